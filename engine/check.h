@@ -1,0 +1,39 @@
+#pragma once
+#include "engine/compile.h"
+
+namespace wide {
+
+/// Verdict of the check; definitions in contract terms: `max_rel` is the worst over outputs and
+/// models of max|wide − ref| / max|ref| against a float64 run of the N separate models.
+struct Correctness {
+  double max_rel = 0;
+  double eager_max_rel = 0;  // the N separate models' own error in the case's dtype
+  double tolerance = 0;
+  bool isolated = false;  // bitwise, or to tolerance where `note` says so
+  bool ordered = false;
+  bool pass = false;
+  std::string note;     // "isolation to tolerance: ...", "masks independent"
+  std::string failure;  // why not pass: "output 0 of model 3: relative error 0.12, ..."
+};
+
+/// Something wide that is to be believed: gets an ensemble (weights and inputs), returns outputs
+/// then updates, all `[N, ...]`.
+using WideFunction = std::function<Tensors(const Ensemble&)>;
+
+/// The candidate behind a WideModel: sets the weights when they differ from the last, then runs.
+WideFunction as_function(WideModel& model, const Network& network);
+
+/// The N separate models in float64: outputs then updates, `[N, ...]` each.
+Tensors reference(const Program& single, const Ensemble& ensemble);
+/// The N separate models in their own dtype, through Program(1).
+Tensors separate(const Program& single, const Ensemble& ensemble);
+
+/// Checks value, isolation, order. Networks that draw random numbers are checked by statistics:
+/// share of zeros, independence of masks between models, reproducibility from the seed.
+Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
+                  const WideFunction& candidate, double tolerance);
+
+/// Value only (the quick check after timing).
+double max_relative_error(const Tensors& got, const Tensors& expected);
+
+}  // namespace wide

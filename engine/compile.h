@@ -1,0 +1,75 @@
+#pragma once
+#include <memory>
+#include <set>
+
+#include "engine/network.h"
+#include "engine/widen.h"
+
+namespace wide {
+
+/// Execution modes under the field's names.
+enum class Mode { eager, default_, reduce_overhead, max_autotune };
+const char* to_string(Mode mode);
+/// Throws Error for an unknown name.
+Mode parse_mode(const std::string& name);
+
+/// What a pass did, for `trace` and `--explain`.
+struct PassRecord {
+  std::string name;
+  double milliseconds = 0;
+  int64_t nodes_before = 0, nodes_after = 0;
+  std::string summary;     // one line: "folded 2 batch norms"
+  std::string text_after;  // the program afterwards, only when CompileOptions::keep_text
+};
+
+struct CompileOptions {
+  Mode mode = Mode::eager;
+  int threads = 0;  // 0: as many as at::get_num_threads()
+  int shards = 0;   // ranges of models; 0: measured
+  WidenOptions widen;
+  std::set<std::string> passes_off;  // by pass name
+  bool verify = false;               // verify the program after every pass
+  bool keep_text = false;
+  bool tune = true;  // measure layouts and the number of shards; false: guess
+};
+
+/// One line of `--explain`: a step of the wide program and what it costs.
+struct StepCost {
+  std::string op, module, primitive, strategy, shape;
+  double median_ns = 0;
+  double share = 0;  // of the sum over all steps
+};
+
+/// A compiled wide program with its weights. Not thread-safe: one call at a time.
+class WideModel {
+ public:
+  virtual ~WideModel() = default;
+  /// Inputs in the order of the network's inputs, `[N, ...]` (shared ones without N). Returns
+  /// the outputs, then the buffer updates, all `[N, ...]`. A result's memory is used again only
+  /// after the caller has let go of it.
+  virtual Tensors run(const Tensors& inputs) = 0;
+  /// New weights (all non-input tensors in the network's order); folding and packing run again.
+  virtual void set_weights(const Tensors& weights) = 0;
+
+  virtual const Program& single() const = 0;   // Program(1) as recorded
+  virtual const Program& program() const = 0;  // Program(N) after the passes
+  virtual const Coverage& coverage() const = 0;
+  virtual const std::vector<PassRecord>& passes() const = 0;
+  virtual std::vector<StepCost> explain(const Tensors& inputs) = 0;
+  virtual int shards() const = 0;
+  virtual std::string plan_text() const = 0;  // the lowering in words: shards, layouts, arena
+  virtual int64_t bytes() const = 0;          // weights as packed, plus arenas
+};
+
+/// Records, widens, optimises and lowers `network` for `ensemble.n` models.
+/// Throws Error: unsupported mode or device, does not fit, data-dependent operators.
+std::unique_ptr<WideModel> compile(const Network& network, const Ensemble& ensemble,
+                                   const CompileOptions& options = {});
+
+/// Records Program(1) of `network` on model 0 of `ensemble`.
+Program record_single(const Network& network, const Ensemble& ensemble);
+
+/// The mode's reason for being unsupported on `device`, or nullopt.
+std::optional<std::string> unsupported(Mode mode, c10::Device device);
+
+}  // namespace wide

@@ -1,0 +1,87 @@
+#include "engine/device.h"
+
+#include <ATen/Context.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Runtimes = std::map<c10::DeviceType, std::unique_ptr<DeviceRuntime>>;
+
+// A function's static: registration runs before main, in no particular order.
+Runtimes& runtimes() {
+  static Runtimes instance;
+  return instance;
+}
+
+// Told of every CPU allocation made under it. Memory that is older is freed unseen (size 0).
+class AllocationCounter : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* /*ptr*/, int64_t bytes, size_t /*allocated*/, size_t /*reserved*/,
+                         c10::Device device) override {
+    if (!device.is_cpu()) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    current_ += bytes;
+    peak_ = std::max(peak_, current_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t peak() const { return peak_; }
+
+ private:
+  std::mutex mutex_;
+  int64_t current_ = 0, peak_ = 0;
+};
+
+}  // namespace
+
+bool add_device_runtime(c10::DeviceType type, std::unique_ptr<DeviceRuntime> runtime) {
+  runtimes()[type] = std::move(runtime);
+  return true;
+}
+
+DeviceRuntime* device_runtime(c10::DeviceType type) {
+  const auto found = runtimes().find(type);
+  return found == runtimes().end() ? nullptr : found->second.get();
+}
+
+std::optional<std::string> unavailable(c10::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+  const std::string kind = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  DeviceRuntime* runtime = device_runtime(device.type());
+  if (!runtime) return fmt::format("[device] {}: not compiled into this build", device.str());
+  const int count = runtime->count();
+  if (count == 0)
+    return fmt::format("[device] {}: this machine has no usable {}", device.str(), kind);
+  if (device.has_index() && device.index() >= count)
+    return fmt::format("[device] {}: got index {}, expected below {}", device.str(),
+                       static_cast<int>(device.index()), count);
+  return std::nullopt;
+}
+
+void synchronize(c10::Device device) {
+  if (DeviceRuntime* runtime = device_runtime(device.type())) runtime->synchronize(device);
+}
+
+int64_t count_peak_bytes(c10::Device device, const Work& work) {
+  if (DeviceRuntime* runtime = device_runtime(device.type())) {
+    runtime->synchronize(device);
+    runtime->reset_peak(device);
+    const int64_t before = runtime->memory(device).allocated;
+    work();
+    runtime->synchronize(device);
+    return std::max<int64_t>(0, runtime->memory(device).peak - before);
+  }
+  const auto counter = std::make_shared<AllocationCounter>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+  work();
+  return counter->peak();
+}
+
+}  // namespace wide

@@ -1,0 +1,45 @@
+#pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace wide {
+
+/// A user's mistake or a limit of the machine, said in one line:
+/// `[thing] what: got X, expected Y; try Z`. `exit_code` is the documented one of the command line
+/// (1 environment, 2 usage or bad input, 5 does not fit or crashed, 6 no such device).
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& line, int exit_code = 2)
+      : std::runtime_error(line), exit_code_(exit_code) {}
+  int exit_code() const { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+/// What was asked for has no way of running here: a strategy that does not apply, a mode without
+/// a lowering. In a sweep the trial is `unsupported` with this reason.
+class Unsupported : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws `Error` with a formatted line.
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// A bug of ours, not of the user: aborts the operation with the place in the message.
+#define WIDE_ASSERT(condition, ...)                                                     \
+  do {                                                                                  \
+    if (!(condition))                                                                   \
+      throw std::logic_error(                                                           \
+          fmt::format("internal error at {}:{}: {} ", __FILE__, __LINE__, #condition) + \
+          fmt::format("" __VA_ARGS__));                                                 \
+  } while (false)
+
+}  // namespace wide

@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/network.h"
+
+namespace wide {
+
+struct Interval {
+  double value = 0, low = 0, high = 0;
+};
+
+/// Samples of one contender; a sample is the mean time of one call over `calls_per_sample` calls.
+struct Timing {
+  std::string name;
+  std::string kind;  // "baseline" or "candidate"
+  double median_ns = 0, q1_ns = 0, q3_ns = 0;
+  std::vector<double> samples_ns;  // in order of time, nothing dropped
+  int outliers = 0;                // beyond 1.5 interquartile ranges, counted only
+  int64_t calls_per_sample = 0;
+  double first_call_ns = 0;
+  int64_t peak_bytes = 0;                   // estimated or counted during one call
+  double flops_share = 0, bytes_share = 0;  // of the measured peaks; 0: not measured
+};
+
+/// Something to be timed: one call does the whole work and waits for its end. Elsewhere than on
+/// the CPU it need not wait: a sample is then the device's own time between two events.
+struct Contender {
+  std::string name;
+  std::string kind;
+  std::function<void()> call;
+  c10::Device device = c10::kCPU;
+};
+
+struct MeasureOptions {
+  double budget_s = 1.5;  // per contender
+  int min_samples = 10;
+  double min_sample_ns = 1e6;
+  double ratio_halfwidth = 0.01;  // stop when every ratio's 95 % interval is this narrow
+  uint64_t seed = 0;
+  std::function<double()> now_ns;  // the clock; empty: the machine's steady clock
+};
+
+/// Times all contenders interleaved in random order, warm. Index i belongs to contender i.
+/// Every contender has its own budget: one that has spent it takes no part in later rounds, but
+/// gets `min_samples` first (3 when one call alone is beyond the budget).
+std::vector<Timing> measure(const std::vector<Contender>& contenders,
+                            const MeasureOptions& options = {});
+
+/// Fills median, quartiles and outliers from the samples.
+void summarise(Timing& timing);
+/// median(baseline) / median(candidate) with a percentile bootstrap 95 % interval; samples are
+/// resampled in pairs, since they were taken in the same round.
+Interval speedup(const Timing& baseline, const Timing& candidate, uint64_t seed = 0);
+/// FASTER, SLOWER, SAME (interval within ±3 %) or UNCLEAR.
+std::string verdict(const Interval& speedup);
+
+/// Baselines for N separate models: `loop`, `threads` (CPU), `vmap`, `streams` and `graph` (CUDA).
+/// Each returns a call that runs all N on the ensemble's inputs with their own weights.
+/// A baseline that cannot run this network has no call and a reason.
+struct Baseline {
+  std::string name;
+  std::function<Tensors()> run;  // outputs of all models, stacked; for the check
+  std::function<void()> call;    // what is timed: as users write it, outputs kept per model
+  std::string unavailable;       // reason, when `call` is empty
+};
+std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads);
+
+}  // namespace wide

@@ -1,0 +1,380 @@
+#include "engine/program.h"
+
+#include <ATen/ATen.h>
+#include <algorithm>
+#include <set>
+
+#include "engine/error.h"
+
+namespace wide {
+
+namespace {
+
+const char* short_dtype(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "f32";
+    case at::kDouble:
+      return "f64";
+    case at::kHalf:
+      return "f16";
+    case at::kBFloat16:
+      return "bf16";
+    case at::kLong:
+      return "i64";
+    case at::kInt:
+      return "i32";
+    case at::kShort:
+      return "i16";
+    case at::kChar:
+      return "i8";
+    case at::kByte:
+      return "u8";
+    case at::kBool:
+      return "bool";
+    default:
+      return c10::toString(type);
+  }
+}
+
+std::string constant_text(const IValue& v) {
+  std::ostringstream out;
+  if (v.isTensor()) return v.toTensor().defined() ? "tensor" : "None";
+  if (v.isGenerator()) return "generator";
+  out << v;
+  return out.str();
+}
+
+std::string argument_text(const Argument& a) {
+  if (a.kind == Argument::Kind::constant) return constant_text(a.constant);
+  if (a.kind == Argument::Kind::value) return fmt::format("%{}", a.values[0]);
+  std::string out = "[";
+  for (size_t i = 0; i < a.values.size(); ++i)
+    out += (i ? ", " : "") + (a.values[i] == kNone ? "None" : fmt::format("%{}", a.values[i]));
+  return out + "]";
+}
+
+std::string operator_text(const c10::OperatorHandle& op) {
+  const auto& name = op.schema().operator_name();
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+std::string origin_text(const Origin& o) {
+  std::string out = o.module;
+  if (!o.primitive.empty()) out += (out.empty() ? "" : " ") + o.primitive;
+  if (!o.strategy.empty())
+    out += (o.primitive.empty() ? (out.empty() ? "" : " ") : "/") + o.strategy;
+  return out;
+}
+
+}  // namespace
+
+const char* to_string(Role role) {
+  switch (role) {
+    case Role::input:
+      return "input";
+    case Role::parameter:
+      return "parameter";
+    case Role::buffer:
+      return "buffer";
+    case Role::constant:
+      return "constant";
+    case Role::intermediate:
+      return "intermediate";
+  }
+  return "?";
+}
+
+int64_t Value::numel() const {
+  int64_t n = 1;
+  for (int64_t s : sizes) n *= s;
+  return n;
+}
+
+int64_t Value::bytes() const { return numel() * static_cast<int64_t>(c10::elementSize(dtype)); }
+
+bool Value::contiguous() const {
+  if (!strided) return false;
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] != 1 && strides[i] != expected) return false;
+    expected *= sizes[i];
+  }
+  return true;
+}
+
+std::string Value::shape_text() const {
+  return fmt::format("{}[{}]", short_dtype(dtype), fmt::join(sizes, ", "));
+}
+
+std::string Node::name() const { return operator_text(op); }
+std::string Region::name() const { return op.schema().operator_name().name; }
+
+bool Node::is_view() const {
+  const auto& schema = op.schema();
+  if (schema.operator_name().name == "aten::_unsafe_view") return true;
+  if (schema.returns().empty() || schema.is_mutable()) return false;
+  for (const auto& r : schema.returns())
+    if (!r.alias_info()) return false;
+  return true;
+}
+
+bool Node::is_random() const { return op.hasTag(at::Tag::nondeterministic_seeded); }
+
+ValueId Program::add_value(Value value) {
+  values.push_back(std::move(value));
+  return static_cast<ValueId>(values.size()) - 1;
+}
+
+void Program::verify() const {
+  std::vector<bool> made(values.size(), false);
+  auto check_range = [&](ValueId id, const std::string& where) {
+    WIDE_ASSERT(id >= 0 && static_cast<size_t>(id) < values.size(), "value {} out of range in {}",
+                id, where);
+  };
+  for (ValueId id : bound) {
+    check_range(id, "bound");
+    made[static_cast<size_t>(id)] = true;
+  }
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i].role == Role::constant) {
+      WIDE_ASSERT(values[i].constant.defined(), "constant %{} has no tensor", i);
+      made[i] = true;
+    }
+  for (const Node& node : nodes) {
+    for_each_value(node.arguments, [&](ValueId id) {
+      check_range(id, node.name());
+      WIDE_ASSERT(made[static_cast<size_t>(id)], "{} reads %{} before it is made", node.name(), id);
+    });
+    for_each_value(node.results, [&](ValueId id) {
+      check_range(id, node.name());
+      WIDE_ASSERT(!made[static_cast<size_t>(id)], "{} makes %{} again", node.name(), id);
+      made[static_cast<size_t>(id)] = true;
+    });
+  }
+  for (ValueId id : outputs) {
+    check_range(id, "outputs");
+    WIDE_ASSERT(made[static_cast<size_t>(id)], "output %{} is never made", id);
+  }
+  for (const Update& u : updates) {
+    check_range(u.value, "updates");
+    check_range(u.target, "updates");
+    WIDE_ASSERT(made[static_cast<size_t>(u.value)], "update %{} is never made", u.value);
+  }
+}
+
+std::string Program::text() const {
+  std::string out = n > 0 ? fmt::format("program for {} models\n", n) : "program for one model\n";
+  auto describe_value = [&](ValueId id) {
+    const Value& v = values[static_cast<size_t>(id)];
+    return fmt::format("%{}: {}{}", id, v.wide ? "wide " : "", v.shape_text());
+  };
+  for (ValueId id : bound) {
+    const Value& v = values[static_cast<size_t>(id)];
+    out += fmt::format("  {} {} \"{}\"\n", to_string(v.role), describe_value(id), v.name);
+  }
+  std::set<ValueId> constants;
+  for (const Node& node : nodes)
+    for_each_value(node.arguments, [&](ValueId id) {
+      if (values[static_cast<size_t>(id)].role == Role::constant) constants.insert(id);
+    });
+  for (ValueId id : constants) out += fmt::format("  constant {}\n", describe_value(id));
+  for (const Node& node : nodes) {
+    std::vector<std::string> results, arguments;
+    for_each_value(node.results, [&](ValueId id) { results.push_back(describe_value(id)); });
+    for (const Argument& a : node.arguments) arguments.push_back(argument_text(a));
+    std::string origin = origin_text(node.origin);
+    out += fmt::format("  {} = {}({}){}\n", fmt::join(results, ", "), node.name(),
+                       fmt::join(arguments, ", "), origin.empty() ? "" : "  # " + origin);
+  }
+  for (const Region& r : regions) {
+    std::vector<std::string> arguments;
+    for (const Argument& a : r.arguments) arguments.push_back(argument_text(a));
+    out += fmt::format("  region {}({}) nodes {}..{}\n", r.name(), fmt::join(arguments, ", "),
+                       r.begin, r.end);
+  }
+  for (ValueId id : outputs) out += fmt::format("  return %{}\n", id);
+  for (const Update& u : updates)
+    out +=
+        fmt::format("  update \"{}\" = %{}\n", values[static_cast<size_t>(u.target)].name, u.value);
+  return out;
+}
+
+void Program::keep_nodes(const std::vector<bool>& keep) {
+  std::vector<int32_t> moved(nodes.size() + 1, 0);
+  for (size_t i = 0; i < nodes.size(); ++i) moved[i + 1] = moved[i] + (keep[i] ? 1 : 0);
+  std::vector<Node> kept;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (keep[i]) kept.push_back(std::move(nodes[i]));
+  nodes = std::move(kept);
+  std::vector<Region> still;
+  for (Region& r : regions) {
+    r.begin = moved[static_cast<size_t>(r.begin)];
+    r.end = moved[static_cast<size_t>(r.end)];
+    if (r.begin < r.end) still.push_back(std::move(r));
+  }
+  regions = std::move(still);
+}
+
+std::vector<int32_t> Program::uses() const {
+  std::vector<int32_t> count(values.size(), 0);
+  for (const Node& node : nodes)
+    for_each_value(node.arguments, [&](ValueId id) { ++count[static_cast<size_t>(id)]; });
+  for (ValueId id : outputs) ++count[static_cast<size_t>(id)];
+  for (const Update& u : updates) ++count[static_cast<size_t>(u.value)];
+  return count;
+}
+
+std::vector<int32_t> Program::producers() const {
+  std::vector<int32_t> producer(values.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for_each_value(nodes[i].results, [&](ValueId id) {
+      producer[static_cast<size_t>(id)] = static_cast<int32_t>(i);
+    });
+  return producer;
+}
+
+int64_t Program::peak_bytes() const {
+  // A view keeps its base alive and costs nothing itself.
+  std::vector<ValueId> root(values.size());
+  for (size_t i = 0; i < values.size(); ++i) root[i] = static_cast<ValueId>(i);
+  std::vector<size_t> last(values.size(), 0);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].is_view() && nodes[i].arguments[0].kind == Argument::Kind::value)
+      for_each_value(nodes[i].results, [&](ValueId id) {
+        root[static_cast<size_t>(id)] = root[static_cast<size_t>(nodes[i].arguments[0].values[0])];
+      });
+    for_each_value(nodes[i].arguments, [&](ValueId id) {
+      last[static_cast<size_t>(root[static_cast<size_t>(id)])] = i;
+    });
+  }
+  for (ValueId id : outputs)
+    last[static_cast<size_t>(root[static_cast<size_t>(id)])] = nodes.size();
+  for (const Update& u : updates)
+    last[static_cast<size_t>(root[static_cast<size_t>(u.value)])] = nodes.size();
+  int64_t now = 0;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i].role != Role::intermediate) now += values[i].bytes();
+  int64_t peak = now;
+  std::vector<std::vector<size_t>> dying(nodes.size() + 1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for_each_value(nodes[i].results, [&](ValueId id) {
+      size_t v = static_cast<size_t>(id);
+      if (static_cast<size_t>(root[v]) != v) return;
+      now += values[v].bytes();
+      dying[std::max(last[v], i)].push_back(v);
+    });
+    peak = std::max(peak, now);
+    for (size_t v : dying[i]) now -= values[v].bytes();
+  }
+  return peak;
+}
+
+Value describe(const Tensor& tensor) {
+  Value v;
+  v.dtype = tensor.scalar_type();
+  v.device = tensor.device();
+  v.sizes = tensor.sizes().vec();
+  v.strided = tensor.layout() == c10::kStrided;
+  if (v.strided) v.strides = tensor.strides().vec();
+  return v;
+}
+
+Stack make_stack(const std::vector<Argument>& arguments,
+                 const std::function<Tensor(ValueId)>& value) {
+  Stack stack;
+  stack.reserve(arguments.size() + 2);
+  for (const Argument& a : arguments) switch (a.kind) {
+      case Argument::Kind::constant:
+        stack.push_back(a.constant);
+        break;
+      case Argument::Kind::value:
+        stack.emplace_back(value(a.values[0]));
+        break;
+      case Argument::Kind::list: {
+        c10::List<Tensor> list;
+        list.reserve(a.values.size());
+        for (ValueId id : a.values) list.push_back(value(id));
+        stack.emplace_back(std::move(list));
+        break;
+      }
+      case Argument::Kind::optional_list: {
+        c10::List<std::optional<Tensor>> list;
+        list.reserve(a.values.size());
+        for (ValueId id : a.values)
+          list.push_back(id == kNone ? std::nullopt : std::optional<Tensor>(value(id)));
+        stack.emplace_back(std::move(list));
+        break;
+      }
+    }
+  return stack;
+}
+
+void take_results(const std::vector<Argument>& results, const Stack& stack,
+                  const std::function<void(ValueId, const Tensor&)>& put) {
+  for (size_t r = 0; r < results.size(); ++r) {
+    const Argument& result = results[r];
+    if (result.kind == Argument::Kind::value) {
+      put(result.values[0], stack[r].toTensor());
+    } else if (result.kind == Argument::Kind::list) {
+      const auto list = stack[r].toTensorList();
+      for (size_t k = 0; k < result.values.size(); ++k)
+        if (result.values[k] != kNone) put(result.values[k], list.get(k));
+    }
+  }
+}
+
+Tensors interpret(const Program& program, const Tensors& bound) {
+  WIDE_ASSERT(bound.size() == program.bound.size(), "{} tensors for {} bound values", bound.size(),
+              program.bound.size());
+  Tensors env(program.values.size());
+  for (size_t i = 0; i < bound.size(); ++i) env[static_cast<size_t>(program.bound[i])] = bound[i];
+  for (size_t i = 0; i < env.size(); ++i)
+    if (program.values[i].role == Role::constant) env[i] = program.values[i].constant;
+  std::vector<int32_t> left = program.uses();
+  const std::function<Tensor(ValueId)> value = [&](ValueId id) {
+    return env[static_cast<size_t>(id)];
+  };
+  const std::function<void(ValueId, const Tensor&)> put = [&](ValueId id, const Tensor& t) {
+    if (left[static_cast<size_t>(id)] > 0) env[static_cast<size_t>(id)] = t;
+  };
+  for (const Node& node : program.nodes) {
+    Stack stack = make_stack(node.arguments, value);
+    node.op.callBoxed(&stack);
+    take_results(node.results, stack, put);
+    for_each_value(node.arguments, [&](ValueId id) {
+      if (--left[static_cast<size_t>(id)] == 0) env[static_cast<size_t>(id)].reset();
+    });
+  }
+  Tensors results;
+  for (ValueId id : program.outputs) results.push_back(env[static_cast<size_t>(id)]);
+  for (const Update& u : program.updates) results.push_back(env[static_cast<size_t>(u.value)]);
+  return results;
+}
+
+Program raise_to_double(const Program& program) {
+  Program raised = program;
+  for (Value& v : raised.values) {
+    if (v.role == Role::constant && c10::isFloatingType(v.dtype)) {
+      const bool wrapped = v.constant.unsafeGetTensorImpl()->is_wrapped_number();
+      v.constant = v.constant.to(at::kDouble);
+      if (wrapped) v.constant.unsafeGetTensorImpl()->set_wrapped_number(true);
+    }
+    if (c10::isFloatingType(v.dtype)) v.dtype = at::kDouble;
+  }
+  for (Node& node : raised.nodes) {
+    const auto& schema = node.op.schema().arguments();
+    for (size_t i = 0; i < node.arguments.size(); ++i) {
+      IValue& v = node.arguments[i].constant;
+      c10::TypePtr type = schema[i].real_type();
+      if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+      if (node.arguments[i].kind == Argument::Kind::constant && v.isInt() &&
+          type->kind() == c10::TypeKind::ScalarTypeType &&
+          c10::isFloatingType(static_cast<at::ScalarType>(v.toInt())))
+        v = static_cast<int64_t>(at::kDouble);
+    }
+  }
+  return raised;
+}
+
+}  // namespace wide

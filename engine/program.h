@@ -1,0 +1,140 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace wide {
+
+using at::Tensor;
+using c10::IValue;
+using Tensors = std::vector<Tensor>;
+using Sizes = std::vector<int64_t>;
+using Stack = std::vector<IValue>;
+
+using ValueId = int32_t;
+constexpr ValueId kNone = -1;
+
+/// Where a value comes from. Parameters, buffers and inputs are bound from outside.
+enum class Role { input, parameter, buffer, constant, intermediate };
+const char* to_string(Role role);
+
+/// One tensor of a program. Sizes and strides are those seen when it was recorded.
+struct Value {
+  Role role = Role::intermediate;
+  std::string name;  // of bound values; empty for intermediates
+  at::ScalarType dtype = at::kFloat;
+  c10::Device device = c10::kCPU;
+  Sizes sizes, strides;
+  bool strided = true;  // false: an opaque layout without strides
+  bool wide = false;    // N-first: sizes[0] is the number of models
+  Tensor constant;      // of constants only
+
+  int64_t numel() const;
+  int64_t bytes() const;
+  bool contiguous() const;
+  std::string shape_text() const;  // "f32[4, 16, 256]"
+};
+
+/// An argument or result of a node: a constant, one value, or a list of values (kNone: absent).
+struct Argument {
+  enum class Kind { constant, value, list, optional_list };
+  Kind kind = Kind::constant;
+  IValue constant;
+  std::vector<ValueId> values;
+
+  static Argument of(IValue v) { return {Kind::constant, std::move(v), {}}; }
+  static Argument of_value(ValueId id) { return {Kind::value, {}, {id}}; }
+};
+
+/// Who made a node: the module of the recorded network, and what widening did with it.
+struct Origin {
+  std::string module;     // "layer1.0.conv1", from the parameters it reads
+  std::string primitive;  // the primitive that claimed it, if any
+  std::string strategy;   // its strategy; "vmap", "per_model", "shared" for the engine's own
+  int32_t node = -1;      // index of the node (or first node of the region) in Program(1)
+};
+
+struct Node {
+  c10::OperatorHandle op;
+  std::vector<Argument> arguments;
+  std::vector<Argument> results;
+  Origin origin;
+
+  std::string name() const;  // "aten::addmm", with ".overload" when there is one
+  bool is_view() const;      // results alias an argument and nothing is computed
+  bool is_random() const;    // tagged nondeterministic_seeded
+};
+
+/// A composite call noted over the flat list: nodes [begin, end) are what it did.
+struct Region {
+  c10::OperatorHandle op;
+  std::vector<Argument> arguments;
+  std::vector<Argument> results;
+  int32_t begin = 0, end = 0;
+  int32_t depth = 0;
+  bool mutates = false;
+
+  std::string name() const;
+};
+
+/// A bound value that the program replaces: running statistics, an input changed in place.
+struct Update {
+  ValueId target = kNone;
+  ValueId value = kNone;
+};
+
+/// A flat list of tensor operations without mutation. `n` is 0 for the program of one model.
+struct Program {
+  int64_t n = 0;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<Region> regions;
+  std::vector<ValueId> bound;  // inputs, parameters and buffers in the order of binding
+  std::vector<ValueId> outputs;
+  std::vector<Update> updates;
+
+  /// Throws std::logic_error when a value is used before it is made, made twice, or out of range.
+  void verify() const;
+  std::string text() const;
+  ValueId add_value(Value value);
+  /// Keeps the nodes with `keep[i]`, moving regions along; a region that lost its end is dropped.
+  void keep_nodes(const std::vector<bool>& keep);
+  /// For every value the number of reads by nodes, outputs and updates.
+  std::vector<int32_t> uses() const;
+  /// For every value the node that makes it, or -1.
+  std::vector<int32_t> producers() const;
+  /// Bytes alive at the worst moment when values go after their last use, bound values included.
+  int64_t peak_bytes() const;
+};
+
+/// Calls `visit(ValueId)` for every value an argument names (absent ones skipped).
+template <class Visit>
+void for_each_value(const std::vector<Argument>& arguments, Visit visit) {
+  for (const Argument& a : arguments)
+    for (ValueId id : a.values)
+      if (id != kNone) visit(id);
+}
+
+/// The metadata of a tensor as a value (role intermediate, no name).
+Value describe(const Tensor& tensor);
+
+/// The stack to call `node` with, values looked up by `value`.
+Stack make_stack(const std::vector<Argument>& arguments,
+                 const std::function<Tensor(ValueId)>& value);
+/// Hands every tensor result to `put`; `stack` is what the call left behind.
+void take_results(const std::vector<Argument>& results, const Stack& stack,
+                  const std::function<void(ValueId, const Tensor&)>& put);
+
+/// Runs the program as it stands, a value dropped after its last use. `bound` in the order of
+/// `program.bound`; returns the outputs, then the updates in their order.
+Tensors interpret(const Program& program, const Tensors& bound);
+
+/// The same program computing in float64: floating constants and dtype arguments are raised.
+Program raise_to_double(const Program& program);
+
+}  // namespace wide
