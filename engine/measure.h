@@ -21,7 +21,8 @@ struct Timing {
   int outliers = 0;                // beyond 1.5 interquartile ranges, counted only
   int64_t calls_per_sample = 0;
   double first_call_ns = 0;
-  int64_t peak_bytes = 0;                   // estimated or counted during one call
+  double cold_ns = 0;      // not the CPU: one call alone, from its start to its end
+  int64_t peak_bytes = 0;  // counted during the first call
   double flops_share = 0, bytes_share = 0;  // of the measured peaks; 0: not measured
 };
 

@@ -1,0 +1,149 @@
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "engine/device.h"
+
+// CUDA behind engine/device.h. Events are c10's generic ones: the inline functions of ATen's call
+// the CUDA runtime directly, which would make its library one more thing to find and link.
+
+namespace wide {
+namespace {
+
+constexpr int kWarmupCalls = 3;
+
+// A device without an index is the current one, as everywhere in PyTorch.
+c10::DeviceIndex index_of(c10::Device device) {
+  return device.has_index() ? device.index() : c10::cuda::current_device();
+}
+
+c10::cuda::CUDAStream current_stream(c10::Device device) {
+  return c10::cuda::getCurrentCUDAStream(index_of(device));
+}
+
+class CudaTimer : public DeviceTimer {
+ public:
+  explicit CudaTimer(c10::Device device) : device_(device) {}
+  void start() override { start_.record(current_stream(device_)); }
+  double stop_ns() override {
+    stop_.record(current_stream(device_));
+    stop_.synchronize();
+    return start_.elapsedTime(stop_) * 1e6;
+  }
+
+ private:
+  c10::Device device_;
+  // The backend's default takes the time; PyTorch's default does not.
+  c10::Event start_{c10::kCUDA, c10::EventFlag::BACKEND_DEFAULT};
+  c10::Event stop_{c10::kCUDA, c10::EventFlag::BACKEND_DEFAULT};
+};
+
+class CudaGraph : public DeviceGraph {
+ public:
+  CudaGraph(c10::Device device, const Work& work)
+      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_of(device))) {
+    // Capturing is forbidden on the default stream. Before it: cuBLAS makes its handle and
+    // workspace, cuDNN chooses algorithms, the allocator grows; none of which may be captured.
+    c10::cuda::device_synchronize();
+    const c10::StreamGuard guard(stream_.unwrap());
+    for (int i = 0; i < kWarmupCalls; ++i) work();
+    c10::cuda::device_synchronize();
+    graph_.capture_begin();
+    try {
+      work();
+    } catch (...) {
+      // The stream would stay in capture mode. Ending a broken capture throws as well; what
+      // matters is the first reason.
+      try {
+        graph_.capture_end();
+      } catch (const std::exception&) {
+      }
+      throw;
+    }
+    graph_.capture_end();
+    c10::cuda::device_synchronize();
+  }
+  void replay() override { graph_.replay(); }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+  at::cuda::CUDAGraph graph_;
+};
+
+class CudaRuntime : public DeviceRuntime {
+ public:
+  int count() const override { return c10::cuda::device_count(); }
+
+  void synchronize(c10::Device device) override {
+    const c10::DeviceGuard guard(c10::Device(c10::kCUDA, index_of(device)));
+    c10::cuda::device_synchronize();
+  }
+
+  std::unique_ptr<DeviceTimer> timer(c10::Device device) override {
+    return std::make_unique<CudaTimer>(device);
+  }
+
+  Work on_streams(c10::Device device, std::vector<Work> works, int streams) override {
+    std::vector<c10::cuda::CUDAStream> pool;
+    for (int i = 0; i < streams && i < static_cast<int>(works.size()); ++i)
+      pool.push_back(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_of(device)));
+    const auto forked = std::make_shared<c10::Event>(c10::kCUDA);
+    const auto joined = std::make_shared<std::vector<c10::Event>>();
+    for (size_t i = 0; i < pool.size(); ++i) joined->emplace_back(c10::kCUDA);
+    return [device, pool, forked, joined, works = std::move(works)] {
+      const c10::cuda::CUDAStream caller = current_stream(device);
+      forked->record(caller);
+      for (const c10::cuda::CUDAStream& stream : pool) forked->block(stream);
+      for (size_t i = 0; i < works.size(); ++i) {
+        const c10::StreamGuard guard(pool[i % pool.size()].unwrap());
+        works[i]();
+      }
+      for (size_t i = 0; i < pool.size(); ++i) {
+        (*joined)[i].record(pool[i]);
+        (*joined)[i].block(caller);
+      }
+    };
+  }
+
+  std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) override {
+    const c10::DeviceGuard guard(c10::Device(c10::kCUDA, index_of(device)));
+    return std::make_unique<CudaGraph>(device, work);
+  }
+
+  DeviceMemory memory(c10::Device device) override {
+    DeviceMemory memory;
+    c10::DeviceAllocator* allocator = ready_allocator();
+    const c10::DeviceIndex index = index_of(device);
+    const auto [free, total] = allocator->getMemoryInfo(index);
+    memory.free = static_cast<int64_t>(free);
+    memory.total = static_cast<int64_t>(total);
+    const auto stats = allocator->getDeviceStats(index);
+    const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    memory.allocated = stats.allocated_bytes[all].current;
+    memory.peak = stats.allocated_bytes[all].peak;
+    return memory;
+  }
+
+  void reset_peak(c10::Device device) override {
+    ready_allocator()->resetPeakStats(index_of(device));
+  }
+
+ private:
+  // The allocator answers only once the first tensor's lazy initialisation has run.
+  static c10::DeviceAllocator* ready_allocator() {
+    at::globalContext().lazyInitDevice(c10::kCUDA);
+    return c10::getDeviceAllocator(c10::kCUDA);
+  }
+};
+
+[[maybe_unused]] const bool registered =
+    add_device_runtime(c10::kCUDA, std::make_unique<CudaRuntime>());
+
+}  // namespace
+}  // namespace wide

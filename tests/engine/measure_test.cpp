@@ -1,0 +1,280 @@
+#include "engine/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "engine/device.h"
+#include "engine/statistics.h"
+
+namespace wide {
+namespace {
+
+/// A clock that only moves when a contender is called.
+struct FakeMachine {
+  double now = 0;
+  std::mt19937_64 generator{7};
+  std::vector<std::string> calls;
+
+  double noise(double sigma) {
+    double sum = 0;  // of twelve uniforms: near enough to normal, the same on every machine
+    for (int i = 0; i < 12; ++i) sum += static_cast<double>(generator() >> 11) * 0x1p-53;
+    return std::exp(sigma * (sum - 6));
+  }
+  Contender contender(const std::string& name, const std::string& kind, double ns, double sigma) {
+    return {name, kind, [this, name, ns, sigma] {
+              now += ns * noise(sigma);
+              calls.push_back(name);
+            }};
+  }
+  MeasureOptions options() {
+    MeasureOptions options;
+    options.now_ns = [this] { return now; };
+    return options;
+  }
+};
+
+Timing timing_of(std::vector<double> samples) {
+  Timing timing;
+  timing.samples_ns = std::move(samples);
+  summarise(timing);
+  return timing;
+}
+
+std::vector<double> noisy(FakeMachine& machine, size_t count, double ns, double sigma) {
+  std::vector<double> samples(count);
+  for (double& s : samples) s = ns * machine.noise(sigma);
+  return samples;
+}
+
+TEST(Statistics, QuartilesInterpolateAndOutliersAreCountedNotDropped) {
+  const Timing timing = timing_of({4, 1, 3, 2});
+  EXPECT_DOUBLE_EQ(timing.median_ns, 2.5);
+  EXPECT_DOUBLE_EQ(timing.q1_ns, 1.75);
+  EXPECT_DOUBLE_EQ(timing.q3_ns, 3.25);
+  EXPECT_EQ(timing.outliers, 0);
+
+  const Timing spiked = timing_of({10, 11, 12, 11, 10, 12, 11, 1000, 11, 1});
+  EXPECT_EQ(spiked.outliers, 2);
+  EXPECT_EQ(spiked.samples_ns.size(), 10u);
+  EXPECT_DOUBLE_EQ(spiked.median_ns, 11);
+  EXPECT_DOUBLE_EQ(timing_of({}).median_ns, 0);
+  EXPECT_DOUBLE_EQ(timing_of({5}).q3_ns, 5);
+}
+
+TEST(Statistics, MeansAreComparedInStandardErrors) {
+  const Mean mean = mean_of({1, 2, 3, 4});
+  EXPECT_DOUBLE_EQ(mean.value, 2.5);
+  EXPECT_NEAR(mean.error, std::sqrt(5.0 / 3 / 4), 1e-12);
+  EXPECT_NEAR(distance_in_errors({1, 0.3}, {2, 0.4}), 2, 1e-12);
+  EXPECT_EQ(distance_in_errors({1, 0}, {1, 0}), 0);
+  EXPECT_TRUE(std::isinf(distance_in_errors({1, 0}, {2, 0})));
+}
+
+TEST(Statistics, NinetyFivePercentIntervalsCover) {
+  for (const size_t count : {size_t{15}, size_t{60}}) {
+    FakeMachine machine;
+    int covered = 0;
+    const int pairs = 200;
+    for (int k = 0; k < pairs; ++k) {
+      // Twice as fast; rounds share a slow drift, which pairing is there to take out.
+      std::vector<double> slow = noisy(machine, count, 2000, 0.05);
+      std::vector<double> fast = noisy(machine, count, 1000, 0.03);
+      for (size_t i = 0; i < count; ++i) {
+        const double drift = machine.noise(0.05);
+        slow[i] *= drift;
+        fast[i] *= drift;
+      }
+      const Interval interval = speedup(timing_of(slow), timing_of(fast), static_cast<uint64_t>(k));
+      EXPECT_LE(interval.low, interval.value);
+      EXPECT_GE(interval.high, interval.value);
+      covered += interval.low <= 2 && 2 <= interval.high ? 1 : 0;
+    }
+    EXPECT_GE(covered, pairs * 0.92) << count << " samples";
+    EXPECT_LE(covered, pairs * 0.985) << count << " samples";
+  }
+}
+
+TEST(Statistics, EqualHalvesAreNotCalledFasterOrSlower) {
+  FakeMachine machine;
+  std::map<std::string, int> verdicts;
+  const int pairs = 400;
+  for (int k = 0; k < pairs; ++k) {
+    // As noisy as measure() stops at: an interval of about ±1 %.
+    const Timing a = timing_of(noisy(machine, 40, 1e6, 0.02));
+    const Timing b = timing_of(noisy(machine, 40, 1e6, 0.02));
+    ++verdicts[verdict(speedup(a, b, static_cast<uint64_t>(k)))];
+  }
+  EXPECT_GE(verdicts["SAME"] + verdicts["UNCLEAR"], pairs * 0.99);
+}
+
+TEST(Statistics, PairsByTheCommonPrefixAndRepeatsForASeed) {
+  const Timing baseline = timing_of({30, 31, 32, 500, 500, 500});
+  const Timing candidate = timing_of({10, 10, 10});
+  const Interval interval = speedup(baseline, candidate, 3);
+  EXPECT_DOUBLE_EQ(interval.value, 3.1);
+  EXPECT_LE(interval.high, 3.2);
+  const Interval again = speedup(baseline, candidate, 3);
+  EXPECT_EQ(interval.low, again.low);
+  EXPECT_EQ(interval.high, again.high);
+  EXPECT_EQ(speedup(baseline, timing_of({})).value, 0);
+}
+
+TEST(Statistics, Verdicts) {
+  EXPECT_EQ(verdict({1.2, 1.1, 1.3}), "FASTER");
+  EXPECT_EQ(verdict({0.8, 0.7, 0.99}), "SLOWER");
+  EXPECT_EQ(verdict({1.01, 0.98, 1.03}), "SAME");
+  EXPECT_EQ(verdict({1.02, 1.01, 1.03}), "SAME");  // surely faster, but by nothing that matters
+  EXPECT_EQ(verdict({1.02, 0.9, 1.2}), "UNCLEAR");
+  EXPECT_EQ(verdict({1.03, 1.01, 1.05}), "FASTER");
+}
+
+TEST(Measure, InterleavesRoundsInRandomOrder) {
+  FakeMachine machine;
+  const auto timings = measure({machine.contender("loop", "baseline", 3e6, 0.001),
+                                machine.contender("wide", "candidate", 1.5e6, 0.001)},
+                               machine.options());
+  ASSERT_EQ(timings.size(), 2u);
+  EXPECT_EQ(timings[0].name, "loop");
+  EXPECT_EQ(timings[1].kind, "candidate");
+  EXPECT_NEAR(speedup(timings[0], timings[1]).value, 2, 0.01);
+  // One call a sample here, so the tail of the calls is the rounds: each holds both, in an order
+  // that changes.
+  const size_t rounds = timings[0].samples_ns.size();
+  ASSERT_EQ(timings[1].samples_ns.size(), rounds);
+  ASSERT_EQ(timings[0].calls_per_sample, 1);
+  int loop_first = 0;
+  for (size_t r = 0; r < rounds; ++r) {
+    const size_t at = machine.calls.size() - 2 * (rounds - r);
+    EXPECT_NE(machine.calls[at], machine.calls[at + 1]);
+    loop_first += machine.calls[at] == "loop" ? 1 : 0;
+  }
+  EXPECT_GT(loop_first, 0);
+  EXPECT_LT(loop_first, static_cast<int>(rounds));
+}
+
+TEST(Measure, SamplesAreLongEnoughAndStopWhenTheIntervalIsNarrow) {
+  FakeMachine machine;
+  const auto quiet = measure({machine.contender("loop", "baseline", 900, 1e-4),
+                              machine.contender("wide", "candidate", 300, 1e-4)},
+                             machine.options());
+  for (const Timing& timing : quiet) {
+    EXPECT_EQ(timing.samples_ns.size(), 10u);
+    EXPECT_GE(static_cast<double>(timing.calls_per_sample) * timing.median_ns, 1e6);
+    EXPECT_GT(timing.first_call_ns, 0);
+  }
+  FakeMachine loud;
+  const auto noise = measure({loud.contender("loop", "baseline", 2e6, 0.05),
+                              loud.contender("wide", "candidate", 2e6, 0.05)},
+                             loud.options());
+  EXPECT_GT(noise[0].samples_ns.size(), 40u);
+  const Interval interval = speedup(noise[0], noise[1]);
+  EXPECT_LT(interval.high - interval.low, 0.025);
+}
+
+TEST(Measure, WarmsUpAndTimesTheVeryFirstCall) {
+  FakeMachine machine;
+  int calls = 0;
+  const Contender lazy{"wide", "candidate", [&] { machine.now += ++calls == 1 ? 5e8 : 2e6; }};
+  const auto timings = measure({lazy}, machine.options());
+  EXPECT_DOUBLE_EQ(timings[0].first_call_ns, 5e8);
+  EXPECT_DOUBLE_EQ(timings[0].median_ns, 2e6);
+  EXPECT_DOUBLE_EQ(timings[0].q3_ns, 2e6);
+  EXPECT_GE(calls, 1 + 10 + 10);  // the first, 20 ms of warm-up, ten samples
+}
+
+TEST(Measure, ASlowContenderDoesNotEatTheBudget) {
+  FakeMachine machine;
+  const auto timings = measure({machine.contender("loop", "baseline", 5e8, 0.05),
+                                machine.contender("threads", "baseline", 2e6, 0.05),
+                                machine.contender("wide", "candidate", 2e6, 0.05)},
+                               machine.options());
+  EXPECT_EQ(timings[0].samples_ns.size(), 10u);
+  EXPECT_GT(timings[1].samples_ns.size(), 40u);
+  EXPECT_EQ(timings[1].samples_ns.size(), timings[2].samples_ns.size());
+
+  FakeMachine endless;
+  const auto few = measure({endless.contender("loop", "baseline", 4e9, 0.05),
+                            endless.contender("wide", "candidate", 1e9, 0.05)},
+                           endless.options());
+  EXPECT_EQ(few[0].samples_ns.size(), 3u);
+  EXPECT_EQ(few[1].samples_ns.size(), 10u);
+}
+
+TEST(Measure, ExtendsSamplesOfCallsThatBecameFaster) {
+  FakeMachine machine;
+  int calls = 0;
+  const Contender warming{"wide", "candidate", [&] { machine.now += ++calls < 34 ? 1e6 : 1e5; }};
+  const auto timings = measure({warming}, machine.options());
+  EXPECT_DOUBLE_EQ(timings[0].median_ns, 1e5);
+  // Ten samples of at least a millisecond each.
+  EXPECT_GE(calls, 34 + 90);
+}
+
+TEST(Measure, CountsTheBytesOfTheFirstCall) {
+  Tensor kept;
+  const Contender contender{"wide", "candidate", [&] {
+                              const Tensor passing = at::empty({1 << 18}, at::kFloat);
+                              kept =
+                                  at::zeros({1 << 18}, at::kFloat) + passing.select(0, 0).zero_();
+                            }};
+  MeasureOptions options;
+  options.budget_s = 0.05;
+  const auto timings = measure({contender}, options);
+  EXPECT_GE(timings[0].peak_bytes, 3 << 20);
+  EXPECT_LT(timings[0].peak_bytes, (3 << 20) + 4096);
+}
+
+TEST(MeasureTiming, AgreesWithTheMachinesClock) {
+  using namespace std::chrono_literals;
+  MeasureOptions options;
+  options.budget_s = 0.2;
+  const auto timings = measure({{"loop", "baseline", [] { std::this_thread::sleep_for(4ms); }},
+                                {"wide", "candidate", [] { std::this_thread::sleep_for(2ms); }}},
+                               options);
+  const Interval interval = speedup(timings[0], timings[1]);
+  EXPECT_GT(interval.value, 1.7);
+  EXPECT_LT(interval.value, 2.1);
+  EXPECT_EQ(verdict(interval), "FASTER");
+  EXPECT_GE(timings[1].median_ns, 2e6);
+}
+
+TEST(Device, TheCpuIsAlwaysThereAndOthersSayWhyNot) {
+  EXPECT_FALSE(unavailable(c10::kCPU).has_value());
+  synchronize(c10::kCPU);
+  const auto reason = unavailable(c10::Device(c10::kXPU, 0));
+  ASSERT_TRUE(reason.has_value());
+  EXPECT_EQ(*reason, "[device] xpu:0: not compiled into this build");
+}
+
+TEST(DeviceCuda, TimesStreamsAndGraphs) {
+  const c10::Device device(c10::kCUDA, 0);
+  if (const auto reason = unavailable(device)) GTEST_SKIP() << *reason;
+  DeviceRuntime& runtime = *device_runtime(c10::kCUDA);
+  const Tensor x = at::ones({512, 512}, at::device(device));
+  std::vector<Tensor> sums(6);
+  std::vector<Work> works;
+  for (size_t i = 0; i < sums.size(); ++i)
+    works.push_back([&, i] { sums[i] = (x + static_cast<double>(i)).sum(); });
+  const auto timer = runtime.timer(device);
+  timer->start();
+  runtime.on_streams(device, works, 4)();
+  EXPECT_GT(timer->stop_ns(), 0);
+  for (size_t i = 0; i < sums.size(); ++i)
+    EXPECT_EQ(sums[i].item<float>(), 512.f * 512.f * static_cast<float>(i + 1));
+
+  Tensor doubled;
+  const auto graph = runtime.capture(device, [&] { doubled = x * 2; });
+  x.fill_(3);
+  graph->replay();
+  runtime.synchronize(device);
+  EXPECT_EQ(doubled.min().item<float>(), 6);
+  EXPECT_GT(runtime.memory(device).total, runtime.memory(device).free);
+}
+
+}  // namespace
+}  // namespace wide
