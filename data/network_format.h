@@ -1,0 +1,41 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/network.h"
+
+namespace wide {
+
+/// One architecture as a file holds it, before the sizes of its inputs are known.
+class NetworkFile {
+ public:
+  virtual ~NetworkFile() = default;
+  /// What forward takes, in words for people: "x: Tensor, mask: Tensor?".
+  virtual std::string wanted() const = 0;
+  /// Names of the plain tensor inputs when forward takes nothing else: how many there are and
+  /// what a file or an option must call them.
+  virtual std::vector<std::string> input_names() const = 0;
+  /// Dtype of the file's own floating weights.
+  virtual at::ScalarType dtype() const = 0;
+  /// The network for inputs of these names and sizes (of one model). Throws Error naming an input
+  /// that is missing, too many or not a tensor. The file must outlive nothing: the network keeps
+  /// what it needs.
+  virtual Network network(const std::vector<TensorSpec>& inputs) const = 0;
+};
+
+/// A kind of file that holds networks. Registers itself at static initialisation.
+struct NetworkFormat {
+  std::string name;                     // "TorchScript"
+  std::vector<std::string> extensions;  // ".ts", what people usually call such files
+  std::function<bool(const std::string& path)> probe;
+  std::function<std::unique_ptr<NetworkFile>(const std::string& path)> load;
+};
+bool add_network_format(NetworkFormat format);
+const std::vector<NetworkFormat>& network_formats();
+
+/// Opens a network by what the file holds, not by what it is called. Throws Error.
+std::unique_ptr<NetworkFile> open_network(const std::string& path);
+
+}  // namespace wide

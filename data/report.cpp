@@ -1,0 +1,53 @@
+#include "data/report.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "engine/error.h"
+
+namespace wide {
+
+Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed) {
+  WIDE_ASSERT(!baselines.empty());
+  Speedup result;
+  const Timing* best = &baselines.front();
+  for (const Timing& b : baselines) {
+    if (b.name == "loop") result.vs_loop = speedup(b, candidate, seed);
+    if (b.median_ns < best->median_ns) best = &b;
+  }
+  result.vs_best = speedup(*best, candidate, seed);
+  result.best_baseline = best->name;
+  return result;
+}
+
+std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
+  using Key =
+      std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
+  struct Point {
+    int64_t n;
+    bool faster;
+  };
+  std::map<Key, std::vector<Point>> curves;
+  std::vector<Key> order;
+  for (const Case& c : cases)
+    for (const Trial& t : c.trials) {
+      const Key key{c.target, c.shape, c.dtype, c.device, c.mode, t.strategy};
+      if (!curves.count(key)) order.push_back(key);
+      auto& points = curves[key];
+      if (t.status != Status::unsupported)
+        points.push_back({c.n, t.status == Status::ok && t.verdict == "FASTER"});
+    }
+  std::vector<Crossover> found;
+  for (const Key& key : order) {
+    auto& points = curves[key];
+    std::sort(points.begin(), points.end(),
+              [](const Point& a, const Point& b) { return a.n < b.n; });
+    Crossover c;
+    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.strategy) = key;
+    for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) c.n = it->n;
+    found.push_back(std::move(c));
+  }
+  return found;
+}
+
+}  // namespace wide

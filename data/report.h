@@ -1,0 +1,101 @@
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/environment.h"
+#include "engine/check.h"
+#include "engine/measure.h"
+#include "engine/widen.h"
+
+namespace wide {
+
+/// How often each way was taken, or its share of the time.
+using Ways = std::map<Way, double>;
+
+struct Fallback {
+  int32_t node = 0;
+  std::string op, reason;
+};
+
+/// Against the loop, and against the best of all honest baselines.
+struct Speedup {
+  Interval vs_loop, vs_best;
+  std::string best_baseline;
+};
+
+/// One trial fusion: N models of one network.
+struct FuseResult {
+  int64_t n = 0;
+  std::map<Way, int64_t> coverage;
+  Ways coverage_time;  // empty when it was not asked for
+  std::vector<Fallback> fallbacks;
+  std::vector<Timing> results;
+  std::string chosen;  // the fastest correct candidate
+  std::optional<Speedup> speedup;
+  Correctness correctness;
+  double first_call_ns = 0;
+  int64_t wide_bytes = 0, separate_bytes = 0;
+  std::vector<PassRecord> passes;
+  std::vector<StepCost> steps;  // with --explain
+  std::vector<std::string> notes;
+  std::vector<CoverageItem> items;
+  std::string plan;
+};
+
+struct FuseReport {
+  std::string model, device, dtype, mode;
+  Environment environment;
+  std::vector<FuseResult> curve;  // ascending n; one entry for one N
+};
+
+enum class Status { ok, incorrect, unsupported, oom, crashed, cancelled };
+const char* to_string(Status status);
+
+/// One strategy in a case.
+struct Trial {
+  std::string strategy;
+  Status status = Status::ok;
+  std::string reason;
+  bool chosen = false;  // what the engine takes when nothing is forced
+  Timing timing;
+  std::optional<Speedup> speedup;  // of correct trials only
+  std::string verdict;             // against the best baseline
+  std::optional<Correctness> correctness;
+};
+
+struct Case {
+  std::string target, shape, dtype, device, mode, phase = "forward";
+  int64_t n = 0;
+  std::vector<Timing> baselines;
+  std::vector<Trial> trials;
+};
+
+/// The smallest N from which every larger measured N is FASTER than the best baseline; none: null.
+struct Crossover {
+  std::string target, shape, dtype, device, mode, strategy;
+  std::optional<int64_t> n;
+};
+
+struct SweepReport {
+  std::string id, name, command, state = "complete";  // "cancelled"
+  Environment environment;
+  std::vector<Case> cases;
+};
+
+/// Crossovers over all cases that differ in N only, per strategy.
+std::vector<Crossover> crossovers(const std::vector<Case>& cases);
+
+/// The index of the best baseline (smallest median), and the speedup of a candidate.
+Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed);
+
+nlohmann::ordered_json to_json(const Environment& environment);
+nlohmann::ordered_json to_json(const FuseReport& report);
+nlohmann::ordered_json to_json(const SweepReport& report);
+
+/// Throws Error with exit code 1 where it cannot be written.
+void write_json(const std::string& path, const nlohmann::ordered_json& json);
+
+}  // namespace wide

@@ -1,0 +1,38 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/safetensors.h"
+
+namespace wide {
+
+/// The dtype of a safetensors name; throws Error (naming file and tensor) for those without one.
+at::ScalarType scalar_type(const safetensors::Entry& entry, const std::string& file);
+/// The safetensors name of a dtype; throws Error when the format has none.
+std::string safetensors_name(at::ScalarType dtype);
+/// "f32", "i64", as the command line and shapes write them.
+std::string short_name(at::ScalarType dtype);
+/// The dtype of a short name, or nothing.
+std::optional<at::ScalarType> parse_dtype(const std::string& name);
+
+/// A tensor over the file's own memory (which it keeps alive) where its alignment allows, else a
+/// copy.
+at::Tensor view(const std::shared_ptr<const safetensors::File>& file,
+                const safetensors::Entry& entry);
+
+/// All tensors of a file, by name, in the order of their data.
+std::vector<std::pair<std::string, at::Tensor>> load_tensors(const std::string& path);
+void save_tensors(const std::string& path,
+                  const std::vector<std::pair<std::string, at::Tensor>>& tensors);
+
+/// Equal in dtype, sizes and every bit (NaN equals itself, 0 does not equal -0).
+bool same_bits(const at::Tensor& a, const at::Tensor& b);
+
+/// "[3, 64]".
+std::string sizes_text(at::IntArrayRef sizes);
+
+}  // namespace wide

@@ -1,0 +1,107 @@
+#include "data/text.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace wide {
+
+std::string printable(std::string_view text, size_t limit) {
+  std::string out;
+  for (const char c : text.substr(0, limit)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  // A cut in the middle of a UTF-8 sequence would leave half a character behind.
+  if (text.size() > limit) {
+    while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0x80)) out.pop_back();
+    out += "...";
+  }
+  return out;
+}
+
+namespace {
+
+std::string first_line(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return "";
+  std::string line = text.substr(begin, text.find_first_of("\r\n", begin) - begin);
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+}  // namespace
+
+std::string one_line(const std::exception& error) {
+  std::string text = error.what();
+  if (const auto* torch = dynamic_cast<const c10::Error*>(&error))
+    text = torch->what_without_backtrace();
+  // The interpreter of TorchScript puts its own trace first and the cause last.
+  if (const size_t at = text.find("RuntimeError: ");
+      text.find("Traceback of TorchScript") != std::string::npos && at != std::string::npos)
+    text = text.substr(at + 14);
+  text = first_line(text);
+  return text.empty() ? "failed without a message" : printable(text, 400);
+}
+
+std::string listing(const std::vector<std::string>& names, size_t shown) {
+  std::string out;
+  const size_t count = std::min(shown, names.size());
+  for (size_t i = 0; i < count; ++i) out += (i ? ", " : "") + printable(names[i]);
+  if (names.size() > count) out += fmt::format(" and {} more", names.size() - count);
+  return out;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t at = std::min(text.find(separator), text.size());
+    std::string_view part = text.substr(0, at);
+    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
+    while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+    if (!part.empty()) parts.emplace_back(part);
+    text.remove_prefix(std::min(at + 1, text.size()));
+  }
+  return parts;
+}
+
+std::string bytes_text(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+  size_t unit = 0;
+  while (bytes >= 999.5 && unit + 1 < std::size(kUnits)) bytes /= 1000, ++unit;
+  return fmt::format("{:.{}f} {}", bytes, bytes < 9.95 && unit ? 1 : 0, kUnits[unit]);
+}
+
+std::string time_text(double nanoseconds) {
+  static constexpr const char* kUnits[] = {"ns", "us", "ms", "s"};
+  size_t unit = 0;
+  while (nanoseconds >= 999.5 && unit + 1 < std::size(kUnits)) nanoseconds /= 1000, ++unit;
+  const int digits = nanoseconds < 9.995 ? 2 : nanoseconds < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", nanoseconds, digits, kUnits[unit]);
+}
+
+std::string nearest(const std::string& name, const std::vector<std::string>& names) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const std::string& other : names) {
+    std::vector<size_t> row(other.size() + 1);
+    for (size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= name.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t j = 1; j < row.size(); ++j) {
+        const size_t replaced = diagonal + (name[i - 1] != other[j - 1]);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+      }
+    }
+    if (row.back() < best_distance) best_distance = row.back(), best = other;
+  }
+  return best;
+}
+
+}  // namespace wide

@@ -1,0 +1,30 @@
+#pragma once
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wide {
+
+/// `text` with control characters and quotes escaped, so that a name from a file can never break
+/// the one line an error is allowed.
+std::string printable(std::string_view text, size_t limit = 120);
+
+/// What an exception says, in one line: LibTorch appends stack traces, TorchScript prepends them.
+std::string one_line(const std::exception& error);
+
+/// "a, b, c and 4 more".
+std::string listing(const std::vector<std::string>& names, size_t shown = 3);
+
+/// The parts of `text` between commas, spaces around them dropped, empty ones left out.
+std::vector<std::string> split(std::string_view text, char separator = ',');
+
+/// "1.5 MB", as people read it (powers of 1000).
+std::string bytes_text(double bytes);
+/// "3.4 ms", three digits.
+std::string time_text(double nanoseconds);
+
+/// The nearest of `names` to a misspelt one, or "" when none is near.
+std::string nearest(const std::string& name, const std::vector<std::string>& names);
+
+}  // namespace wide
