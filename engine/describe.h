@@ -1,4 +1,6 @@
 #pragma once
+#include <fmt/ranges.h>
+
 #include "engine/error.h"
 #include "engine/registry.h"
 
@@ -49,15 +51,15 @@ inline std::vector<int64_t> full_n_100() { return {2, 4, 6, 8, 10, 12, 16, 20, 3
 /// Refuses a shape whose axis is too small.
 inline void at_least(const char* target, const Shape& shape, const char* axis, int64_t least) {
   if (shape[axis] < least)
-    fail("[{}] {}: got {}, expected at least {}; try {}={}", target, axis, shape[axis], least,
-         axis, least);
+    fail("[{}] {}: got {}, expected at least {}; try {}={}", target, axis, shape[axis], least, axis,
+         least);
 }
 
 /// Refuses a shape where `divisor` does not divide `axis`.
 inline void divides(const char* target, const Shape& shape, const char* axis, const char* divisor) {
   if (shape[divisor] < 1 || shape[axis] % shape[divisor] != 0)
-    fail("[{}] {}: got {}, expected a divisor of {}={}; try {}=1", target, divisor,
-         shape[divisor], axis, shape[axis], divisor);
+    fail("[{}] {}: got {}, expected a divisor of {}={}; try {}=1", target, divisor, shape[divisor],
+         axis, shape[axis], divisor);
 }
 
 inline std::string list_text(const Sizes& sizes) {
