@@ -1,0 +1,141 @@
+// linear: y = x Wᵀ + b
+// shapes: x [N,B,..,I], W [N,O,I], b [N,O] -> y [N,B,..,O]   (NBI, NOI -> NBO)
+// source: torch.nn.Linear
+#include <ATen/ATen.h>
+
+#include "engine/describe.h"
+
+namespace wide {
+namespace {
+
+/// `transposed`: the second operand comes as `[I, O]`, what addmm and mm are given.
+struct LinearConfig {
+  bool transposed = false;
+  bool pack = true;
+  std::string text() const {
+    return fmt::format("weight={} pack={}", transposed ? "io" : "oi", pack ? 1 : 0);
+  }
+};
+
+// ------------------------------------------------------------------------------ single model
+
+Network network(const Shape& shape) {
+  at_least("linear", shape, "B", 1);
+  at_least("linear", shape, "D", 1);
+  const int64_t in = shape["D"], out = shape.get("O", in);
+  Sizes x{shape["B"], in};
+  if (shape.has("T")) x.insert(x.begin() + 1, shape["T"]);
+  Network net;
+  net.name = "linear";
+  net.tensors = {input("x", x), parameter("weight", {out, in}, 1.0 / std::sqrt(double(in))),
+                 parameter("bias", {out})};
+  net.forward = [](const Tensors& t) { return Tensors{at::linear(t[0], t[1], t[2])}; };
+  return as_function(net);
+}
+
+// ------------------------------------------------------------------------------------ claims
+
+std::optional<Claimed> claim_linear(const CallView& call) {
+  if (!call.is_tensor(0) || !call.is_tensor(1) || call.value(1).sizes.size() != 2)
+    return std::nullopt;
+  return Claimed{LinearConfig{}, {call.id(0), call.id(1), call.id(2)}, {}};
+}
+
+/// A transposed second operand is a weight seen through `t`: worth packing, since the packed copy
+/// then depends on parameters alone. Anything else is multiplied where it lies.
+LinearConfig matrix_config(const Value& second) {
+  const bool seen_transposed =
+      second.strides.size() == 2 && second.strides[0] == 1 && second.strides[1] != 1;
+  return {true, seen_transposed};
+}
+
+std::optional<Claimed> claim_addmm(const CallView& call) {  // self, x, w, beta, alpha
+  if (!call.is_tensor(0) || !call.is_tensor(1) || !call.is_tensor(2)) return std::nullopt;
+  if (call.number(3, 1.0) != 1.0 || call.number(4, 1.0) != 1.0) return std::nullopt;
+  const auto& bias = call.value(0).sizes;
+  if (bias.size() != 1 || bias[0] != call.value(2).sizes[1]) return std::nullopt;
+  return Claimed{matrix_config(call.value(2)), {call.id(1), call.id(2), call.id(0)}, {}};
+}
+
+std::optional<Claimed> claim_mm(const CallView& call) {
+  if (!call.is_tensor(0) || !call.is_tensor(1)) return std::nullopt;
+  return Claimed{matrix_config(call.value(1)), {call.id(0), call.id(1), kNone}, {}};
+}
+
+// -------------------------------------------------------------------------------- strategies
+
+/// x as [N, rows, I] and the weights as [N, I, O].
+struct Operands {
+  Tensor x, w, bias;
+  Sizes result;
+};
+
+Operands operands(const LinearConfig& config, const WideCall& call) {
+  Operands o;
+  const Tensor& x = call.inputs[0];
+  o.w = config.transposed ? call.inputs[1] : call.inputs[1].transpose(1, 2);
+  // The packed form is what the GEMM reads fastest; of parameters alone it is made only once.
+  if (config.pack) o.w = o.w.contiguous();
+  o.result = x.sizes().vec();
+  o.result.back() = o.w.size(2);
+  o.x = x.dim() == 3 ? x : x.reshape({call.n, -1, x.size(-1)});
+  if (call.inputs[2].defined()) o.bias = call.inputs[2].unsqueeze(1);
+  return o;
+}
+
+Tensor shaped(const Tensor& y, const Sizes& sizes) {
+  return y.sizes() == c10::IntArrayRef(sizes) ? y : y.view(sizes);
+}
+
+Tensors einsum(const LinearConfig& config, const WideCall& call) {
+  const Operands o = operands(config, call);
+  Tensor y = at::bmm(o.x, o.w);
+  // Out of the GEMM: a bias inside makes it slower than one more pass over a result in cache.
+  if (o.bias.defined()) y = y + o.bias;
+  return {shaped(y, o.result)};
+}
+
+Tensors baddbmm(const LinearConfig& config, const WideCall& call) {
+  const Operands o = operands(config, call);
+  return {shaped(at::baddbmm(o.bias, o.x, o.w), o.result)};
+}
+
+Applies baddbmm_applies(const LinearConfig&, const WideCall& call) {
+  if (call.inputs[2].defined()) return std::nullopt;
+  return reason("linear/baddbmm", "bias", "none", "a bias to add", "einsum");
+}
+
+// ------------------------------------------------------------------------------ registration
+
+Target target() {
+  Target t;
+  t.name = "linear";
+  t.kind = Kind::primitive;
+  t.family = "linear";
+  t.summary = "Affine map of the last axis";
+  t.formula = "y = x Wᵀ + b,  NBI, NOI -> NBO";
+  t.source = "torch.nn.Linear";
+  t.network = network;
+  t.sweeps["quick"] = {quick_n(), {{{"B", 16}, {"D", 256}}}};
+  t.sweeps["full"] = {full_n_100(), grid({{"B", {8, 16, 32, 64}}, {"D", {128, 256, 512, 768}}})};
+  t.sweeps["ci"] = {{4, 16}, {{{"B", 8}, {"D", 128}}}};
+  t.flops = [](const Shape& s) {
+    return 2.0 * double(s["B"] * s.get("T", 1) * s["D"] * s.get("O", s["D"]));
+  };
+  t.tolerance = {{at::kFloat, 5e-5}, {at::kDouble, 1e-11}};
+  t.tolerance_reason =
+      "dot products of up to 768 terms, summed in an order of the library's choice";
+  t.refusals = {{{{"B", 4}, {"D", 0}}, "[linear] D: got 0, expected at least 1; try D=1"}};
+  t.claims = {{"aten::linear", claim_linear}, {"aten::addmm", claim_addmm}, {"aten::mm", claim_mm}};
+  t.strategies = {strategy<LinearConfig>(
+                      "einsum", "one batched GEMM over packed weights, bias after it", einsum),
+                  strategy<LinearConfig>("baddbmm", "one batched GEMM that adds the bias", baddbmm,
+                                         baddbmm_applies)};
+  t.parameter_inputs = {false, true, true};
+  return t;
+}
+
+WIDE_TARGET(target);
+
+}  // namespace
+}  // namespace wide
