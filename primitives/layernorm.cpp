@@ -1,0 +1,97 @@
+// layernorm: y = (x - mean) / sqrt(var + eps) * weight + bias over the last axes
+// shapes: x [N,B,..,D], weight bias [N,D] -> y [N,B,..,D]
+// source: torch.nn.LayerNorm
+#include <ATen/ATen.h>
+
+#include "engine/describe.h"
+
+namespace wide {
+namespace {
+
+struct LayerNormConfig {
+  Sizes normalized;
+  double eps = 1e-5;
+  std::string text() const { return fmt::format("D={} eps={}", list_text(normalized), eps); }
+};
+
+// ------------------------------------------------------------------------------ single model
+
+Network network(const Shape& shape) {
+  for (const char* axis : {"B", "T", "D"}) at_least("layernorm", shape, axis, 1);
+  const int64_t d = shape["D"];
+  Network net;
+  net.name = "layernorm";
+  net.tensors = {input("x", {shape["B"], shape["T"], d}),
+                 parameter("weight", {d}, 1.0, Fill::near_one), parameter("bias", {d})};
+  net.forward = [d](const Tensors& t) {
+    return Tensors{at::layer_norm(t[0], {d}, t[1], t[2], 1e-5)};
+  };
+  return as_function(net);
+}
+
+// ------------------------------------------------------------------------------------ claims
+
+std::optional<Claimed> claim(const CallView& call, size_t eps, std::vector<int> results) {
+  if (!call.is_tensor(0)) return std::nullopt;
+  return Claimed{LayerNormConfig{call.ints(1), call.number(eps, 1e-5)},
+                 {call.id(0), call.id(2), call.id(3)},
+                 std::move(results)};
+}
+
+// -------------------------------------------------------------------------------- strategies
+
+/// A weight `[N, D...]` in front of activations of rank `rank`.
+Tensor affine(const Tensor& weight, const LayerNormConfig& c, int64_t rank) {
+  Sizes sizes(static_cast<size_t>(rank) - c.normalized.size(), 1);
+  sizes[0] = weight.size(0);
+  sizes.insert(sizes.end(), c.normalized.begin(), c.normalized.end());
+  return weight.reshape(sizes);
+}
+
+/// Normalising needs no model; only the affine part does, in one further pass.
+Tensors wide_norm(const LayerNormConfig& c, const WideCall& call) {
+  const auto [y, mean, rstd] =
+      at::native_layer_norm(call.inputs[0], c.normalized, Tensor(), Tensor(), c.eps);
+  const Tensor &w = call.inputs[1], &b = call.inputs[2];
+  if (w.defined() && b.defined())
+    return {at::addcmul(affine(b, c, y.dim()), y, affine(w, c, y.dim())), mean, rstd};
+  if (w.defined()) return {y * affine(w, c, y.dim()), mean, rstd};
+  if (b.defined()) return {y + affine(b, c, y.dim()), mean, rstd};
+  return {y, mean, rstd};
+}
+
+// ------------------------------------------------------------------------------ registration
+
+Target target() {
+  Target t;
+  t.name = "layernorm";
+  t.kind = Kind::primitive;
+  t.family = "normalization";
+  t.summary = "Layer normalisation over the last axes";
+  t.formula = "y = (x - mean) / sqrt(var + eps) * w + b,  NBTD, ND -> NBTD";
+  t.source = "torch.nn.LayerNorm";
+  t.network = network;
+  t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
+  t.sweeps["full"] = {
+      full_n_100(),
+      grid({{"B", {4, 8, 16, 32}}, {"T", {64, 128, 256, 512}}, {"D", {128, 256, 512, 768}}})};
+  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}}}};
+  t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["T"] * s["D"]); };
+  t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
+  t.tolerance_reason = "mean and variance sum D terms in single precision";
+  t.refusals = {
+      {{{"B", 1}, {"T", 1}, {"D", 0}}, "[layernorm] D: got 0, expected at least 1; try D=1"}};
+  t.claims = {{"aten::layer_norm", [](const CallView& c) { return claim(c, 4, {0}); }},
+              {"aten::native_layer_norm", [](const CallView& c) {
+                 return claim(c, 4, {0, 1, 2});
+               }}};
+  t.strategies = {strategy<LayerNormConfig>(
+      "wide", "one normalisation without affine part, then one multiply-add", wide_norm)};
+  t.parameter_inputs = {false, true, true};
+  return t;
+}
+
+WIDE_TARGET(target);
+
+}  // namespace
+}  // namespace wide
