@@ -1,0 +1,167 @@
+// attention: softmax(q kᵀ / sqrt(d) + mask) v per head, q k v and the result through linear layers
+// shapes: x [N,B,T,D], in_proj [N,3D,D], out_proj [N,D,D] -> y [N,B,T,D]
+// source: torch.nn.MultiheadAttention (self attention). Its linear layers are claimed by linear;
+// claimed here is scaled_dot_product_attention, wherever a program calls it.
+#include <ATen/ATen.h>
+
+#include "engine/describe.h"
+
+namespace wide {
+namespace {
+
+struct AttentionConfig {
+  double dropout = 0;
+  bool causal = false;
+  std::optional<double> scale;
+  bool grouped_queries = false;
+  std::string text() const {
+    return fmt::format("causal={} gqa={} dropout={} scale={}", causal ? 1 : 0,
+                       grouped_queries ? 1 : 0, dropout, scale ? fmt::format("{}", *scale) : "-");
+  }
+};
+
+// ------------------------------------------------------------------------------ single model
+
+Network network(const Shape& shape) {
+  for (const char* axis : {"B", "T", "D", "h"}) at_least("attention", shape, axis, 1);
+  divides("attention", shape, "D", "h");
+  const int64_t d = shape["D"], h = shape["h"];
+  const bool causal = shape.get("causal", 0) != 0;
+  const double scale = 1.0 / std::sqrt(double(d));
+  Network net;
+  net.name = "attention";
+  net.tensors = {input("x", {shape["B"], shape["T"], d}),
+                 parameter("in_proj_weight", {3 * d, d}, scale), parameter("in_proj_bias", {3 * d}),
+                 parameter("out_proj.weight", {d, d}, scale), parameter("out_proj.bias", {d})};
+  net.forward = [h, causal](const Tensors& t) {
+    const int64_t b = t[0].size(0), len = t[0].size(1), dim = t[0].size(2);
+    const auto qkv =
+        at::linear(t[0], t[1], t[2]).view({b, len, 3, h, dim / h}).permute({2, 0, 3, 1, 4});
+    const auto a = at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, 0.0, causal);
+    return Tensors{at::linear(a.transpose(1, 2).reshape({b, len, dim}), t[3], t[4])};
+  };
+  return as_function(net);
+}
+
+// ------------------------------------------------------------------------------------ claims
+
+std::optional<Claimed> claim(const CallView& call) {  // q, k, v, mask, p, causal, scale, gqa
+  for (size_t i = 0; i < 3; ++i)
+    if (!call.is_tensor(i) || call.value(i).sizes.size() < 3 || call.value(i).sizes.size() > 4)
+      return std::nullopt;
+  if (call.value(0).sizes.size() != call.value(1).sizes.size()) return std::nullopt;
+  // The heads of q, k and v may broadcast; only the plain case is worth a strategy.
+  for (size_t i = 1; i < 3; ++i)
+    if (call.value(i).sizes[0] != call.value(0).sizes[0]) return std::nullopt;
+  AttentionConfig c;
+  c.dropout = call.number(4, 0.0);
+  c.causal = call.flag(5);
+  if (call.size() > 6 && !call.constant(6).isNone()) c.scale = call.number(6, 1.0);
+  c.grouped_queries = call.size() > 7 && call.flag(7);
+  return Claimed{c, {call.id(0), call.id(1), call.id(2), call.id(3)}, {0}};
+}
+
+// -------------------------------------------------------------------------------- strategies
+
+/// Every model's mask with the rank of q: missing axes in front are broadcast.
+Tensor aligned_mask(const WideCall& call) {
+  const Tensor& mask = call.inputs[3];
+  if (!mask.defined()) return {};
+  const int64_t rank = call.inputs[0].dim();
+  Sizes sizes(static_cast<size_t>(rank), 1);
+  sizes[0] = call.n;
+  for (int64_t k = 1; k < mask.dim(); ++k)
+    sizes[static_cast<size_t>(rank - k)] = mask.size(mask.dim() - k);
+  return mask.reshape(sizes);
+}
+
+/// N folded into the batch: to the kernel, N models are only more sequences.
+Tensors fused(const AttentionConfig& c, const WideCall& call) {
+  const Tensor& q = call.inputs[0];
+  Tensor mask = aligned_mask(call);
+  if (mask.defined()) {
+    if (call.shared[3] && mask.size(1) == 1) {
+      mask = mask.select(0, 0);
+    } else {
+      Sizes sizes = mask.sizes().vec();
+      sizes[1] = q.size(1);
+      mask = mask.expand(sizes).flatten(0, 1);
+    }
+  }
+  const Tensor y = at::scaled_dot_product_attention(q.flatten(0, 1), call.inputs[1].flatten(0, 1),
+                                                    call.inputs[2].flatten(0, 1), mask, c.dropout,
+                                                    c.causal, c.scale, c.grouped_queries);
+  return {y.unflatten(0, {call.n, q.size(1)})};
+}
+
+/// Two batched GEMMs around a softmax; the scale goes into q, the smallest of the operands.
+Tensors math(const AttentionConfig& c, const WideCall& call) {
+  const Tensor &q = call.inputs[0], &v = call.inputs[2];
+  const int64_t depth = q.size(-1), from = q.size(-2), to = v.size(-2);
+  const double scale = c.scale.value_or(1.0 / std::sqrt(double(depth)));
+  const auto heads = [](const Tensor& t) { return t.flatten(0, -3); };
+  Tensor k = call.inputs[1], values = v;
+  if (c.grouped_queries) {
+    k = k.repeat_interleave(q.size(-3) / k.size(-3), -3);
+    values = values.repeat_interleave(q.size(-3) / values.size(-3), -3);
+  }
+  Tensor scores = at::bmm(heads(q) * scale, heads(k).transpose(1, 2));
+  if (c.causal)
+    scores =
+        scores.masked_fill(at::ones({from, to}, q.options().dtype(at::kBool)).triu(1), -INFINITY);
+  if (const Tensor mask = aligned_mask(call); mask.defined()) {
+    Sizes sizes = q.sizes().vec();
+    sizes.back() = to;
+    scores = scores.view(sizes);
+    scores = mask.scalar_type() == at::kBool ? scores.masked_fill(mask.logical_not(), -INFINITY)
+                                             : scores + mask;
+    scores = scores.flatten(0, -3);
+  }
+  Tensor weights = at::softmax(scores, -1);
+  if (c.dropout > 0) weights = at::dropout(weights, c.dropout, true);
+  Sizes sizes = q.sizes().vec();
+  sizes.back() = v.size(-1);
+  return {at::bmm(weights, heads(values)).view(sizes)};
+}
+
+// ------------------------------------------------------------------------------ registration
+
+Target target() {
+  Target t;
+  t.name = "attention";
+  t.kind = Kind::primitive;
+  t.family = "attention";
+  t.summary = "Multi-head self attention";
+  t.formula = "y = softmax(q kᵀ / sqrt(d)) v,  NBTD -> NBTD";
+  t.source = "torch.nn.MultiheadAttention";
+  t.network = network;
+  t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}, {"h", 8}}}};
+  t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16}},
+                                      {"T", {64, 128, 256, 512}},
+                                      {"D", {256, 512, 768}},
+                                      {"h", {4, 8, 12}}})};
+  auto& full = t.sweeps["full"].shapes;  // heads must divide D
+  full.erase(
+      std::remove_if(full.begin(), full.end(), [](const Shape& s) { return s["D"] % s["h"] != 0; }),
+      full.end());
+  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}, {"h", 4}}}};
+  t.flops = [](const Shape& s) {
+    const double tokens = double(s["B"] * s["T"]), d = double(s["D"]);
+    return 8.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
+  };
+  t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
+  t.tolerance_reason = "two linear layers around a softmax over T terms";
+  t.refusals = {{{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 4}},
+                 "[attention] h: got 4, expected a divisor of D=6; try h=1"}};
+  t.claims = {{"aten::scaled_dot_product_attention", claim}};
+  t.strategies = {
+      strategy<AttentionConfig>("fused", "N folded into the batch of the attention kernel", fused),
+      strategy<AttentionConfig>("math", "two batched GEMMs around a softmax", math)};
+  t.parameter_inputs = {false, false, false, false};
+  return t;
+}
+
+WIDE_TARGET(target);
+
+}  // namespace
+}  // namespace wide
