@@ -30,8 +30,9 @@ Tensors separate(const Program& single, const Ensemble& ensemble);
 
 /// Checks value, isolation, order. Networks that draw random numbers are checked by statistics:
 /// share of zeros, independence of masks between models, reproducibility from the seed.
+/// `masks_shared`: the candidate says that all models draw the same; then they must.
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
-                  const WideFunction& candidate, double tolerance);
+                  const WideFunction& candidate, double tolerance, bool masks_shared = false);
 
 /// Value only (the quick check after timing).
 double max_relative_error(const Tensors& got, const Tensors& expected);

@@ -1,0 +1,198 @@
+#include "engine/check.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "engine/check_detail.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// Program(1) on one model after the other, the results stacked.
+Tensors one_by_one(const Program& single, const Ensemble& ensemble) {
+  const at::NoGradGuard guard;
+  std::vector<Tensors> columns;
+  for (int64_t i = 0; i < ensemble.n; ++i) {
+    const Tensors results = interpret(single, ensemble.model(i));
+    columns.resize(results.size());
+    for (size_t k = 0; k < results.size(); ++k) columns[k].push_back(results[k]);
+  }
+  Tensors stacked;
+  for (const Tensors& column : columns) stacked.push_back(at::stack(column));
+  return stacked;
+}
+
+/// What is found out about a candidate whose values are determined.
+class ValueCheck {
+ public:
+  ValueCheck(const Program& single, const Ensemble& ensemble, const WideFunction& candidate,
+             double tolerance)
+      : ensemble_(ensemble),
+        candidate_(candidate),
+        names_(detail::result_names(single)),
+        expected_(reference(single, ensemble)),
+        own_(separate(single, ensemble)) {
+    result_.tolerance = tolerance;
+    result_.eager_max_rel = detail::compare(names_, own_, expected_).error;
+    allowed_ = tolerance;
+    // Models that overflow in their own dtype excuse nothing.
+    if (std::isfinite(result_.eager_max_rel))
+      allowed_ = std::max(allowed_, 4 * result_.eager_max_rel);
+  }
+
+  Correctness run() {
+    got_ = candidate_(ensemble_);
+    const detail::Deviation deviation = detail::compare(names_, got_, expected_, own_);
+    result_.max_rel = deviation.error;
+    expect(deviation, "");
+    const std::string shapes = detail::compare_shapes(names_, got_, own_);
+    if (!shapes.empty()) {
+      fail_with(shapes);
+      return result_;  // nothing further could be compared
+    }
+    check_isolation();
+    check_order();
+    // After other weights and inputs the first must give the first answer again.
+    expect(detail::compare(names_, candidate_(ensemble_), expected_, own_), "run again, ");
+    result_.pass = result_.failure.empty();
+    return result_;
+  }
+
+ private:
+  bool expect(const detail::Deviation& deviation, const std::string& when) {
+    if (deviation.error <= allowed_) return true;
+    fail_with(fmt::format("{}{}, tolerance {:.0e}", when, deviation.text, allowed_));
+    return false;
+  }
+  // The first failure is the one that is told.
+  void fail_with(const std::string& text) {
+    if (result_.failure.empty()) result_.failure = text;
+  }
+
+  void check_isolation() {
+    result_.isolated = true;
+    if (ensemble_.n < 2) return;
+    for (int64_t i : detail::models_to_poison(ensemble_.n)) {
+      const std::string when = fmt::format("not isolated, with NaN in model {}: ", i);
+      Tensors poisoned;
+      try {
+        poisoned = candidate_(detail::poison(ensemble_, i));
+      } catch (const std::exception& error) {
+        result_.isolated = false;
+        fail_with(when + error.what());
+        return;
+      }
+      if (detail::same_bits_but(poisoned, got_, i)) continue;
+      // A library may choose its kernel by what else is there; that moves the last bits only.
+      for (size_t k = 0; k < poisoned.size() && k < got_.size(); ++k)
+        if (poisoned[k].sizes() == got_[k].sizes()) poisoned[k] = with_row(poisoned[k], got_[k], i);
+      const detail::Deviation deviation =
+          detail::compare(names_, poisoned, value_ok() ? expected_ : got_, own_);
+      if (deviation.error <= allowed_) {
+        result_.note = "isolation to tolerance: a library picks its kernel by size";
+        continue;
+      }
+      result_.isolated = false;
+      fail_with(when + deviation.text);
+      return;
+    }
+  }
+
+  void check_order() {
+    result_.ordered = true;
+    if (ensemble_.n < 2) return;
+    const Tensor permutation = detail::rotation(ensemble_.n);
+    const Tensors permuted = candidate_(detail::permute(ensemble_, permutation));
+    // A wrong value may still keep the order: then it is compared with itself.
+    const Tensors expected = detail::permute(value_ok() ? expected_ : got_, permutation);
+    result_.ordered =
+        expect(detail::compare(names_, permuted, expected, detail::permute(own_, permutation)),
+               "models permuted, ");
+  }
+
+  bool value_ok() const { return result_.max_rel <= allowed_; }
+
+  static Tensor with_row(const Tensor& tensor, const Tensor& from, int64_t i) {
+    Tensor copy = tensor.clone();
+    copy.select(0, i).copy_(from.select(0, i));
+    return copy;
+  }
+
+  const Ensemble& ensemble_;
+  const WideFunction& candidate_;
+  std::vector<std::string> names_;
+  Tensors expected_, own_, got_;
+  double allowed_ = 0;
+  Correctness result_;
+};
+
+/// Tensors as they were when last seen, held so that no other can take their place in memory.
+class Seen {
+ public:
+  bool same(const Tensors& tensors) const {
+    if (tensors.size() != tensors_.size()) return false;
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      // Inference tensors do not count their changes.
+      if (tensors[k].is_inference() || !tensors[k].is_same(tensors_[k]) ||
+          tensors[k]._version() != versions_[k])
+        return false;
+    }
+    return true;
+  }
+  void remember(const Tensors& tensors) {
+    tensors_ = tensors;
+    versions_.clear();
+    for (const Tensor& tensor : tensors)
+      versions_.push_back(tensor.is_inference() ? 0 : tensor._version());
+  }
+
+ private:
+  Tensors tensors_;
+  std::vector<int64_t> versions_;
+};
+
+}  // namespace
+
+WideFunction as_function(WideModel& model, const Network& network) {
+  return [&model, weight_at = network.indices(false), input_at = network.indices(true),
+          seen = std::make_shared<Seen>()](const Ensemble& ensemble) {
+    const at::NoGradGuard guard;
+    Tensors weights, inputs, results;
+    for (size_t k : weight_at) weights.push_back(ensemble.tensors[k]);
+    for (size_t k : input_at) inputs.push_back(ensemble.tensors[k]);
+    if (!seen->same(weights)) {
+      model.set_weights(weights);
+      seen->remember(weights);
+    }
+    for (const Tensor& result : model.run(inputs)) results.push_back(result.clone());
+    return results;
+  };
+}
+
+Tensors reference(const Program& single, const Ensemble& ensemble) {
+  Ensemble raised = ensemble;
+  for (Tensor& tensor : raised.tensors)
+    if (tensor.is_floating_point()) tensor = tensor.to(at::kDouble);
+  return one_by_one(raise_to_double(single), raised);
+}
+
+Tensors separate(const Program& single, const Ensemble& ensemble) {
+  return one_by_one(single, ensemble);
+}
+
+double max_relative_error(const Tensors& got, const Tensors& expected) {
+  return detail::compare({}, got, expected).error;
+}
+
+Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
+                  const WideFunction& candidate, double tolerance, bool masks_shared) {
+  if (network.random) {
+    const auto result = detail::check_random(single, ensemble, candidate, tolerance, masks_shared);
+    if (result) return *result;
+  }
+  return ValueCheck(single, ensemble, candidate, tolerance).run();
+}
+
+}  // namespace wide

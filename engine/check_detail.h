@@ -1,0 +1,46 @@
+#pragma once
+#include "engine/check.h"
+
+// What the check of values and the check of random networks have in common.
+
+namespace wide::detail {
+
+/// The worst place of a comparison; `text` says it: "output 0 of model 3: relative error 0.12".
+struct Deviation {
+  double error = 0;
+  std::string text;
+};
+
+/// "output 0", "update of running_mean": what the results of a program are called.
+std::vector<std::string> result_names(const Program& single);
+
+/// Of results `[N, ...]`. Where integers differ from `expected` they may equal those of `own`
+/// (the separate models in their own dtype; empty: none): rounding decides an argmax.
+Deviation compare(const std::vector<std::string>& names, const Tensors& got,
+                  const Tensors& expected, const Tensors& own = {});
+
+/// Nothing but the number, order, shape and dtype of the results; empty when they agree.
+std::string compare_shapes(const std::vector<std::string>& names, const Tensors& got,
+                           const Tensors& expected);
+
+/// Same dtype, shape and bits.
+bool same_bits(const Tensor& a, const Tensor& b);
+/// Whether all models but `i` have the same bits.
+bool same_bits_but(const Tensors& a, const Tensors& b, int64_t i);
+
+/// The models that take a turn in being poisoned: all of a few, else first, middle and last.
+std::vector<int64_t> models_to_poison(int64_t n);
+/// Model i's own floating point tensors replaced by NaN.
+Ensemble poison(const Ensemble& ensemble, int64_t i);
+/// A permutation that leaves no model where it was, and the ensemble or results in that order.
+Tensor rotation(int64_t n);
+Ensemble permute(const Ensemble& ensemble, const Tensor& permutation);
+Tensors permute(const Tensors& results, const Tensor& permutation);
+
+/// The check of a network that draws random numbers; nullopt when it turns out to draw none that
+/// matter (dropout with p = 0), so that its values can be checked.
+std::optional<Correctness> check_random(const Program& single, const Ensemble& ensemble,
+                                        const WideFunction& candidate, double tolerance,
+                                        bool masks_shared);
+
+}  // namespace wide::detail

@@ -1,0 +1,239 @@
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+
+#include <cmath>
+#include <functional>
+
+#include "engine/check_detail.h"
+#include "engine/distribution.h"
+#include "engine/error.h"
+
+// Random networks have no expected value, only an expected distribution: that of the separate
+// models. Both are run with many seeds and their draws compared. Seeds are fixed, so that what
+// passes once passes always.
+
+namespace wide::detail {
+namespace {
+
+constexpr int kSeeds = 24;
+constexpr int64_t kMostElements = 4096;  // per output and model; what is drawn stays in memory
+constexpr uint64_t kCandidateSeed = 1000, kSeparateSeed = 5000, kSameSeed = 9000;
+
+Tensors with_seed(uint64_t seed, const std::function<Tensors()>& run) {
+  at::manual_seed(seed);
+  return run();
+}
+
+/// Which elements of an output are looked at: all, or the same random choice for every run.
+std::vector<Tensor> choose_elements(const Tensors& results) {
+  std::vector<Tensor> chosen;
+  auto generator = at::detail::createCPUGenerator(1);
+  for (const Tensor& result : results) {
+    const int64_t elements = result.numel() / std::max<int64_t>(1, result.size(0));
+    const Tensor order = at::randperm(elements, generator, at::TensorOptions().dtype(at::kLong));
+    chosen.push_back(order.narrow(0, 0, std::min(elements, kMostElements)));
+  }
+  return chosen;
+}
+
+/// The chosen elements of one run, `[N, elements]` in float64 on the CPU.
+Tensor pick(const Tensor& result, const Tensor& elements) {
+  const int64_t n = std::max<int64_t>(1, result.size(0));
+  const Tensor flat = result.reshape({n, result.numel() / n});
+  return flat.index_select(1, elements.to(result.device())).cpu().to(at::kDouble);
+}
+
+/// Per result `[seeds, N, elements]`.
+Tensors draw(const std::function<Tensors()>& run, uint64_t first_seed, int seeds,
+             const std::vector<Tensor>& elements) {
+  std::vector<Tensors> runs(elements.size());
+  for (int s = 0; s < seeds; ++s) {
+    const Tensors results = with_seed(first_seed + static_cast<uint64_t>(s), run);
+    for (size_t k = 0; k < elements.size(); ++k) runs[k].push_back(pick(results[k], elements[k]));
+  }
+  Tensors drawn;
+  for (const Tensors& each : runs) drawn.push_back(at::stack(each));
+  return drawn;
+}
+
+bool varies(const Tensor& drawn) { return drawn.ne(drawn.narrow(0, 0, 1)).any().item<bool>(); }
+
+/// Every model with model 0's weights and inputs.
+Ensemble all_alike(const Ensemble& ensemble) {
+  Ensemble alike = ensemble;
+  for (size_t k = 0; k < alike.tensors.size(); ++k) {
+    if (ensemble.shared[k]) continue;
+    const Tensor& tensor = ensemble.tensors[k];
+    alike.tensors[k] = tensor.narrow(0, 0, 1).expand_as(tensor).contiguous();
+  }
+  return alike;
+}
+
+/// Models that are alike in everything but their draws: those whose outputs agree for every seed
+/// draw the same. Returns the pairs left; stops as soon as there are none.
+std::vector<std::pair<int64_t, int64_t>> models_that_share(const std::function<Tensors()>& run,
+                                                           int64_t n, size_t output,
+                                                           const std::vector<Tensor>& elements,
+                                                           double tolerance) {
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i + 1; j < n; ++j) pairs.emplace_back(i, j);
+  // A random direction instead of all elements: the number of pairs grows with the square of N.
+  auto generator = at::detail::createCPUGenerator(2);
+  const Tensor direction =
+      at::randn({elements[output].numel()}, generator, at::TensorOptions().dtype(at::kDouble));
+  for (int s = 0; s < kSeeds && !pairs.empty(); ++s) {
+    const Tensors results = with_seed(kSameSeed + static_cast<uint64_t>(s), run);
+    const Tensor picked = pick(results[output], elements[output]);
+    const Tensor signature = at::matmul(picked, direction);
+    const double scale = at::matmul(picked.abs(), direction.abs()).max().item<double>();
+    const double* value = signature.const_data_ptr<double>();
+    // A drawn difference in one element of many is small beside the whole; rounding is smaller.
+    const double same = std::min(tolerance, 1e-6) * scale;
+    std::erase_if(pairs,
+                  [&](const auto& p) { return std::abs(value[p.first] - value[p.second]) > same; });
+  }
+  return pairs;
+}
+
+class RandomCheck {
+ public:
+  RandomCheck(const Program& single, const Ensemble& ensemble, const WideFunction& candidate,
+              double tolerance, bool masks_shared)
+      : single_(single),
+        ensemble_(ensemble),
+        candidate_(candidate),
+        names_(result_names(single)),
+        masks_shared_(masks_shared) {
+    result_.tolerance = tolerance;
+  }
+
+  std::optional<Correctness> run() {
+    const Tensors shapes = with_seed(kSeparateSeed, [&] { return separate(single_, ensemble_); });
+    elements_ = choose_elements(shapes);
+    separate_ =
+        draw([&] { return separate(single_, ensemble_); }, kSeparateSeed, kSeeds, elements_);
+    bool random = false;
+    for (const Tensor& drawn : separate_) random = random || varies(drawn);
+    if (!random) return std::nullopt;
+
+    got_ = with_seed(kCandidateSeed, [&] { return candidate_(ensemble_); });
+    fail_with(compare_shapes(names_, got_, shapes));
+    if (!result_.failure.empty()) return result_;
+    check_seeds();
+    check_distributions();
+    check_isolation();
+    check_order();
+    check_masks();
+    result_.note +=
+        fmt::format("{}by statistics over {} seeds; masks {}", result_.note.empty() ? "" : "; ",
+                    kSeeds, masks_shared_ ? "shared" : "independent");
+    result_.pass = result_.failure.empty();
+    return result_;
+  }
+
+ private:
+  std::string in_distribution(const std::string& name, const Tensor& got, const Tensor& expected,
+                              bool every_element) const {
+    const std::string text = compare_distributions(got, expected, result_.tolerance, every_element);
+    return text.empty() ? "" : name + text;
+  }
+  // The first failure is the one that is told; no text, no failure.
+  void fail_with(const std::string& text) {
+    if (result_.failure.empty()) result_.failure = text;
+  }
+  Tensors seeded(uint64_t seed, const Ensemble& ensemble) {
+    return with_seed(seed, [&] { return candidate_(ensemble); });
+  }
+
+  void check_seeds() {
+    const Tensors again = seeded(kCandidateSeed, ensemble_);
+    for (size_t k = 0; k < got_.size(); ++k)
+      if (!same_bits(got_[k], again[k])) fail_with(names_[k] + ": the same seed, another result");
+    drawn_ = draw([&] { return candidate_(ensemble_); }, kCandidateSeed, kSeeds, elements_);
+    for (size_t k = 0; k < drawn_.size(); ++k)
+      for (int64_t i = 0; i < ensemble_.n; ++i)
+        if (varies(separate_[k].select(1, i)) && !varies(drawn_[k].select(1, i)))
+          fail_with(fmt::format("{} of model {}: the same for every seed", names_[k], i));
+  }
+
+  void check_distributions() {
+    for (size_t k = 0; k < drawn_.size(); ++k) {
+      if (elements_[k].numel() == 0) continue;
+      const Tensor &got = drawn_[k], &expected = separate_[k];
+      result_.max_rel = std::max(result_.max_rel, error_of_constants(got, expected));
+      fail_with(in_distribution(names_[k], got, expected, true));
+    }
+  }
+
+  void check_isolation() {
+    result_.isolated = true;
+    if (ensemble_.n < 2) return;
+    for (int64_t i : models_to_poison(ensemble_.n)) {
+      std::string what = "another model changes for the same seed";
+      try {
+        if (same_bits_but(seeded(kCandidateSeed, poison(ensemble_, i)), got_, i)) continue;
+      } catch (const std::exception& error) {
+        what = error.what();
+      }
+      result_.isolated = false;
+      fail_with(fmt::format("not isolated, with NaN in model {}: {}", i, what));
+      return;
+    }
+  }
+
+  void check_order() {
+    result_.ordered = true;
+    if (ensemble_.n < 2) return;
+    const Tensor permutation = rotation(ensemble_.n);
+    const Ensemble permuted = permute(ensemble_, permutation);
+    const Tensors drawn =
+        draw([&] { return candidate_(permuted); }, kCandidateSeed, kSeeds, elements_);
+    for (size_t k = 0; k < drawn.size(); ++k) {
+      if (elements_[k].numel() == 0) continue;
+      const std::string difference =
+          in_distribution(names_[k], drawn[k], separate_[k].index_select(1, permutation), false);
+      if (difference.empty()) continue;
+      result_.ordered = false;
+      fail_with("models permuted, " + difference);
+    }
+  }
+
+  void check_masks() {
+    if (ensemble_.n < 2) return;
+    const Ensemble alike = all_alike(ensemble_);
+    const auto all_pairs = static_cast<size_t>(ensemble_.n * (ensemble_.n - 1) / 2);
+    for (size_t k = 0; k < separate_.size(); ++k) {
+      if (!varies(separate_[k])) continue;
+      const auto pairs = models_that_share([&] { return candidate_(alike); }, ensemble_.n, k,
+                                           elements_, result_.tolerance);
+      if (masks_shared_ && pairs.size() != all_pairs)
+        fail_with(names_[k] + ": masks differ between models, declared shared");
+      if (!masks_shared_ && !pairs.empty())
+        fail_with(fmt::format("{}: models {} and {} share their mask, expected independent ones",
+                              names_[k], pairs.front().first, pairs.front().second));
+    }
+  }
+
+  const Program& single_;
+  const Ensemble& ensemble_;
+  const WideFunction& candidate_;
+  std::vector<std::string> names_;
+  bool masks_shared_;
+  std::vector<Tensor> elements_;
+  Tensors separate_, drawn_;  // per result `[seeds, N, elements]`
+  Tensors got_;               // of kCandidateSeed
+  Correctness result_;
+};
+
+}  // namespace
+
+std::optional<Correctness> check_random(const Program& single, const Ensemble& ensemble,
+                                        const WideFunction& candidate, double tolerance,
+                                        bool masks_shared) {
+  const at::NoGradGuard guard;
+  return RandomCheck(single, ensemble, candidate, tolerance, masks_shared).run();
+}
+
+}  // namespace wide::detail
