@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <c10/core/Allocator.h>
+#include <c10/util/Logging.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
@@ -37,6 +38,19 @@ class AllocationCounter : public c10::MemoryReportingInfoBase {
  private:
   std::mutex mutex_;
   int64_t current_ = 0, peak_ = 0;
+};
+
+// The allocator warns when memory goes that is older than the counting. That is expected here: a
+// call lets go of what the one before it returned.
+class NoWarnings {
+ public:
+  NoWarnings() { FLAGS_caffe2_log_level = std::max(before_, 2); }
+  ~NoWarnings() { FLAGS_caffe2_log_level = before_; }
+  NoWarnings(const NoWarnings&) = delete;
+  NoWarnings& operator=(const NoWarnings&) = delete;
+
+ private:
+  int before_ = FLAGS_caffe2_log_level;
 };
 
 }  // namespace
@@ -79,6 +93,7 @@ int64_t count_peak_bytes(c10::Device device, const Work& work) {
     return std::max<int64_t>(0, runtime->memory(device).peak - before);
   }
   const auto counter = std::make_shared<AllocationCounter>();
+  const NoWarnings no_warnings;
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
   work();
   return counter->peak();
