@@ -179,7 +179,14 @@ std::string Program::text() const {
       if (values[static_cast<size_t>(id)].role == Role::constant) constants.insert(id);
     });
   for (ValueId id : constants) out += fmt::format("  constant {}\n", describe_value(id));
+  Phase phase = Phase::main;
   for (const Node& node : nodes) {
+    if (node.phase != phase) {
+      phase = node.phase;
+      out += phase == Phase::main       ? "  main:\n"
+             : phase == Phase::prologue ? "  prologue, once per set of weights:\n"
+                                        : "  shared, once for all models:\n";
+    }
     std::vector<std::string> results, arguments;
     for_each_value(node.results, [&](ValueId id) { results.push_back(describe_value(id)); });
     for (const Argument& a : node.arguments) arguments.push_back(argument_text(a));
@@ -198,6 +205,17 @@ std::string Program::text() const {
     out +=
         fmt::format("  update \"{}\" = %{}\n", values[static_cast<size_t>(u.target)].name, u.value);
   return out;
+}
+
+void Program::replace_uses(ValueId from, ValueId to) {
+  auto rename = [&](std::vector<Argument>& arguments) {
+    for (Argument& a : arguments) std::replace(a.values.begin(), a.values.end(), from, to);
+  };
+  for (Node& node : nodes) rename(node.arguments);
+  for (Region& region : regions) rename(region.arguments);
+  std::replace(outputs.begin(), outputs.end(), from, to);
+  for (Update& u : updates)
+    if (u.value == from) u.value = to;
 }
 
 void Program::keep_nodes(const std::vector<bool>& keep) {

@@ -59,11 +59,15 @@ struct Origin {
   int32_t node = -1;      // index of the node (or first node of the region) in Program(1)
 };
 
+/// When a node runs: once per set of weights, once per call for all models, or for every model.
+enum class Phase { main, prologue, shared };
+
 struct Node {
   c10::OperatorHandle op;
   std::vector<Argument> arguments;
   std::vector<Argument> results;
   Origin origin;
+  Phase phase = Phase::main;
 
   std::string name() const;  // "aten::addmm", with ".overload" when there is one
   bool is_view() const;      // results alias an argument and nothing is computed
@@ -102,6 +106,8 @@ struct Program {
   void verify() const;
   std::string text() const;
   ValueId add_value(Value value);
+  /// Lets every reader of `from` (nodes, regions, outputs, updates) read `to` instead.
+  void replace_uses(ValueId from, ValueId to);
   /// Keeps the nodes with `keep[i]`, moving regions along; a region that lost its end is dropped.
   void keep_nodes(const std::vector<bool>& keep);
   /// For every value the number of reads by nodes, outputs and updates.

@@ -133,7 +133,9 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
 }
 
 void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
-  c10::impl::ExcludeDispatchKeyGuard off(DispatchKey::Fake);
+  // What a kernel calls inside itself is none of the program's business.
+  c10::impl::ExcludeDispatchKeyGuard off(
+      DispatchKeySet({DispatchKey::Fake, DispatchKey::DeferredInit}));
   const auto below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Fake);
   Recording* r = current();
   const auto& schema = op.schema();

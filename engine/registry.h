@@ -31,6 +31,7 @@ struct Strategy {
   /// nullopt when it applies, else the reason. `config` is the primitive's typed configuration.
   std::function<Applies(const std::any& config, const WideCall& call)> applies;
   std::function<Tensors(const std::any& config, const WideCall& call)> run;
+  std::function<std::string(const std::any& config)> config_text;  // canonical: the tuning key
   bool differentiable = true;
   bool takes_shared_parameters = false;  // false: shared parameters go to vmap
 };
@@ -165,6 +166,7 @@ Strategy strategy(std::string name, std::string summary,
   s.run = [run](const std::any& c, const WideCall& call) {
     return run(std::any_cast<const Config&>(c), call);
   };
+  s.config_text = [](const std::any& c) { return std::any_cast<const Config&>(c).text(); };
   s.applies = [applies](const std::any& c, const WideCall& call) {
     return applies ? applies(std::any_cast<const Config&>(c), call) : Applies{};
   };

@@ -1,0 +1,291 @@
+#include "engine/compile.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/device.h"
+#include "engine/error.h"
+#include "engine/lower/executor.h"
+#include "engine/lower/tune.h"
+#include "engine/passes/pass.h"
+
+namespace wide {
+
+const char* to_string(Mode mode) {
+  switch (mode) {
+    case Mode::eager:
+      return "eager";
+    case Mode::default_:
+      return "default";
+    case Mode::reduce_overhead:
+      return "reduce-overhead";
+    case Mode::max_autotune:
+      return "max-autotune";
+  }
+  return "?";
+}
+
+Mode parse_mode(const std::string& name) {
+  for (Mode m : {Mode::eager, Mode::default_, Mode::reduce_overhead, Mode::max_autotune})
+    if (name == to_string(m)) return m;
+  fail("[--mode] name: got {}, expected eager, default, reduce-overhead or max-autotune; try eager",
+       name);
+}
+
+std::optional<std::string> unsupported(Mode mode, c10::Device device) {
+  if (auto reason = unavailable(device)) return reason;
+  if (mode == Mode::eager) return std::nullopt;
+  if (mode == Mode::reduce_overhead)
+    return device.is_cuda()
+               ? std::nullopt
+               : std::optional(reason("mode", "reduce-overhead", "the CPU",
+                                      "a CUDA device, whose graphs it captures", "--mode eager"));
+  return reason("mode", to_string(mode), "no generated kernels",
+                "a lowering that compiles, which this version does not have", "--mode eager");
+}
+
+Program record_single(const Network& network, const Ensemble& ensemble) {
+  at::NoGradGuard no_grad;
+  const Tensors one = ensemble.model(0);
+  std::vector<Binding> bindings;
+  for (size_t i = 0; i < one.size(); ++i)
+    bindings.push_back({network.tensors[i].name, network.tensors[i].role, one[i].contiguous()});
+  return record(bindings, network.forward);
+}
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Applies the passes that are switched on, with a record of each.
+std::vector<PassRecord> apply_passes(Program& program, const CompileOptions& options) {
+  std::vector<PassRecord> records;
+  for (const Pass* pass : passes()) {
+    if (options.passes_off.count(pass->name)) continue;
+    PassRecord record;
+    record.name = pass->name;
+    record.nodes_before = static_cast<int64_t>(program.nodes.size());
+    const auto start = std::chrono::steady_clock::now();
+    record.summary = pass->run(program);
+    record.milliseconds = seconds_since(start) * 1e3;
+    record.nodes_after = static_cast<int64_t>(program.nodes.size());
+    if (options.verify) program.verify();
+    if (options.keep_text) record.text_after = program.text();
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+bool draws_random_numbers(const Program& program) {
+  return std::any_of(program.nodes.begin(), program.nodes.end(),
+                     [](const Node& node) { return node.is_random(); });
+}
+
+class Compiled final : public WideModel {
+ public:
+  Compiled(const Network& network, const Ensemble& ensemble, const CompileOptions& options)
+      : network_(network), ensemble_(ensemble), options_(options) {
+    threads_ = options.threads > 0 ? options.threads : at::get_num_threads();
+    for (Tensor& t : ensemble_.tensors) t = t.contiguous();
+    single_ = record_single(network_, ensemble_);
+    choose_ranges();
+    full_ = ranges_ == 1 ? program_for(0, ensemble_.n) : make_program(0, ensemble_.n, true);
+  }
+
+  Tensors run(const Tensors& inputs) override {
+    bind_inputs(inputs);
+    const Tensors& results = fresh_results();
+    executor_->run(ensemble_.tensors, results);
+    return results;
+  }
+
+  void set_weights(const Tensors& weights) override {
+    const auto at = network_.indices(false);
+    WIDE_ASSERT(weights.size() == at.size(), "{} weights for {}", weights.size(), at.size());
+    for (size_t k = 0; k < at.size(); ++k) ensemble_.tensors[at[k]] = weights[k].contiguous();
+    executor_->set_weights(ensemble_.tensors);
+  }
+
+  const Program& single() const override { return single_; }
+  const Program& program() const override { return full_->wide.program; }
+  const Coverage& coverage() const override { return full_->wide.coverage; }
+  const std::vector<PassRecord>& passes() const override { return full_->passes; }
+  int shards() const override { return executor_->ranges(); }
+  std::string plan_text() const override { return executor_->text(); }
+  int64_t bytes() const override { return executor_->bytes(); }
+
+  std::vector<StepCost> explain(const Tensors& inputs) override {
+    bind_inputs(inputs);
+    return executor_->explain(ensemble_.tensors, fresh_results());
+  }
+
+ private:
+  /// Program(n) of models [begin, begin + n), strategies chosen by measuring on their tensors.
+  std::shared_ptr<const RangeProgram> make_program(int64_t begin, int64_t n, bool display = false) {
+    at::NoGradGuard no_grad;
+    std::vector<WideValue> bound;
+    for (size_t i = 0; i < ensemble_.tensors.size(); ++i)
+      bound.push_back(
+          {ensemble_.shared[i] ? ensemble_.tensors[i] : ensemble_.tensors[i].narrow(0, begin, n),
+           !ensemble_.shared[i]});
+    WidenOptions widen_options = options_.widen;
+    widen_options.fold = widen_options.fold && !options_.passes_off.count("fold");
+    const bool tune = options_.tune && !widen_options.choose && ensemble_.tensors[0].is_cpu();
+    if (tune && !display) {
+      // Measured on plain tensors first, then recorded with what was chosen.
+      std::vector<std::string>& chosen = chosen_[n];
+      chosen.clear();
+      Tuner& tuner = n == ensemble_.n ? whole_ : serial_;
+      widen_options.choose = [&tuner, &chosen](const Target& t, const std::any& c,
+                                               const WideCall& call,
+                                               const std::vector<std::string>& applicable) {
+        return chosen.emplace_back(tuner.choose(t, c, call, applicable));
+      };
+      evaluate_wide(single_, n, bound, widen_options, nullptr);
+    }
+    size_t next = 0;
+    if (tune) {
+      // The whole is shown with what its ranges chose.
+      const std::vector<std::string>& chosen = chosen_[display ? executor_->models_at_a_time() : n];
+      widen_options.choose = [&next, &chosen](const Target&, const std::any&, const WideCall&,
+                                              const std::vector<std::string>&) {
+        return chosen.at(next++);
+      };
+    }
+    auto made = std::make_shared<RangeProgram>();
+    made->wide = widen(single_, n, bound, widen_options);
+    made->passes = apply_passes(made->wide.program, options_);
+    return made;
+  }
+
+  std::shared_ptr<const RangeProgram> program_for(int64_t begin, int64_t n) {
+    auto& known = programs_[n];
+    if (!known) known = make_program(begin, n);
+    return known;
+  }
+
+  std::unique_ptr<Executor> make_executor(int ranges) {
+    ExecutorOptions options;
+    options.threads = threads_;
+    options.ranges = ranges;
+    options.plan.arena = !options_.passes_off.count("memory-plan");
+    options.plan.convolutions = !options_.passes_off.count("pack-convolutions");
+    return std::make_unique<Executor>(
+        single_, ensemble_, [this](int64_t begin, int64_t n) { return program_for(begin, n); },
+        options);
+  }
+
+  /// Ranges that may pay: all at once, then multiples of the threads up to one model each.
+  std::vector<int> candidates() const {
+    const auto n = static_cast<int>(ensemble_.n);
+    if (options_.shards > 0) return {std::min(options_.shards, n)};
+    if (!ensemble_.tensors[0].is_cpu() || draws_random_numbers(single_) || n == 1 ||
+        options_.passes_off.count("shards"))
+      return {1};
+    if (!options_.tune) return {std::min(n, threads_)};
+    std::vector<int> out{1};
+    for (int s = std::max(threads_, 2); s < n; s *= 2) out.push_back(s);
+    out.push_back(n);
+    return out;
+  }
+
+  void choose_ranges() {
+    double best_ns = 0;
+    int worse = 0;
+    const std::vector<int> all = candidates();
+    for (int ranges : all) {
+      std::unique_ptr<Executor> executor = make_executor(ranges);
+      if (all.size() == 1) {
+        executor_ = std::move(executor);
+        ranges_ = ranges;
+        return;
+      }
+      const double ns = time(*executor);
+      if (best_ns == 0 || ns < best_ns) {
+        best_ns = ns;
+        worse = 0;
+        ranges_ = ranges;
+        executor_ = std::move(executor);
+      } else if (ranges > 1 && ns > 1.15 * best_ns && ++worse == 2) {
+        break;  // ever smaller ranges only lose from here
+      }
+    }
+  }
+
+  double time(Executor& executor) {
+    Tensors results;
+    for (const Value& v : executor.results()) results.push_back(empty(v));
+    auto once = [&] {
+      const auto start = std::chrono::steady_clock::now();
+      executor.run(ensemble_.tensors, results);
+      return seconds_since(start) * 1e9;
+    };
+    const double first = std::min(once(), once());
+    const int calls = std::clamp(static_cast<int>(2e7 / (first + 1)), 5, 41);
+    std::vector<double> samples;
+    for (int i = 0; i < calls; ++i) samples.push_back(once());
+    std::nth_element(samples.begin(), samples.begin() + calls / 2, samples.end());
+    return samples[static_cast<size_t>(calls / 2)];
+  }
+
+  static Tensor empty(const Value& v) {
+    return at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device));
+  }
+
+  void bind_inputs(const Tensors& inputs) {
+    const auto at = network_.indices(true);
+    if (inputs.size() != at.size())
+      fail("[{}] inputs: got {}, expected {}; try one tensor for each", network_.name,
+           inputs.size(), at.size());
+    for (size_t k = 0; k < at.size(); ++k) {
+      Tensor& bound = ensemble_.tensors[at[k]];
+      if (inputs[k].sizes() != bound.sizes() || inputs[k].scalar_type() != bound.scalar_type())
+        fail("[{}] input {}: got {}, expected {}; try compiling again for other sizes",
+             network_.name, network_.tensors[at[k]].name, describe(inputs[k]).shape_text(),
+             describe(bound).shape_text());
+      bound = inputs[k].contiguous();
+    }
+  }
+
+  /// Memory for the results: that of an earlier call when the caller has let go of all of it.
+  const Tensors& fresh_results() {
+    const bool free =
+        !results_.empty() && std::all_of(results_.begin(), results_.end(), [](const Tensor& t) {
+          return t.use_count() == 1 && t.storage().use_count() == 1;
+        });
+    if (!free) {
+      results_.clear();
+      for (const Value& v : executor_->results()) results_.push_back(empty(v));
+    }
+    return results_;
+  }
+
+  Network network_;
+  Ensemble ensemble_;
+  CompileOptions options_;
+  int threads_ = 1;
+  int ranges_ = 1;
+  Program single_;
+  std::map<int64_t, std::shared_ptr<const RangeProgram>> programs_;
+  std::map<int64_t, std::vector<std::string>> chosen_;  // strategies in order, by models at a time
+  Tuner whole_{false}, serial_{true};
+  std::unique_ptr<Executor> executor_;
+  std::shared_ptr<const RangeProgram> full_;
+  Tensors results_;
+};
+
+}  // namespace
+
+std::unique_ptr<WideModel> compile(const Network& network, const Ensemble& ensemble,
+                                   const CompileOptions& options) {
+  const c10::Device device = ensemble.tensors.at(0).device();
+  if (auto reason = unsupported(options.mode, device)) throw Unsupported(*reason);
+  return std::make_unique<Compiled>(network, ensemble, options);
+}
+
+}  // namespace wide

@@ -1,0 +1,216 @@
+#include "engine/lower/executor.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/error.h"
+#include "engine/lower/threads.h"
+
+namespace wide {
+
+namespace {
+
+bool is_weight(const Value& v) { return v.role == Role::parameter || v.role == Role::buffer; }
+
+/// Index in `bound` of a bound value, or -1.
+int64_t bound_index(const Program& program, ValueId id) {
+  auto at = std::find(program.bound.begin(), program.bound.end(), id);
+  return at == program.bound.end() ? -1 : at - program.bound.begin();
+}
+
+}  // namespace
+
+Executor::Executor(const Program& single, const Ensemble& ensemble, const MakeProgram& make,
+                   const ExecutorOptions& options)
+    : single_(single), n_(ensemble.n), shared_(ensemble.shared), options_(options) {
+  const int64_t count = std::clamp<int64_t>(options.ranges, 1, n_);
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t begin = n_ * k / count, end = n_ * (k + 1) / count;
+    ranges_.push_back({begin, end - begin, {}});
+  }
+  make_plans(make, ensemble.tensors);
+  set_weights(ensemble.tensors);
+}
+
+Tensor Executor::slice(const Tensors& bound, size_t i, const Range& range) const {
+  return shared_[i] ? bound[i] : bound[i].narrow(0, range.begin, range.n);
+}
+
+std::unordered_map<ValueId, Tensor> Executor::known_weights(const Range& range,
+                                                            const Tensors& bound) const {
+  const Program& program = sizes_.at(range.n).program->wide.program;
+  std::unordered_map<ValueId, Tensor> known;
+  for (size_t i = 0; i < program.bound.size(); ++i)
+    if (is_weight(program.values[static_cast<size_t>(program.bound[i])]))
+      known[program.bound[i]] = slice(bound, i, range);
+  run_phase(program, Phase::prologue, known);
+  return known;
+}
+
+void Executor::make_plans(const MakeProgram& make, const Tensors& bound) {
+  at::NoGradGuard no_grad;
+  const int threads = ranges_.size() == 1 ? 1 : options_.threads;
+  for (const Range& range : ranges_) {
+    PerSize& size = sizes_[range.n];
+    if (size.program) continue;
+    size.program = make(range.begin, range.n);
+    const Program& program = size.program->wide.program;
+    for (const Node& node : program.nodes) has_shared_phase_ |= node.phase == Phase::shared;
+    const auto known = known_weights(range, bound);
+    PlanOptions plan = options_.plan;
+    plan.serial = ranges_.size() > 1;
+    plan.packing = std::make_shared<PackingChoices>();
+    for (int t = 0; t < threads; ++t)
+      size.plans.push_back(std::make_unique<Plan>(program, known, plan));
+    size.bound_range.assign(static_cast<size_t>(threads), -1);
+    for (ValueId id : size.plans[0]->outside()) size.bound_at.push_back(bound_index(program, id));
+  }
+}
+
+void Executor::set_weights(const Tensors& bound) {
+  at::NoGradGuard no_grad;
+  for (Range& range : ranges_) {
+    PerSize& size = sizes_.at(range.n);
+    const Plan& plan = *size.plans[0];
+    const auto known = known_weights(range, bound);
+    range.fixed.assign(plan.outside().size(), Tensor());
+    for (size_t k = 0; k < plan.outside().size(); ++k) {
+      auto it = known.find(plan.outside()[k]);
+      if (it != known.end()) range.fixed[k] = plan.prepare(k, it->second);
+    }
+    std::fill(size.bound_range.begin(), size.bound_range.end(), -1);
+  }
+}
+
+void Executor::run_shared(const Tensors& bound) {
+  const PerSize* first = nullptr;
+  for (auto& [n, size] : sizes_) {
+    const Program& program = size.program->wide.program;
+    size.shared.clear();
+    const Range& range =
+        *std::find_if(ranges_.begin(), ranges_.end(), [n = n](const Range& r) { return r.n == n; });
+    auto known = known_weights(range, bound);
+    for (size_t i = 0; i < program.bound.size(); ++i)
+      if (shared_[i]) known[program.bound[i]] = bound[i];
+    // The shared work is the same for every size of range: done by the first, views aside.
+    std::vector<const Node*> nodes, done;
+    for (const Node& node : program.nodes)
+      if (node.phase == Phase::shared) nodes.push_back(&node);
+    if (first != nullptr)
+      for (const Node& node : first->program->wide.program.nodes)
+        if (node.phase == Phase::shared) done.push_back(&node);
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      const Node& node = *nodes[k];
+      const bool again = first == nullptr || done.size() != nodes.size() || node.is_view();
+      if (again) {
+        Stack stack = make_stack(node.arguments, [&](ValueId id) {
+          const Value& v = program.values[static_cast<size_t>(id)];
+          return v.role == Role::constant ? v.constant : known.at(id);
+        });
+        node.op.callBoxed(&stack);
+        take_results(node.results, stack, [&](ValueId id, const Tensor& t) { known[id] = t; });
+      } else {
+        for (size_t r = 0; r < node.results.size(); ++r)
+          for (size_t v = 0; v < node.results[r].values.size(); ++v)
+            if (node.results[r].values[v] != kNone)
+              known[node.results[r].values[v]] = first->shared.at(done[k]->results[r].values[v]);
+      }
+    }
+    size.shared = std::move(known);
+    if (first == nullptr) first = &size;
+  }
+}
+
+Plan& Executor::prepare(int thread, int range_index, const Tensors& bound, const Tensors& results) {
+  Range& range = ranges_[static_cast<size_t>(range_index)];
+  PerSize& size = sizes_.at(range.n);
+  Plan& plan = *size.plans[static_cast<size_t>(thread)];
+  const bool rebind = size.bound_range[static_cast<size_t>(thread)] != range_index;
+  for (size_t k = 0; k < plan.outside().size(); ++k) {
+    if (range.fixed[k].defined()) {
+      if (rebind) plan.bind(k, range.fixed[k]);
+      continue;
+    }
+    if (size.bound_at[k] >= 0) {
+      const auto i = static_cast<size_t>(size.bound_at[k]);
+      const int64_t skip = shared_[i] ? 0 : range.begin * bound[i].stride(0);
+      plan.bind(k, static_cast<char*>(bound[i].data_ptr()) +
+                       skip * static_cast<int64_t>(bound[i].element_size()));
+    } else {
+      plan.bind(k, size.shared.at(plan.outside()[k]));
+    }
+  }
+  size.bound_range[static_cast<size_t>(thread)] = range_index;
+  std::vector<void*> out;
+  for (const Tensor& t : results) {
+    const int64_t stride = t.size(0) == 0 ? 0 : t.numel() / t.size(0);
+    out.push_back(static_cast<char*>(t.data_ptr()) +
+                  range.begin * stride * static_cast<int64_t>(t.element_size()));
+  }
+  plan.bind_outputs(out);
+  return plan;
+}
+
+void Executor::run(const Tensors& bound, const Tensors& results) {
+  if (has_shared_phase_) {
+    at::NoGradGuard no_grad;
+    run_shared(bound);
+  }
+  run_parallel(options_.threads, static_cast<int>(ranges_.size()),
+               [&](int thread, int range) { prepare(thread, range, bound, results).run(); });
+}
+
+std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& results) {
+  run(bound, results);
+  std::vector<std::vector<double>> samples;
+  Plan* plan = nullptr;
+  run_parallel(1, 1, [&](int, int) {
+    plan = &prepare(0, 0, bound, results);
+    for (int i = 0; i < 11; ++i) samples.push_back(plan->run_timed());
+  });
+  std::vector<StepCost> costs;
+  double sum = 0;
+  for (size_t s = 0; s < plan->steps().size(); ++s) {
+    std::vector<double> ns;
+    for (const auto& sample : samples) ns.push_back(sample[s]);
+    std::nth_element(ns.begin(), ns.begin() + 5, ns.end());
+    const Step& step = plan->steps()[s];
+    costs.push_back({step.text, step.origin.module, step.origin.primitive, step.origin.strategy,
+                     step.shape, ns[5], 0});
+    sum += ns[5];
+  }
+  for (StepCost& c : costs) c.share = sum > 0 ? c.median_ns / sum : 0;
+  return costs;
+}
+
+std::vector<Value> Executor::results() const {
+  const Range& range = ranges_.front();
+  std::vector<Value> values = sizes_.at(range.n).plans[0]->results();
+  for (Value& v : values) {
+    WIDE_ASSERT(!v.sizes.empty() && v.sizes[0] == range.n, "a result is not N-first");
+    v.sizes[0] = n_;
+  }
+  return values;
+}
+
+int64_t Executor::bytes() const {
+  int64_t sum = 0;
+  for (const auto& [n, size] : sizes_)
+    for (const auto& plan : size.plans) sum += plan->arena_bytes();
+  for (const Range& range : ranges_)
+    for (const Tensor& t : range.fixed)
+      if (t.defined() && t.layout() == c10::kStrided) sum += static_cast<int64_t>(t.nbytes());
+  return sum;
+}
+
+std::string Executor::text() const {
+  std::string out = fmt::format("{} range{} of models on {} thread{}\n", ranges_.size(),
+                                ranges_.size() == 1 ? "" : "s", options_.threads,
+                                options_.threads == 1 ? "" : "s");
+  for (const auto& [n, size] : sizes_)
+    out += fmt::format("{} model{} at a time: {}", n, n == 1 ? "" : "s", size.plans[0]->text());
+  return out;
+}
+
+}  // namespace wide

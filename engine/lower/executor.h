@@ -1,0 +1,77 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "engine/compile.h"
+#include "engine/lower/plan.h"
+
+namespace wide {
+
+/// Program(n) for the sizes of range that an executor uses, widened and passed through the passes
+/// once each.
+struct RangeProgram {
+  WideProgram wide;
+  std::vector<PassRecord> passes;
+};
+
+/// Makes Program(n) of the models [begin, begin + n).
+using MakeProgram = std::function<std::shared_ptr<const RangeProgram>(int64_t begin, int64_t n)>;
+
+struct ExecutorOptions {
+  int threads = 1;
+  int ranges = 1;  // contiguous ranges of models; 1: all at once, operators use the threads
+  PlanOptions plan;
+};
+
+/// Runs N models as contiguous ranges, one range per thread at a time, each through its planned
+/// program on its own slice of inputs, weights and outputs.
+class Executor {
+ public:
+  Executor(const Program& single, const Ensemble& ensemble, const MakeProgram& make,
+           const ExecutorOptions& options);
+
+  /// Packs and folds again. `weights` by the ensemble's tensors; inputs in it are ignored.
+  void set_weights(const Tensors& bound);
+  /// `bound`: all tensors in the order of `single.bound`, inputs contiguous. Fills `results`
+  /// (outputs, then updates), contiguous `[N, ...]`.
+  void run(const Tensors& bound, const Tensors& results);
+  /// Per step of one range: its cost in nanoseconds.
+  std::vector<StepCost> explain(const Tensors& bound, const Tensors& results);
+
+  int ranges() const { return static_cast<int>(ranges_.size()); }
+  int64_t models_at_a_time() const { return ranges_.front().n; }
+  int64_t bytes() const;
+  std::string text() const;
+  /// Sizes and types of the results for all N models.
+  std::vector<Value> results() const;
+
+ private:
+  struct Range {
+    int64_t begin = 0, n = 0;
+    Tensors fixed;  // outside values that only weights decide, by position in outside(); else none
+  };
+  struct PerSize {
+    std::shared_ptr<const RangeProgram> program;
+    std::vector<std::unique_ptr<Plan>> plans;    // by thread
+    std::vector<int64_t> bound_at;               // by position in outside(): index in bound, or -1
+    std::vector<int> bound_range;                // by thread: whose fixed values are bound
+    std::unordered_map<ValueId, Tensor> shared;  // what the shared phase made in this call
+  };
+
+  void make_plans(const MakeProgram& make, const Tensors& bound);
+  std::unordered_map<ValueId, Tensor> known_weights(const Range& range, const Tensors& bound) const;
+  void run_shared(const Tensors& bound);
+  Plan& prepare(int thread, int range, const Tensors& bound, const Tensors& results);
+  Tensor slice(const Tensors& bound, size_t i, const Range& range) const;
+
+  const Program& single_;
+  int64_t n_;
+  std::vector<bool> shared_;
+  ExecutorOptions options_;
+  std::vector<Range> ranges_;
+  std::map<int64_t, PerSize> sizes_;
+  bool has_shared_phase_ = false;
+};
+
+}  // namespace wide

@@ -1,0 +1,365 @@
+#include "engine/lower/plan_builder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/error.h"
+
+namespace wide {
+
+namespace {
+
+bool same_layout(const Value& a, const Value& b) {
+  return a.strided && b.strided && a.dtype == b.dtype && a.sizes == b.sizes &&
+         a.strides == b.strides;
+}
+
+bool dense(const Value& v) {
+  // Non-overlapping and without holes, in any order of dimensions.
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (size_t i = 0; i < v.sizes.size(); ++i)
+    if (v.sizes[i] != 1) dims.emplace_back(v.strides[i], v.sizes[i]);
+  std::sort(dims.begin(), dims.end());
+  int64_t expected = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+}  // namespace
+
+PlanBuilder::PlanBuilder(Plan& plan, const Program& program,
+                         const std::unordered_map<ValueId, Tensor>& prologue,
+                         const PlanOptions& options)
+    : plan_(plan), program_(program), prologue_(prologue), options_(options) {
+  for (size_t i = 0; i < program.nodes.size(); ++i)
+    if (program.nodes[i].phase == Phase::main) main_.push_back(i);
+}
+
+void PlanBuilder::build() {
+  find_outside();
+  find_roots();
+  choose_forms();
+  absorb_activations();
+  choose_outputs();
+  share_buffers();
+  make_arena();
+  make_steps();
+  make_copies();
+}
+
+void PlanBuilder::find_outside() {
+  const size_t count = program_.values.size();
+  made_at_.assign(count, -1);
+  slots_.resize(count);
+  for (size_t p = 0; p < main_.size(); ++p)
+    for_each_value(program_.nodes[main_[p]].results, [&](ValueId id) {
+      made_at_[static_cast<size_t>(id)] = static_cast<int32_t>(p);
+    });
+  auto read = [&](ValueId id) {
+    if (made_at_[static_cast<size_t>(id)] >= 0 || outside_index_.count(id)) return;
+    if (value(id).role == Role::constant) {
+      slot(id) = value(id).constant;
+      return;
+    }
+    outside_index_.emplace(id, plan_.outside_.size());
+    plan_.outside_.push_back(id);
+    if (value(id).strided) {
+      plan_.windows_.emplace_back(value(id));
+      slot(id) = plan_.windows_.back().tensor();
+    } else {
+      plan_.windows_.emplace_back();
+    }
+  };
+  for (size_t i : main_) for_each_value(program_.nodes[i].arguments, read);
+  for (ValueId id : program_.outputs) read(id);
+  for (const Update& u : program_.updates) read(u.value);
+  plan_.kept_.resize(plan_.outside_.size());
+}
+
+void PlanBuilder::find_roots() {
+  root_.resize(program_.values.size());
+  for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<ValueId>(i);
+  last_.assign(program_.values.size(), 0);
+  for (size_t p = 0; p < main_.size(); ++p) {
+    const Node& node = program_.nodes[main_[p]];
+    if (node.is_view())
+      for_each_value(node.results, [&](ValueId id) {
+        root_[static_cast<size_t>(id)] = root(node.arguments[0].values[0]);
+      });
+    for_each_value(node.arguments, [&](ValueId id) { last_[static_cast<size_t>(root(id))] = p; });
+  }
+  auto keep = [&](ValueId id) { last_[static_cast<size_t>(root(id))] = main_.size(); };
+  for (ValueId id : program_.outputs) keep(id);
+  for (const Update& u : program_.updates) keep(u.value);
+}
+
+void PlanBuilder::choose_forms() {
+  forms_.resize(main_.size());
+  absorbed_.assign(main_.size(), false);
+  if (!options_.arena) return;
+  for (size_t p = 0; p < main_.size(); ++p) {
+    const Node& node = program_.nodes[main_[p]];
+    if (node.is_view() || node.op.schema().is_mutable()) continue;
+    bool strided = true;
+    c10::DeviceType device = c10::kCPU;
+    for_each_value(node.results, [&](ValueId id) {
+      strided = strided && value(id).strided && dense(value(id));
+      device = value(id).device.type();
+    });
+    if (strided) forms_[p] = find_out_variant(node, device);
+  }
+}
+
+bool PlanBuilder::covers_root(ValueId id) const {
+  return value(id).numel() == value(root(id)).numel() && value(id).dtype == value(root(id)).dtype;
+}
+
+/// A convolution whose result, through views, is read by one relu alone does it itself.
+void PlanBuilder::absorb_activations() {
+  if (!options_.convolutions) return;
+  for (size_t p = 0; p < main_.size(); ++p)
+    if (program_.nodes[main_[p]].name() == "aten::convolution") pack(p);
+}
+
+void PlanBuilder::pack(size_t p) {
+  const Node& node = program_.nodes[main_[p]];
+  if (node.arguments[0].kind != Argument::Kind::value) return;
+  const ValueId weight = node.arguments[1].values[0];
+  auto outside = outside_index_.find(weight);
+  if (outside == outside_index_.end() || !prologue_.count(weight)) return;
+  int readers = 0;
+  for (size_t i : main_)
+    for_each_value(program_.nodes[i].arguments, [&](ValueId id) { readers += id == weight; });
+  if (readers != 1 || value(weight).role != Role::intermediate) return;
+  const ValueId made = node.results[0].values[0];
+  std::vector<size_t> consumers;
+  for (size_t q = p + 1; q < main_.size(); ++q) {
+    const Node& other = program_.nodes[main_[q]];
+    if (other.is_view()) continue;
+    for_each_value(other.arguments, [&](ValueId id) {
+      if (root(id) == made) consumers.push_back(q);
+    });
+  }
+  bool relu = consumers.size() == 1 && last_use(made) < main_.size() &&
+              program_.nodes[main_[consumers[0]]].name() == "aten::relu";
+  if (relu) {
+    const Node& activation = program_.nodes[main_[consumers[0]]];
+    const ValueId in = activation.arguments[0].values[0], out = activation.results[0].values[0];
+    relu = covers_root(in) && same_layout(value(in), value(out));
+  }
+  Tensor bias;
+  if (node.arguments[2].kind == Argument::Kind::value) {
+    auto known = prologue_.find(node.arguments[2].values[0]);
+    if (known == prologue_.end()) return;
+    bias = known->second;
+  }
+  auto [choice, fresh] = options_.packing->try_emplace(main_[p]);
+  if (fresh) {
+    auto measured = pack_convolution(node, value(node.arguments[0].values[0]), value(made),
+                                     prologue_.at(weight), bias, relu, options_.serial);
+    if (measured) choice->second = std::make_shared<const PackedConvolution>(std::move(*measured));
+  }
+  const auto& packed = choice->second;
+  if (!packed) return;
+  plan_.notes_.push_back(fmt::format("convolution {} packed{}: {:.0f} us, plain {:.0f} us",
+                                     value(made).shape_text(), relu ? " with relu" : "",
+                                     packed->packed_ns / 1e3, packed->plain_ns / 1e3));
+  plan_.prepare_[outside->second] = packed->pack;
+  packed_.emplace(p, packed);
+  forms_[p].reset();
+  if (!relu) return;
+  const size_t q = consumers[0];
+  absorbed_[q] = true;
+  forms_[q].reset();
+  // The activation's result is what the convolution made, seen through the same views.
+  const ValueId out = program_.nodes[main_[q]].results[0].values[0];
+  for (size_t i = 0; i < root_.size(); ++i)
+    if (root_[i] == out) root_[i] = made;
+  last_[static_cast<size_t>(made)] =
+      std::max(last_[static_cast<size_t>(made)], last_[static_cast<size_t>(out)]);
+}
+
+void PlanBuilder::choose_outputs() {
+  output_of_.assign(program_.values.size(), -1);
+  std::vector<ValueId> results = program_.outputs;
+  for (const Update& u : program_.updates) results.push_back(u.value);
+  for (size_t k = 0; k < results.size(); ++k) {
+    Value v = value(results[k]);
+    plan_.results_.push_back(v);
+    v.strides.assign(v.sizes.size(), 1);
+    for (size_t i = v.sizes.size(); i-- > 1;)
+      v.strides[i - 1] = v.strides[i] * std::max<int64_t>(v.sizes[i], 1);
+    plan_.output_windows_.push_back(add_window(v));
+    const ValueId r = root(results[k]);
+    const int32_t at = made_at_[static_cast<size_t>(r)];
+    if (at < 0 || !forms_[static_cast<size_t>(at)] || output_of_[static_cast<size_t>(r)] >= 0 ||
+        !covers_root(results[k]) || !value(results[k]).contiguous() || !value(r).contiguous())
+      continue;
+    output_of_[static_cast<size_t>(r)] = static_cast<int32_t>(k);
+  }
+}
+
+/// Every out-form result gets a buffer; element-wise ones write over an argument that dies.
+void PlanBuilder::share_buffers() {
+  buffer_.assign(program_.values.size(), kNoBuffer);
+  for (size_t p = 0; p < main_.size(); ++p) {
+    if (!forms_[p]) continue;
+    const Node& node = program_.nodes[main_[p]];
+    for_each_value(node.results, [&](ValueId id) {
+      if (output_of_[static_cast<size_t>(id)] >= 0) return;
+      int32_t taken = kNoBuffer;
+      if (forms_[p]->pointwise) {
+        for_each_value(node.arguments, [&](ValueId argument) {
+          const ValueId r = root(argument);
+          const int32_t candidate = buffer_[static_cast<size_t>(r)];
+          if (taken != kNoBuffer || candidate == kNoBuffer || last_use(r) != p ||
+              !covers_root(argument) || !same_layout(value(argument), value(id)))
+            return;
+          int others = 0;
+          for_each_value(node.arguments,
+                         [&](ValueId other) { others += other != argument && root(other) == r; });
+          if (others == 0) taken = candidate;
+        });
+      }
+      if (taken == kNoBuffer) {
+        taken = static_cast<int32_t>(lifetimes_.size());
+        lifetimes_.push_back({value(id).bytes(), p, p});
+      }
+      buffer_[static_cast<size_t>(id)] = taken;
+      Lifetime& life = lifetimes_[static_cast<size_t>(taken)];
+      life.end = std::max({life.end, last_use(id), p});
+    });
+  }
+}
+
+void PlanBuilder::make_arena() {
+  const ArenaLayout layout = place(lifetimes_);
+  plan_.arena_bytes_ = layout.bytes;
+  c10::Device device = c10::kCPU;
+  for (const Value& v : program_.values)
+    if (v.role != Role::constant) device = v.device;
+  plan_.arena_ = at::empty({layout.bytes}, at::TensorOptions().dtype(at::kByte).device(device));
+  auto* base = static_cast<char*>(plan_.arena_.data_ptr());
+  for (size_t i = 0; i < buffer_.size(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    if (output_of_[i] >= 0) {
+      // Written where the caller wants it; the window is contiguous, as the value is.
+      const Window& w = plan_.windows_[plan_.output_windows_[static_cast<size_t>(output_of_[i])]];
+      slot(id) = w.tensor().view(value(id).sizes);
+    } else if (buffer_[i] != kNoBuffer) {
+      Window w(value(id));
+      w.point_at(base + layout.offsets[static_cast<size_t>(buffer_[i])]);
+      slot(id) = w.tensor();
+    }
+  }
+}
+
+size_t PlanBuilder::add_window(const Value& v) {
+  plan_.windows_.emplace_back(v);
+  return plan_.windows_.size() - 1;
+}
+
+Tensor PlanBuilder::tensor(ValueId id) {
+  WIDE_ASSERT(slot(id).defined() || !value(id).strided, "%{} has no tensor", id);
+  return slot(id);
+}
+
+void PlanBuilder::make_steps() {
+  for (size_t p = 0; p < main_.size(); ++p) {
+    const Node& node = program_.nodes[main_[p]];
+    if (node.is_view()) {
+      Stack stack = make_stack(node.arguments, [&](ValueId id) { return tensor(id); });
+      node.op.callBoxed(&stack);
+      take_results(node.results, stack, [&](ValueId id, const Tensor& t) { slot(id) = t; });
+    } else if (absorbed_[p]) {
+      slot(node.results[0].values[0]) = tensor(node.arguments[0].values[0]);
+    } else {
+      add_step(p);
+    }
+  }
+  plan_.held_.resize(plan_.windows_.size());
+}
+
+void PlanBuilder::add_step(size_t p) {
+  const Node& node = program_.nodes[main_[p]];
+  Step step{node.op, {}, {}, {}, {}, node.origin, {}, node.name()};
+  for_each_value(node.results, [&](ValueId id) {
+    if (step.shape.empty()) step.shape = value(id).shape_text();
+  });
+  step.stack = make_stack(node.arguments, [&](ValueId id) { return tensor(id); });
+  for (size_t a = 0; a < node.arguments.size(); ++a)
+    if (node.arguments[a].kind == Argument::Kind::value) {
+      auto it = outside_index_.find(node.arguments[a].values[0]);
+      if (it != outside_index_.end() &&
+          (!value(it->first).strided || plan_.prepare_.count(it->second)))
+        step.patches.emplace_back(a, it->second);
+    }
+  if (auto packed = packed_.find(p); packed != packed_.end()) {
+    Stack stack = packed->second->stack;
+    for (size_t a = 0; a < 3; ++a) stack[a] = step.stack[a];
+    step.op = packed->second->op;
+    step.stack = std::move(stack);
+    step.text = "mkldnn::_convolution_pointwise";
+  }
+  if (forms_[p]) {
+    Tensors out;
+    for_each_value(node.results, [&](ValueId id) { out.push_back(slot(id)); });
+    step.stack = forms_[p]->adapt(std::move(step.stack));
+    step.op = forms_[p]->op;
+    const auto& schema = step.op.schema().operator_name();
+    step.text = schema.name + (schema.overload_name.empty() ? "" : "." + schema.overload_name);
+    if (schema.name == "aten::copy_") {
+      step.stack.insert(step.stack.begin(), IValue(out[0]));
+      step.stack.emplace_back(false);
+    } else {
+      for (Tensor& t : out) step.stack.emplace_back(t);
+    }
+  } else {
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      const Argument& result = node.results[r];
+      for (size_t k = 0; k < result.values.size(); ++k) {
+        const ValueId id = result.values[k];
+        if (id == kNone || !value(id).strided) continue;
+        const size_t w = add_window(value(id));
+        slot(id) = plan_.windows_[w].tensor();
+        step.results.push_back(
+            {r, result.kind == Argument::Kind::list ? static_cast<int64_t>(k) : -1, w});
+      }
+    }
+  }
+  plan_.steps_.push_back(std::move(step));
+}
+
+void PlanBuilder::make_copies() {
+  std::vector<ValueId> results = program_.outputs;
+  for (const Update& u : program_.updates) results.push_back(u.value);
+  for (size_t k = 0; k < results.size(); ++k) {
+    if (output_of_[static_cast<size_t>(root(results[k]))] == static_cast<int32_t>(k)) continue;
+    plan_.copies_.emplace_back(tensor(results[k]),
+                               plan_.windows_[plan_.output_windows_[k]].tensor());
+  }
+  // A fresh result is held until the step that reads it last; those of outputs until the next run.
+  std::unordered_map<size_t, size_t> step_of;  // position in main_ -> step
+  size_t s = 0;
+  for (size_t p = 0; p < main_.size(); ++p)
+    if (!program_.nodes[main_[p]].is_view() && !absorbed_[p]) step_of[p] = s++;
+  for (size_t p = 0; p < main_.size(); ++p) {
+    auto made = step_of.find(p);
+    if (made == step_of.end()) continue;
+    size_t next = 0;
+    for_each_value(program_.nodes[main_[p]].results, [&](ValueId id) {
+      if (next >= plan_.steps_[made->second].results.size()) return;
+      const size_t window = plan_.steps_[made->second].results[next++].window;
+      size_t last = std::max(last_use(id), p);
+      if (last >= main_.size()) return;
+      while (!step_of.count(last) && last > p) --last;
+      plan_.steps_[step_of[last]].releases.push_back(window);
+    });
+  }
+}
+
+}  // namespace wide

@@ -1,0 +1,59 @@
+#pragma once
+#include "engine/lower/arena.h"
+#include "engine/lower/convolution.h"
+#include "engine/lower/out_variant.h"
+#include "engine/lower/plan.h"
+
+namespace wide {
+
+/// Makes a Plan: decides for every node of main whether it is a view made once, an out-form into
+/// the arena or an output, a packed convolution, or a call whose fresh result is held until its
+/// last use.
+class PlanBuilder {
+ public:
+  PlanBuilder(Plan& plan, const Program& program,
+              const std::unordered_map<ValueId, Tensor>& prologue, const PlanOptions& options);
+  void build();
+
+ private:
+  static constexpr int32_t kNoBuffer = -1;
+
+  void find_outside();
+  void find_roots();
+  void choose_forms();
+  void absorb_activations();
+  void choose_outputs();
+  void share_buffers();
+  void make_arena();
+  void make_steps();
+  void make_copies();
+
+  const Value& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  ValueId root(ValueId id) const { return root_[static_cast<size_t>(id)]; }
+  Tensor& slot(ValueId id) { return slots_[static_cast<size_t>(id)]; }
+  Tensor tensor(ValueId id);
+  bool covers_root(ValueId id) const;
+  size_t last_use(ValueId root_id) const { return last_[static_cast<size_t>(root_id)]; }
+  void pack(size_t node);
+  size_t add_window(const Value& v);
+  void add_step(size_t node);
+
+  Plan& plan_;
+  const Program& program_;
+  const std::unordered_map<ValueId, Tensor>& prologue_;
+  PlanOptions options_;
+  std::vector<size_t> main_;  // node indices
+  std::vector<ValueId> root_;
+  std::vector<size_t> last_;                      // by root: position in main_ of the last reader
+  std::vector<int32_t> made_at_;                  // by value: position in main_, -1 outside
+  std::vector<std::optional<OutVariant>> forms_;  // by position
+  std::vector<bool> absorbed_;                    // by position: done by the step before
+  std::unordered_map<size_t, std::shared_ptr<const PackedConvolution>> packed_;  // by position
+  std::unordered_map<ValueId, size_t> outside_index_;
+  std::vector<int32_t> buffer_;     // by root value: arena buffer
+  std::vector<int32_t> output_of_;  // by root value: output whose memory it writes
+  std::vector<Lifetime> lifetimes_;
+  Tensors slots_;
+};
+
+}  // namespace wide

@@ -1,0 +1,78 @@
+#include "engine/lower/threads.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <omp.h>
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+namespace wide {
+
+namespace {
+
+/// Below autograd and without view tracking: thread-local state does not reach pool threads.
+struct Inference {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  c10::AutoGradMode no_grad{false};
+};
+
+}  // namespace
+
+void run_parallel(int threads, int items, const std::function<void(int, int)>& work) {
+  if (threads <= 1 || items <= 1) {
+    Inference inference;
+    for (int i = 0; i < items; ++i) work(0, i);
+    return;
+  }
+  // Every thread begins with its own share, so that its models' weights are still in its cache
+  // from the last call, and helps the others when it is done.
+  struct alignas(64) Queue {
+    std::atomic<int> next{0};
+    int end = 0;
+  };
+  std::vector<Queue> queues(static_cast<size_t>(threads));
+  for (int t = 0; t < threads; ++t) {
+    queues[static_cast<size_t>(t)].next = items * t / threads;
+    queues[static_cast<size_t>(t)].end = items * (t + 1) / threads;
+  }
+  std::exception_ptr error;
+  std::mutex mutex;
+#pragma omp parallel num_threads(threads)
+  {
+    Inference inference;
+    const int self = omp_get_thread_num();
+    try {
+      // A team may be smaller than asked for: queues are then taken over by those there are.
+      for (int step = 0; step < threads; ++step) {
+        Queue& queue = queues[static_cast<size_t>((self + step) % threads)];
+        for (int i = queue.next++; i < queue.end; i = queue.next++) work(self, i);
+      }
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void run_serial(const std::function<void()>& work) {
+  std::exception_ptr error;
+#pragma omp parallel num_threads(2)
+  {
+    if (omp_get_thread_num() == 0) {
+      Inference inference;
+      try {
+        work();
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace wide

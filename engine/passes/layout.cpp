@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "engine/passes/pass.h"
+
+namespace wide {
+
+namespace {
+
+/// Views that show every element of their argument exactly once.
+bool is_bijective_view(const Node& node, const Program& program) {
+  static const std::set<std::string> names{
+      "aten::view",    "aten::_unsafe_view", "aten::permute", "aten::transpose",
+      "aten::t",       "aten::unsqueeze",    "aten::squeeze", "aten::expand",
+      "aten::alias",   "aten::detach",       "aten::movedim", "aten::_reshape_alias",
+      "aten::reshape", "aten::slice",        "aten::view_as", "aten::unflatten"};
+  if (!names.count(node.op.schema().operator_name().name)) return false;
+  if (node.results.size() != 1 || node.results[0].kind != Argument::Kind::value) return false;
+  if (node.arguments[0].kind != Argument::Kind::value) return false;
+  const Value& in = program.values[static_cast<size_t>(node.arguments[0].values[0])];
+  const Value& out = program.values[static_cast<size_t>(node.results[0].values[0])];
+  return in.dtype == out.dtype && in.numel() == out.numel();
+}
+
+/// Strides of dimensions of size 1 say nothing.
+bool same_layout(const Value& a, const Value& b) {
+  if (!a.strided || !b.strided || a.dtype != b.dtype || a.sizes != b.sizes) return false;
+  for (size_t i = 0; i < a.sizes.size(); ++i)
+    if (a.sizes[i] != 1 && a.strides[i] != b.strides[i]) return false;
+  return true;
+}
+
+/// Copies that copy nothing: no program mutates, so the original serves as well.
+bool is_copy(const Node& node) {
+  const std::string& name = node.op.schema().operator_name().name;
+  return (name == "aten::clone" || name == "aten::_to_copy") &&
+         node.arguments[0].kind == Argument::Kind::value;
+}
+
+bool multiplies_by_one(const Node& node) {
+  if (node.name() != "aten::mul.Scalar" && node.name() != "aten::div.Scalar") return false;
+  const IValue& by = node.arguments[1].constant;
+  return (by.isInt() && by.toInt() == 1) || (by.isDouble() && by.toDouble() == 1.0);
+}
+
+/// Permutes between N-first and channel-packed meet their inverses here: element-wise operators
+/// keep the strides of what they read, so after `permute, relu, permute back` the last view has
+/// the sizes and strides of a value further up its chain and is replaced by it.
+std::string run(Program& program) {
+  int64_t cancelled = 0;
+  // The node that made a value as a bijective view, else -1.
+  std::vector<int32_t> viewed_by(program.values.size(), -1);
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& node = program.nodes[i];
+    if (node.results.size() != 1 || node.results[0].kind != Argument::Kind::value) continue;
+    const ValueId made = node.results[0].values[0];
+    const Value& out = program.values[static_cast<size_t>(made)];
+    if (is_copy(node) || multiplies_by_one(node)) {
+      const ValueId from = node.arguments[0].values[0];
+      if (same_layout(program.values[static_cast<size_t>(from)], out)) {
+        program.replace_uses(made, from);
+        ++cancelled;
+      }
+      continue;
+    }
+    if (!is_bijective_view(node, program)) continue;
+    viewed_by[static_cast<size_t>(made)] = static_cast<int32_t>(i);
+    // The furthest ancestor with this very layout.
+    ValueId same = kNone;
+    for (ValueId at = node.arguments[0].values[0];;) {
+      if (same_layout(program.values[static_cast<size_t>(at)], out)) same = at;
+      const int32_t by = viewed_by[static_cast<size_t>(at)];
+      if (by < 0) break;
+      at = program.nodes[static_cast<size_t>(by)].arguments[0].values[0];
+    }
+    if (same == kNone) continue;
+    program.replace_uses(made, same);
+    ++cancelled;
+  }
+  return fmt::format("cancelled {} views and copies", cancelled);
+}
+
+[[maybe_unused]] const bool registered = add_pass(
+    {"layout", "cancels permutes that meet their inverse and copies that copy nothing", 30, run});
+
+}  // namespace
+
+}  // namespace wide
