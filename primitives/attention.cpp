@@ -75,6 +75,10 @@ Tensor aligned_mask(const WideCall& call) {
   return mask.reshape(sizes);
 }
 
+std::optional<Tensor> optional(const Tensor& t) {
+  return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
+}
+
 /// N folded into the batch: to the kernel, N models are only more sequences.
 Tensors fused(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
@@ -88,9 +92,9 @@ Tensors fused(const AttentionConfig& c, const WideCall& call) {
       mask = mask.expand(sizes).flatten(0, 1);
     }
   }
-  const Tensor y = at::scaled_dot_product_attention(q.flatten(0, 1), call.inputs[1].flatten(0, 1),
-                                                    call.inputs[2].flatten(0, 1), mask, c.dropout,
-                                                    c.causal, c.scale, c.grouped_queries);
+  const Tensor y = at::scaled_dot_product_attention(
+      q.flatten(0, 1), call.inputs[1].flatten(0, 1), call.inputs[2].flatten(0, 1), optional(mask),
+      c.dropout, c.causal, c.scale, c.grouped_queries);
   return {y.unflatten(0, {call.n, q.size(1)})};
 }
 

@@ -19,8 +19,8 @@ struct Call {
 
 /// The mask as one to add to scores [B, h, T, T]: true means "do not look". Kinds: 0 over [T, T],
 /// 1 over keys [B, T], 2 over all [B, h, T, T].
-Tensor keep_mask(const Tensor& mask, std::optional<int64_t> kind) {
-  if (!mask.defined()) return {};
+std::optional<Tensor> keep_mask(const Tensor& mask, std::optional<int64_t> kind) {
+  if (!mask.defined()) return std::nullopt;
   Tensor away = mask.to(at::kBool);
   if (kind == 1 && away.dim() == 2) away = away.unsqueeze(1).unsqueeze(1);
   return away.logical_not();
@@ -32,7 +32,7 @@ std::optional<int64_t> mask_kind(const IValue& v) {
 
 Tensor self_attention(const Tensor& x, int64_t heads, const Tensor& qkv_weight,
                       const Tensor& qkv_bias, const Tensor& out_weight, const Tensor& out_bias,
-                      const Tensor& keep) {
+                      const std::optional<Tensor>& keep) {
   const int64_t batch = x.size(0), length = x.size(1), dim = x.size(2);
   const Tensor qkv = at::linear(x, qkv_weight, qkv_bias)
                          .view({batch, length, 3, heads, dim / heads})
@@ -81,7 +81,7 @@ void layer(Stack& stack) {
     return at::layer_norm(t, {c.integer(1)}, c.tensor(at), c.tensor(at + 1), eps);
   };
   Tensor x = c.tensor(0);
-  const Tensor keep = keep_mask(c.tensor(18), mask_kind(c.in[19]));
+  const auto keep = keep_mask(c.tensor(18), mask_kind(c.in[19]));
   const Tensor a = self_attention(norm_first ? norm(x, 10) : x, c.integer(2), c.tensor(3),
                                   c.tensor(4), c.tensor(5), c.tensor(6), keep);
   x = x + a;
