@@ -8,6 +8,8 @@
 namespace wide {
 namespace {
 
+constexpr size_t kFewSamples = 40;
+
 // Reorders `values`; the caller owns the scratch, since the bootstrap calls this thousands of
 // times.
 double median_in_place(std::vector<double>& values) {
@@ -53,13 +55,20 @@ Interval ratio_of_medians(const std::vector<double>& a, const std::vector<double
   Interval interval;
   interval.value = ratio(median_in_place(drawn_a), median_in_place(drawn_b));
 
+  // What disturbs a machine lasts for some rounds: neighbours are drawn together, else intervals
+  // come out too narrow. The usual cube root; a few samples have no neighbours to spare.
+  const size_t block =
+      common < kFewSamples ? 1 : static_cast<size_t>(std::cbrt(static_cast<double>(common)));
   std::mt19937_64 generator(seed);
   std::vector<double> ratios(static_cast<size_t>(resamples));
   for (double& r : ratios) {
-    for (size_t i = 0; i < common; ++i) {
-      const size_t from = draw_index(generator, common);
-      drawn_a[i] = a[from];
-      drawn_b[i] = b[from];
+    for (size_t i = 0; i < common;) {
+      const size_t start = draw_index(generator, common);
+      for (size_t k = 0; k < block && i < common; ++k, ++i) {
+        const size_t from = (start + k) % common;
+        drawn_a[i] = a[from];
+        drawn_b[i] = b[from];
+      }
     }
     r = ratio(median_in_place(drawn_a), median_in_place(drawn_b));
   }

@@ -246,6 +246,54 @@ TEST(Check, FindsStaleRunningStatistics) {
   EXPECT_TRUE(fails(missing, "results: got 1, expected 3"));
 }
 
+/// Counts what as_function asks of it.
+struct CountingModel : WideModel {
+  int weights_set = 0;
+  Tensors weights;
+  Program program_;
+  Coverage coverage_;
+  std::vector<PassRecord> passes_;
+  Tensor result = at::zeros({2, 3});
+
+  Tensors run(const Tensors& inputs) override {
+    result.copy_(inputs[0] * weights[0]);
+    return {result};  // its own memory, used again by the next call
+  }
+  void set_weights(const Tensors& w) override {
+    ++weights_set;
+    weights = w;
+  }
+  const Program& single() const override { return program_; }
+  const Program& program() const override { return program_; }
+  const Coverage& coverage() const override { return coverage_; }
+  const std::vector<PassRecord>& passes() const override { return passes_; }
+  std::vector<StepCost> explain(const Tensors&) override { return {}; }
+  int shards() const override { return 1; }
+  std::string plan_text() const override { return ""; }
+  int64_t bytes() const override { return 0; }
+};
+
+TEST(Check, AsFunctionSetsWeightsOnlyWhenTheyDiffer) {
+  Network net;
+  net.tensors = {{"weight", Role::parameter, {3}}, {"x", Role::input, {3}}};
+  CountingModel model;
+  const WideFunction function = as_function(model, net);
+  Ensemble ensemble = generate(net, 2, at::kFloat, c10::kCPU, 5);
+  const Tensor first = function(ensemble)[0];
+  const Tensor kept = first.clone();
+  ensemble.tensors[1] = ensemble.tensors[1] + 1;
+  function(ensemble);
+  EXPECT_EQ(model.weights_set, 1);
+  EXPECT_TRUE(at::equal(first, kept));  // a clone: the model has written over its own result
+  ensemble.tensors[0].mul_(2);          // in place
+  function(ensemble);
+  EXPECT_EQ(model.weights_set, 2);
+  ensemble.tensors[0] = ensemble.tensors[0].clone();  // other memory
+  function(ensemble);
+  function(ensemble);
+  EXPECT_EQ(model.weights_set, 3);
+}
+
 TEST(Check, ReferenceIsTheSeparateModelsInDouble) {
   const Subject subject(conv_norm_network(), 3);
   const Tensors expected = reference(subject.single, subject.ensemble);
