@@ -1,8 +1,3 @@
-#include <ATen/ATen.h>
+#include "app/cli.h"
 
-#include <iostream>
-
-int main() {
-  std::cout << at::ones({2, 2}).sum().item<double>() << "\n";
-  return 0;
-}
+int main(int argc, char** argv) { return wide::run_cli(argc, argv); }

@@ -1,0 +1,129 @@
+#include "app/cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "app/cancel.h"
+#include "app/version.h"
+#include "data/environment.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+std::vector<MakeCommand>& makers() {
+  static std::vector<MakeCommand> list;
+  return list;
+}
+
+std::string& typed() {
+  static std::string text;
+  return text;
+}
+
+int complain(const std::string& line, int exit_code) {
+  // One line whatever the message holds: scripts read the last line of stderr.
+  std::string flat = line;
+  std::replace_if(
+      flat.begin(), flat.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  while (!flat.empty() && flat.back() == ' ') flat.pop_back();
+  std::fflush(stdout);
+  fmt::print(stderr, "{}\n", flat);
+  return exit_code;
+}
+
+/// `workbench --sweep quick ...` is `workbench sweep quick ...`.
+std::vector<std::string> normalise(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty()) return arguments;
+  std::string& first = arguments.front();
+  if (first == "--sweep") {
+    first = "sweep";
+  } else if (first.rfind("--sweep=", 0) == 0) {
+    const std::string value = first.substr(8);
+    first = "sweep";
+    arguments.insert(arguments.begin() + 1, value);
+  }
+  return arguments;
+}
+
+int dispatch(int argc, char** argv) {
+  std::vector<std::string> arguments = normalise(argc, argv);
+  if (arguments.empty())
+    return complain(
+        "[workbench] explorer: got no command, and the desktop explorer is not part of this "
+        "version, expected a command; try workbench --help",
+        6);
+
+  CLI::App app(
+      "Fuses N networks of one architecture into one wide program, proves it right and "
+      "measures it.",
+      "workbench");
+  app.set_version_flag("--version", version_line());
+  app.require_subcommand(1);
+  app.footer(
+      "`workbench --sweep SWEEP` is the same as `workbench sweep SWEEP`.\n"
+      "Exit codes: 0 ok, 1 environment, 2 usage or bad input, 4 incorrect, 5 a trial crashed or\n"
+      "ran out of memory, 6 no such device or display, 130 cancelled. Every error is one line.");
+  std::vector<std::unique_ptr<Command>> commands;
+  for (const MakeCommand& make : makers()) commands.push_back(make());
+  std::sort(commands.begin(), commands.end(),
+            [](const auto& a, const auto& b) { return a->name() < b->name(); });
+  std::vector<std::string> names;
+  for (const auto& command : commands) {
+    command->declare(*app.add_subcommand(command->name(), command->summary()));
+    names.push_back(command->name());
+  }
+
+  const std::string& first = arguments.front();
+  if (first.front() != '-' && std::find(names.begin(), names.end(), first) == names.end()) {
+    const std::string near = nearest(first, names);
+    fail("[workbench] command: got {}, expected one of {}; try {}", printable(first),
+         listing(names, 99), near.empty() ? "workbench --help" : "workbench " + near);
+  }
+
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants it
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    const auto chosen = app.get_subcommands();
+    const std::string thing = chosen.empty() ? "workbench" : "workbench " + chosen[0]->get_name();
+    return complain(fmt::format("[{}] usage: {}; try {} --help", thing, e.what(), thing), 2);
+  }
+  const std::string name = app.get_subcommands().at(0)->get_name();
+  for (const auto& command : commands)
+    if (command->name() == name) return command->run();
+  return 2;
+}
+
+}  // namespace
+
+bool add_command(MakeCommand make) {
+  makers().push_back(std::move(make));
+  return true;
+}
+
+const std::string& typed_command() { return typed(); }
+
+int run_cli(int argc, char** argv) {
+  typed() = command_line(argc, argv);
+  try {
+    return dispatch(argc, argv);
+  } catch (const Cancelled&) {
+    return complain("[workbench] cancelled", 130);
+  } catch (const Error& e) {
+    return complain(e.what(), e.exit_code());
+  } catch (const std::bad_alloc&) {
+    return complain("[workbench] memory: got none left, expected more; try fewer models", 5);
+  } catch (const std::exception& e) {
+    return complain("[workbench] " + one_line(e), 1);
+  }
+}
+
+}  // namespace wide

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "app/cancel.h"
+#include "app/cli.h"
+#include "app/fuse_text.h"
+#include "app/table.h"
+#include "app/version.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+class Fuse : public Command {
+ public:
+  std::string name() const override { return "fuse"; }
+  std::string summary() const override {
+    return "fuse N models of one network, check, and time against separate models";
+  }
+
+  void declare(CLI::App& app) override {
+    app.add_option("MODEL", subject_.model,
+                   "TorchScript file, or a registered name (workbench list)")
+        ->required();
+    app.add_option("--weights", subject_.weights,
+                   "one .safetensors file per model; a folder or glob stands for its files");
+    app.add_option("--inputs", subject_.inputs,
+                   "inputs by forward's argument names (nested: batch.image, x.0), each [N, ...]");
+    app.add_option("--shared-inputs", subject_.shared_inputs,
+                   "inputs given once, without N, for all models")
+        ->delimiter(',');
+    app.add_option("--input", subject_.random_inputs,
+                   "random input: x=2x3x64x64:f32, ids=2x12:i64[0,1000); integers default to 0")
+        ->allow_extra_args(false);
+    app.add_option("-n,--n", subject_.n,
+                   "numbers of models, 4,8,16: the first of the weights, else seeded copies");
+    app.add_flag("--share-weights", subject_.share_weights,
+                 "weights equal in all checkpoints are kept and computed once");
+    app.add_option("--outputs", outputs_, "write output.0, output.1, ... stacked [N, ...]");
+    app.add_option("--strategy", strategies_, "PRIMITIVE=STRATEGY, as conv2d=grouped or *=vmap")
+        ->allow_extra_args(false);
+    app.add_option("--device", subject_.device, "cpu, cuda or cuda:0")->capture_default_str();
+    app.add_option("--dtype", subject_.dtype, "f32, f64, f16 or bf16; default: the file's own");
+    app.add_option("--mode", mode_, "eager, default, reduce-overhead or max-autotune")
+        ->capture_default_str();
+    app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
+    app.add_option("--seed", seed_, "of everything random")->capture_default_str();
+    app.add_option("--budget", budget_, "seconds of timing per contender")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--json", json_, "write the report");
+    app.add_flag("--explain", explain_, "show where every node went and what every step costs");
+    app.add_flag("--quiet", quiet_, "print nothing but errors");
+    app.add_flag("--no-store", no_store_, "accepted; this version stores no results");
+  }
+
+  int run() override {
+    FuseOptions options;
+    options.compile.mode = parse_mode(mode_);
+    options.compile.widen.force = parse_strategies(strategies_);
+    const c10::Device device = parse_device(subject_.device);
+    if (const auto why = unsupported(options.compile.mode, device)) throw Error(*why, 2);
+    options.threads = options.compile.threads = set_threads(threads_);
+    options.budget_s = budget_;
+    options.seed = subject_.seed = seed_;
+    options.explain = explain_;
+    options.coverage_time = !json_.empty();
+
+    Subject subject(subject_);
+    FuseReport report;
+    report.model = subject_.model;
+    report.device = subject_.device;
+    report.dtype = short_name(subject.dtype());
+    report.mode = to_string(options.compile.mode);
+    report.environment = capture_environment(typed_command(), version(), git_state());
+
+    catch_cancel();
+    Tensors outputs;
+    int64_t shared_nodes = 0;
+    for (const int64_t n : subject.ns()) {
+      FuseOutcome outcome = fuse(subject, n, options);
+      outputs = std::move(outcome.outputs);
+      shared_nodes = outcome.shared_nodes;
+      outcome.result.notes.insert(outcome.result.notes.begin(), subject.notes().begin(),
+                                  subject.notes().end());
+      report.curve.push_back(std::move(outcome.result));
+    }
+    if (!outputs_.empty()) save_outputs(outputs);
+    if (!json_.empty()) write_json(json_, to_json(report));
+    if (!quiet_) print(report, shared_nodes);
+    return verdict_of(report);
+  }
+
+ private:
+  void save_outputs(const Tensors& outputs) const {
+    std::vector<std::pair<std::string, Tensor>> named;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      named.emplace_back(fmt::format("output.{}", i), outputs[i]);
+    save_tensors(outputs_, named);
+  }
+
+  void print(const FuseReport& report, int64_t shared_nodes) const {
+    fmt::print("{}", fuse_text(report, report.curve.back(), shared_nodes));
+    if (report.curve.size() > 1) fmt::print("\n{}", curve_text(report.curve));
+    if (explain_) fmt::print("{}", explain_text(report.curve.back()));
+  }
+
+  int verdict_of(const FuseReport& report) const {
+    for (const FuseResult& r : report.curve)
+      if (!r.correctness.pass)
+        throw Error(
+            fmt::format("[{}] correctness at n={}: got {}, expected the answers of the "
+                        "separate models; try --strategy *=vmap",
+                        printable(report.model), r.n, printable(r.correctness.failure, 300)),
+            4);
+    return 0;
+  }
+
+  SubjectOptions subject_;
+  std::vector<std::string> strategies_;
+  std::string outputs_, json_, mode_ = "eager";
+  int threads_ = 0;
+  uint64_t seed_ = 0;
+  double budget_ = 1.5;
+  bool explain_ = false, quiet_ = false, no_store_ = false;
+};
+
+const bool registered = add_command([] { return std::make_unique<Fuse>(); });
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/version.h"
+#include "data/network_format.h"
+#include "data/report.h"
+#include "data/text.h"
+#include "engine/compile.h"
+#include "engine/device.h"
+
+namespace wide {
+namespace {
+
+class Info : public Command {
+ public:
+  std::string name() const override { return "info"; }
+  std::string summary() const override { return "versions, machine, and what runs on it"; }
+
+  void declare(CLI::App& app) override { app.add_flag("--json", json_, "as JSON"); }
+
+  int run() override {
+    const Environment e = capture_environment(typed_command(), version(), git_state());
+    const auto no_cuda = unavailable(c10::kCUDA);
+    nlohmann::ordered_json j = to_json(e);
+    std::string modes;
+    j["modes"] = nlohmann::ordered_json::object();
+    for (const Mode mode :
+         {Mode::eager, Mode::default_, Mode::reduce_overhead, Mode::max_autotune}) {
+      const auto why = unsupported(mode, c10::kCPU);
+      j["modes"][to_string(mode)] = why ? nlohmann::ordered_json(*why) : nullptr;
+      modes += fmt::format("mode        {}: {}\n", to_string(mode), why ? *why : "yes");
+    }
+    j["cuda"] = no_cuda ? nlohmann::ordered_json(*no_cuda) : nullptr;
+    j["formats"] = nlohmann::ordered_json::array();
+    for (const NetworkFormat& format : network_formats()) j["formats"].push_back(format.name);
+    if (json_) {
+      fmt::print("{}\n", j.dump(1));
+      return 0;
+    }
+    fmt::print("{}\nLibTorch    {}\n", version_line(), e.libtorch);
+    fmt::print("CPU         {}, {} cores, {} threads, governor {}\n", e.cpu, e.cores, e.threads,
+               e.governor);
+    fmt::print("memory      {}, {} available\n", bytes_text(static_cast<double>(e.memory_bytes)),
+               bytes_text(static_cast<double>(available_memory())));
+    fmt::print("GPU         {}\n", no_cuda ? *no_cuda : "cuda");
+    fmt::print("system      {} on {}\n{}", e.os, e.host, modes);
+    return 0;
+  }
+
+ private:
+  bool json_ = false;
+};
+
+const bool registered = add_command([] { return std::make_unique<Info>(); });
+
+}  // namespace
+}  // namespace wide

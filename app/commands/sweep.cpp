@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "app/cancel.h"
+#include "app/cli.h"
+#include "app/options.h"
+#include "app/sweep_run.h"
+#include "app/sweep_text.h"
+#include "app/version.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+class SweepCommand : public Command {
+ public:
+  std::string name() const override { return "sweep"; }
+  std::string summary() const override {
+    return "run a preset: every strategy of every target, checked and timed";
+  }
+
+  void declare(CLI::App& app) override {
+    app.add_option("SWEEP", preset_, "quick, ci, or a preset's .json file")->required();
+    app.add_option("--targets", choices_.targets, "names, or primitives, blocks, models")
+        ->delimiter(',');
+    app.add_option("-n,--n", choices_.n, "numbers of models, as 4,8,16");
+    app.add_option("--axis", choices_.axes, "replace an axis of a target: linear.D=256,512")
+        ->allow_extra_args(false);
+    app.add_option("--strategy", choices_.strategies, "only this strategy: conv2d=grouped")
+        ->allow_extra_args(false);
+    app.add_option("--device", choices_.devices, "cpu, cuda or cuda:0")->delimiter(',');
+    app.add_option("--dtype", choices_.dtypes, "f32, f64, f16 or bf16")->delimiter(',');
+    app.add_option("--mode", choices_.modes, "eager, default, reduce-overhead or max-autotune")
+        ->delimiter(',');
+    app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
+    app.add_option("--seed", seed_, "of everything random")->capture_default_str();
+    app.add_option("--budget", budget_, "seconds of timing per trial; default: the preset's")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--name", name_, "a label for the report");
+    app.add_option("--json", json_, "write the report");
+    app.add_flag("--quiet", quiet_, "print nothing but errors");
+    app.add_flag("--no-store", no_store_, "accepted; this version stores no results");
+  }
+
+  int run() override {
+    const Preset preset = find_preset(preset_);
+    const std::vector<PlannedCase> cases = plan_sweep(preset, choices_);
+    SweepSettings settings;
+    settings.budget_s = budget_ > 0 ? budget_ : preset.budget_s;
+    settings.seed = seed_;
+    settings.threads = set_threads(threads_);
+    settings.baselines = preset.baselines;
+    settings.forced = parse_strategies(choices_.strategies);
+
+    SweepReport report;
+    report.name = name_.empty() ? preset.name : name_;
+    report.command = typed_command();
+    report.environment = capture_environment(typed_command(), version(), git_state());
+    report.id = report.environment.date;
+
+    const double estimate = estimate_seconds(cases, settings.budget_s);
+    if (!quiet_)
+      fmt::print("sweep {}: {} cases, {} trials, about {}\n", report.name, cases.size(),
+                 count_trials(cases), duration_text(estimate));
+    std::fflush(stdout);
+    catch_cancel();
+    const bool complete = run_cases(cases, settings, estimate, &report);
+    if (!complete) report.state = "cancelled";
+    if (!json_.empty()) write_json(json_, to_json(report));
+    if (!complete) throw Cancelled();
+    if (!quiet_) fmt::print("{}", summary_text(report));
+    return exit_code(report);
+  }
+
+ private:
+  /// False when the user ended it; what is done by then is in the report.
+  bool run_cases(const std::vector<PlannedCase>& cases, const SweepSettings& settings,
+                 double estimate, SweepReport* report) const {
+    Progress progress(cases.size(), estimate, quiet_);
+    std::vector<Case> group;  // of one target, for its table
+    const auto flush = [&] {
+      progress.clear();
+      if (!quiet_ && !group.empty()) fmt::print("{}", target_text(group));
+      std::fflush(stdout);
+      group.clear();
+    };
+    try {
+      for (const PlannedCase& planned : cases) {
+        if (!group.empty() && different_table(group.back(), planned)) flush();
+        progress.begin(
+            fmt::format("{} {} N={}", planned.target->name, planned.shape.text(), planned.n));
+        report->cases.push_back(run_case(planned, settings));
+        group.push_back(report->cases.back());
+        progress.end();
+      }
+      flush();
+      return true;
+    } catch (const Cancelled&) {
+      flush();
+      return false;
+    }
+  }
+
+  static bool different_table(const Case& last, const PlannedCase& next) {
+    return last.target != next.target->name || last.mode != to_string(next.mode) ||
+           last.device != next.device.str();
+  }
+
+  /// Incorrect counts before crashed; one line says which.
+  int exit_code(const SweepReport& report) const {
+    for (const auto& [status, code] :
+         {std::pair{Status::incorrect, 4}, {Status::crashed, 5}, {Status::oom, 5}}) {
+      std::vector<std::string> trials;
+      for (const Case& c : report.cases)
+        for (const Trial& t : c.trials)
+          if (t.status == status)
+            trials.push_back(fmt::format("{}/{} n={}", c.target, t.strategy, c.n));
+      if (!trials.empty())
+        throw Error(
+            fmt::format("[{}] trials: got {} {} ({}), expected ok or unsupported; try "
+                        "--targets with one of them",
+                        printable(report.name), trials.size(), to_string(status), listing(trials)),
+            code);
+    }
+    return 0;
+  }
+
+  SweepChoices choices_;
+  std::string preset_, name_, json_;
+  int threads_ = 0;
+  uint64_t seed_ = 0;
+  double budget_ = 0;
+  bool quiet_ = false, no_store_ = false;
+};
+
+const bool registered = add_command([] { return std::make_unique<SweepCommand>(); });
+
+}  // namespace
+}  // namespace wide

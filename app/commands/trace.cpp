@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "app/cli.h"
+#include "app/fuse_run.h"
+#include "app/fuse_text.h"
+#include "app/table.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+class Trace : public Command {
+ public:
+  std::string name() const override { return "trace"; }
+  std::string summary() const override {
+    return "the recorded program, the wide one, and what each pass did";
+  }
+
+  void declare(CLI::App& app) override {
+    app.add_option("MODEL", subject_.model,
+                   "TorchScript file, or a registered name (workbench list)")
+        ->required();
+    app.add_option("--wide", wide_, "also the wide program for so many models")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--weights", subject_.weights, "as for fuse");
+    app.add_option("--inputs", subject_.inputs, "as for fuse");
+    app.add_option("--shared-inputs", subject_.shared_inputs, "as for fuse")->delimiter(',');
+    app.add_option("--input", subject_.random_inputs, "as for fuse")->allow_extra_args(false);
+    app.add_option("--strategy", strategies_, "PRIMITIVE=STRATEGY, as conv2d=grouped or *=vmap")
+        ->allow_extra_args(false);
+    app.add_option("--passes-off", passes_off_, "names of passes to leave out")->delimiter(',');
+    app.add_option("--device", subject_.device, "cpu, cuda or cuda:0")->capture_default_str();
+    app.add_option("--dtype", subject_.dtype, "f32, f64, f16 or bf16; default: the file's own");
+    app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
+    app.add_option("--seed", subject_.seed, "of everything random")->capture_default_str();
+    app.add_flag("--steps", steps_, "with --wide: the program after every pass");
+  }
+
+  int run() override {
+    CompileOptions options;
+    options.widen.force = parse_strategies(strategies_);
+    options.threads = set_threads(threads_);
+    options.keep_text = true;
+    options.verify = true;
+    options.passes_off = {passes_off_.begin(), passes_off_.end()};
+    // Recording needs one model; inputs may be given for as many as there are.
+    if (subject_.weights.empty() && subject_.inputs.empty())
+      subject_.n = fmt::format("{}", std::max<int64_t>(wide_, 1));
+    Subject subject(subject_);
+    fmt::print("# {}: one model as recorded\n{}", printable(subject_.model),
+               subject.single().text());
+    if (wide_ == 0) return 0;
+    if (wide_ > subject.ns().back())
+      fail("[--wide] models: got {}, expected at most the {} given; try --wide {}", wide_,
+           subject.ns().back(), subject.ns().back());
+    subject.check_memory(wide_);
+    const auto model = compile(subject.network(), subject.ensemble(wide_), options);
+    if (steps_)
+      for (const PassRecord& pass : model->passes())
+        if (!pass.text_after.empty())
+          fmt::print("\n# after {}: {}\n{}", pass.name, pass.summary, pass.text_after);
+    fmt::print("\n# {} models as they run\n{}", wide_, model->program().text());
+    print_passes(*model);
+    return 0;
+  }
+
+ private:
+  static void print_passes(const WideModel& model) {
+    Table passes({"pass", "time", "nodes", "what it did"}, {false, true, true, false});
+    for (const PassRecord& p : model.passes())
+      passes.add({p.name, time_text(1e6 * p.milliseconds),
+                  fmt::format("{} -> {}", p.nodes_before, p.nodes_after), p.summary});
+    FuseResult result;
+    result.items = model.coverage().items;
+    result.coverage = model.coverage().counts();
+    result.plan = model.plan_text();
+    fmt::print("\n# passes\n{}\n# coverage\n{}", passes.text(), coverage_text(result));
+  }
+
+  SubjectOptions subject_;
+  std::vector<std::string> strategies_, passes_off_;
+  int64_t wide_ = 0;
+  int threads_ = 0;
+  bool steps_ = false;
+};
+
+const bool registered = add_command([] { return std::make_unique<Trace>(); });
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,138 @@
+#include "app/options.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/device.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+bool parse_int(std::string_view text, int64_t* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+std::vector<int64_t> parse_ns(const std::string& text) {
+  std::set<int64_t> ns;
+  for (const std::string& part : split(text)) {
+    int64_t n = 0;
+    if (!parse_int(part, &n) || n < 1)
+      fail("[--n] models: got {}, expected positive numbers such as 4,8,16; try -n 4",
+           printable(part));
+    ns.insert(n);
+  }
+  if (ns.empty()) fail("[--n] models: got nothing, expected numbers such as 4,8,16; try -n 4");
+  return {ns.begin(), ns.end()};
+}
+
+std::map<std::string, std::string> parse_strategies(const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> out;
+  for (const std::string& text : texts)
+    for (const std::string& part : split(text)) {
+      const size_t at = part.find('=');
+      if (at == std::string::npos || at == 0 || at + 1 == part.size())
+        fail("[--strategy] strategy: got {}, expected PRIMITIVE=STRATEGY; try conv2d=grouped",
+             printable(part));
+      const std::string primitive = part.substr(0, at), name = part.substr(at + 1);
+      const bool engine_own = name == "vmap" || name == "per_model";
+      if (primitive == "*") {
+        if (!engine_own)
+          fail("[--strategy] strategy of *: got {}, expected vmap or per_model; try *=vmap",
+               printable(name));
+      } else {
+        const Target& target = find_target(primitive);
+        if (!engine_own && !target.strategy(name)) {
+          std::vector<std::string> known;
+          for (const Strategy& s : target.strategies) known.push_back(s.name);
+          known.insert(known.end(), {"vmap", "per_model"});
+          fail("[--strategy] strategy of {}: got {}, expected one of {}; try {}={}", primitive,
+               printable(name), listing(known, 99), primitive, known.front());
+        }
+      }
+      out[primitive] = name;
+    }
+  return out;
+}
+
+c10::Device parse_device(const std::string& text) {
+  int64_t index = 0;
+  const bool cuda = text == "cuda" || (text.rfind("cuda:", 0) == 0 &&
+                                       parse_int(std::string_view(text).substr(5), &index) &&
+                                       index >= 0 && index < 128);
+  if (text != "cpu" && !cuda)
+    fail("[--device] device: got {}, expected cpu, cuda or cuda:0; try --device cpu",
+         printable(text));
+  if (!cuda) return c10::kCPU;
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
+  if (const auto why = unavailable(device)) throw Error(*why, 6);
+  return device;
+}
+
+at::ScalarType parse_float_dtype(const std::string& text) {
+  const auto dtype = parse_dtype(text);
+  for (const at::ScalarType known : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
+    if (dtype == known) return known;
+  fail("[--dtype] dtype: got {}, expected f32, f64, f16 or bf16; try --dtype f32", printable(text));
+}
+
+int set_threads(int threads) {
+  if (threads < 0)
+    fail("[--threads] threads: got {}, expected 1 or more; try --threads 1", threads);
+  if (threads > 0) at::set_num_threads(threads);
+  return at::get_num_threads();
+}
+
+InputText parse_input(const std::string& text) {
+  const auto refuse = [&]() {
+    fail(
+        "[--input] input: got {}, expected NAME=SIZES:DTYPE; try x=2x3x64x64:f32 or "
+        "ids=2x12:i64[0,1000)",
+        printable(text));
+  };
+  InputText input;
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) refuse();
+  input.spec.name = text.substr(0, equals);
+  std::string sizes = text.substr(equals + 1), dtype = "f32", range;
+  if (const size_t colon = sizes.find(':'); colon != std::string::npos) {
+    dtype = sizes.substr(colon + 1);
+    sizes.resize(colon);
+  }
+  if (const size_t bracket = dtype.find('['); bracket != std::string::npos) {
+    range = dtype.substr(bracket);
+    dtype.resize(bracket);
+  }
+  for (const std::string& part : split(sizes, 'x')) {
+    int64_t size = 0;
+    if (!parse_int(part, &size) || size < 0) refuse();
+    input.spec.sizes.push_back(size);
+  }
+  const auto parsed = parse_dtype(dtype);
+  if (!parsed) refuse();
+  const bool floating = c10::isFloatingType(*parsed);
+  input.spec.dtype = floating ? at::kFloat : *parsed;
+  input.spec.fill = floating ? Fill::normal : Fill::zeros;
+  if (!range.empty()) {
+    int64_t high = 0;
+    const size_t comma = range.find(',');
+    if (floating || range.back() != ')' || comma == std::string::npos ||
+        !parse_int(std::string_view(range).substr(1, comma - 1), &input.low) ||
+        !parse_int(std::string_view(range).substr(comma + 1, range.size() - comma - 2), &high) ||
+        high <= input.low)
+      refuse();
+    input.spec.fill = Fill::integers;
+    input.spec.scale = static_cast<double>(high - input.low);
+  }
+  return input;
+}
+
+}  // namespace wide

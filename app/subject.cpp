@@ -1,0 +1,282 @@
+#include "app/subject.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/checkpoint.h"
+#include "data/environment.h"
+#include "data/network_format.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// A file where one lies, a registered name otherwise.
+const Target* registered_name(const std::string& model) {
+  std::error_code error;
+  if (std::filesystem::exists(model, error)) return nullptr;
+  if (model.find('/') != std::string::npos || std::filesystem::path(model).has_extension())
+    fail("[{}] file: got none, expected a network; try another path", printable(model));
+  return &find_target(model);
+}
+
+/// Another model of the kind of `t`: same mean and spread, so that activations stay in range;
+/// variances and scales stay positive; a constant tensor gets a little of its own.
+Tensor similar(const Tensor& t, at::Generator generator) {
+  if (!c10::isFloatingType(t.scalar_type()) || t.numel() == 0) return t.clone();
+  const Tensor x = t.to(at::kDouble);
+  const Tensor noise = at::randn(x.sizes(), generator, x.options());
+  const double mean = x.mean().item<double>(), low = x.min().item<double>();
+  const double spread = x.numel() > 1 ? x.std().item<double>() : 0.0;
+  Tensor y;
+  if (low > 0)
+    y = x * (noise * 0.1).exp();
+  else if (spread > 0)
+    y = noise * spread + mean;
+  else
+    y = x + noise * 0.02;
+  return y.to(t.scalar_type());
+}
+
+}  // namespace
+
+Shape default_shape(const Target& target) {
+  for (const char* sweep : {"quick", "ci", "full"})
+    if (const auto it = target.sweeps.find(sweep);
+        it != target.sweeps.end() && !it->second.shapes.empty())
+      return it->second.shapes.front();
+  fail("[{}] shape: got none, expected one in its sweeps; try another target", target.name);
+}
+
+Subject::Subject(const SubjectOptions& options)
+    : device_(parse_device(options.device)), seed_(options.seed) {
+  const Target* target = registered_name(options.model);
+  std::unique_ptr<NetworkFile> file;
+  if (target) {
+    network_ = target->network(default_shape(*target));
+    generated_ = true;
+    for (const size_t i : network_.indices(true))
+      inputs_.push_back({network_.tensors[i], {}, 0, false});
+  } else {
+    file = open_network(options.model);
+  }
+  dtype_ = !options.dtype.empty() ? parse_float_dtype(options.dtype)
+           : file                 ? file->dtype()
+                                  : at::kFloat;
+  tolerance_ = (target ? *target : Target{}).tolerance_for(dtype_);
+
+  read_inputs(options);
+  if (file) {
+    std::vector<TensorSpec> specs;
+    for (const Input& input : inputs_) specs.push_back(input.spec);
+    network_ = file->network(specs);
+  }
+  notes_ = network_.notes;
+  read_weights(options);
+  choose_ns(options, target);
+}
+
+void Subject::read_inputs(const SubjectOptions& options) {
+  const bool fixed = generated_;  // a registered network has its inputs already
+  const std::string path = printable(options.inputs);
+  const auto shared = [&](const std::string& name) {
+    return std::find(options.shared_inputs.begin(), options.shared_inputs.end(), name) !=
+           options.shared_inputs.end();
+  };
+  const auto add = [&](Input input, const std::string& source) {
+    for (Input& known : inputs_) {
+      if (known.spec.name != input.spec.name) continue;
+      if (!fixed || known.given.defined())
+        fail("[{}] input {}: got it twice, expected it once; try to leave one out", source,
+             printable(input.spec.name));
+      if (known.spec.sizes != input.spec.sizes)
+        fail("[{}] input {}: got {} for one model, expected {}; try inputs of this size", source,
+             printable(input.spec.name), sizes_text(input.spec.sizes),
+             sizes_text(known.spec.sizes));
+      input.spec.role = known.spec.role;
+      known = std::move(input);
+      return;
+    }
+    if (fixed) {
+      std::vector<std::string> names;
+      for (const Input& known : inputs_) names.push_back(known.spec.name);
+      fail("[{}] input: got {}, expected {}; try these names", source, printable(input.spec.name),
+           listing(names, 9));
+    }
+    inputs_.push_back(std::move(input));
+  };
+
+  if (!options.inputs.empty())
+    for (auto& [name, tensor] : load_tensors(options.inputs)) {
+      Input input;
+      input.shared = shared(name);
+      if (!input.shared && tensor.dim() == 0)
+        fail("[{}] input {}: got a single number, expected [N, ...]; try --shared-inputs {}", path,
+             printable(name), printable(name));
+      input.spec = {name,
+                    Role::input,
+                    tensor.sizes().slice(input.shared ? 0 : 1).vec(),
+                    c10::isFloatingType(tensor.scalar_type()) ? at::kFloat : tensor.scalar_type(),
+                    Fill::normal,
+                    1.0};
+      input.given =
+          c10::isFloatingType(tensor.scalar_type()) ? tensor.to(dtype_) : std::move(tensor);
+      add(std::move(input), path);
+    }
+  for (const std::string& text : options.random_inputs) {
+    const InputText parsed = parse_input(text);
+    add({parsed.spec, {}, parsed.low, false}, "--input");
+  }
+  for (const std::string& name : options.shared_inputs) {
+    bool found = false;
+    for (Input& input : inputs_)
+      if (input.spec.name == name) found = input.shared = true;
+    if (!found) {
+      std::vector<std::string> names;
+      for (const Input& input : inputs_) names.push_back(input.spec.name);
+      fail("[--shared-inputs] input: got {}, expected one of {}; try a name of forward's",
+           printable(name), names.empty() ? "the inputs given" : listing(names, 9));
+    }
+  }
+}
+
+void Subject::read_weights(const SubjectOptions& options) {
+  if (options.weights.empty()) {
+    if (options.share_weights)
+      fail("[--share-weights] weights: got none, expected --weights; try to leave it out");
+    return;
+  }
+  std::vector<std::string> files = expand_checkpoints(options.weights);
+  if (!options.n.empty()) {
+    const auto most = static_cast<size_t>(parse_ns(options.n).back());
+    if (most > files.size())
+      fail("[--n] models: got {}, expected at most the {} checkpoints; try -n {}", most,
+           files.size(), files.size());
+    files.resize(most);
+  }
+  LoadedWeights loaded = load_checkpoints(network_, files, dtype_, options.share_weights);
+  weights_ = std::move(loaded.tensors);
+  weights_shared_ = std::move(loaded.shared);
+  notes_.insert(notes_.end(), loaded.notes.begin(), loaded.notes.end());
+}
+
+void Subject::choose_ns(const SubjectOptions& options, const Target* target) {
+  int64_t stacked = -1;
+  for (const Input& input : inputs_) {
+    if (!input.given.defined() || input.shared) continue;
+    const int64_t count = input.given.size(0);
+    if (stacked >= 0 && count != stacked)
+      fail("[{}] input {}: got {} models, expected {} as the other inputs; try --shared-inputs {}",
+           printable(options.inputs), printable(input.spec.name), count, stacked,
+           printable(input.spec.name));
+    stacked = count;
+  }
+  int64_t given = -1;  // models that weights are there for
+  if (!options.weights.empty())
+    given = static_cast<int64_t>(expand_checkpoints(options.weights).size());
+
+  if (!options.n.empty())
+    ns_ = parse_ns(options.n);
+  else if (given > 0)
+    ns_ = {given};
+  else if (stacked > 0)
+    ns_ = {stacked};
+  else if (target && target->sweeps.count("quick") && !target->sweeps.at("quick").n.empty())
+    ns_ = {target->sweeps.at("quick").n.front()};
+  else
+    fail("[--n] models: got neither --weights nor -n, expected a number of models; try -n 8");
+  const int64_t most = ns_.back();
+  if (stacked >= 0 && stacked < most)
+    fail("[{}] inputs: got {} models, expected {}; try inputs stacked [{}, ...] or --shared-inputs",
+         printable(options.inputs), stacked, most, most);
+  if (stacked > most && options.n.empty())
+    fail("[{}] inputs: got {} models, expected {} as there are checkpoints; try -n {}",
+         printable(options.inputs), stacked, most, most);
+}
+
+Tensor Subject::input(size_t index, int64_t n) const {
+  const Input& in = inputs_[index];
+  if (in.given.defined()) return in.shared ? in.given : in.given.narrow(0, 0, n);
+  Network only;  // the engine draws; each input has a seed of its own
+  only.tensors = {in.spec};
+  const uint64_t seed = seed_ * 1000003 + 17 * (index + 1);
+  Tensor drawn = generate(only, in.shared ? 1 : n, dtype_, c10::kCPU, seed).tensors.at(0);
+  if (in.low) drawn = drawn + in.low;
+  return in.shared ? drawn.select(0, 0).contiguous() : drawn;
+}
+
+Tensor Subject::weight(size_t index, size_t k, int64_t n) const {
+  if (!weights_.empty()) return weights_shared_[k] ? weights_[k] : weights_[k].narrow(0, 0, n);
+  const TensorSpec& spec = network_.tensors[index];
+  Tensor from = network_.initial.at(k);
+  if (spec.dtype == at::kFloat) from = from.to(dtype_);
+  Sizes sizes = spec.sizes;
+  sizes.insert(sizes.begin(), n);
+  const Tensor stacked = at::empty(sizes, from.options());
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t seed = (seed_ * 1000003 + static_cast<uint64_t>(i)) * 1000003 + k;
+    stacked.select(0, i).copy_(similar(from, at::detail::createCPUGenerator(seed)));
+  }
+  return stacked;
+}
+
+Ensemble Subject::ensemble(int64_t n) const {
+  Ensemble e;
+  if (generated_ && weights_.empty()) {
+    e = generate(network_, n, dtype_, c10::kCPU, seed_);
+  } else {
+    e.n = n;
+    e.tensors.resize(network_.tensors.size());
+    e.shared.assign(network_.tensors.size(), false);
+  }
+  if (e.shared.size() != e.tensors.size()) e.shared.assign(e.tensors.size(), false);
+  const auto inputs = network_.indices(true), weights = network_.indices(false);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    // What the registry drew stays, so that shapes and ranges are those of its tests.
+    const bool drawn = e.tensors[inputs[k]].defined() && !inputs_[k].given.defined();
+    if (!drawn) {
+      e.tensors[inputs[k]] = input(k, n);
+      e.shared[inputs[k]] = inputs_[k].shared;
+    } else if (inputs_[k].shared && !e.shared[inputs[k]]) {
+      e.tensors[inputs[k]] = e.tensors[inputs[k]].select(0, 0).contiguous();
+      e.shared[inputs[k]] = true;
+    }
+  }
+  if (!generated_ || !weights_.empty())
+    for (size_t k = 0; k < weights.size(); ++k) {
+      e.tensors[weights[k]] = weight(weights[k], k, n);
+      e.shared[weights[k]] = !weights_.empty() && weights_shared_[k];
+    }
+  for (Tensor& t : e.tensors) t = t.to(device_);
+  return e;
+}
+
+const Program& Subject::single() {
+  if (!single_) {
+    single_ = record_single(network_, ensemble(1));
+    // A file does not say whether it draws random numbers or updates buffers; its program does.
+    for (const Node& node : single_->nodes) network_.random = network_.random || node.is_random();
+    network_.training = network_.training || !single_->updates.empty();
+  }
+  return *single_;
+}
+
+void Subject::check_memory(int64_t n) {
+  if (device_.is_cuda()) return;
+  const int64_t need = estimate_bytes(single(), n), have = available_memory();
+  if (need > have)
+    throw Error(fmt::format("[{}] memory: got {} for n={}, expected at most the {} available; try "
+                            "a smaller -n",
+                            printable(network_.name), bytes_text(static_cast<double>(need)), n,
+                            bytes_text(static_cast<double>(have))),
+                5);
+}
+
+}  // namespace wide

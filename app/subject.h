@@ -1,0 +1,76 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+#include "engine/compile.h"
+
+namespace wide {
+
+/// What a user gives to say which N models, on which inputs.
+struct SubjectOptions {
+  std::string model;  // a file or a registered name
+  std::vector<std::string> weights;
+  std::string inputs;                      // a safetensors file
+  std::vector<std::string> shared_inputs;  // names
+  std::vector<std::string> random_inputs;  // texts of --input
+  std::string n;
+  bool share_weights = false;
+  std::string dtype, device = "cpu";
+  uint64_t seed = 0;
+};
+
+/// A network, and ensembles of it for any N that its weights and inputs allow. Model i is the same
+/// in every ensemble, whatever N.
+class Subject {
+ public:
+  explicit Subject(const SubjectOptions& options);
+
+  const Network& network() const { return network_; }
+  const std::vector<int64_t>& ns() const { return ns_; }
+  at::ScalarType dtype() const { return dtype_; }
+  c10::Device device() const { return device_; }
+  double tolerance() const { return tolerance_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  Ensemble ensemble(int64_t n) const;
+
+  /// Program(1), recorded once on model 0.
+  const Program& single();
+  /// Throws Error with exit code 5 when n models cannot fit.
+  void check_memory(int64_t n);
+
+ private:
+  void read_inputs(const SubjectOptions& options);
+  void read_weights(const SubjectOptions& options);
+  void choose_ns(const SubjectOptions& options, const Target* target);
+  Tensor input(size_t index, int64_t n) const;
+  Tensor weight(size_t index, size_t k, int64_t n) const;
+
+  Network network_;
+  std::vector<int64_t> ns_;
+  at::ScalarType dtype_ = at::kFloat;
+  c10::Device device_;
+  double tolerance_ = 0;
+  uint64_t seed_ = 0;
+  bool generated_ = false;  // weights from the registry's own filling
+  std::vector<std::string> notes_;
+
+  /// Inputs in the network's order: given ones hold a tensor, others are drawn.
+  struct Input {
+    TensorSpec spec;
+    Tensor given;
+    int64_t low = 0;
+    bool shared = false;
+  };
+  std::vector<Input> inputs_;
+  std::vector<Tensor> weights_;  // given ones, in the order of the network's weights
+  std::vector<bool> weights_shared_;
+  std::optional<Program> single_;
+};
+
+/// The shape `fuse`, `trace` and `list` use for a registered name: the first of its quick sweep.
+Shape default_shape(const Target& target);
+
+}  // namespace wide

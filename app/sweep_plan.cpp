@@ -1,0 +1,148 @@
+#include "app/sweep_plan.h"
+
+#include <algorithm>
+
+#include "app/options.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// Names and groups to targets, each once, in the order they are asked for.
+std::vector<const Target*> find_targets(const std::vector<std::string>& names) {
+  const std::map<std::string, Kind> groups = {
+      {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
+  std::vector<const Target*> found;
+  const auto add = [&](const Target* t) {
+    if (std::find(found.begin(), found.end(), t) == found.end()) found.push_back(t);
+  };
+  for (const std::string& name : names) {
+    const auto group = groups.find(name);
+    if (group == groups.end()) {
+      const Target& named = find_target(name);
+      for (const Target* t : targets())
+        if (t->name == named.name) add(t);
+    } else {
+      for (const Target* t : targets())
+        if (t->kind == group->second) add(t);
+    }
+  }
+  return found;
+}
+
+using Axes = std::map<std::string, std::map<std::string, std::vector<int64_t>>>;
+
+/// "linear.D=256,512".
+void parse_axis(const std::string& text, Axes* axes) {
+  const size_t dot = text.find('.'), equals = text.find('=');
+  if (dot == std::string::npos || equals == std::string::npos || dot > equals)
+    fail("[--axis] axis: got {}, expected TARGET.AXIS=SIZES; try linear.D=256,512",
+         printable(text));
+  std::vector<int64_t> sizes;
+  for (const std::string& part : split(text.substr(equals + 1))) try {
+      sizes.push_back(std::stoll(part));
+    } catch (const std::exception&) {
+      fail("[--axis] sizes: got {}, expected numbers; try linear.D=256,512", printable(part));
+    }
+  (*axes)[text.substr(0, dot)][text.substr(dot + 1, equals - dot - 1)] = sizes;
+}
+
+std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axes& axes) {
+  std::vector<Shape> shapes = sweep.shapes;
+  const auto mine = axes.find(target.name);
+  if (mine == axes.end()) return shapes;
+  for (const auto& [axis, sizes] : mine->second) {
+    std::vector<Shape> replaced;
+    std::set<std::string> seen;
+    for (const Shape& shape : shapes) {
+      if (!shape.has(axis)) {
+        std::vector<std::string> known;
+        for (const auto& [name, size] : shape.axes()) known.push_back(name);
+        fail("[{}] axis: got {}, expected one of {}; try {}.{}=...", target.name, printable(axis),
+             listing(known, 99), target.name, known.empty() ? "B" : known.front());
+      }
+      for (const int64_t size : sizes) {
+        const Shape next = Shape(shape).set(axis, size);
+        if (seen.insert(next.text()).second) replaced.push_back(next);
+      }
+    }
+    shapes = std::move(replaced);
+  }
+  return shapes;
+}
+
+std::vector<std::string> strategies_of(const Target& target,
+                                       const std::map<std::string, std::string>& forced) {
+  for (const std::string& key : {target.name, std::string("*")})
+    if (const auto it = forced.find(key); it != forced.end()) return {it->second};
+  std::vector<std::string> names;
+  for (const Strategy& s : target.strategies) names.push_back(s.name);
+  if (names.empty()) names.push_back(kChosen);
+  names.insert(names.end(), {"vmap", "per_model"});
+  return names;
+}
+
+template <class T>
+const T& either(const T& chosen, const T& preset) {
+  return chosen.empty() ? preset : chosen;
+}
+
+}  // namespace
+
+std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices) {
+  Axes axes = preset.axes;
+  for (const std::string& text : choices.axes) parse_axis(text, &axes);
+  const auto forced = parse_strategies(choices.strategies);
+  const auto chosen = find_targets(either(choices.targets, preset.targets));
+  for (const auto& [name, unused] : axes)
+    if (std::none_of(chosen.begin(), chosen.end(),
+                     [&name = name](const Target* t) { return t->name == name; }))
+      fail("[--axis] target: got {}, expected one of the sweep's; try --targets {}",
+           printable(name), printable(name));
+
+  std::vector<PlannedCase> cases;
+  for (const Target* target : chosen) {
+    const auto sweep = target->sweeps.find(preset.sweep);
+    if (sweep == target->sweeps.end()) continue;
+    std::vector<int64_t> ns = either(preset.n, sweep->second.n);
+    if (!choices.n.empty()) ns = parse_ns(choices.n);
+    for (const std::string& device : either(choices.devices, preset.devices))
+      for (const std::string& mode : either(choices.modes, preset.modes))
+        for (const std::string& dtype : either(choices.dtypes, preset.dtypes))
+          for (const Shape& shape : shapes_of(*target, sweep->second, axes))
+            for (const int64_t n : ns)
+              cases.push_back({target, shape, n, parse_float_dtype(dtype), parse_device(device),
+                               parse_mode(mode), strategies_of(*target, forced)});
+  }
+  if (cases.empty())
+    fail("[{}] targets: got none with a {} sweep, expected at least one; try --targets linear",
+         printable(preset.name), preset.sweep);
+  return cases;
+}
+
+WidenOptions widen_options(const Target& target, const std::string& strategy,
+                           const std::map<std::string, std::string>& forced) {
+  WidenOptions options;
+  options.force = forced;
+  if (strategy == "vmap" || strategy == "per_model")
+    options.force = {{"*", strategy}};
+  else if (strategy != kChosen)
+    options.force[target.name] = strategy;
+  options.strict = true;
+  return options;
+}
+
+int64_t count_trials(const std::vector<PlannedCase>& cases) {
+  int64_t trials = 0;
+  for (const PlannedCase& c : cases) trials += static_cast<int64_t>(c.strategies.size());
+  return trials;
+}
+
+double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
+  // Three baselines a case; the check takes a while that does not depend on the budget.
+  const auto n = static_cast<double>(cases.size());
+  return (3 * n + static_cast<double>(count_trials(cases))) * (1.1 * budget_s + 0.3) + 0.2 * n;
+}
+
+}  // namespace wide

@@ -1,0 +1,43 @@
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/preset.h"
+#include "engine/compile.h"
+
+namespace wide {
+
+/// What the command line says on top of a preset.
+struct SweepChoices {
+  std::vector<std::string> targets, axes, strategies, devices, dtypes, modes;
+  std::string n;
+};
+
+/// One case to run: a target at a shape, for N models, and the strategies to try.
+struct PlannedCase {
+  const Target* target = nullptr;
+  Shape shape;
+  int64_t n = 0;
+  at::ScalarType dtype = at::kFloat;
+  c10::Device device = c10::kCPU;
+  Mode mode = Mode::eager;
+  std::vector<std::string> strategies;
+};
+
+/// The strategy of targets that have none of their own: what the engine chooses for each part.
+inline constexpr const char* kChosen = "wide";
+
+/// Cases in the order of targets, shapes, then N. Throws Error for unknown names and axes.
+std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices);
+
+/// What has to be forced so that a trial of `strategy` is what it says.
+WidenOptions widen_options(const Target& target, const std::string& strategy,
+                           const std::map<std::string, std::string>& forced);
+
+/// Trials of a plan, baselines included, and a rough time for them.
+int64_t count_trials(const std::vector<PlannedCase>& cases);
+double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s);
+
+}  // namespace wide

@@ -1,0 +1,263 @@
+#include "app/sweep_run.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "app/cancel.h"
+#include "app/fuse_run.h"
+#include "app/table.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+double now_ns() {
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::steady_clock::now().time_since_epoch())
+                                 .count());
+}
+
+/// Why a compiled trial is not what its strategy says, or "".
+std::string not_as_asked(const Target& target, const std::string& strategy,
+                         const Coverage& coverage) {
+  if (strategy == kChosen || strategy == "per_model") return "";
+  if (strategy == "vmap") {
+    for (const CoverageItem& item : coverage.items)
+      if (item.way == Way::per_model)
+        return fmt::format("[{}/vmap] {}: {}", target.name, item.op, printable(item.reason, 160));
+    return "";
+  }
+  std::string why;
+  for (const CoverageItem& item : coverage.items) {
+    if (item.primitive == target.name && item.strategy == strategy) return "";
+    if (why.empty()) why = item.reason;
+  }
+  return why.empty() ? fmt::format("[{}/{}] nothing that was recorded is its kind of call",
+                                   target.name, strategy)
+                     : printable(why, 200);
+}
+
+/// A trial and what runs it.
+struct Running {
+  Trial trial;
+  std::unique_ptr<WideModel> model;
+};
+
+class CaseRun {
+ public:
+  CaseRun(const PlannedCase& planned, const SweepSettings& settings)
+      : planned_(planned), settings_(settings), target_(*planned.target) {
+    result_.target = target_.name;
+    result_.shape = planned.shape.text();
+    result_.dtype = short_name(planned.dtype);
+    result_.device = planned.device.str();
+    result_.mode = to_string(planned.mode);
+    result_.n = planned.n;
+    for (const std::string& strategy : planned.strategies) {
+      Running running;
+      running.trial.strategy = strategy;
+      running.trial.timing.name = strategy;
+      running.trial.timing.kind = "candidate";
+      running_.push_back(std::move(running));
+    }
+  }
+
+  Case run() {
+    const at::NoGradGuard no_grad;
+    if (const auto why = unsupported(planned_.mode, planned_.device)) {
+      end_all(Status::unsupported, *why);
+      return finish();
+    }
+    Running whole;  // what goes wrong before the first trial goes wrong for all
+    guarded(whole, [&] { make_case(); });
+    if (whole.trial.status != Status::ok) {
+      end_all(whole.trial.status, whole.trial.reason);
+      return finish();
+    }
+    for (Running& r : running_) {
+      check_cancelled();
+      guarded(r, [&] { prepare(r); });
+    }
+    time_all();
+    for (Running& r : running_) {
+      check_cancelled();
+      if (r.trial.status == Status::ok) guarded(r, [&] { check_after(r); });
+    }
+    compare();
+    return finish();
+  }
+
+ private:
+  void end_all(Status status, const std::string& reason) {
+    for (Running& r : running_) end(r, status, reason);
+  }
+
+  static void end(Running& r, Status status, const std::string& reason) {
+    r.trial.status = status;
+    r.trial.reason = reason;
+    r.model.reset();
+  }
+
+  /// What goes wrong inside one trial ends that trial only.
+  static void guarded(Running& r, const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      end(r, Status::oom, "ran out of memory");
+    } catch (const Error& e) {
+      // Exit code 5 is memory; any other refusal says what is not supported.
+      end(r, e.exit_code() == 5 ? Status::oom : Status::unsupported, printable(e.what(), 300));
+    } catch (const c10::Error& e) {
+      const std::string text = one_line(e);
+      const bool memory = text.find("allocate memory") != std::string::npos ||
+                          text.find("out of memory") != std::string::npos;
+      end(r, memory ? Status::oom : Status::crashed, text);
+    } catch (const std::exception& e) {
+      end(r, Status::crashed, one_line(e));
+    }
+  }
+
+  void make_case() {
+    network_ = target_.network(planned_.shape);
+    single_ = record_single(network_,
+                            generate(network_, 1, planned_.dtype, planned_.device, settings_.seed));
+    const int64_t need = estimate_bytes(single_, planned_.n), have = available_memory();
+    if (planned_.device.is_cpu() && need > have)
+      throw Error(fmt::format("needs {}, {} are available", bytes_text(static_cast<double>(need)),
+                              bytes_text(static_cast<double>(have))),
+                  5);
+    ensemble_ = generate(network_, planned_.n, planned_.dtype, planned_.device, settings_.seed);
+    inputs_ = pick(network_, ensemble_, true);
+    weights_ = pick(network_, ensemble_, false);
+    if (!network_.random) expected_ = reference(single_, ensemble_);
+  }
+
+  Correctness full_check(Running& r) {
+    // The strategy that shares one mask must be found to do so.
+    const bool masks_shared = network_.random && r.trial.strategy == "shared";
+    const Correctness c = check(network_, single_, ensemble_, as_function(*r.model, network_),
+                                target_.tolerance_for(planned_.dtype), masks_shared);
+    r.model->set_weights(weights_);
+    return c;
+  }
+
+  void prepare(Running& r) {
+    CompileOptions options;
+    options.mode = planned_.mode;
+    options.threads = settings_.threads;
+    options.widen = widen_options(target_, r.trial.strategy, settings_.forced);
+    const double start = now_ns();
+    r.model = compile(network_, ensemble_, options);
+    r.model->run(inputs_);
+    r.trial.timing.first_call_ns = now_ns() - start;
+    r.trial.timing.peak_bytes = r.model->bytes();
+    const std::string why = not_as_asked(target_, r.trial.strategy, r.model->coverage());
+    if (!why.empty()) {
+      end(r, Status::unsupported, why);
+      return;
+    }
+    judge(r, full_check(r));
+  }
+
+  static void judge(Running& r, const Correctness& correctness) {
+    r.trial.correctness = correctness;
+    if (correctness.pass) return;
+    r.trial.status = Status::incorrect;
+    r.trial.reason = printable(correctness.failure, 300);
+  }
+
+  void check_after(Running& r) {
+    if (network_.random) {
+      judge(r, full_check(r));
+      return;
+    }
+    Correctness c = *r.trial.correctness;
+    const double error = max_relative_error(r.model->run(inputs_), expected_);
+    c.max_rel = std::max(c.max_rel, error);
+    if (!(error <= allowed(c))) {
+      c.pass = false;
+      c.failure = fmt::format("after timing: relative error {}, expected at most {}",
+                              error_text(error), error_text(allowed(c)));
+    }
+    judge(r, c);
+  }
+
+  void time_all() {
+    const double tolerance = std::max(1e-2, target_.tolerance_for(planned_.dtype));
+    std::vector<std::string> notes;
+    const auto separate =
+        honest_baselines(network_, ensemble_, settings_.threads, expected_, tolerance, &notes);
+    const auto& wanted = settings_.baselines;
+    std::vector<Contender> contenders;
+    for (const Baseline& b : separate)
+      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), b.name) != wanted.end())
+        contenders.push_back(cancellable(b.name, "baseline", planned_.device, b.call));
+    const size_t first = contenders.size();
+    std::vector<Running*> timed;
+    for (Running& r : running_) {
+      if (!r.model) continue;
+      timed.push_back(&r);
+      WideModel* model = r.model.get();
+      contenders.push_back(cancellable(r.trial.strategy, "candidate", planned_.device,
+                                       [this, model] { model->run(inputs_); }));
+    }
+    if (timed.empty()) return;
+    MeasureOptions how;
+    how.budget_s = settings_.budget_s;
+    how.seed = settings_.seed;
+    std::vector<Timing> timings = measure(contenders, how);
+    for (size_t i = 0; i < first; ++i) {
+      timings[i].peak_bytes = separate_bytes(single_, planned_.n);
+      result_.baselines.push_back(std::move(timings[i]));
+    }
+    for (size_t i = 0; i < timed.size(); ++i) {
+      Timing& t = timings[first + i];
+      t.first_call_ns = timed[i]->trial.timing.first_call_ns;
+      t.peak_bytes = timed[i]->trial.timing.peak_bytes;
+      timed[i]->trial.timing = std::move(t);
+    }
+  }
+
+  void compare() {
+    bool chosen = false;  // the engine takes the first that applies
+    for (Running& r : running_) {
+      Trial& t = r.trial;
+      if (t.status != Status::ok) continue;
+      if (!chosen && t.strategy != "per_model") chosen = t.chosen = true;
+      if (result_.baselines.empty()) continue;
+      t.speedup = speedup_of(result_.baselines, t.timing, settings_.seed);
+      t.verdict = verdict(t.speedup->vs_best);
+    }
+  }
+
+  Case finish() {
+    for (Running& r : running_) result_.trials.push_back(std::move(r.trial));
+    return std::move(result_);
+  }
+
+  const PlannedCase& planned_;
+  const SweepSettings& settings_;
+  const Target& target_;
+  Network network_;
+  Program single_;
+  Ensemble ensemble_;
+  Tensors inputs_, weights_, expected_;
+  std::vector<Running> running_;
+  Case result_;
+};
+
+}  // namespace
+
+Case run_case(const PlannedCase& planned, const SweepSettings& settings) {
+  return CaseRun(planned, settings).run();
+}
+
+}  // namespace wide
