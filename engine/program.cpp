@@ -111,8 +111,8 @@ std::string Node::name() const { return operator_text(op); }
 std::string Region::name() const { return op.schema().operator_name().name; }
 
 bool Node::is_view() const {
+  if (aliases) return true;
   const auto& schema = op.schema();
-  if (schema.operator_name().name == "aten::_unsafe_view") return true;
   if (schema.returns().empty() || schema.is_mutable()) return false;
   for (const auto& r : schema.returns())
     if (!r.alias_info()) return false;

@@ -68,6 +68,7 @@ struct Node {
   std::vector<Argument> results;
   Origin origin;
   Phase phase = Phase::main;
+  bool aliases = false;  // seen to return an argument's memory, whatever the schema says
 
   std::string name() const;  // "aten::addmm", with ".overload" when there is one
   bool is_view() const;      // results alias an argument and nothing is computed

@@ -132,6 +132,17 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
   throw *r.refusal;
 }
 
+/// Collects the storages of tensors with strides.
+void add_storages(const IValue& v, std::vector<const void*>& out) {
+  auto add = [&](const Tensor& t) {
+    if (t.defined() && t.layout() == c10::kStrided && t.has_storage() && t.numel() > 0)
+      out.push_back(t.storage().unsafeGetStorageImpl());
+  };
+  if (v.isTensor()) add(v.toTensor());
+  if (v.isTensorList())
+    for (const Tensor& t : v.toTensorVector()) add(t);
+}
+
 void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   // What a kernel calls inside itself is none of the program's business.
   c10::impl::ExcludeDispatchKeyGuard off(
@@ -147,12 +158,14 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   Node node{op, {}, {}, {}};
   // Functionalization asks for shapes on meta tensors: not part of the program.
   bool probe = false;
+  std::vector<const void*> memory;
   {
     std::lock_guard lock(r->mutex);
     for (size_t i = base; i < stack->size(); ++i) {
       IValue& v = (*stack)[i];
       if (v.isList()) v = plain_value(v);
       probe = probe || is_meta(v);
+      add_storages(v, memory);
       if (!probe) node.arguments.push_back(r->read_argument(v));
     }
     if (!probe) refuse_data_dependence(*r, op, node);
@@ -184,6 +197,12 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
       if (!t.defined()) return kNone;
       return r->fresh(t, Role::intermediate, dependent);
     }));
+  // Some operators hand out views that their schema keeps quiet about (unsafe_split).
+  std::vector<const void*> made;
+  for (size_t i = base; i < stack->size(); ++i) add_storages((*stack)[i], made);
+  node.aliases = std::any_of(made.begin(), made.end(), [&](const void* storage) {
+    return std::find(memory.begin(), memory.end(), storage) != memory.end();
+  });
   node.origin = r->origin;
   r->program.nodes.push_back(std::move(node));
 }

@@ -71,6 +71,30 @@ bool says_no_rule(const std::string& message) {
   return false;
 }
 
+/// Views of one model's memory may need a copy where the wide value has other strides: what the
+/// call meant is a reshape. Rows: recorded operator, how it is called wide.
+struct Relaxed {
+  const char* op;
+  const char* instead;
+  size_t arguments;  // how many of the leading arguments it takes
+};
+constexpr Relaxed kRelaxed[] = {
+    {"aten::view", "aten::reshape", 2},
+    {"aten::_unsafe_view", "aten::reshape", 2},
+    {"aten::_reshape_alias", "aten::reshape", 2},
+};
+
+/// Calls the operator of `node`, or what stands in for it.
+void call_relaxed(const Node& node, Stack& stack) {
+  for (const Relaxed& row : kRelaxed)
+    if (node.name() == row.op) {
+      stack.resize(row.arguments);
+      c10::Dispatcher::singleton().findSchemaOrThrow(row.instead, "").callBoxed(&stack);
+      return;
+    }
+  node.op.callBoxed(&stack);
+}
+
 class Evaluator {
  public:
   Evaluator(const Program& program, int64_t n, const WidenOptions& options, Coverage* coverage)
@@ -200,8 +224,10 @@ class Evaluator {
         if (!result[v] && uses_[v] != inside[v]) closed = false;
       });
     for_each_value(region.results, [&](ValueId id) {
-      // A result that is an argument handed through is no computation of the region.
-      if (!made[static_cast<size_t>(id)]) closed = false;
+      // A result that is an argument handed through is no computation of the region; one that
+      // nobody reads may have been removed.
+      const size_t v = static_cast<size_t>(id);
+      if (!made[v] && uses_[v] > 0) closed = false;
     });
     return closed;
   }
@@ -403,7 +429,7 @@ class Evaluator {
         const WideValue& v = at(id);
         return v.wide ? ft::addBatchDim(v.tensor, 0, layer.level) : v.tensor;
       });
-      node.op.callBoxed(&stack);
+      call_relaxed(node, stack);
       take_results(node.results, stack, [&](ValueId id, const Tensor& t) {
         auto* batched = ft::maybeGetBatchedImpl(t);
         if (batched == nullptr || batched->level() != layer.level) {

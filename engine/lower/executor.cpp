@@ -165,10 +165,15 @@ std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& res
   run(bound, results);
   std::vector<std::vector<double>> samples;
   Plan* plan = nullptr;
-  run_parallel(1, 1, [&](int, int) {
+  const auto measure = [&] {
     plan = &prepare(0, 0, bound, results);
     for (int i = 0; i < 11; ++i) samples.push_back(plan->run_timed());
-  });
+  };
+  if (ranges_.size() > 1) {
+    run_serial(measure);
+  } else {
+    run_parallel(1, 1, [&](int, int) { measure(); });
+  }
   std::vector<StepCost> costs;
   double sum = 0;
   for (size_t s = 0; s < plan->steps().size(); ++s) {
