@@ -47,12 +47,6 @@ std::optional<Claimed> claim_node(const CallView& call) {  // x, weight, bias, B
 
 // -------------------------------------------------------------------------------- strategies
 
-Tensor normalise(const Tensor& x, const Tensor& w, const Tensor& b, int64_t groups, double eps) {
-  const int64_t batch = x.size(0), channels = x.size(1);
-  return std::get<0>(
-      at::native_group_norm(x, w, b, batch, channels, x.numel() / (batch * channels), groups, eps));
-}
-
 /// Behind a grouped convolution the models lie in the channels: their groups are then groups of
 /// one group norm, affine part included. Otherwise they are stacked into the batch.
 Tensors fused(const GroupNormConfig& c, const WideCall& call) {
@@ -60,9 +54,10 @@ Tensors fused(const GroupNormConfig& c, const WideCall& call) {
   if (x.dim() == 3 || cheapest_folding(x) == Folding::packed) {
     const auto flat = [](const Tensor& t) { return t.defined() ? t.reshape({-1}) : t; };
     const Tensor packed = pack_channels(x);
-    return {unpack_channels(normalise(packed, flat(w), flat(b), c.groups * call.n, c.eps), call.n)};
+    return {unpack_channels(at::group_norm(packed, c.groups * call.n, flat(w), flat(b), c.eps),
+                            call.n)};
   }
-  Tensor y = normalise(fold(x, Folding::stacked), Tensor(), Tensor(), c.groups, c.eps);
+  Tensor y = at::group_norm(fold(x, Folding::stacked), c.groups, {}, {}, c.eps);
   y = unfold(y, Folding::stacked, call.n);
   if (w.defined() && b.defined())
     return {at::addcmul(per_channel(b, y.dim()), y, per_channel(w, y.dim()))};
