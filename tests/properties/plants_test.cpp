@@ -1,0 +1,216 @@
+// A check that finds nothing wrong proves nothing: known faults, planted into strategies, must be
+// found by it.
+#include "engine/check.h"
+#include "tests/properties/harness.h"
+
+namespace wide::testing {
+namespace {
+
+/// A claimed call of a program whose inputs are all bound, ready to be computed by any strategy.
+struct Site {
+  const std::vector<Argument>* results = nullptr;
+  Claimed claimed;
+};
+
+template <class Calls>
+std::optional<Site> find_in(const Target& target, const Program& program, const Calls& calls) {
+  for (const auto& call : calls)
+    for (const Claim& claim : target.claims) {
+      if (call.op.schema().operator_name().name != claim.op) continue;
+      if (auto claimed = claim.match(CallView(program, call.arguments)))
+        return Site{&call.results, std::move(*claimed)};
+    }
+  return std::nullopt;
+}
+
+using Plant = std::function<Tensors(const Strategy&, const std::any&, WideCall)>;
+
+/// `target` at `shape`, computed by its strategy with a fault planted, judged by the check.
+class Planted {
+ public:
+  Planted(const std::string& name, Shape shape, int64_t n)
+      : target_(find_target(name)),
+        network_(target_.network(shape)),
+        ensemble_(generate(network_, n, at::kFloat, at::kCPU, 5)),
+        single_(record_one(network_, ensemble_.model(0))) {
+    std::vector<Region> harmless;
+    for (const Region& region : single_.regions)
+      if (!region.mutates) harmless.push_back(region);
+    auto site = find_in(target_, single_, harmless);
+    if (!site) site = find_in(target_, single_, single_.nodes);
+    WIDE_ASSERT(site, "{} claims nothing", name);
+    site_ = *site;
+    results_ = *site_.results;
+  }
+
+  Correctness check(const std::string& strategy, const Plant& plant, bool masks_shared = false) {
+    const Strategy* s = target_.strategy(strategy);
+    WIDE_ASSERT(s != nullptr, "no strategy {}", strategy);
+    return wide::check(
+        network_, single_, ensemble_, [&](const Ensemble& e) { return run(*s, plant, e); },
+        target_.tolerance_for(at::kFloat), masks_shared);
+  }
+
+ private:
+  Tensors run(const Strategy& strategy, const Plant& plant, const Ensemble& ensemble) {
+    const at::NoGradGuard guard;
+    WideCall call;
+    call.n = ensemble.n;
+    for (const ValueId id : site_.claimed.inputs) {
+      const auto at = std::find(single_.bound.begin(), single_.bound.end(), id);
+      const bool present = id != kNone && at != single_.bound.end();
+      call.inputs.push_back(
+          present ? ensemble.tensors[static_cast<size_t>(at - single_.bound.begin())] : Tensor());
+      call.shared.push_back(false);
+    }
+    const Tensors made = plant(strategy, site_.claimed.config, call);
+    std::map<ValueId, Tensor> values;
+    for (size_t i = 0; i < results_.size(); ++i) {
+      const auto& map = site_.claimed.results;
+      const int from = map.empty() ? static_cast<int>(i) : i < map.size() ? map[i] : -1;
+      for (const ValueId id : results_[i].values)
+        if (from >= 0 && static_cast<size_t>(from) < made.size())
+          values[id] = made[static_cast<size_t>(from)];
+    }
+    Tensors out;
+    for (const ValueId id : single_.outputs) out.push_back(values.at(id));
+    for (const Update& update : single_.updates) out.push_back(values.at(update.value));
+    return out;
+  }
+
+  const Target& target_;
+  Network network_;
+  Ensemble ensemble_;
+  Program single_;
+  Site site_;
+  std::vector<Argument> results_;
+};
+
+struct Place {
+  const char* target;
+  Shape shape;
+  const char* strategy;
+};
+
+/// Where faults of weights are planted; B is 4, so that N = 4 lets axes be mistaken.
+std::vector<Place> places() {
+  return {{"linear", {{"B", 4}, {"D", 6}}, "einsum"},
+          {"conv2d", {{"B", 4}, {"C", 3}, {"k", 3}, {"H", 5}, {"W", 6}}, "grouped"},
+          {"conv1d", {{"B", 4}, {"C", 3}, {"k", 3}, {"L", 8}}, "unfold"},
+          {"layernorm", {{"B", 4}, {"T", 3}, {"D", 5}}, "wide"},
+          {"batchnorm2d", {{"B", 4}, {"C", 3}, {"H", 2}, {"W", 3}}, "wide"},
+          {"groupnorm", {{"B", 4}, {"C", 6}, {"H", 2}, {"W", 3}, {"groups", 2}}, "fused"}};
+}
+
+void expect_found(const Plant& plant) {
+  for (const Place& place : places()) {
+    SCOPED_TRACE(place.target);
+    Planted planted(place.target, place.shape, 4);
+    const Correctness honest = planted.check(
+        place.strategy,
+        [](const Strategy& s, const std::any& c, const WideCall& w) { return s.run(c, w); });
+    EXPECT_TRUE(honest.pass) << honest.failure;
+    const Correctness found = planted.check(place.strategy, plant);
+    EXPECT_FALSE(found.pass);
+    EXPECT_FALSE(found.failure.empty());
+  }
+}
+
+TEST(Plants, WeightOfTheNextModel) {
+  expect_found([](const Strategy& s, const std::any& c, WideCall call) {
+    call.inputs[1] = call.inputs[1].roll(1, 0);
+    return s.run(c, call);
+  });
+}
+
+TEST(Plants, BiasOfModelZeroForAll) {
+  expect_found([](const Strategy& s, const std::any& c, WideCall call) {
+    call.inputs[2] = call.inputs[2].slice(0, 0, 1).expand_as(call.inputs[2]);
+    return s.run(c, call);
+  });
+}
+
+TEST(Plants, BatchTakenForModels) {
+  expect_found([](const Strategy& s, const std::any& c, WideCall call) {
+    call.inputs[0] = call.inputs[0].transpose(0, 1);
+    return s.run(c, call);
+  });
+}
+
+TEST(Plants, BatchAndModelsSwappedThereAndBack) {
+  // Right in shape and nearly right in kind: every sample meets the weights of its own index.
+  expect_found([](const Strategy& s, const std::any& c, WideCall call) {
+    call.inputs[0] = call.inputs[0].transpose(0, 1).contiguous();
+    Tensors made = s.run(c, call);
+    for (Tensor& t : made)
+      if (t.dim() > 2) t = t.transpose(0, 1);
+    return made;
+  });
+}
+
+TEST(Plants, MeanOverModelsMixedIn) {
+  expect_found([](const Strategy& s, const std::any& c, WideCall call) {
+    call.inputs[0] = call.inputs[0] + call.inputs[0].mean(0, true) * 0.01;
+    return s.run(c, call);
+  });
+}
+
+TEST(Plants, NumberOfOneModelLeaksOnlyWhenItIsNotFinite) {
+  // The values are right; only isolation can tell.
+  expect_found([](const Strategy& s, const std::any& c, WideCall call) {
+    call.inputs[0] = call.inputs[0] + call.inputs[0].sum() * 0.0;
+    return s.run(c, call);
+  });
+}
+
+TEST(Plants, StaleRunningStatistics) {
+  const Shape shape{{"B", 4}, {"C", 3}, {"H", 2}, {"W", 3}, {"train", 1}};
+  Planted planted("batchnorm2d", shape, 3);
+  const auto honest = [](const Strategy& s, const std::any& c, const WideCall& w) {
+    return s.run(c, w);
+  };
+  const Correctness right = planted.check("wide", honest);
+  EXPECT_TRUE(right.pass) << right.failure;
+  for (const size_t stale : {size_t{3}, size_t{4}}) {
+    const auto plant = [&](const Strategy& s, const std::any& c, const WideCall& call) {
+      Tensors made = s.run(c, call);
+      made[stale] = call.inputs[stale].clone();
+      return made;
+    };
+    EXPECT_FALSE(planted.check("wide", plant).pass) << stale;
+  }
+  const auto of_all = [](const Strategy& s, const std::any& c, const WideCall& call) {
+    Tensors made = s.run(c, call);
+    made[3] = made[3].mean(0, true).expand_as(made[3]);
+    return made;
+  };
+  EXPECT_FALSE(planted.check("wide", of_all).pass);
+}
+
+TEST(Plants, IndicesOfTheNextModel) {
+  for (const char* strategy : {"indexed", "gather"}) {
+    Planted planted("embedding", {{"B", 4}, {"T", 3}, {"V", 11}, {"D", 2}}, 3);
+    const auto plant = [](const Strategy& s, const std::any& c, WideCall call) {
+      call.inputs[0] = call.inputs[0].roll(1, 0);
+      return s.run(c, call);
+    };
+    EXPECT_FALSE(planted.check(strategy, plant).pass);
+  }
+}
+
+TEST(Plants, MaskSharedByAll) {
+  const auto run = [](const Strategy& s, const std::any& c, const WideCall& w) {
+    return s.run(c, w);
+  };
+  Planted planted("dropout", {{"B", 16}, {"T", 16}, {"C", 16}}, 4);
+  const Correctness independent = planted.check("independent", run);
+  EXPECT_TRUE(independent.pass) << independent.failure;
+  EXPECT_FALSE(planted.check("shared", run).pass);
+  // Said openly it is right, and then independent masks are the fault.
+  const Correctness shared = planted.check("shared", run, true);
+  EXPECT_TRUE(shared.pass) << shared.failure;
+  EXPECT_FALSE(planted.check("independent", run, true).pass);
+}
+
+}  // namespace
+}  // namespace wide::testing

@@ -1,0 +1,89 @@
+// Every file in primitives/ and blocks/ registers something; every network fuses under every
+// strategy of the primitives inside it.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/properties/harness.h"
+
+namespace wide::testing {
+namespace {
+
+TEST(Registration, EveryFileRegistersSomething) {
+  const char* source = std::getenv("WORKBENCH_SOURCE");
+  if (source == nullptr) GTEST_SKIP() << "WORKBENCH_SOURCE is not set";
+  const std::filesystem::path root(source);
+  std::set<std::string> registered;
+  const auto note = [&](const Target* target) {
+    registered.insert(std::filesystem::path(target->file).filename().string());
+  };
+  for (const Target* target : targets()) note(target);
+  for (const Target* target : claimants()) note(target);
+  size_t files = 0;
+  for (const char* folder : {"primitives", "blocks"})
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (entry.path().extension() != ".cpp") continue;
+      ++files;
+      if (registered.count(entry.path().filename().string())) continue;
+      // A file of decompositions has no target; those are found by what they replace.
+      std::ifstream in(entry.path());
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      EXPECT_NE(text.find("add_decomposition("), std::string::npos)
+          << entry.path() << " registers nothing";
+    }
+  EXPECT_GE(files, 20u);
+}
+
+TEST(Registration, NamesAreUnique) {
+  std::set<std::string> names;
+  for (const Target* target : targets()) EXPECT_TRUE(names.insert(target->name).second);
+  for (const Target* target : claimants()) names.insert(target->name);
+  for (const Target* target : claimants()) {
+    std::set<std::string> strategies{"vmap", "per_model"};
+    for (const Strategy& s : target->strategies)
+      EXPECT_TRUE(strategies.insert(s.name).second) << target->name << "/" << s.name;
+  }
+}
+
+TEST(Networks, FuseUnderEveryStrategyOfTheirPrimitives) {
+  const at::NoGradGuard guard;
+  for (const Target* model : targets()) {
+    if (model->kind == Kind::primitive) continue;
+    const Network network = model->network(model->sweeps.at("ci").shapes.at(0));
+    const Ensemble ensemble = generate(network, 3, at::kDouble, at::kCPU, 23);
+    const Program single = record_one(network, ensemble.model(0));
+    const Tensors expected = separate_models(network, single, ensemble);
+    Coverage plain;
+    wide_models(single, ensemble, {}, &plain);
+    EXPECT_EQ(plain.counts()[Way::per_model], 0) << model->name;
+    std::set<std::string> inside;
+    for (const CoverageItem& item : plain.items)
+      if (!item.primitive.empty()) inside.insert(item.primitive);
+    EXPECT_FALSE(inside.empty()) << model->name;
+    for (const Target* primitive : claimants()) {
+      if (!inside.count(primitive->name)) continue;
+      for (const std::string& strategy : strategy_names(*primitive)) {
+        SCOPED_TRACE(model->name + " " + primitive->name + "=" + strategy);
+        const Tensors got = wide_models(single, ensemble, {{primitive->name, strategy}});
+        EXPECT_LT(relative_error(got, expected), 1e-9);
+      }
+    }
+  }
+}
+
+TEST(Networks, FoldBatchNormIntoConvolutions) {
+  const at::NoGradGuard guard;
+  const Network network = find_target("resblock").network({{"B", 2}, {"C", 4}, {"H", 5}, {"W", 5}});
+  const Ensemble ensemble = generate(network, 3, at::kDouble, at::kCPU, 23);
+  const Program single = record_one(network, ensemble.model(0));
+  Coverage coverage;
+  const Tensors got = wide_models(single, ensemble, {}, &coverage);
+  EXPECT_LT(relative_error(got, separate_models(network, single, ensemble)), 1e-9);
+  int folded = 0;
+  for (const CoverageItem& item : coverage.items) folded += item.strategy == "folded into conv2d";
+  EXPECT_EQ(folded, 2);
+}
+
+}  // namespace
+}  // namespace wide::testing
