@@ -174,7 +174,7 @@ class Compiled final : public WideModel {
     options.threads = threads_;
     options.ranges = ranges;
     options.plan.arena = !options_.passes_off.count("memory-plan");
-    options.plan.convolutions = !options_.passes_off.count("pack-convolutions");
+    options.plan.kernels = !options_.passes_off.count("kernels");
     return std::make_unique<Executor>(
         single_, ensemble_, [this](int64_t begin, int64_t n) { return program_for(begin, n); },
         options);

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
+#include "engine/kernels/batched_gemm.h"
 
 namespace wide {
 namespace {
@@ -87,6 +88,23 @@ Tensor shaped(const Tensor& y, const Sizes& sizes) {
   return y.sizes() == c10::IntArrayRef(sizes) ? y : y.view(sizes);
 }
 
+/// The engine's own batched GEMM: small products near the core's peak, the bias put in place
+/// before the product is summed onto it.
+Tensors brgemm(const LinearConfig& config, const WideCall& call) {
+  const Operands o = operands(config, call);
+  const Tensor x = o.x.stride(2) == 1 && o.x.stride(1) >= o.x.size(2) ? o.x : o.x.contiguous();
+  const Tensor w = o.w.stride(2) == 1 ? o.w : o.w.contiguous();
+  return {shaped(
+      batched_gemm(x, w, call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt),
+      o.result)};
+}
+
+Applies brgemm_applies(const LinearConfig&, const WideCall& call) {
+  if (batched_gemm_applies(call.inputs[0], call.inputs[1])) return std::nullopt;
+  return reason("linear/brgemm", "call", "other than float32 on the CPU without gradient",
+                "float32 inference on the CPU", "einsum");
+}
+
 Tensors einsum(const LinearConfig& config, const WideCall& call) {
   const Operands o = operands(config, call);
   Tensor y = at::bmm(o.x, o.w);
@@ -127,7 +145,9 @@ Target target() {
       "dot products of up to 768 terms, summed in an order of the library's choice";
   t.refusals = {{{{"B", 4}, {"D", 0}}, "[linear] D: got 0, expected at least 1; try D=1"}};
   t.claims = {{"aten::linear", claim_linear}, {"aten::addmm", claim_addmm}, {"aten::mm", claim_mm}};
-  t.strategies = {strategy<LinearConfig>(
+  t.strategies = {strategy<LinearConfig>("brgemm", "one small blocked GEMM per model, inference",
+                                         brgemm, brgemm_applies),
+                  strategy<LinearConfig>(
                       "einsum", "one batched GEMM over packed weights, bias after it", einsum),
                   strategy<LinearConfig>("baddbmm", "one batched GEMM that adds the bias", baddbmm,
                                          baddbmm_applies)};

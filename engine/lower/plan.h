@@ -27,8 +27,8 @@ struct PackedConvolution;
 using PackingChoices = std::unordered_map<size_t, std::shared_ptr<const PackedConvolution>>;
 
 struct PlanOptions {
-  bool arena = true;         // results into one arena; off: every step allocates
-  bool convolutions = true;  // pack convolution weights and fuse relu where it measures best
+  bool arena = true;    // results into one arena; off: every step allocates
+  bool kernels = true;  // pack convolution weights and let convolutions and GEMMs do their relu
   std::shared_ptr<PackingChoices> packing = std::make_shared<PackingChoices>();
   bool serial = true;  // to be run single-threaded, as a shard among others
 };

@@ -100,6 +100,7 @@ void PlanBuilder::find_roots() {
 void PlanBuilder::choose_forms() {
   forms_.resize(main_.size());
   absorbed_.assign(main_.size(), false);
+  with_relu_.assign(main_.size(), false);
   if (!options_.arena) return;
   for (size_t p = 0; p < main_.size(); ++p) {
     const Node& node = program_.nodes[main_[p]];
@@ -118,11 +119,15 @@ bool PlanBuilder::covers_root(ValueId id) const {
   return value(id).numel() == value(root(id)).numel() && value(id).dtype == value(root(id)).dtype;
 }
 
-/// A convolution whose result, through views, is read by one relu alone does it itself.
+/// A convolution or GEMM whose result, through views, is read by one relu alone does it itself.
 void PlanBuilder::absorb_activations() {
-  if (!options_.convolutions) return;
+  if (!options_.kernels) return;
   for (size_t p = 0; p < main_.size(); ++p)
-    if (program_.nodes[main_[p]].name() == "aten::convolution") pack(p);
+    if (program_.nodes[main_[p]].name() == "aten::convolution") {
+      pack(p);
+    } else if (program_.nodes[main_[p]].name() == "wide::batched_gemm") {
+      absorb_into_gemm(p);
+    }
 }
 
 void PlanBuilder::pack(size_t p) {
@@ -136,21 +141,7 @@ void PlanBuilder::pack(size_t p) {
     for_each_value(program_.nodes[i].arguments, [&](ValueId id) { readers += id == weight; });
   if (readers != 1 || value(weight).role != Role::intermediate) return;
   const ValueId made = node.results[0].values[0];
-  std::vector<size_t> consumers;
-  for (size_t q = p + 1; q < main_.size(); ++q) {
-    const Node& other = program_.nodes[main_[q]];
-    if (other.is_view()) continue;
-    for_each_value(other.arguments, [&](ValueId id) {
-      if (root(id) == made) consumers.push_back(q);
-    });
-  }
-  bool relu = consumers.size() == 1 && last_use(made) < main_.size() &&
-              program_.nodes[main_[consumers[0]]].name() == "aten::relu";
-  if (relu) {
-    const Node& activation = program_.nodes[main_[consumers[0]]];
-    const ValueId in = activation.arguments[0].values[0], out = activation.results[0].values[0];
-    relu = covers_root(in) && same_layout(value(in), value(out));
-  }
+  const std::optional<size_t> relu = only_consumer(made, "aten::relu");
   Tensor bias;
   if (node.arguments[2].kind == Argument::Kind::value) {
     auto known = prologue_.find(node.arguments[2].values[0]);
@@ -160,7 +151,7 @@ void PlanBuilder::pack(size_t p) {
   auto [choice, fresh] = options_.packing->try_emplace(main_[p]);
   if (fresh) {
     auto measured = pack_convolution(node, value(node.arguments[0].values[0]), value(made),
-                                     prologue_.at(weight), bias, relu, options_.serial);
+                                     prologue_.at(weight), bias, relu.has_value(), options_.serial);
     if (measured) choice->second = std::make_shared<const PackedConvolution>(std::move(*measured));
   }
   const auto& packed = choice->second;
@@ -171,16 +162,44 @@ void PlanBuilder::pack(size_t p) {
   plan_.prepare_[outside->second] = packed->pack;
   packed_.emplace(p, packed);
   forms_[p].reset();
-  if (!relu) return;
-  const size_t q = consumers[0];
-  absorbed_[q] = true;
-  forms_[q].reset();
-  // The activation's result is what the convolution made, seen through the same views.
-  const ValueId out = program_.nodes[main_[q]].results[0].values[0];
-  for (size_t i = 0; i < root_.size(); ++i)
-    if (root_[i] == out) root_[i] = made;
+  if (relu) absorb(*relu, made);
+}
+
+/// The one node that reads `made`, through views, when it is an `op` of the whole of it.
+std::optional<size_t> PlanBuilder::only_consumer(ValueId made, const std::string& op) const {
+  std::vector<size_t> consumers;
+  for (size_t q = 0; q < main_.size(); ++q) {
+    const Node& other = program_.nodes[main_[q]];
+    if (other.is_view()) continue;
+    for_each_value(other.arguments, [&](ValueId id) {
+      if (root(id) == made) consumers.push_back(q);
+    });
+  }
+  if (consumers.size() != 1 || last_use(made) >= main_.size()) return std::nullopt;
+  const Node& node = program_.nodes[main_[consumers[0]]];
+  if (node.name() != op) return std::nullopt;
+  const ValueId in = node.arguments[0].values[0], out = node.results[0].values[0];
+  if (!covers_root(in) || !same_layout(value(in), value(out))) return std::nullopt;
+  return consumers[0];
+}
+
+/// The consumer's result is what `made` holds already, seen through the same views.
+void PlanBuilder::absorb(size_t consumer, ValueId made) {
+  absorbed_[consumer] = true;
+  forms_[consumer].reset();
+  const ValueId out = program_.nodes[main_[consumer]].results[0].values[0];
+  for (ValueId& r : root_)
+    if (r == out) r = made;
   last_[static_cast<size_t>(made)] =
       std::max(last_[static_cast<size_t>(made)], last_[static_cast<size_t>(out)]);
+}
+
+void PlanBuilder::absorb_into_gemm(size_t p) {
+  const ValueId made = program_.nodes[main_[p]].results[0].values[0];
+  const std::optional<size_t> relu = only_consumer(made, "aten::relu");
+  if (!relu) return;
+  with_relu_[p] = true;
+  absorb(*relu, made);
 }
 
 void PlanBuilder::choose_outputs() {
@@ -305,13 +324,18 @@ void PlanBuilder::add_step(size_t p) {
     step.stack = std::move(stack);
     step.text = "mkldnn::_convolution_pointwise";
   }
+  if (with_relu_[p]) {
+    step.stack[3] = std::string("relu");
+    step.text += " with relu";
+  }
   if (forms_[p]) {
     Tensors out;
     for_each_value(node.results, [&](ValueId id) { out.push_back(slot(id)); });
     step.stack = forms_[p]->adapt(std::move(step.stack));
     step.op = forms_[p]->op;
     const auto& schema = step.op.schema().operator_name();
-    step.text = schema.name + (schema.overload_name.empty() ? "" : "." + schema.overload_name);
+    step.text = schema.name + (schema.overload_name.empty() ? "" : "." + schema.overload_name) +
+                (with_relu_[p] ? " with relu" : "");
     if (schema.name == "aten::copy_") {
       step.stack.insert(step.stack.begin(), IValue(out[0]));
       step.stack.emplace_back(false);
