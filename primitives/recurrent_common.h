@@ -70,6 +70,11 @@ struct Cell {
   std::function<State(const Tensor& x, const State& state, const Tensor& hidden,
                       const Tensor& hidden_bias)>
       step;
+  /// The whole time loop at once, where there is a kernel for it: [N, T, B, H] and the last state,
+  /// or nothing when it does not apply to these.
+  std::function<std::optional<Tensor>(const Tensor& share, const Weights& w, const State& first,
+                                      bool reverse, State* last)>
+      sequence;
 };
 
 inline Weights pack(const Cell& cell, const Tensor* p, bool biases) {
@@ -101,6 +106,8 @@ inline Tensor direction(const Cell& cell, const Weights& w, const Tensor& x, con
   Tensor share = at::bmm(x.reshape({n, time * batch, x.size(3)}), w.input);
   if (w.input_bias.defined()) share = share + w.input_bias;
   share = share.view({n, time, batch, gates});
+  if (resident && cell.sequence)
+    if (auto y = cell.sequence(share, w, first, reverse, last)) return *y;
   const auto run = [&](const Tensors& steps, State state, const Tensor& hidden, const Tensor& bias,
                        Tensors* out) {
     std::vector<Tensor> made(static_cast<size_t>(time));
