@@ -1,0 +1,200 @@
+// Recorded calls in every form that programs contain them: operators below the composite ones,
+// rules without a network of their own, masks, losses.
+#include "tests/properties/harness.h"
+
+namespace wide::testing {
+namespace {
+
+using Function = std::function<Tensors(const Tensors&)>;
+
+Tensor random(Sizes sizes) { return at::randn(sizes, at::TensorOptions().dtype(at::kDouble)); }
+
+/// `function` over N models: `expected` claims it, under every strategy it equals the loop.
+void expect_claimed(const std::string& expected, const Tensors& wide, const Function& function) {
+  const at::NoGradGuard guard;
+  SCOPED_TRACE(expected);
+  Network network;
+  Ensemble ensemble;
+  ensemble.n = wide.at(0).size(0);
+  for (const Tensor& t : wide) {
+    network.tensors.push_back({fmt::format("t{}", ensemble.tensors.size()), Role::input, {}});
+    ensemble.tensors.push_back(t);
+    ensemble.shared.push_back(false);
+  }
+  network.forward = function;
+  const Program single = record_one(network, ensemble.model(0));
+  const Tensors loop = separate_models(network, single, ensemble);
+  const auto all = claimants();
+  const auto target =
+      std::find_if(all.begin(), all.end(), [&](const Target* t) { return t->name == expected; });
+  ASSERT_NE(target, all.end());
+  for (const Strategy& strategy : (*target)->strategies) {
+    Coverage coverage;
+    const Tensors got = wide_models(single, ensemble, {{expected, strategy.name}}, &coverage);
+    EXPECT_LT(relative_error(got, loop), 1e-10) << strategy.name;
+    bool claimed = false;
+    for (const CoverageItem& item : coverage.items) claimed |= item.primitive == expected;
+    EXPECT_TRUE(claimed) << strategy.name << "\n" << single.text();
+    EXPECT_EQ(coverage.counts()[Way::per_model], 0) << strategy.name;
+  }
+}
+
+TEST(Claims, MatrixProducts) {
+  const Tensors t{random({3, 4, 5}), random({3, 6, 5}), random({3, 6})};
+  expect_claimed("linear", t,
+                 [](const Tensors& in) -> Tensors { return {at::addmm(in[2], in[0], in[1].t())}; });
+  expect_claimed("linear", t,
+                 [](const Tensors& in) -> Tensors { return {at::mm(in[0], in[1].t())}; });
+  expect_claimed("linear", {random({3, 4, 5}), random({3, 5, 2})},
+                 [](const Tensors& in) -> Tensors { return {at::mm(in[0], in[1])}; });
+  // One sample without a batch axis.
+  expect_claimed("linear", {random({3, 5}), random({3, 6, 5}), random({3, 6})},
+                 [](const Tensors& in) -> Tensors { return {at::linear(in[0], in[1], in[2])}; });
+}
+
+TEST(Claims, Convolutions) {
+  const Tensors t{random({3, 2, 4, 6, 5}), random({3, 6, 2, 3, 3}), random({3, 6})};
+  expect_claimed("conv2d", t, [](const Tensors& in) -> Tensors {
+    return {at::convolution(in[0], in[1], in[2], {1, 2}, {1, 0}, {1, 1}, false, {0, 0}, 2)};
+  });
+  expect_claimed("conv2d", t, [](const Tensors& in) -> Tensors {
+    return {at::_convolution(in[0], in[1], in[2], {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 2, false,
+                             false, true, true)};
+  });
+  expect_claimed("conv2d", t, [](const Tensors& in) -> Tensors {
+    return {at::conv2d(in[0], in[1], in[2], at::IntArrayRef{1, 1}, "same", {1, 1}, 2)};
+  });
+  expect_claimed("conv1d", {random({3, 2, 4, 9}), random({3, 6, 4, 3})},
+                 [](const Tensors& in) -> Tensors { return {at::conv1d(in[0], in[1], {}, 2, 1)}; });
+}
+
+TEST(Claims, Norms) {
+  const Tensors t{random({3, 2, 4, 5}), random({3, 4}), random({3, 4}), random({3, 4}),
+                  random({3, 4}).abs() + 0.5};
+  expect_claimed("batchnorm2d", t, [](const Tensors& in) -> Tensors {
+    return {std::get<0>(
+        at::_native_batch_norm_legit_no_training(in[0], in[1], in[2], in[3], in[4], 0.1, 1e-5))};
+  });
+  expect_claimed("batchnorm2d", t, [](const Tensors& in) -> Tensors {
+    return {
+        std::get<0>(at::native_batch_norm(in[0], in[1], in[2], in[3], in[4], false, 0.1, 1e-5))};
+  });
+  expect_claimed("batchnorm2d", t, [](const Tensors& in) -> Tensors {  // no affine part, batch only
+    return {at::batch_norm(in[0], {}, {}, {}, {}, true, 0.1, 1e-5, false)};
+  });
+  expect_claimed("layernorm", {random({3, 2, 4, 5}), random({3, 4, 5})},
+                 [](const Tensors& in) -> Tensors {
+                   return {at::layer_norm(in[0], {4, 5}, in[1], {}, 1e-5)};
+                 });
+  expect_claimed("layernorm", {random({3, 2, 4, 5})}, [](const Tensors& in) -> Tensors {
+    return {std::get<0>(at::native_layer_norm(in[0], {5}, {}, {}, 1e-5))};
+  });
+  expect_claimed(
+      "groupnorm", {random({3, 2, 4, 5}), random({3, 4}), random({3, 4})},
+      [](const Tensors& in) -> Tensors {
+        return {std::get<0>(at::native_group_norm(in[0], in[1], in[2], 2, 4, 5, 2, 1e-5))};
+      });
+  expect_claimed("groupnorm", {random({3, 2, 4})},
+                 [](const Tensors& in) -> Tensors { return {at::group_norm(in[0], 2)}; });
+}
+
+TEST(Claims, AttentionWithMasks) {
+  const Tensor q = random({3, 2, 2, 5, 4}), k = random({3, 2, 2, 7, 4}),
+               v = random({3, 2, 2, 7, 4});
+  const auto attend = [](const Tensors& in) -> Tensors {
+    return {at::scaled_dot_product_attention(in[0], in[1], in[2], in[3])};
+  };
+  for (const Sizes& sizes : {Sizes{3, 5, 7}, Sizes{3, 2, 1, 1, 7}, Sizes{3, 1, 2, 5, 7}}) {
+    expect_claimed("attention", {q, k, v, random(sizes)}, attend);
+    Tensor keep = random(sizes).gt(0);
+    keep.select(-1, 0).fill_(true);
+    expect_claimed("attention", {q, k, v, keep}, attend);
+  }
+  expect_claimed("attention", {q, k, v}, [](const Tensors& in) -> Tensors {
+    return {at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, false, 0.3)};
+  });
+  expect_claimed("attention", {random({3, 2, 4, 5, 4}), k, v}, [](const Tensors& in) -> Tensors {
+    return {at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, false, {}, true)};
+  });
+  expect_claimed("attention", {random({3, 2, 5, 4}), random({3, 2, 7, 4}), random({3, 2, 7, 4})},
+                 [](const Tensors& in) -> Tensors {
+                   return {at::scaled_dot_product_attention(in[0], in[1], in[2])};
+                 });
+}
+
+TEST(Claims, PoolsInBothFoldings) {
+  const Tensor stacked = random({3, 2, 4, 6, 7});
+  const Tensor packed = stacked.transpose(0, 1).contiguous().transpose(0, 1);
+  const Tensor innermost = stacked.permute({1, 3, 4, 0, 2}).contiguous().permute({3, 0, 4, 1, 2});
+  for (const Tensor& x : {stacked, packed, innermost}) {
+    expect_claimed("pooling", {x}, [](const Tensors& in) -> Tensors {
+      const auto [y, indices] =
+          at::max_pool2d_with_indices(in[0], {3, 2}, {2, 2}, {1, 0}, {1, 1}, true);
+      return {y, indices};
+    });
+    expect_claimed("pooling", {x},
+                   [](const Tensors& in) -> Tensors { return {at::max_pool2d(in[0], 2)}; });
+    expect_claimed("pooling", {x}, [](const Tensors& in) -> Tensors {
+      return {at::avg_pool2d(in[0], {2, 3}, {1, 2}, {1, 1}, false, false, 5)};
+    });
+    expect_claimed("pooling", {x}, [](const Tensors& in) -> Tensors {
+      return {at::adaptive_avg_pool2d(in[0], {2, 3})};
+    });
+  }
+}
+
+TEST(Claims, ClassTargetLosses) {
+  const Tensor scores = random({3, 5, 4}), weight = random({3, 4}).abs() + 0.1;
+  Tensor classes = at::randint(0, 4, {3, 5});
+  classes.select(1, 2).fill_(-100);
+  for (const int64_t reduction : {at::Reduction::None, at::Reduction::Mean, at::Reduction::Sum}) {
+    expect_claimed("nll_loss", {scores, classes, weight}, [=](const Tensors& in) -> Tensors {
+      return {at::cross_entropy_loss(in[0], in[1], in[2], reduction)};
+    });
+    expect_claimed("nll_loss", {scores, classes}, [=](const Tensors& in) -> Tensors {
+      return {at::nll_loss(in[0], in[1], {}, reduction)};
+    });
+  }
+}
+
+TEST(Claims, GradientOfALossInsideTheProgram) {
+  const Tensors t{random({3, 5, 4}), at::randint(0, 6, {3, 5}), random({3, 6, 4}), random({3, 6})};
+  const auto step = [](const Tensors& in) -> Tensors {
+    const at::AutoGradMode grad(true);
+    const Tensor w = in[2].detach().requires_grad_();
+    const Tensor loss = at::cross_entropy_loss(at::linear(in[0], w, in[3]), in[1]);
+    loss.backward();
+    return {loss.detach(), w.grad()};
+  };
+  expect_claimed("nll_loss_backward", t, step);
+}
+
+TEST(Claims, DropoutThatIsNotRandomIsExact) {
+  for (const double p : {0.0, 1.0})
+    for (const char* strategy : {"independent", "shared"}) {
+      const at::NoGradGuard guard;
+      const Target& target = find_target("dropout");
+      Network network =
+          target.network({{"B", 2}, {"T", 3}, {"C", 4}, {"percent", int64_t(p * 100)}});
+      EXPECT_FALSE(network.random);
+      const Ensemble ensemble = generate(network, 3, at::kDouble, at::kCPU, 1);
+      const Program single = record_one(network, ensemble.model(0));
+      const Tensors got = wide_models(single, ensemble, {{"dropout", strategy}});
+      EXPECT_EQ(relative_error(got, separate_models(network, single, ensemble)), 0.0);
+    }
+}
+
+TEST(Claims, IndicesOutsideTheirTableAreRefused) {
+  const Target& target = find_target("embedding");
+  const Network network = target.network({{"B", 2}, {"T", 2}, {"V", 5}, {"D", 3}});
+  for (const int64_t bad : {int64_t{5}, int64_t{-1}})
+    for (const char* strategy : {"indexed", "gather"}) {
+      Ensemble ensemble = generate(network, 3, at::kDouble, at::kCPU, 1);
+      const Program single = record_one(network, ensemble.model(0));
+      ensemble.tensors[0].select(0, 1).fill_(bad);  // a neighbour's row, were it not refused
+      EXPECT_ANY_THROW(wide_models(single, ensemble, {{"embedding", strategy}}));
+    }
+}
+
+}  // namespace
+}  // namespace wide::testing
