@@ -1,5 +1,4 @@
-// Rules for operators for which functorch has no batching rule: the class-target loss in its two
-// directions, and `fill`.
+// Rules for the class-target loss in its two directions, for which functorch has no batching rule.
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
@@ -97,36 +96,8 @@ Target loss_gradient() {
   return t;
 }
 
-// -------------------------------------------------------------------------------------- fill
-
-struct FillConfig {
-  c10::Scalar value;
-  std::string text() const { return fmt::format("value={}", value.toDouble()); }
-};
-
-std::optional<Claimed> claim_fill(const CallView& call) {
-  if (!call.is_tensor(0) || call.is_tensor(1)) return std::nullopt;
-  return Claimed{FillConfig{call.constant(1).toScalar()}, {call.id(0)}, {0}};
-}
-
-Tensors filled(const FillConfig& c, const WideCall& call) {
-  return {at::full_like(call.inputs[0], c.value)};
-}
-
-Target fill() {
-  Target t;
-  t.name = "fill";
-  t.family = "pointwise";
-  t.summary = "The same number everywhere";
-  t.claims = {{"aten::fill", claim_fill}};
-  t.strategies = {strategy<FillConfig>("wide", "one fill for all models", filled)};
-  t.parameter_inputs = {false};
-  return t;
-}
-
 [[maybe_unused]] const bool registered[] = {add_target(loss(), __FILE__),
-                                            add_target(loss_gradient(), __FILE__),
-                                            add_target(fill(), __FILE__)};
+                                            add_target(loss_gradient(), __FILE__)};
 
 }  // namespace
 }  // namespace wide
