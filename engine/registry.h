@@ -32,6 +32,7 @@ struct Strategy {
   std::function<Applies(const std::any& config, const WideCall& call)> applies;
   std::function<Tensors(const std::any& config, const WideCall& call)> run;
   std::function<std::string(const std::any& config)> config_text;  // canonical: the tuning key
+  bool only_when_asked = false;  // means something else (one mask for all): never chosen by itself
   bool differentiable = true;
   bool takes_shared_parameters = false;  // false: shared parameters go to vmap
 };

@@ -83,6 +83,7 @@ Target target() {
   t.strategies = {
       strategy<DropoutConfig>("independent", "every model draws its own mask", independent),
       strategy<DropoutConfig>("shared", "one mask for all models", shared)};
+  t.strategies.back().only_when_asked = true;
   t.parameter_inputs = {false};
   return t;
 }
