@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "data/tensors.h"
@@ -89,6 +91,13 @@ int set_threads(int threads) {
     fail("[--threads] threads: got {}, expected 1 or more; try --threads 1", threads);
   if (threads > 0) at::set_num_threads(threads);
   return at::get_num_threads();
+}
+
+std::string not_positive(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool good = !text.empty() && *end == 0 && value > 0 && std::isfinite(value);
+  return good ? "" : "got " + printable(text) + ", expected a positive number";
 }
 
 InputText parse_input(const std::string& text) {

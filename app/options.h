@@ -27,6 +27,9 @@ at::ScalarType parse_float_dtype(const std::string& text);
 /// Sets the number of threads LibTorch uses; 0 leaves it. Returns the number in force.
 int set_threads(int threads);
 
+/// For CLI11: what is wrong with an option's text that must be a positive number, or "".
+std::string not_positive(const std::string& text);
+
 /// An input given by `--input name=2x3x64x64:f32` or `ids=2x12:i64[0,1000)`.
 struct InputText {
   TensorSpec spec;

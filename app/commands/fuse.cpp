@@ -50,7 +50,7 @@ class Fuse : public Command {
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
     app.add_option("--seed", seed_, "of everything random")->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per contender")
-        ->check(CLI::PositiveNumber)
+        ->check(not_positive)
         ->capture_default_str();
     app.add_option("--json", json_, "write the report");
     app.add_flag("--explain", explain_, "show where every node went and what every step costs");

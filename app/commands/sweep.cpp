@@ -38,7 +38,7 @@ class SweepCommand : public Command {
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
     app.add_option("--seed", seed_, "of everything random")->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per trial; default: the preset's")
-        ->check(CLI::PositiveNumber);
+        ->check(not_positive);
     app.add_option("--name", name_, "a label for the report");
     app.add_option("--json", json_, "write the report");
     app.add_flag("--quiet", quiet_, "print nothing but errors");

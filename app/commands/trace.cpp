@@ -24,7 +24,7 @@ class Trace : public Command {
                    "TorchScript file, or a registered name (workbench list)")
         ->required();
     app.add_option("--wide", wide_, "also the wide program for so many models")
-        ->check(CLI::PositiveNumber);
+        ->check(not_positive);
     app.add_option("--weights", subject_.weights, "as for fuse");
     app.add_option("--inputs", subject_.inputs, "as for fuse");
     app.add_option("--shared-inputs", subject_.shared_inputs, "as for fuse")->delimiter(',');

@@ -1,0 +1,200 @@
+"""The command line: every error is one line on stderr with its documented exit code."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    import torch
+    from safetensors.torch import save_file
+except ImportError as error:
+    print(f"needs torch and safetensors: {error}")
+    sys.exit(1)
+
+BINARY = os.environ["WORKBENCH_BINARY"]
+
+
+def workbench(*arguments):
+    return subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=300)
+
+
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        if bool(x.sum() > 0):
+            return x + 1
+        return x - 1
+
+
+class Cli(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        torch.manual_seed(0)
+        torch.jit.trace(torch.nn.Linear(3, 2), torch.randn(4, 3)).save(cls.path("net.ts"))
+        torch.jit.script(Branch()).save(cls.path("branch.ts"))
+        for i in range(2):
+            linear = torch.nn.Linear(3, 2)
+            save_file(linear.state_dict(), cls.path(f"w{i}.safetensors"))
+        save_file({"weight": torch.zeros(2, 3)}, cls.path("half.safetensors"))
+        save_file({"weight": torch.zeros(3, 3), "bias": torch.zeros(3)},
+                  cls.path("wrong.safetensors"))
+        save_file({"input": torch.randn(2, 4, 3)}, cls.path("x.safetensors"))
+        save_file({"input": torch.randn(3, 4, 3)}, cls.path("x3.safetensors"))
+        save_file({"other": torch.randn(2, 4, 3)}, cls.path("other.safetensors"))
+        with open(cls.path("torn.safetensors"), "wb") as file:
+            file.write(b"\x08\0\0\0\0\0\0\0{}")
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder.name, name)
+
+    def refused(self, exit_code, pattern, *arguments):
+        run = workbench(*arguments)
+        self.assertEqual(run.returncode, exit_code, run.stderr)
+        self.assertEqual(run.stdout, "")
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertRegex(run.stderr, pattern)
+        self.assertTrue(run.stderr.startswith("["), run.stderr)
+
+    def test_usage(self):
+        self.refused(6, "explorer is not part of this version")
+        self.refused(2, "got fus, expected one of fuse.*try workbench fuse", "fus")
+        self.refused(2, "fuse --help", "fuse")
+        self.refused(2, "--frob", "fuse", "mlp", "--frob")
+        self.refused(2, "primitives", "list", "frobs")
+        self.refused(2, "--n.*got 0", "fuse", "mlp", "-n", "0")
+        self.refused(2, "--n.*got x", "fuse", "mlp", "-n", "4,x")
+        self.refused(2, "threads", "fuse", "mlp", "--threads", "many")
+        self.refused(2, "budget: got -1, expected a positive number", "fuse", "mlp", "--budget", "-1")
+
+    def test_names(self):
+        self.refused(2, "lenet", "fuse", "lenett")
+        self.refused(2, r"strategy of linear: got grouped, expected one of .*vmap",
+                     "fuse", "mlp", "--strategy", "linear=grouped")
+        self.refused(2, "got linear, expected PRIMITIVE=STRATEGY", "fuse", "mlp", "--strategy",
+                     "linear")
+        self.refused(2, "no such preset.*try quick", "sweep", "quik")
+        self.refused(2, "no such preset.*try quick", "--sweep", "quik")
+        self.refused(2, "no such preset.*try quick", "--sweep=quik")
+        self.refused(2, "linear", "sweep", "ci", "--targets", "lineer")
+        self.refused(2, "axis: got Q, expected one of", "sweep", "ci", "--targets", "linear",
+                     "--axis", "linear.Q=3")
+
+    def test_device_dtype_and_mode(self):
+        self.refused(2, "got tpu, expected cpu", "fuse", "mlp", "--device", "tpu")
+        if not torch.cuda.is_available():
+            self.refused(6, "cuda", "fuse", "mlp", "--device", "cuda")
+            self.refused(6, "cuda", "sweep", "ci", "--device", "cuda:3")
+        self.refused(2, "got f8, expected f32", "fuse", "mlp", "--dtype", "f8")
+        self.refused(2, "got fast", "fuse", "mlp", "--mode", "fast")
+        self.refused(2, "reduce-overhead", "fuse", "mlp", "--mode", "reduce-overhead")
+
+    def test_files(self):
+        net = self.path("net.ts")
+        w = [self.path(f"w{i}.safetensors") for i in range(2)]
+        x = self.path("x.safetensors")
+        self.refused(2, "got none, expected a network", "fuse", self.path("none.ts"))
+        self.refused(2, "unknown kind", "fuse", w[0])
+        self.refused(2, r"inputs: got none, expected \(input: Tensor\)", "fuse", net, "-n", "2")
+        self.refused(2, "neither --weights nor -n", "fuse", net, "--input", "input=4x3:f32")
+        self.refused(2, r"got other, expected \(input: Tensor\)", "fuse", net, "--weights", *w,
+                     "--inputs", self.path("other.safetensors"))
+        self.refused(2, "header length: got 8, expected at most 2", "fuse", net, "--weights",
+                     self.path("torn.safetensors"), "--inputs", x)
+        self.refused(2, "got none for bias", "fuse", net, "--weights", w[0],
+                     self.path("half.safetensors"), "--inputs", x)
+        self.refused(2, r"bias: got \[3\], expected \[2\]", "fuse", net, "--weights", w[0],
+                     self.path("wrong.safetensors"), "--inputs", x)
+        self.refused(2, "got 3 models, expected 2 as there are checkpoints", "fuse", net,
+                     "--weights", *w, "--inputs", self.path("x3.safetensors"))
+        self.refused(2, "got 2 models, expected 5", "fuse", net, "-n", "5", "--inputs", x)
+        self.refused(2, "got 3, expected at most the 2 checkpoints", "fuse", net, "--weights", *w,
+                     "--inputs", x, "-n", "3")
+        self.refused(2, "got y, expected one of input", "fuse", net, "--weights", *w, "--inputs",
+                     x, "--shared-inputs", "y")
+        self.refused(2, "expected NAME=SIZES:DTYPE", "fuse", net, "-n", "2", "--input", "4x3")
+        self.refused(1, "writing: got No such file", "fuse", net, "--weights", *w, "--inputs", x,
+                     "--outputs", "/nowhere/y.safetensors", "--budget", "0.01")
+
+    def test_what_cannot_be_fused(self):
+        self.refused(2, "data", "fuse", self.path("branch.ts"), "-n", "2", "--input", "x=3:f32")
+        self.refused(5, "memory: got .* for n=10000000, expected at most", "fuse", "resnet18",
+                     "-n", "10000000")
+
+    def test_help_version_list_info(self):
+        for arguments in (["--help"], ["fuse", "--help"], ["--version"], ["list"], ["info"]):
+            run = workbench(*arguments)
+            self.assertEqual((run.returncode, run.stderr), (0, ""), arguments)
+            self.assertTrue(run.stdout)
+        listed = json.loads(workbench("list", "--json").stdout)
+        self.assertEqual(set(listed), {"primitives", "blocks", "models", "presets"})
+        self.assertIn("linear", [p["name"] for p in listed["primitives"]])
+        self.assertEqual(set(json.loads(workbench("list", "models", "--json").stdout)), {"models"})
+        self.assertIn("eager", json.loads(workbench("info", "--json").stdout)["modes"])
+
+    def test_trace(self):
+        run = workbench("trace", "mlp_block", "--wide", "4")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        for part in ("one model as recorded", "aten::addmm", "4 models as they run",
+                     "aten::linear", "# passes", "dead-code", "# coverage"):
+            self.assertIn(part, run.stdout)
+
+    def test_sweep(self):
+        report = self.path("sweep.json")
+        run = workbench("sweep", "ci", "--targets", "linear,mlp_block", "-n", "2,3", "--budget",
+                        "0.01", "--json", report, "--axis", "linear.B=3")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stdout.splitlines()[0], r"sweep ci: 4 cases, \d+ trials, about")
+        self.assertIn("over best baseline", run.stdout)
+        self.assertIn("[4/4] mlp_block", run.stderr)
+        with open(report) as file:
+            data = json.load(file)
+        self.assertEqual(set(data), {"schema", "sweep", "environment", "cases", "crossover"})
+        self.assertEqual(data["sweep"]["state"], "complete")
+        self.assertEqual([(c["target"], c["n"]) for c in data["cases"]],
+                         [("linear", 2), ("linear", 3), ("mlp_block", 2), ("mlp_block", 3)])
+        self.assertTrue(data["cases"][0]["shape"].startswith("B3"))
+        for case in data["cases"]:
+            self.assertEqual(case["baselines"][0]["name"], "loop")
+            self.assertEqual(sum(t["chosen"] for t in case["trials"]), 1)
+            for trial in case["trials"]:
+                self.assertEqual(trial["status"], "ok", trial)
+                self.assertTrue(trial["correctness"]["pass"])
+                self.assertEqual(len(trial["speedup"]["vs_loop"]["ci95"]), 2)
+                self.assertIn(trial["verdict"], ("FASTER", "SLOWER", "SAME", "UNCLEAR"))
+
+    def test_what_does_not_apply_is_unsupported_with_its_reason(self):
+        report = self.path("lstm.json")
+        run = workbench("sweep", "ci", "--targets", "dropout", "-n", "2", "--budget", "0.01",
+                        "--json", report, "--quiet")
+        self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "", ""))
+        run = workbench("sweep", "ci", "--targets", "linear", "-n", "2", "--mode",
+                        "reduce-overhead", "--json", report, "--quiet")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        with open(report) as file:
+            for trial in json.load(file)["cases"][0]["trials"]:
+                self.assertEqual(trial["status"], "unsupported")
+                self.assertIn("reduce-overhead", trial["reason"])
+                self.assertIsNone(trial["speedup"])
+
+    def test_interrupt_ends_cleanly(self):
+        report = self.path("cut.json")
+        with subprocess.Popen([BINARY, "sweep", "quick", "--targets", "linear", "--budget", "5",
+                               "--json", report], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            time.sleep(4)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(errors.splitlines()[-1], "[workbench] cancelled")
+        with open(report) as file:
+            self.assertEqual(json.load(file)["sweep"]["state"], "cancelled")
+
+
+if __name__ == "__main__":
+    unittest.main()
