@@ -20,7 +20,7 @@ recurrent::State step(const Tensor& x, const recurrent::State& state, const Tens
 
 Target target() {
   // The candidate multiplies the hidden share by r, bias included: it cannot join the input's.
-  const recurrent::Cell cell{{}, true, step, {}};
+  const recurrent::Cell cell{{}, true, step};
   Target t = recurrent::target("gru", 3, [cell](const RecurrentConfig&) { return cell; });
   t.summary = "Gated recurrent unit over a sequence";
   t.formula = "h' = (1 - z) n + z h,  NBTI, N3HI, N3HH -> NBTH, NBH";

@@ -2,7 +2,6 @@
 //       h' = o tanh(c')
 // shapes: x [N,B,T,I], h0 c0 [N,layers*D,B,H] -> y [N,B,T,D*H], h c [N,layers*D,B,H]
 // source: torch.nn.LSTM, any number of layers, both directions, either batch order
-#include "primitives/lstm_kernel.h"
 #include "primitives/recurrent_common.h"
 
 namespace wide {
@@ -24,19 +23,8 @@ recurrent::State step(const Tensor& x, const recurrent::State& state, const Tens
   return {gates[2] * at::tanh(c), c};
 }
 
-/// All steps in one operator of ours, inference only; otherwise step by step.
-std::optional<Tensor> sequence(const Tensor& share, const recurrent::Weights& w,
-                               const recurrent::State& first, bool reverse,
-                               recurrent::State* last) {
-  if (!lstm_kernel::applies(share, first[0], first[1])) return std::nullopt;
-  const auto [y, c] =
-      lstm_kernel::call(share, first[0], first[1], lstm_kernel::pack(w.hidden), reverse);
-  *last = {y.select(1, reverse ? 0 : -1), c};
-  return y;
-}
-
 Target target() {
-  const recurrent::Cell cell{reorder, false, step, sequence};
+  const recurrent::Cell cell{reorder, false, step};
   Target t = recurrent::target("lstm", 4, [cell](const RecurrentConfig&) { return cell; });
   t.summary = "Long short-term memory over a sequence";
   t.formula = "c' = f c + i g, h' = o tanh(c'),  NBTI, N4HI, N4HH -> NBTH, NBH, NBH";

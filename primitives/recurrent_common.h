@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
+#include "engine/kernels/recurrent.h"
 
 namespace wide {
 
@@ -60,7 +61,7 @@ struct Weights {
   Tensor input, hidden, input_bias, hidden_bias;
 };
 
-using State = std::array<Tensor, 2>;  // h, and c of lstm; [N, B, H], or [B, H] for one model
+using State = std::array<Tensor, 2>;  // h, and c of lstm; [N, B, H]
 
 /// A cell: puts the gates in the order its step likes, and does one step. `x` is the input's share
 /// of the gates, bias included; `multiply(base, h)` adds the hidden share to it.
@@ -70,11 +71,6 @@ struct Cell {
   std::function<State(const Tensor& x, const State& state, const Tensor& hidden,
                       const Tensor& hidden_bias)>
       step;
-  /// The whole time loop at once, where there is a kernel for it: [N, T, B, H] and the last state,
-  /// or nothing when it does not apply to these.
-  std::function<std::optional<Tensor>(const Tensor& share, const Weights& w, const State& first,
-                                      bool reverse, State* last)>
-      sequence;
 };
 
 inline Weights pack(const Cell& cell, const Tensor* p, bool biases) {
@@ -91,71 +87,81 @@ inline Weights pack(const Cell& cell, const Tensor* p, bool biases) {
   return w;
 }
 
-/// h x W added to `base`, for all models ([N, B, H]) or one ([B, H]).
+/// h x W added to `base` where there is one.
 inline Tensor add_product(const Tensor& base, const Tensor& h, const Tensor& w) {
-  if (h.dim() == 3) return base.defined() ? at::baddbmm(base, h, w) : at::bmm(h, w);
-  return base.defined() ? at::addmm(base, h, w) : at::mm(h, w);
+  return base.defined() ? at::baddbmm(base, h, w) : at::bmm(h, w);
 }
 
 /// One direction: `x` [N, T, B, I] to the hidden states [N, T, B, H] and the last state. The
-/// input's share of all steps is one batched GEMM. `resident` runs model after model, so that the
-/// recurrent weights of one stay in cache over its whole sequence.
-inline Tensor direction(const Cell& cell, const Weights& w, const Tensor& x, const State& first,
-                        bool reverse, bool resident, State* last) {
+/// input's share of all steps is one batched GEMM, each step's hidden share another.
+inline Tensor direction(const Cell& cell, const Weights& w, const Tensor& x, State state,
+                        bool reverse, State* last) {
   const int64_t n = x.size(0), time = x.size(1), batch = x.size(2), gates = w.input.size(2);
   Tensor share = at::bmm(x.reshape({n, time * batch, x.size(3)}), w.input);
   if (w.input_bias.defined()) share = share + w.input_bias;
-  share = share.view({n, time, batch, gates});
-  if (resident && cell.sequence)
-    if (auto y = cell.sequence(share, w, first, reverse, last)) return *y;
-  const auto run = [&](const Tensors& steps, State state, const Tensor& hidden, const Tensor& bias,
-                       Tensors* out) {
-    std::vector<Tensor> made(static_cast<size_t>(time));
-    for (int64_t k = 0; k < time; ++k) {
-      const auto t = static_cast<size_t>(reverse ? time - 1 - k : k);
-      state = cell.step(steps[t], state, hidden, bias);
-      made[t] = state[0];
-    }
-    out->insert(out->end(), made.begin(), made.end());
-    return state;
+  const Tensors steps = share.view({n, time, batch, gates}).unbind(1);
+  Tensors out(static_cast<size_t>(time));
+  for (int64_t k = 0; k < time; ++k) {
+    const auto t = static_cast<size_t>(reverse ? time - 1 - k : k);
+    state = cell.step(steps[t], state, w.hidden, w.hidden_bias);
+    out[t] = state[0];
+  }
+  *last = state;
+  return at::stack(out, 1);
+}
+
+/// One direction by the engine's operator: packed weights and biases in the order it asks for.
+/// `x` and the result are [N, B, T, ...], or [N, T, B, ...] when `time_major`.
+inline Tensor direction_resident(const RecurrentConfig& c, const Tensor* p, const Tensor& x,
+                                 const State& first, bool reverse, bool time_major, State* last) {
+  const int64_t h = p[1].size(2);
+  const bool gru = c.cell == "gru";
+  const auto new_first = [h](const Tensor& t) {  // gates r z n as n r z
+    return at::cat({t.narrow(1, 2 * h, h), t.narrow(1, 0, 2 * h)}, 1);
   };
-  Tensors out;
-  if (!resident) {
-    *last = run(share.unbind(1), first, w.hidden, w.hidden_bias, &out);
-    return at::stack(out, 1);
+  RecurrentLayer layer{x,
+                       (gru ? new_first(p[0]) : p[0]).transpose(1, 2).contiguous(),
+                       p[1].transpose(1, 2).contiguous(),
+                       std::nullopt,
+                       first[0],
+                       std::nullopt,
+                       c.cell,
+                       reverse,
+                       time_major};
+  if (c.biases && gru) {
+    const Tensor sum = p[2].narrow(1, 0, 2 * h) + p[3].narrow(1, 0, 2 * h);
+    layer.bias = at::cat({p[2].narrow(1, 2 * h, h), sum, p[3].narrow(1, 2 * h, h)}, 1);
+  } else if (c.biases) {
+    layer.bias = p[2] + p[3];
   }
-  std::array<Tensors, 2> finals;
-  const auto one = [](const Tensor& t, int64_t i) { return t.defined() ? t.select(0, i) : t; };
-  for (int64_t i = 0; i < n; ++i) {
-    const State state = run(share.select(0, i).unbind(0), {one(first[0], i), one(first[1], i)},
-                            w.hidden.select(0, i), one(w.hidden_bias, i), &out);
-    finals[0].push_back(state[0]);
-    if (state[1].defined()) finals[1].push_back(state[1]);
-  }
-  *last = {at::stack(finals[0]), finals[1].empty() ? Tensor() : at::stack(finals[1])};
-  return at::stack(out).view({n, time, batch, -1});
+  if (first[1].defined()) layer.c0 = first[1];
+  const auto [y, states] = recurrent_layer(layer);
+  for (size_t s = 0; s < c.states(); ++s) (*last)[s] = states.select(1, static_cast<int64_t>(s));
+  return y;
 }
 
 /// All layers and directions. Returns the output, then the final states `[N, layers*D, B, H]`.
-inline Tensors run(const RecurrentConfig& c, const WideCall& call, const Cell& cell,
-                   bool resident) {
+/// Without a cell the engine's operator does the steps.
+inline Tensors run(const RecurrentConfig& c, const WideCall& call, const Cell* cell) {
   const Tensor* parameters = call.inputs.data() + 1 + c.states();
-  Tensor x = c.batch_first ? call.inputs[0].transpose(1, 2) : call.inputs[0];
+  const bool turned = cell != nullptr && c.batch_first;
+  Tensor x = turned ? call.inputs[0].transpose(1, 2) : call.inputs[0];
   std::array<Tensors, 2> finals;
   for (int64_t l = 0; l < c.layers; ++l) {
     Tensors made;
     for (int64_t d = 0; d < c.directions(); ++d) {
       const int64_t k = l * c.directions() + d;
-      const Weights w =
-          pack(cell, parameters + k * static_cast<int64_t>(c.per_direction()), c.biases);
+      const Tensor* p = parameters + k * static_cast<int64_t>(c.per_direction());
       State first, last;
       for (size_t s = 0; s < c.states(); ++s) first[s] = call.inputs[1 + s].select(1, k);
-      made.push_back(direction(cell, w, x, first, d == 1, resident, &last));
+      made.push_back(cell != nullptr
+                         ? direction(*cell, pack(*cell, p, c.biases), x, first, d == 1, &last)
+                         : direction_resident(c, p, x, first, d == 1, !c.batch_first, &last));
       for (size_t s = 0; s < c.states(); ++s) finals[s].push_back(last[s]);
     }
     x = made.size() == 1 ? made[0] : at::cat(made, -1);
   }
-  Tensors results{c.batch_first ? x.transpose(1, 2) : x};
+  Tensors results{turned ? x.transpose(1, 2) : x};
   for (size_t s = 0; s < c.states(); ++s) results.push_back(at::stack(finals[s], 1));
   return results;
 }
@@ -237,18 +243,22 @@ inline Target target(const std::string& name, int64_t gates,
                 {{{"B", 1}, {"T", 1}, {"I", 2}, {"H", 2}, {"layers", 0}},
                  fmt::format("[{}] layers: got 0, expected at least 1; try layers=1", name)}};
   t.strategies = {
+      strategy<RecurrentConfig>(
+          "resident", "models outside, time inside: one model's weights stay in cache, inference",
+          [](const RecurrentConfig& c, const WideCall& w) { return run(c, w, nullptr); },
+          [name](const RecurrentConfig& c, const WideCall& w) -> Applies {
+            if (recurrent_layer_applies(w.inputs[0], w.inputs[1], w.inputs[1 + c.states()]))
+              return std::nullopt;
+            return reason(name + "/resident", "call",
+                          "other than float32 on the CPU without gradient",
+                          "float32 inference on the CPU", "fused");
+          }),
       strategy<RecurrentConfig>("fused",
                                 "the input's GEMM over all steps, then one batched GEMM per step",
                                 [cell](const RecurrentConfig& c, const WideCall& w) {
-                                  return run(c, w, cell(c), false);
-                                }),
-      strategy<RecurrentConfig>(
-          "resident", "models outside, time inside: one model's recurrent weights stay in cache",
-          [cell](const RecurrentConfig& c, const WideCall& w) { return run(c, w, cell(c), true); },
-          [name](const RecurrentConfig&, const WideCall& w) -> Applies {
-            if (w.inputs[0].is_cpu()) return std::nullopt;
-            return reason(name + "/resident", "device", w.inputs[0].device().str(), "cpu", "fused");
-          })};
+                                  const Cell made = cell(c);
+                                  return run(c, w, &made);
+                                })};
   t.parameter_inputs.assign(name == "lstm" ? 3 : 2, false);
   t.parameter_inputs.insert(t.parameter_inputs.end(), 256, true);  // however many layers
   return t;

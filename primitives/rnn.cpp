@@ -14,8 +14,7 @@ recurrent::Cell cell(const RecurrentConfig& c) {
                  const Tensor&) -> recurrent::State {
             const Tensor sum = recurrent::add_product(x, state[0], hidden);
             return {relu ? at::relu(sum) : at::tanh(sum), Tensor()};
-          },
-          {}};
+          }};
 }
 
 Target target() {
