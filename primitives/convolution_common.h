@@ -61,7 +61,9 @@ inline Tensors as_groups(const ConvolutionConfig& c, const WideCall& call,
   const Tensor b = call.inputs[2].defined() ? call.inputs[2].reshape({-1}) : Tensor();
   // One input for all models: their filters side by side in an ordinary convolution.
   const bool shared = call.shared[0] && c.groups == 1;
-  const Tensor x = (shared ? call.inputs[0].select(0, 0) : pack_channels(call.inputs[0]));
+  const Tensor x = shared                                   ? call.inputs[0].select(0, 0)
+                   : format == at::MemoryFormat::Contiguous ? pack_channels(call.inputs[0])
+                                                            : pack_channels_last(call.inputs[0]);
   const Tensor y = call_convolution(c, x.contiguous(format), w, b, shared ? 1 : c.groups * call.n);
   return {unpack_channels(y, call.n)};
 }

@@ -21,6 +21,17 @@ inline Tensor pack_channels(const Tensor& x) {
   return x.transpose(0, 1).reshape(replace_front(s, 3, {s[1], s[0] * s[2]}));
 }
 
+/// The same with the channels last in memory: one copy at the most, none behind an operator that
+/// left its channels so.
+inline Tensor pack_channels_last(const Tensor& x) {
+  const auto s = x.sizes();
+  Tensor y = x.movedim({0, 2}, {-2, -1});  // [B, ..., N, C]
+  Sizes sizes = y.sizes().vec();
+  sizes.pop_back();
+  sizes.back() = s[0] * s[2];
+  return y.reshape(sizes).movedim(-1, 1);
+}
+
 /// `[B, N*C, ...]` to `[N, B, C, ...]`, never a copy.
 inline Tensor unpack_channels(const Tensor& y, int64_t n) {
   const auto s = y.sizes();
