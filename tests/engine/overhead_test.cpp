@@ -1,0 +1,70 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <limits>
+
+#include "engine/compile.h"
+
+namespace wide {
+namespace {
+
+/// The least of many rounds: what the work costs when nothing disturbs it.
+double least_ns(int rounds, const std::function<void()>& work) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < rounds; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const auto stop = std::chrono::steady_clock::now();
+    least = std::min(least, std::chrono::duration<double, std::nano>(stop - start).count());
+  }
+  return least;
+}
+
+/// Without oneDNN, as recordings run: the same kernels on both sides of the comparison.
+struct OneDnnOff {
+  bool before = at::globalContext().userEnabledMkldnn();
+  OneDnnOff() { at::globalContext().setUserEnabledMkldnn(false); }
+  ~OneDnnOff() { at::globalContext().setUserEnabledMkldnn(before); }
+};
+
+TEST(TimingOverhead, AStepOfTheInterpreterCostsAtMostAMicrosecondOverItsOperator) {
+  at::NoGradGuard no_grad;
+  constexpr int kSteps = 400;
+  const Tensor x = at::randn({8}), y = at::randn({8});
+  const Program program =
+      record({{"x", Role::input, x}, {"y", Role::input, y}}, [&](const Tensors& t) {
+        Tensor z = t[0];
+        for (int i = 0; i < kSteps; ++i) z = at::add(z, t[1]);
+        return Tensors{z};
+      });
+  ASSERT_EQ(program.nodes.size(), static_cast<size_t>(kSteps));
+  const double interpreted = least_ns(60, [&] { interpret(program, {x, y}); });
+  const double direct = least_ns(60, [&] {
+    Tensor z = x;
+    for (int i = 0; i < kSteps; ++i) z = at::add(z, y);
+  });
+  const double overhead = (interpreted - direct) / kSteps;
+  std::printf("interpreter: %.0f ns over its operator per step (operator alone %.0f ns)\n",
+              overhead, direct / kSteps);
+  EXPECT_LE(overhead, 1000);
+}
+
+TEST(TimingOverhead, RecordingCostsAtMostOneAndAHalfRuns) {
+  at::NoGradGuard no_grad;
+  const OneDnnOff off;
+  for (const char* name : {"resnet18", "resblock", "mlp_block"}) {
+    const Target& target = find_target(name);
+    const Network net = target.network(target.sweeps.at("quick").shapes.at(0));
+    const Ensemble ensemble = generate(net, 1, at::kFloat, at::kCPU, 1);
+    const Tensors one = ensemble.model(0);
+    const double run = least_ns(7, [&] { net.forward(one); });
+    const double recorded = least_ns(7, [&] { record_single(net, ensemble); });
+    std::printf("recording %s: %.2f times one run (%.2f ms)\n", name, recorded / run, run / 1e6);
+    EXPECT_LE(recorded / run, 1.5) << name;
+  }
+}
+
+}  // namespace
+}  // namespace wide
