@@ -25,6 +25,7 @@ double steady_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::nano>(now).count();
 }
+constexpr double kRefillNs = 2e7;  // a call this long fills its caches as a small part of itself
 
 /// One contender on its way through warm-up, calibration and rounds.
 class Runner {
@@ -58,14 +59,16 @@ class Runner {
     timing_.calls_per_sample = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(needed)));
     least_ = shortest > options_.budget_s * 1e9 ? std::min(kFewestSamples, options_.min_samples)
                                                 : options_.min_samples;
+    shortest_ns_ = shortest;
     if (timer_) time_cold();
   }
 
   void take_sample() {
     int64_t calls = 0;
     double elapsed = 0;
-    // Warm: the contender before has left its own data in the caches.
-    if (!timer_) rewarm();
+    // Warm: the contender before has left its own data in the caches. A call that takes longer
+    // than filling them does so by itself.
+    if (!timer_ && shortest_ns_ < kRefillNs) rewarm();
     // More than once only when the calls have become faster than they were while warming up.
     do {
       elapsed += run(timing_.calls_per_sample);
@@ -122,6 +125,7 @@ class Runner {
   Timing timing_;
   std::unique_ptr<DeviceTimer> timer_;  // of a device other than the CPU
   double spent_ = 0;
+  double shortest_ns_ = 0;
   int least_ = 0;
 };
 
