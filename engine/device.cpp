@@ -69,13 +69,19 @@ std::optional<std::string> unavailable(c10::Device device) {
   if (device.is_cpu()) return std::nullopt;
   const std::string kind = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
   DeviceRuntime* runtime = device_runtime(device.type());
-  if (!runtime) return fmt::format("[device] {}: not compiled into this build", device.str());
+  if (!runtime)
+    return fmt::format(
+        "[device] {}: got a build without {}, expected one compiled with its headers; try --device "
+        "cpu",
+        device.str(), kind);
   const int count = runtime->count();
   if (count == 0)
-    return fmt::format("[device] {}: this machine has no usable {}", device.str(), kind);
+    return fmt::format(
+        "[device] {}: got no {} device with a working driver, expected one; try --device cpu",
+        device.str(), kind);
   if (device.has_index() && device.index() >= count)
-    return fmt::format("[device] {}: got index {}, expected below {}", device.str(),
-                       static_cast<int>(device.index()), count);
+    return fmt::format("[device] {}: got index {}, expected below {}; try {}:0", device.str(),
+                       static_cast<int>(device.index()), count, kind);
   return std::nullopt;
 }
 

@@ -79,6 +79,7 @@ void Executor::set_weights(const Tensors& bound) {
       auto it = known.find(plan.outside()[k]);
       if (it != known.end()) range.fixed[k] = plan.prepare(k, it->second);
     }
+    if (has_shared_phase_) size.weights = known;
     std::fill(size.bound_range.begin(), size.bound_range.end(), -1);
   }
 }
@@ -87,10 +88,7 @@ void Executor::run_shared(const Tensors& bound) {
   const PerSize* first = nullptr;
   for (auto& [n, size] : sizes_) {
     const Program& program = size.program->wide.program;
-    size.shared.clear();
-    const Range& range =
-        *std::find_if(ranges_.begin(), ranges_.end(), [n = n](const Range& r) { return r.n == n; });
-    auto known = known_weights(range, bound);
+    auto known = size.weights;
     for (size_t i = 0; i < program.bound.size(); ++i)
       if (shared_[i]) known[program.bound[i]] = bound[i];
     // The shared work is the same for every size of range: done by the first, views aside.

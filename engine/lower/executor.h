@@ -53,10 +53,11 @@ class Executor {
   };
   struct PerSize {
     std::shared_ptr<const RangeProgram> program;
-    std::vector<std::unique_ptr<Plan>> plans;    // by thread
-    std::vector<int64_t> bound_at;               // by position in outside(): index in bound, or -1
-    std::vector<int> bound_range;                // by thread: whose fixed values are bound
-    std::unordered_map<ValueId, Tensor> shared;  // what the shared phase made in this call
+    std::vector<std::unique_ptr<Plan>> plans;     // by thread
+    std::vector<int64_t> bound_at;                // by position in outside(): index in bound, or -1
+    std::vector<int> bound_range;                 // by thread: whose fixed values are bound
+    std::unordered_map<ValueId, Tensor> weights;  // what weights decide, for the shared phase
+    std::unordered_map<ValueId, Tensor> shared;   // what the shared phase made in this call
   };
 
   void make_plans(const MakeProgram& make, const Tensors& bound);
