@@ -140,9 +140,19 @@ int64_t count_trials(const std::vector<PlannedCase>& cases) {
 }
 
 double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
-  // Three baselines a case; the check takes a while that does not depend on the budget.
-  const auto n = static_cast<double>(cases.size());
-  return (3 * n + static_cast<double>(count_trials(cases))) * (1.1 * budget_s + 0.3) + 0.2 * n;
+  // What a desktop core reaches on these shapes; the ETA corrects it as cases are done.
+  constexpr double kFlopsPerSecond = 8e10;
+  // Calls outside the timed ones: measuring ranges and layouts, the check, its reference.
+  constexpr double kOtherCalls = 25, kMinSamples = 10, kBaselines = 3;
+  double seconds = 0;
+  for (const PlannedCase& c : cases) {
+    const double flops = c.target->flops ? c.target->flops(c.shape) : 0;
+    const double call = static_cast<double>(c.n) * flops / kFlopsPerSecond;
+    const auto trials = static_cast<double>(c.strategies.size());
+    seconds += (kBaselines + trials) * std::max(1.1 * budget_s, kMinSamples * call) +
+               trials * (kOtherCalls * call + 0.3);
+  }
+  return seconds;
 }
 
 }  // namespace wide
