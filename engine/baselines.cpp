@@ -37,7 +37,10 @@ void quietly(Quiet quiet, const Work& work) {
 /// The first line of an exception, without PyTorch's stack of where it came from.
 std::string first_line(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = torch ? torch->what_without_backtrace() : error.what();
+  std::string text = torch ? torch->what_without_backtrace() : error.what();
+  // TorchScript's interpreter puts its own trace first and the cause last.
+  if (const size_t at = text.find("\nRuntimeError: "); at != std::string::npos)
+    text = text.substr(at + 15);
   return text.substr(0, text.find('\n'));
 }
 
