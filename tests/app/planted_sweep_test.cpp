@@ -1,0 +1,180 @@
+// A strategy that is wrong must end a sweep with `incorrect` and exit code 4. The faults are
+// planted in targets that exist only in a child of this test, which runs the command line itself.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "engine/registry.h"
+
+namespace wide {
+namespace {
+
+struct NoConfig {
+  std::string text() const { return "planted"; }
+};
+
+Target target(const std::string& name, const std::string& claims, Network network,
+              std::vector<ptrdiff_t> inputs,
+              std::function<Tensors(const NoConfig&, const WideCall&)> fault) {
+  Target t;
+  t.name = name;
+  t.family = "planted";
+  network.name = name;
+  network.instantiate = [network](const Tensors& weights) { return bind(network, weights); };
+  t.network = [network](const Shape&) { return network; };
+  t.sweeps["ci"] = {{3}, {Shape{{"B", 4}}}};
+  t.claims = {{claims, [inputs](const CallView& call) -> std::optional<Claimed> {
+                 Claimed claimed{NoConfig{}, {}, {}};
+                 for (ptrdiff_t i : inputs) claimed.inputs.push_back(call.id(size_t(i)));
+                 return claimed;
+               }}};
+  t.strategies = {strategy<NoConfig>("faulty", "wrong on purpose", fault)};
+  t.parameter_inputs.assign(inputs.size(), false);
+  return t;
+}
+
+Network linear() {
+  Network net;
+  net.tensors = {
+      {"w", Role::parameter, {6, 6}}, {"b", Role::parameter, {6}}, {"x", Role::input, {4, 6}}};
+  net.forward = [](const Tensors& t) { return Tensors{at::linear(t[2], t[0], t[1])}; };
+  return net;
+}
+
+Network batch_norm() {
+  Network net;
+  net.tensors = {{"mean", Role::buffer, {3}},
+                 {"var", Role::buffer, {3}, at::kFloat, Fill::positive},
+                 {"x", Role::input, {4, 3, 5}}};
+  net.training = true;
+  net.forward = [](const Tensors& t) {
+    return Tensors{at::batch_norm(t[2], {}, {}, t[0], t[1], true, 0.1, 1e-5, false)};
+  };
+  return net;
+}
+
+Network dropout() {
+  Network net;
+  net.tensors = {{"x", Role::input, {64, 64}}};
+  net.random = true;
+  net.forward = [](const Tensors& t) { return Tensors{at::dropout(t[0], 0.5, true)}; };
+  return net;
+}
+
+Tensor product(const Tensor& x, const Tensor& w, const Tensor& b) {
+  return at::baddbmm(b.unsqueeze(1), x, w.transpose(1, 2));
+}
+
+/// The fault named by the environment, as a target sorted before those it takes the claim from.
+std::optional<Target> planted(const std::string& fault) {
+  auto of_linear = [&](auto run) {
+    return target("a_planted", "aten::linear", linear(), {0, 1, 2}, run);
+  };
+  if (fault == "weight of another model")
+    return of_linear([](const NoConfig&, const WideCall& c) {
+      return Tensors{product(c.inputs[0], c.inputs[1].roll(1, 0), c.inputs[2])};
+    });
+  if (fault == "wrong axis")
+    return of_linear([](const NoConfig&, const WideCall& c) {
+      return Tensors{product(c.inputs[0], c.inputs[1].transpose(1, 2), c.inputs[2])};
+    });
+  if (fault == "bias of model 0 for all")
+    return of_linear([](const NoConfig&, const WideCall& c) {
+      return Tensors{
+          product(c.inputs[0], c.inputs[1], c.inputs[2].narrow(0, 0, 1).expand_as(c.inputs[2]))};
+    });
+  if (fault == "mean over models")
+    return of_linear([](const NoConfig&, const WideCall& c) {
+      const Tensor y = product(c.inputs[0], c.inputs[1], c.inputs[2]);
+      return Tensors{y - y.mean(0, true) * 0.01};
+    });
+  if (fault == "stale running statistics")
+    return target("a_planted", "aten::_native_batch_norm_legit_functional", batch_norm(), {0, 3, 4},
+                  [](const NoConfig&, const WideCall& c) {
+                    const Tensor& x = c.inputs[0];
+                    const Tensor mean = x.mean({1, 3}, true);
+                    const Tensor rstd = (x.var({1, 3}, false, true) + 1e-5).rsqrt();
+                    return Tensors{(x - mean) * rstd, mean.view({c.n, 3}), rstd.view({c.n, 3}),
+                                   c.inputs[1] * 1, c.inputs[2] * 1};
+                  });
+  if (fault == "mask shared by all")
+    return target("a_planted", "aten::dropout", dropout(), {0},
+                  [](const NoConfig&, const WideCall& c) {
+                    const Tensor& x = c.inputs[0];
+                    const Tensor keep = at::bernoulli(at::full_like(x[0], 0.5));
+                    return Tensors{x * keep.unsqueeze(0) * 2};
+                  });
+  return std::nullopt;
+}
+
+const bool registered = [] {
+  const char* fault = std::getenv("WORKBENCH_PLANT");
+  if (fault == nullptr) return false;
+  auto t = planted(fault);
+  return t && add_target(std::move(*t), __FILE__);
+}();
+
+/// The child: the command line on a preset of the planted target alone.
+TEST(PlantedChild, Sweep) {
+  const char* folder = std::getenv("WORKBENCH_PLANT_FOLDER");
+  if (!registered || folder == nullptr) GTEST_SKIP() << "runs only as a child of PlantedSweep";
+  std::string preset = std::string(folder) + "/p.json", json = std::string(folder) + "/out.json";
+  std::vector<std::string> words{"workbench", "sweep", preset,    "--strategy", "a_planted=faulty",
+                                 "--json",    json,    "--quiet", "--no-store"};
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  std::exit(run_cli(static_cast<int>(argv.size()), argv.data()));
+}
+
+class PlantedSweep : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PlantedSweep, EndsIncorrectWithExitCodeFour) {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("planted-" + std::to_string(::getpid()) + "-" +
+                       std::to_string(std::hash<std::string>{}(GetParam()) % 100000));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "p.json")
+      << R"({"schema": 1, "name": "planted", "description": "one fault",
+    "targets": ["a_planted"], "sweep": "ci", "budget_s": 0.01})";
+  ::setenv("WORKBENCH_PLANT", GetParam(), 1);
+  ::setenv("WORKBENCH_PLANT_FOLDER", folder.c_str(), 1);
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const int status =
+      std::system((self + " --gtest_filter=PlantedChild.Sweep >/dev/null 2>&1").c_str());
+  ::unsetenv("WORKBENCH_PLANT");
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 4);
+  std::ifstream file(folder / "out.json");
+  ASSERT_TRUE(file) << "no report";
+  const auto report = nlohmann::json::parse(file);
+  int incorrect = 0;
+  for (const auto& one : report.at("cases"))
+    for (const auto& trial : one.at("trials"))
+      if (trial.at("strategy") == "faulty") {
+        EXPECT_EQ(trial.at("status"), "incorrect");
+        EXPECT_TRUE(!trial.contains("speedup") || trial.at("speedup").is_null());
+        ++incorrect;
+      }
+  EXPECT_EQ(incorrect, 1);
+  std::filesystem::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedSweep,
+                         ::testing::Values("weight of another model", "wrong axis",
+                                           "bias of model 0 for all", "mean over models",
+                                           "stale running statistics", "mask shared by all"),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           for (char& c : name)
+                             if (c == ' ') c = '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace wide
