@@ -137,14 +137,15 @@ class CaseRun {
     ensemble_ = generate(network_, planned_.n, planned_.dtype, planned_.device, settings_.seed);
     inputs_ = pick(network_, ensemble_, true);
     weights_ = pick(network_, ensemble_, false);
-    if (!network_.random) expected_ = reference(single_, ensemble_);
+    if (!network_.random) expected_ = {reference(single_, ensemble_), separate(single_, ensemble_)};
   }
 
   Correctness full_check(Running& r) {
     // The strategy that shares one mask must be found to do so.
     const bool masks_shared = network_.random && r.trial.strategy == "shared";
     const Correctness c = check(network_, single_, ensemble_, as_function(*r.model, network_),
-                                target_.tolerance_for(planned_.dtype), masks_shared);
+                                target_.tolerance_for(planned_.dtype), masks_shared,
+                                network_.random ? nullptr : &expected_);
     r.model->set_weights(weights_);
     return c;
   }
@@ -180,7 +181,7 @@ class CaseRun {
       return;
     }
     Correctness c = *r.trial.correctness;
-    const double error = max_relative_error(r.model->run(inputs_), expected_);
+    const double error = max_relative_error(r.model->run(inputs_), expected_.reference);
     c.max_rel = std::max(c.max_rel, error);
     if (!(error <= allowed(c))) {
       c.pass = false;
@@ -193,8 +194,8 @@ class CaseRun {
   void time_all() {
     const double tolerance = std::max(1e-2, target_.tolerance_for(planned_.dtype));
     std::vector<std::string> notes;
-    const auto separate =
-        honest_baselines(network_, ensemble_, settings_.threads, expected_, tolerance, &notes);
+    const auto separate = honest_baselines(network_, ensemble_, settings_.threads,
+                                           expected_.reference, tolerance, &notes);
     const auto& wanted = settings_.baselines;
     std::vector<Contender> contenders;
     for (const Baseline& b : separate)
@@ -249,7 +250,8 @@ class CaseRun {
   Network network_;
   Program single_;
   Ensemble ensemble_;
-  Tensors inputs_, weights_, expected_;
+  Tensors inputs_, weights_;
+  Expected expected_;
   std::vector<Running> running_;
   Case result_;
 };

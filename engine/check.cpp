@@ -28,12 +28,12 @@ Tensors one_by_one(const Program& single, const Ensemble& ensemble) {
 class ValueCheck {
  public:
   ValueCheck(const Program& single, const Ensemble& ensemble, const WideFunction& candidate,
-             double tolerance)
+             double tolerance, const Expected& expected)
       : ensemble_(ensemble),
         candidate_(candidate),
         names_(detail::result_names(single)),
-        expected_(reference(single, ensemble)),
-        own_(separate(single, ensemble)) {
+        expected_(expected.reference),
+        own_(expected.separate) {
     result_.tolerance = tolerance;
     result_.eager_max_rel = detail::compare(names_, own_, expected_).error;
     allowed_ = tolerance;
@@ -187,12 +187,15 @@ double max_relative_error(const Tensors& got, const Tensors& expected) {
 }
 
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
-                  const WideFunction& candidate, double tolerance, bool masks_shared) {
+                  const WideFunction& candidate, double tolerance, bool masks_shared,
+                  const Expected* expected) {
   if (network.random) {
     const auto result = detail::check_random(single, ensemble, candidate, tolerance, masks_shared);
     if (result) return *result;
   }
-  return ValueCheck(single, ensemble, candidate, tolerance).run();
+  const Expected known =
+      expected ? *expected : Expected{reference(single, ensemble), separate(single, ensemble)};
+  return ValueCheck(single, ensemble, candidate, tolerance, known).run();
 }
 
 }  // namespace wide

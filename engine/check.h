@@ -28,11 +28,18 @@ Tensors reference(const Program& single, const Ensemble& ensemble);
 /// The N separate models in their own dtype, through Program(1).
 Tensors separate(const Program& single, const Ensemble& ensemble);
 
+/// What the separate models give, for checking many candidates of one case against it.
+struct Expected {
+  Tensors reference, separate;
+};
+
 /// Checks value, isolation, order. Networks that draw random numbers are checked by statistics:
 /// share of zeros, independence of masks between models, reproducibility from the seed.
 /// `masks_shared`: the candidate says that all models draw the same; then they must.
+/// `expected`: what the separate models give where it is known already; unused for random ones.
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
-                  const WideFunction& candidate, double tolerance, bool masks_shared = false);
+                  const WideFunction& candidate, double tolerance, bool masks_shared = false,
+                  const Expected* expected = nullptr);
 
 /// Value only (the quick check after timing).
 double max_relative_error(const Tensors& got, const Tensors& expected);

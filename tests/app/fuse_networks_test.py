@@ -293,15 +293,18 @@ class FuseNetworks(unittest.TestCase):
 
     def test_seeded_copies_without_weights(self):
         self.prepare(Cnn, {"x": (2, 3, 15, 15)}, 1)
+        answers = []
         for _ in range(2):
             self.workbench("fuse", self.path("arch.ts"), "-n", "4", "--input", "x=2x3x15x15:f32",
                            "--seed", "7", "--budget", "0.02", "--outputs",
                            self.path("a.safetensors"), "--quiet")
             y = load_file(self.path("a.safetensors"))["output.0"]
             self.assertFalse(torch.equal(y[0], y[1]))
-            if _:
-                self.assertTrue(torch.equal(y, first))
-            first = y
+            answers.append(y)
+        # The same copies and inputs; which kernels are fastest is measured anew, so the last bits
+        # may differ, as they never do between two seeds by so little.
+        error = (answers[1] - answers[0]).abs().max() / answers[0].abs().max()
+        self.assertLess(error.item(), 1e-5)
 
     def test_other_dtypes(self):
         models, data = self.prepare(Mlp, {"x": (5, 13)}, 3)
