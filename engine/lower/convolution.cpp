@@ -97,7 +97,7 @@ std::optional<PackedConvolution> pack_convolution(const Node& node, const Value&
   } catch (const c10::Error&) {  // sizes oneDNN has no implementation for
     return std::nullopt;
   }
-  return packed.packed_ns < packed.plain_ns ? std::optional(packed) : std::nullopt;
+  return packed;
 }
 
 }  // namespace wide

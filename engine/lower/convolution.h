@@ -15,8 +15,9 @@ struct PackedConvolution {
 };
 
 /// Measures the packed form of an `aten::convolution` node against the plain one on tensors of the
-/// planned sizes and strides, single-threaded when `serial`; nullopt where it does not apply or
-/// does not win. `relu`: the activation to fuse (the plain form is timed with it as well).
+/// planned sizes and strides, single-threaded when `serial`; nullopt where it does not apply.
+/// Whether it pays is for the caller to read off the two times. `relu`: the activation to fuse (the
+/// plain form is timed with it as well).
 std::optional<PackedConvolution> pack_convolution(const Node& node, const Value& input,
                                                   const Value& result, const Tensor& weight,
                                                   const Tensor& bias, bool relu, bool serial);

@@ -152,7 +152,8 @@ void PlanBuilder::pack(size_t p) {
   if (fresh) {
     auto measured = pack_convolution(node, value(node.arguments[0].values[0]), value(made),
                                      prologue_.at(weight), bias, relu.has_value(), options_.serial);
-    if (measured) choice->second = std::make_shared<const PackedConvolution>(std::move(*measured));
+    if (measured && measured->packed_ns < measured->plain_ns)
+      choice->second = std::make_shared<const PackedConvolution>(std::move(*measured));
   }
   const auto& packed = choice->second;
   if (!packed) return;
