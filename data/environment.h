@@ -1,18 +1,26 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace wide {
 
-/// What a measurement was taken on; without it a number means nothing.
+/// What a measurement was taken on; without it a number means nothing. 0 (-1 of counts) or
+/// "unknown": the system does not say.
 struct Environment {
   std::string cpu;
   int cores = 0;         // that this process may use
   int threads = 0;       // that LibTorch uses
   std::string governor;  // "unknown" where the system does not say
   int64_t memory_bytes = 0;
-  std::string gpu;  // empty: none was used
+  double mhz = 0, max_mhz = 0;  // mean over the cores when captured, and the most allowed
+  double temperature_c = 0;     // the hottest sensor
+  int64_t throttles = -1;       // times a core was throttled since the system started
+  double load = 0;              // share of the cores that others took when captured
+  std::map<std::string, double> peak_flops_per_s;  // measured, by dtype as "f32"
+  double peak_bytes_per_s = 0;                     // measured; 0: not
+  std::string gpu;                                 // empty: none was used
   std::string libtorch, workbench, git;
   std::string host, os, date, command;
 };

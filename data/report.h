@@ -69,6 +69,8 @@ struct Trial {
 struct Case {
   std::string target, shape, dtype, device, mode, phase = "forward";
   int64_t n = 0;
+  double other_load = 0;   // share of the cores that other processes took while it was timed
+  bool disturbed = false;  // they took too much for its times to be trusted
   std::vector<Timing> baselines;
   std::vector<Trial> trials;
 };
@@ -82,6 +84,7 @@ struct Crossover {
 struct SweepReport {
   std::string id, name, command, state = "complete";  // "cancelled"
   Environment environment;
+  std::vector<std::string> changes;  // of the environment while it ran, one line each
   std::vector<Case> cases;
 };
 

@@ -30,10 +30,16 @@ Json timing_json(const Timing& t) {
   j["outliers"] = t.outliers;
   j["calls_per_sample"] = t.calls_per_sample;
   j["first_call_ns"] = t.first_call_ns;
+  j["cold_ns"] = t.cold_ns > 0 ? Json(t.cold_ns) : Json(nullptr);
+  j["with_packing_ns"] = t.with_packing_ns > 0 ? Json(t.with_packing_ns) : Json(nullptr);
   j["peak_bytes"] = t.peak_bytes;
+  j["flops"] = t.flops;
+  j["bytes"] = t.bytes;
+  j["steps"] = t.steps;
   // A peak of the machine that was not measured leaves no share to report.
   j["flops_share"] = t.flops_share > 0 ? Json(t.flops_share) : Json(nullptr);
   j["bytes_share"] = t.bytes_share > 0 ? Json(t.bytes_share) : Json(nullptr);
+  j["bound"] = t.bound.empty() ? Json(nullptr) : Json(t.bound);
   return j;
 }
 
@@ -150,7 +156,16 @@ const char* to_string(Status status) {
 
 nlohmann::ordered_json to_json(const Environment& e) {
   Json j;
-  j["cpu"] = {{"model", e.cpu}, {"cores", e.cores}, {"governor", e.governor}};
+  const auto known = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
+  j["cpu"] = {{"model", e.cpu},
+              {"cores", e.cores},
+              {"governor", e.governor},
+              {"mhz", known(e.mhz)},
+              {"max_mhz", known(e.max_mhz)},
+              {"temperature_c", known(e.temperature_c)},
+              {"throttles", e.throttles >= 0 ? Json(e.throttles) : Json(nullptr)},
+              {"load", e.load}};
+  j["peaks"] = {{"flops_per_s", e.peak_flops_per_s}, {"bytes_per_s", known(e.peak_bytes_per_s)}};
   j["threads"] = e.threads;
   j["memory_bytes"] = e.memory_bytes;
   j["gpu"] = e.gpu.empty() ? Json(nullptr) : Json(e.gpu);
@@ -194,6 +209,7 @@ nlohmann::ordered_json to_json(const SweepReport& report) {
                 {"command", report.command},
                 {"state", report.state}};
   j["environment"] = to_json(report.environment);
+  j["changes"] = report.changes;
   j["cases"] = Json::array();
   for (const Case& c : report.cases) {
     Json item;
@@ -204,6 +220,8 @@ nlohmann::ordered_json to_json(const SweepReport& report) {
     item["device"] = c.device;
     item["mode"] = c.mode;
     item["phase"] = c.phase;
+    item["other_load"] = c.other_load;
+    item["disturbed"] = c.disturbed;
     item["baselines"] = Json::array();
     for (const Timing& t : c.baselines) item["baselines"].push_back(timing_json(t));
     item["trials"] = Json::array();

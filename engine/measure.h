@@ -21,9 +21,13 @@ struct Timing {
   int outliers = 0;                // beyond 1.5 interquartile ranges, counted only
   int64_t calls_per_sample = 0;
   double first_call_ns = 0;
-  double cold_ns = 0;      // not the CPU: one call alone, from its start to its end
-  int64_t peak_bytes = 0;  // counted during the first call
+  double cold_ns = 0;           // not the CPU: one call alone, from its start to its end
+  int64_t peak_bytes = 0;       // counted during the first call
+  double with_packing_ns = 0;   // median of a call that also stacks inputs and splits outputs
+  double flops = 0, bytes = 0;  // of one call for all N; 0: not known
+  int64_t steps = 0;            // operator calls of one call; 0: not known
   double flops_share = 0, bytes_share = 0;  // of the measured peaks; 0: not measured
+  std::string bound;  // why no faster: compute, memory, launch or unknown; empty: not judged
 };
 
 /// Something to be timed: one call does the whole work and waits for its end. Elsewhere than on
