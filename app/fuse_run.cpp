@@ -70,10 +70,12 @@ int64_t separate_bytes(const Program& single, int64_t n) {
 
 std::vector<Baseline> honest_baselines(const Network& network, const Ensemble& ensemble,
                                        int threads, const Tensors& expected, double tolerance,
-                                       std::vector<std::string>* notes) {
+                                       std::vector<std::string>* notes,
+                                       const std::function<bool(const std::string&)>& wanted) {
   std::vector<Baseline> good;
   for (Baseline& baseline : baselines(network, ensemble, threads)) {
     check_cancelled();
+    if (wanted && !wanted(baseline.name)) continue;
     if (!baseline.call) {
       notes->push_back(
           fmt::format("baseline {} is not available: {}", baseline.name, baseline.unavailable));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/options.h"
+#include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -101,6 +102,12 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
       fail("[--axis] target: got {}, expected one of the sweep's; try --targets {}",
            printable(name), printable(name));
 
+  const std::vector<std::string>& phases = either(choices.phases, preset.phases);
+  for (const std::string& phase : phases)
+    if (phase != "forward" && phase != "backward" && phase != "step")
+      fail("[--phase] phase: got {}, expected forward, backward or step; try --phase forward",
+           printable(phase));
+
   std::vector<PlannedCase> cases;
   for (const Target* target : chosen) {
     const auto sweep = target->sweeps.find(preset.sweep);
@@ -109,16 +116,40 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
     if (!choices.n.empty()) ns = parse_ns(choices.n);
     for (const std::string& device : either(choices.devices, preset.devices))
       for (const std::string& mode : either(choices.modes, preset.modes))
-        for (const std::string& dtype : either(choices.dtypes, preset.dtypes))
-          for (const Shape& shape : shapes_of(*target, sweep->second, axes))
-            for (const int64_t n : ns)
-              cases.push_back({target, shape, n, parse_float_dtype(dtype), parse_device(device),
-                               parse_mode(mode), strategies_of(*target, forced)});
+        for (const std::string& phase : phases)
+          for (const std::string& dtype : either(choices.dtypes, preset.dtypes))
+            for (const Shape& shape : shapes_of(*target, sweep->second, axes))
+              for (const int64_t n : ns)
+                cases.push_back({target, shape, n, parse_float_dtype(dtype), parse_device(device),
+                                 parse_mode(mode), phase, strategies_of(*target, forced)});
   }
   if (cases.empty())
     fail("[{}] targets: got none with a {} sweep, expected at least one; try --targets linear",
          printable(preset.name), preset.sweep);
   return cases;
+}
+
+Case empty_case(const PlannedCase& planned) {
+  Case c;
+  c.target = planned.target->name;
+  c.shape = planned.shape.text();
+  c.dtype = short_name(planned.dtype);
+  c.device = planned.device.str();
+  c.mode = to_string(planned.mode);
+  c.phase = planned.phase;
+  c.n = planned.n;
+  for (const std::string& strategy : planned.strategies) {
+    Trial& trial = c.trials.emplace_back();
+    trial.strategy = trial.timing.name = strategy;
+    trial.timing.kind = "candidate";
+  }
+  return c;
+}
+
+bool is_result_of(const Case& c, const PlannedCase& planned) {
+  return c.target == planned.target->name && c.n == planned.n && c.phase == planned.phase &&
+         c.shape == planned.shape.text() && c.dtype == short_name(planned.dtype) &&
+         c.device == planned.device.str() && c.mode == to_string(planned.mode);
 }
 
 WidenOptions widen_options(const Target& target, const std::string& strategy,
@@ -139,15 +170,19 @@ int64_t count_trials(const std::vector<PlannedCase>& cases) {
   return trials;
 }
 
-double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
+double estimate_call_s(const PlannedCase& planned) {
   // What a desktop core reaches on these shapes; the ETA corrects it as cases are done.
   constexpr double kFlopsPerSecond = 8e10;
+  const double flops = planned.target->flops ? planned.target->flops(planned.shape) : 0;
+  return static_cast<double>(planned.n) * flops / kFlopsPerSecond;
+}
+
+double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
   // Calls outside the timed ones: measuring ranges and layouts, the check, its reference.
   constexpr double kOtherCalls = 25, kMinSamples = 10, kBaselines = 3;
   double seconds = 0;
   for (const PlannedCase& c : cases) {
-    const double flops = c.target->flops ? c.target->flops(c.shape) : 0;
-    const double call = static_cast<double>(c.n) * flops / kFlopsPerSecond;
+    const double call = estimate_call_s(c);
     const auto trials = static_cast<double>(c.strategies.size());
     seconds += (kBaselines + trials) * std::max(1.1 * budget_s, kMinSamples * call) +
                trials * (kOtherCalls * call + 0.3);

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "data/preset.h"
+#include "data/report.h"
 #include "engine/compile.h"
 
 namespace wide {
 
 /// What the command line says on top of a preset.
 struct SweepChoices {
-  std::vector<std::string> targets, axes, strategies, devices, dtypes, modes;
+  std::vector<std::string> targets, axes, strategies, devices, dtypes, modes, phases;
   std::string n;
 };
 
@@ -23,8 +24,14 @@ struct PlannedCase {
   at::ScalarType dtype = at::kFloat;
   c10::Device device = c10::kCPU;
   Mode mode = Mode::eager;
+  std::string phase = "forward";
   std::vector<std::string> strategies;
 };
+
+/// The result of a case before it has run: what it is, and its trials by name.
+Case empty_case(const PlannedCase& planned);
+/// Whether `result` is of this case: the same target, N, shape, dtype, device, mode and phase.
+bool is_result_of(const Case& result, const PlannedCase& planned);
 
 /// The strategy of targets that have none of their own: what the engine chooses for each part.
 inline constexpr const char* kChosen = "wide";
@@ -38,6 +45,8 @@ WidenOptions widen_options(const Target& target, const std::string& strategy,
 
 /// Trials of a plan, baselines included, and a rough time for them.
 int64_t count_trials(const std::vector<PlannedCase>& cases);
+/// A rough time of one call of a case for all its models.
+double estimate_call_s(const PlannedCase& planned);
 double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s);
 
 }  // namespace wide

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <new>
 
-#include "app/cancel.h"
 #include "app/fuse_run.h"
 #include "app/table.h"
 #include "data/tensors.h"
@@ -52,21 +51,14 @@ struct Running {
 
 class CaseRun {
  public:
-  CaseRun(const PlannedCase& planned, const SweepSettings& settings)
-      : planned_(planned), settings_(settings), target_(*planned.target) {
-    result_.target = target_.name;
-    result_.shape = planned.shape.text();
-    result_.dtype = short_name(planned.dtype);
-    result_.device = planned.device.str();
-    result_.mode = to_string(planned.mode);
-    result_.n = planned.n;
-    for (const std::string& strategy : planned.strategies) {
-      Running running;
-      running.trial.strategy = strategy;
-      running.trial.timing.name = strategy;
-      running.trial.timing.kind = "candidate";
-      running_.push_back(std::move(running));
-    }
+  CaseRun(const PlannedCase& planned, const SweepSettings& settings, Stages& stages)
+      : planned_(planned),
+        settings_(settings),
+        target_(*planned.target),
+        stages_(stages),
+        result_(empty_case(planned)) {
+    for (Trial& trial : result_.trials) running_.emplace_back().trial = std::move(trial);
+    result_.trials.clear();
   }
 
   Case run() {
@@ -75,20 +67,29 @@ class CaseRun {
       end_all(Status::unsupported, *why);
       return finish();
     }
+    if (planned_.phase != "forward") {
+      end_all(Status::unsupported,
+              reason("phase", planned_.phase, "a phase without a lowering",
+                     "forward, which is what this version runs", "--phase forward"));
+      return finish();
+    }
     Running whole;  // what goes wrong before the first trial goes wrong for all
+    stages_.begin("case", "");
     guarded(whole, [&] { make_case(); });
     if (whole.trial.status != Status::ok) {
       end_all(whole.trial.status, whole.trial.reason);
       return finish();
     }
     for (Running& r : running_) {
-      check_cancelled();
+      stages_.begin("prepare", r.trial.strategy);
       guarded(r, [&] { prepare(r); });
     }
-    time_all();
+    guarded(whole, [&] { time_all(); });
+    if (whole.trial.status != Status::ok) end_all(whole.trial.status, whole.trial.reason);
     for (Running& r : running_) {
-      check_cancelled();
-      if (r.trial.status == Status::ok) guarded(r, [&] { check_after(r); });
+      if (r.trial.status != Status::ok) continue;
+      stages_.begin("check", r.trial.strategy);
+      guarded(r, [&] { check_after(r); });
     }
     compare();
     return finish();
@@ -109,8 +110,6 @@ class CaseRun {
   static void guarded(Running& r, const std::function<void()>& work) {
     try {
       work();
-    } catch (const Cancelled&) {
-      throw;
     } catch (const std::bad_alloc&) {
       end(r, Status::oom, "ran out of memory");
     } catch (const Error& e) {
@@ -131,6 +130,7 @@ class CaseRun {
     single_ = record_single(network_,
                             generate(network_, 1, planned_.dtype, planned_.device, settings_.seed));
     const int64_t need = estimate_bytes(single_, planned_.n), have = available_memory();
+    stages_.memory(need, have);
     if (planned_.device.is_cpu() && need > have)
       throw Error(fmt::format("needs {}, {} are available", bytes_text(static_cast<double>(need)),
                               bytes_text(static_cast<double>(have))),
@@ -211,37 +211,77 @@ class CaseRun {
   void time_all() {
     const double tolerance = std::max(1e-2, target_.tolerance_for(planned_.dtype));
     std::vector<std::string> notes;
-    const auto separate = honest_baselines(network_, ensemble_, settings_.threads,
-                                           expected_.reference, tolerance, &notes);
-    const auto& wanted = settings_.baselines;
-    std::vector<Contender> contenders;
-    for (const Baseline& b : separate)
-      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), b.name) != wanted.end())
-        contenders.push_back(cancellable(b.name, "baseline", planned_.device, b.call));
-    const size_t first = contenders.size();
-    std::vector<Running*> timed;
-    for (Running& r : running_) {
-      if (!r.model) continue;
-      timed.push_back(&r);
-      WideModel* model = r.model.get();
-      contenders.push_back(cancellable(r.trial.strategy, "candidate", planned_.device,
-                                       [this, model] { model->run(inputs_); }));
+    const auto wanted = [this](const std::string& name) {
+      const auto& these = settings_.baselines;
+      if (!these.empty() && std::find(these.begin(), these.end(), name) == these.end())
+        return false;
+      if (settings_.baselines_off.count(name)) return false;
+      stages_.begin("baseline", kBaselinePrefix + name);
+      return true;
+    };
+    std::vector<Entrant> entrants;
+    if (!settings_.baselines_off.count("*")) {
+      stages_.begin("baseline", std::string(kBaselinePrefix) + "*");
+      for (const Baseline& b : honest_baselines(network_, ensemble_, settings_.threads,
+                                                expected_.reference, tolerance, &notes, wanted))
+        entrants.push_back({b.name, b.call, nullptr});
     }
-    if (timed.empty()) return;
+    const size_t baselines = entrants.size();
+    for (Running& r : running_)
+      if (r.model) entrants.push_back({r.trial.strategy, [&] { r.model->run(inputs_); }, &r});
+    // Who fails in the middle leaves, and the others are timed without it.
+    bool timed = entrants.size() == baselines;
+    while (!timed) timed = time_once(entrants);
+  }
+
+  /// One of those who are timed: a baseline, or a trial.
+  struct Entrant {
+    std::string name;
+    std::function<void()> call;
+    Running* running;
+  };
+
+  /// False when somebody failed and was taken out.
+  bool time_once(std::vector<Entrant>& entrants) {
+    std::vector<Contender> contenders;
+    std::vector<std::string> names;
+    size_t current = 0;
+    for (const Entrant& e : entrants) {
+      const size_t index = contenders.size();
+      names.push_back(e.running ? e.name : kBaselinePrefix + e.name);
+      contenders.push_back({e.name, e.running ? "candidate" : "baseline",
+                            [&current, index, this, call = e.call] {
+                              stages_.call(current = index);
+                              call();
+                            },
+                            planned_.device});
+    }
     MeasureOptions how;
     how.budget_s = settings_.budget_s;
     how.seed = settings_.seed;
-    std::vector<Timing> timings = measure(contenders, how);
-    for (size_t i = 0; i < first; ++i) {
-      timings[i].peak_bytes = separate_bytes(single_, planned_.n);
-      result_.baselines.push_back(std::move(timings[i]));
+    stages_.time(names);
+    std::vector<Timing> timings;
+    Running failed;
+    guarded(failed, [&] { timings = measure(contenders, how); });
+    if (failed.trial.status != Status::ok) {
+      if (Running* culprit = entrants[current].running)
+        end(*culprit, failed.trial.status, failed.trial.reason);
+      entrants.erase(entrants.begin() + static_cast<ptrdiff_t>(current));
+      return entrants.empty();
     }
-    for (size_t i = 0; i < timed.size(); ++i) {
-      Timing& t = timings[first + i];
-      t.first_call_ns = timed[i]->trial.timing.first_call_ns;
-      t.peak_bytes = timed[i]->trial.timing.peak_bytes;
-      timed[i]->trial.timing = std::move(t);
+    for (size_t i = 0; i < entrants.size(); ++i) {
+      Timing& t = timings[i];
+      if (!entrants[i].running) {
+        t.peak_bytes = separate_bytes(single_, planned_.n);
+        result_.baselines.push_back(std::move(t));
+        continue;
+      }
+      Timing& kept = entrants[i].running->trial.timing;
+      t.first_call_ns = kept.first_call_ns;
+      t.peak_bytes = kept.peak_bytes;
+      kept = std::move(t);
     }
+    return true;
   }
 
   void compare() {
@@ -264,6 +304,7 @@ class CaseRun {
   const PlannedCase& planned_;
   const SweepSettings& settings_;
   const Target& target_;
+  Stages& stages_;
   Network network_;
   Program single_;
   Ensemble ensemble_;
@@ -275,8 +316,8 @@ class CaseRun {
 
 }  // namespace
 
-Case run_case(const PlannedCase& planned, const SweepSettings& settings) {
-  return CaseRun(planned, settings).run();
+Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages) {
+  return CaseRun(planned, settings, stages).run();
 }
 
 }  // namespace wide

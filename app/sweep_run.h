@@ -1,4 +1,5 @@
 #pragma once
+#include "app/stages.h"
 #include "app/sweep_plan.h"
 #include "data/report.h"
 
@@ -9,11 +10,14 @@ struct SweepSettings {
   uint64_t seed = 0;
   int threads = 0;
   std::vector<std::string> baselines;         // names; empty: all
+  std::set<std::string> baselines_off;        // of these: not to be run
   std::map<std::string, std::string> forced;  // from --strategy
+  double timeout_s = 0;                       // of a trial in a stage; 0: from budget and work
 };
 
-/// Runs one case: every strategy is compiled and checked, all of them and the baselines are timed
-/// interleaved, and every one is checked again. A trial that fails is a result, not an error.
-Case run_case(const PlannedCase& planned, const SweepSettings& settings);
+/// Runs one case in this process: every strategy is compiled and checked, all of them and the
+/// baselines are timed interleaved, and every one is checked again. A trial that fails is a
+/// result, not an error. `stages` is told what is going on.
+Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages);
 
 }  // namespace wide

@@ -1,11 +1,8 @@
 #include "app/sweep_text.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <map>
 
 #include "app/table.h"
@@ -13,10 +10,6 @@
 
 namespace wide {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string verdict_text(const Trial& t) {
   return t.status == Status::ok ? t.verdict : to_string(t.status);
@@ -110,38 +103,6 @@ std::string duration_text(double seconds) {
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
   return fmt::format("{} h {} min", s / 3600, s % 3600 / 60);
-}
-
-Progress::Progress(size_t total, double estimated_s, bool quiet)
-    : total_(total),
-      estimated_s_(estimated_s),
-      start_(now_s()),
-      quiet_(quiet),
-      terminal_(isatty(STDERR_FILENO) != 0) {}
-
-double Progress::elapsed() const { return now_s() - start_; }
-
-void Progress::begin(const std::string& what) {
-  if (quiet_) return;
-  // The first cases say little about the rest: the estimate counts until a tenth is done.
-  const double share =
-      static_cast<double>(done_) / static_cast<double>(std::max<size_t>(1, total_));
-  const double left = share > 0.1 ? elapsed() * (1 - share) / share : estimated_s_ * (1 - share);
-  const std::string line =
-      fmt::format("[{}/{}] {} · {} left", done_ + 1, total_, what, duration_text(left));
-  if (terminal_)
-    fmt::print(stderr, "\r\x1b[K{}", line);
-  else
-    fmt::print(stderr, "{}\n", line);
-  std::fflush(stderr);
-}
-
-void Progress::end() { ++done_; }
-
-void Progress::clear() {
-  if (quiet_ || !terminal_) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
 }
 
 }  // namespace wide

@@ -115,7 +115,7 @@ Preset load_preset(const std::string& path) {
   reader.finish();
   if (schema != 1) fail("[{}] schema: got {}, expected 1; try \"schema\": 1", file, schema);
   reader.one_of("sweep", {p.sweep}, {"quick", "full", "ci"});
-  reader.one_of("phases", p.phases, {"forward"});
+  reader.one_of("phases", p.phases, {"forward", "backward", "step"});
   reader.one_of("baselines", p.baselines, {"loop", "threads", "vmap", "streams", "graph"});
   if (p.targets.empty()) fail("[{}] targets: got none, expected names; try primitives", file);
   for (const int64_t n : p.n)

@@ -51,7 +51,16 @@ struct FuseReport {
   std::vector<FuseResult> curve;  // ascending n; one entry for one N
 };
 
-enum class Status { ok, incorrect, unsupported, oom, crashed, cancelled };
+enum class Status {
+  ok,
+  incorrect,
+  unsupported,
+  oom,
+  timeout,
+  crashed,
+  cancelled,
+  interrupted,
+};
 const char* to_string(Status status);
 
 /// One strategy in a case.

@@ -148,8 +148,12 @@ const char* to_string(Status status) {
       return "oom";
     case Status::crashed:
       return "crashed";
+    case Status::timeout:
+      return "timeout";
     case Status::cancelled:
       return "cancelled";
+    case Status::interrupted:
+      return "interrupted";
   }
   return "?";
 }

@@ -6,7 +6,7 @@
 #include "app/cancel.h"
 #include "app/cli.h"
 #include "app/options.h"
-#include "app/sweep_run.h"
+#include "app/sweep_printer.h"
 #include "app/sweep_text.h"
 #include "app/version.h"
 #include "data/text.h"
@@ -14,6 +14,18 @@
 
 namespace wide {
 namespace {
+
+/// Everything that was run, for the summary and the report's file.
+class Collector : public SweepObserver {
+ public:
+  explicit Collector(SweepReport* report) : report_(report) {}
+  void on_case(const Case& c) override { report_->cases.push_back(c); }
+  void on_known(const Case& c) override { report_->cases.push_back(c); }
+  void on_end(const std::string& state) override { report_->state = state; }
+
+ private:
+  SweepReport* report_;
+};
 
 class SweepCommand : public Command {
  public:
@@ -35,6 +47,7 @@ class SweepCommand : public Command {
     app.add_option("--dtype", choices_.dtypes, "f32, f64, f16 or bf16")->delimiter(',');
     app.add_option("--mode", choices_.modes, "eager, default, reduce-overhead or max-autotune")
         ->delimiter(',');
+    app.add_option("--phase", choices_.phases, "forward, backward or step")->delimiter(',');
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
     app.add_option("--seed", seed_, "of everything random")->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per trial; default: the preset's")
@@ -67,52 +80,25 @@ class SweepCommand : public Command {
                  count_trials(cases), duration_text(estimate));
     std::fflush(stdout);
     catch_cancel();
-    const bool complete = run_cases(cases, settings, estimate, &report);
-    if (!complete) report.state = "cancelled";
+    SweepPrinter printer(cases.size(), estimate, quiet_);
+    Collector collector(&report);
+    SweepRunner runner(cases, settings);
+    runner.add(printer);
+    runner.add(collector);
+    runner.run();
     if (!json_.empty()) write_json(json_, to_json(report));
-    if (!complete) throw Cancelled();
+    if (report.state == "cancelled") throw Cancelled();
     if (!quiet_) fmt::print("{}", summary_text(report));
     return exit_code(report);
   }
 
  private:
-  /// False when the user ended it; what is done by then is in the report.
-  bool run_cases(const std::vector<PlannedCase>& cases, const SweepSettings& settings,
-                 double estimate, SweepReport* report) const {
-    Progress progress(cases.size(), estimate, quiet_);
-    std::vector<Case> group;  // of one target, for its table
-    const auto flush = [&] {
-      progress.clear();
-      if (!quiet_ && !group.empty()) fmt::print("{}", target_text(group));
-      std::fflush(stdout);
-      group.clear();
-    };
-    try {
-      for (const PlannedCase& planned : cases) {
-        if (!group.empty() && different_table(group.back(), planned)) flush();
-        progress.begin(
-            fmt::format("{} {} N={}", planned.target->name, planned.shape.text(), planned.n));
-        report->cases.push_back(run_case(planned, settings));
-        group.push_back(report->cases.back());
-        progress.end();
-      }
-      flush();
-      return true;
-    } catch (const Cancelled&) {
-      flush();
-      return false;
-    }
-  }
-
-  static bool different_table(const Case& last, const PlannedCase& next) {
-    return last.target != next.target->name || last.mode != to_string(next.mode) ||
-           last.device != next.device.str();
-  }
-
   /// Incorrect counts before crashed; one line says which.
   int exit_code(const SweepReport& report) const {
-    for (const auto& [status, code] :
-         {std::pair{Status::incorrect, 4}, {Status::crashed, 5}, {Status::oom, 5}}) {
+    for (const auto& [status, code] : {std::pair{Status::incorrect, 4},
+                                       {Status::crashed, 5},
+                                       {Status::timeout, 5},
+                                       {Status::oom, 5}}) {
       std::vector<std::string> trials;
       for (const Case& c : report.cases)
         for (const Trial& t : c.trials)
