@@ -1,11 +1,29 @@
 #include "data/report.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
+#include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
+namespace {
+
+constexpr const char* kStatuses[] = {"ok",      "incorrect", "unsupported", "oom",
+                                     "timeout", "crashed",   "cancelled",   "interrupted"};
+
+}  // namespace
+
+const char* to_string(Status status) { return kStatuses[static_cast<size_t>(status)]; }
+
+Status status_of(const std::string& word) {
+  const auto found = std::find(std::begin(kStatuses), std::end(kStatuses), word);
+  if (found == std::end(kStatuses))
+    fail("[status] word: got {}, expected one of {}; try ok", printable(word),
+         listing({std::begin(kStatuses), std::end(kStatuses)}, 99));
+  return static_cast<Status>(found - std::begin(kStatuses));
+}
 
 Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed) {
   WIDE_ASSERT(!baselines.empty());

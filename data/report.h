@@ -12,6 +12,9 @@
 
 namespace wide {
 
+/// Of the JSON reports; a reader refuses any other.
+inline constexpr int kReportSchema = 1;
+
 /// How often each way was taken, or its share of the time.
 using Ways = std::map<Way, double>;
 
@@ -51,17 +54,11 @@ struct FuseReport {
   std::vector<FuseResult> curve;  // ascending n; one entry for one N
 };
 
-enum class Status {
-  ok,
-  incorrect,
-  unsupported,
-  oom,
-  timeout,
-  crashed,
-  cancelled,
-  interrupted,
-};
+/// The words of the contract; `interrupted`: begun, and its end was never recorded.
+enum class Status { ok, incorrect, unsupported, oom, timeout, crashed, cancelled, interrupted };
 const char* to_string(Status status);
+/// Throws Error for any other word.
+Status status_of(const std::string& word);
 
 /// One strategy in a case.
 struct Trial {
@@ -106,6 +103,14 @@ Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate
 nlohmann::ordered_json to_json(const Environment& environment);
 nlohmann::ordered_json to_json(const FuseReport& report);
 nlohmann::ordered_json to_json(const SweepReport& report);
+nlohmann::ordered_json to_json(const Case& c);
+
+/// The reverse of to_json: every field comes back as it was written. Throws Error (exit code 2)
+/// that names the field that is missing or of the wrong kind; `where` is the file, for the message.
+Case case_from_json(const nlohmann::ordered_json& json, const std::string& where);
+SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::string& where);
+/// Reads a sweep's report file.
+SweepReport read_sweep_report(const std::string& path);
 
 /// Throws Error with exit code 1 where it cannot be written.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);

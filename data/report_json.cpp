@@ -17,8 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
-
 Json timing_json(const Timing& t) {
   Json j;
   j["name"] = t.name;
@@ -136,28 +134,6 @@ Json trial_json(const Trial& t) {
 
 }  // namespace
 
-const char* to_string(Status status) {
-  switch (status) {
-    case Status::ok:
-      return "ok";
-    case Status::incorrect:
-      return "incorrect";
-    case Status::unsupported:
-      return "unsupported";
-    case Status::oom:
-      return "oom";
-    case Status::crashed:
-      return "crashed";
-    case Status::timeout:
-      return "timeout";
-    case Status::cancelled:
-      return "cancelled";
-    case Status::interrupted:
-      return "interrupted";
-  }
-  return "?";
-}
-
 nlohmann::ordered_json to_json(const Environment& e) {
   Json j;
   const auto known = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
@@ -186,7 +162,7 @@ nlohmann::ordered_json to_json(const Environment& e) {
 
 nlohmann::ordered_json to_json(const FuseReport& report) {
   Json j;
-  j["schema"] = kSchema;
+  j["schema"] = kReportSchema;
   j["model"] = report.model;
   j["device"] = report.device;
   j["dtype"] = report.dtype;
@@ -205,9 +181,27 @@ nlohmann::ordered_json to_json(const FuseReport& report) {
   return j;
 }
 
+nlohmann::ordered_json to_json(const Case& c) {
+  Json j;
+  j["target"] = c.target;
+  j["n"] = c.n;
+  j["shape"] = c.shape;
+  j["dtype"] = c.dtype;
+  j["device"] = c.device;
+  j["mode"] = c.mode;
+  j["phase"] = c.phase;
+  j["other_load"] = c.other_load;
+  j["disturbed"] = c.disturbed;
+  j["baselines"] = Json::array();
+  for (const Timing& t : c.baselines) j["baselines"].push_back(timing_json(t));
+  j["trials"] = Json::array();
+  for (const Trial& t : c.trials) j["trials"].push_back(trial_json(t));
+  return j;
+}
+
 nlohmann::ordered_json to_json(const SweepReport& report) {
   Json j;
-  j["schema"] = kSchema;
+  j["schema"] = kReportSchema;
   j["sweep"] = {{"id", report.id},
                 {"name", report.name},
                 {"command", report.command},
@@ -215,23 +209,7 @@ nlohmann::ordered_json to_json(const SweepReport& report) {
   j["environment"] = to_json(report.environment);
   j["changes"] = report.changes;
   j["cases"] = Json::array();
-  for (const Case& c : report.cases) {
-    Json item;
-    item["target"] = c.target;
-    item["n"] = c.n;
-    item["shape"] = c.shape;
-    item["dtype"] = c.dtype;
-    item["device"] = c.device;
-    item["mode"] = c.mode;
-    item["phase"] = c.phase;
-    item["other_load"] = c.other_load;
-    item["disturbed"] = c.disturbed;
-    item["baselines"] = Json::array();
-    for (const Timing& t : c.baselines) item["baselines"].push_back(timing_json(t));
-    item["trials"] = Json::array();
-    for (const Trial& t : c.trials) item["trials"].push_back(trial_json(t));
-    j["cases"].push_back(std::move(item));
-  }
+  for (const Case& c : report.cases) j["cases"].push_back(to_json(c));
   j["crossover"] = Json::array();
   for (const Crossover& c : crossovers(report.cases))
     j["crossover"].push_back({{"target", c.target},
