@@ -1,0 +1,215 @@
+#include "data/store/connection.h"
+
+#include <SQLiteCpp/Backup.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <thread>
+
+#include "data/store/schema.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// As SQLite's URI wants a path.
+std::string uri(const std::string& path) {
+  std::string out = "file:";
+  for (const unsigned char c : std::filesystem::absolute(path).string())
+    out += std::isalnum(c) || std::strchr("/._-", c) ? std::string(1, static_cast<char>(c))
+                                                     : fmt::format("%{:02X}", c);
+  return out + "?immutable=1";
+}
+
+/// A write beyond a limit of the shell must fail, not kill.
+void survive_file_size_limit() {
+  struct sigaction now {};
+  if (sigaction(SIGXFSZ, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+    std::signal(SIGXFSZ, SIG_IGN);
+}
+
+/// SQLite itself says no more than that it could not.
+std::string why_not_opened(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return "a folder";
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  if (!std::filesystem::is_directory(folder, error)) return "no such folder as " + folder;
+  return access(path.c_str(), F_OK) == 0 && access(path.c_str(), R_OK) == 0 ? "a read-only folder"
+                                                                            : std::strerror(errno);
+}
+
+}  // namespace
+
+std::string utc_now() {
+  const std::time_t time = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+Connection::Connection(const std::string& path, const StoreOptions& options, Access access)
+    : path_(path), options_(options) {
+  guarded([&] { access == Access::create ? open_to_write() : open_to_read(); });
+}
+
+Connection::~Connection() { statements_.clear(); }
+
+void Connection::open_to_write() {
+  survive_file_size_limit();
+  db_ = std::make_unique<SQLite::Database>(path_, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
+                                           options_.busy_ms);
+  const int64_t found = version();
+  if (sqlite3_db_readonly(db_->getHandle(), "main"))
+    throw SQLite::Exception("read-only", SQLITE_READONLY);
+  use_wal();
+  // Committed is on the disk, also when the power goes.
+  db_->exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
+  if (options_.max_pages > 0)
+    db_->exec(fmt::format("PRAGMA max_page_count = {}", options_.max_pages));
+  if (found < store_version()) migrate();
+}
+
+void Connection::open_to_read() {
+  std::error_code error;
+  const auto status = std::filesystem::status(path_, error);
+  if (!std::filesystem::exists(status))
+    throw Error(fmt::format("[{}] store: got no such file, expected stored results; try workbench "
+                            "--sweep quick, or another --db FILE",
+                            printable(path_)),
+                1);
+  int64_t found = 0;
+  try {
+    db_ = std::make_unique<SQLite::Database>(path_, SQLite::OPEN_READONLY, options_.busy_ms);
+    found = version();
+  } catch (const SQLite::Exception& e) {
+    // In a folder that cannot be written there is no place for the files that readers and writers
+    // agree through. Nobody writes there, so none is needed, unless a write was cut short.
+    const int code = e.getErrorCode() & 0xff;
+    if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) throw;
+    if (std::filesystem::exists(path_ + "-wal", error) &&
+        std::filesystem::file_size(path_ + "-wal", error) > 0)
+      throw;
+    db_ = std::make_unique<SQLite::Database>(uri(path_), SQLite::OPEN_READONLY | SQLite::OPEN_URI,
+                                             options_.busy_ms);
+    found = version();
+  }
+  if (found == store_version()) return;
+  // An older one is brought up to date in memory.
+  auto copy = std::make_unique<SQLite::Database>(":memory:", SQLite::OPEN_READWRITE);
+  SQLite::Backup(*copy, *db_).executeStep();
+  db_ = std::move(copy);
+  migrate();
+  db_->exec("PRAGMA query_only = ON");
+}
+
+int64_t Connection::version() {
+  const int64_t id = db_->execAndGet("PRAGMA application_id").getInt64();
+  const int64_t found = db_->execAndGet("PRAGMA user_version").getInt64();
+  const int64_t tables = db_->execAndGet("SELECT count(*) FROM sqlite_schema").getInt64();
+  if (id != kStoreId && (id != 0 || found != 0 || tables != 0))
+    throw Error(fmt::format("[{}] store: got an SQLite file of another program, expected one of "
+                            "workbench; try another --db FILE",
+                            printable(path_)),
+                1);
+  if (found > store_version())
+    throw Error(fmt::format("[{}] store: got schema {}, expected at most {}; it was written by a "
+                            "newer workbench: try that one, or another --db FILE",
+                            printable(path_), found, store_version()),
+                1);
+  return found;
+}
+
+void Connection::migrate() {
+  SQLite::Transaction transaction(*db_, SQLite::TransactionBehavior::IMMEDIATE);
+  // Another process may have done it while this one waited.
+  for (int64_t v = version(); v < store_version(); ++v)
+    db_->exec(store_migrations().at(static_cast<size_t>(v)));
+  db_->exec(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kStoreId,
+                        store_version()));
+  transaction.commit();
+}
+
+void Connection::use_wal() {
+  // SQLite does not wait for others here by itself.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.busy_ms);
+  while (db_->execAndGet("PRAGMA journal_mode").getString() != "wal") {
+    const int code = db_->tryExec("PRAGMA journal_mode = WAL") & 0xff;
+    if (code == SQLITE_BUSY && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    else if (code != SQLITE_OK)
+      throw SQLite::Exception(db_->getHandle(), code);
+    else
+      break;  // a file system without shared memory keeps its journal
+  }
+}
+
+void Connection::leave_wal() {
+  statements_.clear();
+  guarded([&] { db_->exec("PRAGMA journal_mode = DELETE"); });
+}
+
+SQLite::Statement& Connection::statement(const std::string& sql) {
+  auto& slot = statements_[sql];
+  if (!slot) slot = std::make_unique<SQLite::Statement>(*db_, sql);
+  slot->tryReset();
+  return *slot;
+}
+
+void Connection::refuse_damaged(const std::string& what) const {
+  throw Error(fmt::format("[{}] store: got a damaged file ({}), expected stored results; try "
+                          "sqlite3 FILE .recover, or another --db FILE",
+                          printable(path_), printable(what)),
+              1);
+}
+
+void Connection::refuse(const SQLite::Exception& e) const {
+  const int system_error = db_ ? sqlite3_system_errno(db_->getHandle()) : 0;
+  std::string got, expected = "stored results", hint = "another --db FILE";
+  switch (e.getErrorCode() & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      got = fmt::format("a lock that another process held for {:.3g} s", options_.busy_ms / 1e3);
+      expected = "the store to be free";
+      hint = "again later, or another --db FILE";
+      break;
+    case SQLITE_FULL:
+      got = "a full disk";
+      expected = "space for the results; those stored before are kept";
+      break;
+    case SQLITE_IOERR:
+      got = system_error ? std::strerror(system_error) : e.what();
+      expected = "to read and write; what was stored before is kept";
+      break;
+    case SQLITE_READONLY:
+      got = "a read-only file or folder";
+      expected = "one that can be written";
+      break;
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      got = why_not_opened(path_);
+      expected = "a file that can be opened, and its folder to exist";
+      break;
+    case SQLITE_NOTADB:
+      got = "a file that is no database";
+      break;
+    case SQLITE_CORRUPT:
+      refuse_damaged(e.what());
+    default:
+      got = e.what();
+  }
+  throw Error(fmt::format("[{}] store: got {}, expected {}; try {}", printable(path_),
+                          printable(got), expected, hint),
+              1);
+}
+
+}  // namespace wide

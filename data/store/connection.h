@@ -1,0 +1,131 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "data/store/store.h"
+
+namespace wide {
+
+/// The time, UTC, as ISO 8601.
+std::string utc_now();
+
+/// `create` writes, and makes what is not there; `read` leaves the file as it is, byte for byte.
+enum class Access { create, read };
+
+/// An open store file of the newest schema, and its statements. One thread at a time.
+class Connection {
+ public:
+  /// Throws Error with exit code 1, whatever is wrong with the file.
+  Connection(const std::string& path, const StoreOptions& options, Access access);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  SQLite::Database& db() { return *db_; }
+  const std::string& path() const { return path_; }
+
+  /// Runs `work` in one transaction that has the write lock from its start: when this returns,
+  /// all of it is on disk; when it throws, none.
+  template <class Work>
+  auto write(Work&& work) {
+    return guarded([&] {
+      SQLite::Transaction transaction(*db_, SQLite::TransactionBehavior::IMMEDIATE);
+      if constexpr (std::is_void_v<decltype(work())>) {
+        work();
+        transaction.commit();
+      } else {
+        auto result = work();
+        transaction.commit();
+        return result;
+      }
+    });
+  }
+
+  /// Runs `work` on one state of the store, whoever writes meanwhile.
+  template <class Work>
+  auto read(Work&& work) {
+    return guarded([&] {
+      SQLite::Transaction transaction(*db_, SQLite::TransactionBehavior::DEFERRED);
+      return work();
+    });
+  }
+
+  /// Makes the file complete by itself: without the log beside it that writers use.
+  void leave_wal();
+
+  /// A statement that is compiled once.
+  SQLite::Statement& statement(const std::string& sql);
+
+ private:
+  template <class Work>
+  auto guarded(Work&& work) {
+    try {
+      return work();
+    } catch (const SQLite::Exception& e) {
+      refuse(e);
+    } catch (const nlohmann::json::exception& e) {
+      refuse_damaged(e.what());
+    }
+  }
+  void open_to_write();
+  void open_to_read();
+  int64_t version();  // 0: an empty file; refuses other people's files and newer versions
+  void migrate();
+  void use_wal();
+  [[noreturn]] void refuse(const SQLite::Exception& e) const;
+  [[noreturn]] void refuse_damaged(const std::string& what) const;
+
+  std::string path_;
+  StoreOptions options_;
+  std::unique_ptr<SQLite::Database> db_;
+  std::map<std::string, std::unique_ptr<SQLite::Statement>> statements_;  // go before db_
+};
+
+/// One use of a statement: binds values in order, and lets go of it at the end of its scope.
+class Query {
+ public:
+  template <class... Values>
+  Query(Connection& connection, const std::string& sql, const Values&... values)
+      : statement_(connection.statement(sql)) {
+    (bind(values), ...);
+  }
+  ~Query() { statement_.tryReset(); }
+  Query(const Query&) = delete;
+  Query& operator=(const Query&) = delete;
+
+  void bind(int64_t value) { statement_.bind(++bound_, value); }
+  void bind(int value) { statement_.bind(++bound_, value); }
+  void bind(bool value) { statement_.bind(++bound_, value ? 1 : 0); }
+  void bind(double value) { statement_.bind(++bound_, value); }
+  void bind(const std::string& value) { statement_.bind(++bound_, value); }
+  void bind(const char* value) { statement_.bind(++bound_, value); }
+  void bind(std::nullopt_t) { statement_.bind(++bound_); }
+  template <class T>
+  void bind(const std::optional<T>& value) {
+    if (value)
+      bind(*value);
+    else
+      bind(std::nullopt);
+  }
+  /// Not copied: must live until the statement has run.
+  void bind_blob(const void* data, size_t size) {
+    statement_.bindNoCopy(++bound_, data, static_cast<int>(size));
+  }
+
+  bool step() { return statement_.executeStep(); }
+  void run() { statement_.exec(); }
+  SQLite::Column at(int column) { return statement_.getColumn(column); }
+  int64_t integer(int column) { return at(column).getInt64(); }
+  std::string text(int column) { return at(column).getString(); }
+
+ private:
+  SQLite::Statement& statement_;
+  int bound_ = 0;
+};
+
+}  // namespace wide

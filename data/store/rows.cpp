@@ -1,0 +1,233 @@
+#include "data/store/rows.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <limits>
+
+namespace wide {
+
+Field::Field(const char* name, const char* pointer, bool is_boolean)
+    : column(name), at(pointer), boolean(is_boolean) {
+  Json::json_pointer top = at;
+  while (!top.parent_pointer().empty()) top = top.parent_pointer();
+  outer = top.back();
+  nested = top != at;
+}
+
+const Layout kEnvironment{"environment",
+                          {},
+                          {{"cpu", "/cpu/model"},
+                           {"cores", "/cpu/cores"},
+                           {"threads", "/threads"},
+                           {"memory_bytes", "/memory_bytes"},
+                           {"gpu", "/gpu"},
+                           {"libtorch", "/libtorch"},
+                           {"workbench", "/workbench"},
+                           {"git", "/git"},
+                           {"host", "/host"},
+                           {"os", "/os"},
+                           {"date", "/date"},
+                           {"command", "/command"}}};
+
+// Inserted when the sweep begins; its results only fill `more`.
+const Layout kCase{"\"case\"",
+                   {"sweep", "position"},
+                   {{"target", "/target"},
+                    {"shape", "/shape"},
+                    {"dtype", "/dtype"},
+                    {"device", "/device"},
+                    {"mode", "/mode"},
+                    {"phase", "/phase"},
+                    {"n", "/n"}}};
+
+// A trial's JSON holds its timing's too: what is not here goes there.
+const Layout kTrial{"trial",
+                    {"\"case\"", "position"},
+                    {{"strategy", "/strategy"},
+                     {"status", "/status"},
+                     {"reason", "/reason"},
+                     {"chosen", "/chosen", true},
+                     {"verdict", "/verdict"},
+                     {"vs_loop", "/speedup/vs_loop/value"},
+                     {"vs_loop_low", "/speedup/vs_loop/ci95/0"},
+                     {"vs_loop_high", "/speedup/vs_loop/ci95/1"},
+                     {"vs_best", "/speedup/vs_best_baseline/value"},
+                     {"vs_best_low", "/speedup/vs_best_baseline/ci95/0"},
+                     {"vs_best_high", "/speedup/vs_best_baseline/ci95/1"},
+                     {"best_baseline", "/speedup/vs_best_baseline/name"}},
+                    false};
+
+const Layout kTiming{"timing",
+                     {"\"case\"", "fuse_point", "trial", "position"},
+                     {{"name", "/name"},
+                      {"kind", "/kind"},
+                      {"median_ns", "/median_ns"},
+                      {"q1_ns", "/q1_ns"},
+                      {"q3_ns", "/q3_ns"},
+                      {"outliers", "/outliers"},
+                      {"calls_per_sample", "/calls_per_sample"},
+                      {"first_call_ns", "/first_call_ns"},
+                      {"peak_bytes", "/peak_bytes"},
+                      {"flops_share", "/flops_share"},
+                      {"bytes_share", "/bytes_share"}}};
+
+const Layout kCorrectness{"correctness",
+                          {"trial", "fuse_point"},
+                          {{"max_rel", "/max_rel"},
+                           {"eager_max_rel", "/eager_max_rel"},
+                           {"tolerance", "/tolerance"},
+                           {"isolated", "/isolated", true},
+                           {"ordered", "/ordered", true},
+                           {"pass", "/pass", true}}};
+
+const Layout kFuse{
+    "fuse",
+    {"environment"},
+    {{"model", "/model"}, {"device", "/device"}, {"dtype", "/dtype"}, {"mode", "/mode"}}};
+
+const Layout kFusePoint{"fuse_point",
+                        {"fuse", "position"},
+                        {{"n", "/n"},
+                         {"chosen", "/chosen"},
+                         {"vs_loop", "/speedup/vs_loop"},
+                         {"vs_loop_low", "/speedup/vs_loop_ci95/0"},
+                         {"vs_loop_high", "/speedup/vs_loop_ci95/1"},
+                         {"vs_best", "/speedup/vs_best_baseline"},
+                         {"vs_best_low", "/speedup/vs_best_baseline_ci95/0"},
+                         {"vs_best_high", "/speedup/vs_best_baseline_ci95/1"},
+                         {"best_baseline", "/speedup/best_baseline"},
+                         {"first_call_ns", "/first_call_ns"},
+                         {"wide_bytes", "/memory/wide_bytes"},
+                         {"separate_bytes", "/memory/separate_bytes"}}};
+
+namespace {
+
+void bind_json(Query& query, const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::string:
+      query.bind(value.get_ref<const std::string&>());
+      break;
+    case Json::value_t::boolean:
+      query.bind(value.get<bool>());
+      break;
+    case Json::value_t::number_integer:
+    case Json::value_t::number_unsigned:
+      query.bind(value.get<int64_t>());
+      break;
+    case Json::value_t::number_float:
+      query.bind(value.get<double>());
+      break;
+    case Json::value_t::null:
+      query.bind(std::nullopt);
+      break;
+    default:
+      query.bind(value.dump());
+  }
+}
+
+Json column_json(const SQLite::Column& column, bool boolean) {
+  if (column.isNull()) return nullptr;
+  if (boolean) return column.getInt() != 0;
+  if (column.isInteger()) return column.getInt64();
+  if (column.isFloat()) return column.getDouble();
+  return column.getString();
+}
+
+/// Without nulls, and without containers that hold nothing else.
+void prune(Json& json) {
+  if (!json.is_structured()) return;
+  for (auto it = json.begin(); it != json.end();) {
+    prune(*it);
+    if (it->is_null() || (it->is_structured() && it->empty()))
+      it = json.erase(it);
+    else
+      ++it;
+  }
+}
+
+std::vector<std::string> columns(const Layout& layout) {
+  std::vector<std::string> names(layout.keys.begin(), layout.keys.end());
+  for (const Field& f : layout.fields) names.push_back(f.column);
+  if (layout.more) names.push_back("more");
+  return names;
+}
+
+std::string insert_sql(const Layout& layout) {
+  const std::vector<std::string> names = columns(layout);
+  return fmt::format("INSERT INTO {}({}) VALUES({})", layout.table, fmt::join(names, ", "),
+                     fmt::join(std::vector<std::string>(names.size(), "?"), ", "));
+}
+
+}  // namespace
+
+std::string json_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void take_fields(const Layout& layout, Json& object) {
+  for (const Field& f : layout.fields)
+    if (!f.nested)
+      object.erase(f.outer);
+    else if (object.contains(f.at))
+      object[f.at] = nullptr;
+  for (const Field& f : layout.fields) {
+    const auto it = f.nested ? object.find(f.outer) : object.end();
+    if (it == object.end()) continue;
+    prune(*it);
+    if (it->is_null() || it->empty()) object.erase(it);
+  }
+}
+
+int64_t insert_row(Connection& connection, const Layout& layout, const std::vector<Key>& keys,
+                   Json& object) {
+  Query insert(connection, insert_sql(layout));
+  for (const Key& key : keys) insert.bind(key);
+  for (const Field& f : layout.fields)
+    if (object.contains(f.at))
+      bind_json(insert, object[f.at]);
+    else
+      insert.bind(std::nullopt);
+  take_fields(layout, object);
+  if (layout.more) insert.bind(json_text(object));
+  insert.run();
+  return connection.db().getLastInsertRowid();
+}
+
+std::string select_rows(const Layout& layout, const std::string& rest) {
+  std::string list = "id";
+  for (const std::string& name : columns(layout))
+    list += fmt::format(", {}.{}", layout.table, name);
+  return fmt::format("SELECT {}.{} FROM {} {}", layout.table, list, layout.table, rest);
+}
+
+Json row_object(Query& query, const Layout& layout) {
+  Json object = Json::object();
+  int column = 1 + static_cast<int>(layout.keys.size());
+  const int first = column;
+  // A nested object of which nothing is known was null.
+  std::map<std::string, bool> known;
+  for (const Field& f : layout.fields) known[f.outer] |= !query.at(column++).isNull();
+  column = first;
+  for (const Field& f : layout.fields) {
+    Json value = column_json(query.at(column++), f.boolean);
+    if (f.nested && !known[f.outer])
+      object[f.outer] = nullptr;
+    else if (f.nested && value.is_null())
+      object[f.at] = std::numeric_limits<double>::quiet_NaN();  // SQLite stores it as NULL
+    else
+      object[f.at] = std::move(value);
+  }
+  if (layout.more) object.update(Json::parse(query.text(column)), true);
+  return object;
+}
+
+int64_t row_id(Query& query) { return query.integer(0); }
+
+Key row_key(Query& query, size_t i) {
+  const SQLite::Column column = query.at(1 + static_cast<int>(i));
+  if (column.isNull()) return std::nullopt;
+  return column.getInt64();
+}
+
+}  // namespace wide

@@ -1,0 +1,124 @@
+#include "data/store/store.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/store/results.h"
+#include "data/store/schema.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string default_path() {
+  std::string data = variable("XDG_DATA_HOME");
+  if (data.empty()) {
+    const std::string home = variable("HOME");
+    if (home.empty())
+      throw Error("[store] folder: got neither HOME nor XDG_DATA_HOME, expected one; try --db FILE",
+                  1);
+    data = home + "/.local/share";
+  }
+  return data + "/workbench/results.db";
+}
+
+}  // namespace
+
+std::string Store::path(const std::string& option) {
+  if (!option.empty()) return option;
+  const std::string given = variable("WORKBENCH_DB");
+  return given.empty() ? default_path() : given;
+}
+
+Store Store::create(const std::string& path, const StoreOptions& options) {
+  if (variable("WORKBENCH_DB").empty() && path == Store::path()) {
+    std::error_code error;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+    if (error)
+      throw Error(fmt::format("[{}] store: got {} for its folder, expected to make it; try --db "
+                              "FILE",
+                              printable(path), error.message()),
+                  1);
+  }
+  return Store(std::make_unique<Connection>(path, options, Access::create));
+}
+
+Store Store::read(const std::string& path, const StoreOptions& options) {
+  return Store(std::make_unique<Connection>(path, options, Access::read));
+}
+
+Store::Store(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+Store::Store(Store&&) noexcept = default;
+Store::~Store() = default;
+
+StoreFacts Store::facts() {
+  return connection_->read([&] {
+    const auto count = [&](const std::string& sql) {
+      Query query(*connection_, sql);
+      return query.step() ? query.integer(0) : 0;
+    };
+    StoreFacts facts;
+    facts.path = connection_->path();
+    facts.schema = store_version();
+    for (const char* suffix : {"", "-wal"}) {
+      std::error_code error;
+      const auto size = std::filesystem::file_size(facts.path + suffix, error);
+      if (!error) facts.bytes += static_cast<int64_t>(size);
+    }
+    facts.sweeps = count("SELECT count(*) FROM sweep");
+    facts.trials = count("SELECT count(*) FROM trial");
+    facts.samples = count("SELECT coalesce(sum(length(ns)), 0) / 8 FROM samples");
+    facts.fusions = count("SELECT count(*) FROM fuse");
+    facts.tunings = count("SELECT count(*) FROM tuning");
+    return facts;
+  });
+}
+
+void Store::set_reference(const std::string& name, int64_t sweep) {
+  check_name("reference", name);
+  connection_->write([&] {
+    Query(*connection_,
+          "INSERT INTO reference(name, sweep, date) VALUES(?, ?, ?) ON CONFLICT(name) DO UPDATE "
+          "SET sweep = excluded.sweep, date = excluded.date",
+          name, sweep, utc_now())
+        .run();
+  });
+}
+
+bool Store::remove_reference(const std::string& name) {
+  return connection_->write([&] {
+    Query(*connection_, "DELETE FROM reference WHERE name = ?", name).run();
+    return connection_->db().getChanges() > 0;
+  });
+}
+
+std::vector<ReferenceRow> Store::references() {
+  return connection_->read([&] {
+    std::vector<ReferenceRow> rows;
+    Query query(*connection_,
+                "SELECT r.name, r.date, r.sweep, s.name FROM reference AS r JOIN sweep AS s ON "
+                "s.id = r.sweep ORDER BY r.name");
+    while (query.step())
+      rows.push_back({query.text(0), query.text(1), query.integer(2), query.text(3)});
+    return rows;
+  });
+}
+
+std::optional<int64_t> Store::reference(const std::string& name) {
+  return connection_->read([&]() -> std::optional<int64_t> {
+    Query query(*connection_, "SELECT sweep FROM reference WHERE name = ?", name);
+    if (!query.step()) return std::nullopt;
+    return query.integer(0);
+  });
+}
+
+}  // namespace wide

@@ -1,0 +1,132 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/report.h"
+
+namespace wide {
+
+class Connection;
+
+struct StoreOptions {
+  int busy_ms = 10'000;   // how long to wait for another process's write
+  int64_t max_pages = 0;  // the file may not grow beyond this; 0: only the disk's end counts
+};
+
+/// A case as it is planned: what identifies it in its sweep.
+struct CasePlan {
+  std::string target, shape, dtype, device, mode, phase;
+  int64_t n = 0;
+  std::vector<std::string> strategies;
+  bool operator==(const CasePlan&) const = default;
+};
+
+/// What a sweep is asked to do. A resumed one must be asked the same.
+struct SweepPlan {
+  std::string name, command;
+  Environment environment;
+  std::map<std::string, std::string> settings;  // "--seed" to "0": all that decides the numbers
+  std::vector<CasePlan> cases;
+};
+
+/// A sweep in a listing. `state`: running, complete, cancelled or interrupted; one whose process
+/// is gone is interrupted.
+struct SweepRow {
+  int64_t id = 0;
+  std::string name, state, started, finished, command, host, cpu, gpu;
+  int64_t cases = 0, done = 0;
+  std::map<std::string, int64_t> trials;  // by status
+};
+
+struct FuseRow {
+  int64_t id = 0;
+  std::string model, device, dtype, mode, date, host;
+  std::vector<int64_t> n;
+};
+
+struct ReferenceRow {
+  std::string name, date;
+  int64_t sweep = 0;
+  std::string sweep_name;
+};
+
+struct StoreFacts {
+  std::string path;
+  int64_t schema = 0, bytes = 0, sweeps = 0, trials = 0, samples = 0, fusions = 0, tunings = 0;
+};
+
+/// The results of all sweeps and trial fusions: one SQLite file, which several processes may use
+/// at once. What a call has acknowledged by returning is on disk. Every failure (full disk, lock
+/// held too long, read-only, corrupt, newer schema) is an Error in one line with exit code 1, and
+/// leaves the file as it was. Tables: schema.cpp. Not for several threads.
+class Store {
+ public:
+  /// `--db`, else $WORKBENCH_DB, else ${XDG_DATA_HOME:-~/.local/share}/workbench/results.db.
+  static std::string path(const std::string& option = "");
+  /// Opens a store to write; makes it if there is none, and brings an older schema up to date.
+  static Store create(const std::string& path, const StoreOptions& options = {});
+  /// Opens one that exists to read; nothing is written, so any schema up to this program's, a
+  /// read-only file or folder will do. A call that writes throws Error.
+  static Store read(const std::string& path, const StoreOptions& options = {});
+  Store(Store&&) noexcept;
+  ~Store();
+
+  // ---- a sweep, by the process that runs it ----
+
+  /// A new sweep with its cases planned, owned by this process. Returns its number.
+  int64_t begin(const SweepPlan& plan);
+  /// Takes over the latest unfinished sweep that was asked the same as `plan`. Throws Error when
+  /// there is none, saying what differs; when it runs still; when the machine is another.
+  int64_t resume(const SweepPlan& plan);
+  /// Positions in the plan that have no result yet.
+  std::vector<int64_t> missing(int64_t sweep);
+  /// Says that a case runs now: should the process die, its trials are `interrupted`.
+  void begin_case(int64_t sweep, int64_t position);
+  /// Stores a case and all that belongs to it. Throws Error when it is stored already, or when
+  /// another process took the sweep over. One with cancelled trials stays missing.
+  void add_case(int64_t sweep, int64_t position, const Case& result);
+  /// Ends a sweep: state complete or cancelled. `changes` are added to those stored.
+  void finish(int64_t sweep, const std::string& state, const std::vector<std::string>& changes);
+
+  // ---- reading ----
+
+  /// Newest first.
+  std::vector<SweepRow> sweeps(int64_t limit = -1, int64_t offset = 0);
+  /// A number, `last`, a reference's name, or a sweep's name (its latest).
+  std::optional<int64_t> find(const std::string& which);
+  /// All of a sweep that has run; its id is its number. Of one that was interrupted, the trials of
+  /// the case that ran are `interrupted`.
+  SweepReport load(int64_t sweep);
+  StoreFacts facts();
+
+  // ---- trial fusions: a report's JSON comes back as it was ----
+
+  int64_t add_fuse(const FuseReport& report);
+  std::vector<FuseRow> fusions(int64_t limit = -1, int64_t offset = 0);
+  nlohmann::ordered_json load_fuse(int64_t fuse);
+
+  // ---- upkeep ----
+
+  /// Deletes a sweep, its results and its references.
+  void remove(int64_t sweep);
+  /// Writes one sweep as a store of its own. The file must not exist.
+  void export_sweep(int64_t sweep, const std::string& path);
+  /// Adds the sweeps of another store that are not here yet; returns their numbers here.
+  std::vector<int64_t> import_sweeps(const std::string& path);
+
+  void set_reference(const std::string& name, int64_t sweep);
+  bool remove_reference(const std::string& name);
+  std::vector<ReferenceRow> references();
+  std::optional<int64_t> reference(const std::string& name);
+
+ private:
+  explicit Store(std::unique_ptr<Connection> connection);
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace wide
