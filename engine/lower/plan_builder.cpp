@@ -125,8 +125,9 @@ void PlanBuilder::absorb_activations() {
   for (size_t p = 0; p < main_.size(); ++p)
     if (program_.nodes[main_[p]].name() == "aten::convolution") {
       pack(p);
-    } else if (program_.nodes[main_[p]].name() == "wide::batched_gemm") {
-      absorb_into_gemm(p);
+    } else if (program_.nodes[main_[p]].name() == "wide::batched_gemm" ||
+               program_.nodes[main_[p]].name() == "wide::direct_convolution") {
+      absorb_into_kernel(p);
     }
 }
 
@@ -195,7 +196,7 @@ void PlanBuilder::absorb(size_t consumer, ValueId made) {
       std::max(last_[static_cast<size_t>(made)], last_[static_cast<size_t>(out)]);
 }
 
-void PlanBuilder::absorb_into_gemm(size_t p) {
+void PlanBuilder::absorb_into_kernel(size_t p) {
   const ValueId made = program_.nodes[main_[p]].results[0].values[0];
   const std::optional<size_t> relu = only_consumer(made, "aten::relu");
   if (!relu) return;
@@ -326,7 +327,7 @@ void PlanBuilder::add_step(size_t p) {
     step.text = "mkldnn::_convolution_pointwise";
   }
   if (with_relu_[p]) {
-    step.stack[3] = std::string("relu");
+    step.stack.back() = std::string("relu");  // the last argument of these kernels
     step.text += " with relu";
   }
   if (forms_[p]) {

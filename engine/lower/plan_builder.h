@@ -37,7 +37,7 @@ class PlanBuilder {
   void pack(size_t node);
   std::optional<size_t> only_consumer(ValueId made, const std::string& op) const;
   void absorb(size_t consumer, ValueId made);
-  void absorb_into_gemm(size_t position);
+  void absorb_into_kernel(size_t position);
   size_t add_window(const Value& v);
   void add_step(size_t node);
 
@@ -51,7 +51,7 @@ class PlanBuilder {
   std::vector<int32_t> made_at_;                  // by value: position in main_, -1 outside
   std::vector<std::optional<OutVariant>> forms_;  // by position
   std::vector<bool> absorbed_;                    // by position: done by the step before
-  std::vector<bool> with_relu_;  // by position: a batched GEMM that does a relu as well
+  std::vector<bool> with_relu_;  // by position: a kernel of ours that does a relu as well
   std::unordered_map<size_t, std::shared_ptr<const PackedConvolution>> packed_;  // by position
   std::unordered_map<ValueId, size_t> outside_index_;
   std::vector<int32_t> buffer_;     // by root value: arena buffer
