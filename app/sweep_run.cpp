@@ -156,10 +156,15 @@ class CaseRun {
     options.mode = planned_.mode;
     options.threads = settings_.threads;
     options.widen = widen_options(target_, r.trial.strategy, settings_.forced);
+    options.far_off_ns = 4 * best_call_ns_;
     const double start = now_ns();
     r.model = compile(network_, ensemble_, options);
     r.model->run(inputs_);
-    r.trial.timing.first_call_ns = now_ns() - start;
+    const double compiled = now_ns();
+    r.trial.timing.first_call_ns = compiled - start;
+    r.model->run(inputs_);
+    const double call = now_ns() - compiled;
+    best_call_ns_ = best_call_ns_ == 0 ? call : std::min(best_call_ns_, call);
     r.trial.timing.peak_bytes = r.model->bytes();
     const std::string why = not_as_asked(target_, r.trial.strategy, r.model->coverage());
     if (!why.empty()) {
@@ -309,6 +314,7 @@ class CaseRun {
   Program single_;
   Ensemble ensemble_;
   Tensors inputs_, weights_;
+  double best_call_ns_ = 0;  // of the trials prepared so far, untimed
   Expected expected_;
   std::vector<Running> running_;
   Case result_;

@@ -31,6 +31,9 @@ struct CompileOptions {
   bool verify = false;               // verify the program after every pass
   bool keep_text = false;
   bool tune = true;  // measure layouts and the number of shards; false: guess
+  /// A strategy whose call takes longer than this is not tried at every number of shards, only with
+  /// all models at once and with one at a time; 0: all are.
+  double far_off_ns = 0;
 };
 
 /// One line of `--explain`: a step of the wide program and what it costs.

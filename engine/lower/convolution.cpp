@@ -1,6 +1,7 @@
 #include "engine/lower/convolution.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <chrono>
@@ -30,9 +31,10 @@ bool same_strides(const Tensor& t, const Value& v) {
   return t.sizes() == c10::IntArrayRef(v.sizes);
 }
 
+/// From a generator of its own: compiling must not change what the user's seed draws.
 Tensor sample(const Value& v) {
   Tensor t = at::empty_strided(v.sizes, v.strides, at::TensorOptions().dtype(v.dtype));
-  return t.normal_();
+  return t.normal_(0, 1, at::detail::createCPUGenerator(1));
 }
 
 }  // namespace
@@ -46,7 +48,7 @@ std::optional<PackedConvolution> pack_convolution(const Node& node, const Value&
   const auto op = dispatcher.findSchema({"mkldnn::_convolution_pointwise", ""});
   const auto reorder = dispatcher.findSchema({"mkldnn::_reorder_convolution_weight", ""});
   if (!op || !reorder || input.dtype != at::kFloat || !weight.device().is_cpu() ||
-      node.arguments[6].constant.toBool() || input.sizes.size() != 4)
+      node.arguments[6].constant.toBool() || input.sizes.size() < 4)
     return std::nullopt;
   const IValue stride = node.arguments[3].constant, padding = node.arguments[4].constant,
                dilation = node.arguments[5].constant, groups = node.arguments[8].constant;
@@ -82,7 +84,8 @@ std::optional<PackedConvolution> pack_convolution(const Node& node, const Value&
     if (!same_strides(made, result)) return std::nullopt;
     auto run_plain = [&] {
       Tensor y = at::convolution(x, weight, bias, stride.toIntVector(), padding.toIntVector(),
-                                 dilation.toIntVector(), false, {0, 0}, groups.toInt());
+                                 dilation.toIntVector(), false, Sizes(input.sizes.size() - 2, 0),
+                                 groups.toInt());
       if (relu) y.relu_();
     };
     auto measure = [&] {

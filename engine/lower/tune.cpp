@@ -28,7 +28,7 @@ std::string key(const Target& target, const std::any& config, const WideCall& ca
 }  // namespace
 
 double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
-                     const WideCall& call, bool serial) {
+                     const WideCall& call, bool serial, double best_ns) {
   at::NoGradGuard no_grad;
   std::vector<Binding> bindings;
   std::vector<size_t> position;
@@ -80,6 +80,8 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   double median = 0;
   auto measure = [&] {
     const double first = std::min(once(), once());
+    median = first;
+    if (best_ns > 0 && first > 2 * best_ns) return;
     const int calls = std::clamp(static_cast<int>(4e6 / (first + 1)), 3, 25);
     std::vector<double> samples;
     for (int i = 0; i < calls; ++i) samples.push_back(once());
@@ -102,7 +104,7 @@ std::string Tuner::choose(const Target& target, const std::any& config, const Wi
   std::string best = applicable[0];
   double best_ns = 0;
   for (const std::string& name : applicable) {
-    const double ns = time_strategy(target, *target.strategy(name), config, call, serial_);
+    const double ns = time_strategy(target, *target.strategy(name), config, call, serial_, best_ns);
     if (best_ns == 0 || ns < best_ns) {
       best = name;
       best_ns = ns;

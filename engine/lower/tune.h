@@ -22,7 +22,8 @@ class Tuner {
 };
 
 /// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand.
+/// One that takes more than twice `best_ns` is not measured any closer.
 double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
-                     const WideCall& call, bool serial);
+                     const WideCall& call, bool serial, double best_ns = 0);
 
 }  // namespace wide
