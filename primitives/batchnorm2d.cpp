@@ -164,6 +164,8 @@ bool updates_statistics(c10::ArrayRef<IValue> in) {
     add_fold({"batchnorm into conv1d", "conv1d", "batchnorm2d", into_convolution});
 [[maybe_unused]] const bool fold_2d =
     add_fold({"batchnorm into conv2d", "conv2d", "batchnorm2d", into_convolution});
+[[maybe_unused]] const bool fold_3d =
+    add_fold({"batchnorm into conv3d", "conv3d", "batchnorm2d", into_convolution});
 
 Target target() {
   Target t;

@@ -66,6 +66,74 @@ TEST(Claims, Convolutions) {
   });
   expect_claimed("conv1d", {random({3, 2, 4, 9}), random({3, 6, 4, 3})},
                  [](const Tensors& in) -> Tensors { return {at::conv1d(in[0], in[1], {}, 2, 1)}; });
+  // One image without a batch axis.
+  expect_claimed("conv1d", {random({3, 4, 9}), random({3, 6, 4, 3})},
+                 [](const Tensors& in) -> Tensors { return {at::conv1d(in[0], in[1])}; });
+  const Tensors cubes{random({3, 2, 4, 3, 5, 4}), random({3, 6, 2, 3, 2, 1}), random({3, 6})};
+  expect_claimed("conv3d", cubes, [](const Tensors& in) -> Tensors {
+    return {at::conv3d(in[0], in[1], in[2], {1, 2, 1}, {1, 1, 0}, {1, 1, 2}, 2)};
+  });
+  expect_claimed("conv3d", cubes, [](const Tensors& in) -> Tensors {
+    return {
+        at::convolution(in[0], in[1], in[2], {1, 2, 1}, {1, 1, 0}, {1, 2, 1}, false, {0, 0, 0}, 2)};
+  });
+}
+
+TEST(Claims, ConvolutionsWithNamedPadding) {
+  const Tensors line{random({3, 2, 4, 9}), random({3, 6, 4, 4}), random({3, 6})};
+  const Tensors cube{random({3, 2, 4, 3, 5, 4}), random({3, 6, 4, 3, 3, 1}), random({3, 6})};
+  for (const char* padding : {"same", "valid"}) {
+    expect_claimed("conv1d", line, [=](const Tensors& in) -> Tensors {
+      return {at::conv1d(in[0], in[1], in[2], at::IntArrayRef{1}, padding, {2})};
+    });
+    expect_claimed("conv1d", line, [=](const Tensors& in) -> Tensors {  // two ends that differ
+      return {at::conv1d(in[0], in[1], in[2], at::IntArrayRef{1}, padding, {1})};
+    });
+    expect_claimed("conv3d", cube, [=](const Tensors& in) -> Tensors {
+      return {at::conv3d(in[0], in[1], in[2], at::IntArrayRef{1, 1, 1}, padding, {1, 1, 1})};
+    });
+  }
+}
+
+TEST(Claims, TransposedConvolutions) {
+  const Tensors line{random({3, 2, 4, 5}), random({3, 4, 3, 3}), random({3, 6})};
+  expect_claimed("convtranspose1d", line, [](const Tensors& in) -> Tensors {
+    return {at::conv_transpose1d(in[0], in[1], in[2], 3, 1, 2, 2, 1)};
+  });
+  expect_claimed("convtranspose1d", {line[0], line[1]}, [](const Tensors& in) -> Tensors {
+    return {at::conv_transpose1d(in[0], in[1], {}, 1, 0, 0, 2, 3)};
+  });
+  const Tensors image{random({3, 2, 4, 3, 5}), random({3, 4, 3, 2, 3}), random({3, 6})};
+  expect_claimed("convtranspose2d", image, [](const Tensors& in) -> Tensors {
+    return {at::conv_transpose2d(in[0], in[1], in[2], {2, 1}, {0, 1}, {1, 0}, 2, {1, 2})};
+  });
+  expect_claimed("convtranspose2d", image, [](const Tensors& in) -> Tensors {
+    return {at::convolution(in[0], in[1], in[2], {2, 3}, {1, 0}, {1, 1}, true, {0, 2}, 2)};
+  });
+  expect_claimed("convtranspose2d", image, [](const Tensors& in) -> Tensors {
+    return {at::_convolution(in[0], in[1], in[2], {2, 2}, {1, 1}, {1, 1}, true, {1, 0}, 2, false,
+                             false, true, true)};
+  });
+}
+
+/// What nn.ConvNd records for its padding modes: a padding that widens, then a convolution.
+TEST(Claims, PaddingModesInFrontOfConvolutions) {
+  for (const int64_t dims : {1, 2, 3})
+    for (const char* mode : {"constant", "reflect", "replicate", "circular"}) {
+      SCOPED_TRACE(mode);
+      Sizes x{3, 2, 4}, w{3, 2, 4};
+      x.insert(x.end(), static_cast<size_t>(dims), 5);
+      w.insert(w.end(), static_cast<size_t>(dims), 3);
+      Sizes pads;
+      for (int64_t k = 0; k < dims; ++k) pads.insert(pads.end(), {2, k + 1});
+      expect_claimed(
+          fmt::format("conv{}d", dims), {random(x), random(w)}, [=](const Tensors& in) -> Tensors {
+            const Tensor padded = at::pad(in[0], pads, mode);
+            const Sizes ones(static_cast<size_t>(dims), 1);
+            const Sizes zeros(static_cast<size_t>(dims), 0);
+            return {at::convolution(padded, in[1], {}, ones, zeros, ones, false, zeros, 1)};
+          });
+    }
 }
 
 TEST(Claims, Norms) {

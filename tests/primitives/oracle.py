@@ -35,12 +35,17 @@ def filled(module, tensors, names):
     return module
 
 
-def convolution(kind):
+PADDING_MODES = ["zeros", "reflect", "replicate", "circular"]
+
+
+def convolution(kind, transposed=False):
     def run(t, a):
-        k = a["k"]
-        dilation = a.get("dilation", 1)
-        module = kind(t["x"].shape[1], t["weight"].shape[0], k, stride=a.get("stride", 1), dilation=dilation,
-                      padding=a.get("padding", dilation * (k - 1) // 2), groups=a.get("groups", 1))
+        k, groups, dilation = a["k"], a.get("groups", 1), a.get("dilation", 1)
+        padding = "same" if a.get("same") else a.get("padding", dilation * (k - 1) // 2)
+        out = t["weight"].shape[1] * groups if transposed else t["weight"].shape[0]
+        extra = {"output_padding": a["output_padding"]} if "output_padding" in a else {}
+        module = kind(t["x"].shape[1], out, k, stride=a.get("stride", 1), dilation=dilation, padding=padding,
+                      groups=groups, bias="bias" in t, padding_mode=PADDING_MODES[a.get("padding_mode", 0)], **extra)
         return [filled(module, t, ["weight", "bias"])(t["x"])]
     return run
 
@@ -95,7 +100,9 @@ def mlp_block(t, _):
 
 
 TARGETS = {
-    "linear": linear, "conv1d": convolution(nn.Conv1d), "conv2d": convolution(nn.Conv2d), "batchnorm2d": batchnorm,
+    "linear": linear, "conv1d": convolution(nn.Conv1d), "conv2d": convolution(nn.Conv2d),
+    "conv3d": convolution(nn.Conv3d), "convtranspose1d": convolution(nn.ConvTranspose1d, True),
+    "convtranspose2d": convolution(nn.ConvTranspose2d, True), "batchnorm2d": batchnorm,
     "layernorm": layernorm, "groupnorm": groupnorm, "embedding": embedding, "attention": attention,
     "lstm": recurrent(nn.LSTM), "gru": recurrent(nn.GRU), "rnn": recurrent(nn.RNN), "mlp_block": mlp_block,
 }

@@ -97,6 +97,10 @@ std::vector<Place> places() {
   return {{"linear", {{"B", 4}, {"D", 6}}, "einsum"},
           {"conv2d", {{"B", 4}, {"C", 3}, {"k", 3}, {"H", 5}, {"W", 6}}, "grouped"},
           {"conv1d", {{"B", 4}, {"C", 3}, {"k", 3}, {"L", 8}}, "unfold"},
+          {"conv3d", {{"B", 4}, {"C", 3}, {"k", 2}, {"D", 3}, {"H", 4}, {"W", 3}}, "direct"},
+          {"convtranspose2d",
+           {{"B", 4}, {"C", 3}, {"k", 3}, {"stride", 2}, {"H", 3}, {"W", 4}},
+           "grouped"},
           {"layernorm", {{"B", 4}, {"T", 3}, {"D", 5}}, "wide"},
           {"batchnorm2d", {{"B", 4}, {"C", 3}, {"H", 2}, {"W", 3}}, "wide"},
           {"groupnorm", {{"B", 4}, {"C", 6}, {"H", 2}, {"W", 3}, {"groups", 2}}, "fused"}};
@@ -161,6 +165,22 @@ TEST(Plants, NumberOfOneModelLeaksOnlyWhenItIsNotFinite) {
     call.inputs[0] = call.inputs[0] + call.inputs[0].sum() * 0.0;
     return s.run(c, call);
   });
+}
+
+TEST(Plants, TapsOfAConvolutionReversed) {
+  // What a convolution and its transpose differ by, on images that hide it in no shape.
+  const Shape cube{{"B", 2}, {"C", 3}, {"k", 3}, {"D", 3}, {"H", 4}, {"W", 5}};
+  const Shape image{{"B", 2}, {"C", 3}, {"k", 3}, {"stride", 2}, {"H", 4}, {"W", 5}};
+  for (const char* strategy : {"direct", "grouped"})
+    for (const auto& [name, shape] : {std::pair{"conv3d", cube}, {"convtranspose2d", image}}) {
+      SCOPED_TRACE(name);
+      Planted planted(name, shape, 3);
+      const auto plant = [](const Strategy& s, const std::any& c, WideCall call) {
+        call.inputs[1] = call.inputs[1].flip({-1});
+        return s.run(c, call);
+      };
+      EXPECT_FALSE(planted.check(strategy, plant).pass);
+    }
 }
 
 TEST(Plants, StaleRunningStatistics) {
