@@ -16,7 +16,7 @@ using Eight = float __attribute__((vector_size(32)));
 #if defined(__x86_64__)
 
 /// Every filter's sums of every run stay in registers over all taps and channels.
-template <int runs>
+template <int runs, bool in_place>
 __attribute__((target("avx512f"))) void compute_512(const Tile& t) {
   // Where the results go is fetched while they are summed.
   for (int f = 0; f < t.rows; ++f)
@@ -28,13 +28,19 @@ __attribute__((target("avx512f"))) void compute_512(const Tile& t) {
     for (int r = 0; r < runs; ++r) sum[f][r] = _mm512_set1_ps(t.bias[f]);
   for (int64_t k = 0; k < t.tap_count; ++k) {
     const float* filters = t.filters + t.taps[k].filters;
+    __mmask16 inside[runs];
+    if (in_place) {
+      unsigned any = 0;
+      for (int r = 0; r < runs; ++r) any |= inside[r] = t.inside[k][static_cast<size_t>(r)];
+      if (any == 0) continue;  // all of it outside
+    }
     const float* input[runs];
     for (int r = 0; r < runs; ++r) input[r] = t.input[r] + t.taps[k].input;
     for (int64_t c = 0; c < t.channels; ++c) {
       __m512 x[runs];
 #pragma GCC unroll 3
       for (int r = 0; r < runs; ++r) {
-        x[r] = _mm512_loadu_ps(input[r]);
+        x[r] = in_place ? _mm512_maskz_loadu_ps(inside[r], input[r]) : _mm512_loadu_ps(input[r]);
         input[r] += t.channel_pitch;
       }
 #pragma GCC unroll 8
@@ -112,13 +118,24 @@ void compute_portable(const Tile& tile, int runs) {
   }
 }
 
-void compute(const Tile& tile, int runs) {
+bool reads_inside() {
 #if defined(__x86_64__)
   static const bool wide_vectors = __builtin_cpu_supports("avx512f");
-  if (wide_vectors) {
-    if (runs == 3) compute_512<3>(tile);
-    if (runs == 2) compute_512<2>(tile);
-    if (runs == 1) compute_512<1>(tile);
+  return wide_vectors;
+#else
+  return false;
+#endif
+}
+
+void compute(const Tile& tile, int runs) {
+#if defined(__x86_64__)
+  if (reads_inside()) {
+    if (runs == 3)
+      tile.inside != nullptr ? compute_512<3, true>(tile) : compute_512<3, false>(tile);
+    if (runs == 2)
+      tile.inside != nullptr ? compute_512<2, true>(tile) : compute_512<2, false>(tile);
+    if (runs == 1)
+      tile.inside != nullptr ? compute_512<1, true>(tile) : compute_512<1, false>(tile);
     return;
   }
 #endif

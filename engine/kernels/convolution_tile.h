@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 
 /// The innermost part of the direct convolution: a tile of filters times a few runs of positions.
@@ -13,12 +14,17 @@ struct Tap {
   int64_t input = 0, filters = 0;
 };
 
+/// Which of a run's positions a tap finds inside its image, bit by bit; the others read as zero.
+using Inside = std::array<uint16_t, kRuns>;
+
 /// out[run][filter * pitch + i] = bias[filter] + sum over taps and channels c of
 ///   filters[tap + c * kFilters + filter] * input[run][tap + c * channel_pitch + i], i < count.
-/// Reads kPositions floats of every run whatever its count.
+/// Reads kPositions floats of every run whatever its count, but only what is inside where `inside`
+/// says it.
 struct Tile {
   const float* filters = nullptr;  // of one block: [tap][channel][kFilters]
   const Tap* taps = nullptr;
+  const Inside* inside = nullptr;  // by tap, or none; only where reads_inside()
   int64_t tap_count = 0, channels = 0, channel_pitch = 0;
   const float* bias = nullptr;  // kFilters of them
   bool relu = false;            // keeps NaN, as relu does
@@ -28,6 +34,9 @@ struct Tile {
   int64_t pitch = 0;      // from one filter's result to the next
   int rows = kFilters;    // filters that are there
 };
+
+/// Whether this machine's vectors can leave out positions while they are read.
+bool reads_inside();
 
 /// Computes the first `runs` runs of the tile with the widest vectors this machine has.
 void compute(const Tile& tile, int runs);

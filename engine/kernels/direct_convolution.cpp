@@ -16,12 +16,15 @@ namespace wide {
 namespace {
 
 using at::Tensor;
+using convolution_tile::Inside;
 using convolution_tile::kFilters;
 using convolution_tile::kPositions;
 using convolution_tile::kRuns;
 using convolution_tile::Tap;
 using convolution_tile::Tile;
 
+/// A padded copy of more floats than this is not worth its room in the second-level cache.
+constexpr int64_t kCopyFloats = 64 * 1024;
 constexpr size_t kMaxPhases = 4;  // of the last axis: a transposed convolution's stride
 using Four = float __attribute__((vector_size(16)));
 using FourIndices = int __attribute__((vector_size(16)));
@@ -132,21 +135,11 @@ void fill(const Axes& axes, const Scratch& scratch, const Image& image, float* t
 
 // --------------------------------------------------------------------------- its results
 
-/// Taps of one phase of every axis.
-std::vector<Tap> join_taps(const Axes& axes, const std::array<const AxisPhase*, 3>& phase,
-                           const Scratch& scratch, int64_t channels) {
+/// The taps of one phase of every axis, with the offset of each along the three.
+struct Taps {
   std::vector<Tap> taps;
-  for (const auto& [td, od] : phase[0]->taps)
-    for (const auto& [th, oh] : phase[1]->taps)
-      for (const auto& [tw, ow] : phase[2]->taps) {
-        const int64_t z = od - axes[0].low, y = oh - axes[1].low, x = ow - axes[2].low;
-        const int64_t tap = (td * axes[1].kernel + th) * axes[2].kernel + tw;
-        taps.push_back({(z * axes[1].extent + y) * scratch.row_pitch +
-                            x % axes[2].in_step * scratch.columns + x / axes[2].in_step,
-                        tap * channels * kFilters});
-      }
-  return taps;
-}
+  std::vector<std::array<int64_t, 3>> offsets;
+};
 
 /// What is the same for all images of a call. A row of results takes one list of taps per phase of
 /// the last axis: their results lie side by side.
@@ -155,19 +148,27 @@ struct Work {
   Scratch scratch;
   int64_t channels = 0, filters = 0;  // of a group
   bool relu = false;
+  bool in_place = false;             // else from the padded copy
+  int64_t channel_pitch = 0;         // of where the taps read
+  std::array<int64_t, 2> pitches{};  // from one plane, one row to the next
   struct Rows {
     const AxisPhase *depth, *height;
-    std::vector<std::vector<Tap>> taps;  // by phase of the last axis
+    std::vector<Taps> phases;  // of the last axis
   };
   std::vector<Rows> rows;
 
-  Work(Axes all, int64_t in, int64_t out, bool with_relu)
+  Work(Axes all, int64_t in, int64_t out, bool with_relu, const Image& image)
       : axes(std::move(all)), scratch(axes, in), channels(in), filters(out), relu(with_relu) {
+    in_place = convolution_tile::reads_inside() && axes[2].in_step == 1 && image.strides[2] == 1 &&
+               scratch.floats > kCopyFloats;
+    channel_pitch = in_place ? image.channel_stride : scratch.channel_pitch;
+    pitches = in_place ? std::array{image.strides[0], image.strides[1]}
+                       : std::array{axes[1].extent * scratch.row_pitch, scratch.row_pitch};
     for (const AxisPhase& depth : axes[0].phases)
       for (const AxisPhase& height : axes[1].phases) {
         Rows next{&depth, &height, {}};
         for (const AxisPhase& width : axes[2].phases)
-          next.taps.push_back(join_taps(axes, {&depth, &height, &width}, scratch, channels));
+          next.phases.push_back(join({&depth, &height, &width}));
         rows.push_back(std::move(next));
       }
   }
@@ -176,15 +177,58 @@ struct Work {
 
   int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
   int64_t positions() const { return axes[0].out * axes[1].out * axes[2].out; }
+
+ private:
+  Taps join(const std::array<const AxisPhase*, 3>& phase) const {
+    Taps joined;
+    for (const auto& [td, od] : phase[0]->taps)
+      for (const auto& [th, oh] : phase[1]->taps)
+        for (const auto& [tw, ow] : phase[2]->taps) {
+          const int64_t tap = (td * axes[1].kernel + th) * axes[2].kernel + tw;
+          int64_t input = od * pitches[0] + oh * pitches[1] + ow;
+          if (!in_place) {  // counted from the first that is read, columns by their residue
+            const int64_t x = ow - axes[2].low, step = axes[2].in_step;
+            input = (od - axes[0].low) * pitches[0] + (oh - axes[1].low) * pitches[1] +
+                    x % step * scratch.columns + x / step;
+          }
+          joined.taps.push_back({input, tap * channels * kFilters});
+          joined.offsets.push_back({od, oh, ow});
+        }
+    return joined;
+  }
 };
 
 /// Up to kRuns runs of results, of the same or of neighbouring rows.
 struct Runs {
   int count = 0;
   std::array<const float*, kRuns> input{};
-  std::array<float*, kRuns> out{};      // where result 0 of the run's first phase goes
-  std::array<int64_t, kRuns> column{};  // of the run within its phase
+  std::array<float*, kRuns> out{};                   // where result 0 of the run's first phase goes
+  std::array<int64_t, kRuns> column{};               // of the run within its phase
+  std::array<std::array<int64_t, 2>, kRuns> from{};  // plane and row that offset 0 reads
 };
+
+/// Positions of a run of columns that lie in [0, size) once moved by `offset`.
+uint16_t inside_columns(int64_t column, int64_t offset, int64_t size) {
+  const int64_t first = std::clamp<int64_t>(-(column + offset), 0, kPositions);
+  const int64_t last = std::clamp<int64_t>(size - (column + offset), first, kPositions);
+  return static_cast<uint16_t>(((1U << last) - 1U) & ~((1U << first) - 1U));
+}
+
+/// For every tap of every phase what it finds inside the image at these runs.
+void find_inside(const Work& work, const Work::Rows& rows, const Runs& runs,
+                 std::vector<Inside>& inside) {
+  inside.clear();
+  for (const Taps& phase : rows.phases)
+    for (const auto& [od, oh, ow] : phase.offsets) {
+      Inside tap{};
+      for (size_t r = 0; r < static_cast<size_t>(runs.count); ++r) {
+        const int64_t d = runs.from[r][0] + od, h = runs.from[r][1] + oh;
+        if (d >= 0 && d < work.axes[0].in && h >= 0 && h < work.axes[1].in)
+          tap[r] = inside_columns(runs.column[r], ow, work.axes[2].in);
+      }
+      inside.push_back(tap);
+    }
+}
 
 /// One filter's results of one run, phase after phase, side by side into place.
 void interleave(const float* parts, int64_t part_pitch, size_t phases, int64_t count, float* to) {
@@ -212,8 +256,8 @@ void compute_block(const Work& work, const Work::Rows& rows, const Runs& runs, T
   const int64_t positions = work.positions();
   const size_t phases = width.phases.size();
   if (phases == 1) {
-    tile.taps = rows.taps[0].data();
-    tile.tap_count = static_cast<int64_t>(rows.taps[0].size());
+    tile.taps = rows.phases[0].taps.data();
+    tile.tap_count = static_cast<int64_t>(rows.phases[0].taps.size());
     tile.pitch = positions;
     for (int r = 0; r < runs.count; ++r) {
       const auto k = static_cast<size_t>(r);
@@ -228,14 +272,15 @@ void compute_block(const Work& work, const Work::Rows& rows, const Runs& runs, T
   alignas(64) float parts[kMaxPhases][kRuns][kFilters][kPositions];
   tile.pitch = kPositions;
   for (size_t p = 0; p < phases; ++p) {
-    tile.taps = rows.taps[p].data();
-    tile.tap_count = static_cast<int64_t>(rows.taps[p].size());
+    tile.taps = rows.phases[p].taps.data();
+    tile.tap_count = static_cast<int64_t>(rows.phases[p].taps.size());
     for (int r = 0; r < runs.count; ++r) {
       tile.count[r] = kPositions;
       tile.input[r] = runs.input[static_cast<size_t>(r)];
       tile.out[r] = parts[p][r][0];
     }
     convolution_tile::compute(tile, runs.count);
+    if (tile.inside != nullptr) tile.inside += tile.tap_count;
   }
   const auto step = static_cast<int64_t>(phases);
   for (int r = 0; r < runs.count; ++r) {
@@ -247,13 +292,14 @@ void compute_block(const Work& work, const Work::Rows& rows, const Runs& runs, T
   }
 }
 
-/// All results of one image of one group.
-void compute_image(const Work& work, const float* scratch, const float* filters, const float* bias,
+/// All results of one image of one group, read from `source`: the image or its padded copy.
+void compute_image(const Work& work, const float* source, const float* filters, const float* bias,
                    float* out) {
   const Axes& axes = work.axes;
   const int64_t columns = axes[2].phases[0].count;  // of the longest phase
   const int64_t per_row = (columns + kPositions - 1) / kPositions;
   const int64_t block_floats = work.taps() * work.channels * kFilters;
+  std::vector<Inside> inside;
   for (const Work::Rows& rows : work.rows) {
     const int64_t total = rows.depth->count * rows.height->count * per_row;
     for (int64_t at = 0; at < total;) {
@@ -265,13 +311,14 @@ void compute_image(const Work& work, const float* scratch, const float* filters,
         const int64_t row = at / per_row, column = at % per_row * kPositions;
         const int64_t z = row / rows.height->count, y = row % rows.height->count;
         runs.column[k] = column;
+        runs.from[k] = {z * axes[0].in_step, y * axes[1].in_step};
         runs.input[k] =
-            scratch + column +
-            (z * axes[0].in_step * axes[1].extent + y * axes[1].in_step) * work.scratch.row_pitch;
+            source + column + runs.from[k][0] * work.pitches[0] + runs.from[k][1] * work.pitches[1];
         const int64_t d = rows.depth->start + z * axes[0].out_step;
         const int64_t h = rows.height->start + y * axes[1].out_step;
         runs.out[k] = out + (d * axes[1].out + h) * axes[2].out + column * axes[2].out_step;
       }
+      if (work.in_place) find_inside(work, rows, runs, inside);
       for (int64_t first = 0; first < work.filters; first += kFilters) {
         float offsets[kFilters] = {};
         Tile tile;
@@ -281,7 +328,8 @@ void compute_image(const Work& work, const float* scratch, const float* filters,
         tile.bias = offsets;
         tile.relu = work.relu;
         tile.channels = work.channels;
-        tile.channel_pitch = work.scratch.channel_pitch;
+        tile.channel_pitch = work.channel_pitch;
+        tile.inside = work.in_place ? inside.data() : nullptr;
         compute_block(work, rows, runs, tile, first);
       }
     }
@@ -334,8 +382,14 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
                                c10::string_view activation, Tensor& out) {
   const int64_t n = x.size(0), batch = x.size(1), in = x.size(2) / groups;
   const int64_t each = out_channels / groups;
+  Image layout;
+  layout.channels = in;
+  layout.channel_stride = x.stride(2);
+  const size_t dims = kernel.size();
+  for (size_t k = 0; k < dims; ++k)
+    layout.strides[3 - dims + k] = x.stride(static_cast<int64_t>(k) + 3);
   const Work work(make_axes(x, output, kernel, stride, padding, dilation, transposed), in, each,
-                  activation == "relu");
+                  activation == "relu", layout);
   const int64_t per_group = (each + kFilters - 1) / kFilters * kFilters * work.taps() * in;
   TORCH_CHECK(filters.is_contiguous() && filters.numel() == n * groups * per_group,
               "wide::direct_convolution: filters ", filters.sizes(), " do not fit x ", x.sizes());
@@ -345,20 +399,15 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
   const float *px = x.const_data_ptr<float>(), *pf = filters.const_data_ptr<float>();
   const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
   float* po = out.mutable_data_ptr<float>();
-  Image layout;
-  layout.channels = in;
-  layout.channel_stride = x.stride(2);
-  const size_t dims = kernel.size();
-  for (size_t k = 0; k < dims; ++k)
-    layout.strides[3 - dims + k] = x.stride(static_cast<int64_t>(k) + 3);
   at::parallel_for(0, n * batch * groups, 1, [&](int64_t begin, int64_t end) {
-    float* scratch = thread_memory(static_cast<size_t>(work.scratch.floats));
+    float* scratch =
+        work.in_place ? nullptr : thread_memory(static_cast<size_t>(work.scratch.floats));
     for (int64_t job = begin; job < end; ++job) {
       const int64_t g = job % groups, b = job / groups % batch, i = job / groups / batch;
       Image image = layout;
       image.data = px + i * x.stride(0) + b * x.stride(1) + g * in * x.stride(2);
-      fill(work.axes, work.scratch, image, scratch);
-      compute_image(work, scratch, pf + (i * groups + g) * per_group,
+      if (!work.in_place) fill(work.axes, work.scratch, image, scratch);
+      compute_image(work, work.in_place ? image.data : scratch, pf + (i * groups + g) * per_group,
                     pb == nullptr ? nullptr : pb + i * out_channels + g * each,
                     po + ((i * batch + b) * out_channels + g * each) * work.positions());
     }

@@ -93,6 +93,38 @@ TEST(DirectConvolution, EqualsEveryModelByItself) {
   }
 }
 
+/// Images that are read where they are instead of in a padded copy.
+TEST(DirectConvolution, ReadsLargeImagesInPlace) {
+  const at::NoGradGuard no_grad;
+  for (const bool transposed : {false, true})
+    for (const Sizes& space : {Sizes{30011}, {61, 37}, {9, 13, 21}}) {
+      const size_t dims = space.size();
+      const int64_t channels = dims == 1 ? 3 : 34;
+      Layer layer;
+      DirectConvolution& c = layer.convolution;
+      c.transposed = transposed;
+      layer.output_padding.assign(dims, 0);
+      Sizes x{2, 1, channels}, w{2, transposed ? channels : 9, transposed ? 9 : channels};
+      for (size_t k = 0; k < dims; ++k) {
+        const int64_t stride = transposed || k + 1 < dims ? 2 : 1;
+        c.kernel.push_back(3);
+        c.stride.push_back(stride);
+        c.padding.push_back(2);
+        c.dilation.push_back(k == 0 ? 2 : 1);
+        const int64_t reach = c.dilation.back() * 2;
+        c.output.push_back(transposed ? (space[k] - 1) * stride - 4 + reach + 1
+                                      : (space[k] + 4 - reach - 1) / stride + 1);
+        x.push_back(space[k]);
+        w.push_back(3);
+      }
+      layer.x = at::randn(x);
+      layer.weight = at::randn(w);
+      layer.bias = at::randn({2, 9});
+      EXPECT_LT(max_relative_error({layer.direct()}, {layer.expected()}), 1e-5)
+          << layer.x.sizes() << " transposed " << transposed;
+    }
+}
+
 Layer image_layer() {
   Layer layer;
   layer.convolution = {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {9, 19}, 1, false};

@@ -87,5 +87,34 @@ TEST(Networks, FoldBatchNormIntoConvolutions) {
   EXPECT_EQ(folded, 2);
 }
 
+TEST(Networks, FoldBatchNormIntoConvolutionsOfEveryRank) {
+  const at::NoGradGuard guard;
+  for (const size_t dims : {1, 3}) {
+    const std::string name = fmt::format("conv{}d", dims);
+    Network network;
+    Sizes x{2, 4}, w{6, 4};
+    x.insert(x.end(), dims, 5);
+    w.insert(w.end(), dims, 3);
+    network.tensors = {{"x", Role::input, x},
+                       {"w", Role::parameter, w},
+                       {"scale", Role::parameter, {6}},
+                       {"mean", Role::buffer, {6}},
+                       {"var", Role::buffer, {6}, at::kFloat, Fill::positive}};
+    network.forward = [dims](const Tensors& t) {
+      const Sizes ones(dims, 1), zeros(dims, 0);
+      const Tensor y = at::convolution(t[0], t[1], {}, ones, ones, ones, false, zeros, 1);
+      return Tensors{at::batch_norm(y, t[2], {}, t[3], t[4], false, 0.1, 1e-5, true)};
+    };
+    const Ensemble ensemble = generate(network, 3, at::kDouble, at::kCPU, 23);
+    const Program single = record_one(network, ensemble.model(0));
+    Coverage coverage;
+    const Tensors got = wide_models(single, ensemble, {}, &coverage);
+    EXPECT_LT(relative_error(got, separate_models(network, single, ensemble)), 1e-9) << name;
+    EXPECT_TRUE(std::any_of(coverage.items.begin(), coverage.items.end(), [&](const auto& item) {
+      return item.strategy == "folded into " + name;
+    })) << name;
+  }
+}
+
 }  // namespace
 }  // namespace wide::testing
