@@ -8,6 +8,7 @@
 #include "app/fuse_text.h"
 #include "app/table.h"
 #include "app/version.h"
+#include "data/store/store.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -55,7 +56,8 @@ class Fuse : public Command {
     app.add_option("--json", json_, "write the report");
     app.add_flag("--explain", explain_, "show where every node went and what every step costs");
     app.add_flag("--quiet", quiet_, "print nothing but errors");
-    app.add_flag("--no-store", no_store_, "accepted; this version stores no results");
+    app.add_flag("--no-store", no_store_, "keep no result in the store");
+    app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
   }
 
   int run() override {
@@ -78,6 +80,10 @@ class Fuse : public Command {
     report.mode = to_string(options.compile.mode);
     report.environment = capture_environment(typed_command(), version(), git_state());
 
+    // Opened first: a store that cannot be written is said before the work, not after.
+    std::optional<Store> store;
+    if (!no_store_) store = Store::create(Store::path(db_));
+
     catch_cancel();
     Tensors outputs;
     int64_t shared_nodes = 0;
@@ -91,6 +97,7 @@ class Fuse : public Command {
     }
     if (!outputs_.empty()) save_outputs(outputs);
     if (!json_.empty()) write_json(json_, to_json(report));
+    if (store) store->add_fuse(report);
     if (!quiet_) print(report, shared_nodes);
     return verdict_of(report);
   }
@@ -122,7 +129,7 @@ class Fuse : public Command {
 
   SubjectOptions subject_;
   std::vector<std::string> strategies_;
-  std::string outputs_, json_, mode_ = "eager";
+  std::string outputs_, json_, db_, mode_ = "eager";
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 1.5;

@@ -1,15 +1,18 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
 #include "app/version.h"
 #include "data/network_format.h"
 #include "data/report.h"
+#include "data/store/store.h"
 #include "data/text.h"
 #include "engine/compile.h"
 #include "engine/device.h"
+#include "engine/error.h"
 
 namespace wide {
 namespace {
@@ -19,7 +22,10 @@ class Info : public Command {
   std::string name() const override { return "info"; }
   std::string summary() const override { return "versions, machine, and what runs on it"; }
 
-  void declare(CLI::App& app) override { app.add_flag("--json", json_, "as JSON"); }
+  void declare(CLI::App& app) override {
+    app.add_flag("--json", json_, "as JSON");
+    app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
+  }
 
   int run() override {
     const Environment e = capture_environment(typed_command(), version(), git_state());
@@ -36,6 +42,7 @@ class Info : public Command {
     j["cuda"] = no_cuda ? nlohmann::ordered_json(*no_cuda) : nullptr;
     j["formats"] = nlohmann::ordered_json::array();
     for (const NetworkFormat& format : network_formats()) j["formats"].push_back(format.name);
+    const std::string store = store_text(&j["store"]);
     if (json_) {
       fmt::print("{}\n", j.dump(1));
       return 0;
@@ -46,11 +53,36 @@ class Info : public Command {
     fmt::print("memory      {}, {} available\n", bytes_text(static_cast<double>(e.memory_bytes)),
                bytes_text(static_cast<double>(available_memory())));
     fmt::print("GPU         {}\n", no_cuda ? *no_cuda : "cuda");
-    fmt::print("system      {} on {}\n{}", e.os, e.host, modes);
+    fmt::print("system      {} on {}\n{}store       {}\n", e.os, e.host, modes, store);
     return 0;
   }
 
  private:
+  /// What is wrong with the store is shown, and ends nothing.
+  std::string store_text(nlohmann::ordered_json* json) const {
+    const std::string path = Store::path(db_);
+    *json = {{"path", path}};
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return printable(path, 300) + ", none yet";
+    try {
+      const StoreFacts f = Store::read(path).facts();
+      json->update({{"schema", f.schema},
+                    {"bytes", f.bytes},
+                    {"sweeps", f.sweeps},
+                    {"trials", f.trials},
+                    {"samples", f.samples},
+                    {"fusions", f.fusions},
+                    {"tunings", f.tunings}});
+      return fmt::format("{}, schema {}, {}, {} sweeps, {} trials, {} fusions, {} tunings",
+                         printable(path, 300), f.schema, bytes_text(static_cast<double>(f.bytes)),
+                         f.sweeps, f.trials, f.fusions, f.tunings);
+    } catch (const Error& e) {
+      (*json)["error"] = e.what();
+      return e.what();
+    }
+  }
+
+  std::string db_;
   bool json_ = false;
 };
 

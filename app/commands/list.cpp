@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
+#include "app/results.h"
 #include "app/table.h"
 #include "data/preset.h"
 #include "data/text.h"
@@ -46,16 +48,20 @@ class List : public Command {
  public:
   std::string name() const override { return "list"; }
   std::string summary() const override {
-    return "what there is: primitives, blocks, models, presets";
+    return "what there is: primitives, blocks, models, presets; what is stored: sweeps, fusions";
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("WHAT", what_, "primitives, blocks, models or presets; default: all")
-        ->check(CLI::IsMember({"primitives", "blocks", "models", "presets"}));
+    app.add_option("WHAT", what_,
+                   "primitives, blocks, models, presets, or sweeps and fusions that are stored; "
+                   "default: all but these")
+        ->check(CLI::IsMember({"primitives", "blocks", "models", "presets", "sweeps", "fusions"}));
     app.add_flag("--json", json_, "as JSON");
+    app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
   }
 
   int run() override {
+    if (what_ == "sweeps" || what_ == "fusions") return list_stored();
     Json all = Json::object();
     std::string text;
     for (const auto& [title, kind] : kKinds) {
@@ -88,7 +94,74 @@ class List : public Command {
   }
 
  private:
-  std::string what_;
+  /// Newest first; a screen's worth of text, all of it as JSON.
+  int list_stored() const {
+    constexpr int64_t kShown = 40;
+    const std::string path = Store::path(db_);
+    std::error_code error;
+    std::optional<Store> store;  // none yet is nothing stored
+    if (std::filesystem::exists(path, error)) store = Store::read(path);
+    const int64_t limit = json_ ? -1 : kShown + 1;
+    Json rows = Json::array();
+    Table table =
+        what_ == "sweeps"
+            ? Table({"sweep", "name", "state", "cases", "trials", "not ok", "started", "host"},
+                    {true, false, false, true, true, true, false, false})
+            : Table({"fusion", "model", "n", "device", "dtype", "mode", "date", "host"}, {true});
+    if (store && what_ == "sweeps")
+      for (const SweepRow& row : store->sweeps(limit)) add_sweep(row, table, rows);
+    if (store && what_ == "fusions")
+      for (const FuseRow& row : store->fusions(limit)) add_fusion(row, table, rows);
+    if (json_) {
+      fmt::print("{}\n", Json{{what_, rows}}.dump(1, ' ', false, Json::error_handler_t::replace));
+      return 0;
+    }
+    const bool more = rows.size() > static_cast<size_t>(kShown);
+    fmt::print("{}{}", table.text(), more ? "older ones: --json\n" : "");
+    return 0;
+  }
+
+  static void add_sweep(const SweepRow& row, Table& table, Json& rows) {
+    int64_t trials = 0;
+    std::string failed;
+    for (const auto& [status, count] : row.trials) {
+      trials += count;
+      if (status != "ok" && status != "unsupported")
+        failed += fmt::format("{}{} {}", failed.empty() ? "" : ", ", count, status);
+    }
+    table.add({std::to_string(row.id), printable(row.name), row.state,
+               row.done == row.cases ? std::to_string(row.cases)
+                                     : fmt::format("{} of {}", row.done, row.cases),
+               std::to_string(trials), failed, row.started, printable(row.host)});
+    rows.push_back({{"id", std::to_string(row.id)},
+                    {"name", row.name},
+                    {"state", row.state},
+                    {"started", row.started},
+                    {"finished", row.finished.empty() ? Json(nullptr) : Json(row.finished)},
+                    {"command", row.command},
+                    {"host", row.host},
+                    {"cpu", row.cpu},
+                    {"gpu", row.gpu.empty() ? Json(nullptr) : Json(row.gpu)},
+                    {"cases", row.cases},
+                    {"done", row.done},
+                    {"trials", row.trials}});
+  }
+
+  static void add_fusion(const FuseRow& row, Table& table, Json& rows) {
+    table.add({std::to_string(row.id), printable(row.model),
+               fmt::format("{}", fmt::join(row.n, ",")), row.device, row.dtype, row.mode, row.date,
+               printable(row.host)});
+    rows.push_back({{"id", std::to_string(row.id)},
+                    {"model", row.model},
+                    {"n", row.n},
+                    {"device", row.device},
+                    {"dtype", row.dtype},
+                    {"mode", row.mode},
+                    {"date", row.date},
+                    {"host", row.host}});
+  }
+
+  std::string what_, db_;
   bool json_ = false;
 };
 

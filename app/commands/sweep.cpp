@@ -7,6 +7,7 @@
 #include "app/cli.h"
 #include "app/options.h"
 #include "app/sweep_printer.h"
+#include "app/sweep_record.h"
 #include "app/sweep_text.h"
 #include "app/version.h"
 #include "data/text.h"
@@ -52,10 +53,13 @@ class SweepCommand : public Command {
     app.add_option("--seed", seed_, "of everything random")->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per trial; default: the preset's")
         ->check(not_positive);
-    app.add_option("--name", name_, "a label for the report");
+    app.add_option("--name", name_, "a label, to find the sweep by");
     app.add_option("--json", json_, "write the report");
     app.add_flag("--quiet", quiet_, "print nothing but errors");
-    app.add_flag("--no-store", no_store_, "accepted; this version stores no results");
+    auto* resume = app.add_flag("--resume", resume_,
+                                "continue the interrupted sweep of this name; asked the same");
+    app.add_flag("--no-store", no_store_, "keep no result in the store")->excludes(resume);
+    app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
   }
 
   int run() override {
@@ -74,15 +78,27 @@ class SweepCommand : public Command {
     report.environment = capture_environment(typed_command(), version(), git_state());
     report.id = report.environment.date;
 
+    std::optional<SweepRecorder> recorder;
+    std::string kept;  // what the first line says of the store
+    if (!no_store_) {
+      recorder.emplace(Store::create(Store::path(db_)),
+                       store_plan(report.name, cases, settings, report.environment), resume_);
+      report.id = std::to_string(recorder->id());
+      kept = resume_ ? fmt::format("; continues sweep {}, {} cases are done", report.id,
+                                   recorder->done_before())
+                     : fmt::format("; stored as sweep {}", report.id);
+    }
+
     const double estimate = estimate_seconds(cases, settings.budget_s);
     if (!quiet_)
-      fmt::print("sweep {}: {} cases, {} trials, about {}\n", report.name, cases.size(),
-                 count_trials(cases), duration_text(estimate));
+      fmt::print("sweep {}: {} cases, {} trials, about {}{}\n", report.name, cases.size(),
+                 count_trials(cases), duration_text(estimate), kept);
     std::fflush(stdout);
     catch_cancel();
     SweepPrinter printer(cases.size(), estimate, quiet_);
     Collector collector(&report);
     SweepRunner runner(cases, settings);
+    if (recorder) recorder->attach(runner);  // first: what is shown as done is stored
     runner.add(printer);
     runner.add(collector);
     runner.run();
@@ -115,11 +131,11 @@ class SweepCommand : public Command {
   }
 
   SweepChoices choices_;
-  std::string preset_, name_, json_;
+  std::string preset_, name_, json_, db_;
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 0;
-  bool quiet_ = false, no_store_ = false;
+  bool quiet_ = false, no_store_ = false, resume_ = false;
 };
 
 const bool registered = add_command([] { return std::make_unique<SweepCommand>(); });

@@ -58,6 +58,7 @@ Store Store::read(const std::string& path, const StoreOptions& options) {
 
 Store::Store(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
 Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
 
 StoreFacts Store::facts() {

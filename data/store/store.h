@@ -74,6 +74,7 @@ class Store {
   /// read-only file or folder will do. A call that writes throws Error.
   static Store read(const std::string& path, const StoreOptions& options = {});
   Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
   ~Store();
 
   // ---- a sweep, by the process that runs it ----
@@ -85,6 +86,8 @@ class Store {
   int64_t resume(const SweepPlan& plan);
   /// Positions in the plan that have no result yet.
   std::vector<int64_t> missing(int64_t sweep);
+  /// The results there are, by position in the plan.
+  std::map<int64_t, Case> done(int64_t sweep);
   /// Says that a case runs now: should the process die, its trials are `interrupted`.
   void begin_case(int64_t sweep, int64_t position);
   /// Stores a case and all that belongs to it. Throws Error when it is stored already, or when

@@ -192,6 +192,21 @@ std::vector<int64_t> Store::missing(int64_t sweep) {
   });
 }
 
+std::map<int64_t, Case> Store::done(int64_t sweep) {
+  return connection_->read([&] {
+    SweepReport report = read_sweep(*connection_, sweep);
+    std::map<int64_t, Case> cases;
+    size_t next = 0;
+    Query query(*connection_,
+                "SELECT position, state FROM \"case\" WHERE sweep = ? AND state IN ('done', "
+                "'partial') ORDER BY position",
+                sweep);
+    for (; query.step(); ++next)
+      if (query.text(1) == "done") cases[query.integer(0)] = std::move(report.cases.at(next));
+    return cases;
+  });
+}
+
 void Store::begin_case(int64_t sweep, int64_t position) {
   connection_->write([&] {
     expect_mine(*connection_, sweep);

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "app/cli.h"
+#include "app/results.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+class StoreCommand : public Command {
+ public:
+  std::string name() const override { return "store"; }
+  std::string summary() const override {
+    return "stored results: export SWEEP FILE.db, import FILE.db, delete SWEEP";
+  }
+
+  void declare(CLI::App& app) override {
+    app.require_subcommand(1);
+    export_ = app.add_subcommand("export", "write one sweep as a store of its own");
+    export_->add_option("SWEEP", sweep_, "a number, a name, or last")->required();
+    export_->add_option("FILE", file_, "a new .db file")->required();
+    import_ = app.add_subcommand("import", "add the sweeps of another store");
+    import_->add_option("FILE", file_, "a .db file")->required();
+    delete_ = app.add_subcommand("delete", "delete a sweep, its results and its references");
+    delete_->add_option("SWEEP", sweep_, "a number, a name, or last")->required();
+    for (CLI::App* sub : {export_, import_, delete_})
+      sub->add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
+  }
+
+  int run() override {
+    const std::string path = Store::path(db_);
+    if (import_->parsed()) {
+      const std::vector<int64_t> added = Store::create(path).import_sweeps(file_);
+      fmt::print("imported {} sweeps: {}\n", added.size(), fmt::join(added, ", "));
+      return 0;
+    }
+    Store reader = Store::read(path);
+    const int64_t id = find_stored(reader, sweep_, path);
+    if (export_->parsed()) {
+      reader.export_sweep(id, file_);
+      fmt::print("sweep {} is in {}\n", id, file_);
+    } else {
+      Store::create(path).remove(id);
+      fmt::print("sweep {} is deleted\n", id);
+    }
+    return 0;
+  }
+
+ private:
+  CLI::App *export_ = nullptr, *import_ = nullptr, *delete_ = nullptr;
+  std::string sweep_, file_, db_;
+};
+
+const bool registered = add_command([] { return std::make_unique<StoreCommand>(); });
+
+}  // namespace
+}  // namespace wide
