@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -35,14 +36,25 @@ void survive_file_size_limit() {
     std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// SQLite itself says no more than that it could not.
+/// SQLite itself says no more than that it could not open.
 std::string why_not_opened(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return "a folder";
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  if (std::filesystem::is_directory(path, error)) return "a folder";
   if (!std::filesystem::is_directory(folder, error)) return "no such folder as " + folder;
-  return access(path.c_str(), F_OK) == 0 && access(path.c_str(), R_OK) == 0 ? "a read-only folder"
-                                                                            : std::strerror(errno);
+  if (std::filesystem::exists(path, error) && access(path.c_str(), R_OK) != 0)
+    return std::strerror(errno);
+  return access(folder.c_str(), W_OK) == 0 ? "a file that cannot be opened"
+                                           : "a read-only file or folder";
+}
+
+std::string why_not_written(const SQLite::Exception& e) {
+  rlimit limit{};
+  if (e.getExtendedErrorCode() == SQLITE_IOERR_WRITE && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+      limit.rlim_cur != RLIM_INFINITY)
+    return fmt::format("the end of the file size that ulimit -f allows, {}",
+                       bytes_text(static_cast<double>(limit.rlim_cur)));
+  return e.what();
 }
 
 }  // namespace
@@ -121,8 +133,8 @@ int64_t Connection::version() {
                             printable(path_)),
                 1);
   if (found > store_version())
-    throw Error(fmt::format("[{}] store: got schema {}, expected at most {}; it was written by a "
-                            "newer workbench: try that one, or another --db FILE",
+    throw Error(fmt::format("[{}] store: got schema {}, expected at most {}; try the newer "
+                            "workbench that wrote it, or another --db FILE",
                             printable(path_), found, store_version()),
                 1);
   return found;
@@ -172,7 +184,6 @@ void Connection::refuse_damaged(const std::string& what) const {
 }
 
 void Connection::refuse(const SQLite::Exception& e) const {
-  const int system_error = db_ ? sqlite3_system_errno(db_->getHandle()) : 0;
   std::string got, expected = "stored results", hint = "another --db FILE";
   switch (e.getErrorCode() & 0xff) {
     case SQLITE_BUSY:
@@ -186,7 +197,7 @@ void Connection::refuse(const SQLite::Exception& e) const {
       expected = "space for the results; those stored before are kept";
       break;
     case SQLITE_IOERR:
-      got = system_error ? std::strerror(system_error) : e.what();
+      got = std::filesystem::is_directory(path_) ? why_not_opened(path_) : why_not_written(e);
       expected = "to read and write; what was stored before is kept";
       break;
     case SQLITE_READONLY:

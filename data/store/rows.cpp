@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace wide {
@@ -134,16 +135,19 @@ Json column_json(const SQLite::Column& column, bool boolean) {
   return column.getString();
 }
 
-/// Without nulls, and without containers that hold nothing else.
-void prune(Json& json) {
-  if (!json.is_structured()) return;
-  for (auto it = json.begin(); it != json.end();) {
-    prune(*it);
-    if (it->is_null() || (it->is_structured() && it->empty()))
-      it = json.erase(it);
-    else
-      ++it;
-  }
+/// Takes a value out, and what holds nothing else then.
+void take(Json& object, const Json::json_pointer& at) {
+  if (!object.contains(at)) return;
+  const Json::json_pointer above = at.parent_pointer();
+  Json& holder = above.empty() ? object : object[above];
+  if (holder.is_object())
+    holder.erase(at.back());
+  else
+    holder[std::stoul(at.back())] = nullptr;  // the places of the others stay
+  const bool left = std::any_of(holder.begin(), holder.end(), [&](const Json& value) {
+    return holder.is_object() || !value.is_null();
+  });
+  if (!left && !above.empty()) take(object, above);
 }
 
 std::vector<std::string> columns(const Layout& layout) {
@@ -166,17 +170,7 @@ std::string json_text(const Json& json) {
 }
 
 void take_fields(const Layout& layout, Json& object) {
-  for (const Field& f : layout.fields)
-    if (!f.nested)
-      object.erase(f.outer);
-    else if (object.contains(f.at))
-      object[f.at] = nullptr;
-  for (const Field& f : layout.fields) {
-    const auto it = f.nested ? object.find(f.outer) : object.end();
-    if (it == object.end()) continue;
-    prune(*it);
-    if (it->is_null() || it->empty()) object.erase(it);
-  }
+  for (const Field& f : layout.fields) take(object, f.at);
 }
 
 int64_t insert_row(Connection& connection, const Layout& layout, const std::vector<Key>& keys,

@@ -36,6 +36,10 @@ std::string difference(const Json& settings, const std::vector<CasePlan>& cases,
   return "";
 }
 
+std::string plain(const Json& value) {
+  return printable(value.is_string() ? value.get<std::string>() : json_text(value));
+}
+
 /// Times of two machines do not belong into one sweep.
 void refuse_other_machine(int64_t sweep, const Json& before, const Json& now) {
   for (const char* at : {"/cpu/model", "/cpu/cores", "/gpu", "/libtorch"}) {

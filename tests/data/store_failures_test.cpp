@@ -113,7 +113,7 @@ TEST_F(StoreFailures, AFullDisk) {
 TEST_F(StoreFailures, ALimitOnTheSizeOfFiles) {
   const std::string said = folder_ / "said";
   const int code = in_child([&] {
-    const rlimit limit{400'000, 400'000};
+    const rlimit limit{1'000'000, 1'000'000};
     setrlimit(RLIMIT_FSIZE, &limit);
     Store store = Store::create(path_);
     std::string why;
@@ -123,7 +123,7 @@ TEST_F(StoreFailures, ALimitOnTheSizeOfFiles) {
   });
   ASSERT_GT(code, 3);
   ASSERT_LT(code, 99);  // SIGXFSZ would be more
-  EXPECT_HAS(read_text(said), "File too large");
+  EXPECT_HAS(read_text(said), "ulimit -f allows, 1.0 MB");
   expect_whole(code);
 }
 
@@ -183,7 +183,7 @@ TEST_F(StoreFailures, ANewerSchemaIsRefusedAndLeftAlone) {
   const std::string before = read_text(path_);
   for (const auto open : {Store::create, Store::read}) {
     const std::string why = refused([&] { open(path_, {}); });
-    EXPECT_HAS(why, "got schema 99, expected at most 2; it was written by a newer workbench");
+    EXPECT_HAS(why, "got schema 99, expected at most 2; try the newer workbench");
   }
   EXPECT_EQ(read_text(path_), before);
 }
