@@ -101,7 +101,7 @@ class List : public Command {
     std::error_code error;
     std::optional<Store> store;  // none yet is nothing stored
     if (std::filesystem::exists(path, error)) store = Store::read(path);
-    const int64_t limit = json_ ? -1 : kShown + 1;
+    const int64_t limit = json_ ? -1 : kShown;
     Json rows = Json::array();
     Table table =
         what_ == "sweeps"
@@ -116,8 +116,8 @@ class List : public Command {
       fmt::print("{}\n", Json{{what_, rows}}.dump(1, ' ', false, Json::error_handler_t::replace));
       return 0;
     }
-    const bool more = rows.size() > static_cast<size_t>(kShown);
-    fmt::print("{}{}", table.text(), more ? "older ones: --json\n" : "");
+    const bool more = rows.size() == static_cast<size_t>(kShown);
+    fmt::print("{}{}", table.text(), more ? "the newest; all of them: --json\n" : "");
     return 0;
   }
 
