@@ -49,7 +49,7 @@ void refuse_other_machine(int64_t sweep, const Json& before, const Json& now) {
       fail(
           "[sweep {}] resume: got {} {}, expected {} as where it was started; try without "
           "--resume",
-          sweep, pointer.back(), printable(json_text(is)), printable(json_text(was)));
+          sweep, pointer.back(), plain(is), plain(was));
   }
 }
 
