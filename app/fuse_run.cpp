@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "app/cancel.h"
+#include "app/case_judge.h"
 #include "app/table.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -114,7 +115,8 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
 
   const double start = now_ns();
   const std::unique_ptr<WideModel> model = compile(network, ensemble, options.compile);
-  const Tensors first = model->run(inputs);
+  const int64_t peak_bytes =
+      candidate_bytes(ensemble, *model, subject.device(), [&] { model->run(inputs); });
   r.first_call_ns = now_ns() - start;
   check_cancelled();
 
@@ -152,6 +154,7 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   for (const Baseline& b : separate)
     contenders.push_back(cancellable(b.name, "baseline", device, b.call));
   contenders.push_back(cancellable("wide", "candidate", device, [&] { model->run(inputs); }));
+  contenders.back().call_with_packing = packing_call(*model, ensemble, network);
   MeasureOptions how;
   how.budget_s = options.budget_s;
   how.seed = options.seed;
@@ -160,9 +163,14 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
 
   Timing& timing = r.results.back();
   timing.first_call_ns = r.first_call_ns;
-  timing.peak_bytes = r.wide_bytes;
-  for (Timing& t : r.results)
-    if (t.kind == "baseline") t.peak_bytes = r.separate_bytes;
+  timing.peak_bytes = peak_bytes;
+  const CaseJudge judge(single, ensemble, device, subject.dtype(), options.threads, 0);
+  for (Timing& t : r.results) {
+    if (t.kind == "baseline")
+      judge.baseline(t);
+    else
+      judge.candidate(t, *model);
+  }
 
   if (r.correctness.pass) {
     if (network.random) {

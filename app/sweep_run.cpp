@@ -7,10 +7,14 @@
 #include <chrono>
 #include <new>
 
+#include "app/case_judge.h"
 #include "app/fuse_run.h"
 #include "app/table.h"
+#include "data/load.h"
 #include "data/tensors.h"
 #include "data/text.h"
+#include "engine/derivative.h"
+#include "engine/device.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -67,12 +71,6 @@ class CaseRun {
       end_all(Status::unsupported, *why);
       return finish();
     }
-    if (planned_.phase != "forward") {
-      end_all(Status::unsupported,
-              reason("phase", planned_.phase, "a phase without a lowering",
-                     "forward, which is what this version runs", "--phase forward"));
-      return finish();
-    }
     Running whole;  // what goes wrong before the first trial goes wrong for all
     stages_.begin("case", "");
     guarded(whole, [&] { make_case(); });
@@ -91,6 +89,9 @@ class CaseRun {
       stages_.begin("check", r.trial.strategy);
       guarded(r, [&] { check_after(r); });
     }
+    stages_.begin("case", "");
+    guarded(whole, [&] { choose(); });
+    remember();
     compare();
     return finish();
   }
@@ -125,10 +126,16 @@ class CaseRun {
     }
   }
 
+  Program record_one(const Network& network) const {
+    return record_single(network,
+                         generate(network, 1, planned_.dtype, planned_.device, settings_.seed));
+  }
+
   void make_case() {
-    network_ = target_.network(planned_.shape);
-    single_ = record_single(network_,
-                            generate(network_, 1, planned_.dtype, planned_.device, settings_.seed));
+    const Network forward = target_.network(planned_.shape);
+    const Program plain = record_one(forward);
+    network_ = phase_network(forward, plain, planned_.phase);
+    single_ = network_.derivative ? record_one(network_) : plain;
     const int64_t need = estimate_bytes(single_, planned_.n), have = available_memory();
     stages_.memory(need, have);
     if (planned_.device.is_cpu() && need > have)
@@ -138,15 +145,14 @@ class CaseRun {
     ensemble_ = generate(network_, planned_.n, planned_.dtype, planned_.device, settings_.seed);
     inputs_ = pick(network_, ensemble_, true);
     weights_ = pick(network_, ensemble_, false);
-    if (!network_.random) expected_ = {reference(single_, ensemble_), separate(single_, ensemble_)};
+    expected_ = expect(network_, single_, ensemble_);
   }
 
   Correctness full_check(Running& r) {
     // The strategy that shares one mask must be found to do so.
     const bool masks_shared = network_.random && r.trial.strategy == "shared";
     const Correctness c = check(network_, single_, ensemble_, as_function(*r.model, network_),
-                                target_.tolerance_for(planned_.dtype), masks_shared,
-                                network_.random ? nullptr : &expected_);
+                                target_.tolerance_for(planned_.dtype), masks_shared, &expected_);
     r.model->set_weights(weights_);
     return c;
   }
@@ -159,13 +165,15 @@ class CaseRun {
     options.far_off_ns = 4 * best_call_ns_;
     const double start = now_ns();
     r.model = compile(network_, ensemble_, options);
-    r.model->run(inputs_);
+    r.trial.timing.peak_bytes = candidate_bytes(ensemble_, *r.model, planned_.device, [&] {
+      r.model->run(inputs_);
+      synchronize(planned_.device);
+    });
     const double compiled = now_ns();
     r.trial.timing.first_call_ns = compiled - start;
     r.model->run(inputs_);
     const double call = now_ns() - compiled;
     best_call_ns_ = best_call_ns_ == 0 ? call : std::min(best_call_ns_, call);
-    r.trial.timing.peak_bytes = r.model->bytes();
     const std::string why = not_as_asked(target_, r.trial.strategy, r.model->coverage());
     if (!why.empty()) {
       end(r, Status::unsupported, why);
@@ -229,14 +237,21 @@ class CaseRun {
       stages_.begin("baseline", std::string(kBaselinePrefix) + "*");
       for (const Baseline& b : honest_baselines(network_, ensemble_, settings_.threads,
                                                 expected_.reference, tolerance, &notes, wanted))
-        entrants.push_back({b.name, b.call, nullptr});
+        entrants.push_back({b.name, b.call, nullptr, {}});
     }
     const size_t baselines = entrants.size();
     for (Running& r : running_)
-      if (r.model) entrants.push_back({r.trial.strategy, [&] { r.model->run(inputs_); }, &r});
+      if (r.model)
+        entrants.push_back({r.trial.strategy, repeated_call(*r.model, network_, inputs_), &r,
+                            planned_.phase == "step"
+                                ? std::function<void()>()
+                                : packing_call(*r.model, ensemble_, network_)});
+    const LoadWatch watch;
     // Who fails in the middle leaves, and the others are timed without it.
     bool timed = entrants.size() == baselines;
     while (!timed) timed = time_once(entrants);
+    result_.other_load = watch.other_load();
+    result_.disturbed = result_.other_load > kDisturbedShare;
   }
 
   /// One of those who are timed: a baseline, or a trial.
@@ -244,6 +259,7 @@ class CaseRun {
     std::string name;
     std::function<void()> call;
     Running* running;
+    std::function<void()> call_with_packing;
   };
 
   /// False when somebody failed and was taken out.
@@ -259,7 +275,7 @@ class CaseRun {
                               stages_.call(current = index);
                               call();
                             },
-                            planned_.device});
+                            planned_.device, e.call_with_packing});
     }
     MeasureOptions how;
     how.budget_s = settings_.budget_s;
@@ -274,27 +290,57 @@ class CaseRun {
       entrants.erase(entrants.begin() + static_cast<ptrdiff_t>(current));
       return entrants.empty();
     }
+    const bool known = planned_.phase == "forward" && target_.flops;
+    const CaseJudge judge(single_, ensemble_, planned_.device, planned_.dtype, settings_.threads,
+                          known ? target_.flops(planned_.shape) : 0);
     for (size_t i = 0; i < entrants.size(); ++i) {
       Timing& t = timings[i];
       if (!entrants[i].running) {
-        t.peak_bytes = separate_bytes(single_, planned_.n);
+        judge.baseline(t);
         result_.baselines.push_back(std::move(t));
         continue;
       }
       Timing& kept = entrants[i].running->trial.timing;
       t.first_call_ns = kept.first_call_ns;
       t.peak_bytes = kept.peak_bytes;
+      judge.candidate(t, *entrants[i].running->model);
       kept = std::move(t);
     }
     return true;
   }
 
+  /// What the engine would take by itself, before it is told what won.
+  void choose() {
+    std::vector<std::string> able;
+    for (const Running& r : running_)
+      if (r.trial.status == Status::ok) able.push_back(r.trial.strategy);
+    if (able.size() == 1) automatic_ = able.front();
+    if (able.size() < 2) return;
+    CompileOptions options;
+    options.mode = planned_.mode;
+    options.threads = settings_.threads;
+    const auto model = compile(network_, ensemble_, options);
+    automatic_ = automatic_strategy(target_, *model, &keys_);
+    if (automatic_.empty()) automatic_ = "vmap";
+  }
+
+  /// The table learns what won among the strategies that the engine chooses from.
+  void remember() const {
+    const Timing* best = nullptr;
+    for (const Running& r : running_) {
+      const Strategy* s = target_.strategy(r.trial.strategy);
+      if (r.trial.status != Status::ok || !s || s->only_when_asked) continue;
+      if (!best || r.trial.timing.median_ns < best->median_ns) best = &r.trial.timing;
+    }
+    if (!best || result_.disturbed) return;
+    for (const TuningKey& key : keys_) tuning_table().store(key, {best->name, best->median_ns});
+  }
+
   void compare() {
-    bool chosen = false;  // the engine takes the first that applies
     for (Running& r : running_) {
       Trial& t = r.trial;
       if (t.status != Status::ok) continue;
-      if (!chosen && t.strategy != "per_model") chosen = t.chosen = true;
+      t.chosen = t.strategy == automatic_;
       if (result_.baselines.empty()) continue;
       t.speedup = speedup_of(result_.baselines, t.timing, settings_.seed);
       t.verdict = verdict(t.speedup->vs_best);
@@ -317,6 +363,8 @@ class CaseRun {
   double best_call_ns_ = 0;  // of the trials prepared so far, untimed
   Expected expected_;
   std::vector<Running> running_;
+  std::string automatic_;  // the strategy that the engine takes
+  std::vector<TuningKey> keys_;
   Case result_;
 };
 

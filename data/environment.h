@@ -17,7 +17,7 @@ struct Environment {
   double mhz = 0, max_mhz = 0;  // mean over the cores when captured, and the most allowed
   double temperature_c = 0;     // the hottest sensor
   int64_t throttles = -1;       // times a core was throttled since the system started
-  double load = 0;              // share of the cores that others took when captured
+  double load = 0;              // processes that ran or waited, mean of the minute before
   std::map<std::string, double> peak_flops_per_s;  // measured, by dtype as "f32"
   double peak_bytes_per_s = 0;                     // measured; 0: not
   std::string gpu;                                 // empty: none was used
@@ -28,6 +28,19 @@ struct Environment {
 /// `version` and `git` are those of the program, which only its build knows.
 Environment capture_environment(const std::string& command, const std::string& version,
                                 const std::string& git);
+
+/// What the system says of its processor in files below `root`: governor, clocks, temperature and
+/// throttling. "" is the system itself.
+void read_processor(Environment& environment, const std::string& root = "");
+
+/// What is different in `after` that changes what a time means, one line each: "governor:
+/// powersave, was performance". Clocks count from 10 % on, temperatures from 10 degrees.
+std::vector<std::string> changes_between(const Environment& before, const Environment& after);
+
+/// "AMD EPYC 7B13", or "unknown".
+std::string processor_name();
+/// Cores that this process may use.
+int usable_cores();
 
 /// Memory that can be had without swapping.
 int64_t available_memory();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 
+#include "engine/derivative.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/measure.h"
@@ -118,6 +119,7 @@ void call_all_in_parallel(Separate& separate, Quiet quiet, int threads) {
   const auto count = static_cast<int64_t>(separate.models.size());
 #pragma omp parallel num_threads(threads)
   {
+    omp_set_num_threads(1);  // of operators in here (see engine/lower/threads.cpp)
     // An exception must not leave the region, neither from the guard nor from a model.
     try {
       const at::ThreadLocalStateGuard guard(state);
@@ -139,15 +141,20 @@ void call_all_in_parallel(Separate& separate, Quiet quiet, int threads) {
 class Vmap {
  public:
   Vmap(const Network& network, const Ensemble& ensemble)
-      : forward_(network.forward), n_(ensemble.n), shared_(ensemble.shared) {
+      : derivative_(network.derivative),
+        forward_(derivative_ ? derivative_->inner().forward : network.forward),
+        n_(ensemble.n),
+        shared_(ensemble.shared) {
     for (const Tensor& tensor : ensemble.tensors) bound_.push_back(tensor.clone());
   }
 
-  Tensors operator()() const {
-    Tensors outputs;
-    for (const auto& [value, batch] : call_batched())
-      outputs.push_back(batch >= 0 ? value.movedim(batch, 0) : repeat(value));
-    return outputs;
+  Tensors operator()() {
+    if (!derivative_) return forward(bound_);
+    // As in Python: torch.vmap of the forward pass, autograd and the optimiser on wide tensors.
+    const Tensors results = derivative_->run(
+        bound_, [this](const Tensors& inner) { return forward(inner); }, n_);
+    for (const auto& [output, tensor] : derivative_->feedback()) bound_[tensor] = results[output];
+    return results;
   }
 
  private:
@@ -174,13 +181,20 @@ class Vmap {
     int64_t dimension;  // of the models; -1: the same for all
   };
 
-  std::vector<Batched> call_batched() const {
+  Tensors forward(const Tensors& bound) const {
+    Tensors outputs;
+    for (const auto& [value, batch] : call_batched(bound))
+      outputs.push_back(batch >= 0 ? value.movedim(batch, 0) : repeat(value));
+    return outputs;
+  }
+
+  std::vector<Batched> call_batched(const Tensors& bound) const {
     const NoFallback no_fallback;
     const Layer layer(n_);
     Tensors arguments;
-    for (size_t k = 0; k < bound_.size(); ++k)
-      arguments.push_back(shared_[k] ? bound_[k]
-                                     : at::functorch::addBatchDim(bound_[k], 0, layer.level));
+    for (size_t k = 0; k < bound.size(); ++k)
+      arguments.push_back(shared_[k] ? bound[k]
+                                     : at::functorch::addBatchDim(bound[k], 0, layer.level));
     std::vector<Batched> outputs;
     for (const Tensor& output : forward_(arguments)) {
       const auto* batched = at::functorch::maybeGetBatchedImpl(output);
@@ -199,6 +213,7 @@ class Vmap {
     return tensor.unsqueeze(0).expand(sizes);
   }
 
+  std::shared_ptr<const Derivative> derivative_;
   std::function<Tensors(const Tensors&)> forward_;
   int64_t n_;
   std::vector<bool> shared_;
@@ -212,13 +227,30 @@ Baseline no_baseline(const std::string& name, const std::string& reason) {
   return baseline;
 }
 
+/// N models that are timed, made at the first call: what making them costs is part of it. All
+/// baselines that only call them differently share them.
+class Late {
+ public:
+  Late(const Network& network, const Ensemble& ensemble) : network_(network), ensemble_(ensemble) {}
+  const std::shared_ptr<Separate>& get() {
+    if (!made_) made_ = std::make_shared<Separate>(network_, ensemble_);
+    return made_;
+  }
+
+ private:
+  Network network_;
+  Ensemble ensemble_;
+  std::shared_ptr<Separate> made_;
+};
+
 /// Everything the baselines of one case hold in common. `run` makes models anew, since those that
 /// are timed have changed their buffers by then.
 struct Case {
   Network network;
   Ensemble ensemble;
-  std::shared_ptr<Separate> separate;
   Quiet quiet = Quiet::inference_mode;
+
+  std::shared_ptr<Late> late() const { return std::make_shared<Late>(network, ensemble); }
 
   std::function<Tensors()> fresh(const std::function<void(Separate&)>& call_all) const {
     return [net = network, ens = ensemble, call_all] {
@@ -234,7 +266,7 @@ Baseline make_loop(const Case& given) {
   loop.name = "loop";
   const Quiet quiet = given.quiet;
   loop.run = given.fresh([quiet](Separate& s) { quietly(quiet, [&] { s.call_all(); }); });
-  loop.call = [s = given.separate, quiet] { quietly(quiet, [&] { s->call_all(); }); };
+  loop.call = [late = given.late(), quiet] { quietly(quiet, [&] { late->get()->call_all(); }); };
   return loop;
 }
 
@@ -247,22 +279,28 @@ Baseline make_threads(const Case& given, int threads) {
   const int workers = static_cast<int>(std::min<int64_t>(threads, given.ensemble.n));
   const Quiet quiet = given.quiet;
   baseline.run = given.fresh([=](Separate& s) { call_all_in_parallel(s, quiet, workers); });
-  baseline.call = [=, s = given.separate] { call_all_in_parallel(*s, quiet, workers); };
+  baseline.call = [=, late = given.late()] { call_all_in_parallel(*late->get(), quiet, workers); };
   return baseline;
 }
 
 Baseline make_vmap(const Case& given) {
-  const auto vmap = std::make_shared<Vmap>(given.network, given.ensemble);
   Quiet quiet = Quiet::no_grad;
   try {
-    quiet = choose_quiet([&] { (*vmap)(); });
+    quiet = choose_quiet([&] { Vmap(given.network, given.ensemble)(); });
   } catch (const std::exception& error) {
     return no_baseline("vmap", first_line(error));
   }
   Baseline baseline;
   baseline.name = "vmap";
-  const auto kept = std::make_shared<Tensors>();
-  baseline.call = [vmap, quiet, kept] { quietly(quiet, [&] { *kept = (*vmap)(); }); };
+  struct Kept {
+    std::unique_ptr<Vmap> vmap;  // made at the first call
+    Tensors outputs;
+  };
+  baseline.call = [net = given.network, ens = given.ensemble, quiet,
+                   kept = std::make_shared<Kept>()] {
+    if (!kept->vmap) kept->vmap = std::make_unique<Vmap>(net, ens);
+    quietly(quiet, [&] { kept->outputs = (*kept->vmap)(); });
+  };
   baseline.run = [net = given.network, ens = given.ensemble, quiet] {
     Tensors outputs;
     quietly(quiet, [&] { outputs = Vmap(net, ens)(); });
@@ -290,25 +328,34 @@ Baseline make_streams(const Case& given, DeviceRuntime& runtime) {
     runtime.synchronize(device);
     return stack_outputs(models->outputs);
   };
-  baseline.call = runtime.on_streams(device, separate_works(given.separate, quiet), kStreams);
+  baseline.call = [=, &runtime, late = given.late(), call = Work()]() mutable {
+    if (!call) call = runtime.on_streams(device, separate_works(late->get(), quiet), kStreams);
+    call();
+  };
   return baseline;
 }
 
 Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
   const c10::Device device = device_of(given.ensemble);
   const Quiet quiet = given.quiet;
-  // Models of its own: the graph keeps writing to the outputs it was captured with.
-  const auto models = std::make_shared<Separate>(given.network, given.ensemble);
-  const Work all = [models, quiet] { quietly(quiet, [&] { models->call_all(); }); };
-  std::shared_ptr<DeviceGraph> graph;
+  const auto captured = [&runtime, device, quiet, net = given.network, ens = given.ensemble] {
+    // Models of its own: the graph keeps writing to the outputs it was captured with.
+    const auto models = std::make_shared<Separate>(net, ens);
+    const Work all = [models, quiet] { quietly(quiet, [&] { models->call_all(); }); };
+    const std::shared_ptr<DeviceGraph> graph = runtime.capture(device, all);
+    return std::pair{models, graph};
+  };
   try {
-    graph = runtime.capture(device, all);
+    captured();
   } catch (const std::exception& error) {
     return no_baseline("graph", first_line(error));
   }
   Baseline baseline;
   baseline.name = "graph";
-  baseline.call = [graph, models] { graph->replay(); };
+  baseline.call = [captured, kept = decltype(captured()){}]() mutable {
+    if (!kept.second) kept = captured();
+    kept.second->replay();
+  };
   baseline.run = [=, &runtime, net = given.network, ens = given.ensemble] {
     if (net.training) {
       // Warming up and capturing has moved the buffers; the answer is that of the same models.
@@ -316,6 +363,7 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
       quietly(quiet, [&] { fresh.call_all(); });
       return stack_outputs(fresh.outputs);
     }
+    const auto [models, graph] = captured();
     graph->replay();
     runtime.synchronize(device);
     return stack_outputs(models->outputs);
@@ -323,11 +371,20 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
   return baseline;
 }
 
+Ensemble first_model(const Ensemble& ensemble) {
+  Ensemble one = ensemble;
+  one.n = 1;
+  for (size_t k = 0; k < one.tensors.size(); ++k)
+    if (!one.shared[k]) one.tensors[k] = one.tensors[k].narrow(0, 0, 1);
+  return one;
+}
+
 }  // namespace
 
 std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads) {
-  Case given{network, ensemble, std::make_shared<Separate>(network, ensemble)};
-  given.quiet = choose_quiet([&] { given.separate->call(0); });
+  Case given{network, ensemble};
+  Separate one(network, first_model(ensemble));
+  given.quiet = choose_quiet([&] { one.call(0); });
   const c10::Device device = device_of(ensemble);
   std::vector<Baseline> all;
   all.push_back(make_loop(given));

@@ -186,15 +186,18 @@ double max_relative_error(const Tensors& got, const Tensors& expected) {
   return detail::compare({}, got, expected).error;
 }
 
+Expected expect(const Network& network, const Program& single, const Ensemble& ensemble) {
+  if (network.random)
+    if (auto draws = detail::draw_separate(single, ensemble)) return {{}, {}, std::move(draws)};
+  return {reference(single, ensemble), separate(single, ensemble)};
+}
+
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
                   const WideFunction& candidate, double tolerance, bool masks_shared,
                   const Expected* expected) {
-  if (network.random) {
-    const auto result = detail::check_random(single, ensemble, candidate, tolerance, masks_shared);
-    if (result) return *result;
-  }
-  const Expected known =
-      expected ? *expected : Expected{reference(single, ensemble), separate(single, ensemble)};
+  const Expected known = expected ? *expected : expect(network, single, ensemble);
+  if (known.draws)
+    return detail::check_random(single, ensemble, candidate, tolerance, masks_shared, *known.draws);
   return ValueCheck(single, ensemble, candidate, tolerance, known).run();
 }
 

@@ -28,15 +28,22 @@ Tensors reference(const Program& single, const Ensemble& ensemble);
 /// The N separate models in their own dtype, through Program(1).
 Tensors separate(const Program& single, const Ensemble& ensemble);
 
-/// What the separate models give, for checking many candidates of one case against it.
+namespace detail {
+struct RandomReference;
+}
+
+/// What the separate models give, for checking many candidates of one case against it. Of a network
+/// that draws random numbers: what they draw with many seeds; null when nothing depends on them.
 struct Expected {
   Tensors reference, separate;
+  std::shared_ptr<const detail::RandomReference> draws = {};
 };
+Expected expect(const Network& network, const Program& single, const Ensemble& ensemble);
 
 /// Checks value, isolation, order. Networks that draw random numbers are checked by statistics:
 /// share of zeros, independence of masks between models, reproducibility from the seed.
 /// `masks_shared`: the candidate says that all models draw the same; then they must.
-/// `expected`: what the separate models give where it is known already; unused for random ones.
+/// `expected`: what the separate models give, where it is known already.
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
                   const WideFunction& candidate, double tolerance, bool masks_shared = false,
                   const Expected* expected = nullptr);

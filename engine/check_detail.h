@@ -37,10 +37,20 @@ Tensor rotation(int64_t n);
 Ensemble permute(const Ensemble& ensemble, const Tensor& permutation);
 Tensors permute(const Tensors& results, const Tensor& permutation);
 
-/// The check of a network that draws random numbers; nullopt when it turns out to draw none that
-/// matter (dropout with p = 0), so that its values can be checked.
-std::optional<Correctness> check_random(const Program& single, const Ensemble& ensemble,
-                                        const WideFunction& candidate, double tolerance,
-                                        bool masks_shared);
+/// What the separate models draw with many seeds.
+struct RandomReference {
+  std::vector<Tensor> elements;  // by result: those that are looked at
+  Tensors first;                 // whole results of the first seed
+  Tensors drawn;                 // per result `[seeds, N, elements]`
+};
+/// Null when the network turns out to draw nothing that matters (dropout with p = 0), so that its
+/// values can be checked.
+std::shared_ptr<const RandomReference> draw_separate(const Program& single,
+                                                     const Ensemble& ensemble);
+
+/// The check of a network that draws random numbers.
+Correctness check_random(const Program& single, const Ensemble& ensemble,
+                         const WideFunction& candidate, double tolerance, bool masks_shared,
+                         const RandomReference& separate);
 
 }  // namespace wide::detail

@@ -4,8 +4,10 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
+#include "engine/derivative.h"
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/lower/executor.h"
@@ -93,6 +95,10 @@ class Compiled final : public WideModel {
     threads_ = options.threads > 0 ? options.threads : at::get_num_threads();
     for (Tensor& t : ensemble_.tensors) t = t.contiguous();
     single_ = record_single(network_, ensemble_);
+    const bool measure = options.tune && ensemble_.tensors[0].is_cpu();
+    const bool gradients = network_.derivative != nullptr;
+    whole_ = Tuner({false, threads_, ensemble_.n, measure, gradients});
+    serial_ = Tuner({true, threads_, ensemble_.n, measure, gradients});
     choose_ranges();
     full_ = ranges_ == 1 ? program_for(0, ensemble_.n) : make_program(0, ensemble_.n, true);
   }
@@ -120,6 +126,11 @@ class Compiled final : public WideModel {
   int shards() const override { return executor_->ranges(); }
   std::string plan_text() const override { return executor_->text(); }
   int64_t bytes() const override { return executor_->bytes(); }
+  int64_t steps() const override { return executor_->steps(); }
+  std::vector<TuningKey> tuning_keys(const std::string& primitive) const override {
+    const std::vector<TuningKey> keys = whole_.keys(primitive);
+    return keys.empty() ? serial_.keys(primitive) : keys;
+  }
 
   std::vector<StepCost> explain(const Tensors& inputs) override {
     bind_inputs(inputs);
@@ -151,7 +162,16 @@ class Compiled final : public WideModel {
     return results;
   }
 
-  /// Program(n) of models [begin, begin + n), strategies chosen by measuring on their tensors.
+  EvaluateWide evaluation() const {
+    if (!network_.derivative) return evaluate_wide;
+    return [derivative = network_.derivative](const Program&, int64_t n,
+                                              const std::vector<WideValue>& bound,
+                                              const WidenOptions& options, Coverage* coverage) {
+      return derivative->evaluate(n, bound, options, coverage);
+    };
+  }
+
+  /// Program(n) of models [begin, begin + n), strategies chosen on their tensors.
   std::shared_ptr<const RangeProgram> make_program(int64_t begin, int64_t n, bool display = false) {
     at::NoGradGuard no_grad;
     std::vector<WideValue> bound;
@@ -159,11 +179,12 @@ class Compiled final : public WideModel {
       bound.push_back(
           {ensemble_.shared[i] ? ensemble_.tensors[i] : ensemble_.tensors[i].narrow(0, begin, n),
            !ensemble_.shared[i]});
+    const EvaluateWide evaluate = evaluation();
     WidenOptions widen_options = options_.widen;
     widen_options.fold = widen_options.fold && !options_.passes_off.count("fold");
-    const bool tune = options_.tune && !widen_options.choose && ensemble_.tensors[0].is_cpu();
+    const bool tune = !widen_options.choose;
     if (tune && !display) {
-      // Measured on plain tensors first, then recorded with what was chosen.
+      // Chosen on plain tensors first, then recorded with what was chosen.
       std::vector<std::string>& chosen = chosen_[n];
       chosen.clear();
       Tuner& tuner = n == ensemble_.n ? whole_ : serial_;
@@ -172,7 +193,7 @@ class Compiled final : public WideModel {
                                                const std::vector<std::string>& applicable) {
         return chosen.emplace_back(tuner.choose(t, c, call, applicable));
       };
-      evaluate_wide(single_, n, bound, widen_options, nullptr);
+      evaluate(single_, n, bound, widen_options, nullptr);
     }
     size_t next = 0;
     if (tune) {
@@ -184,7 +205,7 @@ class Compiled final : public WideModel {
       };
     }
     auto made = std::make_shared<RangeProgram>();
-    made->wide = widen(single_, n, bound, widen_options);
+    made->wide = widen(single_, n, bound, widen_options, evaluate);
     made->passes = apply_passes(made->wide.program, options_);
     return made;
   }
@@ -290,17 +311,20 @@ class Compiled final : public WideModel {
     }
   }
 
-  /// Memory for the results: that of an earlier call when the caller has let go of all of it.
+  /// Memory for the results: that of an earlier call when the caller has let go of all of it. Two
+  /// of them, so that a caller who feeds results back as inputs does not ask for new memory.
   const Tensors& fresh_results() {
-    const bool free =
-        !results_.empty() && std::all_of(results_.begin(), results_.end(), [](const Tensor& t) {
-          return t.use_count() == 1 && t.storage().use_count() == 1;
-        });
-    if (!free) {
-      results_.clear();
-      for (const Value& v : executor_->results()) results_.push_back(empty(v));
-    }
-    return results_;
+    const auto free = [](const Tensors& results) {
+      return std::all_of(results.begin(), results.end(), [](const Tensor& t) {
+        return t.use_count() == 1 && t.storage().use_count() == 1;
+      });
+    };
+    for (Tensors& results : results_)
+      if (!results.empty() && free(results)) return results;
+    std::swap(results_[0], results_[1]);
+    results_[0].clear();
+    for (const Value& v : executor_->results()) results_[0].push_back(empty(v));
+    return results_[0];
   }
 
   Network network_;
@@ -311,10 +335,10 @@ class Compiled final : public WideModel {
   Program single_;
   std::map<int64_t, std::shared_ptr<const RangeProgram>> programs_;
   std::map<int64_t, std::vector<std::string>> chosen_;  // strategies in order, by models at a time
-  Tuner whole_{false}, serial_{true};
+  Tuner whole_{{}}, serial_{{}};                        // of all models at once, and of a shard
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<const RangeProgram> full_;
-  Tensors results_;
+  std::array<Tensors, 2> results_;
   std::unique_ptr<DeviceGraph> graph_;  // of mode reduce-overhead
   Tensors captured_;                    // results where the graph leaves them
 };

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "engine/network.h"
+#include "engine/tuning.h"
 #include "engine/widen.h"
 
 namespace wide {
@@ -30,7 +31,7 @@ struct CompileOptions {
   std::set<std::string> passes_off;  // by pass name
   bool verify = false;               // verify the program after every pass
   bool keep_text = false;
-  bool tune = true;  // measure layouts and the number of shards; false: guess
+  bool tune = true;  // measure strategies, layouts and the number of shards; false: guess
   /// A strategy whose call takes longer than this is not tried at every number of shards, only with
   /// all models at once and with one at a time; 0: all are.
   double far_off_ns = 0;
@@ -60,8 +61,12 @@ class WideModel {
   virtual const std::vector<PassRecord>& passes() const = 0;
   virtual std::vector<StepCost> explain(const Tensors& inputs) = 0;
   virtual int shards() const = 0;
-  virtual std::string plan_text() const = 0;  // the lowering in words: shards, layouts, arena
-  virtual int64_t bytes() const = 0;          // weights as packed, plus arenas
+  virtual std::string plan_text() const = 0;   // the lowering in words: shards, layouts, arena
+  virtual int64_t bytes() const = 0;           // weights as packed, plus arenas
+  virtual int64_t steps() const { return 0; }  // operator calls of one call, over all shards
+  /// What the strategies of `primitive` were looked up by, one for each kind of call of it: where
+  /// somebody who has timed whole networks stores what won.
+  virtual std::vector<TuningKey> tuning_keys(const std::string& /*primitive*/) const { return {}; }
 };
 
 /// Records, widens, optimises and lowers `network` for `ensemble.n` models.

@@ -11,8 +11,8 @@
 namespace wide::detail {
 namespace {
 
-constexpr double kErrors = 6;      // standard errors between means
-constexpr double kZeroErrors = 5;  // and between shares of zeros
+constexpr double kZeroErrors = 5;  // standard errors between shares of zeros, whose error is known
+constexpr double kSpreadErrors = 6;
 constexpr double kLeastSpread = 0.1;
 
 std::vector<double> column(const Tensor& statistic, int64_t model) {
@@ -24,8 +24,8 @@ std::vector<double> column(const Tensor& statistic, int64_t model) {
 /// One result `[seeds, N, elements]` of both sides.
 class Distributions {
  public:
-  Distributions(const Tensor& candidate, const Tensor& separate, double tolerance)
-      : candidate_(candidate), separate_(separate), tolerance_(tolerance) {}
+  Distributions(const Tensor& candidate, const Tensor& separate, double tolerance, double errors)
+      : candidate_(candidate), separate_(separate), tolerance_(tolerance), errors_(errors) {}
 
   std::string difference(bool every_element) const {
     for (int64_t i = 0; i < candidate_.size(1); ++i) {
@@ -87,7 +87,7 @@ class Distributions {
     for (const Statistic& statistic : statistics) {
       const Mean a = mean_of(column(statistic.got, i)), b = mean_of(column(statistic.expected, i));
       const double slack = tolerance_ * std::max(std::abs(a.value), std::abs(b.value));
-      if (std::abs(a.value - b.value) <= slack || distance_in_errors(a, b) <= kErrors) continue;
+      if (std::abs(a.value - b.value) <= slack || distance_in_errors(a, b) <= errors_) continue;
       return fmt::format("{} over seeds {:.4g}, expected {:.4g}", statistic.name, a.value, b.value);
     }
     return "";
@@ -111,7 +111,7 @@ class Distributions {
     // signs come from the separate models' own draws, which moves their swing by up to 2 %.
     const auto freedom = static_cast<double>(models * (candidate_.size(0) - 1));
     if (models == 0) return "";
-    const double bound = std::max(kErrors / std::sqrt(freedom), kLeastSpread);
+    const double bound = std::max(kSpreadErrors / std::sqrt(freedom), kLeastSpread);
     if (std::abs(sum) / static_cast<double>(models) <= bound) return "";
     return fmt::format("standard deviation over seeds is {:.2g} times the expected one",
                        std::exp(sum / static_cast<double>(models)));
@@ -135,7 +135,7 @@ class Distributions {
     const Tensor error = (at::cat({got, expected}).var(0) * (2 / seeds)).sqrt();
     const double largest = expected.abs().max().item<double>();
     const double scale = largest > 0 ? largest : 1;
-    const Tensor excess = difference - kErrors * error - tolerance_ * scale;
+    const Tensor excess = difference - errors_ * error - tolerance_ * scale;
     const int64_t worst = excess.argmax().item<int64_t>();
     if (excess[worst].item<double>() <= 0) return "";
     return fmt::format("mean of an element over seeds {:.4g}, expected {:.4g}",
@@ -143,14 +143,14 @@ class Distributions {
   }
 
   const Tensor &candidate_, &separate_;
-  double tolerance_;
+  double tolerance_, errors_;
 };
 
 }  // namespace
 
 std::string compare_distributions(const Tensor& candidate, const Tensor& separate, double tolerance,
-                                  bool every_element) {
-  return Distributions(candidate, separate, tolerance).difference(every_element);
+                                  bool every_element, double errors) {
+  return Distributions(candidate, separate, tolerance, errors).difference(every_element);
 }
 
 double error_of_constants(const Tensor& candidate, const Tensor& separate) {

@@ -37,6 +37,8 @@ struct Contender {
   std::string kind;
   std::function<void()> call;
   c10::Device device = c10::kCPU;
+  /// The same call for a user with separate tensors: inputs stacked before, outputs split after.
+  std::function<void()> call_with_packing = {};
 };
 
 struct MeasureOptions {
@@ -50,16 +52,18 @@ struct MeasureOptions {
 
 /// Times all contenders interleaved in random order, warm. Index i belongs to contender i.
 /// Every contender has its own budget: one that has spent it takes no part in later rounds, but
-/// gets `min_samples` first (3 when one call alone is beyond the budget).
+/// gets `min_samples` first. Calls with packing are timed at the end, `min_samples` of them.
 std::vector<Timing> measure(const std::vector<Contender>& contenders,
                             const MeasureOptions& options = {});
 
 /// Fills median, quartiles and outliers from the samples.
 void summarise(Timing& timing);
-/// median(baseline) / median(candidate) with a percentile bootstrap 95 % interval; samples are
-/// resampled in pairs, since they were taken in the same round.
+/// median(baseline) / median(candidate) with a bootstrap 95 % interval; samples are resampled in
+/// pairs, since they were taken in the same round (`ratio_of_medians` in engine/statistics.h).
 Interval speedup(const Timing& baseline, const Timing& candidate, uint64_t seed = 0);
-/// FASTER, SLOWER, SAME (interval within ±3 %) or UNCLEAR.
+/// SAME: the interval lies within ±3 %. FASTER, SLOWER: it does not, and neither does it contain 1
+/// when widened to 99.5 %, so that among two equal contenders at most one pair in 100 is called
+/// different. UNCLEAR otherwise.
 std::string verdict(const Interval& speedup);
 
 /// Baselines for N separate models: `loop`, `threads` (CPU), `vmap`, `streams` and `graph` (CUDA).
@@ -68,8 +72,9 @@ std::string verdict(const Interval& speedup);
 struct Baseline {
   std::string name;
   std::function<Tensors()> run;  // outputs of all models, stacked; for the check
-  std::function<void()> call;    // what is timed: as users write it, outputs kept per model
-  std::string unavailable;       // reason, when `call` is empty
+  /// What is timed: as users write it, outputs kept per model. The first call makes the models.
+  std::function<void()> call;
+  std::string unavailable;  // reason, when `call` is empty
 };
 std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads);
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <memory>
 
 #include "engine/record.h"
 
@@ -21,6 +22,8 @@ struct TensorSpec {
 /// One model with its own weights, called as its users call it.
 using Model = std::function<Tensors(const Tensors& inputs)>;
 
+class Derivative;
+
 /// One architecture: which tensors a model has and what it does with them. `forward` gets all
 /// tensors in the order of `tensors` and is what is recorded; `instantiate` gives the model as
 /// its users run it (a TorchScript module with its own weights, a C++ function), for baselines.
@@ -36,6 +39,9 @@ struct Network {
   std::map<std::string, std::string> aliases;
   /// One model's weights (in the order of `indices(false)`) as its file holds them; may be empty.
   Tensors initial;
+  /// Set where `forward` differentiates another network's forward pass: made wide, the gradients
+  /// are those of its wide forward pass (engine/derivative.h).
+  std::shared_ptr<const Derivative> derivative;
 
   std::vector<size_t> indices(bool inputs) const;  // of inputs, or of weights (the others)
 };

@@ -360,6 +360,13 @@ class Evaluator {
     std::vector<std::string> applicable;
     std::string why;
     for (const Strategy& s : t.strategies) {
+      if (options_.differentiable && !s.differentiable) {
+        const std::string no = reason(t.name + "/" + s.name, "gradients", "a backward pass",
+                                      "a forward pass only", "per_model");
+        if (why.empty() || s.name == wanted) why = no;
+        if (s.name == wanted && options_.strict) throw Unsupported(no);
+        continue;
+      }
       if (!s.takes_shared_parameters && shares_parameters(t, call)) continue;
       if (auto no = s.applies(config, call)) {
         if (why.empty() || s.name == wanted) why = *no;
@@ -512,7 +519,7 @@ std::vector<WideValue> evaluate_wide(const Program& program, int64_t n,
 }
 
 WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue>& bound,
-                  const WidenOptions& options) {
+                  const WidenOptions& options, const EvaluateWide& evaluate) {
   std::vector<Binding> bindings;
   for (size_t i = 0; i < bound.size(); ++i) {
     const Value& v = program.values[static_cast<size_t>(program.bound[i])];
@@ -526,7 +533,7 @@ WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue
         std::vector<WideValue> values;
         for (size_t i = 0; i < tensors.size(); ++i) values.push_back({tensors[i], bound[i].wide});
         Tensors out;
-        for (WideValue& v : evaluate_wide(program, n, values, options, &coverage)) {
+        for (WideValue& v : evaluate(program, n, values, options, &coverage)) {
           if (!v.wide) {
             std::vector<int64_t> sizes = v.tensor.sizes().vec();
             sizes.insert(sizes.begin(), n);

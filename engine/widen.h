@@ -42,8 +42,9 @@ struct WidenOptions {
   std::function<std::string(const Target&, const std::any& config, const WideCall&,
                             const std::vector<std::string>& applicable)>
       choose;
-  bool strict = false;  // a forced strategy that does not apply throws Unsupported
-  bool fold = true;     // use the registered folds (eval-mode batch norm into convolution)
+  bool strict = false;          // a forced strategy that does not apply throws Unsupported
+  bool fold = true;             // use the registered folds (eval-mode batch norm into convolution)
+  bool differentiable = false;  // only strategies that gradients can be taken of
 };
 
 /// Evaluates Program(1) wide: ordinary tensor code, so that it can be recorded, differentiated,
@@ -57,9 +58,14 @@ struct WideProgram {
   Coverage coverage;
 };
 
-/// Program(N) of Program(1): `evaluate_wide` recorded. Outputs and updates are wide (`[N, ...]`).
+/// How a program is evaluated wide where not by `evaluate_wide` itself; same arguments and result.
+using EvaluateWide = std::function<std::vector<WideValue>(
+    const Program& program, int64_t n, const std::vector<WideValue>& bound,
+    const WidenOptions& options, Coverage* coverage)>;
+
+/// Program(N) of Program(1): `evaluate` recorded. Outputs and updates are wide (`[N, ...]`).
 WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue>& bound,
-                  const WidenOptions& options = {});
+                  const WidenOptions& options = {}, const EvaluateWide& evaluate = evaluate_wide);
 
 /// A lower bound of the bytes that n models need at once, from Program(1)'s sizes and lifetimes.
 int64_t estimate_bytes(const Program& program, int64_t n);

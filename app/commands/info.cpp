@@ -7,6 +7,7 @@
 #include "app/cli.h"
 #include "app/version.h"
 #include "data/network_format.h"
+#include "data/peaks.h"
 #include "data/report.h"
 #include "data/store/store.h"
 #include "data/text.h"
@@ -25,10 +26,12 @@ class Info : public Command {
   void declare(CLI::App& app) override {
     app.add_flag("--json", json_, "as JSON");
     app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
+    app.add_flag("--measure-peaks", again_, "measure what the machine reaches at most again");
   }
 
   int run() override {
-    const Environment e = capture_environment(typed_command(), version(), git_state());
+    Environment e = capture_environment(typed_command(), version(), git_state());
+    add_peaks(e, machine_peaks(c10::kCPU, 0, again_));
     const auto no_cuda = unavailable(c10::kCUDA);
     nlohmann::ordered_json j = to_json(e);
     std::string modes;
@@ -50,6 +53,9 @@ class Info : public Command {
     fmt::print("{}\nLibTorch    {}\n", version_line(), e.libtorch);
     fmt::print("CPU         {}, {} cores, {} threads, governor {}\n", e.cpu, e.cores, e.threads,
                e.governor);
+    fmt::print("peaks       {:.0f} GFLOP/s in f32, {:.0f} in f64, {:.1f} GB/s from memory\n",
+               e.peak_flops_per_s["f32"] / 1e9, e.peak_flops_per_s["f64"] / 1e9,
+               e.peak_bytes_per_s / 1e9);
     fmt::print("memory      {}, {} available\n", bytes_text(static_cast<double>(e.memory_bytes)),
                bytes_text(static_cast<double>(available_memory())));
     fmt::print("GPU         {}\n", no_cuda ? *no_cuda : "cuda");
@@ -83,7 +89,7 @@ class Info : public Command {
   }
 
   std::string db_;
-  bool json_ = false;
+  bool json_ = false, again_ = false;
 };
 
 const bool registered = add_command([] { return std::make_unique<Info>(); });

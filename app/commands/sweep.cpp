@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
@@ -10,6 +11,7 @@
 #include "app/sweep_record.h"
 #include "app/sweep_text.h"
 #include "app/version.h"
+#include "data/peaks.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -77,6 +79,7 @@ class SweepCommand : public Command {
     report.command = typed_command();
     report.environment = capture_environment(typed_command(), version(), git_state());
     report.id = report.environment.date;
+    add_peaks(report.environment, machine_peaks(cases.front().device, settings.threads));
 
     std::optional<SweepRecorder> recorder;
     std::string kept;  // what the first line says of the store
@@ -102,6 +105,7 @@ class SweepCommand : public Command {
     runner.add(printer);
     runner.add(collector);
     runner.run();
+    report.changes = changes_of(report);
     if (!json_.empty()) write_json(json_, to_json(report));
     if (report.state == "cancelled") throw Cancelled();
     if (!quiet_) fmt::print("{}", summary_text(report));
@@ -109,6 +113,26 @@ class SweepCommand : public Command {
   }
 
  private:
+  static std::vector<std::string> changes_of(const SweepReport& report) {
+    Environment now;
+    now.cores = usable_cores();
+    now.threads = report.environment.threads;
+    read_processor(now);
+    std::vector<std::string> changes = changes_between(report.environment, now);
+    int64_t disturbed = 0;
+    double most = 0;
+    for (const Case& c : report.cases) {
+      disturbed += c.disturbed ? 1 : 0;
+      most = std::max(most, c.other_load);
+    }
+    if (disturbed > 0)
+      changes.push_back(
+          fmt::format("other processes disturbed {} of {} cases: {:.0f} % of the cores "
+                      "at most",
+                      disturbed, report.cases.size(), 100 * most));
+    return changes;
+  }
+
   /// Incorrect counts before crashed; one line says which.
   int exit_code(const SweepReport& report) const {
     for (const auto& [status, code] : {std::pair{Status::incorrect, 4},

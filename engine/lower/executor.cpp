@@ -207,6 +207,13 @@ int64_t Executor::bytes() const {
   return sum;
 }
 
+int64_t Executor::steps() const {
+  int64_t sum = 0;
+  for (const Range& range : ranges_)
+    sum += static_cast<int64_t>(sizes_.at(range.n).plans[0]->steps().size());
+  return sum;
+}
+
 std::string Executor::text() const {
   std::string out = fmt::format("{} range{} of models on {} thread{}\n", ranges_.size(),
                                 ranges_.size() == 1 ? "" : "s", options_.threads,

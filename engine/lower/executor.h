@@ -42,6 +42,7 @@ class Executor {
   int ranges() const { return static_cast<int>(ranges_.size()); }
   int64_t models_at_a_time() const { return ranges_.front().n; }
   int64_t bytes() const;
+  int64_t steps() const;  // operator calls of one call, over all ranges
   std::string text() const;
   /// Sizes and types of the results for all N models.
   std::vector<Value> results() const;

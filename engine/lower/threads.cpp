@@ -14,6 +14,10 @@ namespace wide {
 
 namespace {
 
+/// Inside a parallel region: without it oneDNN's backward convolution asks for as many threads as
+/// outside, gets one, and waits for the others at its own barrier for ever. Ends with the region.
+void use_one_thread() { omp_set_num_threads(1); }
+
 /// Below autograd and without view tracking: thread-local state does not reach pool threads.
 struct Inference {
   at::AutoDispatchBelowADInplaceOrView guard;
@@ -44,6 +48,7 @@ void run_parallel(int threads, int items, const std::function<void(int, int)>& w
 #pragma omp parallel num_threads(threads)
   {
     Inference inference;
+    use_one_thread();
     const int self = omp_get_thread_num();
     try {
       // A team may be smaller than asked for: queues are then taken over by those there are.
@@ -65,6 +70,7 @@ void run_serial(const std::function<void()>& work) {
   {
     if (omp_get_thread_num() == 0) {
       Inference inference;
+      use_one_thread();
       try {
         work();
       } catch (...) {

@@ -1,6 +1,7 @@
 #include "engine/lower/tune.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,51 +10,105 @@
 #include "engine/lower/threads.h"
 #include "engine/passes/pass.h"
 #include "engine/record.h"
+#include "engine/roofline.h"
 
 namespace wide {
 
 namespace {
 
-std::string key(const Target& target, const std::any& config, const WideCall& call) {
-  std::string text = target.name;
-  if (!target.strategies.empty() && target.strategies[0].config_text)
-    text += " " + target.strategies[0].config_text(config);
-  for (const Tensor& t : call.inputs)
-    text += t.defined() ? fmt::format(" {}{}{}", c10::toString(t.scalar_type()),
-                                      fmt::join(t.sizes(), ","), fmt::join(t.strides(), ","))
-                        : " -";
+// An estimate knows nothing of caches and kernels: the default strategy stays unless another one
+// should be far ahead of it.
+constexpr double kFarAhead = 0.6;
+
+std::string inputs_text(const WideCall& call, bool strides) {
+  std::string text;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const Tensor& t = call.inputs[i];
+    if (!text.empty()) text += ' ';
+    if (!t.defined()) {
+      text += '-';
+      continue;
+    }
+    const auto own = t.sizes().slice(strides ? 0 : 1);  // of one model
+    text += fmt::format("{}{}", fmt::join(own, ","), call.shared[i] ? "*" : "");
+    if (strides)
+      text += fmt::format(" {} {}", c10::toString(t.scalar_type()), fmt::join(t.strides(), ","));
+  }
   return text;
+}
+
+std::string config_text(const Target& target, const std::any& config) {
+  return !target.strategies.empty() && target.strategies[0].config_text
+             ? target.strategies[0].config_text(config)
+             : "";
+}
+
+/// A strategy's program on a call, and what its inputs are.
+struct Recorded {
+  std::vector<Binding> bindings;
+  Program program;
+};
+
+/// The results, and where asked for the gradients of their sum, as training takes them.
+Tensors run_strategy(const Strategy& strategy, const std::any& config, const WideCall& call,
+                     bool gradients) {
+  if (!gradients) return strategy.run(config, call);
+  const at::AutoGradMode grad(true);
+  WideCall inner = call;
+  Tensors of;
+  for (Tensor& t : inner.inputs)
+    if (t.defined() && t.is_floating_point()) of.push_back(t = t.detach().requires_grad_());
+  const Tensors made = strategy.run(config, inner);
+  Tensors outputs, ones, results;
+  for (const Tensor& t : made)
+    if (t.defined() && t.requires_grad()) {
+      outputs.push_back(t);
+      ones.push_back(at::ones_like(t));
+    }
+  if (outputs.empty()) return made;
+  for (const Tensor& t : torch::autograd::grad(outputs, of, ones, std::nullopt, false, true))
+    if (t.defined()) results.push_back(t);
+  return results;
+}
+
+Recorded record_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+                         const WideCall& call, const TunerOptions& options) {
+  Recorded recorded;
+  std::vector<size_t> position;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.inputs[i].defined()) continue;
+    // What a step changes is not packed beforehand.
+    const bool parameter =
+        !options.gradients && i < target.parameter_inputs.size() && target.parameter_inputs[i];
+    recorded.bindings.push_back(
+        {"", parameter ? Role::parameter : Role::input, call.inputs[i], true});
+    position.push_back(i);
+  }
+  recorded.program = record(
+      recorded.bindings,
+      [&](const Tensors& tensors) {
+        WideCall inner = call;
+        for (size_t k = 0; k < tensors.size(); ++k) inner.inputs[position[k]] = tensors[k];
+        return run_strategy(strategy, config, inner, options.gradients);
+      },
+      call.n);
+  for (const Pass* pass : passes()) pass->run(recorded.program);
+  return recorded;
 }
 
 }  // namespace
 
 double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
-                     const WideCall& call, bool serial, double best_ns) {
+                     const WideCall& call, const TunerOptions& options, double best_ns) {
   at::NoGradGuard no_grad;
-  std::vector<Binding> bindings;
-  std::vector<size_t> position;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (!call.inputs[i].defined()) continue;
-    const bool parameter = i < target.parameter_inputs.size() && target.parameter_inputs[i];
-    bindings.push_back({"", parameter ? Role::parameter : Role::input, call.inputs[i], true});
-    position.push_back(i);
-  }
-  Program program = record(
-      bindings,
-      [&](const Tensors& tensors) {
-        WideCall inner = call;
-        for (size_t k = 0; k < tensors.size(); ++k) inner.inputs[position[k]] = tensors[k];
-        return strategy.run(config, inner);
-      },
-      call.n);
-  for (const Pass* pass : passes()) pass->run(program);
+  const auto [bindings, program] = record_strategy(target, strategy, config, call, options);
   std::unordered_map<ValueId, Tensor> known;
   for (size_t k = 0; k < bindings.size(); ++k)
     if (bindings[k].role == Role::parameter) known[program.bound[k]] = bindings[k].tensor;
   run_phase(program, Phase::prologue, known);
-  PlanOptions options;
-  options.serial = serial;
-  Plan plan(program, known, options);
+  PlanOptions planned;
+  planned.serial = options.serial;
+  Plan plan(program, known, planned);
   Tensors prepared, results;
   for (size_t k = 0; k < plan.outside().size(); ++k) {
     const ValueId id = plan.outside()[k];
@@ -88,7 +143,7 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
     std::nth_element(samples.begin(), samples.begin() + calls / 2, samples.end());
     median = samples[static_cast<size_t>(calls / 2)];
   };
-  if (serial) {
+  if (options.serial) {
     run_serial(measure);
   } else {
     run_parallel(1, 1, [&](int, int) { measure(); });
@@ -96,21 +151,86 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   return median;
 }
 
+double estimate_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+                         const WideCall& call, const TunerOptions& options) {
+  at::NoGradGuard no_grad;
+  const Program program = record_strategy(target, strategy, config, call, options).program;
+  return estimate_ns(program, typical_peaks(options.serial ? 1 : options.threads));
+}
+
+TuningKey Tuner::key(const Target& target, const std::any& config, const WideCall& call,
+                     const std::string& scope) const {
+  TuningKey key;
+  key.scope = scope;
+  key.primitive = target.name;
+  key.config = config_text(target, config) + (options_.gradients ? " gradients" : "");
+  key.shape = inputs_text(call, false);
+  for (const Tensor& t : call.inputs) {
+    if (!t.defined()) continue;
+    key.device = t.device().str();
+    if (!key.dtype.empty() && !t.is_floating_point()) continue;
+    key.dtype = c10::toString(t.scalar_type());
+    if (t.is_floating_point()) break;
+  }
+  const bool whole = scope == "network";
+  key.threads = whole || !options_.serial ? options_.threads : 1;
+  key.n = whole ? options_.n : call.n;
+  return key;
+}
+
 std::string Tuner::choose(const Target& target, const std::any& config, const WideCall& call,
                           const std::vector<std::string>& applicable) {
+  const TuningKey network = key(target, config, call, "network");
+  seen_.emplace(network.text(), network);
   if (applicable.size() == 1) return applicable[0];
-  const std::string k = key(target, config, call);
-  if (auto it = known_.find(k); it != known_.end()) return it->second;
-  std::string best = applicable[0];
+  const auto can = [&](const std::optional<TuningEntry>& entry) {
+    return entry &&
+           std::find(applicable.begin(), applicable.end(), entry->strategy) != applicable.end();
+  };
+  if (const auto entry = tuning_table().lookup(network); can(entry)) return entry->strategy;
+  const std::string exactly =
+      target.name + " " + config_text(target, config) + " " + inputs_text(call, true);
+  if (auto it = known_.find(exactly); it != known_.end()) return it->second;
+  const TuningKey alone = key(target, config, call, "call");
+  if (const auto entry = tuning_table().lookup(alone); can(entry)) return entry->strategy;
+  if (!options_.measure) return known_[exactly] = estimated(target, config, call, applicable);
+  const TuningEntry best = fastest(target, config, call, applicable);
+  tuning_table().store(alone, best);
+  return known_[exactly] = best.strategy;
+}
+
+TuningEntry Tuner::fastest(const Target& target, const std::any& config, const WideCall& call,
+                           const std::vector<std::string>& applicable) const {
+  TuningEntry best;
+  for (const std::string& name : applicable) {
+    const double ns =
+        time_strategy(target, *target.strategy(name), config, call, options_, best.median_ns);
+    if (best.strategy.empty() || ns < best.median_ns) best = {name, ns};
+  }
+  return best;
+}
+
+std::string Tuner::estimated(const Target& target, const std::any& config, const WideCall& call,
+                             const std::vector<std::string>& applicable) const {
+  std::string best = applicable.front();
   double best_ns = 0;
   for (const std::string& name : applicable) {
-    const double ns = time_strategy(target, *target.strategy(name), config, call, serial_, best_ns);
-    if (best_ns == 0 || ns < best_ns) {
-      best = name;
+    const double ns = estimate_strategy(target, *target.strategy(name), config, call, options_);
+    if (best_ns == 0) {
+      best_ns = kFarAhead * ns;
+    } else if (ns < best_ns) {
       best_ns = ns;
+      best = name;
     }
   }
-  return known_[k] = best;
+  return best;
+}
+
+std::vector<TuningKey> Tuner::keys(const std::string& primitive) const {
+  std::vector<TuningKey> keys;
+  for (const auto& [text, key] : seen_)
+    if (key.primitive == primitive) keys.push_back(key);
+  return keys;
 }
 
 }  // namespace wide

@@ -4,26 +4,50 @@
 #include <vector>
 
 #include "engine/lower/plan.h"
+#include "engine/tuning.h"
 #include "engine/widen.h"
 
 namespace wide {
 
-/// Chooses strategies by measuring: every applicable one is recorded alone, passed through the
-/// passes, planned and timed on the call's own tensors. Equal calls are measured once.
+struct TunerOptions {
+  bool serial = false;     // calls are those of a shard, single-threaded among others
+  int threads = 1;         // of the whole network
+  int64_t n = 0;           // models of the whole network
+  bool measure = true;     // false: estimate what the table does not know
+  bool gradients = false;  // calls are differentiated: forward and backward count together
+};
+
+/// Chooses strategies: what won when whole networks like this were timed, else what won when such
+/// a call was timed alone, else by timing it alone now (recorded, passed through the passes and
+/// planned, on the call's own tensors), which the table then knows; else by an estimate.
 class Tuner {
  public:
-  explicit Tuner(bool serial) : serial_(serial) {}
+  explicit Tuner(TunerOptions options) : options_(options) {}
   std::string choose(const Target& target, const std::any& config, const WideCall& call,
                      const std::vector<std::string>& applicable);
+  /// Keys of scope "network" that were looked up for `primitive`.
+  std::vector<TuningKey> keys(const std::string& primitive) const;
 
  private:
-  bool serial_;
-  std::map<std::string, std::string> known_;
+  TuningKey key(const Target& target, const std::any& config, const WideCall& call,
+                const std::string& scope) const;
+  TuningEntry fastest(const Target& target, const std::any& config, const WideCall& call,
+                      const std::vector<std::string>& applicable) const;
+  std::string estimated(const Target& target, const std::any& config, const WideCall& call,
+                        const std::vector<std::string>& applicable) const;
+
+  TunerOptions options_;
+  std::map<std::string, std::string> known_;  // with strides, which the table does not tell apart
+  std::map<std::string, TuningKey> seen_;
 };
 
 /// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand.
 /// One that takes more than twice `best_ns` is not measured any closer.
 double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
-                     const WideCall& call, bool serial, double best_ns = 0);
+                     const WideCall& call, const TunerOptions& options, double best_ns = 0);
+
+/// Nanoseconds of `strategy` on `call` from its FLOPs, bytes and number of operators.
+double estimate_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+                         const WideCall& call, const TunerOptions& options);
 
 }  // namespace wide

@@ -45,12 +45,6 @@ Timing timing_of(std::vector<double> samples) {
   return timing;
 }
 
-std::vector<double> noisy(FakeMachine& machine, size_t count, double ns, double sigma) {
-  std::vector<double> samples(count);
-  for (double& s : samples) s = ns * machine.noise(sigma);
-  return samples;
-}
-
 TEST(Statistics, QuartilesInterpolateAndOutliersAreCountedNotDropped) {
   const Timing timing = timing_of({4, 1, 3, 2});
   EXPECT_DOUBLE_EQ(timing.median_ns, 2.5);
@@ -75,62 +69,102 @@ TEST(Statistics, MeansAreComparedInStandardErrors) {
   EXPECT_TRUE(std::isinf(distance_in_errors({1, 0}, {2, 0})));
 }
 
-TEST(Statistics, NinetyFivePercentIntervalsCover) {
-  for (const size_t count : {size_t{15}, size_t{60}}) {
-    FakeMachine machine;
-    int covered = 0;
-    const int pairs = 200;
-    for (int k = 0; k < pairs; ++k) {
-      // Twice as fast; rounds share a slow drift, which pairing is there to take out.
-      std::vector<double> slow = noisy(machine, count, 2000, 0.05);
-      std::vector<double> fast = noisy(machine, count, 1000, 0.03);
-      for (size_t i = 0; i < count; ++i) {
-        const double drift = machine.noise(0.05);
-        slow[i] *= drift;
-        fast[i] *= drift;
-      }
-      const Interval interval = speedup(timing_of(slow), timing_of(fast), static_cast<uint64_t>(k));
-      EXPECT_LE(interval.low, interval.value);
-      EXPECT_GE(interval.high, interval.value);
-      covered += interval.low <= 2 && 2 <= interval.high ? 1 : 0;
-    }
-    EXPECT_GE(covered, pairs * 0.92) << count << " samples";
-    EXPECT_LE(covered, pairs * 0.985) << count << " samples";
+/// Pairs of samples of two contenders, the first exactly twice as slow, under some kind of noise.
+struct Noise {
+  const char* name;
+  std::function<void(FakeMachine&, std::vector<double>&, std::vector<double>&)> fill;
+};
+
+double uniform(FakeMachine& machine) {
+  return static_cast<double>(machine.generator() >> 11) * 0x1p-53;
+}
+
+/// What disturbs each side lasts: the next round inherits `rho` of it.
+void lasting(FakeMachine& machine, double rho, std::vector<double>& a, std::vector<double>& b) {
+  double x = 0, y = 0;
+  for (int i = -30; i < static_cast<int>(a.size()); ++i) {
+    x = rho * x + std::log(machine.noise(0.03));
+    y = rho * y + std::log(machine.noise(0.03));
+    if (i < 0) continue;
+    a[static_cast<size_t>(i)] = 2000 * std::exp(x);
+    b[static_cast<size_t>(i)] = 1000 * std::exp(y);
   }
 }
 
-TEST(Statistics, IntervalsCoverWhenDisturbancesLast) {
-  FakeMachine machine;
-  int covered = 0;
-  const int pairs = 200;
-  const size_t count = 200;
-  for (int k = 0; k < pairs; ++k) {
-    // Each side drifts on its own for some rounds: pairing does not take that out.
-    std::vector<double> a(count), b(count);
-    double drift_a = 0, drift_b = 0;
-    for (size_t i = 0; i < count; ++i) {
-      drift_a = 0.5 * drift_a + std::log(machine.noise(0.03));
-      drift_b = 0.5 * drift_b + std::log(machine.noise(0.03));
-      a[i] = 1000 * std::exp(drift_a);
-      b[i] = 1000 * std::exp(drift_b);
+/// Student's t with two degrees of freedom has no variance.
+double heavy(FakeMachine& machine) {
+  const double u = 2 * uniform(machine) - 1;
+  return u * std::sqrt(2 / std::max(1e-12, 1 - u * u));
+}
+
+const std::vector<Noise>& noises() {
+  using V = std::vector<double>;
+  static const std::vector<Noise> all = {
+      {"normal", [](FakeMachine& m, V& a, V& b) { lasting(m, 0, a, b); }},
+      {"lasting", [](FakeMachine& m, V& a, V& b) { lasting(m, 0.5, a, b); }},
+      {"heavy tails",
+       [](FakeMachine& m, V& a, V& b) {
+         for (double& x : a) x = 2000 * std::exp(0.02 * heavy(m));
+         for (double& x : b) x = 1000 * std::exp(0.02 * heavy(m));
+       }},
+      {"spikes",
+       [](FakeMachine& m, V& a, V& b) {
+         const auto spiked = [&] {
+           return m.noise(0.02) * (uniform(m) < 0.1 ? 1 + uniform(m) : 1);
+         };
+         for (double& x : a) x = 2000 * spiked();
+         for (double& x : b) x = 1000 * spiked();
+       }},
+      {"one clock for both", [](FakeMachine& m, V& a, V& b) {
+         lasting(m, 0, a, b);
+         for (size_t i = 0; i < a.size(); ++i) {
+           const double drift = m.noise(0.03);  // pairing is there to take it out
+           a[i] *= drift;
+           b[i] *= drift;
+         }
+       }}};
+  return all;
+}
+
+TEST(Statistics, NinetyFivePercentIntervalsCoverUnderAnyNoise) {
+  constexpr int kPairs = 400;
+  constexpr double kChance = 0.015;  // of a share that is seen in so many pairs
+  int all = 0;
+  for (const Noise& noise : noises()) {
+    FakeMachine machine;
+    int covered = 0;
+    for (int k = 0; k < kPairs; ++k) {
+      const size_t count = k % 3 == 0 ? 24 : k % 3 == 1 ? 60 : 150;
+      std::vector<double> slow(count), fast(count);
+      noise.fill(machine, slow, fast);
+      const Interval i = ratio_of_medians(slow, fast, 300, static_cast<uint64_t>(k));
+      EXPECT_LE(i.low, i.value);
+      EXPECT_GE(i.high, i.value);
+      covered += i.low <= 2 && 2 <= i.high ? 1 : 0;
     }
-    const Interval interval = speedup(timing_of(a), timing_of(b), static_cast<uint64_t>(k));
-    covered += interval.low <= 1 && 1 <= interval.high ? 1 : 0;
+    EXPECT_GE(covered, kPairs * (0.93 - kChance)) << noise.name;
+    EXPECT_LE(covered, kPairs * (0.97 + kChance)) << noise.name;
+    all += covered;
   }
-  EXPECT_GE(covered, pairs * 0.88);  // 0.84 when rounds are drawn one by one
+  const double pairs = kPairs * static_cast<double>(noises().size());
+  EXPECT_GE(all, pairs * 0.93);
+  EXPECT_LE(all, pairs * 0.97);
 }
 
 TEST(Statistics, EqualHalvesAreNotCalledFasterOrSlower) {
-  FakeMachine machine;
-  std::map<std::string, int> verdicts;
-  const int pairs = 400;
-  for (int k = 0; k < pairs; ++k) {
-    // As noisy as measure() stops at: an interval of about ±1 %.
-    const Timing a = timing_of(noisy(machine, 40, 1e6, 0.02));
-    const Timing b = timing_of(noisy(machine, 40, 1e6, 0.02));
-    ++verdicts[verdict(speedup(a, b, static_cast<uint64_t>(k)))];
+  constexpr int kPairs = 200;
+  for (const Noise& noise : noises()) {
+    FakeMachine machine;
+    std::map<std::string, int> verdicts;
+    std::vector<double> a(100), b(100);
+    for (int k = 0; k < kPairs; ++k) {
+      noise.fill(machine, a, b);
+      for (double& x : b) x *= 2;
+      const Interval i = ratio_of_medians(a, b, 300, static_cast<uint64_t>(k));
+      ++verdicts[verdict(i)];
+    }
+    EXPECT_GE(verdicts["SAME"] + verdicts["UNCLEAR"], kPairs * 0.99) << noise.name;
   }
-  EXPECT_GE(verdicts["SAME"] + verdicts["UNCLEAR"], pairs * 0.99);
 }
 
 TEST(Statistics, PairsByTheCommonPrefixAndRepeatsForASeed) {
@@ -138,7 +172,7 @@ TEST(Statistics, PairsByTheCommonPrefixAndRepeatsForASeed) {
   const Timing candidate = timing_of({10, 10, 10});
   const Interval interval = speedup(baseline, candidate, 3);
   EXPECT_DOUBLE_EQ(interval.value, 3.1);
-  EXPECT_LE(interval.high, 3.2);
+  EXPECT_LE(interval.high, 3.3);  // and not 50: rounds that one of them had no part in do not count
   const Interval again = speedup(baseline, candidate, 3);
   EXPECT_EQ(interval.low, again.low);
   EXPECT_EQ(interval.high, again.high);
@@ -147,7 +181,8 @@ TEST(Statistics, PairsByTheCommonPrefixAndRepeatsForASeed) {
 
 TEST(Statistics, Verdicts) {
   EXPECT_EQ(verdict({1.2, 1.1, 1.3}), "FASTER");
-  EXPECT_EQ(verdict({0.8, 0.7, 0.99}), "SLOWER");
+  EXPECT_EQ(verdict({0.8, 0.7, 0.9}), "SLOWER");
+  EXPECT_EQ(verdict({0.8, 0.7, 0.99}), "UNCLEAR");  // 1 is inside at 99.5 %
   EXPECT_EQ(verdict({1.01, 0.98, 1.03}), "SAME");
   EXPECT_EQ(verdict({1.02, 1.01, 1.03}), "SAME");  // surely faster, but by nothing that matters
   EXPECT_EQ(verdict({1.02, 0.9, 1.2}), "UNCLEAR");
@@ -239,7 +274,7 @@ TEST(Measure, ASlowContenderDoesNotEatTheBudget) {
   const auto few = measure({endless.contender("loop", "baseline", 4e9, 0.05),
                             endless.contender("wide", "candidate", 1e9, 0.05)},
                            endless.options());
-  EXPECT_EQ(few[0].samples_ns.size(), 3u);
+  EXPECT_EQ(few[0].samples_ns.size(), 10u);  // the fewest, whatever they take
   EXPECT_EQ(few[1].samples_ns.size(), 10u);
 }
 
@@ -267,6 +302,17 @@ TEST(Measure, CountsTheBytesOfTheFirstCall) {
   EXPECT_LT(timings[0].peak_bytes, (3 << 20) + 4096);
 }
 
+TEST(Measure, CallsWithPackingAreTimedBesideThePlainOnes) {
+  FakeMachine machine;
+  Contender wide = machine.contender("wide", "candidate", 2e6, 0.01);
+  wide.call_with_packing = [&] { machine.now += 5e6; };
+  const auto timings =
+      measure({machine.contender("loop", "baseline", 3e6, 0.01), wide}, machine.options());
+  EXPECT_EQ(timings[0].with_packing_ns, 0);
+  EXPECT_DOUBLE_EQ(timings[1].with_packing_ns, 5e6);
+  EXPECT_NEAR(timings[1].median_ns, 2e6, 1e5);
+}
+
 TEST(MeasureTiming, AgreesWithTheMachinesClock) {
   using namespace std::chrono_literals;
   MeasureOptions options;
@@ -275,8 +321,8 @@ TEST(MeasureTiming, AgreesWithTheMachinesClock) {
                                 {"wide", "candidate", [] { std::this_thread::sleep_for(2ms); }}},
                                options);
   const Interval interval = speedup(timings[0], timings[1]);
-  EXPECT_GT(interval.value, 1.7);
-  EXPECT_LT(interval.value, 2.1);
+  EXPECT_GT(interval.value, 1.4);  // on a busy machine both sleep longer
+  EXPECT_LT(interval.value, 3);
   EXPECT_EQ(verdict(interval), "FASTER");
   EXPECT_GE(timings[1].median_ns, 2e6);
 }

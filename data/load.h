@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace wide {
+
+/// Seconds of processor time since the system started, over some cores.
+struct CpuTimes {
+  double busy_s = 0;   // in any process, and stolen by the host of a virtual machine
+  double total_s = 0;  // idle included
+};
+
+/// From the text of /proc/stat, the lines of `cores` only; `ticks_per_s` is its unit.
+CpuTimes cpu_times(const std::string& stat, const std::vector<int>& cores, double ticks_per_s);
+
+/// A case is marked as disturbed when others took more than this share of the cores meanwhile.
+inline constexpr double kDisturbedShare = 0.1;
+
+/// Watches what other processes take of the cores that this one may use.
+class LoadWatch {
+ public:
+  LoadWatch();
+  /// Share of the cores, from 0 to 1, that others took since the watch began. 0 where the system
+  /// does not say, and within the first tenth of a second.
+  double other_load() const;
+
+ private:
+  std::vector<int> cores_;
+  CpuTimes before_;
+  double own_s_ = 0;
+};
+
+}  // namespace wide

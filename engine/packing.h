@@ -1,0 +1,12 @@
+#pragma once
+#include "engine/network.h"
+
+namespace wide {
+
+/// N models' tensors, `[model][k]`, to wide ones `[N, ...]`; a shared one is model 0's. Throws
+/// Error when there are none, or sizes or dtypes differ between models.
+Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shared = {});
+/// Wide tensors to each model's own, as views.
+std::vector<Tensors> unpack(const Tensors& wide, int64_t n);
+
+}  // namespace wide

@@ -1,0 +1,131 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/device.h"
+#include "engine/kernels/batched_gemm.h"
+#include "engine/roofline.h"
+
+namespace wide {
+namespace {
+
+constexpr double kLongEnoughNs = 60e6;  // for each of the things tried
+constexpr int kMostCalls = 400;
+
+double now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::nano>(now).count();
+}
+
+/// The shortest of many calls: whatever disturbs a call only makes it longer.
+class Shortest {
+ public:
+  explicit Shortest(c10::Device device) : device_(device) {
+    if (DeviceRuntime* runtime = device_runtime(device.type())) timer_ = runtime->timer(device);
+  }
+
+  double operator()(const Work& call) const {
+    call();
+    synchronize(device_);
+    double shortest = 0;
+    const double start = now_ns();
+    for (int i = 0; i < kMostCalls && (i < 3 || now_ns() - start < kLongEnoughNs); ++i) {
+      const double ns = once(call);
+      if (shortest == 0 || ns < shortest) shortest = ns;
+    }
+    return std::max(shortest, 1.0);
+  }
+
+ private:
+  double once(const Work& call) const {
+    if (timer_) {
+      timer_->start();
+      call();
+      return timer_->stop_ns();
+    }
+    const double start = now_ns();
+    call();
+    return now_ns() - start;
+  }
+
+  c10::Device device_;
+  std::unique_ptr<DeviceTimer> timer_;
+};
+
+double cache_bytes(int name, double otherwise) {
+  const long bytes = sysconf(name);
+  return bytes > 0 ? static_cast<double>(bytes) : otherwise;
+}
+
+double gemm_flops_per_s(const Shortest& shortest, const at::TensorOptions& options) {
+  double best = 0;
+  const bool cpu = options.device().is_cpu();
+  for (const int64_t size : {cpu ? 256 : 2048, cpu ? 768 : 6144}) {
+    const Tensor a = at::ones({size, size}, options), b = at::ones({size, size}, options);
+    Tensor c = at::empty({size, size}, options);
+    const double ns = shortest([&] { at::mm_out(c, a, b); });
+    best = std::max(best, 2e9 * static_cast<double>(size * size * size) / ns);
+  }
+  return best;
+}
+
+// Of many small products, which are what wide linear layers are made of. On some processors their
+// kernels are faster than those of one large product.
+double small_gemms_flops_per_s(const Shortest& shortest, int threads) {
+  const int64_t n = 16L * threads, m = 64, k = 256;
+  const Tensor a = at::ones({n, m, k}), b = at::ones({n, k, k});
+  const double ns = shortest([&] { batched_gemm(a, b, std::nullopt); });
+  return 2e9 * static_cast<double>(n * m * k * k) / ns;
+}
+
+double triad_bytes_per_s(const Shortest& shortest, const at::TensorOptions& options, double bytes) {
+  const auto count = std::max<int64_t>(1024, static_cast<int64_t>(bytes / 3 / sizeof(float)));
+  const Tensor a = at::ones({count}, options), b = at::ones({count}, options);
+  Tensor c = at::zeros({count}, options);
+  const int repeats = bytes < 4e6 ? 8 : 1;  // of a short one the clock and the call would show
+  const double ns = shortest([&] {
+    for (int i = 0; i < repeats; ++i) at::add_out(c, a, b, 3.0);
+  });
+  return 3e9 * sizeof(float) * static_cast<double>(count) * repeats / ns;
+}
+
+}  // namespace
+
+Peaks measure_peaks(c10::Device device, int threads) {
+  const c10::InferenceMode guard;
+  const int before = at::get_num_threads();
+  if (threads > 0) at::set_num_threads(threads);
+  const Shortest shortest(device);
+  Peaks peaks;
+  peaks.threads = at::get_num_threads();
+  const auto real = at::TensorOptions().device(device);
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    peaks.flops_per_s[dtype] = gemm_flops_per_s(shortest, real.dtype(dtype));
+  if (device.is_cpu())
+    peaks.flops_per_s[at::kFloat] =
+        std::max(peaks.flops_per_s[at::kFloat], small_gemms_flops_per_s(shortest, peaks.threads));
+
+  // The outer cache of a virtual machine is larger than it says: four times that is beyond it.
+  const double inner = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20) * peaks.threads;
+  const double outer = std::max(2 * inner, cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20));
+  std::vector<double> sizes{inner / 2, outer / 2, 4 * outer};
+  if (!device.is_cpu()) sizes = {1 << 30};
+  for (const double bytes : sizes)
+    peaks.bandwidth.push_back({bytes, triad_bytes_per_s(shortest, real.dtype(at::kFloat), bytes)});
+
+  const Tensor one = at::ones({1}, real.dtype(at::kFloat));
+  Tensor result = at::empty({1}, real.dtype(at::kFloat));
+  constexpr int kSteps = 100;
+  const double ns = shortest([&] {
+    for (int i = 0; i < kSteps; ++i) at::add_out(result, one, one);
+  });
+  peaks.step_ns = ns / kSteps;
+  at::set_num_threads(before);
+  return peaks;
+}
+
+}  // namespace wide

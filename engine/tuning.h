@@ -1,0 +1,39 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace wide {
+
+/// What decides which strategy is the best.
+struct TuningKey {
+  /// "network": won when whole networks were timed. "call": won when this call alone was timed.
+  std::string scope;
+  std::string primitive, config;  // the canonical text of the primitive's configuration
+  std::string shape;              // one model's inputs: "16,256 256,256 256", `*` where shared
+  std::string dtype, device;
+  int threads = 0;
+  int64_t n = 0;  // models at once
+
+  std::string text() const;
+};
+
+struct TuningEntry {
+  std::string strategy;
+  double median_ns = 0;
+};
+
+/// What was measured before. Used from any thread.
+class TuningTable {
+ public:
+  virtual ~TuningTable() = default;
+  virtual std::optional<TuningEntry> lookup(const TuningKey& key) = 0;
+  virtual void store(const TuningKey& key, const TuningEntry& entry) = 0;
+};
+
+/// The table the engine asks: in memory until another is set.
+TuningTable& tuning_table();
+/// Null: a new, empty one in memory. Not while something is being compiled.
+void set_tuning_table(std::shared_ptr<TuningTable> table);
+
+}  // namespace wide

@@ -1,0 +1,42 @@
+#include "engine/packing.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+TEST(Packing, ThereAndBackIsTheSame) {
+  std::vector<Tensors> separate;
+  const Tensor shared = at::randn({2});
+  for (int i = 0; i < 5; ++i) separate.push_back({at::randn({3, 4}), at::randint(9, {2}), shared});
+  const Tensors wide = pack(separate, {false, false, true});
+  EXPECT_EQ(wide[0].sizes().vec(), (Sizes{5, 3, 4}));
+  EXPECT_TRUE(wide[2].is_same(shared));
+  const auto back = unpack({wide[0], wide[1]}, 5);
+  for (size_t i = 0; i < 5; ++i)
+    for (size_t k = 0; k < 2; ++k) EXPECT_TRUE(back[i][k].equal(separate[i][k]));
+  EXPECT_EQ(pack({separate[0]})[0].sizes().vec(), (Sizes{1, 3, 4}));
+}
+
+TEST(Packing, RefusesWhatDiffers) {
+  const auto message = [](const std::vector<Tensors>& separate) {
+    try {
+      pack(separate);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message({}), "[pack] models: got none, expected at least one; try one for each");
+  EXPECT_EQ(message({{at::ones({2})}, {at::ones({2}), at::ones({2})}}),
+            "[pack] tensors of model 1: got 2, expected 1 as of model 0; try the same for all");
+  EXPECT_EQ(message({{at::ones({2})}, {at::ones({3})}}),
+            "[pack] tensor 0 of model 1: got f32[3], expected f32[2] as of model 0; try models of "
+            "one architecture");
+}
+
+}  // namespace
+}  // namespace wide
