@@ -24,6 +24,20 @@ Tensor spread(const Tensor& each, const Tensor& parameter, int64_t n) {
   return each.view(sizes);
 }
 
+/// A strategy's own operator may be for a forward pass only; its strategy does not apply then.
+Tensors differentiate(const std::string& name, const Tensors& outputs, const Tensors& of,
+                      const Tensors& cotangents) {
+  try {
+    return torch::autograd::grad(outputs, of, cotangents, /*retain_graph=*/std::nullopt,
+                                 /*create_graph=*/false, /*allow_unused=*/true);
+  } catch (const c10::Error& e) {
+    const std::string text = e.what_without_backtrace();
+    if (text.find("not implemented") == std::string::npos) throw;
+    throw Unsupported(reason(name, "gradients", text.substr(0, text.find('\n')),
+                             "operators with a gradient", "another strategy"));
+  }
+}
+
 }  // namespace
 
 Derivative::Derivative(Network inner, Program single, std::optional<Optimiser> step)
@@ -76,8 +90,7 @@ Tensors Derivative::gradients(const Tensors& bound, const Forward& forward) cons
   if (outputs.empty())
     throw Unsupported(reason(inner_.name, "gradients", "no output that depends on a real tensor",
                              "something to differentiate", "--phase forward"));
-  Tensors gradients = torch::autograd::grad(outputs, of, cotangents, /*retain_graph=*/std::nullopt,
-                                            /*create_graph=*/false, /*allow_unused=*/true);
+  Tensors gradients = differentiate(inner_.name, outputs, of, cotangents);
   for (size_t k = 0; k < of.size(); ++k)
     if (!gradients[k].defined()) gradients[k] = at::zeros_like(of[k]);
   return gradients;

@@ -203,10 +203,16 @@ TuningEntry Tuner::fastest(const Target& target, const std::any& config, const W
                            const std::vector<std::string>& applicable) const {
   TuningEntry best;
   for (const std::string& name : applicable) {
-    const double ns =
-        time_strategy(target, *target.strategy(name), config, call, options_, best.median_ns);
+    double ns = 0;
+    try {
+      ns = time_strategy(target, *target.strategy(name), config, call, options_, best.median_ns);
+    } catch (const c10::Error&) {
+      if (!options_.gradients) throw;
+      continue;  // its own operator has no gradient
+    }
     if (best.strategy.empty() || ns < best.median_ns) best = {name, ns};
   }
+  if (best.strategy.empty()) best.strategy = applicable.front();
   return best;
 }
 
