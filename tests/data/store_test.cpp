@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "data/store/tuning.h"
 #include "tests/data/python.h"
 #include "tests/data/stored.h"
 
@@ -326,6 +327,25 @@ TEST_F(StoreTest, TrialFusionsComeBackAsTheyWere) {
                            "position\"");
   EXPECT_EQ(nodes.out, "aten::addmm|strategy\naten::sort|per_model\n");
   EXPECT_NE(refused(2, [&] { store.load_fuse(3); }).find("no such number"), std::string::npos);
+}
+
+TEST_F(StoreTest, TuningIsRememberedForEachMachine) {
+  const TuningKey key{"network", "linear", "bias", "16,256", "f32", "cpu", 2, 8};
+  TuningKey other = key;
+  other.n = 9;
+  {
+    StoredTuning table(path_, "one");
+    EXPECT_FALSE(table.lookup(key));
+    table.store(key, {"einsum", 12.5});
+    table.store(key, {"brgemm", 11.25});
+  }
+  StoredTuning table(path_, "one");
+  ASSERT_TRUE(table.lookup(key));
+  EXPECT_EQ(table.lookup(key)->strategy, "brgemm");
+  EXPECT_EQ(table.lookup(key)->median_ns, 11.25);
+  EXPECT_FALSE(table.lookup(other));
+  EXPECT_FALSE(StoredTuning(path_, "two").lookup(key));
+  EXPECT_EQ(Store::read(path_).facts().tunings, 1);
 }
 
 TEST_F(StoreTest, ThePathIsTheOptionThenTheVariableThenTheDataFolder) {
