@@ -76,12 +76,18 @@ int dispatch(int argc, char** argv) {
             [](const auto& a, const auto& b) { return a->name() < b->name(); });
   std::vector<std::string> names;
   for (const auto& command : commands) {
-    command->declare(*app.add_subcommand(command->name(), command->summary()));
-    names.push_back(command->name());
+    CLI::App& sub = *app.add_subcommand(command->name(), command->summary());
+    command->declare(sub);
+    if (command->hidden())
+      sub.group("");
+    else
+      names.push_back(command->name());
   }
 
   const std::string& first = arguments.front();
-  if (first.front() != '-' && std::find(names.begin(), names.end(), first) == names.end()) {
+  const bool known = std::any_of(commands.begin(), commands.end(),
+                                 [&](const auto& command) { return command->name() == first; });
+  if (first.front() != '-' && !known) {
     const std::string near = nearest(first, names);
     fail("[workbench] command: got {}, expected one of {}; try {}", printable(first),
          listing(names, 99), near.empty() ? "workbench --help" : "workbench " + near);

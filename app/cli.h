@@ -15,6 +15,8 @@ class Command {
   virtual ~Command() = default;
   virtual std::string name() const = 0;
   virtual std::string summary() const = 0;
+  /// Not for people: works, but is not listed.
+  virtual bool hidden() const { return false; }
   /// Declares options bound to members. Only what works may be declared.
   virtual void declare(CLI::App& app) = 0;
   /// Does the work; returns the exit code. Errors are thrown.

@@ -84,6 +84,24 @@ std::vector<std::string> strategies_of(const Target& target,
   return names;
 }
 
+/// A target's part in a preset. One with published figures has those rows: at the target's
+/// `published` shape where it has one, and at every N with a figure.
+std::vector<Sweep> sweeps_of(const Target& target, const Preset& preset) {
+  const auto own = target.sweeps.find(preset.sweep);
+  if (preset.published.empty())
+    return own == target.sweeps.end() ? std::vector<Sweep>{} : std::vector<Sweep>{own->second};
+  const auto figures = preset.published.find(target.name);
+  if (figures == preset.published.end()) return {};
+  const auto published = target.sweeps.find("published");
+  std::vector<Sweep> rows;
+  for (const auto& [n, speedup] : figures->second) {
+    const bool at = published != target.sweeps.end() && published->second.n == std::vector{n};
+    if (!at && own == target.sweeps.end()) continue;
+    rows.push_back({{n}, at ? published->second.shapes : own->second.shapes});
+  }
+  return rows;
+}
+
 template <class T>
 const T& either(const T& chosen, const T& preset) {
   return chosen.empty() ? preset : chosen;
@@ -92,16 +110,18 @@ const T& either(const T& chosen, const T& preset) {
 }  // namespace
 
 std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices) {
-  Axes axes = preset.axes;
-  for (const std::string& text : choices.axes) parse_axis(text, &axes);
+  Axes axes = preset.axes, typed;
+  for (const auto& [name, unused] : axes) find_target(name);  // or it is misspelt
+  for (const std::string& text : choices.axes) parse_axis(text, &typed);
   const auto forced = parse_strategies(choices.strategies);
   const auto chosen = find_targets(either(choices.targets, preset.targets));
-  for (const auto& [name, unused] : axes)
+  for (const auto& [name, sizes] : typed) {
     if (std::none_of(chosen.begin(), chosen.end(),
                      [&name = name](const Target* t) { return t->name == name; }))
       fail("[--axis] target: got {}, expected one of the sweep's; try --targets {}",
            printable(name), printable(name));
-
+    for (const auto& [axis, values] : sizes) axes[name][axis] = values;
+  }
   const std::vector<std::string>& phases = either(choices.phases, preset.phases);
   for (const std::string& phase : phases)
     if (phase != "forward" && phase != "backward" && phase != "step")
@@ -109,19 +129,27 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
            printable(phase));
 
   std::vector<PlannedCase> cases;
+  std::set<std::string> seen;
+  const auto add = [&](PlannedCase next) {  // each once, whatever lists repeat
+    const Case c = empty_case(next);
+    if (seen.insert(fmt::format("{}|{}|{}|{}|{}|{}|{}", c.target, c.shape, c.n, c.dtype, c.device,
+                                c.mode, c.phase))
+            .second)
+      cases.push_back(std::move(next));
+  };
   for (const Target* target : chosen) {
-    const auto sweep = target->sweeps.find(preset.sweep);
-    if (sweep == target->sweeps.end()) continue;
-    std::vector<int64_t> ns = either(preset.n, sweep->second.n);
-    if (!choices.n.empty()) ns = parse_ns(choices.n);
-    for (const std::string& device : either(choices.devices, preset.devices))
-      for (const std::string& mode : either(choices.modes, preset.modes))
-        for (const std::string& phase : phases)
-          for (const std::string& dtype : either(choices.dtypes, preset.dtypes))
-            for (const Shape& shape : shapes_of(*target, sweep->second, axes))
-              for (const int64_t n : ns)
-                cases.push_back({target, shape, n, parse_float_dtype(dtype), parse_device(device),
-                                 parse_mode(mode), phase, strategies_of(*target, forced)});
+    for (const Sweep& sweep : sweeps_of(*target, preset)) {
+      std::vector<int64_t> ns = either(preset.n, sweep.n);
+      if (!choices.n.empty()) ns = parse_ns(choices.n);
+      for (const std::string& device : either(choices.devices, preset.devices))
+        for (const std::string& mode : either(choices.modes, preset.modes))
+          for (const std::string& phase : phases)
+            for (const std::string& dtype : either(choices.dtypes, preset.dtypes))
+              for (const Shape& shape : shapes_of(*target, sweep, axes))
+                for (const int64_t n : ns)
+                  add({target, shape, n, parse_float_dtype(dtype), parse_device(device),
+                       parse_mode(mode), phase, strategies_of(*target, forced)});
+    }
   }
   if (cases.empty())
     fail("[{}] targets: got none with a {} sweep, expected at least one; try --targets linear",

@@ -3,38 +3,31 @@
 
 namespace wide {
 
-/// Progress with the time left: rewrites its line on a terminal, plain lines elsewhere.
-class Progress {
- public:
-  Progress(size_t total, double estimated_s, bool quiet);
-  /// Before and after a case.
-  void begin(const std::string& what);
-  void end();
-  /// Takes the line away before other text is printed.
-  void clear();
-
- private:
-  double elapsed() const;
-  size_t total_, done_ = 0;
-  double estimated_s_, start_;
-  bool quiet_, terminal_;
-};
-
-/// What the terminal shows of a sweep as it goes: progress, and the table of each target once all
-/// of its cases are done.
+/// What the terminal shows of a sweep as it goes: progress with rate and time left, and the table
+/// of each target once all of its cases are done. On a terminal the progress rewrites its line;
+/// elsewhere it is a plain line a case.
 class SweepPrinter : public SweepObserver {
  public:
-  SweepPrinter(size_t total, double estimated_s, bool quiet);
+  SweepPrinter(const std::vector<PlannedCase>& cases, double budget_s, bool quiet);
   void on_begin(const PlannedCase& planned) override;
+  void on_stage(const std::string& what, const std::string& trial) override;
   void on_case(const Case& result) override;
   void on_known(const Case& result) override;
   void on_end(const std::string& state) override;
 
  private:
   void flush();
+  void show(const std::string& doing);
+  void clear();
+  double left_s() const;
 
-  Progress progress_;
-  bool quiet_;
+  std::vector<double> estimates_s_;  // of every case, in order
+  double left_estimate_s_ = 0;       // of those to come
+  double done_estimate_s_ = 0, done_s_ = 0;
+  double start_s_, case_start_s_ = 0;
+  size_t begun_ = 0, run_ = 0;
+  bool quiet_, terminal_;
+  std::string line_;
   std::vector<Case> group_;  // of one target, for its table
 };
 

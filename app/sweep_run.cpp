@@ -26,6 +26,19 @@ double now_ns() {
                                  .count());
 }
 
+/// Adds the time until the end of its scope to `seconds`.
+class Clocked {
+ public:
+  explicit Clocked(double* seconds) : seconds_(seconds), begun_ns_(now_ns()) {}
+  ~Clocked() { *seconds_ += (now_ns() - begun_ns_) * 1e-9; }
+  Clocked(const Clocked&) = delete;
+  Clocked& operator=(const Clocked&) = delete;
+
+ private:
+  double* seconds_;
+  double begun_ns_;
+};
+
 /// Why a compiled trial is not what its strategy says, or "".
 std::string not_as_asked(const Target& target, const std::string& strategy,
                          const Coverage& coverage) {
@@ -107,12 +120,17 @@ class CaseRun {
     r.model.reset();
   }
 
+  std::string memory_reason(const Running& r, const std::string& got) const {
+    return out_of_memory_text(r.trial.strategy.empty() ? "case" : r.trial.strategy, got, needed_,
+                              available_);
+  }
+
   /// What goes wrong inside one trial ends that trial only.
-  static void guarded(Running& r, const std::function<void()>& work) {
+  void guarded(Running& r, const std::function<void()>& work) {
     try {
       work();
     } catch (const std::bad_alloc&) {
-      end(r, Status::oom, "ran out of memory");
+      end(r, Status::oom, memory_reason(r, "an allocation refused"));
     } catch (const Error& e) {
       // Exit code 5 is memory; any other refusal says what is not supported.
       end(r, e.exit_code() == 5 ? Status::oom : Status::unsupported, printable(e.what(), 300));
@@ -120,7 +138,10 @@ class CaseRun {
       const std::string text = one_line(e);
       const bool memory = text.find("allocate memory") != std::string::npos ||
                           text.find("out of memory") != std::string::npos;
-      end(r, memory ? Status::oom : Status::crashed, text);
+      if (memory)
+        end(r, Status::oom, memory_reason(r, printable(text, 120)));
+      else
+        end(r, Status::crashed, text);
     } catch (const std::exception& e) {
       end(r, Status::crashed, one_line(e));
     }
@@ -132,16 +153,16 @@ class CaseRun {
   }
 
   void make_case() {
+    const Clocked clocked(&result_.seconds.setup);
     const Network forward = target_.network(planned_.shape);
     const Program plain = record_one(forward);
     network_ = phase_network(forward, plain, planned_.phase);
     single_ = network_.derivative ? record_one(network_) : plain;
-    const int64_t need = estimate_bytes(single_, planned_.n), have = available_memory();
-    stages_.memory(need, have);
-    if (planned_.device.is_cpu() && need > have)
-      throw Error(fmt::format("needs {}, {} are available", bytes_text(static_cast<double>(need)),
-                              bytes_text(static_cast<double>(have))),
-                  5);
+    needed_ = estimate_bytes(single_, planned_.n);
+    available_ = available_memory();
+    stages_.memory(needed_, available_);
+    if (planned_.device.is_cpu() && needed_ > available_)
+      throw Error(out_of_memory_text(target_.name, "no attempt", needed_, available_), 5);
     ensemble_ = generate(network_, planned_.n, planned_.dtype, planned_.device, settings_.seed);
     inputs_ = pick(network_, ensemble_, true);
     weights_ = pick(network_, ensemble_, false);
@@ -149,6 +170,7 @@ class CaseRun {
   }
 
   Correctness full_check(Running& r) {
+    const Clocked clocked(&result_.seconds.check);
     // The strategy that shares one mask must be found to do so.
     const bool masks_shared = network_.random && r.trial.strategy == "shared";
     const Correctness c = check(network_, single_, ensemble_, as_function(*r.model, network_),
@@ -163,17 +185,20 @@ class CaseRun {
     options.threads = settings_.threads;
     options.widen = widen_options(target_, r.trial.strategy, settings_.forced);
     options.far_off_ns = 4 * best_call_ns_;
-    const double start = now_ns();
-    r.model = compile(network_, ensemble_, options);
-    r.trial.timing.peak_bytes = candidate_bytes(ensemble_, *r.model, planned_.device, [&] {
+    {
+      const Clocked clocked(&result_.seconds.compile);
+      const double start = now_ns();
+      r.model = compile(network_, ensemble_, options);
+      r.trial.timing.peak_bytes = candidate_bytes(ensemble_, *r.model, planned_.device, [&] {
+        r.model->run(inputs_);
+        synchronize(planned_.device);
+      });
+      const double compiled = now_ns();
+      r.trial.timing.first_call_ns = compiled - start;
       r.model->run(inputs_);
-      synchronize(planned_.device);
-    });
-    const double compiled = now_ns();
-    r.trial.timing.first_call_ns = compiled - start;
-    r.model->run(inputs_);
-    const double call = now_ns() - compiled;
-    best_call_ns_ = best_call_ns_ == 0 ? call : std::min(best_call_ns_, call);
+      const double call = now_ns() - compiled;
+      best_call_ns_ = best_call_ns_ == 0 ? call : std::min(best_call_ns_, call);
+    }
     const std::string why = not_as_asked(target_, r.trial.strategy, r.model->coverage());
     if (!why.empty()) {
       end(r, Status::unsupported, why);
@@ -199,6 +224,7 @@ class CaseRun {
   }
 
   void check_after(Running& r) {
+    const Clocked clocked(&result_.seconds.check);
     Correctness c = *r.trial.correctness;
     if (network_.random) {
       // Its statistics were checked before; timing may not have changed what a seed draws.
@@ -235,6 +261,7 @@ class CaseRun {
     std::vector<Entrant> entrants;
     if (!settings_.baselines_off.count("*")) {
       stages_.begin("baseline", std::string(kBaselinePrefix) + "*");
+      const Clocked clocked(&result_.seconds.baselines);
       for (const Baseline& b : honest_baselines(network_, ensemble_, settings_.threads,
                                                 expected_.reference, tolerance, &notes, wanted))
         entrants.push_back({b.name, b.call, nullptr, {}});
@@ -281,6 +308,7 @@ class CaseRun {
     how.budget_s = settings_.budget_s;
     how.seed = settings_.seed;
     stages_.time(names);
+    const Clocked clocked(&result_.seconds.timing);
     std::vector<Timing> timings;
     Running failed;
     guarded(failed, [&] { timings = measure(contenders, how); });
@@ -357,6 +385,7 @@ class CaseRun {
   const Target& target_;
   Stages& stages_;
   Network network_;
+  int64_t needed_ = 0, available_ = 0;  // bytes
   Program single_;
   Ensemble ensemble_;
   Tensors inputs_, weights_;
@@ -369,6 +398,15 @@ class CaseRun {
 };
 
 }  // namespace
+
+std::string out_of_memory_text(const std::string& thing, const std::string& got, int64_t needed,
+                               int64_t available) {
+  return fmt::format(
+      "[{}] memory: got {}, expected enough ({} needed by estimate, {} available); try fewer "
+      "models",
+      thing, got, bytes_text(static_cast<double>(needed)),
+      bytes_text(static_cast<double>(available)));
+}
 
 Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages) {
   return CaseRun(planned, settings, stages).run();

@@ -20,4 +20,8 @@ struct SweepSettings {
 /// result, not an error. `stages` is told what is going on.
 Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages);
 
+/// The reason of an `oom` trial; `got` says how memory ran out, or that it was not tried.
+std::string out_of_memory_text(const std::string& thing, const std::string& got, int64_t needed,
+                               int64_t available);
+
 }  // namespace wide

@@ -1,6 +1,7 @@
 #include "app/sweep_runner.h"
 
 #include "app/cancel.h"
+#include "app/worker_host.h"
 
 namespace wide {
 
@@ -17,7 +18,11 @@ bool SweepRunner::stopped() const { return stop_ || cancelled(); }
 
 std::string SweepRunner::run() {
   std::string state = "complete";
-  Stages silent;
+  WorkerHost host(settings_);
+  const WorkerHost::Watch watch{[this] { return stopped(); },
+                                [this](const std::string& what, const std::string& trial) {
+                                  for (SweepObserver* o : observers_) o->on_stage(what, trial);
+                                }};
   try {
     for (const PlannedCase& planned : cases_) {
       if (stopped()) throw Cancelled();
@@ -26,8 +31,15 @@ std::string SweepRunner::run() {
         continue;
       }
       for (SweepObserver* o : observers_) o->on_begin(planned);
-      const Case result = run_case(planned, settings_, silent);
-      for (SweepObserver* o : observers_) o->on_case(result);
+      try {
+        const Case result = host.run(planned, watch);
+        for (SweepObserver* o : observers_) o->on_case(result);
+      } catch (const Cancelled&) {
+        Case cut = empty_case(planned);
+        for (Trial& t : cut.trials) t.status = Status::cancelled;
+        for (SweepObserver* o : observers_) o->on_case(cut);
+        throw;
+      }
     }
   } catch (const Cancelled&) {
     state = "cancelled";

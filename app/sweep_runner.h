@@ -12,6 +12,8 @@ class SweepObserver {
  public:
   virtual ~SweepObserver() = default;
   virtual void on_begin(const PlannedCase&) {}
+  /// What the case is at: case, prepare, baseline, time or check, of a trial where there is one.
+  virtual void on_stage(const std::string& /*what*/, const std::string& /*trial*/) {}
   /// A case that was run now. Trials that the user's cancelling cut short are `cancelled`.
   virtual void on_case(const Case&) {}
   /// A case that was done before (resume).

@@ -37,17 +37,12 @@ std::string crossover_line(const std::vector<Case>& cases) {
   return out.empty() ? "none" : out;
 }
 
-/// Cases of the same target, in the order in which the targets came.
-std::vector<std::vector<Case>> by_target(const std::vector<Case>& cases) {
-  std::vector<std::vector<Case>> groups;
-  for (const Case& c : cases) {
-    if (groups.empty() || groups.back().front().target != c.target) groups.emplace_back();
-    groups.back().push_back(c);
-  }
-  return groups;
-}
-
 }  // namespace
+
+bool same_table(const Case& a, const Case& b) {
+  return a.target == b.target && a.mode == b.mode && a.device == b.device && a.dtype == b.dtype &&
+         a.phase == b.phase;
+}
 
 std::string target_text(const std::vector<Case>& cases) {
   const Case& first = cases.front();
@@ -63,39 +58,11 @@ std::string target_text(const std::vector<Case>& cases) {
         ++reasons[fmt::format("{} {}: {}", t.strategy, to_string(t.status), t.reason)];
     }
   }
-  std::string out = fmt::format("\n{} · {} · {} · {}\n{}", first.target, first.device, first.dtype,
-                                first.mode, table.text("  "));
+  std::string out = fmt::format("\n{} · {} · {} · {} · {}\n{}", first.target, first.device,
+                                first.dtype, first.mode, first.phase, table.text("  "));
   for (const auto& [reason, count] : reasons)
     out += fmt::format("  {}{}\n", reason, count > 1 ? fmt::format(" ({}x)", count) : "");
   return out + "  faster from: " + crossover_line(cases) + "\n";
-}
-
-std::string summary_text(const SweepReport& report) {
-  Table table({"target", "N", "best strategy", "over loop", "over best baseline", "ok",
-               "unsupported", "wrong or failed"},
-              {false, true, false, true, true, true, true, true});
-  for (const auto& cases : by_target(report.cases)) {
-    int64_t ok = 0, unsupported = 0, bad = 0;
-    const Case* largest = &cases.front();
-    for (const Case& c : cases) {
-      if (c.n >= largest->n) largest = &c;
-      for (const Trial& t : c.trials)
-        ++(t.status == Status::ok ? ok : t.status == Status::unsupported ? unsupported : bad);
-    }
-    const Trial* best = nullptr;
-    for (const Trial& t : largest->trials)
-      if (t.status == Status::ok && t.speedup &&
-          (!best || t.timing.median_ns < best->timing.median_ns))
-        best = &t;
-    table.add({cases.front().target, fmt::format("{}", largest->n), best ? best->strategy : "none",
-               best ? speedup_text(best->speedup->vs_loop) : "",
-               best ? speedup_text(best->speedup->vs_best) : "", fmt::format("{}", ok),
-               fmt::format("{}", unsupported), fmt::format("{}", bad)});
-  }
-  const Environment& e = report.environment;
-  return fmt::format("\nsweep {} · {} · {} threads · LibTorch {} · {}\n{}", report.name, e.cpu,
-                     e.threads, e.libtorch, e.gpu.empty() ? "not run on a GPU" : e.gpu,
-                     table.text("  "));
 }
 
 std::string duration_text(double seconds) {

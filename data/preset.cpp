@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "data/text.h"
 #include "engine/error.h"
@@ -36,6 +37,19 @@ fs::path preset_folder() {
 #endif
 }
 
+const char* expected_of(int*) { return "a number"; }
+const char* example_of(int*) { return "1"; }
+const char* expected_of(double*) { return "a number of seconds"; }
+const char* example_of(double*) { return "0.5"; }
+const char* expected_of(std::string*) { return "text"; }
+const char* example_of(std::string*) { return "\"quick\""; }
+const char* expected_of(std::vector<std::string>*) { return "a list of names"; }
+const char* example_of(std::vector<std::string>*) { return "[\"...\"]"; }
+const char* expected_of(std::vector<int64_t>*) { return "a list of numbers"; }
+const char* example_of(std::vector<int64_t>*) { return "[4, 8, 16]"; }
+const char* expected_of(decltype(Preset::axes)*) { return "sizes by axis by target"; }
+const char* example_of(decltype(Preset::axes)*) { return R"({"linear": {"D": [256]}})"; }
+
 class Reader {
  public:
   Reader(const Json& json, std::string file) : json_(json), file_(std::move(file)) {}
@@ -47,13 +61,13 @@ class Reader {
     try {
       json_.at(key).get_to(*value);
     } catch (const Json::exception&) {
-      fail("[{}] {}: got {}, expected another kind of value; try the presets in presets/", file_,
-           key, printable(json_.at(key).dump(), 60));
+      fail("[{}] {}: got {}, expected {}; try {}", file_, key, printable(json_.at(key).dump(), 60),
+           expected_of(static_cast<T*>(nullptr)), example_of(static_cast<T*>(nullptr)));
     }
   }
 
   void one_of(const char* key, const std::vector<std::string>& values,
-              const std::vector<std::string>& allowed) {
+              const std::vector<std::string>& allowed) const {
     for (const std::string& value : values)
       if (std::find(allowed.begin(), allowed.end(), value) == allowed.end())
         fail("[{}] {}: got {}, expected {}; try {}", file_, key, printable(value),
@@ -75,6 +89,69 @@ class Reader {
   std::string file_;
   std::set<std::string> known_;
 };
+
+/// The figures beside a preset: `#` lines say where they come from, then `target,n,speedup`.
+void read_published(const fs::path& path, Preset* preset) {
+  std::ifstream stream(path);
+  if (!stream) return;
+  const std::string file = printable(path.string());
+  bool head = true;
+  int64_t row = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++row;
+    if (line.empty()) continue;
+    if (line[0] == '#') {
+      preset->published_note += (preset->published_note.empty() ? "" : " ") +
+                                line.substr(std::min<size_t>(2, line.size()));
+      continue;
+    }
+    if (std::exchange(head, false)) {
+      if (line != "target,n,speedup")
+        fail("[{}] line {}: got {}, expected target,n,speedup; try that as the first line", file,
+             row, printable(line));
+      continue;
+    }
+    const std::vector<std::string> cells = split(line);
+    char* n_end = nullptr;
+    char* speedup_end = nullptr;
+    const bool three = cells.size() == 3;
+    const int64_t n = three ? std::strtoll(cells[1].c_str(), &n_end, 10) : 0;
+    const double speedup = three ? std::strtod(cells[2].c_str(), &speedup_end) : 0;
+    if (!three || *n_end || *speedup_end || n < 1 || !(speedup > 0))
+      fail("[{}] line {}: got {}, expected a target, N and a speedup; try linear,32,8.8", file, row,
+           printable(line));
+    preset->published[cells[0]][n] = speedup;
+  }
+}
+
+/// Throws Error unless every value is allowed and said once.
+void check(const Reader& reader, const Preset& p, const std::string& file) {
+  reader.one_of("sweep", {p.sweep}, {"quick", "full", "ci"});
+  reader.one_of("modes", p.modes, {"eager", "default", "reduce-overhead", "max-autotune"});
+  reader.one_of("phases", p.phases, {"forward", "backward", "step"});
+  reader.one_of("dtypes", p.dtypes, {"f32", "f64", "f16", "bf16"});
+  reader.one_of("baselines", p.baselines, {"loop", "threads", "vmap", "streams", "graph"});
+  const auto some = [&](const char* key, bool empty, const char* example) {
+    if (empty) fail("[{}] {}: got none, expected at least one; try {}", file, key, example);
+  };
+  some("targets", p.targets.empty(), "primitives");
+  some("modes", p.modes.empty(), "eager");
+  some("phases", p.phases.empty(), "forward");
+  some("dtypes", p.dtypes.empty(), "f32");
+  some("devices", p.devices.empty(), "cpu");
+  for (const int64_t n : p.n)
+    if (n < 1) fail("[{}] n: got {}, expected positive numbers; try 4", file, n);
+  for (const auto& [target, axes] : p.axes)
+    for (const auto& [axis, sizes] : axes) {
+      const bool good = !sizes.empty() && std::all_of(sizes.begin(), sizes.end(),
+                                                      [](int64_t size) { return size >= 0; });
+      if (!good)
+        fail("[{}] axes: got no good sizes for {}.{}, expected numbers; try [256]", file,
+             printable(target), printable(axis));
+    }
+  if (!(p.budget_s > 0))
+    fail("[{}] budget_s: got {}, expected a positive number; try 0.3", file, p.budget_s);
+}
 
 }  // namespace
 
@@ -114,14 +191,8 @@ Preset load_preset(const std::string& path) {
   reader.read("budget_s", &p.budget_s);
   reader.finish();
   if (schema != 1) fail("[{}] schema: got {}, expected 1; try \"schema\": 1", file, schema);
-  reader.one_of("sweep", {p.sweep}, {"quick", "full", "ci"});
-  reader.one_of("phases", p.phases, {"forward", "backward", "step"});
-  reader.one_of("baselines", p.baselines, {"loop", "threads", "vmap", "streams", "graph"});
-  if (p.targets.empty()) fail("[{}] targets: got none, expected names; try primitives", file);
-  for (const int64_t n : p.n)
-    if (n < 1) fail("[{}] n: got {}, expected positive numbers; try 4", file, n);
-  if (!(p.budget_s > 0))
-    fail("[{}] budget_s: got {}, expected a positive number; try 0.3", file, p.budget_s);
+  check(reader, p, file);
+  read_published(fs::path(path).replace_extension(".csv"), &p);
   return p;
 }
 

@@ -18,6 +18,10 @@ struct Preset {
                            devices = {"cpu"};
   std::vector<std::string> baselines;  // empty: all
   double budget_s = 1.5;               // of timing, per contender
+  /// Target to N to speedup as published elsewhere, from the CSV file (target,n,speedup) of the
+  /// same name beside the preset. Such a preset runs the Ns that have a figure.
+  std::map<std::string, std::map<int64_t, double>> published;
+  std::string published_note;  // the comment at the top of that file: where its figures come from
 };
 
 /// Reads a preset; unknown keys and values of the wrong kind are refused by name.

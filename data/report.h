@@ -72,11 +72,23 @@ struct Trial {
   std::optional<Correctness> correctness;
 };
 
+/// Where the time of a case went. `total` is all of it, with the worker's start and with what was
+/// lost to trials that took the worker with them.
+struct CaseSeconds {
+  double setup = 0;      // recording one model, making data, what the separate models give
+  double compile = 0;    // of all strategies, tuning and first call included
+  double check = 0;      // before and after timing
+  double baselines = 0;  // preparing them
+  double timing = 0;
+  double total = 0;
+};
+
 struct Case {
   std::string target, shape, dtype, device, mode, phase = "forward";
   int64_t n = 0;
   double other_load = 0;   // share of the cores that other processes took while it was timed
   bool disturbed = false;  // they took too much for its times to be trusted
+  CaseSeconds seconds;
   std::vector<Timing> baselines;
   std::vector<Trial> trials;
 };

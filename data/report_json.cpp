@@ -192,6 +192,9 @@ nlohmann::ordered_json to_json(const Case& c) {
   j["phase"] = c.phase;
   j["other_load"] = c.other_load;
   j["disturbed"] = c.disturbed;
+  if (const CaseSeconds& s = c.seconds; s.total > 0)
+    j["seconds"] = {{"setup", s.setup},         {"compile", s.compile}, {"check", s.check},
+                    {"baselines", s.baselines}, {"timing", s.timing},   {"total", s.total}};
   j["baselines"] = Json::array();
   for (const Timing& t : c.baselines) j["baselines"].push_back(timing_json(t));
   j["trials"] = Json::array();

@@ -220,6 +220,15 @@ Case case_from_json(const nlohmann::ordered_json& json, const std::string& where
   j.read("phase", &c.phase);
   j.read("other_load", &c.other_load);
   j.read("disturbed", &c.disturbed);
+  if (j.has("seconds")) {
+    const Object seconds = j.object("seconds");
+    seconds.read("setup", &c.seconds.setup);
+    seconds.read("compile", &c.seconds.compile);
+    seconds.read("check", &c.seconds.check);
+    seconds.read("baselines", &c.seconds.baselines);
+    seconds.read("timing", &c.seconds.timing);
+    seconds.read("total", &c.seconds.total);
+  }
   for (const Json& t : j.array("baselines"))
     c.baselines.push_back(timing_from({t, j.inside("baselines")}));
   for (const Json& t : j.array("trials")) c.trials.push_back(trial_from({t, j.inside("trials")}));

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,7 +11,9 @@
 #include "app/sweep_printer.h"
 #include "app/sweep_record.h"
 #include "app/sweep_text.h"
+#include "app/table.h"
 #include "app/version.h"
+#include "app/worker_host.h"
 #include "data/peaks.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -38,7 +41,8 @@ class SweepCommand : public Command {
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("SWEEP", preset_, "quick, ci, or a preset's .json file")->required();
+    app.add_option("SWEEP", preset_, "quick, full, ci, models, published, or a preset's .json file")
+        ->required();
     app.add_option("--targets", choices_.targets, "names, or primitives, blocks, models")
         ->delimiter(',');
     app.add_option("-n,--n", choices_.n, "numbers of models, as 4,8,16");
@@ -55,8 +59,15 @@ class SweepCommand : public Command {
     app.add_option("--seed", seed_, "of everything random")->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per trial; default: the preset's")
         ->check(not_positive);
+    app.add_option("--timeout", timeout_,
+                   "seconds after which a silent trial counts as hanging; default: a minute and "
+                   "more, by budget and work")
+        ->check(not_positive);
     app.add_option("--name", name_, "a label, to find the sweep by");
+    app.add_option("--top", top_, "rows of the summary, the largest speedups first; 0: all")
+        ->check(CLI::NonNegativeNumber);
     app.add_option("--json", json_, "write the report");
+    app.add_flag("--dry-run", dry_run_, "say what would run and how long, and run nothing");
     app.add_flag("--quiet", quiet_, "print nothing but errors");
     auto* resume = app.add_flag("--resume", resume_,
                                 "continue the interrupted sweep of this name; asked the same");
@@ -70,6 +81,7 @@ class SweepCommand : public Command {
     SweepSettings settings;
     settings.budget_s = budget_ > 0 ? budget_ : preset.budget_s;
     settings.seed = seed_;
+    settings.timeout_s = timeout_;
     settings.threads = set_threads(threads_);
     settings.baselines = preset.baselines;
     settings.forced = parse_strategies(choices_.strategies);
@@ -79,8 +91,12 @@ class SweepCommand : public Command {
     report.command = typed_command();
     report.environment = capture_environment(typed_command(), version(), git_state());
     report.id = report.environment.date;
-    add_peaks(report.environment, machine_peaks(cases.front().device, settings.threads));
 
+    if (dry_run_) {
+      fmt::print("{}", plan_text(report.name, cases, settings, ""));
+      return 0;
+    }
+    add_peaks(report.environment, machine_peaks(cases.front().device, settings.threads));
     std::optional<SweepRecorder> recorder;
     std::string kept;  // what the first line says of the store
     if (!no_store_) {
@@ -92,13 +108,10 @@ class SweepCommand : public Command {
                      : fmt::format("; stored as sweep {}", report.id);
     }
 
-    const double estimate = estimate_seconds(cases, settings.budget_s);
-    if (!quiet_)
-      fmt::print("sweep {}: {} cases, {} trials, about {}{}\n", report.name, cases.size(),
-                 count_trials(cases), duration_text(estimate), kept);
+    if (!quiet_) fmt::print("{}", plan_text(report.name, cases, settings, kept));
     std::fflush(stdout);
     catch_cancel();
-    SweepPrinter printer(cases.size(), estimate, quiet_);
+    SweepPrinter printer(cases, settings.budget_s, quiet_);
     Collector collector(&report);
     SweepRunner runner(cases, settings);
     if (recorder) recorder->attach(runner);  // first: what is shown as done is stored
@@ -108,7 +121,8 @@ class SweepCommand : public Command {
     report.changes = changes_of(report);
     if (!json_.empty()) write_json(json_, to_json(report));
     if (report.state == "cancelled") throw Cancelled();
-    if (!quiet_) fmt::print("{}", summary_text(report));
+    if (!quiet_)
+      fmt::print("{}", summary_text(report, {top_, preset.published, preset.published_note}));
     return exit_code(report);
   }
 
@@ -133,23 +147,56 @@ class SweepCommand : public Command {
     return changes;
   }
 
-  /// Incorrect counts before crashed; one line says which.
+  /// What is about to run: one line, with --dry-run one more for each target.
+  std::string plan_text(const std::string& name, const std::vector<PlannedCase>& cases,
+                        const SweepSettings& settings, const std::string& kept) const {
+    double silent_s = 0;
+    std::vector<std::pair<std::string, std::vector<PlannedCase>>> targets;
+    for (const PlannedCase& c : cases) {
+      silent_s = std::max(silent_s, trial_limit_s(c, settings));
+      if (targets.empty() || targets.back().first != c.target->name)
+        targets.emplace_back(c.target->name, std::vector<PlannedCase>{});
+      targets.back().second.push_back(c);
+    }
+    const std::string head = fmt::format(
+        "sweep {}: {} cases, {} trials, about {}; a trial silent for {} counts as hanging{}\n",
+        name, cases.size(), count_trials(cases),
+        duration_text(estimate_seconds(cases, settings.budget_s)), duration_text(silent_s), kept);
+    if (!dry_run_) return head;
+    Table table({"target", "cases", "trials", "N", "shapes", "strategies", "about"},
+                {false, true, true});
+    for (const auto& [target, group] : targets) {
+      std::set<int64_t> ns;
+      std::vector<std::string> shapes;
+      for (const PlannedCase& c : group) {
+        ns.insert(c.n);
+        if (std::find(shapes.begin(), shapes.end(), c.shape.text()) == shapes.end())
+          shapes.push_back(c.shape.text());
+      }
+      table.add({target, fmt::format("{}", group.size()), fmt::format("{}", count_trials(group)),
+                 fmt::format("{}", fmt::join(ns, ",")), listing(shapes, 2),
+                 listing(group.front().strategies, 9),
+                 duration_text(estimate_seconds(group, settings.budget_s))});
+    }
+    return head + table.text("  ");
+  }
+
+  /// Incorrect counts before what crashed, hung or ran out of memory; one line says which.
   int exit_code(const SweepReport& report) const {
-    for (const auto& [status, code] : {std::pair{Status::incorrect, 4},
-                                       {Status::crashed, 5},
-                                       {Status::timeout, 5},
-                                       {Status::oom, 5}}) {
+    for (const auto& [statuses, code] :
+         {std::pair{std::set{Status::incorrect}, 4},
+          {std::set{Status::crashed, Status::timeout, Status::oom}, 5}}) {
       std::vector<std::string> trials;
       for (const Case& c : report.cases)
         for (const Trial& t : c.trials)
-          if (t.status == status)
-            trials.push_back(fmt::format("{}/{} n={}", c.target, t.strategy, c.n));
+          if (statuses.count(t.status))
+            trials.push_back(
+                fmt::format("{}/{} n={} {}", c.target, t.strategy, c.n, to_string(t.status)));
       if (!trials.empty())
-        throw Error(
-            fmt::format("[{}] trials: got {} {} ({}), expected ok or unsupported; try "
-                        "--targets with one of them",
-                        printable(report.name), trials.size(), to_string(status), listing(trials)),
-            code);
+        throw Error(fmt::format("[{}] trials: got {} that failed ({}), expected ok or unsupported; "
+                                "try --targets with one of them",
+                                printable(report.name), trials.size(), listing(trials)),
+                    code);
     }
     return 0;
   }
@@ -158,8 +205,9 @@ class SweepCommand : public Command {
   std::string preset_, name_, json_, db_;
   int threads_ = 0;
   uint64_t seed_ = 0;
-  double budget_ = 0;
-  bool quiet_ = false, no_store_ = false, resume_ = false;
+  double budget_ = 0, timeout_ = 0;
+  int64_t top_ = 0;
+  bool quiet_ = false, no_store_ = false, resume_ = false, dry_run_ = false;
 };
 
 const bool registered = add_command([] { return std::make_unique<SweepCommand>(); });

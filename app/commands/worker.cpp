@@ -1,0 +1,21 @@
+#include "app/worker.h"
+
+#include "app/cli.h"
+
+namespace wide {
+namespace {
+
+/// What a sweep starts to run its cases in.
+class WorkerCommand : public Command {
+ public:
+  std::string name() const override { return "worker"; }
+  std::string summary() const override { return "run the cases of a sweep"; }
+  bool hidden() const override { return true; }
+  void declare(CLI::App&) override {}
+  int run() override { return serve_worker(); }
+};
+
+const bool registered = add_command([] { return std::make_unique<WorkerCommand>(); });
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,204 @@
+// Trials that take their worker with them: each gets its status, and the rest of the sweep is
+// complete. The faults are strategies of a target that exists only in children of this test.
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <torch/library.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/registry.h"
+
+namespace wide {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NoConfig {
+  std::string text() const { return "planted"; }
+};
+
+Tensor product(const WideCall& c) {
+  return at::baddbmm(c.inputs[2].unsqueeze(1), c.inputs[0], c.inputs[1].transpose(1, 2));
+}
+
+[[noreturn]] void hang() {
+  for (;;) pause();
+}
+
+[[noreturn]] void write_garbage() {
+  // On every descriptor it can find: one of them is the pipe to the sweep.
+  for (int fd = 1; fd < 1024; ++fd)
+    if (fd != STDERR_FILENO && ::write(fd, "no message\n", 11) < 0) continue;
+  hang();
+}
+
+[[noreturn]] void take_all_memory() {
+  Tensors hoard;
+  for (;;) hoard.push_back(at::empty({int64_t{1} << 28}));  // mapped, never touched
+}
+
+/// Fails only once it has been called often, which is while it is timed.
+Tensor late(const Tensor& x, int64_t kind) {
+  static int64_t calls[3] = {};
+  if (++calls[kind] > 2000) {
+    if (kind == 0) ::raise(SIGSEGV);
+    if (kind == 1) hang();
+    if (kind == 2) throw std::runtime_error("thrown while timed");
+  }
+  return x + 0;
+}
+
+TORCH_LIBRARY_FRAGMENT(planted, m) {
+  m.def("late(Tensor x, int kind) -> Tensor");
+  m.impl("late", c10::DispatchKey::CPU, TORCH_FN(late));
+}
+
+Tensor call_late(const Tensor& x, int64_t kind) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("planted::late", "")
+                             .typed<Tensor(const Tensor&, int64_t)>();
+  return op.call(x, kind);
+}
+
+Target faults() {
+  Network net;
+  net.name = "a_faults";
+  net.tensors = {
+      {"w", Role::parameter, {6, 6}}, {"b", Role::parameter, {6}}, {"x", Role::input, {4, 6}}};
+  net.forward = [](const Tensors& t) { return Tensors{at::linear(t[2], t[0], t[1])}; };
+  net.instantiate = [net](const Tensors& weights) { return bind(net, weights); };
+  Target t;
+  t.name = net.name;
+  t.family = "planted";
+  t.network = [net](const Shape&) { return net; };
+  t.sweeps["ci"] = {{3}, {Shape{{"B", 4}}}};
+  t.claims = {{"aten::linear", [](const CallView& call) -> std::optional<Claimed> {
+                 return Claimed{NoConfig{}, {call.id(0), call.id(1), call.id(2)}, {}};
+               }}};
+  t.parameter_inputs = {false, true, true};
+  const auto add = [&t](const std::string& name, std::function<void()> fault) {
+    t.strategies.push_back(
+        strategy<NoConfig>(name, "a fault", [fault](const NoConfig&, const WideCall& c) {
+          fault();
+          return Tensors{product(c)};
+        }));
+  };
+  add("good", [] {});
+  add("aborts", [] { std::abort(); });
+  add("segfaults", [] { ::raise(SIGSEGV); });
+  add("hangs", [] { hang(); });
+  add("prints", [] { std::printf("{\"result\": 1}\nnoise\n"), std::fflush(stdout); });
+  add("garbage", [] { write_garbage(); });
+  add("hoards", [] { take_all_memory(); });
+  add("killed", [] { ::raise(SIGKILL); });
+  add("throws", [] { throw std::runtime_error("thrown on purpose"); });
+  add("exits", [] { ::_exit(7); });
+  const auto add_late = [&t](const std::string& name, int64_t kind) {
+    t.strategies.push_back(
+        strategy<NoConfig>(name, "a late fault", [kind](const NoConfig&, const WideCall& c) {
+          return Tensors{call_late(product(c), kind)};
+        }));
+  };
+  add_late("late_segfault", 0);
+  add_late("late_hang", 1);
+  add_late("late_throw", 2);
+  return t;
+}
+
+const bool registered =
+    std::getenv("WORKBENCH_PLANT_FAULTS") != nullptr && add_target(faults(), __FILE__);
+
+/// A sweep of the planted target and a good one, run by this executable as the command line.
+class WorkerFaults : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = fs::temp_directory_path() / ("faults-" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "p.json")
+        << R"({"schema": 1, "name": "planted", "description": "faults",
+    "targets": ["a_faults", "layernorm"], "n": [2], "sweep": "ci", "budget_s": 0.1})";
+    const std::string self = fs::read_symlink("/proc/self/exe");
+    const std::string command =
+        "WORKBENCH_PLANT_FAULTS=1 " + self + " sweep " + (folder_ / "p.json").string() +
+        " --timeout 4 --no-store --json " + (folder_ / "out.json").string() + " >" +
+        (folder_ / "out.txt").string() + " 2>" + (folder_ / "err.txt").string();
+    const int status = std::system(command.c_str());
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    std::ifstream file(folder_ / "out.json");
+    if (file) report_ = nlohmann::json::parse(file);
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+
+  static nlohmann::json trial(const std::string& strategy) {
+    for (const auto& c : report_.at("cases"))
+      if (c.at("target") == "a_faults")
+        for (const auto& t : c.at("trials"))
+          if (t.at("strategy") == strategy) return t;
+    return {};
+  }
+
+  static inline fs::path folder_;
+  static inline int exit_code_ = -1;
+  static inline nlohmann::json report_;
+};
+
+TEST_F(WorkerFaults, EachBecomesItsStatus) {
+  ASSERT_FALSE(report_.is_null());
+  const std::tuple<const char*, const char*, const char*> expected[] = {
+      {"aborts", "crashed", "[aborts] prepare: got SIGABRT (Aborted)"},
+      {"segfaults", "crashed", "[segfaults] prepare: got SIGSEGV (Segmentation fault)"},
+      {"hangs", "timeout", "[hangs] prepare: got no end after 4"},
+      {"garbage", "crashed", "[garbage] prepare: got no message on the worker's pipe"},
+      {"hoards", "oom", "memory"},
+      {"killed", "oom", "[killed] memory: got killed by the system during prepare"},
+      {"throws", "crashed", "thrown on purpose"},
+      {"exits", "crashed", "[exits] prepare: got exit code 7"},
+      {"late_segfault", "crashed", "[late_segfault] time: got SIGSEGV"},
+      {"late_hang", "timeout", "[late_hang] time: got no end after 4"},
+      {"late_throw", "crashed", "thrown while timed"}};
+  for (const auto& [strategy, status, reason] : expected) {
+    const nlohmann::json t = trial(strategy);
+    EXPECT_EQ(t.at("status"), status) << strategy << ": " << t.at("reason");
+    EXPECT_NE(t.at("reason").get<std::string>().find(reason), std::string::npos) << t.at("reason");
+    EXPECT_TRUE(t.at("speedup").is_null());
+  }
+}
+
+TEST_F(WorkerFaults, OutOfMemorySaysTheEstimate) {
+  for (const char* strategy : {"hoards", "killed"})
+    EXPECT_NE(trial(strategy).at("reason").get<std::string>().find("needed by estimate"),
+              std::string::npos)
+        << trial(strategy).at("reason");
+}
+
+TEST_F(WorkerFaults, TheRestIsComplete) {
+  ASSERT_EQ(report_.at("cases").size(), 2u);
+  EXPECT_EQ(report_.at("sweep").at("state"), "complete");
+  for (const char* strategy : {"good", "prints", "vmap", "per_model"}) {
+    const nlohmann::json t = trial(strategy);
+    EXPECT_EQ(t.at("status"), "ok") << t.at("reason");
+    EXPECT_FALSE(t.at("speedup").is_null());
+  }
+  const auto& first = report_.at("cases").at(0);
+  EXPECT_EQ(first.at("trials").at(0).at("strategy"), "good");
+  EXPECT_GE(first.at("baselines").size(), 2u);
+  for (const auto& t : report_.at("cases").at(1).at("trials")) EXPECT_EQ(t.at("status"), "ok");
+}
+
+TEST_F(WorkerFaults, ExitCodeIsFiveInOneLine) {
+  EXPECT_EQ(exit_code_, 5);
+  std::ifstream errors(folder_ / "err.txt");
+  std::string line, last;
+  while (std::getline(errors, line)) last = line;
+  EXPECT_EQ(last.rfind("[planted] trials: got ", 0), 0u) << last;
+}
+
+}  // namespace
+}  // namespace wide
