@@ -154,7 +154,8 @@ class Cli(unittest.TestCase):
         self.assertIn("[4/4] mlp_block", run.stderr)
         with open(report) as file:
             data = json.load(file)
-        self.assertEqual(set(data), {"schema", "sweep", "environment", "cases", "crossover"})
+        self.assertEqual(set(data), {"schema", "sweep", "environment", "changes", "cases",
+                                     "crossover"})
         self.assertEqual(data["sweep"]["state"], "complete")
         self.assertEqual([(c["target"], c["n"]) for c in data["cases"]],
                          [("linear", 2), ("linear", 3), ("mlp_block", 2), ("mlp_block", 3)])

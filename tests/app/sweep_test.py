@@ -1,0 +1,231 @@
+"""Sweeps through the real binary: what would run, what ends them, and what is kept."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+BINARY = os.environ["WORKBENCH_BINARY"]
+QUICK = ["--no-store", "--budget", "0.01"]
+
+
+def workbench(*arguments):
+    return subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=300)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+class Sweep(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def preset(self, **keys):
+        text = {"schema": 1, "name": "mine", "description": "d", "targets": ["layernorm"],
+                "sweep": "ci", "n": [2], "budget_s": 0.01, **keys}
+        with open(self.path("mine.json"), "w", encoding="utf-8") as file:
+            json.dump({k: v for k, v in text.items() if v is not None}, file)
+        return self.path("mine.json")
+
+    def refused(self, pattern, *arguments):
+        run = workbench("sweep", *arguments, "--dry-run")
+        self.assertEqual((run.returncode, run.stdout), (2, ""), run.stderr)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertRegex(run.stderr, pattern)
+
+    def start(self, *arguments):
+        process = subprocess.Popen([BINARY, "sweep", *arguments], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        return process
+
+    # ---- what would run
+
+    def test_dry_run_says_all_and_runs_nothing(self):
+        run = workbench("sweep", "ci", "--dry-run", "--json", self.path("none.json"))
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertRegex(run.stdout, r"^sweep ci: \d+ cases, \d+ trials, about \d+.*hanging\n")
+        self.assertRegex(run.stdout, r"\n  layernorm +2 +\d+  4,16  B4 T64 D128 +wide, vmap, per_model")
+        self.assertFalse(os.path.exists(self.path("none.json")))
+
+    def test_lists_multiply_and_repeat_nothing(self):
+        run = workbench("sweep", self.preset(), "--dry-run", "--targets", "layernorm,linear,layernorm",
+                        "-n", "2,3,2", "--dtype", "f32,f64", "--phase", "forward,backward",
+                        "--mode", "eager,default", "--device", "cpu,cpu", "--strategy",
+                        "linear=einsum", "--axis", "layernorm.D=8,16", "--axis", "layernorm.B=1,2")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        rows = {line.split()[0]: line.split() for line in run.stdout.splitlines()[2:]}
+        kinds = 2 * 2 * 2 * 2  # N, dtype, phase, mode
+        self.assertEqual(rows["linear"][1:3], [str(kinds), str(kinds)])
+        self.assertEqual(int(rows["layernorm"][1]), kinds * 4)
+
+    def test_every_preset_plans(self):
+        listed = json.loads(workbench("list", "presets", "--json").stdout)["presets"]
+        names = [p["name"] for p in listed]
+        self.assertTrue({"quick", "full", "ci", "models", "published"} <= set(names), names)
+        for name in names:
+            self.assertEqual(workbench("sweep", name, "--dry-run").returncode, 0, name)
+
+    def test_published_has_its_rows_and_says_whose_figures(self):
+        report = self.path("r.json")
+        run = workbench("sweep", "published", "--targets", "mlp", *QUICK, "--json", report)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        rows = [line.split() for line in run.stdout.split("sweep published ·")[1].splitlines()]
+        ours = [row for row in rows if row[:1] == ["mlp"]]
+        self.assertEqual([(row[1], row[-1]) for row in ours], [("20", "3.2x"), ("100", "40x")])
+        self.assertRegex(run.stdout, "published: .*A100.*[Aa]nother machine, another method")
+
+    def test_presets_are_held_against_their_schema(self):
+        self.refused(r"mine.json\] budget_s: got \"long\", expected a number of seconds; try 0.5",
+                     self.preset(budget_s="long"))
+        self.refused(r"targets: got \"linear\", expected a list of names", self.preset(targets="linear"))
+        self.refused(r"key: got buget_s, expected one of .*; try budget_s", self.preset(buget_s=1))
+        self.refused(r"schema: got 7, expected 1", self.preset(schema=7))
+        self.refused(r"schema: got 0, expected 1", self.preset(schema=None))
+        self.refused(r"sweep: got fast, expected quick, full and ci|sweep: got fast", self.preset(sweep="fast"))
+        self.refused(r"modes: got warp, expected eager", self.preset(modes=["warp"]))
+        self.refused(r"dtypes: got none, expected at least one", self.preset(dtypes=[]))
+        self.refused(r"phases: got sideways", self.preset(phases=["sideways"]))
+        self.refused(r"n: got 0, expected positive", self.preset(n=[0]))
+        self.refused(r"n: got \"4\", expected a list of numbers", self.preset(n="4"))
+        self.refused(r"axes: got .*expected sizes by axis by target", self.preset(axes={"linear": [1]}))
+        self.refused(r"axis: got Q, expected one of B", self.preset(axes={"layernorm": {"Q": [1]}}))
+        self.refused(r"lineer", self.preset(axes={"lineer": {"B": [1]}}))
+        self.refused(r"phase: got sideways, expected forward", self.preset(), "--phase", "sideways")
+        with open(self.path("torn.json"), "w", encoding="utf-8") as file:
+            file.write("{")
+        self.refused(r"torn.json\] preset: got bad JSON", self.path("torn.json"))
+        self.refused(r"none.json\] preset: got no readable file", self.path("none.json"))
+
+    def test_figures_beside_a_preset_are_checked(self):
+        preset = self.preset(targets=["linear"], n=None)
+        for text, pattern in (("linear,32,8\n", r"mine.csv\] line 1: got .*expected target,n,speedup"),
+                              ("target,n,speedup\nlinear,x,8\n", r"mine.csv\] line 2: got linear,x,8")):
+            with open(self.path("mine.csv"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.refused(pattern, preset)
+
+    def test_axes_of_targets_left_out_do_not_matter(self):
+        run = workbench("sweep", self.preset(targets=["layernorm", "linear"],
+                                             axes={"linear": {"D": [8]}}), "--targets", "layernorm",
+                        "--dry-run")
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+    # ---- what is shown
+
+    def test_output(self):
+        preset = self.preset(targets=["layernorm", "linear"])
+        quiet = workbench("sweep", preset, *QUICK, "--quiet")
+        self.assertEqual((quiet.returncode, quiet.stdout, quiet.stderr), (0, "", ""))
+        run = workbench("sweep", preset, *QUICK, "--top", "1")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stderr.splitlines()[1], r"^\[2/2\] linear .* N=2 · [\d.]+ cases/min · \d+ s left$")
+        self.assertNotIn("\x1b", run.stderr)
+        summary = run.stdout.split("sweep mine ·")[1]
+        self.assertIn("and 1 more; --top 0 shows all", summary)
+        self.assertRegex(summary, r"time: .*timing \d+ %, compiling and tuning \d+ %, checking \d+ %")
+        self.assertIn("next: workbench", summary)
+
+    # ---- what ends it
+
+    def test_cancel_keeps_what_is_done(self):
+        for how in (signal.SIGINT, signal.SIGTERM):
+            report = self.path("cut.json")
+            process = self.start("ci", "--targets", "layernorm,linear", "--budget", "1.5", "-n", "2,3",
+                                 "--no-store", "--json", report)
+            process.stderr.readline()
+            self.assertTrue(process.stderr.readline().startswith("[2/4]"))
+            worker = wait_for(lambda: children(process.pid))[0]
+            begun = time.monotonic()
+            process.send_signal(how)
+            out, errors = process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begun, 2.5)
+            self.assertEqual(process.returncode, 130, errors)
+            self.assertEqual(errors.splitlines()[-1], "[workbench] cancelled")
+            self.assertFalse(alive(worker))
+            with open(report, encoding="utf-8") as file:
+                data = json.load(file)
+            self.assertEqual(data["sweep"]["state"], "cancelled")
+            statuses = [{t["status"] for t in c["trials"]} for c in data["cases"]]
+            self.assertEqual(statuses, [{"ok"}, {"cancelled"}])
+            self.assertIn("layernorm", out)
+
+    def test_the_worker_does_not_outlive_a_killed_sweep(self):
+        process = self.start("ci", "--targets", "linear", "--budget", "5", "--no-store")
+        worker = wait_for(lambda: children(process.pid))[0]
+        self.assertNotEqual(os.getpgid(worker), os.getpgid(process.pid))
+        time.sleep(1)
+        process.kill()
+        process.wait()
+        wait_for(lambda: not alive(worker), seconds=3)
+
+    def test_a_worker_that_dies_costs_one_trial(self):
+        report = self.path("dead.json")
+        process = self.start("ci", "--targets", "linear", "-n", "2", "--budget", "1", "--no-store",
+                             "--json", report)
+        worker = wait_for(lambda: children(process.pid))[0]
+        with open(f"/proc/{worker}/oom_score_adj", encoding="ascii") as file:
+            wait_for(lambda: file.seek(0) or int(file.read()) > 0)
+        time.sleep(3)
+        os.kill(worker, signal.SIGSEGV)
+        _, errors = process.communicate(timeout=120)
+        with open(report, encoding="utf-8") as file:
+            data = json.load(file)
+        self.assertEqual(data["sweep"]["state"], "complete")
+        trials = data["cases"][0]["trials"]
+        dead = [t for t in trials if t["status"] == "crashed"]
+        # The signal may have met a baseline, which has no status; then nothing is lost.
+        self.assertLessEqual(len(dead), 1)
+        self.assertEqual(process.returncode, 5 if dead else 0, errors)
+        for trial in dead:
+            self.assertIn("SIGSEGV", trial["reason"])
+        self.assertTrue(all(t["status"] in ("ok", "crashed") for t in trials), trials)
+
+    def test_too_large_is_oom_without_an_attempt(self):
+        report = self.path("large.json")
+        begun = time.monotonic()
+        run = workbench("sweep", "ci", "--targets", "linear", "-n", "100000000", *QUICK, "--json", report)
+        self.assertLess(time.monotonic() - begun, 30)
+        self.assertEqual(run.returncode, 5, run.stderr)
+        with open(report, encoding="utf-8") as file:
+            for trial in json.load(file)["cases"][0]["trials"]:
+                self.assertEqual(trial["status"], "oom")
+                self.assertRegex(trial["reason"], r"no attempt, expected enough \([\d.]+ TB needed by estimate, .* available")
+
+    def test_the_worker_is_not_a_command_for_people(self):
+        self.assertNotRegex(workbench("--help").stdout, r"(?m)^  worker")
+        run = workbench("worker")
+        self.assertEqual(run.returncode, 2)
+        self.assertEqual(run.stderr, "[worker] pipes: got none, expected those of a sweep; try workbench sweep\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
