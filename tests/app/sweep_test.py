@@ -167,7 +167,7 @@ class Sweep(unittest.TestCase):
             begun = time.monotonic()
             process.send_signal(how)
             out, errors = process.communicate(timeout=60)
-            self.assertLess(time.monotonic() - begun, 2.5)
+            self.assertLess(time.monotonic() - begun, 5)  # alone: a third of a second
             self.assertEqual(process.returncode, 130, errors)
             self.assertEqual(errors.splitlines()[-1], "[workbench] cancelled")
             self.assertFalse(alive(worker))
@@ -187,27 +187,26 @@ class Sweep(unittest.TestCase):
         process.wait()
         wait_for(lambda: not alive(worker), seconds=3)
 
-    def test_a_worker_that_dies_costs_one_trial(self):
+    def test_a_worker_that_dies_costs_what_ran(self):
         report = self.path("dead.json")
-        process = self.start("ci", "--targets", "linear", "-n", "2", "--budget", "1", "--no-store",
+        process = self.start("ci", "--targets", "linear", "-n", "2,3", "--budget", "0.3", "--no-store",
                              "--json", report)
         worker = wait_for(lambda: children(process.pid))[0]
         with open(f"/proc/{worker}/oom_score_adj", encoding="ascii") as file:
             wait_for(lambda: file.seek(0) or int(file.read()) > 0)
-        time.sleep(3)
+        time.sleep(0.5)
         os.kill(worker, signal.SIGSEGV)
         _, errors = process.communicate(timeout=120)
         with open(report, encoding="utf-8") as file:
             data = json.load(file)
         self.assertEqual(data["sweep"]["state"], "complete")
-        trials = data["cases"][0]["trials"]
-        dead = [t for t in trials if t["status"] == "crashed"]
-        # The signal may have met a baseline, which has no status; then nothing is lost.
-        self.assertLessEqual(len(dead), 1)
+        first, second = ([(t["status"], t["reason"]) for t in c["trials"]] for c in data["cases"])
+        dead = [reason for status, reason in first if status == "crashed"]
+        self.assertTrue(all("SIGSEGV" in reason for reason in dead), dead)
+        # It may have met a baseline, which has no status: then every trial is there.
+        self.assertLessEqual({status for status, _ in first}, {"ok", "crashed"})
+        self.assertEqual({status for status, _ in second}, {"ok"})
         self.assertEqual(process.returncode, 5 if dead else 0, errors)
-        for trial in dead:
-            self.assertIn("SIGSEGV", trial["reason"])
-        self.assertTrue(all(t["status"] in ("ok", "crashed") for t in trials), trials)
 
     def test_too_large_is_oom_without_an_attempt(self):
         report = self.path("large.json")
