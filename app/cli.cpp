@@ -68,8 +68,9 @@ int dispatch(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "`workbench --sweep SWEEP` is the same as `workbench sweep SWEEP`.\n"
-      "Exit codes: 0 ok, 1 environment, 2 usage or bad input, 4 incorrect, 5 a trial crashed or\n"
-      "ran out of memory, 6 no such device or display, 130 cancelled. Every error is one line.");
+      "Exit codes: 0 ok, 1 environment, 2 usage or bad input, 4 incorrect, 5 a trial crashed,\n"
+      "hung or ran out of memory, 6 no such device or display, 130 cancelled. Every error is one\n"
+      "line.");
   std::vector<std::unique_ptr<Command>> commands;
   for (const MakeCommand& make : makers()) commands.push_back(make());
   std::sort(commands.begin(), commands.end(),

@@ -198,22 +198,50 @@ int64_t count_trials(const std::vector<PlannedCase>& cases) {
   return trials;
 }
 
+namespace {
+
+/// What one model takes in and draws or computes elementwise, and whether it draws.
+struct Size {
+  double elements = 0;
+  bool random = false;
+};
+
+Size size_of(const PlannedCase& planned) {
+  Size size;
+  try {
+    const Network network = planned.target->network(planned.shape);
+    size.random = network.random;
+    for (const TensorSpec& t : network.tensors)
+      size.elements += static_cast<double>(c10::multiply_integers(t.sizes));
+  } catch (const std::exception&) {
+    // A shape that is refused: running the case says so.
+  }
+  return size;
+}
+
+}  // namespace
+
 double estimate_call_s(const PlannedCase& planned) {
   // What a desktop core reaches on these shapes; the ETA corrects it as cases are done.
-  constexpr double kFlopsPerSecond = 8e10;
+  constexpr double kFlopsPerSecond = 8e10, kElementsPerSecond = 1e9, kDrawsPerSecond = 1.2e8;
   const double flops = planned.target->flops ? planned.target->flops(planned.shape) : 0;
-  return static_cast<double>(planned.n) * flops / kFlopsPerSecond;
+  const Size size = size_of(planned);
+  return static_cast<double>(planned.n) *
+         std::max(flops / kFlopsPerSecond,
+                  size.elements / (size.random ? kDrawsPerSecond : kElementsPerSecond));
 }
 
 double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
-  // Calls outside the timed ones: measuring ranges and layouts, the check, its reference.
-  constexpr double kOtherCalls = 25, kMinSamples = 10, kBaselines = 3;
+  // Calls outside the timed ones: measuring ranges and layouts, the check, its reference; what
+  // draws random numbers is checked by its statistics, over many calls.
+  constexpr double kOtherCalls = 25, kRandomCalls = 130, kMinSamples = 10, kBaselines = 3;
   double seconds = 0;
   for (const PlannedCase& c : cases) {
     const double call = estimate_call_s(c);
     const auto trials = static_cast<double>(c.strategies.size());
+    const double other = size_of(c).random ? kRandomCalls : kOtherCalls;
     seconds += (kBaselines + trials) * std::max(1.1 * budget_s, kMinSamples * call) +
-               trials * (kOtherCalls * call + 0.3);
+               trials * (other * call + 0.3);
   }
   return seconds;
 }

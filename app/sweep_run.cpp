@@ -79,6 +79,14 @@ class CaseRun {
   }
 
   Case run() {
+    const double begun = now_ns();
+    Case done = run_all();
+    done.seconds.total = (now_ns() - begun) * 1e-9;
+    return done;
+  }
+
+ private:
+  Case run_all() {
     const at::NoGradGuard no_grad;
     if (const auto why = unsupported(planned_.mode, planned_.device)) {
       end_all(Status::unsupported, *why);
@@ -109,7 +117,6 @@ class CaseRun {
     return finish();
   }
 
- private:
   void end_all(Status status, const std::string& reason) {
     for (Running& r : running_) end(r, status, reason);
   }

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -190,6 +191,25 @@ TEST_F(WorkerFaults, TheRestIsComplete) {
   EXPECT_EQ(first.at("trials").at(0).at("strategy"), "good");
   EXPECT_GE(first.at("baselines").size(), 2u);
   for (const auto& t : report_.at("cases").at(1).at("trials")) EXPECT_EQ(t.at("status"), "ok");
+}
+
+TEST_F(WorkerFaults, CancellingEndsAHangingWorkerToo) {
+  const std::string self = fs::read_symlink("/proc/self/exe");
+  const std::string json = (folder_ / "cut.json").string();
+  const auto begun = std::chrono::steady_clock::now();
+  const int status =
+      std::system(("WORKBENCH_PLANT_FAULTS=1 timeout --preserve-status -s TERM 4 " + self +
+                   " sweep " + (folder_ / "p.json").string() +
+                   " --strategy a_faults=hangs --no-store --quiet --json " + json + " 2>/dev/null")
+                      .c_str());
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  std::ifstream file(json);
+  ASSERT_TRUE(file);
+  const auto report = nlohmann::json::parse(file);
+  EXPECT_EQ(report.at("sweep").at("state"), "cancelled");
+  EXPECT_EQ(report.at("cases").at(0).at("trials").at(0).at("status"), "cancelled");
 }
 
 TEST_F(WorkerFaults, ExitCodeIsFiveInOneLine) {
