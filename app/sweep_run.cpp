@@ -304,12 +304,18 @@ class CaseRun {
     for (const Entrant& e : entrants) {
       const size_t index = contenders.size();
       names.push_back(e.running ? e.name : kBaselinePrefix + e.name);
+      std::function<void()> packing;
+      if (e.call_with_packing)
+        packing = [&current, index, this, call = e.call_with_packing] {
+          stages_.call(current = index);
+          call();
+        };
       contenders.push_back({e.name, e.running ? "candidate" : "baseline",
                             [&current, index, this, call = e.call] {
                               stages_.call(current = index);
                               call();
                             },
-                            planned_.device, e.call_with_packing});
+                            planned_.device, packing});
     }
     MeasureOptions how;
     how.budget_s = settings_.budget_s;
@@ -346,6 +352,7 @@ class CaseRun {
 
   /// What the engine would take by itself, before it is told what won.
   void choose() {
+    const Clocked clocked(&result_.seconds.compile);
     std::vector<std::string> able;
     for (const Running& r : running_)
       if (r.trial.status == Status::ok) able.push_back(r.trial.strategy);
