@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "app/sweep_plan.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/device.h"
@@ -52,13 +53,12 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
                printable(name));
       } else {
         const Target& target = find_target(primitive);
-        if (!engine_own && !target.strategy(name)) {
-          std::vector<std::string> known;
-          for (const Strategy& s : target.strategies) known.push_back(s.name);
-          known.insert(known.end(), {"vmap", "per_model"});
+        const std::vector<std::string> known = strategy_names(target);
+        if (std::find(known.begin(), known.end(), name) == known.end())
           fail("[--strategy] strategy of {}: got {}, expected one of {}; try {}={}", primitive,
                printable(name), listing(known, 99), primitive, known.front());
-        }
+        if (const auto parts = target.parts.find(name); parts != target.parts.end())
+          for (const auto& [inner, way] : parts->second) out[inner] = way;
       }
       out[primitive] = name;
     }

@@ -77,11 +77,7 @@ std::vector<std::string> strategies_of(const Target& target,
                                        const std::map<std::string, std::string>& forced) {
   for (const std::string& key : {target.name, std::string("*")})
     if (const auto it = forced.find(key); it != forced.end()) return {it->second};
-  std::vector<std::string> names;
-  for (const Strategy& s : target.strategies) names.push_back(s.name);
-  if (names.empty()) names.push_back(kChosen);
-  names.insert(names.end(), {"vmap", "per_model"});
-  return names;
+  return strategy_names(target);
 }
 
 /// A target's part in a preset. One with published figures has those rows: at the target's
@@ -108,6 +104,15 @@ const T& either(const T& chosen, const T& preset) {
 }
 
 }  // namespace
+
+std::vector<std::string> strategy_names(const Target& target) {
+  std::vector<std::string> names;
+  for (const Strategy& s : target.strategies) names.push_back(s.name);
+  if (names.empty()) names.push_back(kChosen);
+  for (const auto& [name, unused] : target.parts) names.push_back(name);
+  names.insert(names.end(), {"vmap", "per_model"});
+  return names;
+}
 
 std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices) {
   Axes axes = preset.axes, typed;
@@ -186,6 +191,8 @@ WidenOptions widen_options(const Target& target, const std::string& strategy,
   options.force = forced;
   if (strategy == "vmap" || strategy == "per_model")
     options.force = {{"*", strategy}};
+  else if (const auto parts = target.parts.find(strategy); parts != target.parts.end())
+    for (const auto& [part, way] : parts->second) options.force[part] = way;
   else if (strategy != kChosen)
     options.force[target.name] = strategy;
   options.strict = true;

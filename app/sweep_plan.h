@@ -36,6 +36,10 @@ bool is_result_of(const Case& result, const PlannedCase& planned);
 /// The strategy of targets that have none of their own: what the engine chooses for each part.
 inline constexpr const char* kChosen = "wide";
 
+/// Everything that can be asked of a target: its own strategies, or of a composition what the
+/// engine chooses and what it forces on parts; then those the engine gives to all.
+std::vector<std::string> strategy_names(const Target& target);
+
 /// Cases in the order of targets, shapes, then N. Throws Error for unknown names and axes.
 std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices);
 

@@ -49,9 +49,13 @@ std::string not_as_asked(const Target& target, const std::string& strategy,
         return fmt::format("[{}/vmap] {}: {}", target.name, item.op, printable(item.reason, 160));
     return "";
   }
+  std::map<std::string, std::string> wanted{{target.name, strategy}};
+  if (const auto parts = target.parts.find(strategy); parts != target.parts.end())
+    wanted = parts->second;
   std::string why;
   for (const CoverageItem& item : coverage.items) {
-    if (item.primitive == target.name && item.strategy == strategy) return "";
+    const auto part = wanted.find(item.primitive);
+    if (part != wanted.end() && part->second == item.strategy) return "";
     if (why.empty()) why = item.reason;
   }
   return why.empty() ? fmt::format("[{}/{}] nothing that was recorded is its kind of call",

@@ -119,7 +119,14 @@ bool Node::is_view() const {
   return true;
 }
 
-bool Node::is_random() const { return op.hasTag(at::Tag::nondeterministic_seeded); }
+bool Node::is_random() const {
+  if (!op.hasTag(at::Tag::nondeterministic_seeded)) return false;
+  // Attention is tagged for its dropout; without it nothing is drawn.
+  const auto dropout = op.schema().argumentIndexWithName("dropout_p");
+  if (!dropout) return true;
+  const IValue& p = arguments.at(static_cast<size_t>(*dropout)).constant;
+  return !p.isDouble() || p.toDouble() != 0.0;
+}
 
 ValueId Program::add_value(Value value) {
   values.push_back(std::move(value));

@@ -138,7 +138,10 @@ struct Target {
   std::vector<Claim> claims;
   std::vector<Strategy> strategies;    // first: the default
   std::vector<bool> parameter_inputs;  // of the canonical inputs: which are parameters
-  std::string file;                    // where it is registered, for the count test
+  /// Of compositions, which claim nothing themselves: strategy name to the strategies it forces on
+  /// parts, `{"fused", {{"attention", "fused"}}}`. Beside them: what the engine chooses per part.
+  std::map<std::string, std::map<std::string, std::string>> parts;
+  std::string file;  // where it is registered, for the count test
 
   const Strategy* strategy(const std::string& name) const;
   double tolerance_for(at::ScalarType dtype) const;

@@ -5,13 +5,15 @@
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
+#include "engine/kernels/dropout.h"
 
 namespace wide {
 namespace {
 
 struct DropoutConfig {
   double p = 0.5;
-  std::string text() const { return fmt::format("p={}", p); }
+  bool mask = false;  // the mask is read too (by the backward pass)
+  std::string text() const { return fmt::format("p={} mask={}", p, mask ? 1 : 0); }
 };
 
 // ------------------------------------------------------------------------------ single model
@@ -37,12 +39,26 @@ std::optional<Claimed> claim_region(const CallView& call) {  // x, p, train
   return Claimed{DropoutConfig{call.number(1, 0.5)}, {call.id(0)}, {0}};
 }
 
-std::optional<Claimed> claim_native(const CallView& call) {  // results: y, mask
+std::optional<Claimed> claim_native(const CallView& call, bool mask) {  // results: y, mask
   if (!call.is_tensor(0) || !call.flag(2)) return std::nullopt;
-  return Claimed{DropoutConfig{call.number(1, 0.5)}, {call.id(0)}, {0, 1}};
+  return Claimed{DropoutConfig{call.number(1, 0.5), mask}, {call.id(0)}, {0, mask ? 1 : -1}};
 }
 
 // -------------------------------------------------------------------------------- strategies
+
+/// The engine's own operator: drawn and multiplied in one pass, the result in reused memory.
+Tensors one_pass(const DropoutConfig& c, const WideCall& call) {
+  return {wide::dropout(call.inputs[0].contiguous(), c.p)};
+}
+
+Applies one_pass_applies(const DropoutConfig& c, const WideCall& call) {
+  if (c.mask)
+    return reason("dropout/one_pass", "mask", "one that is read", "one that is used up at once",
+                  "independent");
+  if (dropout_applies(call.inputs[0], c.p)) return std::nullopt;
+  return reason("dropout/one_pass", "call", "other than contiguous float32 inference on the CPU",
+                "contiguous float32 inference on the CPU", "independent");
+}
 
 Tensors masked(const DropoutConfig& c, const Tensor& x, const Tensor& like) {
   const Tensor keep =
@@ -79,8 +95,12 @@ Target target() {
   t.tolerance_reason = "random: checked by its statistics; with p = 0 it is exact";
   t.refusals = {{{{"B", 1}, {"T", 1}, {"C", 1}, {"percent", 101}},
                  "[dropout] percent: got 101, expected 0 to 100; try percent=50"}};
-  t.claims = {{"aten::dropout", claim_region}, {"aten::native_dropout", claim_native}};
+  t.claims = {{"aten::dropout", claim_region},
+              {"aten::native_dropout", [](const CallView& c) { return claim_native(c, false); }},
+              {"aten::native_dropout", [](const CallView& c) { return claim_native(c, true); }}};
   t.strategies = {
+      strategy<DropoutConfig>("one_pass", "every element draws, multiplied in the same pass",
+                              one_pass, one_pass_applies),
       strategy<DropoutConfig>("independent", "every model draws its own mask", independent),
       strategy<DropoutConfig>("shared", "one mask for all models", shared)};
   t.strategies.back().only_when_asked = true;

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
+#include "engine/kernels/lookup.h"
 
 namespace wide {
 namespace {
@@ -58,6 +59,17 @@ Tensors indexed(const EmbeddingConfig& c, const WideCall& call) {
   return {without_padding_gradient(c, ids, at::embedding(w.flatten(0, 1), moved))};
 }
 
+/// The engine's own operator: rows copied once, into reused memory.
+Tensors rows(const EmbeddingConfig&, const WideCall& call) {
+  return {lookup(call.inputs[1], call.inputs[0])};
+}
+
+Applies rows_applies(const EmbeddingConfig&, const WideCall& call) {
+  if (lookup_applies(call.inputs[1], call.inputs[0])) return std::nullopt;
+  return reason("embedding/rows", "call", "other than float32 inference on the CPU",
+                "float32 inference on the CPU", "indexed");
+}
+
 /// Rows picked along the vocabulary axis of every model's own table.
 Tensors gather(const EmbeddingConfig& c, const WideCall& call) {
   const Tensor &ids = call.inputs[0], &w = call.inputs[1];
@@ -92,6 +104,8 @@ Target target() {
                  "[embedding] padding_idx: got 4, expected less than V=4; try padding_idx=0"}};
   t.claims = {{"aten::embedding", claim}};
   t.strategies = {
+      strategy<EmbeddingConfig>("rows", "rows copied from every model's own table", rows,
+                                rows_applies),
       strategy<EmbeddingConfig>("indexed", "one lookup in the tables joined to one", indexed),
       strategy<EmbeddingConfig>("gather", "a gather along every model's own table", gather)};
   t.parameter_inputs = {false, true};

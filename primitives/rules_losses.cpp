@@ -1,7 +1,9 @@
-// Rules for the class-target loss in its two directions, for which functorch has no batching rule.
+// Rules for the class-target loss in its two directions, for which functorch has no batching rule,
+// and label smoothing written out: LibTorch's own form selects rows by data.
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
+#include "engine/record.h"
 
 namespace wide {
 namespace {
@@ -74,6 +76,74 @@ Tensors nll_backward(const LossConfig& c, const WideCall& call) {
   return {self.dim() == 3 ? out : out.squeeze(1)};
 }
 
+/// The same over an image `[N, B, C, H, W]`: every pixel is a row.
+WideCall as_rows(const WideCall& call) {
+  WideCall flat = call;
+  flat.inputs[0] = call.inputs[0].movedim(2, -1).flatten(1, 3);
+  flat.inputs[1] = call.inputs[1].flatten(1);
+  return flat;
+}
+
+Tensors nll2d_forward(const LossConfig& c, const WideCall& call) {
+  Tensors made = nll_forward(c, as_rows(call));
+  if (c.reduction == at::Reduction::None) made[0] = made[0].view(call.inputs[1].sizes());
+  return made;
+}
+
+Tensors nll2d_backward(const LossConfig& c, const WideCall& call) {
+  WideCall flat = as_rows(call);
+  if (c.reduction == at::Reduction::None) flat.inputs[3] = call.inputs[3].flatten(1);
+  const auto s = call.inputs[0].sizes();
+  const Tensor made = nll_backward(c, flat)[0];
+  return {made.view({s[0], s[1], s[3], s[4], s[2]}).movedim(-1, 2)};
+}
+
+std::optional<Claimed> claim2d(const CallView& call, bool backward) {
+  const size_t at = backward ? 1 : 0;
+  if (!call.is_tensor(at) || call.value(at).sizes.size() != 4 || !call.is_tensor(at + 1))
+    return std::nullopt;
+  const LossConfig c = *loss_config(call, at + 3);
+  if (backward)
+    return Claimed{c, {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
+  return Claimed{
+      c, {call.id(0), call.id(1), call.id(2)}, {0, c.reduction == at::Reduction::None ? -1 : 1}};
+}
+
+// --------------------------------------------------------------------------- label smoothing
+
+constexpr size_t kCrossEntropyArguments = 6;  // self, target, weight, reduction, ignore, smoothing
+
+bool smooths_classes(c10::ArrayRef<IValue> in) {
+  return in[5].toDouble() > 0 && in[0].toTensor().sizes() != in[1].toTensor().sizes();
+}
+
+void smoothed_cross_entropy(Stack& stack) {
+  const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - kCrossEntropyArguments);
+  const Tensor scores = in[0].toTensor(), target = in[1].toTensor();
+  const std::optional<Tensor> weight = in[2].toOptional<Tensor>();
+  const int64_t reduction = in[3].toInt(), ignore = in[4].toInt();
+  const double smoothing = in[5].toDouble();
+  const int64_t axis = scores.dim() == 1 ? 0 : 1, classes = scores.size(axis);
+  const Tensor logs = at::log_softmax(scores, axis), ignored = target.eq(ignore);
+  const Tensor hard = at::nll_loss_nd(logs, target, weight, reduction, ignore);
+  Tensor weighed = logs;
+  if (weight) {
+    Sizes sizes(static_cast<size_t>(scores.dim()), 1);
+    sizes[static_cast<size_t>(axis)] = classes;
+    weighed = logs * weight->view(sizes);
+  }
+  Tensor smooth = -weighed.sum(axis).masked_fill(ignored, 0);
+  if (reduction != at::Reduction::None) smooth = smooth.sum();
+  if (reduction == at::Reduction::Mean) {
+    const Tensor counts =
+        weight ? weight->index_select(0, target.masked_fill(ignored, 0).flatten()).view_as(target)
+               : at::ones_like(target, scores.options());
+    smooth = smooth / counts.masked_fill(ignored, 0).sum();
+  }
+  stack.resize(stack.size() - kCrossEntropyArguments);
+  stack.emplace_back(hard * (1 - smoothing) + smooth * (smoothing / static_cast<double>(classes)));
+}
+
 Target loss() {
   Target t;
   t.name = "nll_loss";
@@ -96,8 +166,30 @@ Target loss_gradient() {
   return t;
 }
 
-[[maybe_unused]] const bool registered[] = {add_target(loss(), __FILE__),
-                                            add_target(loss_gradient(), __FILE__)};
+Target image_loss() {
+  Target t;
+  t.name = "nll_loss2d";
+  t.family = "loss";
+  t.summary = "Negative log likelihood of every pixel's class, and its gradient";
+  t.claims = {{"aten::nll_loss2d_forward", [](const CallView& c) { return claim2d(c, false); }}};
+  t.strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_forward)};
+  t.parameter_inputs = {false, false, true};
+  return t;
+}
+
+Target image_loss_gradient() {
+  Target t = image_loss();
+  t.name = "nll_loss2d_backward";
+  t.claims = {{"aten::nll_loss2d_backward", [](const CallView& c) { return claim2d(c, true); }}};
+  t.strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_backward)};
+  return t;
+}
+
+[[maybe_unused]] const bool registered[] = {
+    add_target(loss(), __FILE__), add_target(loss_gradient(), __FILE__),
+    add_target(image_loss(), __FILE__), add_target(image_loss_gradient(), __FILE__),
+    add_decomposition({"aten::cross_entropy_loss", "with label smoothing it selects rows by data",
+                       smooths_classes, smoothed_cross_entropy})};
 
 }  // namespace
 }  // namespace wide

@@ -1,4 +1,5 @@
-// Rules for pooling operators that user programs contain: max and average pools, adaptive pools.
+// Rules for pooling operators that user programs contain: max and average pools, adaptive max
+// pools.
 // No weights, so a wide pool is an ordinary pool over more planes: N goes into the batch or into
 // the channels, whichever needs no copy. (functorch's rule always stacks, which copies everything
 // behind a grouped convolution.)
@@ -36,11 +37,10 @@ std::optional<Claimed> claim_average(const CallView& call) {
   return Claimed{c, {call.id(0)}, {0}};
 }
 
-std::optional<Claimed> claim_adaptive(const CallView& call, const char* op,
-                                      std::vector<int> results) {
+std::optional<Claimed> claim_adaptive_max(const CallView& call) {
   if (!is_image(call)) return std::nullopt;
   return Claimed{
-      PoolConfig{op, call.ints(1), {}, {}, {}, false, true, {}}, {call.id(0)}, std::move(results)};
+      PoolConfig{"adaptive_max", call.ints(1), {}, {}, {}, false, true, {}}, {call.id(0)}, {0, 1}};
 }
 
 Tensors folded(const PoolConfig& c, const WideCall& call) {
@@ -57,7 +57,6 @@ Tensors folded(const PoolConfig& c, const WideCall& call) {
     const auto [y, indices] = at::adaptive_max_pool2d(flat, c.kernel);
     return {back(y), back(indices)};
   }
-  if (c.op == "adaptive_average") return {back(at::adaptive_avg_pool2d(flat, c.kernel))};
   return {back(
       at::avg_pool2d(flat, c.kernel, c.stride, c.padding, c.ceil, c.count_padding, c.divisor))};
 }
@@ -70,11 +69,7 @@ Target target() {
   t.summary = "Pools over all models' planes at once";
   t.claims = {{"aten::max_pool2d_with_indices", claim_max},
               {"aten::avg_pool2d", claim_average},
-              {"aten::_adaptive_avg_pool2d",
-               [](const CallView& c) { return claim_adaptive(c, "adaptive_average", {0}); }},
-              {"aten::adaptive_max_pool2d", [](const CallView& c) {
-                 return claim_adaptive(c, "adaptive_max", {0, 1});
-               }}};
+              {"aten::adaptive_max_pool2d", claim_adaptive_max}};
   t.strategies = {
       strategy<PoolConfig>("folded", "N folded into the batch or the channels", folded)};
   t.parameter_inputs = {false};

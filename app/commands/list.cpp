@@ -6,6 +6,7 @@
 
 #include "app/cli.h"
 #include "app/results.h"
+#include "app/sweep_plan.h"
 #include "app/table.h"
 #include "data/preset.h"
 #include "data/text.h"
@@ -20,11 +21,11 @@ using Json = nlohmann::ordered_json;
 const std::vector<std::pair<const char*, Kind>> kKinds = {
     {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
 
-std::vector<std::string> strategy_names(const Target& target) {
-  std::vector<std::string> names;
-  for (const Strategy& s : target.strategies) names.push_back(s.name);
-  names.insert(names.end(), {"vmap", "per_model"});
-  return names;
+/// "attention=fused": what a strategy of a composition forces.
+std::string forced_text(const std::map<std::string, std::string>& parts) {
+  std::vector<std::string> each;
+  for (const auto& [part, way] : parts) each.push_back(part + "=" + way);
+  return listing(each, 99);
 }
 
 Json target_json(const Target& t) {
@@ -33,6 +34,8 @@ Json target_json(const Target& t) {
   j["strategies"] = Json::array();
   for (const Strategy& s : t.strategies)
     j["strategies"].push_back({{"name", s.name}, {"summary", s.summary}});
+  for (const auto& [name, parts] : t.parts)
+    j["strategies"].push_back({{"name", name}, {"summary", forced_text(parts)}});
   j["strategies"].push_back({{"name", "vmap"}, {"summary", "the batching rule of functorch"}});
   j["strategies"].push_back({{"name", "per_model"}, {"summary", "one model after the other"}});
   j["sweeps"] = Json::object();
@@ -71,8 +74,8 @@ class List : public Command {
       for (const Target* target : targets()) {
         const Target& t = *target;
         if (t.kind != kind) continue;
-        table.add({"  " + t.name, kind == Kind::primitive ? listing(strategy_names(t), 99) : "",
-                   t.summary});
+        table.add(
+            {"  " + t.name, kind == Kind::model ? "" : listing(strategy_names(t), 99), t.summary});
         all[title].push_back(target_json(t));
       }
       text += (text.empty() ? "" : "\n") + table.text();

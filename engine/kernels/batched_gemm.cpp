@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "engine/error.h"
+#include "engine/kernels/activations.h"
 
 namespace wide {
 
@@ -17,10 +18,17 @@ namespace {
 
 using at::Tensor;
 
-__attribute__((target_clones("avx512f", "avx2", "default"))) void relu_rows(float* data,
-                                                                            int64_t count) {
-  // Keeps NaN, as relu does: only what compares below zero is replaced.
-  for (int64_t i = 0; i < count; ++i) data[i] = data[i] < 0.0F ? 0.0F : data[i];
+using Activate = void (*)(float*, int64_t);
+
+/// How results are changed where they lie; null: not at all.
+Activate find_activation(c10::string_view name) {
+  if (name == "none") return nullptr;
+  if (name == "relu") return activations::relu;
+  if (name == "silu") return activations::silu;
+  if (name == "gelu") return activations::gelu;
+  if (name == "gelu_tanh") return activations::gelu_tanh;
+  TORCH_CHECK(false, "wide::batched_gemm: activation ", name,
+              ", expected none, relu, silu, gelu or gelu_tanh");
 }
 
 bool rows_contiguous(const Tensor& t) {
@@ -35,7 +43,7 @@ Tensor& batched_gemm_out(const Tensor& a, const Tensor& b, const std::optional<T
   TORCH_CHECK(out.is_contiguous() && out.numel() == n * m * o, "wide::batched_gemm: out ",
               out.sizes(), " is not a contiguous [N, M, O]");
   const Tensor offset = bias ? bias->contiguous() : Tensor();
-  const bool relu = activation == "relu";
+  const Activate activate = find_activation(activation);
   const float *pa = a.const_data_ptr<float>(), *pb = b.const_data_ptr<float>();
   const float* pbias = offset.defined() ? offset.const_data_ptr<float>() : nullptr;
   float* pc = out.mutable_data_ptr<float>();
@@ -55,7 +63,7 @@ Tensor& batched_gemm_out(const Tensor& a, const Tensor& b, const std::optional<T
       at::native::cpublas::brgemm(count, o, k, lda, ldb, o, pbias != nullptr,
                                   pa + i * a.stride(0) + row * lda, pb + i * b.stride(0), c,
                                   /*is_vnni=*/false);
-      if (relu) relu_rows(c, count * o);
+      if (activate != nullptr) activate(c, count * o);
     }
   });
   return out;

@@ -100,7 +100,7 @@ void PlanBuilder::find_roots() {
 void PlanBuilder::choose_forms() {
   forms_.resize(main_.size());
   absorbed_.assign(main_.size(), false);
-  with_relu_.assign(main_.size(), false);
+  activation_.assign(main_.size(), "");
   if (!options_.arena) return;
   for (size_t p = 0; p < main_.size(); ++p) {
     const Node& node = program_.nodes[main_[p]];
@@ -119,7 +119,8 @@ bool PlanBuilder::covers_root(ValueId id) const {
   return value(id).numel() == value(root(id)).numel() && value(id).dtype == value(root(id)).dtype;
 }
 
-/// A convolution or GEMM whose result, through views, is read by one relu alone does it itself.
+/// A convolution or GEMM whose result, through views, is read by one activation alone does it
+/// itself.
 void PlanBuilder::absorb_activations() {
   if (!options_.kernels) return;
   for (size_t p = 0; p < main_.size(); ++p)
@@ -198,10 +199,19 @@ void PlanBuilder::absorb(size_t consumer, ValueId made) {
 
 void PlanBuilder::absorb_into_kernel(size_t p) {
   const ValueId made = program_.nodes[main_[p]].results[0].values[0];
-  const std::optional<size_t> relu = only_consumer(made, "aten::relu");
-  if (!relu) return;
-  with_relu_[p] = true;
-  absorb(*relu, made);
+  std::vector<std::string> known{"relu"};
+  if (program_.nodes[main_[p]].name() == "wide::batched_gemm")
+    known.insert(known.end(), {"silu", "gelu"});
+  for (const std::string& name : known) {
+    const std::optional<size_t> found = only_consumer(made, "aten::" + name);
+    if (!found) continue;
+    const auto& arguments = program_.nodes[main_[*found]].arguments;
+    const bool by_tanh = arguments.size() > 1 && arguments[1].constant.isString() &&
+                         arguments[1].constant.toStringRef() == "tanh";
+    activation_[p] = by_tanh ? name + "_tanh" : name;
+    absorb(*found, made);
+    return;
+  }
 }
 
 void PlanBuilder::choose_outputs() {
@@ -326,18 +336,17 @@ void PlanBuilder::add_step(size_t p) {
     step.stack = std::move(stack);
     step.text = "mkldnn::_convolution_pointwise";
   }
-  if (with_relu_[p]) {
-    step.stack.back() = std::string("relu");  // the last argument of these kernels
-    step.text += " with relu";
-  }
+  const std::string with = activation_[p].empty() ? "" : " with " + activation_[p];
+  if (!with.empty()) step.stack.back() = activation_[p];  // the last argument of these kernels
+  step.text += with;
   if (forms_[p]) {
     Tensors out;
     for_each_value(node.results, [&](ValueId id) { out.push_back(slot(id)); });
     step.stack = forms_[p]->adapt(std::move(step.stack));
     step.op = forms_[p]->op;
     const auto& schema = step.op.schema().operator_name();
-    step.text = schema.name + (schema.overload_name.empty() ? "" : "." + schema.overload_name) +
-                (with_relu_[p] ? " with relu" : "");
+    step.text =
+        schema.name + (schema.overload_name.empty() ? "" : "." + schema.overload_name) + with;
     if (schema.name == "aten::copy_") {
       step.stack.insert(step.stack.begin(), IValue(out[0]));
       step.stack.emplace_back(false);

@@ -51,7 +51,7 @@ class PlanBuilder {
   std::vector<int32_t> made_at_;                  // by value: position in main_, -1 outside
   std::vector<std::optional<OutVariant>> forms_;  // by position
   std::vector<bool> absorbed_;                    // by position: done by the step before
-  std::vector<bool> with_relu_;  // by position: a kernel of ours that does a relu as well
+  std::vector<std::string> activation_;  // by position: what a kernel of ours does too, or ""
   std::unordered_map<size_t, std::shared_ptr<const PackedConvolution>> packed_;  // by position
   std::unordered_map<ValueId, size_t> outside_index_;
   std::vector<int32_t> buffer_;     // by root value: arena buffer

@@ -1,43 +1,62 @@
 // Recorded calls in every form that programs contain them: operators below the composite ones,
 // rules without a network of their own, masks, losses.
-#include "tests/properties/harness.h"
+#include "tests/primitives/claims.h"
 
 namespace wide::testing {
 namespace {
 
-using Function = std::function<Tensors(const Tensors&)>;
-
-Tensor random(Sizes sizes) { return at::randn(sizes, at::TensorOptions().dtype(at::kDouble)); }
-
-/// `function` over N models: `expected` claims it, under every strategy it equals the loop.
-void expect_claimed(const std::string& expected, const Tensors& wide, const Function& function) {
-  const at::NoGradGuard guard;
-  SCOPED_TRACE(expected);
-  Network network;
+struct Recorded {
   Ensemble ensemble;
-  ensemble.n = wide.at(0).size(0);
+  Program single;
+  Tensors loop;
+};
+
+Recorded record_all(const Tensors& wide, const Function& function) {
+  Network network;
+  Recorded r;
+  r.ensemble.n = wide.at(0).size(0);
   for (const Tensor& t : wide) {
-    network.tensors.push_back({fmt::format("t{}", ensemble.tensors.size()), Role::input, {}});
-    ensemble.tensors.push_back(t);
-    ensemble.shared.push_back(false);
+    network.tensors.push_back({fmt::format("t{}", r.ensemble.tensors.size()), Role::input, {}});
+    r.ensemble.tensors.push_back(t);
+    r.ensemble.shared.push_back(false);
   }
   network.forward = function;
-  const Program single = record_one(network, ensemble.model(0));
-  const Tensors loop = separate_models(network, single, ensemble);
+  r.single = record_one(network, r.ensemble.model(0));
+  r.loop = separate_models(network, r.single, r.ensemble);
+  return r;
+}
+
+}  // namespace
+
+void expect_claimed(const std::string& target, const Tensors& wide, const Function& function) {
+  const at::NoGradGuard guard;
+  SCOPED_TRACE(target);
+  const Recorded r = record_all(wide, function);
   const auto all = claimants();
-  const auto target =
-      std::find_if(all.begin(), all.end(), [&](const Target* t) { return t->name == expected; });
-  ASSERT_NE(target, all.end());
-  for (const Strategy& strategy : (*target)->strategies) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Target* t) { return t->name == target; });
+  ASSERT_NE(found, all.end());
+  for (const Strategy& strategy : (*found)->strategies) {
     Coverage coverage;
-    const Tensors got = wide_models(single, ensemble, {{expected, strategy.name}}, &coverage);
-    EXPECT_LT(relative_error(got, loop), 1e-10) << strategy.name;
+    const Tensors got = wide_models(r.single, r.ensemble, {{target, strategy.name}}, &coverage);
+    EXPECT_LT(relative_error(got, r.loop), 1e-10) << strategy.name;
     bool claimed = false;
-    for (const CoverageItem& item : coverage.items) claimed |= item.primitive == expected;
-    EXPECT_TRUE(claimed) << strategy.name << "\n" << single.text();
-    EXPECT_EQ(coverage.counts()[Way::per_model], 0) << strategy.name;
+    for (const CoverageItem& item : coverage.items) claimed |= item.primitive == target;
+    EXPECT_TRUE(claimed) << strategy.name << "\n" << r.single.text();
+    EXPECT_EQ(coverage.counts()[Way::per_model], 0) << strategy.name << "\n" << r.single.text();
   }
 }
+
+void expect_covered(const Tensors& wide, const Function& function) {
+  const at::NoGradGuard guard;
+  const Recorded r = record_all(wide, function);
+  Coverage coverage;
+  const Tensors got = wide_models(r.single, r.ensemble, {}, &coverage);
+  EXPECT_LT(relative_error(got, r.loop), 1e-10);
+  EXPECT_EQ(coverage.counts()[Way::per_model], 0) << r.single.text();
+}
+
+namespace {
 
 TEST(Claims, MatrixProducts) {
   const Tensors t{random({3, 4, 5}), random({3, 6, 5}), random({3, 6})};
@@ -205,8 +224,11 @@ TEST(Claims, PoolsInBothFoldings) {
     expect_claimed("pooling", {x}, [](const Tensors& in) -> Tensors {
       return {at::avg_pool2d(in[0], {2, 3}, {1, 2}, {1, 1}, false, false, 5)};
     });
-    expect_claimed("pooling", {x}, [](const Tensors& in) -> Tensors {
+    expect_claimed("adaptiveavgpool2d", {x}, [](const Tensors& in) -> Tensors {
       return {at::adaptive_avg_pool2d(in[0], {2, 3})};
+    });
+    expect_claimed("adaptiveavgpool2d", {x}, [](const Tensors& in) -> Tensors {
+      return {at::_adaptive_avg_pool2d(in[0], {4, 5})};
     });
   }
 }
@@ -256,8 +278,9 @@ TEST(Claims, IndicesOutsideTheirTableAreRefused) {
   const Target& target = find_target("embedding");
   const Network network = target.network({{"B", 2}, {"T", 2}, {"V", 5}, {"D", 3}});
   for (const int64_t bad : {int64_t{5}, int64_t{-1}})
-    for (const char* strategy : {"indexed", "gather"}) {
-      Ensemble ensemble = generate(network, 3, at::kDouble, at::kCPU, 1);
+    for (const char* strategy : {"rows", "indexed", "gather"}) {
+      const auto dtype = std::string(strategy) == "rows" ? at::kFloat : at::kDouble;
+      Ensemble ensemble = generate(network, 3, dtype, at::kCPU, 1);
       const Program single = record_one(network, ensemble.model(0));
       ensemble.tensors[0].select(0, 1).fill_(bad);  // a neighbour's row, were it not refused
       EXPECT_ANY_THROW(wide_models(single, ensemble, {{"embedding", strategy}}));

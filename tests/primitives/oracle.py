@@ -99,7 +99,106 @@ def mlp_block(t, _):
     return [down(nn.functional.gelu(up(t["x"])))]
 
 
+def prelu(t, _):
+    return [filled(nn.PReLU(t["weight"].numel()), t, ["weight"])(t["x"])]
+
+
+def adaptive_pool(t, a):
+    oh, ow = a.get("oh", 1), a.get("ow", a.get("oh", 1))
+    image, (h, w) = t["x"], t["x"].shape[2:]
+    cells = [[image[:, :, i * h // oh:-(-(i + 1) * h // oh), j * w // ow:-(-(j + 1) * w // ow)].mean((2, 3))
+              for j in range(ow)] for i in range(oh)]
+    windows = torch.stack([torch.stack(row, -1) for row in cells], -2)
+    layer = nn.AdaptiveAvgPool2d((oh, ow))(image)
+    assert torch.allclose(windows, layer, rtol=1e-12, atol=1e-12)
+    return [layer]
+
+
+def linear_of(t, name):
+    weight = t[f"{name}.weight"]
+    module = nn.Linear(weight.shape[1], weight.shape[0])
+    module.load_state_dict({"weight": weight, "bias": t[f"{name}.bias"]})
+    return module
+
+
+def mlp_embedder(t, _):
+    return [nn.Sequential(linear_of(t, "in_layer"), nn.SiLU(), linear_of(t, "out_layer"))(t["x"])]
+
+
+def cross_attention(t, a):
+    module = nn.MultiheadAttention(a["D"], a["h"], batch_first=True)
+    filled(module, t, [n for n in t if n not in ("x", "context")])
+    return [module(t["x"], t["context"], t["context"], need_weights=False)[0]]
+
+
+def rotate(x, angles):
+    """Channels (2k, 2k+1) of a head as one complex number, turned by the angle of each column."""
+    if angles is None:
+        return x
+    z = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    turn = torch.polar(torch.ones_like(angles), angles).unflatten(-1, (-1, 2))
+    return torch.stack([(z * turn[..., 0]).real, (z * turn[..., 1]).imag], -1).flatten(-2)
+
+
+def heads(qkv, h):
+    """q, k and v as [B, h, T, d], cut with slices instead of views."""
+    b, length, dim = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    return [qkv[..., i * dim:(i + 1) * dim].reshape(b, length, h, dim // h).transpose(1, 2) for i in range(3)]
+
+
+def attend(q, k, v, angles):
+    q, k = rotate(q, angles), rotate(k, angles)
+    weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5, -1)
+    return (weights @ v).transpose(1, 2).flatten(-2)
+
+
+def jointly(parts, angles):
+    first = parts[0][0].shape[2]
+    y = attend(*(torch.cat(pair, 2) for pair in zip(*parts)), angles)
+    return y[:, :first], y[:, first:]
+
+
+def modulate(x, shift, scale):
+    normal = nn.LayerNorm(x.shape[-1], eps=1e-6, elementwise_affine=False)(x)
+    return normal * (1 + scale[:, None]) + shift[:, None]
+
+
+def attention_block(t, a):
+    parts = heads(linear_of(t, "qkv")(t["x"]), a["h"])
+    return [linear_of(t, "out")(attend(*parts, t.get("rope")))]
+
+
+def joint_attention(t, a):
+    parts = [heads(linear_of(t, f"{s}_qkv")(t[s]), a["h"]) for s in ("text", "image")]
+    return [linear_of(t, f"{s}_out")(y) for s, y in zip(("text", "image"), jointly(parts, t.get("rope")))]
+
+
+def double_stream_block(t, a):
+    modulation, parts, results = {}, [], []
+    for s in ("text", "image"):
+        modulation[s] = linear_of(t, f"{s}_mod")(nn.SiLU()(t["emb"])).chunk(6, -1)
+        parts.append(heads(linear_of(t, f"{s}_qkv")(modulate(t[s], *modulation[s][:2])), a["h"]))
+    for s, y in zip(("text", "image"), jointly(parts, t.get("rope"))):
+        _, _, gate1, shift, scale, gate2 = modulation[s]
+        x = t[s] + gate1[:, None] * linear_of(t, f"{s}_out")(y)
+        mlp = nn.Sequential(linear_of(t, f"{s}_mlp.0"), nn.GELU("tanh"), linear_of(t, f"{s}_mlp.2"))
+        results.append(x + gate2[:, None] * mlp(modulate(x, shift, scale)))
+    return results
+
+
+def single_stream_block(t, a):
+    shift, scale, gate = linear_of(t, "modulation")(nn.SiLU()(t["emb"])).chunk(3, -1)
+    y = linear_of(t, "linear1")(modulate(t["x"], shift, scale))
+    attended = attend(*heads(y[..., :3 * a["D"]], a["h"]), t.get("rope"))
+    both = torch.cat([attended, nn.GELU("tanh")(y[..., 3 * a["D"]:])], -1)
+    return [t["x"] + gate[:, None] * linear_of(t, "linear2")(both)]
+
+
 TARGETS = {
+    "prelu": prelu, "adaptiveavgpool2d": adaptive_pool, "mlp_embedder": mlp_embedder,
+    "multiheadcrossattention": cross_attention, "attention_block": attention_block,
+    "joint_attention": joint_attention, "double_stream_block": double_stream_block,
+    "single_stream_block": single_stream_block,
     "linear": linear, "conv1d": convolution(nn.Conv1d), "conv2d": convolution(nn.Conv2d),
     "conv3d": convolution(nn.Conv3d), "convtranspose1d": convolution(nn.ConvTranspose1d, True),
     "convtranspose2d": convolution(nn.ConvTranspose2d, True), "batchnorm2d": batchnorm,

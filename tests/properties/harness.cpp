@@ -92,6 +92,29 @@ std::vector<Subject> subjects(const std::string& name) {
         {{"B", 3}, {"C", 5}, {"H", 3}, {"W", 2}, {"train", 1}}}},
       {"layernorm", {{{"B", 3}, {"T", 1}, {"D", 7}}}},
       {"groupnorm", {{{"B", 3}, {"C", 6}, {"H", 5}, {"W", 1}, {"groups", 3}}}},
+      {"prelu",
+       {{{"B", 1}, {"C", 1}, {"H", 1}, {"W", 1}},
+        {{"B", 3}, {"C", 5}, {"H", 3}, {"W", 7}},
+        {{"B", 2}, {"C", 3}, {"H", 5}, {"W", 2}, {"slopes", 1}},
+        {{"B", 2}, {"C", 21}, {"H", 1}, {"W", 1}}}},
+      {"adaptiveavgpool2d",
+       {{{"B", 1}, {"C", 1}, {"H", 1}, {"W", 1}},
+        {{"B", 2}, {"C", 3}, {"H", 7}, {"W", 5}, {"oh", 3}, {"ow", 2}},
+        {{"B", 2}, {"C", 1}, {"H", 3}, {"W", 4}, {"oh", 5}, {"ow", 4}},
+        {{"B", 1}, {"C", 2}, {"H", 6}, {"W", 11}, {"oh", 6}, {"ow", 1}}}},
+      {"mlp_embedder", {{{"B", 1}, {"D", 1}}, {{"B", 3}, {"D", 5}, {"H", 7}, {"O", 2}}}},
+      {"multiheadcrossattention",
+       {{{"B", 3}, {"Tq", 1}, {"Tkv", 5}, {"D", 6}, {"h", 3}},
+        {{"B", 1}, {"Tq", 7}, {"Tkv", 2}, {"D", 3}, {"h", 1}}}},
+      {"attention_block",
+       {{{"B", 3}, {"T", 5}, {"D", 6}, {"h", 3}},
+        {{"B", 1}, {"T", 1}, {"D", 5}, {"h", 5}, {"rope", 0}}}},
+      {"joint_attention",
+       {{{"B", 2}, {"Tt", 1}, {"Ti", 5}, {"D", 12}, {"h", 3}},
+        {{"B", 1}, {"Tt", 3}, {"Ti", 2}, {"D", 3}, {"h", 3}, {"rope", 0}}}},
+      {"double_stream_block",
+       {{{"B", 1}, {"Tt", 2}, {"Ti", 3}, {"D", 6}, {"h", 1}, {"E", 5}, {"rope", 0}}}},
+      {"single_stream_block", {{{"B", 3}, {"T", 5}, {"D", 4}, {"h", 1}, {"E", 1}, {"rope", 0}}}},
       {"embedding", {{{"B", 3}, {"T", 1}, {"V", 5}, {"D", 3}, {"padding_idx", 2}}}},
       {"attention",
        {{{"B", 3}, {"T", 5}, {"D", 6}, {"h", 3}},
@@ -160,6 +183,7 @@ std::vector<std::string> strategy_names(const Target& target) {
   std::vector<std::string> names;
   for (const Strategy& s : target.strategies) names.push_back(s.name);
   if (names.empty()) names.push_back("");
+  for (const auto& [name, unused] : target.parts) names.push_back(name);
   names.insert(names.end(), {"vmap", "per_model"});
   return names;
 }

@@ -208,7 +208,7 @@ TEST(Plants, StaleRunningStatistics) {
 }
 
 TEST(Plants, IndicesOfTheNextModel) {
-  for (const char* strategy : {"indexed", "gather"}) {
+  for (const char* strategy : {"rows", "indexed", "gather"}) {
     Planted planted("embedding", {{"B", 4}, {"T", 3}, {"V", 11}, {"D", 2}}, 3);
     const auto plant = [](const Strategy& s, const std::any& c, WideCall call) {
       call.inputs[0] = call.inputs[0].roll(1, 0);
@@ -216,6 +216,51 @@ TEST(Plants, IndicesOfTheNextModel) {
     };
     EXPECT_FALSE(planted.check(strategy, plant).pass);
   }
+}
+
+TEST(Plants, SlopesOfTheNextModelOrChannel) {
+  const Shape shape{{"B", 4}, {"C", 4}, {"H", 3}, {"W", 2}};
+  for (const char* strategy : {"one_pass", "wide"})
+    for (const int64_t axis : {0, 1}) {
+      Planted planted("prelu", shape, 4);
+      const auto plant = [axis](const Strategy& s, const std::any& c, WideCall call) {
+        call.inputs[1] = call.inputs[1].roll(1, axis);
+        return s.run(c, call);
+      };
+      EXPECT_FALSE(planted.check(strategy, plant).pass) << strategy << " axis " << axis;
+    }
+}
+
+TEST(Plants, PooledAlongTheWrongAxis) {
+  for (const char* strategy : {"one_pass", "batched"}) {
+    Planted planted("adaptiveavgpool2d",
+                    {{"B", 4}, {"C", 3}, {"H", 6}, {"W", 6}, {"oh", 2}, {"ow", 2}}, 4);
+    const auto honest = [](const Strategy& s, const std::any& c, const WideCall& w) {
+      return s.run(c, w);
+    };
+    const Correctness right = planted.check(strategy, honest);
+    EXPECT_TRUE(right.pass) << right.failure;
+    const auto plant = [](const Strategy& s, const std::any& c, WideCall call) {
+      call.inputs[0] = call.inputs[0].transpose(3, 4).contiguous();
+      return s.run(c, call);
+    };
+    EXPECT_FALSE(planted.check(strategy, plant).pass);
+  }
+}
+
+TEST(Plants, DrawnOnceAndHandedToAll) {
+  Planted planted("dropout", {{"B", 16}, {"T", 16}, {"C", 16}}, 4);
+  const auto honest = [](const Strategy& s, const std::any& c, const WideCall& w) {
+    return s.run(c, w);
+  };
+  const Correctness right = planted.check("one_pass", honest);
+  EXPECT_TRUE(right.pass) << right.failure;
+  const auto plant = [](const Strategy& s, const std::any& c, WideCall call) {
+    WideCall first = call;
+    first.inputs[0] = at::ones_like(call.inputs[0].slice(0, 0, 1));
+    return Tensors{call.inputs[0] * s.run(c, first)[0]};
+  };
+  EXPECT_FALSE(planted.check("one_pass", plant).pass);
 }
 
 TEST(Plants, MaskSharedByAll) {

@@ -17,6 +17,8 @@ using Force = std::map<std::string, std::string>;
 Force forced(const Target& target, const std::string& strategy) {
   if (strategy.empty()) return {};
   if (strategy == "vmap" || strategy == "per_model") return {{"*", strategy}};
+  if (const auto parts = target.parts.find(strategy); parts != target.parts.end())
+    return parts->second;
   return {{target.name, strategy}};
 }
 
@@ -58,8 +60,10 @@ TEST_P(StrategyValue, EqualsSeparateModels) {
       EXPECT_LT(relative_error(got, separate_models(network, single, ensemble)), 1e-9);
       if (strategy.empty() || strategy == "vmap" || strategy == "per_model") continue;
       bool used = false, declined = false;
+      const Force force = forced(*subject.target, strategy);
       for (const CoverageItem& item : coverage.items) {
-        used |= item.primitive == subject.target->name && item.strategy == strategy;
+        const auto part = force.find(item.primitive);
+        used |= part != force.end() && part->second == item.strategy;
         declined |= !item.reason.empty();
       }
       EXPECT_TRUE(used || declined) << "the strategy was neither used nor declined with a reason";

@@ -1,0 +1,104 @@
+// adaptiveavgpool2d: y[i,j] = mean of x over rows floor(i H / oh) to ceil((i+1) H / oh), columns
+// alike
+// shapes: x [N,B,C,H,W] -> y [N,B,C,oh,ow]
+// source: torch.nn.AdaptiveAvgPool2d
+#include "engine/kernels/adaptive_pool.h"
+#include "primitives/layout.h"
+
+namespace wide {
+namespace {
+
+struct AdaptiveConfig {
+  Sizes output;
+  std::string text() const { return fmt::format("output={}", list_text(output)); }
+};
+
+// ------------------------------------------------------------------------------ single model
+
+Network network(const Shape& shape) {
+  for (const char* axis : {"B", "C", "H", "W"}) at_least("adaptiveavgpool2d", shape, axis, 1);
+  const int64_t oh = shape.get("oh", 1), ow = shape.get("ow", oh);
+  if (oh < 1) fail("[adaptiveavgpool2d] oh: got {}, expected at least 1; try oh=1", oh);
+  if (ow < 1) fail("[adaptiveavgpool2d] ow: got {}, expected at least 1; try ow=1", ow);
+  Network net;
+  net.name = "adaptiveavgpool2d";
+  net.tensors = {input("x", {shape["B"], shape["C"], shape["H"], shape["W"]})};
+  net.forward = [oh, ow](const Tensors& t) {
+    return Tensors{at::adaptive_avg_pool2d(t[0], {oh, ow})};
+  };
+  return as_function(net);
+}
+
+// ------------------------------------------------------------------------------------ claims
+
+/// An unbatched image `[C, H, W]` is an image as well: only the last two axes count.
+std::optional<Claimed> claim(const CallView& call) {
+  if (!call.is_tensor(0) || call.value(0).sizes.size() < 3) return std::nullopt;
+  const Sizes output = call.ints(1);
+  if (output.size() != 2 || output[0] < 1 || output[1] < 1) return std::nullopt;
+  return Claimed{AdaptiveConfig{output}, {call.id(0)}, {0}};
+}
+
+// -------------------------------------------------------------------------------- strategies
+
+/// The engine's own operator: every plane read once.
+Tensors one_pass(const AdaptiveConfig& c, const WideCall& call) {
+  return {adaptive_average_pool(call.inputs[0], c.output)};
+}
+
+Applies one_pass_applies(const AdaptiveConfig&, const WideCall& call) {
+  if (adaptive_average_pool_applies(call.inputs[0])) return std::nullopt;
+  return reason("adaptiveavgpool2d/one_pass", "call",
+                "other than contiguous float32 inference on the CPU",
+                "contiguous float32 inference on the CPU", "batched");
+}
+
+/// No weights, so N goes into the batch or into the channels, whichever needs no copy.
+Tensors batched(const AdaptiveConfig& c, const WideCall& call) {
+  const Tensor& x = call.inputs[0];
+  if (x.dim() == 4) {
+    // Unbatched: `[N, C, H, W]` is a batch of images already.
+    return {at::adaptive_avg_pool2d(x, c.output)};
+  }
+  const Folding way = cheapest_folding(x);
+  return {unfold(at::adaptive_avg_pool2d(fold(x, way), c.output), way, call.n)};
+}
+
+// ------------------------------------------------------------------------------ registration
+
+Target target() {
+  Target t;
+  t.name = "adaptiveavgpool2d";
+  t.kind = Kind::primitive;
+  t.family = "pooling";
+  t.summary = "Average pool to a given size, windows as PyTorch cuts them";
+  t.formula = "y = mean over windows of x,  NBCHW -> NBChw";
+  t.source = "torch.nn.AdaptiveAvgPool2d";
+  t.network = network;
+  std::vector<Shape> shapes;
+  for (const int64_t size : {56, 32})
+    for (const int64_t c : {64, 256})
+      shapes.push_back({{"B", 16}, {"C", c}, {"H", size}, {"W", size}, {"oh", 1}, {"ow", 1}});
+  t.sweeps["quick"] = {quick_n(), shapes};
+  t.sweeps["full"] = {full_n(), shapes};
+  t.sweeps["ci"] = {{4, 8}, {{{"B", 4}, {"C", 8}, {"H", 16}, {"W", 16}, {"oh", 1}, {"ow", 1}}}};
+  t.flops = [](const Shape& s) { return double(s["B"] * s["C"] * s["H"] * s["W"]); };
+  t.tolerance = {{at::kFloat, 2e-6}, {at::kDouble, 1e-12}};
+  t.tolerance_reason = "means of a few thousand terms, summed in an order of the library's choice";
+  t.refusals = {{{{"B", 1}, {"C", 1}, {"H", 4}, {"W", 4}, {"oh", 0}},
+                 "[adaptiveavgpool2d] oh: got 0, expected at least 1; try oh=1"},
+                {{{"B", 1}, {"C", 1}, {"H", 0}, {"W", 4}},
+                 "[adaptiveavgpool2d] H: got 0, expected at least 1; try H=1"}};
+  t.claims = {{"aten::adaptive_avg_pool2d", claim}, {"aten::_adaptive_avg_pool2d", claim}};
+  t.strategies = {
+      strategy<AdaptiveConfig>("one_pass", "every plane read once, windows summed in cache",
+                               one_pass, one_pass_applies),
+      strategy<AdaptiveConfig>("batched", "N folded into the batch or the channels", batched)};
+  t.parameter_inputs = {false};
+  return t;
+}
+
+WIDE_TARGET(target);
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,58 @@
+// mlp_embedder: y = W2 silu(W1 x + b1) + b2
+// shapes: x [N,B,D], W1 [N,H,D], W2 [N,O,H] -> y [N,B,O]   (H = 4 D, O = D unless said)
+// source: FLUX, MLPEmbedder. Its linear layers are claimed by linear; behind the engine's own GEMM
+// the activation is computed where the product lies.
+#include <ATen/ATen.h>
+
+#include "engine/describe.h"
+
+namespace wide {
+namespace {
+
+Network network(const Shape& shape) {
+  for (const char* axis : {"B", "D"}) at_least("mlp_embedder", shape, axis, 1);
+  const int64_t d = shape["D"], hidden = shape.get("H", 4 * d), out = shape.get("O", d);
+  if (hidden < 1) fail("[mlp_embedder] H: got {}, expected at least 1; try H={}", hidden, 4 * d);
+  Network net;
+  net.name = "mlp_embedder";
+  net.tensors = {input("x", {shape["B"], d}),
+                 parameter("in_layer.weight", {hidden, d}, 1.0 / std::sqrt(double(d))),
+                 parameter("in_layer.bias", {hidden}),
+                 parameter("out_layer.weight", {out, hidden}, 1.0 / std::sqrt(double(hidden))),
+                 parameter("out_layer.bias", {out})};
+  net.forward = [](const Tensors& t) {
+    return Tensors{at::linear(at::silu(at::linear(t[0], t[1], t[2])), t[3], t[4])};
+  };
+  return as_function(net);
+}
+
+Target target() {
+  Target t;
+  t.name = "mlp_embedder";
+  t.kind = Kind::primitive;
+  t.family = "linear";
+  t.summary = "Linear, SiLU, Linear";
+  t.formula = "y = W2 silu(W1 x + b1) + b2,  NBD -> NBO";
+  t.source = "FLUX, MLPEmbedder";
+  t.network = network;
+  const std::vector<Shape> shapes{{{"B", 8}, {"D", 128}}, {{"B", 8}, {"D", 256}}};
+  t.sweeps["quick"] = {quick_n(), shapes};
+  t.sweeps["full"] = {full_n(), shapes};
+  t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 32}}}};
+  t.flops = [](const Shape& s) {
+    const int64_t d = s["D"];
+    return 2.0 * double(s["B"] * s.get("H", 4 * d)) * double(d + s.get("O", d));
+  };
+  t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
+  t.tolerance_reason = "two dot products of up to 4D terms";
+  t.refusals = {
+      {{{"B", 1}, {"D", 0}}, "[mlp_embedder] D: got 0, expected at least 1; try D=1"},
+      {{{"B", 1}, {"D", 2}, {"H", 0}}, "[mlp_embedder] H: got 0, expected at least 1; try H=8"}};
+  t.parts = {{"fused", {{"linear", "brgemm"}}}, {"einsum", {{"linear", "einsum"}}}};
+  return t;
+}
+
+WIDE_TARGET(target);
+
+}  // namespace
+}  // namespace wide
