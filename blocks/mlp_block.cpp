@@ -40,6 +40,7 @@ Target target() {
   t.tolerance_reason = "two dot products of up to 4D terms";
   t.refusals = {
       {{{"B", 1}, {"T", 1}, {"D", 0}}, "[mlp_block] D: got 0, expected at least 1; try D=1"}};
+  t.parts = {{"fused", {{"linear", "brgemm"}}}, {"einsum", {{"linear", "einsum"}}}};
   return t;
 }
 

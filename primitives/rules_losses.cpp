@@ -23,9 +23,7 @@ std::optional<LossConfig> loss_config(const CallView& call, size_t at) {
 std::optional<Claimed> claim_forward(const CallView& call) {  // self, target, weight, red, ignore
   if (!call.is_tensor(0) || !call.is_tensor(1) || call.value(0).sizes.size() > 2)
     return std::nullopt;
-  const auto config = loss_config(call, 3);
-  const bool none = config->reduction == at::Reduction::None;
-  return Claimed{*config, {call.id(0), call.id(1), call.id(2)}, {0, none ? -1 : 1}};
+  return Claimed{*loss_config(call, 3), {call.id(0), call.id(1), call.id(2)}, {0, 1}};
 }
 
 std::optional<Claimed> claim_backward(const CallView& call) {  // grad, self, target, weight, ...
@@ -59,8 +57,9 @@ Tensors nll_forward(const LossConfig& c, const WideCall& call) {
   const Tensor picked = scores.gather(2, r.classes.unsqueeze(2)).squeeze(2);
   // An ignored row adds nothing even when its score is infinite.
   const Tensor losses = (-picked * r.weight).masked_fill(r.ignored, 0);
-  if (c.reduction == at::Reduction::None) return {self.dim() == 3 ? losses : losses.squeeze(1)};
-  const Tensor total = r.weight.sum(1);
+  const Tensor total = r.weight.sum(1);  // without a reduction only handed to the gradient
+  if (c.reduction == at::Reduction::None)
+    return {self.dim() == 3 ? losses : losses.squeeze(1), total};
   return {c.reduction == at::Reduction::Mean ? losses.sum(1) / total : losses.sum(1), total};
 }
 
@@ -105,8 +104,7 @@ std::optional<Claimed> claim2d(const CallView& call, bool backward) {
   const LossConfig c = *loss_config(call, at + 3);
   if (backward)
     return Claimed{c, {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
-  return Claimed{
-      c, {call.id(0), call.id(1), call.id(2)}, {0, c.reduction == at::Reduction::None ? -1 : 1}};
+  return Claimed{c, {call.id(0), call.id(1), call.id(2)}, {0, 1}};
 }
 
 // --------------------------------------------------------------------------- label smoothing

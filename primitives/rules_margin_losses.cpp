@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
+#include "engine/record.h"
 
 namespace wide {
 namespace {
@@ -130,10 +131,9 @@ Tensors soft_margin(const MarginConfig& c, const WideCall& call) {
 
 // -------------------------------------------------------------------------------------- ctc
 
-/// Lengths are numbers, or tensors among the inputs where `lengths_given`.
 struct CtcConfig {
   Sizes input_lengths, target_lengths;
-  bool lengths_given = false, backward = false, zero_infinity = false;
+  bool backward = false, zero_infinity = false;
   int64_t blank = 0;
   std::string text() const {
     return fmt::format("blank={} zero_infinity={} backward={} lengths={} {}", blank,
@@ -146,18 +146,12 @@ struct CtcConfig {
 // backward: gradient in front, loss and log_alpha behind the lengths
 std::optional<Claimed> claim_ctc(const CallView& call, bool backward) {
   const size_t at = backward ? 1 : 0, blank = backward ? 7 : 4;
-  if (!call.is_tensor(at) || call.value(at).sizes.size() != 3 || !call.is_tensor(at + 1))
+  if (!call.is_tensor(at) || call.value(at).sizes.size() != 3 || !call.is_tensor(at + 1) ||
+      call.is_tensor(at + 2))
     return std::nullopt;
-  CtcConfig c;
-  c.backward = backward;
-  c.lengths_given = call.is_tensor(at + 2);
-  if (!c.lengths_given) {
-    c.input_lengths = call.ints(at + 2);
-    c.target_lengths = call.ints(at + 3);
-  }
-  c.blank = static_cast<int64_t>(call.number(blank, 0));
-  c.zero_infinity = call.flag(blank + 1);
-  std::vector<ValueId> inputs{call.id(at), call.id(at + 1), call.id(at + 2), call.id(at + 3)};
+  const CtcConfig c{call.ints(at + 2), call.ints(at + 3), backward, call.flag(blank + 1),
+                    static_cast<int64_t>(call.number(blank, 0))};
+  std::vector<ValueId> inputs{call.id(at), call.id(at + 1)};
   if (backward) inputs.insert(inputs.end(), {call.id(0), call.id(5), call.id(6)});
   return Claimed{c, inputs, backward ? std::vector<int>{0} : std::vector<int>{0, 1}};
 }
@@ -172,22 +166,42 @@ Tensors ctc(const CtcConfig& c, const WideCall& call) {
   const Tensor& x = call.inputs[0];  // [N, T, B, C]
   const Tensor scores = x.transpose(0, 1).flatten(1, 2), targets = call.inputs[1].flatten(0, 1);
   const Sizes in = repeated(c.input_lengths, call.n), out = repeated(c.target_lengths, call.n);
-  const auto length = [&](size_t i) { return call.inputs[i].flatten(); };
   if (c.backward) {
-    const Tensor grad = call.inputs[4].flatten(), loss = call.inputs[5].flatten();
-    const Tensor alpha = call.inputs[6].flatten(0, 1);
-    const Tensor made = c.lengths_given
-                            ? at::_ctc_loss_backward(grad, scores, targets, length(2), length(3),
-                                                     loss, alpha, c.blank, c.zero_infinity)
-                            : at::_ctc_loss_backward(grad, scores, targets, in, out, loss, alpha,
-                                                     c.blank, c.zero_infinity);
+    const Tensor made = at::_ctc_loss_backward(
+        call.inputs[2].flatten(), scores, targets, in, out, call.inputs[3].flatten(),
+        call.inputs[4].flatten(0, 1), c.blank, c.zero_infinity);
     return {made.unflatten(1, {call.n, x.size(2)}).transpose(0, 1)};
   }
-  const auto [loss, alpha] =
-      c.lengths_given
-          ? at::_ctc_loss(scores, targets, length(2), length(3), c.blank, c.zero_infinity)
-          : at::_ctc_loss(scores, targets, in, out, c.blank, c.zero_infinity);
+  const auto [loss, alpha] = at::_ctc_loss(scores, targets, in, out, c.blank, c.zero_infinity);
   return {loss.view({call.n, x.size(2)}), alpha.unflatten(0, {call.n, x.size(2)})};
+}
+
+// log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
+constexpr size_t kCtcArguments = 7;
+
+bool ctc_applies(c10::ArrayRef<IValue> in) {
+  return in[2].isIntList() && in[0].toTensor().dim() == 3;
+}
+
+/// The loss as LibTorch reduces it, without the tensor that it fills by address.
+void ctc_written_out(Stack& stack) {
+  const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - kCtcArguments);
+  const Sizes lengths = in[3].toIntVector();
+  const int64_t reduction = in[5].toInt();
+  const bool zero_infinity = in[6].toBool();
+  Tensor loss = std::get<0>(at::_ctc_loss(in[0].toTensor(), in[1].toTensor(), in[2].toIntVector(),
+                                          lengths, in[4].toInt(), zero_infinity));
+  if (zero_infinity) loss = loss.masked_fill(loss.eq(INFINITY), 0);
+  if (reduction == at::Reduction::Mean) {
+    Tensors each = loss.unbind(0);
+    for (size_t i = 0; i < each.size(); ++i)
+      each[i] = each[i] / static_cast<double>(std::max<int64_t>(lengths[i], 1));
+    loss = at::stack(each).mean();
+  } else if (reduction == at::Reduction::Sum) {
+    loss = loss.sum();
+  }
+  stack.resize(stack.size() - kCtcArguments);
+  stack.emplace_back(loss);
 }
 
 // ------------------------------------------------------------------------------ registration
@@ -215,7 +229,9 @@ Target rule(const char* name, const char* op,
                     multilabel_margin, "_forward"),
                __FILE__),
     add_target(rule("soft_margin_loss", "soft_margin_loss", claim_soft, soft_margin), __FILE__),
-    add_target(rule("ctc_loss", "_ctc_loss", claim_ctc, ctc), __FILE__)};
+    add_target(rule("ctc_loss", "_ctc_loss", claim_ctc, ctc), __FILE__),
+    add_decomposition(
+        {"aten::ctc_loss", "it fills a tensor by address", ctc_applies, ctc_written_out})};
 
 }  // namespace
 }  // namespace wide

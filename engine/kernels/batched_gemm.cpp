@@ -32,8 +32,12 @@ Activate find_activation(c10::string_view name) {
 }
 
 bool rows_contiguous(const Tensor& t) {
-  return t.dim() == 3 && (t.size(2) == 1 || t.stride(2) == 1) && t.stride(1) >= t.size(2);
+  return t.dim() == 3 && (t.size(2) == 1 || t.stride(2) == 1) &&
+         (t.size(1) == 1 || t.stride(1) >= t.size(2));
 }
+
+/// Between rows; the stride of a single row says nothing.
+int64_t leading(const Tensor& t) { return t.size(1) == 1 ? t.size(2) : t.stride(1); }
 
 Tensor& batched_gemm_out(const Tensor& a, const Tensor& b, const std::optional<Tensor>& bias,
                          c10::string_view activation, Tensor& out) {
@@ -50,7 +54,7 @@ Tensor& batched_gemm_out(const Tensor& a, const Tensor& b, const std::optional<T
   // A few rows at a time: enough work for a core, few enough that the result is still in its
   // first-level cache when the activation passes over it.
   const int64_t rows = m <= 64 ? m : 32, blocks = (m + rows - 1) / rows;
-  const int64_t lda = a.stride(1), ldb = b.stride(1);
+  const int64_t lda = leading(a), ldb = leading(b);
   const auto work = static_cast<double>(rows) * static_cast<double>(k) * static_cast<double>(o);
   const auto grain = static_cast<int64_t>(std::max(1.0, 65536.0 / work));
   at::parallel_for(0, n * blocks, grain, [&](int64_t begin, int64_t end) {

@@ -1,6 +1,8 @@
 // The engine's own operators beside what ATen computes, on sizes that leave no remainder of a
 // vector untried.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,14 +30,14 @@ TEST(Kernels, PreluEqualsAten) {
       const Tensor x = at::randn(size);
       const int64_t channels = single || size.size() < 3 ? 1 : size[2];
       const Tensor slopes = at::randn({size[0], channels});
-      const Tensor y = prelu(x, slopes);
+      const Tensor y = wide::prelu(x, slopes);
       for (int64_t n = 0; n < size[0]; ++n) {
         const Tensor expected = at::prelu(x.select(0, n), slopes.select(0, n));
         EXPECT_TRUE(y.select(0, n).equal(expected)) << x.sizes() << " model " << n;
       }
     }
   const Tensor odd = at::tensor({NAN, -INFINITY, INFINITY, -0.0F}).view({1, 4});
-  const Tensor y = prelu(odd, at::full({1, 1}, 0.5F));
+  const Tensor y = wide::prelu(odd, at::full({1, 1}, 0.5F));
   EXPECT_TRUE(y.isnan().select(1, 0).item<bool>());
   EXPECT_TRUE(y.slice(1, 1).equal(at::tensor({-INFINITY, INFINITY, -0.0F}).view({1, 3})));
 }
@@ -148,7 +150,7 @@ TEST(Kernels, GradientsAreRefused) {
   EXPECT_FALSE(dropout_applies(x, 0.5));
   EXPECT_FALSE(dropout_applies(x.detach(), 0.0));
   EXPECT_TRUE(dropout_applies(x.detach(), 0.5));
-  EXPECT_ANY_THROW(prelu(x, at::ones({2, 1})).sum().backward());
+  EXPECT_ANY_THROW(wide::prelu(x, at::ones({2, 1})).sum().backward());
 }
 
 }  // namespace
