@@ -22,6 +22,9 @@ class SweepRecorder : public SweepObserver {
   void on_case(const Case& result) override;
   void on_end(const std::string& state) override;
 
+  /// After the end: how the environment changed while the sweep ran.
+  void add_changes(const std::vector<std::string>& changes) { store_.add_changes(id_, changes); }
+
   int64_t id() const { return id_; }
   size_t done_before() const { return done_.size(); }
 

@@ -119,6 +119,7 @@ class SweepCommand : public Command {
     runner.add(collector);
     runner.run();
     report.changes = changes_of(report);
+    if (recorder) recorder->add_changes(report.changes);
     if (!json_.empty()) write_json(json_, to_json(report));
     if (report.state == "cancelled") throw Cancelled();
     if (!quiet_)

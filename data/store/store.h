@@ -96,6 +96,9 @@ class Store {
   /// Ends a sweep: state complete or cancelled. `changes` are added to those stored.
   void finish(int64_t sweep, const std::string& state, const std::vector<std::string>& changes);
 
+  /// What is found out about the machine after a sweep has ended.
+  void add_changes(int64_t sweep, const std::vector<std::string>& changes);
+
   // ---- reading ----
 
   /// Newest first.

@@ -244,6 +244,10 @@ void Store::finish(int64_t sweep, const std::string& state,
   });
 }
 
+void Store::add_changes(int64_t sweep, const std::vector<std::string>& changes) {
+  connection_->write([&] { append_changes(*connection_, sweep, changes); });
+}
+
 std::vector<SweepRow> Store::sweeps(int64_t limit, int64_t offset) {
   return connection_->read([&] {
     std::vector<SweepRow> rows;
