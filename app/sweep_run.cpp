@@ -361,6 +361,8 @@ class CaseRun {
     for (const Running& r : running_)
       if (r.trial.status == Status::ok) able.push_back(r.trial.strategy);
     if (able.size() == 1) automatic_ = able.front();
+    if (target_.strategies.empty()) automatic_ = kChosen;  // one trial is just that
+    if (!automatic_.empty()) return;
     if (able.size() < 2) return;
     CompileOptions options;
     options.mode = planned_.mode;
