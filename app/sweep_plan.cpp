@@ -5,6 +5,7 @@
 #include "app/options.h"
 #include "data/tensors.h"
 #include "data/text.h"
+#include "engine/axes.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -57,9 +58,11 @@ std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axe
     std::vector<Shape> replaced;
     std::set<std::string> seen;
     for (const Shape& shape : shapes) {
-      if (!shape.has(axis)) {
-        std::vector<std::string> known;
-        for (const auto& [name, size] : shape.axes()) known.push_back(name);
+      std::vector<std::string> known;
+      for (const auto& [name, size] : shape.axes()) known.push_back(name);
+      for (const OptionalAxis& more : axes_of(target.name))
+        if (!shape.has(more.name)) known.push_back(more.name);
+      if (std::find(known.begin(), known.end(), axis) == known.end()) {
         fail("[{}] axis: got {}, expected one of {}; try {}.{}=...", target.name, printable(axis),
              listing(known, 99), target.name, known.empty() ? "B" : known.front());
       }

@@ -1,11 +1,9 @@
 #pragma once
+#include "engine/axes.h"
 #include "engine/kernels/direct_convolution.h"
 #include "primitives/layout.h"
 
 /// What conv1d, conv2d, conv3d, convtranspose1d and convtranspose2d share: all of it but sizes.
-/// Axes of a shape beyond B, C, k and the extents, with what stands when they are not given:
-/// O=C groups=1 stride=1 dilation=1 padding=dilation(k-1)/2 biases=1, output_padding=0 (transposed
-/// only), same=0 (1: padding "same"), padding_mode=0 (zeros; 1 reflect, 2 replicate, 3 circular).
 namespace wide {
 
 /// Lists are always full-length: a wide bias with a scalar stride throws.
@@ -384,6 +382,21 @@ inline double flops(const Layer& layer, const Shape& shape) {
 
 // ------------------------------------------------------------------------------ registration
 
+/// Axes beyond B, C, k and the extents.
+inline std::vector<OptionalAxis> optional_axes(const Layer& layer) {
+  std::vector<OptionalAxis> axes{
+      {"O", {}, "filters; C of them"},     {"padding", {}, "along every axis; dilation (k-1)/2"},
+      {"groups", 1, "groups of channels"}, {"stride", 1, "along every axis"},
+      {"dilation", 1, "along every axis"}, {"biases", 1, "0: none"}};
+  if (layer.transposed) {
+    axes.push_back({"output_padding", 0, "less than stride or dilation"});
+  } else {
+    axes.push_back({"same", 0, "1: padding \"same\""});
+    axes.push_back({"padding_mode", 0, "0 zeros, 1 reflect, 2 replicate, 3 circular"});
+  }
+  return axes;
+}
+
 /// All of a convolution's target but its sweeps, refusals and tolerance.
 inline Target target(const Layer& layer) {
   const int64_t dims = layer.dims();
@@ -391,6 +404,7 @@ inline Target target(const Layer& layer) {
   for (const auto& extent : layer.extents) space += extent, taps += "k";
   Target t;
   t.name = layer.name;
+  add_axes(t.name, optional_axes(layer));
   t.kind = Kind::primitive;
   t.family = "convolution";
   t.summary = fmt::format("{}-D {}convolution, any stride, padding, dilation and groups", dims,

@@ -84,6 +84,9 @@ class Cli(unittest.TestCase):
         self.refused(2, "linear", "sweep", "ci", "--targets", "lineer")
         self.refused(2, "axis: got Q, expected one of", "sweep", "ci", "--targets", "linear",
                      "--axis", "linear.Q=3")
+        # An axis that no sweep of the target has, but its layer does.
+        self.refused(2, r"\[conv2d\] groups: got 3, expected a divisor of C=32 and O=32; try groups=1",
+                     "sweep", "ci", "--targets", "conv2d", "--axis", "conv2d.groups=3")
 
     def test_device_dtype_and_mode(self):
         self.refused(2, "got tpu, expected cpu", "fuse", "mlp", "--device", "tpu")

@@ -159,6 +159,33 @@ TEST(PackedConvolution, EqualsThePlainOneInDouble) {
   if (applied == 0) GTEST_SKIP() << "oneDNN has no packed convolution here";
 }
 
+TEST(PackedConvolution, TakesVolumesAndLeavesTheSeedAlone) {
+  at::NoGradGuard no_grad;
+  const auto last = at::MemoryFormat::ChannelsLast3d;
+  const Tensor x = at::randn({2, 6, 3, 5, 7}).contiguous(last);
+  const Tensor w = at::randn({9, 6, 3, 1, 3}).contiguous(last);
+  const Sizes ones{1, 1, 1}, padding{1, 0, 1}, zeros{0, 0, 0};
+  const auto plain = [&](const Tensor& in, const Tensor& weight) {
+    return at::convolution(in, weight, {}, ones, padding, ones, false, zeros, 1);
+  };
+  const Program program = record({{"x", Role::input, x}, {"w", Role::parameter, w}},
+                                 [&](const Tensors& t) -> Tensors { return {plain(t[0], t[1])}; });
+  at::manual_seed(3);
+  const Tensor drawn = at::randn({4});
+  at::manual_seed(3);
+  const auto packed = pack_convolution(program.nodes.at(0), describe(x), describe(plain(x, w)), w,
+                                       {}, false, false);
+  EXPECT_TRUE(at::randn({4}).equal(drawn));
+  if (!packed) GTEST_SKIP() << "oneDNN has no packed convolution of volumes here";
+  Stack stack = packed->stack;
+  stack[0] = x;
+  stack[1] = packed->pack(w);
+  packed->op.callBoxed(&stack);
+  EXPECT_LT(
+      max_relative_error({stack[0].toTensor()}, {plain(x.to(at::kDouble), w.to(at::kDouble))}),
+      1e-5);
+}
+
 TEST(BatchedGemm, EqualsDoubleAtOddSizes) {
   at::NoGradGuard no_grad;
   for (const auto& [n, m, k, o] : {std::tuple<int64_t, int64_t, int64_t, int64_t>{1, 1, 1, 1},
@@ -253,6 +280,17 @@ TEST(WideModel, ResultsHeldByTheCallerStayAsTheyAre) {
   EXPECT_TRUE(view.equal(view_before));
   const void* address = model->run({x})[0].data_ptr();
   EXPECT_EQ(model->run({x})[0].data_ptr(), address) << "memory nobody holds is used again";
+}
+
+TEST(WideModel, WhatIsFarOffIsTriedWholeAndOneByOneOnly) {
+  at::NoGradGuard no_grad;
+  const Network net = small();
+  const Ensemble ensemble = generate(net, 16, at::kFloat, at::kCPU, 1);
+  CompileOptions options;
+  options.threads = 2;
+  options.far_off_ns = 1;
+  const int shards = compile(net, ensemble, options)->shards();
+  EXPECT_TRUE(shards == 1 || shards == 16) << shards;
 }
 
 TEST(WideModel, RefusesOtherInputsByName) {

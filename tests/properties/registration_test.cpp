@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "engine/axes.h"
 #include "tests/properties/harness.h"
 
 namespace wide::testing {
@@ -46,6 +47,26 @@ TEST(Registration, NamesAreUnique) {
     for (const Strategy& s : target->strategies)
       EXPECT_TRUE(strategies.insert(s.name).second) << target->name << "/" << s.name;
   }
+}
+
+TEST(Registration, OptionalAxesStandForWhatTheySay) {
+  int seen = 0;
+  for (const Target* target : targets())
+    for (const OptionalAxis& axis : axes_of(target->name)) {
+      SCOPED_TRACE(target->name + "." + axis.name);
+      ++seen;
+      EXPECT_FALSE(axis.meaning.empty());
+      const Shape shape = target->sweeps.at("ci").shapes.at(0);
+      if (shape.has(axis.name) || !axis.otherwise) continue;
+      const Network plain = target->network(shape);
+      const Network same = target->network(Shape(shape).set(axis.name, *axis.otherwise));
+      ASSERT_EQ(plain.tensors.size(), same.tensors.size());
+      const at::NoGradGuard guard;
+      const Tensors model = generate(plain, 1, at::kDouble, at::kCPU, 3).model(0);
+      const Tensors expected = plain.forward(model), got = same.forward(model);
+      for (size_t k = 0; k < got.size(); ++k) EXPECT_TRUE(got[k].equal(expected[k]));
+    }
+  EXPECT_GE(seen, 20);
 }
 
 TEST(Networks, FuseUnderEveryStrategyOfTheirPrimitives) {
