@@ -43,8 +43,6 @@ void check_after(WideModel& model, const Tensors& inputs, const Tensors& expecte
 
 }  // namespace
 
-double allowed(const Correctness& c) { return std::max(c.tolerance, 4 * c.eager_max_rel); }
-
 Contender cancellable(std::string name, std::string kind, c10::Device device,
                       std::function<void()> call) {
   const auto checked = [call = std::move(call)] {

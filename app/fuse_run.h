@@ -39,7 +39,4 @@ Tensors pick(const Network& network, const Ensemble& ensemble, bool inputs);
 /// Bytes of N separate models: their weights, and one model's activations at a time.
 int64_t separate_bytes(const Program& single, int64_t n);
 
-/// Error allowed, as contract words it: at most max(tolerance, 4 x eager's own error).
-double allowed(const Correctness& correctness);
-
 }  // namespace wide

@@ -1,7 +1,5 @@
 #include "app/table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace wide {
@@ -38,15 +36,6 @@ std::string Table::text(const std::string& indent) const {
     out += line + "\n";
   }
   return out;
-}
-
-std::string speedup_text(const Interval& i) {
-  const int digits = i.value < 10 ? 2 : 1;
-  return fmt::format("{:.{}f}x [{:.{}f}, {:.{}f}]", i.value, digits, i.low, digits, i.high, digits);
-}
-
-std::string error_text(double relative) {
-  return relative == 0 ? "0" : fmt::format("{:.1e}", relative);
 }
 
 }  // namespace wide

@@ -2,8 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/measure.h"
-
 namespace wide {
 
 /// Columns of text lined up; numbers to the right. An empty first row is a rule of nothing.
@@ -18,10 +16,5 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
   std::vector<bool> right_;
 };
-
-/// "3.62x [3.55, 3.70]".
-std::string speedup_text(const Interval& interval);
-/// "2.1e-07".
-std::string error_text(double relative);
 
 }  // namespace wide

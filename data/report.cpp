@@ -1,5 +1,7 @@
 #include "data/report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <tuple>
@@ -36,6 +38,17 @@ Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate
   result.vs_best = speedup(*best, candidate, seed);
   result.best_baseline = best->name;
   return result;
+}
+
+double allowed(const Correctness& c) { return std::max(c.tolerance, 4 * c.eager_max_rel); }
+
+std::string speedup_text(const Interval& i) {
+  const int digits = i.value < 10 ? 2 : 1;
+  return fmt::format("{:.{}f}x [{:.{}f}, {:.{}f}]", i.value, digits, i.low, digits, i.high, digits);
+}
+
+std::string error_text(double relative) {
+  return relative == 0 ? "0" : fmt::format("{:.1e}", relative);
 }
 
 std::vector<Crossover> crossovers(const std::vector<Case>& cases) {

@@ -112,6 +112,13 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases);
 /// The index of the best baseline (smallest median), and the speedup of a candidate.
 Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed);
 
+/// Error allowed, as contract words it: at most max(tolerance, 4 x eager's own error).
+double allowed(const Correctness& correctness);
+
+/// As tables show numbers: "3.62x [3.55, 3.70]" and "2.1e-07".
+std::string speedup_text(const Interval& interval);
+std::string error_text(double relative);
+
 nlohmann::ordered_json to_json(const Environment& environment);
 nlohmann::ordered_json to_json(const FuseReport& report);
 nlohmann::ordered_json to_json(const SweepReport& report);
@@ -124,7 +131,9 @@ SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::strin
 /// Reads a sweep's report file.
 SweepReport read_sweep_report(const std::string& path);
 
-/// Throws Error with exit code 1 where it cannot be written.
+/// As a file holds it.
+std::string json_text(const nlohmann::ordered_json& json);
+/// "-" is stdout. Throws Error with exit code 1 where it cannot be written.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
 }  // namespace wide

@@ -1,16 +1,7 @@
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "data/report.h"
-#include "data/text.h"
-#include "engine/error.h"
+#include "data/report_format.h"
 
 namespace wide {
 namespace {
@@ -225,21 +216,12 @@ nlohmann::ordered_json to_json(const SweepReport& report) {
   return j;
 }
 
+std::string json_text(const nlohmann::ordered_json& json) {
+  return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {
-  const std::string text =
-      json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  const std::string part = path + ".part";
-  std::FILE* file = std::fopen(part.c_str(), "wb");
-  bool good = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file) good = std::fclose(file) == 0 && good;
-  if (!good || std::rename(part.c_str(), path.c_str())) {
-    const std::string why = std::strerror(errno);
-    std::remove(part.c_str());
-    throw Error(fmt::format("[{}] writing: got {}, expected a place for the report; try another "
-                            "path",
-                            printable(path), why),
-                1);
-  }
+  write_report(path, json_text(json));
 }
 
 }  // namespace wide

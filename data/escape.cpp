@@ -1,0 +1,100 @@
+#include "data/escape.h"
+
+#include <cstdint>
+
+namespace wide {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+/// The length of the well-formed UTF-8 sequence at `i`, or 0. XML allows neither surrogates nor
+/// U+FFFE and U+FFFF.
+size_t sequence_at(std::string_view text, size_t i) {
+  const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
+  const unsigned char first = byte(i);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || i + length > text.size()) return 0;
+  uint32_t code = first & (0xFFu >> (length + 1));
+  for (size_t k = 1; k < length; ++k) {
+    if ((byte(i + k) & 0xC0) != 0x80) return 0;
+    code = code << 6 | (byte(i + k) & 0x3Fu);
+  }
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  const bool c1 = code < 0xA0;
+  return code < kLeast[length] || code > 0x10FFFF || surrogate || c1 || (code & 0xFFFE) == 0xFFFE
+             ? 0
+             : length;
+}
+
+}  // namespace
+
+std::string clean_text(std::string_view text, bool keep_lines) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n' || c == '\t' || c == '\r') {
+      out += keep_lines && c == '\n' ? '\n' : ' ';
+      ++i;
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += kReplacement;
+      ++i;
+    } else if (const size_t length = sequence_at(text, i)) {
+      out += text.substr(i, length);
+      i += length;
+    } else {
+      out += kReplacement;
+      ++i;
+    }
+  }
+  return out;
+}
+
+std::string xml_escape(std::string_view text) {
+  std::string out;
+  for (const char c : clean_text(text, true)) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  return out;
+}
+
+std::string csv_cell(std::string_view text) {
+  std::string clean = clean_text(text, true);
+  if (!clean.empty() && std::string_view("=+-@").find(clean.front()) != std::string_view::npos)
+    clean.insert(clean.begin(), '\'');
+  if (clean.find_first_of(",\"\n ") == std::string::npos) return clean;
+  std::string out = "\"";
+  for (const char c : clean) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+std::string markdown_escape(std::string_view text) {
+  std::string out;
+  for (const char c : clean_text(text)) {
+    // What could open a tag, a link, emphasis, code or another cell.
+    if (std::string_view("\\`*_{}[]<>|#~&!").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace wide

@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/plot/canvas.h"
+
+namespace wide {
+
+/// One trial in a plot.
+struct CurvePoint {
+  double n = 1;
+  std::optional<double> value, low, high;  // speedup with its 95 % interval; none: not to be shown
+  bool incorrect = false;                  // drawn as a cross
+  std::optional<double> error;             // max relative error; not finite: beyond every scale
+  std::string about;                       // in words, for who points at it
+};
+
+/// One strategy in one mode, ascending in n.
+struct Curve {
+  std::string name;
+  std::string group;  // its mode: what small multiples are made by
+  std::vector<CurvePoint> points;
+  std::optional<int64_t> crossover;
+  int style = 0;  // which colour, shape and dash
+  bool chosen = false;
+};
+
+/// Figures somebody else published, set beside ours.
+struct PublishedLine {
+  std::string name;
+  std::vector<Point> points;  // x: N, y: speedup
+};
+
+/// What the error of a trial at `n` may be, and the separate models' own.
+struct Allowance {
+  double n = 1, allowed = 0, separate = 0;
+};
+
+/// One plot: speedup versus N, and the error of the same trials beside it.
+struct Figure {
+  std::string title, subtitle;
+  std::string over = "the best baseline";  // what the speedup is over
+  std::vector<Curve> curves;
+  std::vector<Allowance> allowances;  // ascending in n
+  std::optional<PublishedLine> published;
+  std::vector<std::string> notes;  // what could not be drawn: unsupported, crashed, ...
+};
+
+/// More curves than this in one plot cannot be told apart: `split` such figures.
+inline constexpr size_t kMostCurves = 12;
+
+/// The figure in parts of at most a dozen curves, those of one mode together; all on the same axes.
+std::vector<Figure> split(const Figure& figure);
+
+/// What the axes show; parts of one figure share it.
+struct Limits {
+  std::vector<double> ns;  // measured, ascending
+  double n_low = 1, n_high = 2, low = 0.5, high = 2, error_low = 1e-8, error_high = 1;
+  bool exact = false;      // some error is 0, which is drawn at the lower end
+  bool incorrect = false;  // there are crosses
+};
+Limits limits_of(const Figure& figure);
+
+/// Draws at the top left of `x`, `y`, `width` wide; returns the height taken.
+double draw(Canvas& canvas, const Figure& figure, const Limits& limits, double x, double y,
+            double width);
+
+/// `text` in lines not wider than `width`.
+std::vector<std::string> wrap(const Canvas& canvas, const std::string& text, const TextStyle& style,
+                              double width);
+/// `text`, or its beginning and an ellipsis.
+std::string shorten(const Canvas& canvas, const std::string& text, const TextStyle& style,
+                    double width);
+
+}  // namespace wide

@@ -1,0 +1,183 @@
+#include "data/plot/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "data/plot/svg.h"
+
+namespace wide {
+namespace {
+
+constexpr double kWidth = 800, kGap = 20;
+
+bool same_figure(const Case& a, const Case& b) {
+  return a.target == b.target && a.shape == b.shape && a.dtype == b.dtype && a.device == b.device &&
+         a.phase == b.phase;
+}
+
+std::vector<std::vector<Case>> groups_of(const std::vector<Case>& cases) {
+  std::vector<std::vector<Case>> groups;
+  for (const Case& c : cases) {
+    if (c.n < 1) continue;  // has no place on a logarithmic axis
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& g) { return same_figure(g.front(), c); });
+    if (group == groups.end()) group = groups.insert(groups.end(), std::vector<Case>{});
+    group->push_back(c);
+  }
+  return groups;
+}
+
+/// "a · b · c" without what is empty.
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts)
+    if (!part.empty()) out += (out.empty() ? "" : " · ") + part;
+  return out;
+}
+
+CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options) {
+  CurvePoint p;
+  p.n = static_cast<double>(c.n);
+  p.incorrect = t.status == Status::incorrect;
+  p.about = fmt::format("{} at N={}: {}", t.strategy, c.n, to_string(t.status));
+  if (t.correctness) {
+    p.error = t.correctness->max_rel;
+    p.about += fmt::format(", error {:.2g}", t.correctness->max_rel);
+  }
+  if (t.status != Status::ok || !t.speedup) return p;
+  const Interval& speedup = options.over_loop ? t.speedup->vs_loop : t.speedup->vs_best;
+  const auto drawable = [](double v) { return std::isfinite(v) && v > 0; };
+  if (!drawable(speedup.value)) return p;
+  p.value = speedup.value;
+  if (drawable(speedup.low)) p.low = speedup.low;
+  if (drawable(speedup.high)) p.high = speedup.high;
+  p.about +=
+      fmt::format(", {:.4g}x [{:.4g}, {:.4g}] over {}, {}", speedup.value, speedup.low,
+                  speedup.high, options.over_loop ? "loop" : t.speedup->best_baseline, t.verdict);
+  return p;
+}
+
+/// What was not measured, and why: one line for all Ns with the same reason.
+std::vector<std::string> notes_of(const std::vector<Case>& cases, bool several_modes) {
+  struct Note {
+    std::string what, reason, ns;
+  };
+  std::vector<Note> notes;
+  const auto add = [&](const std::string& what, const std::string& reason, int64_t n) {
+    auto note = std::find_if(notes.begin(), notes.end(), [&](const Note& other) {
+      return other.what == what && other.reason == reason;
+    });
+    if (note == notes.end())
+      notes.push_back({what, reason, fmt::format("{}", n)});
+    else
+      note->ns += fmt::format(", {}", n);
+  };
+  for (const Case& c : cases) {
+    for (const Trial& t : c.trials)
+      if (t.status != Status::ok)
+        add(fmt::format("{}: {}{}", to_string(t.status), t.strategy,
+                        several_modes ? " · " + c.mode : ""),
+            t.reason, c.n);
+    if (c.disturbed)
+      add("disturbed: other programs took too much of the machine",
+          fmt::format("{:.0f} % of the cores", 100 * c.other_load), c.n);
+  }
+  std::vector<std::string> lines;
+  for (const Note& note : notes)
+    lines.push_back(fmt::format("{} (N={}){}", note.what, note.ns,
+                                note.reason.empty() ? "" : ": " + note.reason));
+  return lines;
+}
+
+Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
+  const Case& first = cases.front();
+  std::set<std::string> modes;
+  for (const Case& c : cases) modes.insert(c.mode);
+  Figure figure;
+  figure.title = first.target;
+  figure.subtitle = joined(
+      {first.shape, first.device, first.dtype, modes.size() == 1 ? first.mode : "", first.phase});
+  if (options.over_loop) figure.over = "the loop";
+  for (const Case& c : cases)
+    for (const Trial& t : c.trials) {
+      auto curve = std::find_if(figure.curves.begin(), figure.curves.end(), [&](const Curve& k) {
+        return k.name == t.strategy && k.group == c.mode;
+      });
+      if (curve == figure.curves.end()) {
+        curve = figure.curves.insert(figure.curves.end(), Curve{});
+        curve->name = t.strategy;
+        curve->group = c.mode;
+        curve->style = static_cast<int>(figure.curves.size()) - 1;
+      }
+      curve->chosen |= t.chosen;
+      curve->points.push_back(point_of(c, t, options));
+    }
+  for (const Crossover& c : crossovers(cases))
+    for (Curve& curve : figure.curves)
+      if (curve.name == c.strategy && curve.group == c.mode) curve.crossover = c.n;
+  std::set<double> seen;
+  for (const Case& c : cases)
+    for (const Trial& t : c.trials)
+      if (t.correctness && seen.insert(static_cast<double>(c.n)).second)
+        figure.allowances.push_back(
+            {static_cast<double>(c.n), allowed(*t.correctness), t.correctness->eager_max_rel});
+  std::sort(figure.allowances.begin(), figure.allowances.end(),
+            [](const Allowance& a, const Allowance& b) { return a.n < b.n; });
+  for (Curve& curve : figure.curves) {
+    std::stable_sort(curve.points.begin(), curve.points.end(),
+                     [](const CurvePoint& a, const CurvePoint& b) { return a.n < b.n; });
+    const auto unsupported = [](const CurvePoint& p) { return !p.value && !p.error; };
+    if (modes.size() > 1) curve.name += " · " + curve.group;
+    if (curve.chosen) curve.name += " *";
+    if (std::all_of(curve.points.begin(), curve.points.end(), unsupported) &&
+        std::none_of(curve.points.begin(), curve.points.end(),
+                     [](const CurvePoint& p) { return p.incorrect; }))
+      curve.points.clear();  // stands in the notes alone
+  }
+  figure.curves.erase(std::remove_if(figure.curves.begin(), figure.curves.end(),
+                                     [](const Curve& c) { return c.points.empty(); }),
+                      figure.curves.end());
+  if (options.published) figure.published = published_line(first.target);
+  figure.notes = notes_of(cases, modes.size() > 1);
+  return figure;
+}
+
+double draw_all(Canvas& canvas, const Figure& figure, double y) {
+  const Limits limits = limits_of(figure);
+  for (const Figure& part : split(figure)) y += draw(canvas, part, limits, 0, y, kWidth) + kGap;
+  return y;
+}
+
+}  // namespace
+
+std::vector<Figure> figures_of(const std::vector<Case>& cases, const FigureOptions& options) {
+  std::vector<Figure> figures;
+  for (const auto& group : groups_of(cases)) figures.push_back(figure_of(group, options));
+  return figures;
+}
+
+std::string svg_document(const std::vector<Figure>& figures, const std::string& title,
+                         const std::string& footer) {
+  SvgCanvas canvas(kWidth, 0);
+  const TextStyle small{{Tone::muted}, 10.5};
+  double y = 12;
+  for (const Figure& figure : figures) y = draw_all(canvas, figure, y);
+  canvas.line({10, y - 8}, {kWidth - 10, y - 8}, {{Tone::grid}, 1});
+  for (const std::string& line : wrap(canvas, title + " · " + footer, small, kWidth - 20)) {
+    canvas.text({10, y + 8}, line, small);
+    y += 15;
+  }
+  canvas.set_height(y + 12);
+  return canvas.document(title);
+}
+
+std::string svg_element(const Figure& figure) {
+  SvgCanvas canvas(kWidth, 0);
+  canvas.set_height(draw_all(canvas, figure, 0) - kGap);
+  return canvas.element(figure.title + " " + figure.subtitle);
+}
+
+}  // namespace wide

@@ -1,0 +1,34 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace wide {
+
+/// A logarithmic axis: values from `low` to `high` (both positive, low < high) to pixels.
+struct LogScale {
+  double low = 1, high = 10;
+  double from_px = 0, to_px = 1;
+
+  double at(double value) const;
+};
+
+struct Tick {
+  double value = 0;
+  std::string label;  // empty: a line alone
+};
+
+/// Ticks at 1-2-5 and finer or coarser, so many that labels stand at least `gap_px` apart.
+/// Labels are "0.5×", "2×" for ratios.
+std::vector<Tick> ratio_ticks(const LogScale& scale, double gap_px);
+
+/// Decades, as "1e-7".
+std::vector<Tick> decade_ticks(const LogScale& scale, double gap_px);
+
+/// A tick at every measured N; powers of two and the ends are labelled first, then what fits.
+/// `digit_px` is the width of a digit.
+std::vector<Tick> n_ticks(const LogScale& scale, const std::vector<double>& ns, double digit_px);
+
+/// "0.5", "12", "1.25": at most three digits.
+std::string short_number(double value);
+
+}  // namespace wide

@@ -1,0 +1,241 @@
+#include "data/plot/svg.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "data/escape.h"
+
+namespace wide {
+namespace {
+
+/// Two decimals are a hundredth of a pixel; trailing zeros say nothing.
+std::string number(double value) {
+  if (!std::isfinite(value)) value = 0;
+  std::string text = fmt::format("{:.2f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string class_of(const Colour& colour) {
+  switch (colour.tone) {
+    case Tone::paper:
+      return "wp";
+    case Tone::text:
+      return "wt";
+    case Tone::muted:
+      return "wm";
+    case Tone::grid:
+      return "wg";
+    case Tone::rule:
+      return "wr";
+    case Tone::wrong:
+      return "wx";
+    case Tone::series:
+      break;
+  }
+  return fmt::format("w{}", colour.series % kSeriesColours);
+}
+
+std::string opacity(const char* what, const Colour& colour) {
+  return colour.opacity < 1 ? fmt::format(" {}=\"{}\"", what, number(colour.opacity)) : "";
+}
+
+std::string stroke_text(const Stroke& s) {
+  // Round caps would close the gaps of a dotted line if the dots were not this short.
+  const char* dash = s.dash == Dash::dashed     ? " stroke-dasharray=\"7 4\""
+                     : s.dash == Dash::dotted   ? " stroke-dasharray=\"1.5 3.5\""
+                     : s.dash == Dash::dash_dot ? " stroke-dasharray=\"8 3.5 1.5 3.5\""
+                                                : "";
+  return fmt::format("class=\"{}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"{}\"{}{}",
+                     class_of(s.colour), number(s.width), dash,
+                     opacity("stroke-opacity", s.colour));
+}
+
+std::string points_text(const std::vector<Point>& points) {
+  std::string out;
+  for (const Point& p : points) out += (out.empty() ? "" : " ") + number(p.x) + "," + number(p.y);
+  return out;
+}
+
+/// Corners of a regular polygon whose first lies at `turn` from the top.
+std::vector<Point> polygon(Point at, int corners, double radius, double turn) {
+  std::vector<Point> points;
+  for (int i = 0; i < corners; ++i) {
+    const double angle = turn + 2 * M_PI * i / corners;
+    points.push_back({at.x + radius * std::sin(angle), at.y - radius * std::cos(angle)});
+  }
+  return points;
+}
+
+/// Widths of Helvetica in thousandths of its size, in four steps: which font a viewer has is not
+/// known, and layouts leave room.
+double advance(unsigned char c) {
+  if (c >= '0' && c <= '9') return 0.556;
+  switch (c) {
+    case 'i':
+    case 'j':
+    case 'l':
+    case '\'':
+    case '|':
+      return 0.23;
+    case ' ':
+    case '.':
+    case ',':
+    case ':':
+    case ';':
+    case '!':
+    case '/':
+    case 'f':
+    case 't':
+    case 'r':
+    case 'I':
+    case '-':
+    case '(':
+    case ')':
+    case '[':
+    case ']':
+      return 0.31;
+    case 'm':
+    case 'w':
+    case 'M':
+    case 'W':
+    case '@':
+    case '%':
+      return 0.85;
+    default:
+      return c >= 'A' && c <= 'Z' ? 0.69 : 0.55;
+  }
+}
+
+}  // namespace
+
+void SvgCanvas::line(Point from, Point to, const Stroke& stroke) {
+  body_ += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" {}/>\n", number(from.x),
+                       number(from.y), number(to.x), number(to.y), stroke_text(stroke));
+}
+
+void SvgCanvas::polyline(const std::vector<Point>& points, const Stroke& stroke) {
+  body_ += fmt::format("<polyline points=\"{}\" {} stroke-linejoin=\"round\"/>\n",
+                       points_text(points), stroke_text(stroke));
+}
+
+void SvgCanvas::band(const std::vector<Point>& upper, const std::vector<Point>& lower,
+                     const Colour& colour) {
+  std::vector<Point> outline = upper;
+  outline.insert(outline.end(), lower.rbegin(), lower.rend());
+  body_ += fmt::format("<polygon points=\"{}\" class=\"{}\" fill=\"currentColor\"{}/>\n",
+                       points_text(outline), class_of(colour), opacity("fill-opacity", colour));
+}
+
+void SvgCanvas::marker(Point at, Shape2D shape, double size, const Colour& colour) {
+  const double r = size / 2;
+  const std::string fill = fmt::format("class=\"{} wk\" fill=\"currentColor\"{}", class_of(colour),
+                                       opacity("fill-opacity", colour));
+  const auto filled = [&](const std::vector<Point>& corners) {
+    body_ += fmt::format("<polygon points=\"{}\" {}/>\n", points_text(corners), fill);
+  };
+  switch (shape) {
+    case Shape2D::circle:
+      body_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {}/>\n", number(at.x),
+                           number(at.y), number(r), fill);
+      break;
+    case Shape2D::ring:
+      body_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {}/>\n", number(at.x),
+                           number(at.y), number(r), stroke_text({colour, 1.5}));
+      break;
+    case Shape2D::cross:
+      body_ += fmt::format("<path d=\"M{0} {1}L{2} {3}M{0} {3}L{2} {1}\" {4}/>\n", number(at.x - r),
+                           number(at.y - r), number(at.x + r), number(at.y + r),
+                           stroke_text({colour, 2.2}));
+      break;
+    case Shape2D::square:
+      filled(polygon(at, 4, 1.25 * r, M_PI / 4));
+      break;
+    case Shape2D::diamond:
+      filled(polygon(at, 4, 1.3 * r, 0));
+      break;
+    case Shape2D::triangle:
+      filled(polygon(at, 3, 1.35 * r, 0));
+      break;
+    case Shape2D::triangle_down:
+      filled(polygon(at, 3, 1.35 * r, M_PI));
+      break;
+    case Shape2D::pentagon:
+      filled(polygon(at, 5, 1.2 * r, 0));
+      break;
+  }
+}
+
+void SvgCanvas::text(Point at, const std::string& text, const TextStyle& style) {
+  const char* anchor = style.align == Align::centre  ? " text-anchor=\"middle\""
+                       : style.align == Align::right ? " text-anchor=\"end\""
+                                                     : "";
+  body_ += fmt::format(
+      "<text x=\"{}\" y=\"{}\" font-size=\"{}\" class=\"{}{}\" fill=\"currentColor\"{}{}{}>{}"
+      "</text>\n",
+      number(at.x), number(at.y), number(style.size), class_of(style.colour),
+      style.halo ? " wh" : "", anchor, style.bold ? " font-weight=\"600\"" : "",
+      opacity("fill-opacity", style.colour), xml_escape(clean_text(text)));
+}
+
+double SvgCanvas::text_width(const std::string& text, const TextStyle& style) const {
+  double width = 0;
+  for (const char c : text)
+    if ((c & 0xC0) != 0x80) width += advance(static_cast<unsigned char>(c));
+  return width * style.size * (style.bold ? 1.07 : 1.0);
+}
+
+void SvgCanvas::push_clip(const Box& box) {
+  // Names must differ between all pictures of one page.
+  static std::atomic<uint64_t> next{0};
+  const uint64_t id = next++;
+  body_ += fmt::format(
+      "<clipPath id=\"wc{0}\"><rect x=\"{1}\" y=\"{2}\" width=\"{3}\" height=\"{4}\"/></clipPath>"
+      "<g clip-path=\"url(#wc{0})\">\n",
+      id, number(box.x), number(box.y), number(box.width), number(box.height));
+}
+
+void SvgCanvas::pop_clip() { body_ += "</g>\n"; }
+
+void SvgCanvas::begin(const std::string& kind, const std::string& about) {
+  body_ += fmt::format("<g data-kind=\"{}\">", xml_escape(clean_text(kind)));
+  if (!about.empty()) body_ += fmt::format("<title>{}</title>", xml_escape(about));
+  body_ += "\n";
+}
+
+void SvgCanvas::end() { body_ += "</g>\n"; }
+
+std::string SvgCanvas::style() {
+  // Okabe and Ito's palette without its yellow, which is lost on white; their black is the colour
+  // of text.
+  return R"(.wp{color:#fff}.wt{color:#1b1f24}.wm{color:#5c6670}.wg{color:#e4e7eb}.wr{color:#98a1ab}
+.wx{color:#b3261e}.w0{color:#0072b2}.w1{color:#d55e00}.w2{color:#009e73}.w3{color:#cc79a7}
+.w4{color:#e69f00}.w5{color:#56b4e9}.w6{color:#1b1f24}
+.wbg{fill:#fff}.wh{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}
+.wk{stroke:#fff;stroke-width:1px}
+@media (prefers-color-scheme:dark){.wp{color:#14171a}.wt{color:#e6e9ed}.wm{color:#9aa4af}
+.wg{color:#2a3037}.wr{color:#6a747f}.wx{color:#ff8a80}.w0{color:#2a9be0}.w6{color:#e6e9ed}
+.wbg{fill:#14171a}.wh{stroke:#14171a}.wk{stroke:#14171a}}
+)";
+}
+
+std::string SvgCanvas::element(const std::string& title) const {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+      "viewBox=\"0 0 {0} {1}\" role=\"img\" font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, "
+      "sans-serif\">\n<title>{2}</title>\n{3}</svg>\n",
+      number(width_), number(height_), xml_escape(clean_text(title)), body_);
+}
+
+std::string SvgCanvas::document(const std::string& title) const {
+  const std::string all = element(title);
+  const size_t body = all.find("</title>\n") + 9;
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + all.substr(0, body) + "<style>\n" +
+         style() + "</style>\n<rect class=\"wbg\" width=\"100%\" height=\"100%\"/>\n" +
+         all.substr(body);
+}
+
+}  // namespace wide
