@@ -34,7 +34,7 @@ class Drawing {
       : canvas_(canvas), figure_(figure), limits_(limits), x_(x), top_(y), width_(width) {
     const double panels = y + 66, left = x + 54;
     speedup_box_ = {left, panels, 0.42 * width, kPlotHeight};
-    legend_ = {speedup_box_.right() + 16, panels, 0.2 * width, kPlotHeight};
+    legend_ = {speedup_box_.right() + 16, panels, 0.22 * width, kPlotHeight};
     const double second = legend_.right() + 44;
     error_box_ = {second, panels, x + width - 10 - second, kPlotHeight};
     lane_ = limits.incorrect ? kLane : 0;

@@ -1,0 +1,43 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/compare_text.h"
+#include "app/results.h"
+#include "data/compare.h"
+
+namespace wide {
+namespace {
+
+class CompareCommand : public Command {
+ public:
+  std::string name() const override { return "compare"; }
+  std::string summary() const override {
+    return "what changed from one sweep to another, beyond the noise between runs";
+  }
+
+  void declare(CLI::App& app) override {
+    app.add_option("BEFORE", before_, "a number, a name, last, or a report's .json file")
+        ->required();
+    app.add_option("AFTER", after_, "the same")->required();
+    app.add_option("--json", json_, "write all of it; - is stdout");
+    app.add_option("--db", db_, "the store; default: $WORKBENCH_DB, else the user's own");
+  }
+
+  int run() override {
+    const Comparison comparison = compare_sweeps(find_sweep(before_, db_), find_sweep(after_, db_));
+    if (!json_.empty()) write_json(json_, to_json(comparison));
+    if (json_ != "-") fmt::print("{}", comparison_text(comparison));
+    return 0;
+  }
+
+ private:
+  std::string before_, after_, json_, db_;
+};
+
+const bool registered = add_command([] { return std::make_unique<CompareCommand>(); });
+
+}  // namespace
+}  // namespace wide
