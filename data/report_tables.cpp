@@ -21,8 +21,19 @@ Cell speedup_cell(const Interval& i, const std::string& over = "") {
 
 bool compared(const Trial& t) { return t.status == Status::ok && t.speedup.has_value(); }
 
-std::vector<Cell> case_cells(const Case& c) {
-  return {number(c.n), {c.shape, {}}, {c.device, {}}, {c.dtype, {}}, {c.mode, {}}, {c.phase, {}}};
+/// What names a case beside target, N and shape.
+struct Trait {
+  const char* name;
+  std::string Case::*value;
+};
+constexpr Trait kTraits[] = {{"device", &Case::device},
+                             {"dtype", &Case::dtype},
+                             {"mode", &Case::mode},
+                             {"phase", &Case::phase}};
+
+bool shared(const Trait& trait, const std::vector<Case>& cases) {
+  return std::all_of(cases.begin(), cases.end(),
+                     [&](const Case& c) { return c.*trait.value == cases.front().*trait.value; });
 }
 
 void flatten(const nlohmann::ordered_json& json, const std::string& name, ReportTable* table) {
@@ -50,16 +61,33 @@ std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases) {
   return groups;
 }
 
+std::string common_text(const std::vector<Case>& cases) {
+  std::string out;
+  for (const Trait& trait : kTraits)
+    if (!cases.empty() && shared(trait, cases))
+      out += (out.empty() ? "" : " · ") + cases.front().*trait.value;
+  return out;
+}
+
 ReportTable timing_table(const std::vector<Case>& cases) {
-  ReportTable table{
-      {"N", "shape", "device", "dtype", "mode", "phase", "strategy", "kind", "status", "median",
-       "q1", "q3", "over loop", "over best baseline", "verdict", "max error", "allowed"},
-      {true, false, false, false, false, false, false, false, false, true, true, true, true, true,
-       false, true, true},
-      {}};
+  ReportTable table{{"N", "shape"}, {true, false}, {}};
+  const auto column = [&](const char* name, bool right) {
+    table.head.push_back(name);
+    table.right.push_back(right);
+  };
+  std::vector<Trait> traits;
+  for (const Trait& trait : kTraits)
+    if (!shared(trait, cases)) traits.push_back(trait);
+  for (const Trait& trait : traits) column(trait.name, false);
+  for (const char* name : {"strategy", "kind", "status"}) column(name, false);
+  for (const char* name : {"median", "q1", "q3", "over loop", "over best baseline"})
+    column(name, true);
+  column("verdict", false);
+  for (const char* name : {"max error", "allowed"}) column(name, true);
   for (const Case& c : cases) {
     const auto add = [&](const Timing& t, const std::string& name, const Trial* trial) {
-      std::vector<Cell> row = case_cells(c);
+      std::vector<Cell> row = {number(c.n), {c.shape, {}}};
+      for (const Trait& trait : traits) row.push_back({c.*trait.value, {}});
       row.push_back({name + (trial && trial->chosen ? " *" : ""), {}});
       row.push_back({trial ? "candidate" : "baseline", {}});
       row.push_back({trial ? to_string(trial->status) : "", {}});

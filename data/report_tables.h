@@ -22,7 +22,10 @@ struct ReportTable {
 /// The cases of one target together, targets in the report's order.
 std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases);
 
-/// Every baseline and trial of one target's cases.
+/// Device, dtype, mode and phase as far as all cases share them: "cpu · f32 · eager · forward".
+std::string common_text(const std::vector<Case>& cases);
+
+/// Every baseline and trial of one target's cases; what `common_text` says has no columns.
 ReportTable timing_table(const std::vector<Case>& cases);
 /// One row per target: the best strategy at the largest N, and how many trials ended how.
 ReportTable summary_table(const SweepReport& report);

@@ -8,6 +8,7 @@
 #include "app/cancel.h"
 #include "app/cli.h"
 #include "app/options.h"
+#include "app/regression.h"
 #include "app/sweep_printer.h"
 #include "app/sweep_record.h"
 #include "app/sweep_text.h"
@@ -68,6 +69,7 @@ class SweepCommand : public Command {
         ->check(CLI::NonNegativeNumber);
     app.add_option("--json", json_, "write the report");
     app.add_flag("--dry-run", dry_run_, "say what would run and how long, and run nothing");
+    against_.declare(app);
     app.add_flag("--quiet", quiet_, "print nothing but errors");
     auto* resume = app.add_flag("--resume", resume_,
                                 "continue the interrupted sweep of this name; asked the same");
@@ -86,6 +88,7 @@ class SweepCommand : public Command {
     settings.baselines = preset.baselines;
     settings.forced = parse_strategies(choices_.strategies);
 
+    against_.prepare(db_);
     SweepReport report;
     report.name = name_.empty() ? preset.name : name_;
     report.command = typed_command();
@@ -124,7 +127,9 @@ class SweepCommand : public Command {
     if (report.state == "cancelled") throw Cancelled();
     if (!quiet_)
       fmt::print("{}", summary_text(report, {top_, preset.published, preset.published_note}));
-    return exit_code(report);
+    const int code = exit_code(report);
+    against_.check(report, db_, quiet_);
+    return code;
   }
 
  private:
@@ -203,6 +208,7 @@ class SweepCommand : public Command {
   }
 
   SweepChoices choices_;
+  Against against_;
   std::string preset_, name_, json_, db_;
   int threads_ = 0;
   uint64_t seed_ = 0;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "data/escape.h"
 #include "data/plot/svg.h"
 #include "data/report_format.h"
@@ -13,14 +15,14 @@ constexpr const char* kStyle = R"(:root{color-scheme:light dark;--paper:#fff;--t
 @media (prefers-color-scheme:dark){:root{--paper:#14171a;--text:#e6e9ed;--muted:#9aa4af;
 --grid:#2a3037;--head:#1d2126;--wrong:#ff8a80;--good:#4cc9a0}}
 body{background:var(--paper);color:var(--text);font:14px/1.5 system-ui,'Segoe UI',Helvetica,Arial,
-sans-serif;margin:0 auto;max-width:1120px;padding:24px}
-h1{font-size:24px;margin:0}h2{font-size:18px;margin:40px 0 8px;border-top:1px solid var(--grid);
+sans-serif;margin:0 auto;max-width:1240px;padding:24px}
+h1{font-size:24px;margin:0}h2 .muted{font-size:13px;font-weight:400;margin-left:8px}h2{font-size:18px;margin:40px 0 8px;border-top:1px solid var(--grid);
 padding-top:20px}h3{font-size:14px;margin:20px 0 4px}p{margin:4px 0}.muted{color:var(--muted)}
 nav{margin:12px 0;line-height:1.9}nav a{margin-right:14px}a{color:inherit}
 pre{background:var(--head);padding:10px 12px;border-radius:6px;white-space:pre-wrap;
 overflow-wrap:anywhere}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;
-font-size:13px;margin:8px 0}th,td{padding:3px 10px;text-align:left;white-space:nowrap;
+font-size:13px;margin:8px 0}th,td{padding:3px 9px;text-align:left;white-space:nowrap;
 border-bottom:1px solid var(--grid)}td.long{white-space:normal}
 th{background:var(--head);font-weight:600;cursor:pointer;position:sticky;top:0}
 th.r,td.r{text-align:right}th[aria-sort]:after{content:" \25B2";font-size:9px}
@@ -77,8 +79,12 @@ std::string table_text(const ReportTable& table, const std::string& kind) {
 
 std::string target_text(const std::vector<Case>& cases, size_t index,
                         const FigureOptions& options) {
-  std::string out = fmt::format("<h2 id=\"t{}\">{}</h2>\n", index, escape(cases.front().target));
-  for (const Figure& figure : figures_of(cases, options)) out += svg_element(figure);
+  std::string out = fmt::format("<h2 id=\"t{}\">{} <span class=\"muted\">{}</span></h2>\n", index,
+                                escape(cases.front().target), escape(common_text(cases)));
+  for (Figure figure : figures_of(cases, options)) {
+    figure.title = std::exchange(figure.subtitle, "");  // the target stands above already
+    out += svg_element(figure);
+  }
   out += table_text(timing_table(cases), "timings");
   out += "<h3>Crossover</h3>\n" + table_text(crossover_table(cases), "crossover");
   const ReportTable reasons = reason_table(cases);

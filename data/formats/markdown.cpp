@@ -41,8 +41,8 @@ std::string text(const SweepReport& report, const FigureOptions&) {
   if (!report.command.empty()) out += code(report.command);
   out += "## Summary\n\n" + table_text(summary_table(report));
   for (const auto& cases : target_groups(report.cases)) {
-    out += fmt::format("## {}\n\n{}", markdown_escape(cases.front().target),
-                       table_text(timing_table(cases)));
+    out += fmt::format("## {}\n\n{}\n\n{}", markdown_escape(cases.front().target),
+                       markdown_escape(common_text(cases)), table_text(timing_table(cases)));
     out += table_text(crossover_table(cases));
     const ReportTable reasons = reason_table(cases);
     if (!reasons.rows.empty()) out += table_text(reasons);

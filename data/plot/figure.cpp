@@ -104,7 +104,7 @@ std::vector<Figure> split(const Figure& figure) {
     part.curves.clear();
     const auto flush = [&] {
       if (part.curves.empty()) return;
-      if (!group.empty()) part.subtitle += " · " + group;
+      if (!group.empty() && groups.size() > 1) part.subtitle += " · " + group;
       parts.push_back(part);
       part.subtitle = figure.subtitle;
       part.curves.clear();

@@ -45,6 +45,7 @@ class Drawing {
   }
 
   double run() {
+    canvas_.begin("figure", figure_.title + " " + figure_.subtitle);
     heading();
     axes();
     for (const Curve& curve : figure_.curves) band(curve);
@@ -54,7 +55,9 @@ class Drawing {
     if (limits_.incorrect) crosses();
     for (const Label& label : labels_) place(label);
     legend();
-    return notes(speedup_box_.bottom() + lane_ + 36) - top_;
+    const double bottom = notes(speedup_box_.bottom() + lane_ + 36);
+    canvas_.end();
+    return bottom - top_;
   }
 
  private:
@@ -69,12 +72,16 @@ class Drawing {
   }
 
   void axes() {
+    canvas_.begin("speedup axis", "");
     for (const Tick& tick : ratio_ticks(speedup_y_, 22))
       grid_line(speedup_box_, speedup_y_.at(tick.value), tick.label);
+    canvas_.end();
+    canvas_.begin("error axis", "");
     for (const Tick& tick : decade_ticks(error_y_, 22)) {
       const bool floor = limits_.exact && tick.value < limits_.error_low * 3;
       grid_line(error_box_, error_y_.at(tick.value), floor ? "0" : tick.label);
     }
+    canvas_.end();
     n_axis(speedup_box_, speedup_n_);
     n_axis(error_box_, error_n_);
   }
@@ -86,6 +93,7 @@ class Drawing {
 
   void n_axis(const Box& box, const LogScale& scale) {
     const double bottom = box.bottom() + lane_;
+    canvas_.begin("n axis", "");
     canvas_.line({box.x, bottom}, {box.right(), bottom}, {kRule, 1});
     for (const Tick& tick : n_ticks(scale, limits_.ns, 6)) {
       const double x = scale.at(tick.value);
@@ -93,6 +101,7 @@ class Drawing {
       if (!tick.label.empty())
         canvas_.text({x, bottom + 15}, tick.label, {kMuted, 10.5, Align::centre});
     }
+    canvas_.end();
     canvas_.text({box.x + box.width / 2, bottom + 29}, "N models", {kMuted, 10.5, Align::centre});
   }
 
