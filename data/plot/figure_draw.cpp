@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "data/plot/figure.h"
 #include "data/plot/scale.h"
@@ -95,7 +96,10 @@ class Drawing {
     const double bottom = box.bottom() + lane_;
     canvas_.begin("n axis", "");
     canvas_.line({box.x, bottom}, {box.right(), bottom}, {kRule, 1});
-    for (const Tick& tick : n_ticks(scale, limits_.ns, 6)) {
+    std::set<double> ns(limits_.ns.begin(), limits_.ns.end());
+    if (figure_.published)
+      for (const Point& p : figure_.published->points) ns.insert(p.x);
+    for (const Tick& tick : n_ticks(scale, {ns.begin(), ns.end()}, 6)) {
       const double x = scale.at(tick.value);
       canvas_.line({x, bottom}, {x, bottom + 4}, {kRule, 1});
       if (!tick.label.empty())
@@ -151,6 +155,7 @@ class Drawing {
     else
       canvas_.polyline(line, {kMuted, 1.4, Dash::dashed});
     for (const Point& p : line) canvas_.marker(p, Shape2D::diamond, 6, kMuted);
+    obstacle(line);
     canvas_.pop_clip();
     canvas_.end();
     const double wide = canvas_.text_width(figure_.published->name, {kMuted, kLabel});
@@ -158,7 +163,10 @@ class Drawing {
     labels_.push_back({figure_.published->name,
                        kMuted,
                        speedup_box_,
-                       {{x, line.back().y - 8}, {x, line.back().y + 15}}});
+                       {{x, line.back().y - 8},
+                        {x, line.back().y + 15},
+                        {line.back().x - 28 - wide, line.back().y + 4},
+                        {x, line.back().y + 34}}});
   }
 
   void line_of_allowances(const std::string& name, double Allowance::*what, const Stroke& stroke) {
@@ -221,7 +229,9 @@ class Drawing {
         fewest = covered;
       }
     }
-    if (best) canvas_.text(*best, label.text, style);
+    if (!best) return;
+    canvas_.text(*best, label.text, style);
+    obstacle({{best->x, best->y - 4}, {best->x + wide, best->y - 4}});
   }
 
   double error_at(double error) const {
