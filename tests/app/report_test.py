@@ -460,6 +460,22 @@ class Compare(unittest.TestCase):
         values = [t["change"]["value"] for t in data["trials"]]
         self.assertEqual(values, sorted(values))
 
+    def test_a_sweep_compares_itself(self):
+        def change(data):  # a reference that was four times as fast
+            for case in data["cases"]:
+                for trial in case["trials"]:
+                    trial["samples_ns"] = [s / 4 for s in trial["samples_ns"]]
+        self.write(change)
+        common = ["sweep", "ci", "--targets", "linear", "-n", "2,3,5", "--budget", "0.01", "--no-store",
+                  "--quiet", "--fail-on-regression"]
+        run = workbench(*common, "400", "--against", self.after)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        run = workbench(*common, "40", "--against", self.after)
+        self.assertEqual(run.returncode, 3, run.stderr)
+        self.assertRegex(run.stderr, r"regression: got \d+ trials slower than in ci \(linear/")
+        run = workbench(*common, "40")
+        self.assertEqual(run.returncode, 2)
+
     def test_other_hardware_is_unclear(self):
         def change(data):
             self.slow(data)
