@@ -68,10 +68,9 @@ int dispatch(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "`workbench --sweep SWEEP` is the same as `workbench sweep SWEEP`.\n"
-      "Exit codes: 0 ok, 1 environment, 2 usage or bad input, 3 regression, 4 incorrect, 5 a trial\n"
-      "crashed, hung or ran out of memory, 6 no such device or display, 130 cancelled. Every error\n"
-      "is one "
-      "line.");
+      "Exit codes: 0 ok, 1 environment, 2 usage or bad input, 3 regression, 4 incorrect,\n"
+      "5 a trial crashed, hung or ran out of memory, 6 no such device or display, 130 cancelled.\n"
+      "Every error is one line.");
   std::vector<std::unique_ptr<Command>> commands;
   for (const MakeCommand& make : makers()) commands.push_back(make());
   std::sort(commands.begin(), commands.end(),
