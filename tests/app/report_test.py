@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -24,8 +25,13 @@ SCHEMAS = os.path.join(os.environ["WORKBENCH_SOURCE"], "data", "schema")
 HOSTILE = "<script>alert(1)</script> \"q\" 'a' & | `x` *b* _c_ [l](u) =1+1, ü"
 
 
+STORE = tempfile.TemporaryDirectory()
+DB = os.path.join(STORE.name, "results.db")
+
+
 def workbench(*arguments):
-    return subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=300)
+    return subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "WORKBENCH_DB": DB})
 
 
 def schema(name):
@@ -354,6 +360,32 @@ class Reports(unittest.TestCase):
         self.assertEqual([e.tag for e in root.iter() if e.tag.endswith("script")], [])
         for name in ("y=1", "y=N", "tolerance"):
             self.assertEqual(len(groups(root, name)), 2, name)
+
+    def test_csv_agrees_with_the_store(self):
+        run = workbench("sweep", "ci", "--targets", "linear", "-n", "2,3", "--budget", "0.01", "--quiet",
+                        "--name", "stored")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        run = workbench("report", "stored", "--csv", "-")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        rows = list(csv.DictReader(io.StringIO(run.stdout)))
+        with sqlite3.connect(DB) as store:
+            stored = store.execute(
+                """SELECT c.target, c.n, t.name, t.median_ns, r.vs_best, k.max_rel,
+                          length(s.ns) / 8 FROM timing t
+                   LEFT JOIN trial r ON r.id = t.trial
+                   JOIN "case" c ON c.id = coalesce(t."case", r."case")
+                   LEFT JOIN correctness k ON k.trial = r.id JOIN samples s ON s.timing = t.id
+                   WHERE c.sweep = (SELECT id FROM sweep WHERE name = 'stored')""").fetchall()
+        number = lambda text: float(text) if text else None
+        got = [(r["target"], int(r["n"]), r["name"], number(r["median_ns"]), number(r["vs_best_baseline"]),
+                number(r["max_rel"]), len(r["samples_ns"].split())) for r in rows]
+        order = lambda row: tuple(str(x) for x in row)
+        self.assertEqual(sorted(got, key=order), sorted(stored, key=order))
+        self.assertGreater(len(got), 10)
+        # A reference by its name.
+        self.assertEqual(workbench("reference", "set", "good", "stored").returncode, 0)
+        run = workbench("report", "last", "--against", "good", "--fail-on-regression", "1")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
 
     def test_several_at_once_and_stdout(self):
         run = workbench("report", self.sweep)
