@@ -16,6 +16,15 @@ namespace {
 
 constexpr double kAllHoldMiss = 0.01;  // probability that any interval of a comparison misses
 constexpr double kDisturbed = 2;       // times the noise
+constexpr double kSameBand = 0.03;
+
+/// `verdict` widens an interval, since it knows nothing of how many there are; these are as wide
+/// as their number asks for already.
+std::string verdict_of_change(const Interval& i) {
+  if (i.low >= 1 - kSameBand && i.high <= 1 + kSameBand) return "SAME";
+  if (i.low > 1) return "FASTER";
+  return i.high < 1 ? "SLOWER" : "UNCLEAR";
+}
 
 TrialKey key_of(const Case& c, const Trial& t) {
   return {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, t.strategy, c.n};
@@ -170,7 +179,7 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
     const double error = t * std::hypot(change.within, between);
     trial.change = {std::exp(change.log), std::exp(change.log - error),
                     std::exp(change.log + error)};
-    trial.verdict = verdict(trial.change);
+    trial.verdict = verdict_of_change(trial.change);
     if (!change.known) trial.why_unclear = "no baseline or too few samples in common";
     if (!out.hardware.empty()) trial.why_unclear = "other hardware: " + out.hardware.front();
     if (!trial.why_unclear.empty()) trial.verdict = "UNCLEAR";
