@@ -132,7 +132,7 @@ SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::strin
 SweepReport read_sweep_report(const std::string& path);
 
 /// As a file holds it.
-std::string json_text(const nlohmann::ordered_json& json);
+std::string report_text(const nlohmann::ordered_json& json);
 /// "-" is stdout. Throws Error with exit code 1 where it cannot be written.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 

@@ -216,12 +216,12 @@ nlohmann::ordered_json to_json(const SweepReport& report) {
   return j;
 }
 
-std::string json_text(const nlohmann::ordered_json& json) {
+std::string report_text(const nlohmann::ordered_json& json) {
   return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {
-  write_report(path, json_text(json));
+  write_report(path, report_text(json));
 }
 
 }  // namespace wide

@@ -10,12 +10,12 @@
 namespace wide {
 namespace {
 
-Cell number(int64_t value) { return {fmt::format("{}", value), static_cast<double>(value)}; }
-Cell count(int64_t value) { return {value ? fmt::format("{}", value) : "", double(value)}; }
-Cell time_cell(double ns) { return ns > 0 ? Cell{time_text(ns), ns} : Cell{}; }
-Cell error_cell(double error) { return {error_text(error), error}; }
+TableCell number(int64_t value) { return {fmt::format("{}", value), static_cast<double>(value)}; }
+TableCell count(int64_t value) { return {value ? fmt::format("{}", value) : "", double(value)}; }
+TableCell time_cell(double ns) { return ns > 0 ? TableCell{time_text(ns), ns} : TableCell{}; }
+TableCell error_cell(double error) { return {error_text(error), error}; }
 
-Cell speedup_cell(const Interval& i, const std::string& over = "") {
+TableCell speedup_cell(const Interval& i, const std::string& over = "") {
   return {speedup_text(i) + (over.empty() ? "" : " " + over), i.value};
 }
 
@@ -86,20 +86,20 @@ ReportTable timing_table(const std::vector<Case>& cases) {
   for (const char* name : {"max error", "allowed"}) column(name, true);
   for (const Case& c : cases) {
     const auto add = [&](const Timing& t, const std::string& name, const Trial* trial) {
-      std::vector<Cell> row = {number(c.n), {c.shape, {}}};
+      std::vector<TableCell> row = {number(c.n), {c.shape, {}}};
       for (const Trait& trait : traits) row.push_back({c.*trait.value, {}});
       row.push_back({name + (trial && trial->chosen ? " *" : ""), {}});
       row.push_back({trial ? "candidate" : "baseline", {}});
       row.push_back({trial ? to_string(trial->status) : "", {}});
       for (const double ns : {t.median_ns, t.q1_ns, t.q3_ns}) row.push_back(time_cell(ns));
       const bool speedup = trial && compared(*trial);
-      row.push_back(speedup ? speedup_cell(trial->speedup->vs_loop) : Cell{});
+      row.push_back(speedup ? speedup_cell(trial->speedup->vs_loop) : TableCell{});
       row.push_back(speedup ? speedup_cell(trial->speedup->vs_best, trial->speedup->best_baseline)
-                            : Cell{});
+                            : TableCell{});
       row.push_back({speedup ? trial->verdict : "", {}});
       const bool checked = trial && trial->correctness;
-      row.push_back(checked ? error_cell(trial->correctness->max_rel) : Cell{});
-      row.push_back(checked ? error_cell(allowed(*trial->correctness)) : Cell{});
+      row.push_back(checked ? error_cell(trial->correctness->max_rel) : TableCell{});
+      row.push_back(checked ? error_cell(allowed(*trial->correctness)) : TableCell{});
       table.rows.push_back(std::move(row));
     };
     for (const Timing& b : c.baselines) add(b, b.name, nullptr);
@@ -133,8 +133,8 @@ ReportTable summary_table(const SweepReport& report) {
         {{cases.front().target, {}},
          number(largest),
          {best ? best->strategy : "none", {}},
-         best ? speedup_cell(best->speedup->vs_loop) : Cell{},
-         best ? speedup_cell(best->speedup->vs_best, best->speedup->best_baseline) : Cell{},
+         best ? speedup_cell(best->speedup->vs_loop) : TableCell{},
+         best ? speedup_cell(best->speedup->vs_best, best->speedup->best_baseline) : TableCell{},
          {best ? best->verdict : "", {}},
          count(ok),
          count(incorrect),
@@ -154,7 +154,7 @@ ReportTable crossover_table(const std::vector<Case>& cases) {
                           {c.device, {}},
                           {c.dtype, {}},
                           {c.mode, {}},
-                          c.n ? number(*c.n) : Cell{"never", {}}});
+                          c.n ? number(*c.n) : TableCell{"never", {}}});
   return table;
 }
 

@@ -8,7 +8,7 @@
 namespace wide {
 
 /// What a table shows, and the number behind it: for sorting, and for who reads it by program.
-struct Cell {
+struct TableCell {
   std::string text;
   std::optional<double> value;
 };
@@ -16,7 +16,7 @@ struct Cell {
 struct ReportTable {
   std::vector<std::string> head;
   std::vector<bool> right;  // columns of numbers
-  std::vector<std::vector<Cell>> rows;
+  std::vector<std::vector<TableCell>> rows;
 };
 
 /// The cases of one target together, targets in the report's order.

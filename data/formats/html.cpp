@@ -48,7 +48,7 @@ return down?-order:order}).forEach(row=>body.append(row))});
 
 std::string escape(const std::string& text) { return xml_escape(clean_text(text)); }
 
-std::string cell_text(const Cell& cell, bool right) {
+std::string cell_text(const TableCell& cell, bool right) {
   const bool marked = cell.text == "SLOWER" || cell.text == "FASTER" || cell.text == "incorrect" ||
                       cell.text == "crashed" || cell.text == "oom" || cell.text == "timeout";
   std::string classes = right ? "r" : "";

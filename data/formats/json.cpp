@@ -6,7 +6,7 @@ namespace wide {
 namespace {
 
 std::string text(const SweepReport& report, const FigureOptions&) {
-  return json_text(to_json(report));
+  return report_text(to_json(report));
 }
 
 const bool registered = add_report_format({"json", "everything, with every sample", text});

@@ -17,7 +17,7 @@ std::string table_text(const ReportTable& table) {
   out += "\n";
   for (const auto& row : table.rows) {
     out += "|";
-    for (const Cell& cell : row) out += " " + markdown_escape(cell.text) + " |";
+    for (const TableCell& cell : row) out += " " + markdown_escape(cell.text) + " |";
     out += "\n";
   }
   return out + "\n";
