@@ -1,5 +1,7 @@
 #include "engine/registry.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 #include "engine/error.h"
@@ -32,7 +34,8 @@ size_t distance(const std::string& a, const std::string& b) {
 std::vector<const Target*> select(bool with_network) {
   std::vector<const Target*> out;
   for (const auto& t : all())
-    if (with_network ? static_cast<bool>(t->network) : !t->claims.empty()) out.push_back(t.get());
+    if (with_network ? static_cast<bool>(t->network) : !t->claims.empty() || !t->patterns.empty())
+      out.push_back(t.get());
   std::sort(out.begin(), out.end(), [](const Target* a, const Target* b) {
     return a->kind != b->kind ? a->kind < b->kind : a->name < b->name;
   });
@@ -74,6 +77,29 @@ bool CallView::flag(size_t i) const {
 double CallView::number(size_t i, double otherwise) const {
   const IValue& v = arguments_.at(i).constant;
   return v.isDouble() ? v.toDouble() : v.isInt() ? static_cast<double>(v.toInt()) : otherwise;
+}
+
+std::optional<size_t> PatternView::made_by(ValueId id, const std::string& op) const {
+  const int32_t by = id == kNone ? -1 : made_by_[static_cast<size_t>(id)];
+  if (by < 0) return std::nullopt;
+  const Node& maker = node(static_cast<size_t>(by));
+  if (maker.op.schema().operator_name().name != op || maker.results[0].values.size() != 1 ||
+      maker.results[0].values[0] != id)
+    return std::nullopt;
+  return static_cast<size_t>(by);
+}
+
+std::optional<double> PatternView::number(size_t at, size_t i) const {
+  if (i >= node(at).arguments.size()) return std::nullopt;
+  const Argument& a = node(at).arguments[i];
+  if (a.kind == Argument::Kind::value) {
+    const Value& v = meta(a.values[0]);
+    if (v.role != Role::constant || v.numel() != 1) return std::nullopt;
+    return v.constant.item().toDouble();
+  }
+  if (a.constant.isDouble()) return a.constant.toDouble();
+  if (a.constant.isInt()) return static_cast<double>(a.constant.toInt());
+  return std::nullopt;
 }
 
 int64_t Shape::operator[](const std::string& axis) const {

@@ -73,6 +73,37 @@ struct Claim {
   std::function<std::optional<Claimed>(const CallView&)> match;
 };
 
+/// Read-only look at the nodes of a program, for patterns.
+class PatternView {
+ public:
+  explicit PatternView(const Program& program) : program_(program), made_by_(program.producers()) {}
+  const Node& node(size_t i) const { return program_.nodes[i]; }
+  CallView call(size_t i) const { return {program_, program_.nodes[i].arguments}; }
+  const Value& meta(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  /// The node that made `id` as its first result when it is `op` (any overload), else nullopt.
+  std::optional<size_t> made_by(ValueId id, const std::string& op) const;
+  /// The number that argument `i` of a node stands for: a constant, or a tensor of one element
+  /// that is a constant of the program.
+  std::optional<double> number(size_t node, size_t i) const;
+
+ private:
+  const Program& program_;
+  std::vector<int32_t> made_by_;
+};
+
+/// A primitive written out by hand: `nodes` compute it together with the pattern's last node.
+struct Matched {
+  Claimed claimed;
+  std::vector<size_t> nodes;  // without the last one
+};
+
+/// How to recognise such a group from its last node, an `op`. The claim holds only if nothing that
+/// the other nodes make is read outside the group; it is computed where its last node stands.
+struct Pattern {
+  std::string op;
+  std::function<std::optional<Matched>(const PatternView&, size_t node)> match;
+};
+
 /// A rewrite of two claimed calls in a row into one: `second` reads only the first output of
 /// `first`, nobody else does. `rewrite` returns the inputs for `first` alone that give the result
 /// of both, or nullopt when these two do not fold.
@@ -136,6 +167,7 @@ struct Target {
   std::vector<Refusal> refusals;
 
   std::vector<Claim> claims;
+  std::vector<Pattern> patterns;
   std::vector<Strategy> strategies;    // first: the default
   std::vector<bool> parameter_inputs;  // of the canonical inputs: which are parameters
   /// Of compositions, which claim nothing themselves: strategy name to the strategies it forces on

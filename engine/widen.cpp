@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "engine/error.h"
+#include "engine/items.h"
 
 namespace wide {
 
@@ -35,17 +36,6 @@ std::map<Way, int64_t> Coverage::counts() const {
 }
 
 namespace {
-
-/// A stretch of Program(1) that is computed as one: a claimed region or node, or a plain node.
-struct Item {
-  size_t begin = 0, end = 0;
-  const std::vector<Argument>* arguments = nullptr;
-  const std::vector<Argument>* results = nullptr;
-  c10::OperatorHandle op;
-  std::string name;
-  const Target* target = nullptr;
-  Claimed claimed;
-};
 
 struct VmapFallbackOff {
   bool before = ft::isVmapFallbackEnabled();
@@ -112,7 +102,7 @@ class Evaluator {
     for (size_t i = 0; i < env_.size(); ++i)
       if (program_.values[i].role == Role::constant) env_[i] = {program_.values[i].constant, false};
     VmapFallbackOff no_fallback;
-    items_ = plan();
+    items_ = plan_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {
       const Item& item = items_[k];
       OriginScope origin({program_.nodes[item.begin].origin.module,
@@ -134,109 +124,7 @@ class Evaluator {
  private:
   WideValue& at(ValueId id) { return env_[static_cast<size_t>(id)]; }
 
-  /// Splits the program: the outermost claimed closed region first, then claimed nodes.
-  std::vector<Item> plan() {
-    std::vector<const Region*> by_begin(program_.regions.size());
-    for (size_t i = 0; i < by_begin.size(); ++i) by_begin[i] = &program_.regions[i];
-    std::sort(by_begin.begin(), by_begin.end(), [](const Region* a, const Region* b) {
-      return a->begin != b->begin ? a->begin < b->begin
-                                  : (a->end != b->end ? a->end > b->end : a->depth < b->depth);
-    });
-    std::vector<Item> items;
-    size_t r = 0;
-    for (size_t i = 0; i < program_.nodes.size();) {
-      while (r < by_begin.size() && by_begin[r]->begin < static_cast<int32_t>(i)) ++r;
-      std::optional<Item> found;
-      for (size_t k = r; k < by_begin.size() && by_begin[k]->begin == static_cast<int32_t>(i);
-           ++k) {
-        found = claim_region(*by_begin[k]);
-        if (found) break;
-      }
-      if (!found) found = node_item(i);
-      i = found->end;
-      items.push_back(std::move(*found));
-    }
-    return items;
-  }
-
-  std::optional<Item> claim_region(const Region& region) {
-    if (region.mutates || !closed(region)) return std::nullopt;
-    Item item{static_cast<size_t>(region.begin),
-              static_cast<size_t>(region.end),
-              &region.arguments,
-              &region.results,
-              region.op,
-              region.name(),
-              nullptr,
-              {}};
-    return claim(item) ? std::optional(item) : std::nullopt;
-  }
-
-  Item node_item(size_t i) {
-    const Node& node = program_.nodes[i];
-    Item item{i,
-              i + 1,
-              &node.arguments,
-              &node.results,
-              node.op,
-              node.op.schema().operator_name().name,
-              nullptr,
-              {}};
-    claim(item);
-    return item;
-  }
-
-  bool claim(Item& item) {
-    for (const Target* t : claimants()) {
-      for (const Claim& c : t->claims) {
-        if (c.op != item.name) continue;
-        auto claimed = c.match(CallView(program_, *item.arguments));
-        if (!claimed || !results_suffice(item, *claimed) || forced(*t) == "vmap") continue;
-        item.target = t;
-        item.claimed = std::move(*claimed);
-        return true;
-      }
-    }
-    return false;
-  }
-
-  bool results_suffice(const Item& item, const Claimed& claimed) const {
-    for (size_t i = 0; i < claimed.results.size() && i < item.results->size(); ++i)
-      if (claimed.results[i] < 0)
-        for (ValueId id : (*item.results)[i].values)
-          if (id != kNone && uses_[static_cast<size_t>(id)] > 0) return false;
-    return true;
-  }
-
-  /// Nothing made inside is used later but its results.
-  bool closed(const Region& region) const {
-    std::vector<int32_t> inside(program_.values.size(), 0);
-    for (int32_t i = region.begin; i < region.end; ++i)
-      for_each_value(program_.nodes[static_cast<size_t>(i)].arguments,
-                     [&](ValueId id) { ++inside[static_cast<size_t>(id)]; });
-    std::vector<bool> result(program_.values.size(), false), made(program_.values.size(), false);
-    for_each_value(region.results, [&](ValueId id) { result[static_cast<size_t>(id)] = true; });
-    bool closed = true;
-    for (int32_t i = region.begin; i < region.end; ++i)
-      for_each_value(program_.nodes[static_cast<size_t>(i)].results, [&](ValueId id) {
-        const size_t v = static_cast<size_t>(id);
-        made[v] = true;
-        if (!result[v] && uses_[v] != inside[v]) closed = false;
-      });
-    for_each_value(region.results, [&](ValueId id) {
-      // A result that is an argument handed through is no computation of the region; one that
-      // nobody reads may have been removed.
-      const size_t v = static_cast<size_t>(id);
-      if (!made[v] && uses_[v] > 0) closed = false;
-    });
-    return closed;
-  }
-
-  std::string forced(const Target& t) const {
-    auto it = options_.force.find(t.name);
-    if (it == options_.force.end()) it = options_.force.find("*");
-    return it == options_.force.end() ? "" : it->second;
-  }
+  std::string forced(const Target& t) const { return forced_strategy(options_, t); }
 
   WideCall wide_call(const Item& item) {
     WideCall call;
@@ -262,14 +150,19 @@ class Evaluator {
 
   bool any_wide(const Item& item) {
     bool wide = false;
-    for_each_value(*item.arguments, [&](ValueId id) { wide |= at(id).wide; });
+    const auto look = [&](ValueId id) { wide |= id != kNone && at(id).wide; };
+    if (item.group.empty()) {
+      for_each_value(*item.arguments, look);
+    } else {
+      for (ValueId id : item.claimed.inputs) look(id);
+    }
     return wide;
   }
 
   bool random(const Item& item) const {
-    for (size_t i = item.begin; i < item.end; ++i)
-      if (program_.nodes[i].is_random()) return true;
-    return false;
+    bool random = false;
+    item.for_each_node([&](size_t i) { random |= program_.nodes[i].is_random(); });
+    return random;
   }
 
   static bool shares_parameters(const Target& t, const WideCall& call) {
@@ -291,8 +184,9 @@ class Evaluator {
 
   int32_t reads(const Item& item, ValueId value) const {
     int32_t count = 0;
-    for (size_t i = item.begin; i < item.end; ++i)
+    item.for_each_node([&](size_t i) {
       for_each_value(program_.nodes[i].arguments, [&](ValueId id) { count += id == value; });
+    });
     return count;
   }
 
@@ -341,7 +235,11 @@ class Evaluator {
     if (item.target) {
       const WideCall call = wide_call(item);
       if (forced(*item.target) == "per_model") {
-        compute_per_model(item, "asked for");
+        if (item.group.empty()) {
+          compute_per_model(item, "asked for");
+        } else {
+          for (size_t i : item.group) compute_per_model(plain_item(program_, i), "asked for");
+        }
         return;
       }
       const auto [chosen, reason] = choose(*item.target, item.claimed.config, call);
@@ -351,7 +249,7 @@ class Evaluator {
       }
       why = reason;
     }
-    for (size_t i = item.begin; i < item.end; ++i) compute_node(i, why);
+    item.for_each_node([&](size_t i) { compute_node(i, why); });
   }
 
   std::pair<const Strategy*, std::string> choose(const Target& t, const std::any& config,
@@ -407,18 +305,19 @@ class Evaluator {
     OriginScope origin({program_.nodes[item.begin].origin.module,
                         item.target ? item.target->name : "", "shared",
                         static_cast<int32_t>(item.begin)});
-    for (size_t i = item.begin; i < item.end; ++i) {
+    item.for_each_node([&](size_t i) {
       const Node& node = program_.nodes[i];
       Stack stack = make_stack(node.arguments, [&](ValueId id) { return at(id).tensor; });
       node.op.callBoxed(&stack);
       take_results(node.results, stack, [&](ValueId id, const Tensor& t) { at(id) = {t, false}; });
-    }
+    });
     note(item, Way::shared, "shared", "");
   }
 
   void compute_node(size_t i, const std::string& why_not_strategy) {
     const Node& node = program_.nodes[i];
-    Item item{i, i + 1, &node.arguments, &node.results, node.op, node.name(), nullptr, {}};
+    Item item = plain_item(program_, i);
+    item.name = node.name();
     if (!any_wide(item) && !node.is_random()) {
       compute_shared(item);
       return;
@@ -487,18 +386,19 @@ class Evaluator {
 
   void note(const Item& item, Way way, const std::string& strategy, const std::string& why) {
     if (!coverage_) return;
-    coverage_->items.push_back({static_cast<int32_t>(item.begin),
-                                static_cast<int32_t>(item.end - item.begin), item.name,
+    coverage_->items.push_back({static_cast<int32_t>(item.first()),
+                                static_cast<int32_t>(item.count()), item.name,
                                 item.target ? item.target->name : "", strategy, way, why,
                                 program_.nodes[item.begin].origin.module});
   }
 
   /// Values go after their last use.
   void release(const Item& item) {
-    for (size_t i = item.begin; i < item.end; ++i)
+    item.for_each_node([&](size_t i) {
       for_each_value(program_.nodes[i].arguments, [&](ValueId id) {
         if (--left_[static_cast<size_t>(id)] == 0) at(id).tensor.reset();
       });
+    });
   }
 
   const Program& program_;

@@ -2,7 +2,7 @@
 // channels, affine part per channel
 // shapes: x [N,B,C,...], weight bias [N,C] -> y [N,B,C,...]
 // source: torch.nn.GroupNorm
-#include "primitives/layout.h"
+#include "primitives/sample_norm.h"
 
 namespace wide {
 namespace {
@@ -47,23 +47,13 @@ std::optional<Claimed> claim_node(const CallView& call) {  // x, weight, bias, B
 
 // -------------------------------------------------------------------------------- strategies
 
-/// Behind a grouped convolution the models lie in the channels: their groups are then groups of
-/// one group norm, affine part included. Otherwise they are stacked into the batch.
 Tensors fused(const GroupNormConfig& c, const WideCall& call) {
-  const Tensor &x = call.inputs[0], &w = call.inputs[1], &b = call.inputs[2];
-  if (x.dim() == 3 || cheapest_folding(x) == Folding::packed) {
-    const auto flat = [](const Tensor& t) { return t.defined() ? t.reshape({-1}) : t; };
-    const Tensor packed = pack_channels(x);
-    return {unpack_channels(at::group_norm(packed, c.groups * call.n, flat(w), flat(b), c.eps),
-                            call.n)};
-  }
-  Tensor y = at::group_norm(fold(x, Folding::stacked), c.groups, {}, {}, c.eps);
-  y = unfold(y, Folding::stacked, call.n);
-  if (w.defined() && b.defined())
-    return {at::addcmul(per_channel(b, y.dim()), y, per_channel(w, y.dim()))};
-  if (w.defined()) y = y * per_channel(w, y.dim());
-  if (b.defined()) y = y + per_channel(b, y.dim());
-  return {y};
+  return {sample_norm(call, c.groups, c.eps)};
+}
+
+Tensors one_pass(const GroupNormConfig& c, const WideCall& call) {
+  return {norms::group_norm(norms::with_whole_samples(call.inputs[0]), call.inputs[1],
+                            call.inputs[2], c.groups, c.eps)};
 }
 
 // ------------------------------------------------------------------------------ registration
@@ -92,6 +82,8 @@ Target target() {
                  "[groupnorm] groups: got 4, expected a divisor of C=6; try groups=1"}};
   t.claims = {{"aten::group_norm", claim_region}, {"aten::native_group_norm", claim_node}};
   t.strategies = {
+      strategy<GroupNormConfig>("one_pass", "statistics and own affine part in one pass, inference",
+                                one_pass, one_pass_applies<GroupNormConfig>("groupnorm")),
       strategy<GroupNormConfig>("fused", "the models' groups as groups of one group norm", fused)};
   t.parameter_inputs = {false, true, true};
   return t;

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
+#include "engine/kernels/norms.h"
 
 namespace wide {
 namespace {
@@ -11,7 +12,10 @@ namespace {
 struct LayerNormConfig {
   Sizes normalized;
   double eps = 1e-5;
-  std::string text() const { return fmt::format("D={} eps={}", list_text(normalized), eps); }
+  bool statistics = false;  // mean and 1/sqrt(var + eps) are read too, by a backward pass
+  std::string text() const {
+    return fmt::format("D={} eps={}{}", list_text(normalized), eps, statistics ? " stats=1" : "");
+  }
 };
 
 // ------------------------------------------------------------------------------ single model
@@ -31,9 +35,10 @@ Network network(const Shape& shape) {
 
 // ------------------------------------------------------------------------------------ claims
 
-std::optional<Claimed> claim(const CallView& call, size_t eps, std::vector<int> results) {
+/// Both operators: x, normalized shape, weight, bias, eps.
+std::optional<Claimed> claim(const CallView& call, bool statistics, std::vector<int> results) {
   if (!call.is_tensor(0)) return std::nullopt;
-  return Claimed{LayerNormConfig{call.ints(1), call.number(eps, 1e-5)},
+  return Claimed{LayerNormConfig{call.ints(1), call.number(4, 1e-5), statistics},
                  {call.id(0), call.id(2), call.id(3)},
                  std::move(results)};
 }
@@ -60,6 +65,21 @@ Tensors wide_norm(const LayerNormConfig& c, const WideCall& call) {
   return {y, mean, rstd};
 }
 
+/// The engine's own kernel: a row is read once, every model's affine part applied on the way out.
+Tensors one_pass(const LayerNormConfig& c, const WideCall& call) {
+  return {norms::layer_norm(call.inputs[0].contiguous(), call.inputs[1], call.inputs[2],
+                            c10::multiply_integers(c.normalized), c.eps, /*rms=*/false)};
+}
+
+Applies one_pass_applies(const LayerNormConfig& c, const WideCall& call) {
+  if (c.statistics)
+    return reason("layernorm/one_pass", "results", "mean and rstd read as well",
+                  "the normalised values alone", "wide");
+  if (norms::applies(call.inputs)) return std::nullopt;
+  return reason("layernorm/one_pass", "call", "other than float32 on the CPU without gradient",
+                "float32 inference on the CPU", "wide");
+}
+
 // ------------------------------------------------------------------------------ registration
 
 Target target() {
@@ -81,12 +101,19 @@ Target target() {
   t.tolerance_reason = "mean and variance sum D terms in single precision";
   t.refusals = {
       {{{"B", 1}, {"T", 1}, {"D", 0}}, "[layernorm] D: got 0, expected at least 1; try D=1"}};
-  t.claims = {{"aten::layer_norm", [](const CallView& c) { return claim(c, 4, {0}); }},
+  t.claims = {{"aten::layer_norm", [](const CallView& c) { return claim(c, false, {0}); }},
+              {"aten::native_layer_norm",
+               [](const CallView& c) {
+                 return claim(c, false, {0, -1, -1});
+               }},
               {"aten::native_layer_norm", [](const CallView& c) {
-                 return claim(c, 4, {0, 1, 2});
+                 return claim(c, true, {0, 1, 2});
                }}};
-  t.strategies = {strategy<LayerNormConfig>(
-      "wide", "one normalisation without affine part, then one multiply-add", wide_norm)};
+  t.strategies = {
+      strategy<LayerNormConfig>("one_pass", "statistics and own affine part in one pass, inference",
+                                one_pass, one_pass_applies),
+      strategy<LayerNormConfig>(
+          "wide", "one normalisation without affine part, then one multiply-add", wide_norm)};
   t.parameter_inputs = {false, true, true};
   return t;
 }

@@ -1,6 +1,7 @@
 #include "engine/lower/executor.h"
 
 #include <ATen/ATen.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -17,6 +18,20 @@ bool is_weight(const Value& v) { return v.role == Role::parameter || v.role == R
 int64_t bound_index(const Program& program, ValueId id) {
   auto at = std::find(program.bound.begin(), program.bound.end(), id);
   return at == program.bound.end() ? -1 : at - program.bound.begin();
+}
+
+/// Whether inputs and results of a call are more than the last-level cache keeps until the next
+/// one: then results written past it cost no reading of what they replace.
+bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& shared) {
+  constexpr int64_t kUnknown = int64_t{32} << 20;
+  static const auto known = static_cast<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE));
+  int64_t bytes = 0;
+  for (size_t i = 0; i < single.bound.size(); ++i) {
+    const Value& v = single.values[static_cast<size_t>(single.bound[i])];
+    if (v.role == Role::input) bytes += v.bytes() * (shared[i] ? 1 : n);
+  }
+  for (ValueId id : single.outputs) bytes += n * single.values[static_cast<size_t>(id)].bytes();
+  return 2 * bytes > 3 * (known > 0 ? known : kUnknown);
 }
 
 }  // namespace
@@ -60,6 +75,7 @@ void Executor::make_plans(const MakeProgram& make, const Tensors& bound) {
     const auto known = known_weights(range, bound);
     PlanOptions plan = options_.plan;
     plan.serial = ranges_.size() > 1;
+    plan.stream_results = outgrows_cache(single_, n_, shared_);
     plan.packing = std::make_shared<PackingChoices>();
     for (int t = 0; t < threads; ++t)
       size.plans.push_back(std::make_unique<Plan>(program, known, plan));

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <map>
+#include <set>
 
 namespace wide {
 
@@ -48,7 +49,12 @@ const std::map<std::string, Row>& rows() {
   return table;
 }
 
-bool is_pointwise(const c10::OperatorHandle& op) { return op.hasTag(at::Tag::pointwise); }
+/// Element-wise operators, and ours that read all of a row before they write over it.
+bool writes_in_place(const c10::OperatorHandle& op) {
+  static const std::set<std::string> rowwise{"wide::layer_norm", "wide::group_norm",
+                                             "wide::batch_norm", "wide::scale_shift"};
+  return op.hasTag(at::Tag::pointwise) || rowwise.count(op.schema().operator_name().name) > 0;
+}
 
 /// Same arguments, then as many out-tensors as the functional form returns tensors.
 bool is_out_form(const c10::FunctionSchema& functional, const c10::FunctionSchema& candidate) {
@@ -68,7 +74,7 @@ std::optional<OutVariant> find_out_variant(const Node& node, c10::DeviceType dev
   const auto key = device == c10::kCUDA ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
   if (auto row = rows().find(node.name()); row != rows().end()) {
     auto op = dispatcher.findSchema({row->second.name, row->second.overload});
-    if (op) return OutVariant{*op, row->second.adapt, is_pointwise(node.op)};
+    if (op) return OutVariant{*op, row->second.adapt, writes_in_place(node.op)};
     return std::nullopt;
   }
   for (const Argument& r : node.results)
@@ -79,7 +85,7 @@ std::optional<OutVariant> find_out_variant(const Node& node, c10::DeviceType dev
        {std::string("out"), overload + "_out", overload == "dim" ? std::string("out") : overload}) {
     auto op = dispatcher.findSchema({schema.operator_name().name, suffix});
     if (op && is_out_form(schema, op->schema()) && op->hasKernelForDispatchKey(key))
-      return OutVariant{*op, unchanged, is_pointwise(node.op)};
+      return OutVariant{*op, unchanged, writes_in_place(node.op)};
   }
   return std::nullopt;
 }

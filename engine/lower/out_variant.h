@@ -8,8 +8,8 @@ namespace wide {
 /// How a node writes into memory it is given.
 struct OutVariant {
   c10::OperatorHandle op;
-  Stack (*adapt)(Stack);   // functional arguments to the variant's, out-tensors not included
-  bool pointwise = false;  // may write over an argument of the same layout
+  Stack (*adapt)(Stack);  // functional arguments to the variant's, out-tensors not included
+  bool in_place = false;  // may write over an argument of the same layout
 };
 
 /// The node's out-form with a kernel of its own (not one that computes and copies), if any.

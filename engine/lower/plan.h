@@ -30,6 +30,8 @@ struct PlanOptions {
   bool arena = true;    // results into one arena; off: every step allocates
   bool kernels = true;  // pack convolution weights and let convolutions and GEMMs do their relu
   std::shared_ptr<PackingChoices> packing = std::make_shared<PackingChoices>();
+  /// Results that nothing reads again go past the caches, for operators that can `stream`.
+  bool stream_results = false;
   bool serial = true;  // to be run single-threaded, as a shard among others
 };
 

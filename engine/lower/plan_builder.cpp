@@ -15,6 +15,14 @@ bool same_layout(const Value& a, const Value& b) {
          a.strides == b.strides;
 }
 
+/// Where the operator has an argument of this name.
+std::optional<size_t> argument_index(const c10::OperatorHandle& op, const std::string& name) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].name() == name) return i;
+  return std::nullopt;
+}
+
 bool dense(const Value& v) {
   // Non-overlapping and without holes, in any order of dimensions.
   std::vector<std::pair<int64_t, int64_t>> dims;
@@ -119,15 +127,14 @@ bool PlanBuilder::covers_root(ValueId id) const {
   return value(id).numel() == value(root(id)).numel() && value(id).dtype == value(root(id)).dtype;
 }
 
-/// A convolution or GEMM whose result, through views, is read by one activation alone does it
-/// itself.
+/// A convolution, or an operator with an `activation`, whose result, through views, is read by one
+/// activation alone that it knows does it itself.
 void PlanBuilder::absorb_activations() {
   if (!options_.kernels) return;
   for (size_t p = 0; p < main_.size(); ++p)
     if (program_.nodes[main_[p]].name() == "aten::convolution") {
       pack(p);
-    } else if (program_.nodes[main_[p]].name() == "wide::batched_gemm" ||
-               program_.nodes[main_[p]].name() == "wide::direct_convolution") {
+    } else if (argument_index(program_.nodes[main_[p]].op, "activation")) {
       absorb_into_kernel(p);
     }
 }
@@ -234,16 +241,19 @@ void PlanBuilder::choose_outputs() {
   }
 }
 
-/// Every out-form result gets a buffer; element-wise ones write over an argument that dies.
+/// Every out-form result gets a buffer; where the form allows it, that of an argument that dies.
 void PlanBuilder::share_buffers() {
   buffer_.assign(program_.values.size(), kNoBuffer);
   for (size_t p = 0; p < main_.size(); ++p) {
     if (!forms_[p]) continue;
     const Node& node = program_.nodes[main_[p]];
+    bool first = true;  // further results are written while arguments are still read
     for_each_value(node.results, [&](ValueId id) {
+      const bool may_reuse = forms_[p]->in_place && first;
+      first = false;
       if (output_of_[static_cast<size_t>(id)] >= 0) return;
       int32_t taken = kNoBuffer;
-      if (forms_[p]->pointwise) {
+      if (may_reuse) {
         for_each_value(node.arguments, [&](ValueId argument) {
           const ValueId r = root(argument);
           const int32_t candidate = buffer_[static_cast<size_t>(r)];
@@ -337,8 +347,11 @@ void PlanBuilder::add_step(size_t p) {
     step.text = "mkldnn::_convolution_pointwise";
   }
   const std::string with = activation_[p].empty() ? "" : " with " + activation_[p];
-  if (!with.empty()) step.stack.back() = activation_[p];  // the last argument of these kernels
+  if (!with.empty()) step.stack[*argument_index(node.op, "activation")] = activation_[p];
   step.text += with;
+  if (const auto stream = argument_index(node.op, "stream"))
+    step.stack[*stream] =
+        options_.stream_results && output_of_[static_cast<size_t>(node.results[0].values[0])] >= 0;
   if (forms_[p]) {
     Tensors out;
     for_each_value(node.results, [&](ValueId id) { out.push_back(slot(id)); });

@@ -156,19 +156,6 @@ TEST(Claims, PaddingModesInFrontOfConvolutions) {
 }
 
 TEST(Claims, Norms) {
-  const Tensors t{random({3, 2, 4, 5}), random({3, 4}), random({3, 4}), random({3, 4}),
-                  random({3, 4}).abs() + 0.5};
-  expect_claimed("batchnorm2d", t, [](const Tensors& in) -> Tensors {
-    return {std::get<0>(
-        at::_native_batch_norm_legit_no_training(in[0], in[1], in[2], in[3], in[4], 0.1, 1e-5))};
-  });
-  expect_claimed("batchnorm2d", t, [](const Tensors& in) -> Tensors {
-    return {
-        std::get<0>(at::native_batch_norm(in[0], in[1], in[2], in[3], in[4], false, 0.1, 1e-5))};
-  });
-  expect_claimed("batchnorm2d", t, [](const Tensors& in) -> Tensors {  // no affine part, batch only
-    return {at::batch_norm(in[0], {}, {}, {}, {}, true, 0.1, 1e-5, false)};
-  });
   expect_claimed("layernorm", {random({3, 2, 4, 5}), random({3, 4, 5})},
                  [](const Tensors& in) -> Tensors {
                    return {at::layer_norm(in[0], {4, 5}, in[1], {}, 1e-5)};
@@ -183,6 +170,126 @@ TEST(Claims, Norms) {
       });
   expect_claimed("groupnorm", {random({3, 2, 4})},
                  [](const Tensors& in) -> Tensors { return {at::group_norm(in[0], 2)}; });
+}
+
+TEST(Claims, BatchNormsOfEveryRank) {
+  const std::vector<std::pair<const char*, Sizes>> ranks{{"batchnorm1d", {3, 2, 4}},
+                                                         {"batchnorm1d", {3, 2, 4, 5}},
+                                                         {"batchnorm2d", {3, 2, 4, 5, 2}},
+                                                         {"batchnorm3d", {3, 2, 4, 2, 3, 2}}};
+  for (const auto& [name, sizes] : ranks) {
+    SCOPED_TRACE(sizes.size());
+    const Tensors t{random(sizes), random({3, 4}), random({3, 4}), random({3, 4}),
+                    random({3, 4}).abs() + 0.5};
+    expect_claimed(name, t, [](const Tensors& in) -> Tensors {
+      return {at::batch_norm(in[0], in[1], in[2], in[3], in[4], false, 0.1, 1e-3, true)};
+    });
+    expect_claimed(name, t, [](const Tensors& in) -> Tensors {
+      return {std::get<0>(
+          at::_native_batch_norm_legit_no_training(in[0], in[1], in[2], in[3], in[4], 0.1, 1e-5))};
+    });
+    expect_claimed(name, t, [](const Tensors& in) -> Tensors {
+      return {
+          std::get<0>(at::native_batch_norm(in[0], in[1], in[2], in[3], in[4], false, 0.1, 1e-5))};
+    });
+    expect_claimed(name, t, [](const Tensors& in) -> Tensors {
+      return {std::get<0>(at::_native_batch_norm_legit_functional(in[0], in[1], {}, in[3], in[4],
+                                                                  true, 0.2, 1e-5))};
+    });
+    expect_claimed(name, t, [](const Tensors& in) -> Tensors {
+      return {std::get<0>(at::_native_batch_norm_legit(in[0], in[1], in[2], true, 0.1, 1e-5))};
+    });
+    expect_claimed(name, t, [](const Tensors& in) -> Tensors {
+      return {std::get<0>(at::native_batch_norm(in[0], in[1], {}, {}, {}, true, 0.1, 1e-5))};
+    });
+    expect_claimed(name, t, [](const Tensors& in) -> Tensors {  // no affine part, batch only
+      return {at::batch_norm(in[0], {}, {}, {}, {}, true, 0.1, 1e-5, false)};
+    });
+  }
+}
+
+TEST(Claims, InstanceNorms) {
+  const Tensors t{random({3, 2, 4, 5, 2}), random({3, 4}), random({3, 4}), random({3, 4}),
+                  random({3, 4}).abs() + 0.5};
+  expect_claimed("instancenorm2d", t, [](const Tensors& in) -> Tensors {
+    return {at::instance_norm(in[0], in[1], in[2], {}, {}, true, 0.1, 1e-5, true)};
+  });
+  expect_claimed("instancenorm2d", {random({3, 2, 4, 7})}, [](const Tensors& in) -> Tensors {
+    return {at::instance_norm(in[0], {}, {}, {}, {}, true, 0.1, 1e-5, true)};
+  });
+  // In use, tracked statistics make it a batch norm in eval mode.
+  expect_claimed("batchnorm2d", t, [](const Tensors& in) -> Tensors {
+    return {at::instance_norm(in[0], in[1], in[2], in[3], in[4], false, 0.1, 1e-5, true)};
+  });
+}
+
+TEST(Claims, RmsNormAsOperatorAndByHand) {
+  const Tensors t{random({3, 2, 4, 5}), random({3, 5})};
+  const auto root = [](const Tensor& x) { return (x * x).mean({-1}, true) + 1e-6; };
+  const std::vector<Function> forms{
+      [](const Tensors& in) -> Tensors { return {at::rms_norm(in[0], {5}, in[1], 1e-6)}; },
+      [](const Tensors& in) -> Tensors { return {at::rms_norm(in[0], {5}, in[1])}; },
+      [](const Tensors& in) -> Tensors {
+        return {std::get<0>(at::_fused_rms_norm(in[0], {5}, in[1], 1e-6))};
+      },
+      [](const Tensors& in) -> Tensors {
+        return {in[1] * (in[0] * at::rsqrt(in[0].pow(2).mean({-1}, true) + 1e-6))};
+      },
+      [&](const Tensors& in) -> Tensors { return {at::rsqrt(root(in[0])) * in[0] * in[1]}; },
+      [&](const Tensors& in) -> Tensors { return {in[0] / root(in[0]).sqrt() * in[1]}; },
+      [&](const Tensors& in) -> Tensors { return {in[0] * root(in[0]).pow(-0.5) * in[1]}; },
+      [&](const Tensors& in) -> Tensors { return {in[0] * root(in[0]).sqrt().reciprocal()}; },
+      [&](const Tensors& in) -> Tensors {  // scaled by what is no weight
+        return {in[0] * at::rsqrt(root(in[0])) * in[0]};
+      }};
+  for (const Function& form : forms) expect_claimed("rmsnorm", t, form);
+}
+
+TEST(Claims, WhatLooksLikeRmsNormButIsNot) {
+  const at::NoGradGuard guard;
+  const Tensors t{random({3, 2, 4, 5}), random({3, 2, 4, 5})};
+  const std::vector<Function> forms{
+      [](const Tensors& in) -> Tensors {  // the mean square is that of another tensor
+        return {in[0] * at::rsqrt(in[1].pow(2).mean({-1}, true) + 1e-6)};
+      },
+      [](const Tensors& in) -> Tensors {  // over another axis
+        return {in[0] * at::rsqrt(in[0].pow(2).mean({-2}, true) + 1e-6)};
+      },
+      [](const Tensors& in) -> Tensors {  // the root is read outside as well
+        const Tensor r = at::rsqrt(in[0].pow(2).mean({-1}, true) + 1e-6);
+        return {in[0] * r, r};
+      }};
+  for (const Function& form : forms) {
+    Network network;
+    network.tensors = {{"a", Role::input, {}}, {"b", Role::input, {}}};
+    network.forward = form;
+    const Ensemble ensemble{3, t, {false, false}};
+    const Program single = record_one(network, ensemble.model(0));
+    Coverage coverage;
+    const Tensors got = wide_models(single, ensemble, {}, &coverage);
+    EXPECT_LT(relative_error(got, separate_models(network, single, ensemble)), 1e-10);
+    for (const CoverageItem& item : coverage.items) EXPECT_NE(item.primitive, "rmsnorm");
+    EXPECT_EQ(coverage.counts()[Way::per_model], 0);
+  }
+}
+
+TEST(Claims, ModulatedLayerNorm) {
+  const char* name = "ada_layer_norm_zero_single";
+  const auto norm = [](const Tensor& x) { return at::layer_norm(x, {5}, {}, {}, 1e-6); };
+  expect_claimed(name, {random({3, 2, 4, 5}), random({3, 2, 5}), random({3, 2, 5})},
+                 [&](const Tensors& in) -> Tensors {
+                   return {in[2].unsqueeze(1) + (1 + in[1].unsqueeze(1)) * norm(in[0])};
+                 });
+  expect_claimed(name, {random({3, 2, 4, 5}), random({3, 5}), random({3, 5})},
+                 [&](const Tensors& in) -> Tensors { return {norm(in[0]) * in[1] + in[2]}; });
+  expect_claimed(name, {random({3, 2, 5}), random({3, 2, 5}), random({3, 2, 5})},
+                 [&](const Tensors& in) -> Tensors { return {norm(in[0]) * in[1] + in[2]}; });
+  // A norm whose value is read elsewhere too stays what it is.
+  expect_claimed("layernorm", {random({3, 2, 5}), random({3, 2, 5}), random({3, 2, 5})},
+                 [&](const Tensors& in) -> Tensors {
+                   const Tensor y = norm(in[0]);
+                   return {y * in[1] + in[2], y};
+                 });
 }
 
 TEST(Claims, AttentionWithMasks) {

@@ -55,11 +55,40 @@ def linear(t, _):
     return [filled(module, t, ["weight", "bias"])(t["x"])]
 
 
-def batchnorm(t, a):
-    module = nn.BatchNorm2d(a["C"]).train(bool(a.get("train", 0)))
+def batchnorm(kind):
+    def run(t, a):
+        track, batches = bool(a.get("track", 1)), a.get("batches")
+        module = kind(a["C"], affine=bool(a.get("affine", 1)), track_running_stats=track,
+                      momentum=None if batches else 0.1).train(bool(a.get("train", 0)))
+        filled(module, t, ["weight", "bias", "running_mean", "running_var"])
+        if batches:
+            module.num_batches_tracked.fill_(batches - 1)
+        y = module(t["x"])
+        return [y, module.running_mean, module.running_var] if module.training and track else [y]
+    return run
+
+
+def instancenorm(t, a):
+    module = nn.InstanceNorm2d(a["C"], affine=bool(a.get("affine", 1)), track_running_stats=bool(a.get("track", 0)))
     filled(module, t, ["weight", "bias", "running_mean", "running_var"])
     y = module(t["x"])
-    return [y, module.running_mean, module.running_var] if module.training else [y]
+    return [y, module.running_mean, module.running_var] if a.get("track") else [y]
+
+
+def rmsnorm(t, a):
+    return [filled(nn.RMSNorm(a["D"], eps=1e-5, elementwise_affine="weight" in t), t, ["weight"])(t["x"])]
+
+
+def ada_layer_norm_zero_single(t, a):
+    # Spelled out from the paper's formulas, without torch's layer_norm and chunk.
+    emb = t["emb"] * torch.sigmoid(t["emb"])
+    d = a["D"]
+    shift, scale, gate = (emb @ t["linear.weight"][k * d:(k + 1) * d].T + t["linear.bias"][k * d:(k + 1) * d]
+                          for k in range(3))
+    y = (t["x"] - t["x"].mean(-1, keepdim=True)) / torch.sqrt(t["x"].var(-1, keepdim=True, unbiased=False) + 1e-6)
+    if y.dim() == 3:
+        shift, scale = shift[:, None], scale[:, None]
+    return [y * (1 + scale) + shift, gate]
 
 
 def layernorm(t, a):
@@ -201,7 +230,9 @@ TARGETS = {
     "single_stream_block": single_stream_block,
     "linear": linear, "conv1d": convolution(nn.Conv1d), "conv2d": convolution(nn.Conv2d),
     "conv3d": convolution(nn.Conv3d), "convtranspose1d": convolution(nn.ConvTranspose1d, True),
-    "convtranspose2d": convolution(nn.ConvTranspose2d, True), "batchnorm2d": batchnorm,
+    "convtranspose2d": convolution(nn.ConvTranspose2d, True), "batchnorm1d": batchnorm(nn.BatchNorm1d),
+    "batchnorm2d": batchnorm(nn.BatchNorm2d), "batchnorm3d": batchnorm(nn.BatchNorm3d), "rmsnorm": rmsnorm,
+    "instancenorm2d": instancenorm, "ada_layer_norm_zero_single": ada_layer_norm_zero_single,
     "layernorm": layernorm, "groupnorm": groupnorm, "embedding": embedding, "attention": attention,
     "lstm": recurrent(nn.LSTM), "gru": recurrent(nn.GRU), "rnn": recurrent(nn.RNN), "mlp_block": mlp_block,
 }

@@ -102,7 +102,10 @@ std::vector<Place> places() {
            {{"B", 4}, {"C", 3}, {"k", 3}, {"stride", 2}, {"H", 3}, {"W", 4}},
            "grouped"},
           {"layernorm", {{"B", 4}, {"T", 3}, {"D", 5}}, "wide"},
-          {"batchnorm2d", {{"B", 4}, {"C", 3}, {"H", 2}, {"W", 3}}, "wide"},
+          {"batchnorm1d", {{"B", 4}, {"C", 3}, {"L", 5}}, "wide"},
+          {"batchnorm2d", {{"B", 4}, {"C", 3}, {"H", 2}, {"W", 3}}, "one_pass"},
+          {"layernorm", {{"B", 4}, {"T", 3}, {"D", 5}}, "one_pass"},
+          {"instancenorm2d", {{"B", 4}, {"C", 3}, {"H", 2}, {"W", 3}}, "one_pass"},
           {"groupnorm", {{"B", 4}, {"C", 6}, {"H", 2}, {"W", 3}, {"groups", 2}}, "fused"}};
 }
 
@@ -183,28 +186,71 @@ TEST(Plants, TapsOfAConvolutionReversed) {
     }
 }
 
-TEST(Plants, StaleRunningStatistics) {
-  const Shape shape{{"B", 4}, {"C", 3}, {"H", 2}, {"W", 3}, {"train", 1}};
-  Planted planted("batchnorm2d", shape, 3);
-  const auto honest = [](const Strategy& s, const std::any& c, const WideCall& w) {
-    return s.run(c, w);
-  };
-  const Correctness right = planted.check("wide", honest);
-  EXPECT_TRUE(right.pass) << right.failure;
-  for (const size_t stale : {size_t{3}, size_t{4}}) {
-    const auto plant = [&](const Strategy& s, const std::any& c, const WideCall& call) {
+void expect_stale_statistics_found(const std::string& name, const Shape& shape) {
+  SCOPED_TRACE(name);
+  Planted planted(name, shape, 3);
+  for (const char* strategy : {"one_pass", "wide"}) {
+    const auto honest = [](const Strategy& s, const std::any& c, const WideCall& w) {
+      return s.run(c, w);
+    };
+    const Correctness right = planted.check(strategy, honest);
+    EXPECT_TRUE(right.pass) << right.failure;
+    for (const size_t stale : {size_t{3}, size_t{4}}) {
+      const auto plant = [&](const Strategy& s, const std::any& c, const WideCall& call) {
+        Tensors made = s.run(c, call);
+        made[stale] = call.inputs[stale].clone();
+        return made;
+      };
+      EXPECT_FALSE(planted.check(strategy, plant).pass) << stale;
+    }
+    const auto of_all = [](const Strategy& s, const std::any& c, const WideCall& call) {
       Tensors made = s.run(c, call);
-      made[stale] = call.inputs[stale].clone();
+      made[3] = made[3].mean(0, true).expand_as(made[3]);
       return made;
     };
-    EXPECT_FALSE(planted.check("wide", plant).pass) << stale;
+    EXPECT_FALSE(planted.check(strategy, of_all).pass);
   }
-  const auto of_all = [](const Strategy& s, const std::any& c, const WideCall& call) {
-    Tensors made = s.run(c, call);
-    made[3] = made[3].mean(0, true).expand_as(made[3]);
-    return made;
-  };
-  EXPECT_FALSE(planted.check("wide", of_all).pass);
+}
+
+TEST(Plants, StaleRunningStatistics) {
+  expect_stale_statistics_found("batchnorm1d", {{"B", 4}, {"C", 3}, {"L", 5}, {"train", 1}});
+  expect_stale_statistics_found("batchnorm2d",
+                                {{"B", 4}, {"C", 3}, {"H", 2}, {"W", 3}, {"train", 1}});
+}
+
+TEST(Plants, WeightsOfModelZeroInRmsNorm) {
+  Planted planted("rmsnorm", {{"B", 4}, {"T", 3}, {"D", 5}}, 3);
+  for (const char* strategy : {"one_pass", "batched"}) {
+    const auto honest = [](const Strategy& s, const std::any& c, const WideCall& w) {
+      return s.run(c, w);
+    };
+    const Correctness right = planted.check(strategy, honest);
+    EXPECT_TRUE(right.pass) << right.failure;
+    const auto plant = [](const Strategy& s, const std::any& c, WideCall call) {
+      call.inputs[1] = call.inputs[1].slice(0, 0, 1).expand_as(call.inputs[1]);
+      return s.run(c, call);
+    };
+    EXPECT_FALSE(planted.check(strategy, plant).pass);
+  }
+}
+
+TEST(Plants, BiasOfModelZeroInModulation) {
+  const Target& target = find_target("ada_layer_norm_zero_single");
+  const Network network = target.network({{"B", 4}, {"T", 3}, {"D", 5}, {"E", 2}});
+  const Ensemble ensemble = generate(network, 3, at::kFloat, at::kCPU, 5);
+  const Program single = record_one(network, ensemble.model(0));
+  for (const char* strategy : {"one_pass", "fused"})
+    for (const bool planted : {false, true}) {
+      const auto run = [&](const Ensemble& given) {
+        const at::NoGradGuard guard;
+        Ensemble e = given;
+        if (planted) e.tensors[3] = e.tensors[3].slice(0, 0, 1).expand_as(e.tensors[3]);
+        return wide_models(single, e, {{target.name, strategy}});
+      };
+      const Correctness c =
+          wide::check(network, single, ensemble, run, target.tolerance_for(at::kFloat));
+      EXPECT_EQ(c.pass, !planted) << c.failure;
+    }
 }
 
 TEST(Plants, IndicesOfTheNextModel) {

@@ -1,0 +1,48 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace wide::norms {
+
+/// How images `[N, B, C, ...]` lie in memory: `planes`, every channel of a sample contiguous; else
+/// channels innermost, `[B, ...]` being rows at one distance. Strides in elements.
+struct Images {
+  int64_t n, b, c, area;
+  int64_t model, sample, channel;
+  bool planes;
+  int64_t row = 0;  // channels innermost: from one pixel to the next; 0: neither layout
+
+  explicit Images(const at::Tensor& x)
+      : n(x.size(0)),
+        b(x.size(1)),
+        c(x.size(2)),
+        area(1),
+        model(x.stride(0)),
+        sample(x.stride(1)),
+        channel(x.stride(2)) {
+    int64_t pixel = 0;  // between neighbouring pixels; 0: there is one pixel only
+    bool merged = true;
+    for (int64_t k = x.dim() - 1; k >= 3; --k) {
+      if (x.size(k) == 1) continue;
+      if (pixel == 0) pixel = x.stride(k);
+      merged = merged && x.stride(k) == pixel * area;
+      area *= x.size(k);
+    }
+    const bool inner = c == 1 || channel == 1;
+    planes = merged && (pixel == 1 || (pixel == 0 && !inner));
+    if (planes || !merged || !inner) return;
+    if (pixel == 0) {
+      row = sample;
+    } else if (b == 1 || sample == pixel * area) {
+      row = pixel;
+    }
+  }
+
+  bool fits() const { return planes || row > 0; }
+  /// Every sample's channels one after the other.
+  bool whole_samples() const { return channel == area && (planes || area == 1); }
+  int64_t offset(int64_t i, int64_t k, int64_t at) const {
+    return i * model + k * sample + at * channel;
+  }
+};
+
+}  // namespace wide::norms
