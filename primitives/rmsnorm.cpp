@@ -33,10 +33,10 @@ Network network(const Shape& shape) {
   if (affine) net.tensors.push_back(parameter("weight", {d}, 1.0, Fill::near_one));
   net.forward = [=](const Tensors& t) {
     const Tensor& x = t[0];
-    const Tensor weight = affine ? t[1] : Tensor();
+    const std::optional<Tensor> weight = affine ? std::optional(t[1]) : std::nullopt;
     if (!by_hand) return Tensors{at::rms_norm(x, {d}, weight, 1e-5)};
     const Tensor y = x * at::rsqrt(x.pow(2).mean({-1}, true) + 1e-5);
-    return Tensors{affine ? weight * y : y};
+    return Tensors{weight ? *weight * y : y};
   };
   return as_function(net);
 }

@@ -52,7 +52,8 @@ void instance_norm(Stack& stack) {
     return;
   }
   const Tensor y = at::instance_norm(x, weight, bias, {}, {}, true, momentum, eps, false);
-  const auto [batch_var, batch_mean] = at::var_mean(x.flatten(2), {2}, /*unbiased=*/true);
+  // No gradient flows through what is tracked.
+  const auto [batch_var, batch_mean] = at::var_mean(x.detach().flatten(2), {2}, /*unbiased=*/true);
   mean.copy_(mean * (1 - momentum) + batch_mean.mean(0) * momentum);
   var.copy_(var * (1 - momentum) + batch_var.mean(0) * momentum);
   call.leave({y});

@@ -16,7 +16,7 @@ inline Tensor sample_norm(const WideCall& call, int64_t groups, double eps) {
     return unpack_channels(at::group_norm(packed, groups * call.n, flat(w), flat(b), eps), call.n);
   }
   Tensor y = at::group_norm(fold(x, Folding::stacked), groups, {}, {}, eps);
-  y = unfold(y, Folding::stacked, call.n);
+  y = unfold(y.contiguous(), Folding::stacked, call.n);  // group_norm keeps channels last
   if (w.defined() && b.defined())
     return at::addcmul(per_channel(b, y.dim()), y, per_channel(w, y.dim()));
   if (w.defined()) y = y * per_channel(w, y.dim());

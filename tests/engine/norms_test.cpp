@@ -50,10 +50,10 @@ TEST(NormKernels, LayerNormOfOddRows) {
         const Tensor plain = at::layer_norm(e, {d}, {}, {}, 1e-5);
         EXPECT_LT(
             error(norms::layer_norm(x, w, b, d, 1e-5, false), plain * rowwise(w) + rowwise(b)),
-            3e-6);
+            2e-5);
         EXPECT_LT(error(norms::layer_norm(x, w, {}, d, 1e-5, true),
                         e * at::rsqrt((e * e).mean({-1}, true) + 1e-5) * rowwise(w)),
-                  3e-6);
+                  2e-5);
       }
     }
 }
@@ -158,9 +158,10 @@ TEST(NormKernels, InPlaceStreamedAndWithRelu) {
         a = x.clone();
         Stack stack{a, w, b, Tensor(), Tensor(), 0.1, 1e-5, activation, stream};
         const Tensor out = target(a);
-        for (const Tensor& t :
-             {out, at::empty({2, 4}), at::empty({2, 4}), at::empty({0}), at::empty({0})})
-          stack.emplace_back(t);
+        // Held here: the boxed call hands its results back after it has dropped its arguments.
+        const Tensors outs{out, at::empty({2, 4}), at::empty({2, 4}), at::empty({0}),
+                           at::empty({0})};
+        for (const Tensor& t : outs) stack.emplace_back(t);
         c10::Dispatcher::singleton().findSchemaOrThrow("wide::batch_norm", "out").callBoxed(&stack);
         EXPECT_TRUE(out.equal(finish(norms::batch_norm(x, w, b, {}, {}, 0.1, 1e-5)[0])));
       }
