@@ -4,13 +4,14 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/kernels/operators.h"
+
 /// Sums and multiply-adds over rows of floats, sixteen lanes at a time: what the normalisations are
 /// made of. Statistics are taken in two passes (mean, then squared distances from it), both over
 /// rows that are still in the first-level cache. Included by the norm kernels alone.
 namespace wide::norm_rows {
 
 #define WIDE_ROWS inline __attribute__((always_inline))
-#define WIDE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 
 constexpr int64_t kLanes = 16;
 typedef float Lanes __attribute__((vector_size(64)));
