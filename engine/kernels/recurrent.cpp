@@ -133,6 +133,19 @@ int64_t chunk_of(int64_t batch, int64_t time) {
   return batch >= 8 ? 1 : std::min(time, 32 / batch);
 }
 
+/// Rows of scratch for any share of at most `batch` sequences: a smaller one takes more steps.
+int64_t scratch_rows(int64_t batch, int64_t time) {
+  return std::max(batch, std::min(batch * time, int64_t{32}));
+}
+
+/// Shares of the batch for every model, so that each thread has one.
+int64_t parts_of_batch(int64_t models, int64_t batch) {
+  constexpr int64_t kFewestRows = 4;  // fewer leave the GEMM's registers empty
+  if (at::in_parallel_region()) return 1;
+  return std::clamp(at::get_num_threads() / models, int64_t{1},
+                    std::max(int64_t{1}, batch / kFewestRows));
+}
+
 /// Space between the scratch's rows: a power of two apart they would compete for cache sets.
 int64_t scratch_stride(const CellKind& kind, int64_t width) {
   return (kind.gates * width + 15) / 16 * 16 + 16;
@@ -236,14 +249,21 @@ Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& 
   const Strides xs{rows.stride(time_major ? 2 : 1), rows.stride(time_major ? 1 : 2)};
   const Strides ys = time_major ? Strides{width, batch * width} : Strides{time * width, width};
   const int64_t state = batch * width, bias_stride = bias ? offset.stride(0) : 0;
-  const int64_t floats = chunk_of(batch, time) * batch * scratch_stride(kind, width);
-  at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
+  // With fewer models than threads the batch is shared out too: sequences know nothing of each
+  // other, and a core reads the weights from a cache of its own.
+  const int64_t parts = parts_of_batch(n, batch), most = (batch + parts - 1) / parts;
+  const int64_t floats = scratch_rows(most, time) * scratch_stride(kind, width);
+  at::parallel_for(0, n * parts, 1, [&](int64_t begin, int64_t end) {
     const Scratch scratch = make_scratch(floats);
-    for (int64_t i = begin; i < end; ++i) {
-      float* h = ps + i * kind.states * state;
-      run_sequence({kind, batch, time, in, width, px + i * rows.stride(0), pi + i * wi.stride(0),
-                    ph + i * wh.stride(0), pb + i * bias_stride, xs, ys, wi.stride(1), wh.stride(1),
-                    py + i * time * state, h, kind.states == 2 ? h + state : nullptr, reverse},
+    for (int64_t job = begin; job < end; ++job) {
+      const int64_t i = job / parts, first = job % parts * most;
+      const int64_t count = std::min(most, batch - first);
+      if (count <= 0) continue;
+      float* h = ps + i * kind.states * state + first * width;
+      run_sequence({kind, count, time, in, width, px + i * rows.stride(0) + first * xs.batch,
+                    pi + i * wi.stride(0), ph + i * wh.stride(0), pb + i * bias_stride, xs, ys,
+                    wi.stride(1), wh.stride(1), py + i * time * state + first * ys.batch, h,
+                    kind.states == 2 ? h + state : nullptr, reverse},
                    scratch.get());
     }
   });
