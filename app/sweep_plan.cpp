@@ -196,7 +196,7 @@ WidenOptions widen_options(const Target& target, const std::string& strategy,
     options.force = {{"*", strategy}};
   else if (const auto parts = target.parts.find(strategy); parts != target.parts.end())
     for (const auto& [part, way] : parts->second) options.force[part] = way;
-  else if (strategy != kChosen)
+  else if (strategy != kChosen || target.strategy(kChosen) != nullptr)
     options.force[target.name] = strategy;
   options.strict = true;
   return options;

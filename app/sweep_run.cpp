@@ -42,7 +42,8 @@ class Clocked {
 /// Why a compiled trial is not what its strategy says, or "".
 std::string not_as_asked(const Target& target, const std::string& strategy,
                          const Coverage& coverage) {
-  if (strategy == kChosen || strategy == "per_model") return "";
+  const bool chosen = strategy == kChosen && target.strategy(kChosen) == nullptr;
+  if (chosen || strategy == "per_model") return "";
   if (strategy == "vmap") {
     for (const CoverageItem& item : coverage.items)
       if (item.way == Way::per_model)
@@ -367,9 +368,19 @@ class CaseRun {
     CompileOptions options;
     options.mode = planned_.mode;
     options.threads = settings_.threads;
+    // Compiling tries what it chooses from: nothing that may have taken a worker with it.
+    for (const Strategy& s : target_.strategies)
+      if (!ran(s.name)) options.widen.never.insert(target_.name + "/" + s.name);
     const auto model = compile(network_, ensemble_, options);
     automatic_ = automatic_strategy(target_, *model, &keys_);
     if (automatic_.empty()) automatic_ = "vmap";
+  }
+
+  bool ran(const std::string& strategy) const {
+    return std::any_of(running_.begin(), running_.end(), [&](const Running& r) {
+      return r.trial.strategy == strategy &&
+             (r.trial.status == Status::ok || r.trial.status == Status::incorrect);
+    });
   }
 
   /// The table learns what won among the strategies that the engine chooses from.

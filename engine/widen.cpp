@@ -272,7 +272,7 @@ class Evaluator {
         continue;
       }
       if (s.name == wanted) return {&s, ""};
-      if (s.only_when_asked) continue;
+      if (s.only_when_asked || options_.never.count(t.name + "/" + s.name)) continue;
       applicable.push_back(s.name);
     }
     if (!wanted.empty() && options_.strict && options_.force.count(t.name))

@@ -42,6 +42,7 @@ struct WidenOptions {
   std::function<std::string(const Target&, const std::any& config, const WideCall&,
                             const std::vector<std::string>& applicable)>
       choose;
+  std::set<std::string> never;  // "conv2d/unfold": not chosen by itself, as where it crashed before
   bool strict = false;          // a forced strategy that does not apply throws Unsupported
   bool fold = true;             // use the registered folds (eval-mode batch norm into convolution)
   bool differentiable = false;  // only strategies that gradients can be taken of

@@ -55,8 +55,8 @@ TEST(SweepRunner, TellsWhatHappensInOrder) {
   Log log;
   runner.add(log);
   EXPECT_EQ(runner.run(), "complete");
-  EXPECT_EQ(log.lines, (Lines{"begin 2", "prepare wide", "prepare vmap", "prepare per_model",
-                              "case 2", "begin 3", "case 3", "complete"}));
+  EXPECT_EQ(log.lines, (Lines{"begin 2", "prepare one_pass", "prepare wide", "prepare vmap",
+                              "prepare per_model", "case 2", "begin 3", "case 3", "complete"}));
   for (const Case& c : log.cases) {
     ASSERT_EQ(c.baselines.size(), 1u);
     EXPECT_EQ(c.baselines[0].name, "loop");

@@ -73,7 +73,7 @@ class Sweep(unittest.TestCase):
         run = workbench("sweep", "ci", "--dry-run", "--json", self.path("none.json"))
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         self.assertRegex(run.stdout, r"^sweep ci: \d+ cases, \d+ trials, about \d+.*hanging\n")
-        self.assertRegex(run.stdout, r"\n  layernorm +2 +\d+  4,16  B4 T64 D128 +wide, vmap, per_model")
+        self.assertRegex(run.stdout, r"\n  layernorm +2 +\d+  4,16  B4 T64 D128 +one_pass, wide, vmap, per_model")
         self.assertFalse(os.path.exists(self.path("none.json")))
 
     def test_lists_multiply_and_repeat_nothing(self):

@@ -107,7 +107,7 @@ TEST(Report, AnUnwritableReportIsAnEnvironmentError) {
 TEST(Presets, ThoseOfTheProgramAreGood) {
   std::vector<std::string> names;
   for (const Preset& p : presets()) names.push_back(p.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"ci", "quick"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"ci", "full", "models", "published", "quick"}));
   EXPECT_EQ(find_preset("ci").sweep, "ci");
 }
 
@@ -124,22 +124,22 @@ TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {
                 "devices, dtypes, modes, n, name, phases, schema, sweep, targets; try budget_s");
   EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"]})"),
             head + "schema: got 2, expected 1; try \"schema\": 1");
-  EXPECT_EQ(refused(R"({"schema":1})"), head + "targets: got none, expected names; try primitives");
+  EXPECT_EQ(refused(R"({"schema":1})"),
+            head + "targets: got none, expected at least one; try primitives");
   EXPECT_EQ(refused(R"({"schema":1,"targets":"linear"})"),
-            head +
-                "targets: got \"linear\", expected another kind of value; try the presets in "
-                "presets/");
+            head + "targets: got \"linear\", expected a list of names; try [\"...\"]");
   EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"sweep":"huge"})"),
             head + "sweep: got huge, expected quick, full, ci; try quick");
   EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"n":[0]})"),
             head + "n: got 0, expected positive numbers; try 4");
-  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"phases":["backward"]})"),
-            head + "phases: got backward, expected forward; try forward");
+  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"phases":["sideways"]})"),
+            head + "phases: got sideways, expected forward, backward, step; try forward");
   EXPECT_EQ(refused("[1]"), head +
                                 "preset: got array, expected an object; try the presets in "
                                 "presets/");
   EXPECT_EQ(error_of([] { find_preset("quik"); }),
-            "[quik] sweep: got no such preset, expected ci, quick or a .json file; try quick");
+            "[quik] sweep: got no such preset, expected ci, full, models, published, quick or a "
+            ".json file; try quick");
 }
 
 TEST(Text, OneLineWhateverIsThrown) {
