@@ -75,14 +75,21 @@ class Runner {
     timing_.samples_ns.push_back(elapsed / static_cast<double>(calls));
   }
 
-  /// Beside the plain samples, as long ones and as many as there must be.
+  /// Beside the plain samples: as many as there must be of those, fewer (three) where copying the
+  /// inputs takes so long that they would cost more than the contender's whole budget.
   void time_with_packing() {
     if (!contender_.call_with_packing) return;
+    constexpr size_t kFewest = 3;
+    const double begun = now();
     contender_.call_with_packing();
     synchronize(contender_.device);
+    const double first = std::max(now() - begun, 1.0);
+    const auto calls = std::clamp(static_cast<int64_t>(options_.min_sample_ns / first) + 1,
+                                  int64_t{1}, timing_.calls_per_sample);
+    const auto wanted = static_cast<size_t>(std::max(options_.min_samples, 1));
     std::vector<double> samples;
-    const int64_t calls = timing_.calls_per_sample;
-    for (int i = 0; i < std::max(options_.min_samples, 1); ++i) {
+    while (samples.size() < wanted &&
+           (samples.size() < kFewest || now() - begun < options_.budget_s * 1e9)) {
       const double elapsed = run(contender_.call_with_packing, calls);
       samples.push_back(elapsed / static_cast<double>(calls));
     }
