@@ -219,7 +219,7 @@ int64_t Executor::bytes() const {
     for (const auto& plan : size.plans) sum += plan->arena_bytes();
   for (const Range& range : ranges_)
     for (const Tensor& t : range.fixed)
-      if (t.defined() && t.layout() == c10::kStrided) sum += static_cast<int64_t>(t.nbytes());
+      if (t.defined()) sum += t.numel() * t.element_size();  // an opaque one too
   return sum;
 }
 
