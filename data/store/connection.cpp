@@ -124,9 +124,13 @@ void Connection::open_to_read() {
 }
 
 int64_t Connection::version() {
-  const int64_t id = db_->execAndGet("PRAGMA application_id").getInt64();
-  const int64_t found = db_->execAndGet("PRAGMA user_version").getInt64();
-  const int64_t tables = db_->execAndGet("SELECT count(*) FROM sqlite_schema").getInt64();
+  // In one statement, so that all three are of one moment: another process may be making the file.
+  SQLite::Statement read(*db_,
+                         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)"
+                         " FROM pragma_application_id, pragma_user_version");
+  read.executeStep();
+  const int64_t id = read.getColumn(0).getInt64(), found = read.getColumn(1).getInt64(),
+                tables = read.getColumn(2).getInt64();
   if (id != kStoreId && (id != 0 || found != 0 || tables != 0))
     throw Error(fmt::format("[{}] store: got an SQLite file of another program, expected one of "
                             "workbench; try another --db FILE",
