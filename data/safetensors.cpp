@@ -1,10 +1,6 @@
 #include "data/safetensors.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,8 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/text.h"
-#include "engine/error.h"
+#include "data/refuse.h"
 
 namespace wide::safetensors {
 namespace {
@@ -23,13 +18,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr uint64_t kMaxHeader = 100'000'000;
-
-[[noreturn]] void refuse(const std::string& file, const std::string& what, const std::string& got,
-                         const std::string& expected,
-                         const std::string& advice = "save the file again") {
-  throw Error(fmt::format("[{}] {}: got {}, expected {}; try to {}", printable(file), what, got,
-                          expected, advice));
-}
 
 /// Bytes of a tensor, or false when the product does not fit 64 bits or ends inside a byte.
 bool size_of(const std::vector<int64_t>& shape, int bits, uint64_t* bytes) {
@@ -308,35 +296,7 @@ Index parse(std::string_view bytes, const std::string& file) {
   return index;
 }
 
-File::File(const std::string& path) : path_(path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) refuse(path, "file", std::strerror(errno), "a readable file", "check the path");
-  struct stat info {};
-  if (::fstat(fd, &info) || !S_ISREG(info.st_mode)) {
-    ::close(fd);
-    refuse(path, "file", "something else", "a regular file", "check the path");
-  }
-  size_ = static_cast<size_t>(info.st_size);
-  if (size_) {
-    void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    const int error = errno;
-    ::close(fd);
-    if (at == MAP_FAILED) refuse(path, "file", std::strerror(error), "a file that can be mapped");
-    bytes_ = static_cast<char*>(at);
-  } else {
-    ::close(fd);
-  }
-  try {
-    index_ = parse({bytes_, size_}, path);
-  } catch (...) {
-    if (bytes_) ::munmap(bytes_, size_);
-    throw;
-  }
-}
-
-File::~File() {
-  if (bytes_) ::munmap(bytes_, size_);
-}
+File::File(const std::string& path) : file_(path), index_(parse(file_.bytes(), path)) {}
 
 void write(const std::string& path, std::vector<Item> items,
            const std::map<std::string, std::string>& metadata) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/mapped_file.h"
+
 // The safetensors format by itself: bytes to names, dtypes, sizes and byte ranges, and back.
 // This file knows no LibTorch, so that any bytes can be thrown at it.
 namespace wide::safetensors {
@@ -32,22 +34,17 @@ int bits_of(std::string_view dtype);
 /// Throws Error for every breach of the format's rules.
 Index parse(std::string_view bytes, const std::string& file);
 
-/// A file in memory, mapped privately: whoever writes to it changes a copy, not the file.
+/// A file in memory. Whoever writes to its data changes a copy, not the file.
 class File {
  public:
   explicit File(const std::string& path);
-  ~File();
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   const Index& index() const { return index_; }
-  char* data(const Entry& entry) const { return bytes_ + entry.begin; }
+  char* data(const Entry& entry) const { return file_.data() + entry.begin; }
 
  private:
-  std::string path_;
-  char* bytes_ = nullptr;
-  size_t size_ = 0;
+  MappedFile file_;
   Index index_;
 };
 

@@ -1,6 +1,5 @@
 #include "data/text.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,30 +21,6 @@ std::string printable(std::string_view text, size_t limit) {
     out += "...";
   }
   return out;
-}
-
-namespace {
-
-std::string first_line(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "";
-  std::string line = text.substr(begin, text.find_first_of("\r\n", begin) - begin);
-  while (!line.empty() && line.back() == ' ') line.pop_back();
-  return line;
-}
-
-}  // namespace
-
-std::string one_line(const std::exception& error) {
-  std::string text = error.what();
-  if (const auto* torch = dynamic_cast<const c10::Error*>(&error))
-    text = torch->what_without_backtrace();
-  // The interpreter of TorchScript puts its own trace first and the cause last.
-  if (const size_t at = text.find("RuntimeError: ");
-      text.find("Traceback of TorchScript") != std::string::npos && at != std::string::npos)
-    text = text.substr(at + 14);
-  text = first_line(text);
-  return text.empty() ? "failed without a message" : printable(text, 400);
 }
 
 std::string listing(const std::vector<std::string>& names, size_t shown) {

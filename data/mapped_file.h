@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace wide {
+
+/// A whole file in memory, mapped privately: whoever writes to it changes a copy, not the file.
+class MappedFile {
+ public:
+  /// Throws Error when there is no regular file that can be read.
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  char* data() const { return bytes_; }
+  std::string_view bytes() const { return {bytes_, size_}; }
+
+ private:
+  std::string path_;
+  char* bytes_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace wide

@@ -1,0 +1,32 @@
+#include <c10/util/Exception.h>
+
+#include "data/text.h"
+
+// Apart from data/text.cpp, which the parsers of files use and which knows no LibTorch.
+namespace wide {
+
+namespace {
+
+std::string first_line(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return "";
+  std::string line = text.substr(begin, text.find_first_of("\r\n", begin) - begin);
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+}  // namespace
+
+std::string one_line(const std::exception& error) {
+  std::string text = error.what();
+  if (const auto* torch = dynamic_cast<const c10::Error*>(&error))
+    text = torch->what_without_backtrace();
+  // The interpreter of TorchScript puts its own trace first and the cause last.
+  if (const size_t at = text.find("RuntimeError: ");
+      text.find("Traceback of TorchScript") != std::string::npos && at != std::string::npos)
+    text = text.substr(at + 14);
+  text = first_line(text);
+  return text.empty() ? "failed without a message" : printable(text, 400);
+}
+
+}  // namespace wide

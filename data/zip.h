@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Zip archives as PyTorch writes them: every record stored as it is, none compressed. Bytes to
+// names and byte ranges; knows no LibTorch, so that any bytes can be thrown at it.
+namespace wide::zip {
+
+/// One record. `begin` and `end` of its bytes count from the start of the archive.
+struct Entry {
+  std::string name;
+  uint64_t begin = 0, end = 0;
+  uint32_t crc32 = 0;  // as written; PyTorch can be told to write none that is right
+};
+
+struct Index {
+  std::vector<Entry> entries;  // in the order of their bytes
+
+  const Entry* find(std::string_view name) const;
+  /// The folder that all records lie in, with its slash ("archive/"), or "".
+  std::string folder() const;
+};
+
+/// True for bytes that begin as a zip archive does.
+bool probe(std::string_view bytes);
+
+/// Reads and checks the directory, not the records' bytes. Archives may lie in one another: a
+/// record's bytes are an archive of their own here. `file` is only for messages. Throws Error for
+/// compressed or encrypted records, several parts, names that are there twice or lead out of the
+/// archive, and records that overlap or do not lie in the file.
+Index parse(std::string_view bytes, const std::string& file);
+
+/// The bytes of a record.
+inline std::string_view bytes_of(std::string_view archive, const Entry& entry) {
+  return archive.substr(entry.begin, entry.end - entry.begin);
+}
+
+/// Throws Error when a record's bytes are not those that its checksum was made of.
+void check_crc(std::string_view archive, const Entry& entry, const std::string& file);
+
+}  // namespace wide::zip
