@@ -153,7 +153,10 @@ void Subject::read_weights(const SubjectOptions& options) {
       fail("[--share-weights] weights: got none, expected --weights; try to leave it out");
     return;
   }
-  std::vector<std::string> files = expand_checkpoints(options.weights);
+  FoundCheckpoints found = find_checkpoints(options.weights);
+  std::vector<std::string>& files = found.files;
+  notes_.insert(notes_.end(), found.notes.begin(), found.notes.end());
+  checkpoints_ = static_cast<int64_t>(files.size());
   if (!options.n.empty()) {
     const auto most = static_cast<size_t>(parse_ns(options.n).back());
     if (most > files.size())
@@ -178,14 +181,10 @@ void Subject::choose_ns(const SubjectOptions& options, const Target* target) {
            printable(input.spec.name));
     stacked = count;
   }
-  int64_t given = -1;  // models that weights are there for
-  if (!options.weights.empty())
-    given = static_cast<int64_t>(expand_checkpoints(options.weights).size());
-
   if (!options.n.empty())
     ns_ = parse_ns(options.n);
-  else if (given > 0)
-    ns_ = {given};
+  else if (checkpoints_ > 0)
+    ns_ = {checkpoints_};
   else if (stacked > 0)
     ns_ = {stacked};
   else if (target && target->sweeps.count("quick") && !target->sweeps.at("quick").n.empty())

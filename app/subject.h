@@ -67,6 +67,7 @@ class Subject {
   std::vector<Input> inputs_;
   std::vector<Tensor> weights_;  // given ones, in the order of the network's weights
   std::vector<bool> weights_shared_;
+  int64_t checkpoints_ = 0;
   std::optional<Program> single_;
 };
 

@@ -1,15 +1,17 @@
 #include "data/checkpoint.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
-#include <glob.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
+#include <atomic>
+#include <chrono>
+#include <cstring>
 #include <set>
 
-#include "data/safetensors.h"
+#include "data/checkpoint_file.h"
+#include "data/checkpoint_match.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -17,211 +19,183 @@
 namespace wide {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr int64_t kChunkBytes = 1 << 20;
 
-/// Wrappers put these before every name: DataParallel, torch.compile, Lightning.
-const std::vector<std::string>& prefixes() {
-  static const std::vector<std::string> list = [] {
-    const std::vector<std::string> one = {"module.", "_orig_mod.", "model."};
-    std::vector<std::string> all = {""};
-    all.insert(all.end(), one.begin(), one.end());
-    for (const auto& a : one)
-      for (const auto& b : one)
-        if (a != b) all.push_back(a + b);
-    return all;
-  }();
-  return list;
-}
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && !text.compare(text.size() - end.size(), end.size(), end);
-}
-
-/// Buffers that a correct checkpoint may lack: the counter that old files do not have, and buffers
-/// registered as not persistent, which TorchScript does not tell from the others. Statistics are
-/// always saved; a network without them would compute with those of another.
-bool may_be_missing(const TensorSpec& spec) {
-  return spec.role == Role::buffer && !ends_with(spec.name, "running_mean") &&
-         !ends_with(spec.name, "running_var");
-}
-
-/// The network's side of the match: every name a checkpoint may use, to the index of its weight.
-struct Wanted {
-  std::vector<TensorSpec> specs;
-  std::map<std::string, size_t> index;
-
-  explicit Wanted(const Network& network) {
-    for (const size_t i : network.indices(false)) {
-      index[network.tensors[i].name] = specs.size();
-      specs.push_back(network.tensors[i]);
-    }
-    for (const auto& [alias, name] : network.aliases)
-      if (const auto it = index.find(name); it != index.end()) index.emplace(alias, it->second);
-  }
+/// Bytes from one place to another, or to be compared with those there.
+struct Chunk {
+  char* to = nullptr;
+  const char* from = nullptr;
+  size_t bytes = 0;
+  size_t weight = 0;
 };
 
-std::string find_prefix(const safetensors::Index& file, const Wanted& wanted) {
-  std::string best;
-  size_t most = 0;
-  for (const std::string& prefix : prefixes()) {
-    size_t found = 0;
-    for (const auto& entry : file.entries)
-      if (!entry.name.compare(0, prefix.size(), prefix))
-        found += wanted.index.count(entry.name.substr(prefix.size()));
-    if (found > most) most = found, best = prefix;
-  }
-  return best;
+void cut(std::vector<Chunk>* chunks, char* to, const char* from, int64_t bytes, size_t weight) {
+  for (int64_t at = 0; at < bytes; at += kChunkBytes)
+    chunks->push_back(
+        {to + at, from + at, static_cast<size_t>(std::min(kChunkBytes, bytes - at)), weight});
 }
 
-struct Match {
-  std::vector<const safetensors::Entry*> entries;  // per weight; nullptr: keeps the network's own
+template <class Work>
+void for_chunks(const std::vector<Chunk>& chunks, Work work) {
+  at::parallel_for(0, static_cast<int64_t>(chunks.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) work(chunks[static_cast<size_t>(i)]);
+  });
+}
+
+/// Packs model after model. A weight that is equal in all models so far is written for model 0
+/// alone, so that what is shared in the end was never there N times.
+class Packer {
+ public:
+  Packer(const std::vector<TensorSpec>& specs, int64_t n, at::ScalarType dtype)
+      : n_(n), equal_(specs.size(), true) {
+    for (const TensorSpec& spec : specs) {
+      Sizes sizes = spec.sizes;
+      sizes.insert(sizes.begin(), n);
+      tensors_.push_back(at::empty(sizes, spec.dtype == at::kFloat ? dtype : spec.dtype));
+    }
+  }
+
+  /// `bytes` may be null where they are not as the weight wants them: then `make` gives a tensor.
+  struct Source {
+    const char* bytes = nullptr;
+    std::function<Tensor()> make;
+  };
+
+  void add(int64_t model, const std::vector<Source>& sources) {
+    std::vector<Tensor> made(sources.size());  // alive until they are copied
+    std::vector<Chunk> chunks;
+    std::vector<const char*> from(sources.size());
+    for (size_t k = 0; k < sources.size(); ++k) {
+      from[k] = sources[k].bytes;
+      if (!from[k]) {
+        made[k] = sources[k].make().to(tensors_[k].scalar_type()).contiguous();
+        from[k] = static_cast<const char*>(made[k].const_data_ptr());
+      }
+      if (model && equal_[k]) cut(&chunks, slot(k, 0), from[k], slot_bytes(k), k);
+    }
+    std::vector<std::atomic<bool>> differs(sources.size());
+    for_chunks(chunks, [&](const Chunk& c) {
+      if (!differs[c.weight] && std::memcmp(c.to, c.from, c.bytes)) differs[c.weight] = true;
+    });
+    chunks.clear();
+    for (size_t k = 0; k < sources.size(); ++k) {
+      if (model && equal_[k] && !differs[k]) continue;
+      if (model && equal_[k])
+        for (int64_t i = 1; i < model; ++i) cut(&chunks, slot(k, i), slot(k, 0), slot_bytes(k), k);
+      if (model) equal_[k] = false;
+      cut(&chunks, slot(k, model), from[k], slot_bytes(k), k);
+    }
+    copy(chunks);
+  }
+
+  /// Equal ones are kept once where `share`, and repeated otherwise.
+  Tensors take(bool share) {
+    std::vector<Chunk> chunks;
+    for (size_t k = 0; k < tensors_.size(); ++k) {
+      if (!equal_[k]) continue;
+      if (share)
+        tensors_[k] = tensors_[k].select(0, 0).clone();
+      else
+        for (int64_t i = 1; i < n_; ++i) cut(&chunks, slot(k, i), slot(k, 0), slot_bytes(k), k);
+    }
+    copy(chunks);
+    return std::move(tensors_);
+  }
+
+  bool equal(size_t k) const { return equal_[k]; }
+  int64_t slot_bytes(size_t k) const { return static_cast<int64_t>(tensors_[k].nbytes()) / n_; }
+  at::ScalarType dtype(size_t k) const { return tensors_[k].scalar_type(); }
+
+ private:
+  char* slot(size_t k, int64_t model) const {
+    return static_cast<char*>(tensors_[k].mutable_data_ptr()) + model * slot_bytes(k);
+  }
+  static void copy(const std::vector<Chunk>& chunks) {
+    for_chunks(chunks, [](const Chunk& c) { std::memcpy(c.to, c.from, c.bytes); });
+  }
+
+  int64_t n_;
+  Tensors tensors_;
+  std::vector<bool> equal_;
 };
 
-void check_entry(const std::string& file, const safetensors::Entry& entry, const TensorSpec& spec) {
-  if (at::IntArrayRef(entry.shape) != at::IntArrayRef(spec.sizes))
-    fail("[{}] {}: got {}, expected {} as the network has; try checkpoints of this architecture",
-         file, printable(entry.name), sizes_text(entry.shape), sizes_text(spec.sizes));
-  const at::ScalarType dtype = scalar_type(entry, file);
-  const bool fits =
-      c10::isFloatingType(spec.dtype) ? c10::isFloatingType(dtype) : dtype == spec.dtype;
-  if (!fits)
-    fail("[{}] dtype of {}: got {}, expected {}; try checkpoints of this architecture", file,
-         printable(entry.name), short_name(dtype),
-         c10::isFloatingType(spec.dtype) ? "a floating one" : short_name(spec.dtype));
-}
-
-Match match(const std::shared_ptr<const safetensors::File>& file, const Network& network,
-            const Wanted& wanted, std::set<std::string>* notes) {
-  const std::string path = printable(file->path());
-  const std::string prefix = find_prefix(file->index(), wanted);
-  if (!prefix.empty()) notes->insert(fmt::format("prefix '{}' dropped from names", prefix));
-
-  Match m;
-  m.entries.resize(wanted.specs.size());
-  std::vector<std::string> unexpected;
-  for (const auto& entry : file->index().entries) {
-    const bool prefixed = !entry.name.compare(0, prefix.size(), prefix);
-    const auto it = wanted.index.find(prefixed ? entry.name.substr(prefix.size()) : entry.name);
-    if (!prefixed || it == wanted.index.end()) {
-      unexpected.push_back(entry.name);
-      continue;
-    }
-    check_entry(path, entry, wanted.specs[it->second]);
-    const auto*& slot = m.entries[it->second];
-    if (slot && !same_bits(view(file, *slot), view(file, entry)))
-      fail(
-          "[{}] {} and {}: got different values, expected equal ones as the network ties them; "
-          "try a network exported without tied weights",
-          path, printable(slot->name), printable(entry.name));
-    if (!slot) slot = &entry;
-  }
-
-  std::vector<std::string> missing;
-  for (size_t i = 0; i < m.entries.size(); ++i) {
-    if (m.entries[i]) continue;
-    if (may_be_missing(wanted.specs[i]) && i < network.initial.size())
-      notes->insert(fmt::format("{} is in no checkpoint: the network's own value is kept",
-                                printable(wanted.specs[i].name)));
-    else
-      missing.push_back(wanted.specs[i].name);
-  }
-  if (!missing.empty())
-    fail(
-        "[{}] tensors: got none for {}{}, expected all {} of the network; try checkpoints of this "
-        "architecture",
-        path, listing(missing),
-        unexpected.empty() ? "" : fmt::format(" (but {})", listing(unexpected)),
-        wanted.specs.size());
-  if (!unexpected.empty())
-    fail(
-        "[{}] tensors: got {}, expected only what the network has; try checkpoints of this "
-        "architecture",
-        path, listing(unexpected));
-  for (const auto& [alias, name] : network.aliases)
-    if (!file->index().find(prefix + alias) || !file->index().find(prefix + name))
-      notes->insert(fmt::format("{} and {} are tied: one is in the checkpoint, both are loaded",
-                                printable(name), printable(alias)));
-  return m;
+/// What checkpoints lack, said once for all of them.
+void note_absent(const std::vector<TensorSpec>& specs, const std::vector<int64_t>& absent,
+                 int64_t n, std::set<std::string>* notes) {
+  std::map<int64_t, std::vector<std::string>> by_count;
+  for (size_t k = 0; k < specs.size(); ++k)
+    if (absent[k]) by_count[absent[k]].push_back(specs[k].name);
+  for (const auto& [count, names] : by_count)
+    notes->insert(
+        fmt::format("{} missing in {}: the network's own {} kept",
+                    listing(names) + (names.size() == 1 ? " is" : " are"),
+                    count == n ? "all checkpoints" : fmt::format("{} of {} checkpoints", count, n),
+                    names.size() == 1 ? "value is" : "values are"));
 }
 
 }  // namespace
 
-std::vector<std::string> expand_checkpoints(const std::vector<std::string>& arguments) {
-  std::vector<std::string> files;
-  for (const std::string& argument : arguments) {
-    std::error_code error;
-    std::vector<std::string> found;
-    if (fs::is_directory(argument, error)) {
-      for (const auto& entry : fs::directory_iterator(argument, error))
-        if (entry.path().extension() == ".safetensors") found.push_back(entry.path().string());
-      if (found.empty())
-        fail(
-            "[{}] weights: got a folder without .safetensors files, expected one per model; try "
-            "another folder",
-            printable(argument));
-    } else if (fs::exists(argument, error)) {
-      found.push_back(argument);
-    } else if (argument.find_first_of("*?[") != std::string::npos) {
-      glob_t paths{};
-      if (::glob(argument.c_str(), 0, nullptr, &paths) == 0)
-        for (size_t i = 0; i < paths.gl_pathc; ++i) found.emplace_back(paths.gl_pathv[i]);
-      ::globfree(&paths);
-      if (found.empty())
-        fail("[{}] weights: got no file, expected one per model; try another pattern",
-             printable(argument));
-    } else {
-      fail("[{}] weights: got no such file, expected a checkpoint; try another path",
-           printable(argument));
-    }
-    // 10 after 9, not after 1: people number their seeds without leading zeros.
-    std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
-      return ::strverscmp(a.c_str(), b.c_str()) < 0;
-    });
-    for (std::string& file : found) {
-      if (fs::path(file).extension() != ".safetensors")
-        fail(
-            "[{}] weights: got a {} file, expected .safetensors; try "
-            "safetensors.torch.save_file(model.state_dict(), ...)",
-            printable(file), printable(fs::path(file).extension().string()));
-      files.push_back(std::move(file));
-    }
+int64_t packed_bytes(const Network& network, int64_t n, at::ScalarType dtype) {
+  int64_t bytes = 0;
+  for (const size_t i : network.indices(false)) {
+    const TensorSpec& spec = network.tensors[i];
+    const auto size =
+        static_cast<int64_t>(c10::elementSize(spec.dtype == at::kFloat ? dtype : spec.dtype));
+    bytes += n * c10::multiply_integers(spec.sizes) * size;
   }
-  return files;
+  return bytes;
 }
 
 LoadedWeights load_checkpoints(const Network& network, const std::vector<std::string>& files,
                                at::ScalarType dtype, bool share) {
-  const Wanted wanted(network);
+  const auto start = std::chrono::steady_clock::now();
+  const WantedWeights wanted(network);
+  const auto& specs = wanted.specs();
   const auto n = static_cast<int64_t>(files.size());
-  LoadedWeights loaded;
-  for (const TensorSpec& spec : wanted.specs) {
-    Sizes sizes = spec.sizes;
-    sizes.insert(sizes.begin(), n);
-    loaded.tensors.push_back(at::empty(sizes, spec.dtype == at::kFloat ? dtype : spec.dtype));
-  }
-  loaded.shared.assign(wanted.specs.size(), share);
+  Packer packer(specs, n, dtype);
 
+  LoadedWeights loaded;
   std::set<std::string> notes;
+  std::vector<int64_t> absent(specs.size(), 0);
   for (int64_t i = 0; i < n; ++i) {
-    const auto file = std::make_shared<const safetensors::File>(files[static_cast<size_t>(i)]);
-    const Match m = match(file, network, wanted, &notes);
-    for (size_t k = 0; k < wanted.specs.size(); ++k) {
-      const at::Tensor slot = loaded.tensors[k].select(0, i);
-      slot.copy_(m.entries[k] ? view(file, *m.entries[k]) : network.initial[k]);
-      if (loaded.shared[k] && i && !same_bits(slot, loaded.tensors[k].select(0, 0)))
-        loaded.shared[k] = false;
+    const CheckpointFile file(files[static_cast<size_t>(i)]);
+    const CheckpointMatch match = match_checkpoint(file, wanted);
+    notes.insert(match.notes.begin(), match.notes.end());
+    loaded.file_bytes += file.bytes();
+    std::vector<Packer::Source> sources(specs.size());
+    for (size_t k = 0; k < specs.size(); ++k) {
+      const size_t at = match.tensors[k];
+      if (at == kAbsent) {
+        ++absent[k];
+        sources[k].make = [&network, k] { return network.initial[k]; };
+      } else {
+        if (file.dtype(at) == packer.dtype(k)) sources[k].bytes = file.plain_bytes(at);
+        sources[k].make = [&file, at] { return file.tensor(at); };
+      }
     }
+    packer.add(i, sources);
   }
-  size_t count = 0;
-  for (size_t k = 0; k < loaded.shared.size(); ++k)
-    if (loaded.shared[k]) {
-      loaded.tensors[k] = loaded.tensors[k].select(0, 0).clone();
-      ++count;
-    }
+  note_absent(specs, absent, n, &notes);
+
+  int64_t count = 0;
+  loaded.shared.assign(specs.size(), false);
+  for (size_t k = 0; k < specs.size(); ++k) {
+    loaded.given.push_back(absent[k] < n);
+    if (!packer.equal(k)) continue;
+    ++count;
+    loaded.equal_bytes += (n - 1) * packer.slot_bytes(k);
+    loaded.shared[k] = share;
+  }
+  loaded.tensors = packer.take(share);
   if (share)
     notes.insert(fmt::format("{} of {} weights are equal in all checkpoints and shared", count,
-                             loaded.shared.size()));
+                             specs.size()));
+  else if (loaded.equal_bytes)
+    notes.insert(
+        fmt::format("{} of {} weights are equal in all checkpoints: --share-weights would save {}",
+                    count, specs.size(), bytes_text(static_cast<double>(loaded.equal_bytes))));
   loaded.notes.assign(notes.begin(), notes.end());
+  loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return loaded;
 }
 

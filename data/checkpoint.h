@@ -6,15 +6,26 @@
 
 namespace wide {
 
-/// The files behind `--weights`: a folder or a glob stands for its checkpoints in sorted order.
-/// Throws Error for what does not exist and for kinds that cannot be read.
-std::vector<std::string> expand_checkpoints(const std::vector<std::string>& arguments);
+/// The checkpoints behind `--weights`, one a model.
+struct FoundCheckpoints {
+  std::vector<std::string> files;  // of a sharded checkpoint its index
+  std::vector<std::string> notes;  // what a folder or a glob stood for
+};
+
+/// A folder or a glob stands for its checkpoints, numbers in their names in the order of numbers; a
+/// folder with a sharded checkpoint's index for that one model. Throws Error for what does not
+/// exist or holds none.
+FoundCheckpoints find_checkpoints(const std::vector<std::string>& arguments);
 
 /// The weights of N models, one checkpoint each.
 struct LoadedWeights {
   Tensors tensors;           // per weight of the network, `[N, ...]`, or without N where shared
   std::vector<bool> shared;  // equal in all checkpoints, when asked for
+  std::vector<bool> given;   // some checkpoint has it; else all keep the network's own value
   std::vector<std::string> notes;
+  int64_t equal_bytes = 0;  // that sharing would save (or saves): N - 1 copies of equal weights
+  int64_t file_bytes = 0;   // of all checkpoints
+  double seconds = 0;       // from opening the first to packing the last
 };
 
 /// Matches every checkpoint against the network's weights and packs them one file at a time.
@@ -22,5 +33,8 @@ struct LoadedWeights {
 /// last bit in all files are kept once. Throws Error naming the file and the tensor.
 LoadedWeights load_checkpoints(const Network& network, const std::vector<std::string>& files,
                                at::ScalarType dtype, bool share);
+
+/// Bytes of the weights of `n` models as `load_checkpoints` packs them.
+int64_t packed_bytes(const Network& network, int64_t n, at::ScalarType dtype);
 
 }  // namespace wide

@@ -40,11 +40,12 @@ constexpr Names kNames[] = {
 
 }  // namespace
 
-at::ScalarType scalar_type(const safetensors::Entry& entry, const std::string& file) {
+at::ScalarType scalar_type(const std::string& dtype, const std::string& name,
+                           const std::string& file) {
   for (const Names& n : kNames)
-    if (entry.dtype == n.file) return n.type;
+    if (dtype == n.file) return n.type;
   fail("[{}] dtype of tensor {}: got {}, expected one that LibTorch has; try F32", printable(file),
-       printable(entry.name), entry.dtype);
+       printable(name), dtype);
 }
 
 std::string safetensors_name(at::ScalarType dtype) {
@@ -68,7 +69,7 @@ std::optional<at::ScalarType> parse_dtype(const std::string& name) {
 
 at::Tensor view(const std::shared_ptr<const safetensors::File>& file,
                 const safetensors::Entry& entry) {
-  const at::ScalarType dtype = scalar_type(entry, file->path());
+  const at::ScalarType dtype = scalar_type(entry.dtype, entry.name, file->path());
   const auto options = at::TensorOptions(dtype);
   if (entry.begin == entry.end) return at::empty(entry.shape, options);
   char* data = file->data(entry);

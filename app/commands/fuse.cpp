@@ -27,8 +27,9 @@ class Fuse : public Command {
     app.add_option("MODEL", subject_.model,
                    "TorchScript file, or a registered name (workbench list)")
         ->required();
-    app.add_option("--weights", subject_.weights,
-                   "one .safetensors file per model; a folder or glob stands for its files");
+    app.add_option(
+        "--weights", subject_.weights,
+        "one per model: .safetensors, state_dict .pt/.pth/.bin, sharded index, folder or glob");
     app.add_option("--inputs", subject_.inputs,
                    "inputs by forward's argument names (nested: batch.image, x.0), each [N, ...]");
     app.add_option("--shared-inputs", subject_.shared_inputs,

@@ -1,0 +1,86 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Python's pickles, read without running anything: plain values come out, and what a name in the
+// pickle stands for is for `Meaning` to say. Knows no LibTorch, so that any bytes can be thrown at
+// it; nothing recurses, and what is built is bounded by the bytes read and by `kMostValues`.
+namespace wide::pickle {
+
+enum class Kind : uint8_t {
+  none,
+  boolean,
+  integer,
+  big,  // an integer beyond 64 bits: `text` holds its bytes, little-endian
+  real,
+  text,
+  bytes,
+  list,
+  tuple,
+  set,
+  dict,
+  name,     // of a Python function or class, "collections.OrderedDict"
+  storage,  // made by a Meaning, as is a tensor: `number` is what it chose
+  tensor
+};
+const char* to_string(Kind kind);
+
+using Id = uint32_t;
+constexpr size_t kMostValues = 1 << 22;
+
+struct Value {
+  Kind kind = Kind::none;
+  union {
+    int64_t number = 0;
+    double real;
+  };
+  std::string_view text;
+  std::vector<Id> items;  // of containers; of a dict: key, value, key, value, ...
+};
+
+/// All values of one or several pickles. Texts point into the bytes that were read.
+class Values {
+ public:
+  explicit Values(const std::string& file) : file_(file) {}
+
+  const Value& operator[](Id id) const { return values_[id]; }
+  Value& operator[](Id id) { return values_[id]; }
+  /// Throws Error beyond `kMostValues`.
+  Id add(Value value);
+  Id add(Kind kind, std::vector<Id> items = {});
+  /// Keeps a text that does not stand in the bytes as it is.
+  std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
+  const std::string& file() const { return file_; }
+
+ private:
+  std::string file_;  // for messages
+  std::vector<Value> values_;
+  std::deque<std::string> kept_;
+};
+
+/// What the names in a pickle mean. All may throw Error.
+class Meaning {
+ public:
+  virtual ~Meaning() = default;
+  /// Whether the name may stand in a pickle at all.
+  virtual bool knows(std::string_view name) const = 0;
+  /// What calling `name` with the tuple `arguments` would give.
+  virtual Id call(Values& values, std::string_view name, Id arguments) = 0;
+  /// What a persistent id stands for.
+  virtual Id persistent(Values& values, Id id) = 0;
+};
+
+struct Read {
+  Id root = 0;
+  size_t end = 0;  // bytes read
+};
+
+/// Reads one pickle (protocols 0 to 5) from the start of `bytes`, which must outlive `values`.
+/// Throws Error for every name that `meaning` does not know, for opcodes that could run code or
+/// reach outside, and for what is broken.
+Read load(std::string_view bytes, Values& values, Meaning& meaning);
+
+}  // namespace wide::pickle
