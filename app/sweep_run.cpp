@@ -196,7 +196,16 @@ class CaseRun {
     options.mode = planned_.mode;
     options.threads = settings_.threads;
     options.widen = widen_options(target_, r.trial.strategy, settings_.forced);
-    options.far_off_ns = 4 * best_call_ns_;
+    options.far_off_ns = 2 * best_call_ns_;
+    if (r.trial.strategy == "vmap") {
+      // What has no rule shows with one model too, before the best way of running it is searched.
+      const Clocked clocked(&result_.seconds.compile);
+      const std::string why = no_rule(options);
+      if (!why.empty()) {
+        end(r, Status::unsupported, why);
+        return;
+      }
+    }
     {
       const Clocked clocked(&result_.seconds.compile);
       const double start = now_ns();
@@ -218,6 +227,15 @@ class CaseRun {
     }
     judge(r, full_check(r));
     if (network_.random) r.drawn = draw(r);
+  }
+
+  std::string no_rule(CompileOptions options) const {
+    options.tune = false;
+    Ensemble one = ensemble_;
+    one.n = 1;
+    for (size_t k = 0; k < one.tensors.size(); ++k)
+      if (!one.shared[k]) one.tensors[k] = one.tensors[k].narrow(0, 0, 1);
+    return not_as_asked(target_, "vmap", compile(network_, one, options)->coverage());
   }
 
   /// The results of one seed, always the same one.

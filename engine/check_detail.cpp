@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "engine/error.h"
@@ -18,21 +21,58 @@ Tensor plain(const Tensor& tensor) {
 
 bool is_real(const Tensor& tensor) { return tensor.is_floating_point() || tensor.is_complex(); }
 
+/// What one pass over both tells.
+struct Scan {
+  double difference = 0, scale = 0;  // largest |got - expected|, and largest |expected|, of finite
+  int64_t broken = 0;                // not finite as the reference is
+};
+
+template <typename Got>
+Scan scan(const Got* got, const double* expected, int64_t count) {
+  Scan all;
+  for (int64_t begin = 0; begin < count; begin += 4096) {
+    const int64_t end = std::min(count, begin + 4096);
+    double difference = 0, scale = 0, finite = 0;  // times 0: NaN where anything is not finite
+    for (int64_t i = begin; i < end; ++i) {
+      const auto g = static_cast<double>(got[i]);
+      difference = std::max(difference, std::abs(g - expected[i]));
+      scale = std::max(scale, std::abs(expected[i]));
+      finite += 0 * g + 0 * expected[i];
+    }
+    if (finite == 0) {
+      all.difference = std::max(all.difference, difference);
+      all.scale = std::max(all.scale, scale);
+      continue;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const auto g = static_cast<double>(got[i]);
+      const double e = expected[i];
+      if (!std::isfinite(e)) {
+        // NaN where the reference has NaN and the same infinity where it has one are no difference.
+        all.broken += !(g == e || (std::isnan(g) && std::isnan(e)));
+      } else if (!std::isfinite(g)) {
+        ++all.broken;
+      } else {
+        all.difference = std::max(all.difference, std::abs(g - e));
+        all.scale = std::max(all.scale, std::abs(e));
+      }
+    }
+  }
+  return all;
+}
+
 /// One model's output. An infinite error says that no number would describe the difference.
 Deviation compare_reals(const Tensor& got, const Tensor& expected) {
-  const Tensor g = plain(got).to(at::kDouble), e = plain(expected).to(at::kDouble);
-  const Tensor finite = e.isfinite();
-  // NaN where the reference has NaN and the same infinity where it has one are no difference.
-  const Tensor broken =
-      at::where(finite, g.isfinite().logical_not(),
-                (g.eq(e).logical_or(g.isnan().logical_and(e.isnan()))).logical_not());
-  if (const int64_t count = broken.sum().item<int64_t>(); count > 0)
+  Tensor g = plain(got).cpu().contiguous();
+  if (g.scalar_type() != at::kFloat) g = g.to(at::kDouble);
+  const Tensor e = plain(expected).cpu().to(at::kDouble).contiguous();
+  const Scan found = g.scalar_type() == at::kFloat
+                         ? scan(g.const_data_ptr<float>(), e.const_data_ptr<double>(), e.numel())
+                         : scan(g.const_data_ptr<double>(), e.const_data_ptr<double>(), e.numel());
+  if (found.broken > 0)
     return {kInfinity,
-            fmt::format("{} of {} values not finite as the reference is", count, broken.numel())};
-  const Tensor zero = at::zeros({}, e.options());
-  const double difference = at::where(finite, (g - e).abs(), zero).max().item<double>();
-  const double scale = at::where(finite, e.abs(), zero).max().item<double>();
-  const double error = scale > 0 ? difference / scale : difference;
+            fmt::format("{} of {} values not finite as the reference is", found.broken, e.numel())};
+  const double error = found.scale > 0 ? found.difference / found.scale : found.difference;
   return {error, fmt::format("relative error {:.2g}", error)};
 }
 
@@ -107,10 +147,8 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
   if (a.numel() == 0) return true;
   // As bytes: NaN equals itself, and 0 is not -0.
-  const auto bytes = [](const Tensor& tensor) {
-    return plain(tensor).contiguous().flatten().view(at::kByte);
-  };
-  return at::equal(bytes(a), bytes(b));
+  const Tensor x = plain(a).cpu().contiguous(), y = plain(b).cpu().contiguous();
+  return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
 bool same_bits_but(const Tensors& a, const Tensors& b, int64_t i) {

@@ -97,8 +97,10 @@ class Compiled final : public WideModel {
     single_ = record_single(network_, ensemble_);
     const bool measure = options.tune && ensemble_.tensors[0].is_cpu();
     const bool gradients = network_.derivative != nullptr;
-    whole_ = Tuner({false, threads_, ensemble_.n, measure, gradients});
-    serial_ = Tuner({true, threads_, ensemble_.n, measure, gradients});
+    TunerOptions tuner{false, threads_, ensemble_.n, measure, gradients};
+    whole_ = Tuner(tuner);
+    tuner.serial = true;
+    serial_ = Tuner(tuner);
     choose_ranges();
     full_ = ranges_ == 1 ? program_for(0, ensemble_.n) : make_program(0, ensemble_.n, true);
   }
@@ -227,7 +229,8 @@ class Compiled final : public WideModel {
         options);
   }
 
-  /// Ranges that may pay: all at once, then multiples of the threads up to one model each.
+  /// Ranges that may pay: one model each, then fewer and longer ones down to one for each thread,
+  /// then all models at once. What the short calls teach spares trying it on the long ones.
   std::vector<int> candidates() const {
     const auto n = static_cast<int>(ensemble_.n);
     if (options_.shards > 0) return {std::min(options_.shards, n)};
@@ -238,15 +241,21 @@ class Compiled final : public WideModel {
     std::vector<int> out{1};
     for (int s = std::max(threads_, 2); s < n; s *= 2) out.push_back(s);
     out.push_back(n);
+    std::reverse(out.begin(), out.end());
     return out;
   }
 
   void choose_ranges() {
+    // What sharing the cost of starting operators can win is nothing when one model takes longer.
+    constexpr double kLongModel_ns = 3e6;
     double best_ns = 0;
     int worse = 0;
+    bool only_ends = false;  // no more than all models at once, and one range for each thread
     const std::vector<int> all = candidates();
     for (size_t k = 0; k < all.size(); ++k) {
-      int ranges = all[k];
+      const int ranges = all[k];
+      const bool last = k + 1 == all.size(), per_thread = k + 2 == all.size();
+      if (!last && (worse == 2 || (only_ends && !per_thread))) continue;
       std::unique_ptr<Executor> executor = make_executor(ranges);
       if (all.size() == 1) {
         executor_ = std::move(executor);
@@ -259,12 +268,13 @@ class Compiled final : public WideModel {
         worse = 0;
         ranges_ = ranges;
         executor_ = std::move(executor);
-      } else if (ranges > 1 && ns > 1.15 * best_ns && ++worse == 2) {
-        break;  // ever smaller ranges only lose from here
+      } else if (ns > 1.15 * best_ns) {
+        ++worse;  // ever longer ranges only lose from here
       }
-      // Far off with all models at once: one more try with one at a time, none in between.
-      if (options_.far_off_ns > 0 && ns > options_.far_off_ns && k + 2 < all.size())
-        k = all.size() - 2;
+      if (k > 0) continue;
+      only_ends = ns * std::min(threads_, ranges) / ranges > kLongModel_ns;
+      // Far off with one model at a time: one more try with all at once, none in between.
+      if (options_.far_off_ns > 0 && ns > options_.far_off_ns) worse = 2;
     }
   }
 
@@ -279,7 +289,7 @@ class Compiled final : public WideModel {
     };
     const double first = std::min(once(), once());
     if (best_ns > 0 && first > 2 * best_ns) return first;
-    const int calls = std::clamp(static_cast<int>(2e7 / (first + 1)), 5, 41);
+    const int calls = std::clamp(static_cast<int>(2e7 / (first + 1)), 3, 41);
     std::vector<double> samples;
     for (int i = 0; i < calls; ++i) samples.push_back(once());
     std::nth_element(samples.begin(), samples.begin() + calls / 2, samples.end());

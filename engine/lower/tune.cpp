@@ -20,6 +20,12 @@ namespace {
 // should be far ahead of it.
 constexpr double kFarAhead = 0.6;
 
+// Who takes this many times as long as the best is not looked at more closely.
+constexpr double kFarOff = 1.5;
+// On calls this long the cost of starting operators no longer counts, which is what more models at
+// once would share.
+constexpr double kLongCall_ns = 1e6;
+
 std::string inputs_text(const WideCall& call, bool strides) {
   std::string text;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -136,7 +142,7 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   auto measure = [&] {
     const double first = std::min(once(), once());
     median = first;
-    if (best_ns > 0 && first > 2 * best_ns) return;
+    if (best_ns > 0 && first > kFarOff * best_ns) return;
     const int calls = std::clamp(static_cast<int>(4e6 / (first + 1)), 3, 25);
     std::vector<double> samples;
     for (int i = 0; i < calls; ++i) samples.push_back(once());
@@ -201,8 +207,12 @@ std::string Tuner::choose(const Target& target, const std::any& config, const Wi
 
 TuningEntry Tuner::fastest(const Target& target, const std::any& config, const WideCall& call,
                            const std::vector<std::string>& applicable) const {
+  const std::string kind =
+      target.name + " " + config_text(target, config) + " " + inputs_text(call, false) + " ";
   TuningEntry best;
+  std::map<std::string, double> timed_ns;
   for (const std::string& name : applicable) {
+    if (options_.far_off->count(kind + name)) continue;
     double ns = 0;
     try {
       ns = time_strategy(target, *target.strategy(name), config, call, options_, best.median_ns);
@@ -210,8 +220,12 @@ TuningEntry Tuner::fastest(const Target& target, const std::any& config, const W
       if (!options_.gradients) throw;
       continue;  // its own operator has no gradient
     }
+    timed_ns[name] = ns;
     if (best.strategy.empty() || ns < best.median_ns) best = {name, ns};
   }
+  for (const auto& [name, ns] : timed_ns)
+    if (best.median_ns > kLongCall_ns && ns > kFarOff * best.median_ns)
+      options_.far_off->insert(kind + name);
   if (best.strategy.empty()) best.strategy = applicable.front();
   return best;
 }

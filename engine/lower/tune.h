@@ -1,5 +1,7 @@
 #pragma once
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,8 @@ struct TunerOptions {
   int64_t n = 0;           // models of the whole network
   bool measure = true;     // false: estimate what the table does not know
   bool gradients = false;  // calls are differentiated: forward and backward count together
+  /// Strategies that lost by far on a long call; not tried on such a call of more models.
+  std::shared_ptr<std::set<std::string>> far_off = std::make_shared<std::set<std::string>>();
 };
 
 /// Chooses strategies: what won when whole networks like this were timed, else what won when such
@@ -42,7 +46,7 @@ class Tuner {
 };
 
 /// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand.
-/// One that takes more than twice `best_ns` is not measured any closer.
+/// One that takes far longer than `best_ns` is not measured any closer.
 double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
                      const WideCall& call, const TunerOptions& options, double best_ns = 0);
 
