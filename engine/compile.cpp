@@ -246,16 +246,16 @@ class Compiled final : public WideModel {
   }
 
   void choose_ranges() {
-    // What sharing the cost of starting operators can win is nothing when one model takes longer.
-    constexpr double kLongModel_ns = 3e6;
+    // Where one model takes longer, sharing the cost of starting operators wins nothing; all
+    // models at once may still keep threads busy that would wait for the last model.
+    constexpr double kLongModel_ns = 2e6;
+    constexpr double kIdle = 1.1;
     double best_ns = 0;
     int worse = 0;
-    bool only_ends = false;  // no more than all models at once, and one range for each thread
     const std::vector<int> all = candidates();
     for (size_t k = 0; k < all.size(); ++k) {
       const int ranges = all[k];
-      const bool last = k + 1 == all.size(), per_thread = k + 2 == all.size();
-      if (!last && (worse == 2 || (only_ends && !per_thread))) continue;
+      if (worse == 2 && k + 1 < all.size()) continue;
       std::unique_ptr<Executor> executor = make_executor(ranges);
       if (all.size() == 1) {
         executor_ = std::move(executor);
@@ -272,9 +272,11 @@ class Compiled final : public WideModel {
         ++worse;  // ever longer ranges only lose from here
       }
       if (k > 0) continue;
-      only_ends = ns * std::min(threads_, ranges) / ranges > kLongModel_ns;
+      const int rounds = (ranges + threads_ - 1) / threads_;
+      const bool one_is_long = ns / rounds > kLongModel_ns;
+      if (one_is_long && rounds * threads_ < kIdle * ranges) break;
       // Far off with one model at a time: one more try with all at once, none in between.
-      if (options_.far_off_ns > 0 && ns > options_.far_off_ns) worse = 2;
+      if (one_is_long || (options_.far_off_ns > 0 && ns > options_.far_off_ns)) worse = 2;
     }
   }
 
