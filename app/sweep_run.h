@@ -13,6 +13,7 @@ struct SweepSettings {
   std::set<std::string> baselines_off;        // of these: not to be run
   std::map<std::string, std::string> forced;  // from --strategy
   double timeout_s = 0;                       // of a trial in a stage; 0: from budget and work
+  std::string tuning_db;                      // remembers which strategy won; "": nobody does
 };
 
 /// Runs one case in this process: every strategy is compiled and checked, all of them and the

@@ -16,6 +16,7 @@
 
 #include "app/options.h"
 #include "app/stages.h"
+#include "app/stored_tuning.h"
 #include "app/worker_protocol.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -89,6 +90,7 @@ void serve(const std::string& line, Replies& replies) {
   const Json request = Json::parse(line);
   const PlannedCase planned = planned_from_json(request);
   const SweepSettings settings = settings_from_json(request);
+  use_stored_tuning(settings.tuning_db);
   limit_memory(planned, set_threads(settings.threads));
   const Case result = run_case(planned, settings, replies);
   replies.send({{"result", to_json(result)}, {"resident", pages().second}});

@@ -31,6 +31,7 @@ Json request_json(const PlannedCase& planned, const SweepSettings& settings) {
   s["baselines"] = settings.baselines;
   s["baselines_off"] = settings.baselines_off;
   s["forced"] = settings.forced;
+  s["tuning_db"] = settings.tuning_db;
   return {{"case", std::move(c)}, {"settings", std::move(s)}};
 }
 
@@ -62,6 +63,7 @@ SweepSettings settings_from_json(const Json& request) {
   s.at("baselines").get_to(settings.baselines);
   s.at("baselines_off").get_to(settings.baselines_off);
   s.at("forced").get_to(settings.forced);
+  s.at("tuning_db").get_to(settings.tuning_db);
   return settings;
 }
 

@@ -6,6 +6,7 @@
 #include "app/cancel.h"
 #include "app/cli.h"
 #include "app/fuse_text.h"
+#include "app/stored_tuning.h"
 #include "app/table.h"
 #include "app/version.h"
 #include "data/store/store.h"
@@ -83,7 +84,10 @@ class Fuse : public Command {
 
     // Opened first: a store that cannot be written is said before the work, not after.
     std::optional<Store> store;
-    if (!no_store_) store = Store::create(Store::path(db_));
+    if (!no_store_) {
+      store = Store::create(Store::path(db_));
+      use_stored_tuning(Store::path(db_));
+    }
 
     catch_cancel();
     Tensors outputs;

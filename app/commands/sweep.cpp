@@ -106,6 +106,7 @@ class SweepCommand : public Command {
       recorder.emplace(Store::create(Store::path(db_)),
                        store_plan(report.name, cases, settings, report.environment), resume_);
       report.id = std::to_string(recorder->id());
+      settings.tuning_db = Store::path(db_);
       kept = resume_ ? fmt::format("; continues sweep {}, {} cases are done", report.id,
                                    recorder->done_before())
                      : fmt::format("; stored as sweep {}", report.id);

@@ -83,8 +83,8 @@ void Connection::open_to_write() {
   if (sqlite3_db_readonly(db_->getHandle(), "main"))
     throw SQLite::Exception("read-only", SQLITE_READONLY);
   use_wal();
-  // Committed is on the disk, also when the power goes.
-  db_->exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
+  db_->exec(fmt::format("PRAGMA synchronous = {}; PRAGMA foreign_keys = ON",
+                        options_.durable ? "FULL" : "NORMAL"));
   if (options_.max_pages > 0)
     db_->exec(fmt::format("PRAGMA max_page_count = {}", options_.max_pages));
   if (found < store_version()) migrate();

@@ -16,6 +16,7 @@ class Connection;
 struct StoreOptions {
   int busy_ms = 10'000;   // how long to wait for another process's write
   int64_t max_pages = 0;  // the file may not grow beyond this; 0: only the disk's end counts
+  bool durable = true;    // committed is on the disk, also when the power goes
 };
 
 /// A case as it is planned: what identifies it in its sweep.

@@ -121,6 +121,20 @@ class Kept(Folder):
         self.assertEqual(rows(self.db, "SELECT n, vs_loop FROM fuse_point ORDER BY n"),
                          [(p["n"], p["speedup"]["vs_loop"]) for p in data["curve"]])
 
+    def test_who_won_is_remembered_and_believed(self):
+        sweep = [*SWEEP[:-2], "--budget", "0.02", "--db", self.db, "--quiet"]
+        self.run_well(*sweep)
+        self.assertGreater(rows(self.db, "SELECT count(*) FROM tuning WHERE key LIKE '% | linear |%'")[0][0], 0)
+        for strategy in ("einsum", "baddbmm"):  # whatever really won
+            connection = sqlite3.connect(self.db)
+            with connection:
+                connection.execute("UPDATE tuning SET strategy = ?", (strategy,))
+            connection.close()
+            self.run_well(*sweep)
+            chosen = rows(self.db, """SELECT DISTINCT strategy FROM trial WHERE chosen AND "case" IN
+                          (SELECT id FROM "case" WHERE sweep = (SELECT max(id) FROM sweep) AND n > 1)""")
+            self.assertEqual(chosen, [(strategy,)])
+
     def test_nothing_is_kept_when_asked(self):
         self.run_well(*SWEEP, "--db", self.db, "--no-store", "--quiet")
         self.run_well("fuse", "mlp", "-n", "2", "--budget", "0.02", "--db", self.db, "--no-store", "--quiet")
