@@ -98,12 +98,15 @@ Tensors fused(const AttentionConfig& c, const WideCall& call) {
   return {y.unflatten(0, {call.n, q.size(1)})};
 }
 
-/// Two batched GEMMs around a softmax; the scale goes into q, the smallest of the operands.
+/// Two batched GEMMs around a softmax; the scale goes into q, the smallest of the operands. Half
+/// precision is summed in single, as PyTorch's own form does.
 Tensors math(const AttentionConfig& c, const WideCall& call) {
   const Tensor &q = call.inputs[0], &v = call.inputs[2];
   const int64_t depth = q.size(-1), from = q.size(-2), to = v.size(-2);
   const double scale = c.scale.value_or(1.0 / std::sqrt(double(depth)));
-  const auto heads = [](const Tensor& t) { return t.flatten(0, -3); };
+  const at::ScalarType own = q.scalar_type();
+  const at::ScalarType sums = own == at::kHalf || own == at::kBFloat16 ? at::kFloat : own;
+  const auto heads = [sums](const Tensor& t) { return t.flatten(0, -3).to(sums); };
   Tensor k = call.inputs[1], values = v;
   if (c.grouped_queries) {
     k = k.repeat_interleave(q.size(-3) / k.size(-3), -3);
@@ -125,7 +128,7 @@ Tensors math(const AttentionConfig& c, const WideCall& call) {
   if (c.dropout > 0) weights = at::dropout(weights, c.dropout, true);
   Sizes sizes = q.sizes().vec();
   sizes.back() = v.size(-1);
-  return {at::bmm(weights, heads(values)).view(sizes)};
+  return {at::bmm(weights, heads(values)).view(sizes).to(own)};
 }
 
 // ------------------------------------------------------------------------------ registration

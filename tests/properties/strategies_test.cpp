@@ -86,6 +86,34 @@ TEST_P(StrategyValue, EqualsSeparateModelsInSinglePrecision) {
   });
 }
 
+TEST_P(StrategyValue, EqualsSeparateModelsInHalfPrecision) {
+  const at::NoGradGuard guard;
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(c10::toString(dtype));
+    for_each_case(GetParam(), [dtype](const Subject& subject, const std::string& strategy) {
+      const Network network = subject.network();
+      const Ensemble ensemble = sample(subject, 3, dtype);
+      Tensors own;
+      try {
+        own = network.forward(ensemble.model(0));
+      } catch (const c10::Error&) {
+        return;  // LibTorch has no kernel for it on this device
+      }
+      const Program single = record_one(network, ensemble.model(0));
+      own = separate_models(network, single, ensemble);
+      Ensemble exact = ensemble;
+      for (Tensor& t : exact.tensors)
+        if (t.is_floating_point()) t = t.to(at::kDouble);
+      const Tensors expected = separate_models(network, single, exact);
+      const Tensors got = wide_models(single, ensemble, forced(*subject.target, strategy));
+      for (size_t k = 0; k < got.size(); ++k)
+        EXPECT_EQ(got[k].scalar_type(), own[k].scalar_type()) << "output " << k;
+      EXPECT_LT(relative_error(got, expected),
+                std::max(subject.target->tolerance_for(dtype), 4 * relative_error(own, expected)));
+    });
+  }
+}
+
 TEST_P(StrategyValue, TakesInputsThatAreNotContiguous) {
   const at::NoGradGuard guard;
   for_each_case(GetParam(), [](const Subject& subject, const std::string& strategy) {
