@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "app/cli.h"
 #include "app/results.h"
 #include "app/sweep_plan.h"
 #include "app/table.h"
+#include "app/target_text.h"
 #include "data/preset.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -21,32 +23,6 @@ using Json = nlohmann::ordered_json;
 const std::vector<std::pair<const char*, Kind>> kKinds = {
     {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
 
-/// "attention=fused": what a strategy of a composition forces.
-std::string forced_text(const std::map<std::string, std::string>& parts) {
-  std::vector<std::string> each;
-  for (const auto& [part, way] : parts) each.push_back(part + "=" + way);
-  return listing(each, 99);
-}
-
-Json target_json(const Target& t) {
-  Json j = {{"name", t.name},       {"kind", to_string(t.kind)}, {"family", t.family},
-            {"summary", t.summary}, {"formula", t.formula},      {"source", t.source}};
-  j["strategies"] = Json::array();
-  for (const Strategy& s : t.strategies)
-    j["strategies"].push_back({{"name", s.name}, {"summary", s.summary}});
-  for (const auto& [name, parts] : t.parts)
-    j["strategies"].push_back({{"name", name}, {"summary", forced_text(parts)}});
-  j["strategies"].push_back({{"name", "vmap"}, {"summary", "the batching rule of functorch"}});
-  j["strategies"].push_back({{"name", "per_model"}, {"summary", "one model after the other"}});
-  j["sweeps"] = Json::object();
-  for (const auto& [name, sweep] : t.sweeps) {
-    Json shapes = Json::array();
-    for (const Shape& shape : sweep.shapes) shapes.push_back(shape.text());
-    j["sweeps"][name] = {{"n", sweep.n}, {"shapes", shapes}};
-  }
-  return j;
-}
-
 class List : public Command {
  public:
   std::string name() const override { return "list"; }
@@ -55,16 +31,21 @@ class List : public Command {
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("WHAT", what_,
-                   "primitives, blocks, models, presets, or sweeps and fusions that are stored; "
-                   "default: all but these")
-        ->check(CLI::IsMember({"primitives", "blocks", "models", "presets", "sweeps", "fusions"}));
-    app.add_flag("--json", json_, "as JSON");
+    app.add_option(
+        "WHAT", what_,
+        "primitives, blocks, models, presets; sweeps and fusions that are stored; or the "
+        "name of a primitive, block or model; default: all that is not stored");
+    auto* json = app.add_flag("--json", json_, "as JSON");
+    app.add_flag("--md", markdown_, "primitives, blocks or models as a Markdown table")
+        ->excludes(json);
     app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
   }
 
   int run() override {
     if (what_ == "sweeps" || what_ == "fusions") return list_stored();
+    if (markdown_) return list_markdown();
+    static const std::set<std::string> groups{"", "primitives", "blocks", "models", "presets"};
+    if (!groups.count(what_)) return list_one();
     Json all = Json::object();
     std::string text;
     for (const auto& [title, kind] : kKinds) {
@@ -97,6 +78,28 @@ class List : public Command {
   }
 
  private:
+  int list_one() const {
+    for (const Target* target : targets()) {
+      if (target->name != what_) continue;
+      fmt::print("{}", json_ ? target_json(*target).dump(1) + "\n" : target_text(*target));
+      return 0;
+    }
+    fail(
+        "[list] WHAT: got {}, expected primitives, blocks, models, presets, sweeps, fusions or one "
+        "of their names; try workbench list",
+        printable(what_));
+  }
+
+  int list_markdown() const {
+    for (const auto& [title, kind] : kKinds) {
+      if (what_ != title) continue;
+      fmt::print("{}", targets_markdown(kind));
+      return 0;
+    }
+    fail("[list] --md: got {}, expected primitives, blocks or models; try list primitives --md",
+         what_.empty() ? "nothing named" : printable(what_));
+  }
+
   /// Newest first; a screen's worth of text, all of it as JSON.
   int list_stored() const {
     constexpr int64_t kShown = 40;
@@ -165,7 +168,7 @@ class List : public Command {
   }
 
   std::string what_, db_;
-  bool json_ = false;
+  bool json_ = false, markdown_ = false;
 };
 
 const bool registered = add_command([] { return std::make_unique<List>(); });

@@ -66,7 +66,8 @@ class Cli(unittest.TestCase):
         self.refused(2, "got fus, expected one of .*fuse.*try workbench fuse", "fus")
         self.refused(2, "fuse --help", "fuse")
         self.refused(2, "--frob", "fuse", "mlp", "--frob")
-        self.refused(2, "primitives", "list", "frobs")
+        self.refused(2, "got frobs, expected primitives", "list", "frobs")
+        self.refused(2, "--md: got nothing named, expected primitives, blocks or models", "list", "--md")
         self.refused(2, "--n.*got 0", "fuse", "mlp", "-n", "0")
         self.refused(2, "--n.*got x", "fuse", "mlp", "-n", "4,x")
         self.refused(2, "threads", "fuse", "mlp", "--threads", "many")
@@ -128,6 +129,20 @@ class Cli(unittest.TestCase):
         self.refused(2, "data", "fuse", self.path("branch.ts"), "-n", "2", "--input", "x=3:f32")
         self.refused(5, "memory: got .* for n=10000000, expected at most", "fuse", "resnet18",
                      "-n", "10000000")
+
+    def test_tables_beside_the_code_are_those_of_the_registry(self):
+        for folder in ("primitives", "blocks"):
+            with open(os.path.join(os.environ["WORKBENCH_SOURCE"], folder, "README.md"), encoding="utf-8") as file:
+                self.assertEqual(file.read(), workbench("list", folder, "--md").stdout,
+                                 f"./workbench list {folder} --md > {folder}/README.md makes it anew")
+
+    def test_one_target_is_told_in_full(self):
+        text = workbench("list", "conv2d").stdout
+        for part in ("torch.nn.Conv2d", "grouped", "unfold", "B8 C64 k3 H32 W32", "conv2d.groups", "tolerance"):
+            self.assertIn(part, text)
+        one = json.loads(workbench("list", "conv2d", "--json").stdout)
+        self.assertEqual(one["name"], "conv2d")
+        self.assertGreater(one["tolerance"]["bf16"], one["tolerance"]["f64"])
 
     def test_help_version_list_info(self):
         for arguments in (["--help"], ["fuse", "--help"], ["--version"], ["list"], ["info"]):

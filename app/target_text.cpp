@@ -1,0 +1,127 @@
+#include "app/target_text.h"
+
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/table.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/axes.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "attention=fused": what a strategy of a composition forces.
+std::string forced_text(const std::map<std::string, std::string>& parts) {
+  std::vector<std::string> each;
+  for (const auto& [part, way] : parts) each.push_back(part + "=" + way);
+  return listing(each, 99);
+}
+
+/// Name and summary of all: its own, its parts', the engine's.
+std::vector<std::pair<std::string, std::string>> strategies_of(const Target& t) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const Strategy& s : t.strategies) all.emplace_back(s.name, s.summary);
+  for (const auto& [name, parts] : t.parts) all.emplace_back(name, forced_text(parts));
+  all.emplace_back("vmap", "the batching rule of functorch");
+  all.emplace_back("per_model", "one model after the other");
+  return all;
+}
+
+std::vector<std::string> shapes_of(const Sweep& sweep) {
+  std::vector<std::string> shapes;
+  for (const Shape& shape : sweep.shapes) shapes.push_back(shape.text());
+  return shapes;
+}
+
+std::string tolerances_text(const Target& t) {
+  std::vector<std::string> each;
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    each.push_back(fmt::format("{} {:g}", short_name(dtype), t.tolerance_for(dtype)));
+  return listing(each, 99);
+}
+
+std::string cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+    text.insert(at, "\\");
+  return text;
+}
+
+}  // namespace
+
+std::string target_text(const Target& t) {
+  std::string text =
+      fmt::format("{} · {} · {}\n{}\n", t.name, to_string(t.kind), t.family, t.summary);
+  Table facts({"", ""}, {});
+  facts.add({"formula", t.formula});
+  facts.add({"source", t.source});
+  facts.add({"tolerance", tolerances_text(t)});
+  if (!t.tolerance_reason.empty()) facts.add({"", t.tolerance_reason});
+  text += facts.text() + "\n";
+
+  Table strategies({"strategy", ""}, {});
+  for (const auto& [name, summary] : strategies_of(t)) strategies.add({name, summary});
+  text += strategies.text() + "\n";
+
+  Table sweeps({"sweep", "N", "shapes"}, {});
+  for (const auto& [name, sweep] : t.sweeps)
+    sweeps.add({name, fmt::format("{}", fmt::join(sweep.n, ",")), listing(shapes_of(sweep), 4)});
+  text += sweeps.text();
+
+  const auto axes = axes_of(t.name);
+  if (axes.empty()) return text;
+  Table options({"--axis", "left out", ""}, {});
+  for (const OptionalAxis& axis : axes)
+    options.add({fmt::format("{}.{}", t.name, axis.name),
+                 axis.otherwise ? std::to_string(*axis.otherwise) : "", axis.meaning});
+  return text + "\n" + options.text();
+}
+
+Json target_json(const Target& t) {
+  Json j = {{"name", t.name},       {"kind", to_string(t.kind)}, {"family", t.family},
+            {"summary", t.summary}, {"formula", t.formula},      {"source", t.source}};
+  j["tolerance"] = Json::object();
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    j["tolerance"][short_name(dtype)] = t.tolerance_for(dtype);
+  j["tolerance_reason"] = t.tolerance_reason;
+  j["strategies"] = Json::array();
+  for (const auto& [name, summary] : strategies_of(t))
+    j["strategies"].push_back({{"name", name}, {"summary", summary}});
+  j["sweeps"] = Json::object();
+  for (const auto& [name, sweep] : t.sweeps)
+    j["sweeps"][name] = {{"n", sweep.n}, {"shapes", shapes_of(sweep)}};
+  j["axes"] = Json::array();
+  for (const OptionalAxis& axis : axes_of(t.name))
+    j["axes"].push_back({{"name", axis.name},
+                         {"meaning", axis.meaning},
+                         {"otherwise", axis.otherwise ? Json(*axis.otherwise) : Json(nullptr)}});
+  return j;
+}
+
+std::string targets_markdown(Kind kind) {
+  std::string title = std::string(to_string(kind)) + "s";
+  std::string text = fmt::format(
+      "# {}\n\nMade by `./workbench list {} --md` from what is registered; `./workbench list NAME` "
+      "tells all of one.\n\n"
+      "Name | What | Formula and shapes | Strategies | `quick` sweep | Tolerance (f32) and its "
+      "reason | Source\n---|---|---|---|---|---|---\n",
+      title, title);
+  for (const Target* target : targets()) {
+    const Target& t = *target;
+    if (t.kind != kind) continue;
+    std::vector<std::string> names;
+    for (const auto& [name, summary] : strategies_of(t)) names.push_back(name);
+    const Sweep& quick = t.sweeps.at("quick");
+    text +=
+        fmt::format("`{}` | {} | `{}` | {} | N {}: {} | {:g}: {} | {}\n", t.name, cell(t.summary),
+                    cell(t.formula), listing(names, 99), fmt::join(quick.n, " "),
+                    cell(fmt::format("{}", fmt::join(shapes_of(quick), "; "))),
+                    t.tolerance_for(at::kFloat), cell(t.tolerance_reason), cell(t.source));
+  }
+  return text;
+}
+
+}  // namespace wide
