@@ -215,6 +215,11 @@ Preset find_preset(const std::string& name) {
   if (fs::is_regular_file(file, error)) return load_preset(file.string());
   std::vector<std::string> names;
   for (const Preset& p : presets()) names.push_back(p.name);
+  if (names.empty())
+    throw Error(fmt::format("[{}] presets: got none in {}, expected quick.json and others; try a "
+                            "preset's .json file",
+                            printable(name), printable(preset_folder().string())),
+                1);
   const std::string near = nearest(name, names);
   fail("[{}] sweep: got no such preset, expected {} or a .json file; try {}", printable(name),
        listing(names, 99), near.empty() ? "quick" : near);

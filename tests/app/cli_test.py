@@ -136,6 +136,13 @@ class Cli(unittest.TestCase):
                 self.assertEqual(file.read(), workbench("list", folder, "--md").stdout,
                                  f"./workbench list {folder} --md > {folder}/README.md makes it anew")
 
+    def test_presets_that_are_gone_are_said(self):
+        os.makedirs(self.path("empty/presets"), exist_ok=True)
+        run = subprocess.run([BINARY, "sweep", "ci"], capture_output=True, text=True, timeout=60, check=False,
+                             env={**os.environ, "WORKBENCH_SOURCE": self.path("empty")})
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"^\[ci\] presets: got none in .*empty/presets, expected quick.json and others")
+
     def test_one_target_is_told_in_full(self):
         text = workbench("list", "conv2d").stdout
         for part in ("torch.nn.Conv2d", "grouped", "unfold", "B8 C64 k3 H32 W32", "conv2d.groups", "tolerance"):
