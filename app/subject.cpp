@@ -73,12 +73,13 @@ Subject::Subject(const SubjectOptions& options)
   tolerance_ = (target ? *target : Target{}).tolerance_for(dtype_);
 
   read_inputs(options);
+  if (file && inputs_.empty()) use_samples(*file);
   if (file) {
     std::vector<TensorSpec> specs;
     for (const Input& input : inputs_) specs.push_back(input.spec);
     network_ = file->network(specs);
   }
-  notes_ = network_.notes;
+  notes_.insert(notes_.end(), network_.notes.begin(), network_.notes.end());
   read_weights(options);
   choose_ns(options, target);
 }
@@ -145,6 +146,16 @@ void Subject::read_inputs(const SubjectOptions& options) {
            printable(name), names.empty() ? "the inputs given" : listing(names, 9));
     }
   }
+}
+
+void Subject::use_samples(const NetworkFile& file) {
+  std::vector<std::string> sizes;
+  for (const TensorSpec& spec : file.sample_inputs()) {
+    inputs_.push_back({spec, {}, 0, false});
+    sizes.push_back(fmt::format("{}={}", printable(spec.name), sizes_text(spec.sizes)));
+  }
+  if (!sizes.empty())
+    notes_.push_back("no inputs given: drawn as exported, " + listing(sizes, 8));
 }
 
 void Subject::read_weights(const SubjectOptions& options) {

@@ -8,6 +8,8 @@
 
 namespace wide {
 
+class NetworkFile;
+
 /// What a user gives to say which N models, on which inputs.
 struct SubjectOptions {
   std::string model;  // a file or a registered name
@@ -43,6 +45,7 @@ class Subject {
 
  private:
   void read_inputs(const SubjectOptions& options);
+  void use_samples(const NetworkFile& file);
   void read_weights(const SubjectOptions& options);
   void choose_ns(const SubjectOptions& options, const Target* target);
   Tensor input(size_t index, int64_t n) const;

@@ -38,7 +38,7 @@ std::unique_ptr<NetworkFile> open_network(const std::string& path) {
     known.push_back(format.name + " (" + listing(format.extensions) + ")");
   fail(
       "[{}] network: got a file of an unknown kind, expected {}; try "
-      "torch.jit.trace(...).save(...)",
+      "torch.export.save(torch.export.export(model, args), path)",
       printable(path), listing(known, 9));
 }
 

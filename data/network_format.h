@@ -17,6 +17,8 @@ class NetworkFile {
   /// Names of the plain tensor inputs when forward takes nothing else: how many there are and
   /// what a file or an option must call them.
   virtual std::vector<std::string> input_names() const = 0;
+  /// The inputs that the file was exported with, where it says so; else empty.
+  virtual std::vector<TensorSpec> sample_inputs() const { return {}; }
   /// Dtype of the file's own floating weights.
   virtual at::ScalarType dtype() const = 0;
   /// The network for inputs of these names and sizes (of one model). Throws Error naming an input

@@ -11,6 +11,7 @@
 
 #include "engine/error.h"
 #include "engine/passes/pass.h"
+#include "engine/recorded_constant.h"
 
 namespace wide {
 
@@ -234,7 +235,10 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   }
   const Decomposition* decomposition =
       find_decomposition(op, c10::ArrayRef<IValue>(stack->data() + base, count));
-  const bool composite = op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
+  // Under autocast a call is first made anew on cast arguments: that one is the region.
+  const bool casts = (rest & c10::autocast_dispatch_keyset).empty() == false;
+  const bool composite =
+      !casts && op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
   if (decomposition == nullptr && (!r->with_regions || !composite)) {
     op.redispatchBoxed(rest, stack);
     return;
@@ -307,6 +311,10 @@ bool add_decomposition(Decomposition decomposition) {
 }
 
 bool recording() { return current() != nullptr; }
+
+at::Tensor recorded_constant(const Tensor& constant) {
+  return recording() ? fz::to_functional_tensor(constant) : constant;
+}
 
 OriginScope::OriginScope(Origin origin) : active_(current() != nullptr) {
   if (!active_) return;

@@ -1,0 +1,87 @@
+#pragma once
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace wide::pt2 {
+
+/// Reads JSON in order, value by value, straight into what the caller builds: no document in
+/// between, so that memory and depth are bounded by what is asked for. Knows no LibTorch.
+/// Whatever is not JSON, of another type than asked for, too deep or there twice throws Error.
+class Json {
+ public:
+  enum class Kind { null, boolean, number, string, array, object };
+
+  /// `file` and `what` are for messages: "net.pt2", "models/model.json".
+  Json(std::string_view text, std::string file, std::string what);
+
+  Kind peek();
+  void null();
+  bool boolean();
+  int64_t integer();
+  double real();  // also of the strings "Infinity", "-Infinity" and "NaN", as PyTorch writes them
+  std::string string();
+  /// Any value, unread.
+  void skip();
+  /// Nothing may follow.
+  void end();
+
+  /// `item` reads one element.
+  template <class Item>
+  void array(Item item) {
+    open('[', "an array");
+    if (!close(']')) do {
+        item();
+      } while (more(']'));
+    --depth_;
+  }
+
+  /// `value` gets a key and reads, or skips, what belongs to it.
+  template <class ValueOf>
+  void object(ValueOf value) {
+    open('{', "an object");
+    std::set<std::string> seen;
+    if (!close('}')) do {
+        const std::string key = string();
+        if (!seen.insert(key).second) twice(key);
+        expect(':');
+        value(key);
+      } while (more('}'));
+    --depth_;
+  }
+
+  /// A value where null may stand instead; false for null.
+  template <class ValueOf>
+  bool optional(ValueOf value) {
+    if (peek() == Kind::null) {
+      null();
+      return false;
+    }
+    value();
+    return true;
+  }
+
+  [[noreturn]] void refuse(const std::string& got, const std::string& expected) const;
+
+ private:
+  char next();  // the next character that is no white space
+  void expect(char c);
+  void open(char bracket, const char* what);
+  bool close(char bracket);  // true, and read, when it stands next
+  bool more(char bracket);   // true after a comma, false after the bracket
+  void literal(std::string_view word);
+  std::string_view number();
+  uint32_t hex4();
+  void escaped(std::string& out);
+  void skip_string();
+  [[noreturn]] void wrong(const char* expected);
+  [[noreturn]] void twice(const std::string& key) const;
+
+  std::string_view text_;
+  std::string file_, what_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace wide::pt2
