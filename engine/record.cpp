@@ -236,7 +236,7 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   const Decomposition* decomposition =
       find_decomposition(op, c10::ArrayRef<IValue>(stack->data() + base, count));
   // Under autocast a call is first made anew on cast arguments: that one is the region.
-  const bool casts = (rest & c10::autocast_dispatch_keyset).empty() == false;
+  const bool casts = !(rest & c10::autocast_dispatch_keyset).empty();
   const bool composite =
       !casts && op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
   if (decomposition == nullptr && (!r->with_regions || !composite)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/checkpoint_format.h"
 #include "data/refuse.h"
 #include "data/zip.h"
 
@@ -47,6 +48,33 @@ void check_extent(const Stored& t, const std::string& file) {
            fmt::format("at least {}", bytes), "fetch the file again");
 }
 
+/// The schema's dtype for safetensors' name of it.
+Dtype dtype_of(const std::string& name) {
+  static const std::map<std::string, Dtype> all = {
+      {"U8", Dtype::u8},    {"I8", Dtype::i8},   {"I16", Dtype::i16},      {"I32", Dtype::i32},
+      {"I64", Dtype::i64},  {"F16", Dtype::f16}, {"F32", Dtype::f32},      {"F64", Dtype::f64},
+      {"C64", Dtype::c64},  {"U16", Dtype::u16}, {"BOOL", Dtype::boolean}, {"BF16", Dtype::bf16},
+      {"C128", Dtype::c128}};
+  const auto it = all.find(name);
+  return it == all.end() ? Dtype::unknown : it->second;
+}
+
+Size known(int64_t value) {
+  Size size;
+  size.value = value;
+  return size;
+}
+
+/// Whether a graph has inputs that a state_dict holds, or ones that it does not.
+bool wants(const Program& program, bool in_state_dict) {
+  using K = InputSpec::Kind;
+  return std::any_of(program.inputs.begin(), program.inputs.end(), [&](const InputSpec& spec) {
+    const bool in = spec.kind == K::parameter || (spec.kind == K::buffer && spec.persistent);
+    const bool beside = spec.kind == K::constant || (spec.kind == K::buffer && !spec.persistent);
+    return in_state_dict ? in : beside;
+  });
+}
+
 class Reader {
  public:
   Reader(std::string_view bytes, const std::string& file)
@@ -62,8 +90,11 @@ class Reader {
     zip::check_crc(bytes_, model, file_);
     archive.program = parse_program(zip::bytes_of(bytes_, model), file_, inner(model));
     const std::string name = old ? "" : name_of(model);
-    archive.weights = old ? saved("serialized_state_dict.pt") : group("weights", name);
-    archive.constants = old ? saved("serialized_constants.pt") : group("constants", name);
+    // A torch.save of an empty dict, which older files have, is no checkpoint: not read.
+    if (wants(archive.program, true))
+      archive.weights = old ? saved("serialized_state_dict.pt") : group("weights", name);
+    if (wants(archive.program, false))
+      archive.constants = old ? saved("serialized_constants.pt") : group("constants", name);
     for (const auto* list : {&archive.weights, &archive.constants})
       for (const Stored& t : *list) check_extent(t, file_);
     return archive;
@@ -119,11 +150,27 @@ class Reader {
     return all;
   }
 
-  std::vector<Stored> saved(const std::string& name) {
+  /// The tensors of a torch.save, as PyTorch wrote them before 2.9.
+  std::vector<Stored> saved(const std::string& name) const {
     const zip::Entry* entry = find(name);
     if (!entry) refuse(file_, printable(name), "none", "one in the archive", kAgain);
-    refuse(file_, printable(name), "weights in a torch.save", "raw ones",
-           "export it again with PyTorch 2.9 or newer");
+    const std::string_view bytes = zip::bytes_of(bytes_, *entry);
+    const std::string inside = file_ + "/" + name;
+    std::vector<Stored> all;
+    for (StoredTensor& t : checkpoint_format(bytes, inside).parse(bytes, inside).tensors) {
+      Stored stored;
+      stored.meta.dtype = dtype_of(t.dtype);
+      if (t.big_endian || stored.meta.dtype == Dtype::unknown)
+        refuse(inside, "tensor " + printable(t.name), t.dtype, "a dtype of PyTorch, little-endian",
+               kAgain);
+      for (const int64_t size : t.sizes) stored.meta.sizes.push_back(known(size));
+      for (const int64_t stride : t.strides) stored.meta.strides.push_back(known(stride));
+      stored.begin = entry->begin + t.range.begin;
+      stored.end = entry->begin + t.range.end;
+      stored.name = std::move(t.name);
+      all.push_back(std::move(stored));
+    }
+    return all;
   }
 
   std::string_view bytes_;

@@ -175,11 +175,13 @@ class Formula {
       return symbol(s);
     }
     std::vector<int64_t> v;
-    if (!take(")")) do {
+    if (!take(")")) {
+      do {
         v.push_back(sum(depth));
         if (!fine_) return 0;
       } while (take(","));
-    if (at_ == 0 || (text_[at_ - 1] != ')' && !take(")"))) return none();
+      if (!take(")")) return none();
+    }
     return function(name, v);
   }
 
