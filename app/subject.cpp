@@ -154,8 +154,7 @@ void Subject::use_samples(const NetworkFile& file) {
     inputs_.push_back({spec, {}, 0, false});
     sizes.push_back(fmt::format("{}={}", printable(spec.name), sizes_text(spec.sizes)));
   }
-  if (!sizes.empty())
-    notes_.push_back("no inputs given: drawn as exported, " + listing(sizes, 8));
+  if (!sizes.empty()) notes_.push_back("no inputs given: drawn as exported, " + listing(sizes, 8));
 }
 
 void Subject::read_weights(const SubjectOptions& options) {
