@@ -25,8 +25,15 @@ class Fuse : public Command {
   }
 
   void declare(CLI::App& app) override {
+    app.footer(
+        "In Python, once (forward's arguments name the inputs, here x):\n"
+        "  torch.export.save(torch.export.export(model.eval(), (example,)), 'net.pt2')\n"
+        "  for i, m in enumerate(models): torch.save(m.state_dict(), f'w{i}.pt')\n"
+        "  safetensors.torch.save_file({'x': torch.stack(inputs)}, 'x.safetensors')\n"
+        "then\n"
+        "  workbench fuse net.pt2 --weights w*.pt --inputs x.safetensors --outputs y.safetensors");
     app.add_option("MODEL", subject_.model,
-                   "TorchScript file, or a registered name (workbench list)")
+                   ".pt2 of torch.export, TorchScript, or a registered name (workbench list)")
         ->required();
     app.add_option(
         "--weights", subject_.weights,

@@ -21,7 +21,7 @@ class Trace : public Command {
 
   void declare(CLI::App& app) override {
     app.add_option("MODEL", subject_.model,
-                   "TorchScript file, or a registered name (workbench list)")
+                   ".pt2 of torch.export, TorchScript, or a registered name (workbench list)")
         ->required();
     app.add_option("--wide", wide_, "also the wide program for so many models")
         ->check(not_positive);

@@ -83,7 +83,7 @@ class Net(nn.Module):
 net = Net()
 args = ({"image": torch.randn(4, 3)}, (torch.randn(3), torch.arange(3)))
 kwargs = {"scale": torch.randn(3)}
-shapes = {"batch": {"image": {0: torch.export.Dim("b", min=2, max=9)}}, "pair": (None, None), "flag": None, "scale": None}
+shapes = {"batch": {"image": {0: torch.export.Dim("b", min=2, max=9)}}, "pair": (None, None), "scale": None}
 )";
 
 TEST(Pt2, InputsWeightsAndUpdatesHaveTheirNames) {

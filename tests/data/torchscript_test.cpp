@@ -146,8 +146,8 @@ TEST(TorchScript, OtherFilesAreRefusedByName) {
   const Scratch scratch;
   python(scratch.path(), "import torch\ntorch.save({'a': torch.ones(2)}, 'state.pt')\n");
   const std::string expected =
-      "network: got a file of an unknown kind, expected TorchScript (.ts, .pt, .torchscript); try "
-      "torch.jit.trace(...).save(...)";
+      "network: got a file of an unknown kind, expected TorchScript (.ts, .pt, .torchscript), "
+      "torch.export (.pt2); try torch.export.save(torch.export.export(model, args), path)";
   EXPECT_EQ(error_of([&] { open_network(scratch / "state.pt"); }),
             "[" + (scratch / "state.pt") + "] " + expected);
   write_text(scratch / "text.ts", "hello");
