@@ -249,6 +249,7 @@ class Compiled final : public WideModel {
     // Where one model takes longer, sharing the cost of starting operators wins nothing; all
     // models at once may still keep threads busy that would wait for the last model.
     constexpr double kLongModel_ns = 2e6;
+    constexpr double kShortModel_ns = 3e5;  // may owe most of its time to starting operators
     constexpr double kIdle = 1.1;
     double best_ns = 0;
     int worse = 0;
@@ -273,10 +274,11 @@ class Compiled final : public WideModel {
       }
       if (k > 0) continue;
       const int rounds = (ranges + threads_ - 1) / threads_;
-      const bool one_is_long = ns / rounds > kLongModel_ns;
-      if (one_is_long && rounds * threads_ < kIdle * ranges) break;
+      const double one_ns = ns / rounds;
+      if (one_ns > kLongModel_ns && rounds * threads_ < kIdle * ranges) break;
       // Far off with one model at a time: one more try with all at once, none in between.
-      if (one_is_long || (options_.far_off_ns > 0 && ns > options_.far_off_ns)) worse = 2;
+      const bool far_off = options_.far_off_ns > 0 && ns > options_.far_off_ns;
+      if (one_ns > kLongModel_ns || (far_off && one_ns > kShortModel_ns)) worse = 2;
     }
   }
 
