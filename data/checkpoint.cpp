@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -42,6 +43,16 @@ void for_chunks(const std::vector<Chunk>& chunks, Work work) {
   });
 }
 
+/// New memory costs more in page faults than the copy itself; larger pages have fewer.
+void want_huge_pages(const Tensor& tensor) {
+  constexpr uintptr_t kPage = 4096, kWorth = 4 << 20;
+  if (tensor.nbytes() < kWorth) return;
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr());
+  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+  const uintptr_t last = (begin + tensor.nbytes()) / kPage * kPage;
+  ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
 /// Packs model after model. A weight that is equal in all models so far is written for model 0
 /// alone, so that what is shared in the end was never there N times.
 class Packer {
@@ -52,6 +63,7 @@ class Packer {
       Sizes sizes = spec.sizes;
       sizes.insert(sizes.begin(), n);
       tensors_.push_back(at::empty(sizes, spec.dtype == at::kFloat ? dtype : spec.dtype));
+      want_huge_pages(tensors_.back());
     }
   }
 
