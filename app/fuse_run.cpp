@@ -30,9 +30,19 @@ Way way_of(const StepCost& step) {
 
 /// Outputs of the candidate against float64 again, after it was timed: a path that spoils its own
 /// buffers is right at first only.
-void check_after(WideModel& model, const Tensors& inputs, const Tensors& expected,
+void check_after(WideModel& model, const Tensors& inputs, const Tensors& expected, Reduce reduce,
                  Correctness* correctness) {
-  const double error = max_relative_error(model.run(inputs), expected);
+  const Tensors got = model.run(inputs);
+  double error = 0;
+  if (reduce == Reduce::none) {
+    error = max_relative_error(got, expected);
+  } else {
+    const auto updates = static_cast<std::ptrdiff_t>(model.single().outputs.size());
+    error = reduced_error(reduce, {got.begin(), got.begin() + updates}, expected,
+                          allowed(*correctness));
+    error = std::max(error, max_relative_error({got.begin() + updates, got.end()},
+                                               {expected.begin() + updates, expected.end()}));
+  }
   correctness->max_rel = std::max(correctness->max_rel, error);
   if (!(error <= allowed(*correctness))) {
     correctness->pass = false;
@@ -99,9 +109,9 @@ std::vector<Baseline> honest_baselines(const Network& network, const Ensemble& e
 
 FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   const at::NoGradGuard no_grad;
-  subject.check_memory(n);
   const Program& single = subject.single();
   const Network& network = subject.network();
+  check_reduce(options.reduce, single, n);
   const Ensemble ensemble = subject.ensemble(n);
   const Tensors inputs = pick(network, ensemble, true);
   const Tensors weights = pick(network, ensemble, false);
@@ -112,7 +122,7 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   r.n = n;
 
   const double start = now_ns();
-  const std::unique_ptr<WideModel> model = compile(network, ensemble, options.compile);
+  std::unique_ptr<WideModel> model = compile(network, ensemble, options.compile);
   const int64_t peak_bytes =
       candidate_bytes(ensemble, *model, subject.device(), [&] { model->run(inputs); });
   r.first_call_ns = now_ns() - start;
@@ -133,12 +143,17 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   const WideFunction candidate = as_function(*model, network);
   r.correctness = check(network, single, ensemble, candidate, subject.tolerance());
   model->set_weights(weights);  // the check fed it others
+  if (options.reduce != Reduce::none) {
+    // Models are told apart before they are reduced; from here on it is the reduced answer.
+    model = reduced(std::move(model), options.reduce);
+    r.notes.push_back("baselines give every model's own outputs: they are timed without --reduce");
+  }
   check_cancelled();
 
   Tensors expected;
   if (!network.random) {
     expected = reference(single, ensemble);
-    if (r.correctness.pass) check_after(*model, inputs, expected, &r.correctness);
+    if (r.correctness.pass) check_after(*model, inputs, expected, options.reduce, &r.correctness);
   }
   // A second call into other memory than the first: its results are the ones to keep.
   const Tensors results = model->run(inputs);
@@ -152,7 +167,8 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   for (const Baseline& b : separate)
     contenders.push_back(cancellable(b.name, "baseline", device, b.call));
   contenders.push_back(cancellable("wide", "candidate", device, [&] { model->run(inputs); }));
-  contenders.back().call_with_packing = packing_call(*model, ensemble, network);
+  if (options.reduce == Reduce::none)
+    contenders.back().call_with_packing = packing_call(*model, ensemble, network);
   MeasureOptions how;
   how.budget_s = options.budget_s;
   how.seed = options.seed;
@@ -175,7 +191,7 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
       r.correctness = check(network, single, ensemble, candidate, subject.tolerance());
       model->set_weights(weights);
     } else {
-      check_after(*model, inputs, expected, &r.correctness);
+      check_after(*model, inputs, expected, options.reduce, &r.correctness);
     }
   }
   if (r.correctness.pass) {

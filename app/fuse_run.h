@@ -1,6 +1,7 @@
 #pragma once
 #include "app/subject.h"
 #include "data/report.h"
+#include "engine/reduce.h"
 
 namespace wide {
 
@@ -9,13 +10,14 @@ struct FuseOptions {
   double budget_s = 1.5;  // per contender
   uint64_t seed = 0;
   int threads = 0;
+  Reduce reduce = Reduce::none;
   bool explain = false;  // also the steps of the wide program
   bool coverage_time = false;
 };
 
 struct FuseOutcome {
   FuseResult result;
-  Tensors outputs;  // [N, ...] each, without buffer updates
+  Tensors outputs;  // [N, ...] each, or reduced; without buffer updates
   int64_t shared_nodes = 0;
 };
 

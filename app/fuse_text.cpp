@@ -77,6 +77,16 @@ std::string fuse_text(const FuseReport& report, const FuseResult& r, int64_t sha
   out += fmt::format("memory       {} wide, {} separate\n",
                      bytes_text(static_cast<double>(r.wide_bytes)),
                      bytes_text(static_cast<double>(r.separate_bytes)));
+  if (report.largest_n)
+    out += fmt::format("largest n    {} by estimate of memory\n", report.largest_n);
+  if (const auto& w = report.weights)
+    out += fmt::format(
+        "weights      {} of {} loaded in {}{}\n",
+        w->checkpoints == 1 ? "1 checkpoint" : fmt::format("{} checkpoints", w->checkpoints),
+        bytes_text(static_cast<double>(w->file_bytes)), time_text(1e9 * w->seconds),
+        w->equal_bytes ? fmt::format("; {} are copies of equal weights",
+                                     bytes_text(static_cast<double>(w->equal_bytes)))
+                       : "");
   if (!r.plan.empty() && r.plan.find('\n') == std::string::npos)
     out += "plan         " + r.plan + "\n";
   out += "first call   " + time_text(r.first_call_ns) + "\n";
@@ -84,25 +94,39 @@ std::string fuse_text(const FuseReport& report, const FuseResult& r, int64_t sha
   return out + "\n" + times(r);
 }
 
-std::string curve_text(const std::vector<FuseResult>& curve) {
-  Table table({"N", "loop", "best baseline", "wide", "vs loop", "vs best baseline", "error", ""},
-              {true, true, true, true, true, true, true, false});
-  for (const FuseResult& r : curve) {
-    std::string loop, best, own;
+std::string curve_text(const FuseReport& report) {
+  Table table({"N", "loop", "best baseline", "wide", "models/s", "vs loop", "vs best baseline",
+               "wide memory", "separate", "error", ""},
+              {true, true, true, true, true, true, true, true, true, true, false});
+  for (const FuseResult& r : report.curve) {
+    std::string loop, best, own, rate;
     for (const Timing& t : r.results) {
       if (t.name == "loop") loop = time_text(t.median_ns);
       if (r.speedup && t.name == r.speedup->best_baseline)
         best = time_text(t.median_ns) + " " + t.name;
-      if (t.kind == "candidate") own = time_text(t.median_ns);
+      if (t.kind != "candidate") continue;
+      own = time_text(t.median_ns);
+      if (t.median_ns > 0)
+        rate = fmt::format("{:.0f}", 1e9 * static_cast<double>(r.n) / t.median_ns);
     }
-    table.add({fmt::format("{}", r.n), loop, best, own,
+    table.add({fmt::format("{}", r.n), loop, best, own, rate,
                r.speedup ? speedup_text(r.speedup->vs_loop) : "",
-               r.speedup ? speedup_text(r.speedup->vs_best) : "", error_text(r.correctness.max_rel),
+               r.speedup ? speedup_text(r.speedup->vs_best) : "",
+               bytes_text(static_cast<double>(r.wide_bytes)),
+               bytes_text(static_cast<double>(r.separate_bytes)), error_text(r.correctness.max_rel),
                !r.correctness.pass ? "INCORRECT"
                : r.speedup         ? verdict(r.speedup->vs_best)
                                    : ""});
   }
-  return table.text();
+  std::string out = table.text();
+  if (const auto& along = report.along_n) {
+    out += along->crossover ? fmt::format("faster from  n={}\n", *along->crossover)
+                            : "faster from  no n that was measured\n";
+    if (along->best_n)
+      out += fmt::format("most         n={}: {:.0f} models a second\n", along->best_n,
+                         along->models_per_s);
+  }
+  return out;
 }
 
 std::string coverage_text(const FuseResult& r) {

@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,21 +28,23 @@ const Target* registered_name(const std::string& model) {
   return &find_target(model);
 }
 
-/// Another model of the kind of `t`: same mean and spread, so that activations stay in range;
-/// variances and scales stay positive; a constant tensor gets a little of its own.
-Tensor similar(const Tensor& t, at::Generator generator) {
+/// Another model of the kind of `t`: same mean and spread, so that activations stay in range. What
+/// is nowhere negative (variances, scales) stays so; a constant tensor gets a little of its own;
+/// what is beyond measure, such as the -inf of a mask, is left as it is.
+Tensor similar(const Tensor& t, Role role, at::Generator generator) {
   if (!c10::isFloatingType(t.scalar_type()) || t.numel() == 0) return t.clone();
+  constexpr double kMeasurable = 1e30;
   const Tensor x = t.to(at::kDouble);
+  const double low = x.min().item<double>(), high = x.max().item<double>();
+  if (!(low > -kMeasurable && high < kMeasurable)) return t.clone();  // NaN neither
   const Tensor noise = at::randn(x.sizes(), generator, x.options());
-  const double mean = x.mean().item<double>(), low = x.min().item<double>();
-  const double spread = x.numel() > 1 ? x.std().item<double>() : 0.0;
   Tensor y;
-  if (low > 0)
+  if (low == high)
+    y = low > 0 ? x * (noise * 0.1).exp() : x + noise * 0.02;
+  else if (low >= 0 || role == Role::buffer)
     y = x * (noise * 0.1).exp();
-  else if (spread > 0)
-    y = noise * spread + mean;
   else
-    y = x + noise * 0.02;
+    y = noise * x.std().item<double>() + x.mean().item<double>();
   return y.to(t.scalar_type());
 }
 
@@ -80,8 +83,10 @@ Subject::Subject(const SubjectOptions& options)
     network_ = file->network(specs);
   }
   notes_.insert(notes_.end(), network_.notes.begin(), network_.notes.end());
-  read_weights(options);
+  const std::vector<std::string> files = find_weights(options);
   choose_ns(options, target);
+  check_memory(ns_.back());  // before anything is loaded N times
+  if (!files.empty()) load_weights(files, options.share_weights);
 }
 
 void Subject::read_inputs(const SubjectOptions& options) {
@@ -157,27 +162,28 @@ void Subject::use_samples(const NetworkFile& file) {
   if (!sizes.empty()) notes_.push_back("no inputs given: drawn as exported, " + listing(sizes, 8));
 }
 
-void Subject::read_weights(const SubjectOptions& options) {
+std::vector<std::string> Subject::find_weights(const SubjectOptions& options) {
   if (options.weights.empty()) {
     if (options.share_weights)
       fail("[--share-weights] weights: got none, expected --weights; try to leave it out");
-    return;
+    return {};
   }
   FoundCheckpoints found = find_checkpoints(options.weights);
-  std::vector<std::string>& files = found.files;
   notes_.insert(notes_.end(), found.notes.begin(), found.notes.end());
-  checkpoints_ = static_cast<int64_t>(files.size());
   if (!options.n.empty()) {
     const auto most = static_cast<size_t>(parse_ns(options.n).back());
-    if (most > files.size())
+    if (most > found.files.size())
       fail("[--n] models: got {}, expected at most the {} checkpoints; try -n {}", most,
-           files.size(), files.size());
-    files.resize(most);
+           found.files.size(), found.files.size());
+    found.files.resize(most);
   }
-  LoadedWeights loaded = load_checkpoints(network_, files, dtype_, options.share_weights);
-  weights_ = std::move(loaded.tensors);
-  weights_shared_ = std::move(loaded.shared);
-  notes_.insert(notes_.end(), loaded.notes.begin(), loaded.notes.end());
+  checkpoints_ = static_cast<int64_t>(found.files.size());
+  return found.files;
+}
+
+void Subject::load_weights(const std::vector<std::string>& files, bool share) {
+  loaded_ = load_checkpoints(network_, files, dtype_, share);
+  notes_.insert(notes_.end(), loaded_.notes.begin(), loaded_.notes.end());
 }
 
 void Subject::choose_ns(const SubjectOptions& options, const Target* target) {
@@ -222,23 +228,23 @@ Tensor Subject::input(size_t index, int64_t n) const {
 }
 
 Tensor Subject::weight(size_t index, size_t k, int64_t n) const {
-  if (!weights_.empty()) return weights_shared_[k] ? weights_[k] : weights_[k].narrow(0, 0, n);
+  if (has_weights())
+    return loaded_.shared[k] ? loaded_.tensors[k] : loaded_.tensors[k].narrow(0, 0, n);
   const TensorSpec& spec = network_.tensors[index];
-  Tensor from = network_.initial.at(k);
-  if (spec.dtype == at::kFloat) from = from.to(dtype_);
+  const Tensor from = own_weight(index, k);
   Sizes sizes = spec.sizes;
   sizes.insert(sizes.begin(), n);
   const Tensor stacked = at::empty(sizes, from.options());
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t seed = (seed_ * 1000003 + static_cast<uint64_t>(i)) * 1000003 + k;
-    stacked.select(0, i).copy_(similar(from, at::detail::createCPUGenerator(seed)));
+    stacked.select(0, i).copy_(similar(from, spec.role, at::detail::createCPUGenerator(seed)));
   }
   return stacked;
 }
 
 Ensemble Subject::ensemble(int64_t n) const {
   Ensemble e;
-  if (generated_ && weights_.empty()) {
+  if (generated_ && !has_weights()) {
     e = generate(network_, n, dtype_, c10::kCPU, seed_);
   } else {
     e.n = n;
@@ -258,18 +264,54 @@ Ensemble Subject::ensemble(int64_t n) const {
       e.shared[inputs[k]] = true;
     }
   }
-  if (!generated_ || !weights_.empty())
+  if (!generated_ || has_weights())
     for (size_t k = 0; k < weights.size(); ++k) {
       e.tensors[weights[k]] = weight(weights[k], k, n);
-      e.shared[weights[k]] = !weights_.empty() && weights_shared_[k];
+      e.shared[weights[k]] = has_weights() && loaded_.shared[k];
     }
   for (Tensor& t : e.tensors) t = t.to(device_);
   return e;
 }
 
+/// Model 0, or the network with the weights of its own file: what is recorded is the same.
+Ensemble Subject::first_model() const {
+  if (generated_ || has_weights() || network_.initial.empty()) return ensemble(1);
+  Ensemble e;
+  e.n = 1;
+  e.tensors.resize(network_.tensors.size());
+  e.shared.assign(network_.tensors.size(), true);
+  const auto inputs = network_.indices(true), weights = network_.indices(false);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    e.tensors[inputs[k]] = input(k, 1);
+    e.shared[inputs[k]] = inputs_[k].shared;
+  }
+  for (size_t k = 0; k < weights.size(); ++k) e.tensors[weights[k]] = own_weight(weights[k], k);
+  for (Tensor& t : e.tensors) t = t.to(device_);
+  return e;
+}
+
+/// What the network itself says against its inputs is the user's to mend, not a fault of ours.
+Program Subject::record_first() const {
+  const Ensemble first = first_model();
+  try {
+    return record_single(network_, first);
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::Error& e) {
+    std::vector<std::string> inputs;
+    for (const Input& input : inputs_)
+      inputs.push_back(
+          fmt::format("{} {}{}", printable(input.spec.name),
+                      short_name(input.spec.dtype == at::kFloat ? dtype_ : input.spec.dtype),
+                      sizes_text(input.spec.sizes)));
+    fail("[{}] forward with {}: got {}, expected one model to run; try inputs of other sizes",
+         printable(network_.name), listing(inputs, 9), one_line(e));
+  }
+}
+
 const Program& Subject::single() {
   if (!single_) {
-    single_ = record_single(network_, ensemble(1));
+    single_ = record_first();
     // A file does not say whether it draws random numbers or updates buffers; its program does.
     for (const Node& node : single_->nodes) network_.random = network_.random || node.is_random();
     network_.training = network_.training || !single_->updates.empty();
@@ -279,13 +321,22 @@ const Program& Subject::single() {
 
 void Subject::check_memory(int64_t n) {
   if (device_.is_cuda()) return;
-  const int64_t need = estimate_bytes(single(), n), have = available_memory();
-  if (need > have)
+  const int64_t one = std::max<int64_t>(estimate_bytes(single(), 1), 1), have = available_memory();
+  largest_n_ = have / one;
+  if (n > largest_n_)
     throw Error(fmt::format("[{}] memory: got {} for n={}, expected at most the {} available; try "
-                            "a smaller -n",
-                            printable(network_.name), bytes_text(static_cast<double>(need)), n,
-                            bytes_text(static_cast<double>(have))),
+                            "{}",
+                            printable(network_.name),
+                            bytes_text(static_cast<double>(one) * static_cast<double>(n)), n,
+                            bytes_text(static_cast<double>(have)),
+                            largest_n_ ? fmt::format("-n {} or less", largest_n_)
+                                       : "a smaller batch or a larger machine"),
                 5);
+}
+
+Tensor Subject::own_weight(size_t index, size_t k) const {
+  const Tensor& own = network_.initial.at(k);
+  return network_.tensors[index].dtype == at::kFloat ? own.to(dtype_) : own;
 }
 
 }  // namespace wide

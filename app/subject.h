@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "app/options.h"
+#include "data/checkpoint.h"
 #include "engine/compile.h"
 
 namespace wide {
@@ -40,13 +41,22 @@ class Subject {
 
   /// Program(1), recorded once on model 0.
   const Program& single();
-  /// Throws Error with exit code 5 when n models cannot fit.
-  void check_memory(int64_t n);
+  /// The most models that fit into memory, by estimate; 0: not estimated (on a GPU).
+  int64_t largest_n() const { return largest_n_; }
+  /// What was loaded; without tensors where no weights were given.
+  const LoadedWeights& loaded() const { return loaded_; }
 
  private:
   void read_inputs(const SubjectOptions& options);
   void use_samples(const NetworkFile& file);
-  void read_weights(const SubjectOptions& options);
+  std::vector<std::string> find_weights(const SubjectOptions& options);
+  void load_weights(const std::vector<std::string>& files, bool share);
+  /// Throws Error with exit code 5 when n models cannot fit.
+  void check_memory(int64_t n);
+  bool has_weights() const { return !loaded_.tensors.empty(); }
+  Ensemble first_model() const;
+  Program record_first() const;
+  Tensor own_weight(size_t index, size_t k) const;
   void choose_ns(const SubjectOptions& options, const Target* target);
   Tensor input(size_t index, int64_t n) const;
   Tensor weight(size_t index, size_t k, int64_t n) const;
@@ -68,9 +78,8 @@ class Subject {
     bool shared = false;
   };
   std::vector<Input> inputs_;
-  std::vector<Tensor> weights_;  // given ones, in the order of the network's weights
-  std::vector<bool> weights_shared_;
-  int64_t checkpoints_ = 0;
+  LoadedWeights loaded_;
+  int64_t checkpoints_ = 0, largest_n_ = 0;
   std::optional<Program> single_;
 };
 

@@ -199,6 +199,7 @@ LoadedWeights load_checkpoints(const Network& network, const std::vector<std::st
     loaded.shared[k] = share;
   }
   loaded.tensors = packer.take(share);
+  for (const Tensor& t : loaded.tensors) loaded.packed_bytes += static_cast<int64_t>(t.nbytes());
   if (share)
     notes.insert(fmt::format("{} of {} weights are equal in all checkpoints and shared", count,
                              specs.size()));

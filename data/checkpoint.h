@@ -23,9 +23,10 @@ struct LoadedWeights {
   std::vector<bool> shared;  // equal in all checkpoints, when asked for
   std::vector<bool> given;   // some checkpoint has it; else all keep the network's own value
   std::vector<std::string> notes;
-  int64_t equal_bytes = 0;  // that sharing would save (or saves): N - 1 copies of equal weights
-  int64_t file_bytes = 0;   // of all checkpoints
-  double seconds = 0;       // from opening the first to packing the last
+  int64_t equal_bytes = 0;   // that sharing would save (or saves): N - 1 copies of equal weights
+  int64_t file_bytes = 0;    // of all checkpoints
+  int64_t packed_bytes = 0;  // of `tensors`
+  double seconds = 0;        // from opening the first to packing the last
 };
 
 /// Matches every checkpoint against the network's weights and packs them one file at a time.

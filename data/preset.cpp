@@ -153,21 +153,37 @@ void check(const Reader& reader, const Preset& p, const std::string& file) {
     fail("[{}] budget_s: got {}, expected a positive number; try 0.3", file, p.budget_s);
 }
 
-}  // namespace
-
-Preset load_preset(const std::string& path) {
-  const std::string file = printable(path);
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream) fail("[{}] preset: got no readable file, expected JSON; try another path", file);
-  Json json;
+/// Nothing in a preset lies deeper than its axes, and what is said twice is a mistake.
+Json parse_strictly(const std::string& text, const std::string& file) {
+  constexpr int kDeepest = 8;
+  std::vector<std::set<std::string>> keys;
+  const auto strict = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kDeepest)
+      fail(
+          "[{}] preset: got deeper nesting, expected at most {} levels; try the presets in "
+          "presets/",
+          file, kDeepest);
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key &&
+        !keys.back().insert(parsed.get_ref<const std::string&>()).second)
+      fail("[{}] {}: got it twice, expected every key once; try to leave one out", file,
+           printable(parsed.get_ref<const std::string&>()));
+    return true;
+  };
   try {
-    json = Json::parse(text.str());
+    return Json::parse(text, strict);
   } catch (const Json::exception& e) {
     fail("[{}] preset: got bad JSON ({}), expected an object; try the presets in presets/", file,
-         one_line(e));
+         printable(e.what(), 400));
   }
+}
+
+}  // namespace
+
+Preset parse_preset(const std::string& text, const std::string& path) {
+  const std::string file = printable(path);
+  const Json json = parse_strictly(text, file);
   if (!json.is_object())
     fail("[{}] preset: got {}, expected an object; try the presets in presets/", file,
          json.type_name());
@@ -192,6 +208,16 @@ Preset load_preset(const std::string& path) {
   reader.finish();
   if (schema != 1) fail("[{}] schema: got {}, expected 1; try \"schema\": 1", file, schema);
   check(reader, p, file);
+  return p;
+}
+
+Preset load_preset(const std::string& path) {
+  std::ifstream stream(path);
+  std::stringstream text;
+  text << stream.rdbuf();
+  if (!stream)
+    fail("[{}] preset: got no readable file, expected JSON; try another path", printable(path));
+  Preset p = parse_preset(text.str(), path);
   read_published(fs::path(path).replace_extension(".csv"), &p);
   return p;
 }

@@ -24,6 +24,9 @@ struct Preset {
   std::string published_note;  // the comment at the top of that file: where its figures come from
 };
 
+/// Reads a preset from its text; `path` is for messages and gives the name where the text has none.
+/// Unknown keys, keys said twice and values of the wrong kind are refused by name.
+Preset parse_preset(const std::string& text, const std::string& path);
 /// Reads a preset; unknown keys and values of the wrong kind are refused by name.
 Preset load_preset(const std::string& path);
 /// A preset of the program by name, or a file.

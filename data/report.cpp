@@ -51,6 +51,25 @@ std::string error_text(double relative) {
   return relative == 0 ? "0" : fmt::format("{:.1e}", relative);
 }
 
+AlongN along_n(const std::vector<FuseResult>& curve) {
+  AlongN along;
+  bool faster = true;  // from here to the largest N
+  for (auto it = curve.rbegin(); it != curve.rend(); ++it) {
+    faster = faster && it->correctness.pass && it->speedup &&
+             verdict(it->speedup->vs_best) == std::string("FASTER");
+    if (faster) along.crossover = it->n;
+  }
+  for (const FuseResult& r : curve) {
+    if (!r.correctness.pass) continue;
+    for (const Timing& t : r.results) {
+      if (t.kind != "candidate" || !(t.median_ns > 0)) continue;
+      const double models_per_s = 1e9 * static_cast<double>(r.n) / t.median_ns;
+      if (models_per_s > along.models_per_s) along.best_n = r.n, along.models_per_s = models_per_s;
+    }
+  }
+  return along;
+}
+
 std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
   using Key =
       std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;

@@ -48,9 +48,27 @@ struct FuseResult {
   std::string plan;
 };
 
+/// What several Ns say together.
+struct AlongN {
+  std::optional<int64_t> crossover;  // as of a sweep, below
+  int64_t best_n = 0;                // of the highest throughput; 0: nothing was right
+  double models_per_s = 0;           // there: models times calls in a second
+};
+
+/// Checkpoints as they were loaded.
+struct WeightsLoaded {
+  int64_t checkpoints = 0, file_bytes = 0, packed_bytes = 0;
+  int64_t equal_bytes = 0;  // that sharing equal weights saves, or would save
+  double seconds = 0;
+};
+
 struct FuseReport {
   std::string model, device, dtype, mode;
+  std::string reduce;  // "mean", "std", "vote"; empty: every model's own outputs
   Environment environment;
+  std::optional<WeightsLoaded> weights;
+  int64_t largest_n = 0;  // that fits into memory, by estimate; 0: not estimated
+  std::optional<AlongN> along_n;
   std::vector<FuseResult> curve;  // ascending n; one entry for one N
 };
 
@@ -108,6 +126,9 @@ struct SweepReport {
 
 /// Crossovers over all cases that differ in N only, per strategy.
 std::vector<Crossover> crossovers(const std::vector<Case>& cases);
+
+/// Of the points of a trial fusion along N.
+AlongN along_n(const std::vector<FuseResult>& curve);
 
 /// The index of the best baseline (smallest median), and the speedup of a candidate.
 Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed);

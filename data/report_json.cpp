@@ -158,7 +158,19 @@ nlohmann::ordered_json to_json(const FuseReport& report) {
   j["device"] = report.device;
   j["dtype"] = report.dtype;
   j["mode"] = report.mode;
+  if (!report.reduce.empty()) j["reduce"] = report.reduce;
   j["environment"] = to_json(report.environment);
+  if (const auto& w = report.weights)
+    j["weights"] = {{"checkpoints", w->checkpoints},
+                    {"file_bytes", w->file_bytes},
+                    {"packed_bytes", w->packed_bytes},
+                    {"equal_bytes", w->equal_bytes},
+                    {"load_ns", 1e9 * w->seconds}};
+  if (report.largest_n) j["largest_n"] = report.largest_n;
+  if (const auto& a = report.along_n)
+    j["along_n"] = {{"crossover", a->crossover ? Json(*a->crossover) : Json(nullptr)},
+                    {"best_n", a->best_n ? Json(a->best_n) : Json(nullptr)},
+                    {"models_per_s", a->best_n ? Json(a->models_per_s) : Json(nullptr)}};
   // With several Ns the largest stands at the top, where scripts for one N look.
   if (!report.curve.empty()) add_fuse_result(j, report.curve.back());
   if (report.curve.size() > 1) {

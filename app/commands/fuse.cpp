@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
 #include "app/cli.h"
 #include "app/fuse_text.h"
+#include "app/fuse_unstack.h"
 #include "app/stored_tuning.h"
 #include "app/table.h"
 #include "app/version.h"
@@ -51,6 +53,11 @@ class Fuse : public Command {
     app.add_flag("--share-weights", subject_.share_weights,
                  "weights equal in all checkpoints are kept and computed once");
     app.add_option("--outputs", outputs_, "write output.0, output.1, ... stacked [N, ...]");
+    app.add_option("--reduce", reduce_,
+                   "one answer of all models: mean, std (with N-1) or vote (the class that most "
+                   "models score highest along the last dimension; the first of equals)");
+    app.add_option("--unstack", unstack_,
+                   "write one .safetensors checkpoint per model into this folder");
     app.add_option("--strategy", strategies_, "PRIMITIVE=STRATEGY, as conv2d=grouped or *=vmap")
         ->allow_extra_args(false);
     app.add_option("--device", subject_.device, "cpu, cuda or cuda:0")->capture_default_str();
@@ -80,6 +87,10 @@ class Fuse : public Command {
     options.seed = subject_.seed = seed_;
     options.explain = explain_;
     options.coverage_time = !json_.empty();
+    if (!reduce_.empty()) options.reduce = parse_reduce(reduce_);
+    for (const auto& [option, path] : {std::pair("--outputs", outputs_), {"--json", json_}})
+      check_folder(option, path);
+    if (!unstack_.empty()) check_unstack_folder(unstack_);
 
     Subject subject(subject_);
     FuseReport report;
@@ -87,6 +98,11 @@ class Fuse : public Command {
     report.device = subject_.device;
     report.dtype = short_name(subject.dtype());
     report.mode = to_string(options.compile.mode);
+    report.reduce = reduce_;
+    report.largest_n = subject.largest_n();
+    if (const LoadedWeights& loaded = subject.loaded(); !loaded.tensors.empty())
+      report.weights = {subject.ns().back(), loaded.file_bytes, loaded.packed_bytes,
+                        loaded.equal_bytes, loaded.seconds};
     report.environment = capture_environment(typed_command(), version(), git_state());
 
     // Opened first: a store that cannot be written is said before the work, not after.
@@ -107,7 +123,12 @@ class Fuse : public Command {
                                   subject.notes().end());
       report.curve.push_back(std::move(outcome.result));
     }
+    if (report.curve.size() > 1) report.along_n = along_n(report.curve);
     if (!outputs_.empty()) save_outputs(outputs);
+    if (!unstack_.empty()) {
+      FuseResult& last = report.curve.back();
+      last.notes.push_back(unstack(subject, last.n, unstack_));
+    }
     if (!json_.empty()) write_json(json_, to_json(report));
     if (store) store->add_fuse(report);
     if (!quiet_) print(report, shared_nodes);
@@ -115,6 +136,15 @@ class Fuse : public Command {
   }
 
  private:
+  /// A file that has nowhere to go is said before the work.
+  static void check_folder(const char* option, const std::string& path) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::error_code error;
+    if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+      fail("[{}] folder: got no {}, expected one to write to; try another path", option,
+           printable(folder.string()));
+  }
+
   void save_outputs(const Tensors& outputs) const {
     std::vector<std::pair<std::string, Tensor>> named;
     for (size_t i = 0; i < outputs.size(); ++i)
@@ -124,7 +154,7 @@ class Fuse : public Command {
 
   void print(const FuseReport& report, int64_t shared_nodes) const {
     fmt::print("{}", fuse_text(report, report.curve.back(), shared_nodes));
-    if (report.curve.size() > 1) fmt::print("\n{}", curve_text(report.curve));
+    if (report.curve.size() > 1) fmt::print("\n{}", curve_text(report));
     if (explain_) fmt::print("{}", explain_text(report.curve.back()));
   }
 
@@ -141,7 +171,7 @@ class Fuse : public Command {
 
   SubjectOptions subject_;
   std::vector<std::string> strategies_;
-  std::string outputs_, json_, db_, mode_ = "eager";
+  std::string outputs_, json_, db_, reduce_, unstack_, mode_ = "eager";
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 1.5;

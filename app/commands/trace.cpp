@@ -56,7 +56,6 @@ class Trace : public Command {
     if (wide_ > subject.ns().back())
       fail("[--wide] models: got {}, expected at most the {} given; try --wide {}", wide_,
            subject.ns().back(), subject.ns().back());
-    subject.check_memory(wide_);
     const auto model = compile(subject.network(), subject.ensemble(wide_), options);
     if (steps_)
       for (const PassRecord& pass : model->passes())

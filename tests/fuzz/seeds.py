@@ -1,0 +1,69 @@
+"""Writes the seeds of the corpus, small files of real writers: python seeds.py tests/fuzz/fixtures/corpus"""
+import argparse
+import collections
+import io
+import json
+import os
+import sys
+import zipfile
+
+import torch
+from safetensors.torch import save
+
+
+def main(corpus):
+    def put(target, name, data):
+        os.makedirs(os.path.join(corpus, target), exist_ok=True)
+        with open(os.path.join(corpus, target, name), "wb") as file:
+            file.write(data)
+
+    def torch_bytes(value, **more):
+        buffer = io.BytesIO()
+        torch.save(value, buffer, **more)
+        return buffer.getvalue()
+
+    base = torch.arange(12.0).reshape(3, 4)
+    tagged = torch.ones(2)
+    tagged.note = "attribute"
+    state = collections.OrderedDict(a=base, t=base.t(), h=torch.ones(2, dtype=torch.float16),
+                                    p=torch.nn.Parameter(torch.ones(1)), tagged=tagged)
+    training = {"epoch": 3, "lr": 0.5, "big": 1 << 80, "raw": b"\0", "shape": base.shape, "z": 1j,
+                "seen": {1}, "kind": torch.float16, "model": state, "steps": [1, (2, None, True)]}
+    refused = {"a": base, "args": argparse.Namespace(lr=1)}
+    for name, value in (("state", state), ("training", training), ("refused", refused)):
+        for protocol in (2, 4, 5):
+            data = torch_bytes(value, pickle_protocol=protocol)
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                put("pickle", f"{name}{protocol}", archive.read("archive/data.pkl"))
+        put("checkpoint", f"{name}.zip", torch_bytes(value))
+        put("checkpoint", f"{name}.legacy",
+            torch_bytes(value, _use_new_zipfile_serialization=False))
+    tensors = {"w": base.contiguous(), "n": torch.tensor(3), "e": torch.zeros(0, 2)}
+    for target in ("safetensors", "checkpoint"):
+        put(target, "plain.safetensors", save(tensors))
+        put(target, "noted.safetensors", save({"w": base.half()}, metadata={"format": "pt"}))
+        put(target, "empty.safetensors", save({}))
+    put("checkpoint", "index.json", json.dumps({
+        "metadata": {"total_size": 1}, "weight_map": {"a": "1-of-2.safetensors", "b": "2-of-2.safetensors"}}).encode())
+
+    def archive(name, records, **more):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", **more) as out:
+            for record, data in records.items():
+                out.writestr(record, data)
+            out.comment = b"a comment" if name == "plain" else b""
+        put("zip", name, buffer.getvalue())
+    archive("plain", {"a/b": b"12", "a/c": b""})
+    archive("packed", {"a": bytes(500)}, compression=zipfile.ZIP_DEFLATED)
+    archive("outside", {"../a": b"1", "/b": b"2"})
+    put("zip", "torch", torch_bytes({"a": torch.ones(1)}))
+    presets = os.path.join(os.path.dirname(corpus), "..", "..", "..", "presets")
+    for file in sorted(os.listdir(presets))[:6]:
+        if file.endswith(".json"):
+            with open(os.path.join(presets, file), "rb") as text:
+                put("preset", file, text.read())
+    put("preset", "wrong.json", b'{"schema": 1, "targets": [[[1]]], "n": {"a": null}, "n": []}')
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

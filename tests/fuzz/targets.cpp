@@ -1,0 +1,95 @@
+#include "tests/fuzz/targets.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "data/checkpoint_format.h"
+#include "data/preset.h"
+#include "data/safetensors.h"
+#include "data/torch_pickle.h"
+#include "data/zip.h"
+#include "engine/error.h"
+
+namespace wide::fuzz {
+namespace {
+
+/// Every promise that whoever makes tensors of these relies on.
+void check(const CheckpointIndex& index, std::string_view bytes) {
+  for (const StoredTensor& t : index.tensors) {
+    const auto fits = [&](bool good) {
+      if (!good) std::abort();
+    };
+    fits(t.range.begin <= t.range.end && t.range.end <= bytes.size());
+    fits(t.sizes.size() == t.strides.size() && t.nested <= t.name.size());
+    const int64_t count = count_elements(t.sizes);
+    fits(count >= 0);
+    if (count == 0) continue;
+    uint64_t last = 0;
+    for (size_t i = 0; i < t.sizes.size(); ++i)
+      last += static_cast<uint64_t>(t.sizes[i] - 1) * static_cast<uint64_t>(t.strides[i]);
+    fits((last + 1) * static_cast<uint64_t>(dtype_bits(t.dtype)) / 8 <=
+         t.range.end - t.range.begin);
+  }
+}
+
+void checkpoint(std::string_view bytes) {
+  check(checkpoint_format(bytes, "w.pt").parse(bytes, "w.pt"), bytes);
+}
+
+void safetensors_file(std::string_view bytes) {
+  const safetensors::Index index = safetensors::parse(bytes, "w.safetensors");
+  for (const safetensors::Entry& e : index.entries)
+    if (e.begin > e.end || e.end > bytes.size()) std::abort();
+}
+
+/// The pickle alone, every storage that it names being the bytes themselves.
+void pickle_stream(std::string_view bytes) {
+  torch_pickle::Meaning meaning;
+  pickle::Values values("w.pt");
+  const pickle::Read read = pickle::load(bytes, values, meaning);
+  std::map<std::string, ByteRange> places;
+  for (const auto& storage : meaning.storages()) places[storage.key] = {0, bytes.size()};
+  check({meaning.tensors(values, read.root, places, false), {}}, bytes);
+}
+
+void zip_archive(std::string_view bytes) {
+  const zip::Index index = zip::parse(bytes, "w.zip");
+  for (const zip::Entry& e : index.entries) {
+    if (e.begin > e.end || e.end > bytes.size()) std::abort();
+    try {
+      zip::check_crc(bytes, e, "w.zip");
+    } catch (const Error&) {
+    }
+  }
+}
+
+void preset(std::string_view bytes) { parse_preset(std::string(bytes), "preset.json"); }
+
+}  // namespace
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> list = {{"checkpoint", checkpoint},
+                                           {"pickle", pickle_stream},
+                                           {"preset", preset},
+                                           {"safetensors", safetensors_file},
+                                           {"zip", zip_archive}};
+  return list;
+}
+
+void run(const Target& target, std::string_view bytes) {
+  try {
+    target.read(bytes);
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    if (text.find('\n') == std::string::npos && !text.empty()) return;
+    fmt::print(stderr, "{}: an error of several lines: {}\n", target.name, text);
+    std::abort();
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}: another exception than Error: {}\n", target.name, e.what());
+    std::abort();
+  }
+}
+
+}  // namespace wide::fuzz
