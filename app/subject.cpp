@@ -3,7 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -295,9 +294,10 @@ Program Subject::record_first() const {
   const Ensemble first = first_model();
   try {
     return record_single(network_, first);
-  } catch (const Error&) {
-    throw;
-  } catch (const c10::Error& e) {
+  } catch (const std::exception& e) {
+    const bool ours = dynamic_cast<const Error*>(&e) || dynamic_cast<const std::logic_error*>(&e) ||
+                      dynamic_cast<const std::bad_alloc*>(&e);
+    if (ours) throw;
     std::vector<std::string> inputs;
     for (const Input& input : inputs_)
       inputs.push_back(

@@ -14,13 +14,23 @@ namespace {
 constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr int64_t kVersion = 1001;
 
+/// The layout of before PyTorch 0.2, which PyTorch itself reads only when it may run what is in it.
+bool is_tar(std::string_view bytes) {
+  constexpr size_t kMagicAt = 257;
+  return bytes.size() > 512 && bytes.substr(kMagicAt, 5) == "ustar";
+}
+
 /// A pickle that begins with the magic number, whatever its protocol.
 bool probe(std::string_view bytes) {
+  if (is_tar(bytes)) return true;
   return bytes.size() > 16 && bytes[0] == '\x80' &&
          bytes.substr(0, 32).find(kMagic) != std::string_view::npos;
 }
 
 CheckpointIndex parse(std::string_view bytes, const std::string& file) {
+  if (is_tar(bytes))
+    refuse(file, "checkpoint", "a tar archive (PyTorch before 0.2)", "a layout since then",
+           "load and save it with PyTorch");
   torch_pickle::Meaning meaning;
   pickle::Values values(file);
   size_t at = 0;

@@ -170,6 +170,12 @@ torch.jit.script(torch.nn.Linear(2, 2)).save("script.pt")
   EXPECT_EQ(refused("script.pt"),
             "[script.pt] checkpoint: got a TorchScript module, expected a state_dict; try to "
             "torch.save(module.state_dict(), ...)");
+  std::string tar(1024, '\0');
+  tar.replace(257, 5, "ustar");
+  write_text(scratch / "old.pt", tar);
+  EXPECT_EQ(refused("old.pt"),
+            "[old.pt] checkpoint: got a tar archive (PyTorch before 0.2), expected a layout since "
+            "then; try to load and save it with PyTorch");
 }
 
 TEST(TorchCheckpoint, EveryTruncationAndChangedByteIsAnErrorOrATensor) {
