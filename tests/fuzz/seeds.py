@@ -62,6 +62,14 @@ def main(corpus):
         if file.endswith(".json"):
             with open(os.path.join(presets, file), "rb") as text:
                 put("preset", file, text.read())
+    archives = os.path.join(os.path.dirname(corpus), "..", "..", "data", "pt2")
+    for file in ("torch-2.6.pt2", "torch-2.9-decomposed.pt2", "torch-2.11.pt2"):
+        with open(os.path.join(archives, file), "rb") as data:
+            put("pt2", file, data.read())
+        with zipfile.ZipFile(os.path.join(archives, file)) as archived:
+            for name in archived.namelist():
+                if name.endswith(("models/model.json", "serialized_exported_program.json")):
+                    put("pt2_model", file.removesuffix(".pt2") + ".json", archived.read(name))
     put("preset", "wrong.json", b'{"schema": 1, "targets": [[[1]]], "n": {"a": null}, "n": []}')
 
 

@@ -7,6 +7,7 @@
 
 #include "data/checkpoint_format.h"
 #include "data/preset.h"
+#include "data/pt2/archive.h"
 #include "data/safetensors.h"
 #include "data/torch_pickle.h"
 #include "data/zip.h"
@@ -65,16 +66,27 @@ void zip_archive(std::string_view bytes) {
   }
 }
 
+void pt2_archive(std::string_view bytes) {
+  const pt2::Archive archive = pt2::parse_archive(bytes, "net.pt2");
+  for (const auto* list : {&archive.weights, &archive.constants})
+    for (const pt2::Stored& t : *list)
+      if (t.begin > t.end || t.end > bytes.size()) std::abort();
+}
+
+/// The JSON of an archive alone: its checksum keeps changed ones from being read in it.
+void pt2_model(std::string_view bytes) {
+  pt2::parse_program(bytes, "net.pt2", "models/model.json");
+}
+
 void preset(std::string_view bytes) { parse_preset(std::string(bytes), "preset.json"); }
 
 }  // namespace
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> list = {{"checkpoint", checkpoint},
-                                           {"pickle", pickle_stream},
-                                           {"preset", preset},
-                                           {"safetensors", safetensors_file},
-                                           {"zip", zip_archive}};
+  static const std::vector<Target> list = {
+      {"checkpoint", checkpoint}, {"pickle", pickle_stream}, {"preset", preset},
+      {"pt2", pt2_archive},       {"pt2_model", pt2_model},  {"safetensors", safetensors_file},
+      {"zip", zip_archive}};
   return list;
 }
 
