@@ -123,41 +123,53 @@ void Plan::call(const Step& step, Registers& registers, std::vector<c10::IValue>
   }
 }
 
+void Plan::compute(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const {
+  const auto read = [&]() -> const c10::IValue& {
+    return registers[static_cast<size_t>(step.fillings[0].values[0])];
+  };
+  const auto write = [&](c10::IValue value) {
+    registers[static_cast<size_t>(step.results[0][0])] = std::move(value);
+  };
+  switch (step.kind) {
+    case Step::Kind::call:
+      return call(step, registers, stack);
+    case Step::Kind::size:
+      return write(read().toTensor().size(step.detail));
+    case Step::Kind::count:
+      return write(read().toTensor().numel());
+    case Step::Kind::python: {
+      stack = step.arguments;
+      for (const Filling& f : step.fillings) stack[f.place] = filled(f, registers);
+      return write(python_number(step.text, stack));
+    }
+    case Step::Kind::check:
+      if (read().toScalar().equal(0))
+        refuse(file_, "condition of the export", "inputs that do not meet it",
+               printable(step.text, 200), "give other inputs");
+      return;
+    case Step::Kind::grad:
+    case Step::Kind::autocast:
+    case Step::Kind::leave:
+      return;
+  }
+}
+
 std::vector<c10::IValue> Plan::run(Registers& registers) const {
   Modes modes;
   std::vector<c10::IValue> stack;
   for (const Step& step : steps_) {
-    switch (step.kind) {
-      case Step::Kind::call:
-        call(step, registers, stack);
-        break;
-      case Step::Kind::size:
-      case Step::Kind::count: {
-        const at::Tensor& t = registers[static_cast<size_t>(step.fillings[0].values[0])].toTensor();
-        registers[static_cast<size_t>(step.results[0][0])] =
-            step.kind == Step::Kind::size ? t.size(step.detail) : t.numel();
-        break;
-      }
-      case Step::Kind::python: {
-        std::vector<c10::IValue> numbers = step.arguments;
-        for (const Filling& f : step.fillings) numbers[f.place] = filled(f, registers);
-        registers[static_cast<size_t>(step.results[0][0])] = python_number(step.text, numbers);
-        break;
-      }
-      case Step::Kind::check:
-        if (registers[static_cast<size_t>(step.fillings[0].values[0])].toScalar().equal(0))
-          refuse(file_, "condition of the export", "inputs that do not meet it",
-                 printable(step.text, 200), "give other inputs");
-        break;
-      case Step::Kind::grad:
+    try {
+      if (step.kind == Step::Kind::grad)
         modes.set_grad(step.detail);
-        break;
-      case Step::Kind::autocast:
+      else if (step.kind == Step::Kind::autocast)
         modes.set_autocast(step);
-        break;
-      case Step::Kind::leave:
+      else if (step.kind == Step::Kind::leave)
         modes.leave();
-        break;
+      else
+        compute(step, registers, stack);
+    } catch (const c10::Error& e) {
+      refuse(file_, "operator " + (step.op ? step.op->schema().name() : step.text), one_line(e),
+             "one that can be computed", "export it for these inputs");
     }
     for (const int dead : step.dead) registers[static_cast<size_t>(dead)] = c10::IValue();
   }

@@ -63,6 +63,7 @@ class Plan {
 
  private:
   friend class PlanBuilder;
+  void compute(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const;
   void call(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const;
 
   Setting setting_;

@@ -120,6 +120,8 @@ class PlanBuilder {
          (starts(node.target, "_operator.") && function != "neg" && function != "pos")))
       refuse_node(node, fmt::format("{} arguments", step.arguments.size()), "those it has");
     step.results = results(node, names);
+    if (step.results[0].size() != 1 || step.results[0][0] < 0)
+      refuse_node(node, "no result", "one");
     add(std::move(step));
   }
 
@@ -331,6 +333,7 @@ class PlanBuilder {
   template <class Misfit>
   void symbolic(const c10::TypePtr& type, const c10::Argument& wanted, Filling& f,
                 const Misfit& misfit) const {
+    if (type->kind() != c10::TypeKind::ListType && f.values.size() != 1) misfit();
     switch (type->kind()) {
       case c10::TypeKind::TensorType:
         f.kind = Filling::Kind::number_tensor;

@@ -151,5 +151,27 @@ class Pt2Networks(unittest.TestCase):
         self.assertGreaterEqual(len(whole), 17 * len(names) // 20)
 
 
+class BrokenArchives(unittest.TestCase):
+    def test_each_is_refused_in_one_line(self):
+        source = os.path.join(os.environ["WORKBENCH_SOURCE"], "tests/data/pt2/torch-2.11.pt2")
+        with open(source, "rb") as file:
+            whole = file.read()
+        graph = whole.index(b"torch.ops.aten.linear.default")
+        broken = {"half": whole[:len(whole) // 2], "start": whole[:100], "no end": whole[:-1],
+                  "changed": whole[:graph] + b"T" + whole[graph + 1:],
+                  "empty": b"", "text": b"hello"}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in broken.items():
+                path = os.path.join(folder, name.replace(" ", "-") + ".pt2")
+                with open(path, "wb") as file:
+                    file.write(data)
+                run = subprocess.run([BINARY, "fuse", path, "-n", "2", "--no-store"],
+                                     capture_output=True, text=True, timeout=100)
+                self.assertEqual(run.returncode, 2, name)
+                self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
+                self.assertIn(os.path.basename(path), run.stderr)
+                self.assertIn("; try ", run.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()
