@@ -122,9 +122,14 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
   if (!value && !op.hasTag(at::Tag::dynamic_output_shape)) return;
   // Tagged for its other overload: here the lengths that decide the shape are numbers.
   if (node.name() == "aten::_ctc_loss") return;
+  // Indexing by numbers gives as many elements as there are numbers; only masks select by data.
+  const bool index = node.name() == "aten::index.Tensor";
   bool dependent = false;
-  for_each_value(node.arguments,
-                 [&](ValueId id) { dependent |= r.depends[static_cast<size_t>(id)]; });
+  for_each_value(node.arguments, [&](ValueId id) {
+    const at::ScalarType dtype = r.program.values[static_cast<size_t>(id)].dtype;
+    if (!index || dtype == at::kBool || dtype == at::kByte)
+      dependent |= r.depends[static_cast<size_t>(id)];
+  });
   if (!dependent) return;
   const char* advice = value ? "torch.where instead of a branch on tensor data"
                              : "a mask of fixed size instead of selecting by data";
