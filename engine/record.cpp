@@ -116,20 +116,23 @@ bool is_meta(const IValue& v) {
   return false;
 }
 
+bool is_mask(const Value& v) { return v.dtype == at::kBool || v.dtype == at::kByte; }
+
 /// What must never be baked: a result whose value or shape hangs on the data of a model.
 void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const Node& node) {
   const bool value = op.hasTag(at::Tag::data_dependent_output);
   if (!value && !op.hasTag(at::Tag::dynamic_output_shape)) return;
   // Tagged for its other overload: here the lengths that decide the shape are numbers.
   if (node.name() == "aten::_ctc_loss") return;
-  // Indexing by numbers gives as many elements as there are numbers; only masks select by data.
-  const bool index = node.name() == "aten::index.Tensor";
   bool dependent = false;
-  for_each_value(node.arguments, [&](ValueId id) {
-    const at::ScalarType dtype = r.program.values[static_cast<size_t>(id)].dtype;
-    if (!index || dtype == at::kBool || dtype == at::kByte)
-      dependent |= r.depends[static_cast<size_t>(id)];
-  });
+  const auto note = [&](ValueId id) { dependent |= r.depends[static_cast<size_t>(id)]; };
+  if (node.name() == "aten::index.Tensor") {
+    // Indexing by numbers gives as many elements as there are numbers; only masks select by data.
+    for (const ValueId id : node.arguments.at(1).values)
+      if (id != kNone && is_mask(r.program.values[static_cast<size_t>(id)])) note(id);
+  } else {
+    for_each_value(node.arguments, note);
+  }
   if (!dependent) return;
   const char* advice = value ? "torch.where instead of a branch on tensor data"
                              : "a mask of fixed size instead of selecting by data";
