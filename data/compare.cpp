@@ -195,7 +195,9 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
 std::vector<ComparedTrial> regressions(const Comparison& comparison, double percent) {
   std::vector<ComparedTrial> out;
   for (const ComparedTrial& t : comparison.trials)
-    if (t.verdict == "SLOWER" && t.slower_percent() > percent) out.push_back(t);
+    if (t.verdict == "SLOWER" && t.slower_percent() > percent &&
+        t.after_ns > t.before_ns * (1 + percent / 200))
+      out.push_back(t);
   return out;
 }
 

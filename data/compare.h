@@ -68,7 +68,8 @@ struct Comparison {
 
 Comparison compare_sweeps(const SweepReport& before, const SweepReport& after);
 
-/// SLOWER by more than `percent` more time; slowest first.
+/// SLOWER by more than `percent` more time against the baselines, and by half of that by the clock
+/// as well: a baseline that ran faster this time is no regression. Slowest first.
 std::vector<ComparedTrial> regressions(const Comparison& comparison, double percent);
 
 nlohmann::ordered_json to_json(const Comparison& comparison);

@@ -131,6 +131,21 @@ TEST(Compare, APlantedSlowdownIsFoundAndNamed) {
   EXPECT_EQ(wrong, 0u);
 }
 
+TEST(Compare, ABaselineThatRanFasterIsNoRegression) {
+  Simulation machine(7);
+  const SweepReport before = machine.sweep();
+  SweepReport after = before;
+  for (Timing& t : after.cases[5].baselines) {
+    for (double& ns : t.samples_ns) ns *= 0.6;
+    summarise(t);
+  }
+  const Comparison c = compare_sweeps(before, after);
+  EXPECT_TRUE(std::any_of(c.trials.begin(), c.trials.end(), [](const ComparedTrial& t) {
+    return t.verdict == "SLOWER" && t.slower_percent() > 10;
+  }));
+  EXPECT_TRUE(regressions(c, 10).empty());
+}
+
 TEST(Compare, ASmallSweepFindsItToo) {
   size_t found = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
