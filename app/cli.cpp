@@ -37,10 +37,11 @@ int complain(const std::string& line, int exit_code) {
   return exit_code;
 }
 
-/// `workbench --sweep quick ...` is `workbench sweep quick ...`.
+/// `workbench --sweep quick ...` is `workbench sweep quick ...`; no command, or options alone, is
+/// `workbench explorer ...`.
 std::vector<std::string> normalise(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.empty()) return arguments;
+  if (arguments.empty()) return {"explorer"};
   std::string& first = arguments.front();
   if (first == "--sweep") {
     first = "sweep";
@@ -48,18 +49,14 @@ std::vector<std::string> normalise(int argc, char** argv) {
     const std::string value = first.substr(8);
     first = "sweep";
     arguments.insert(arguments.begin() + 1, value);
+  } else if (first.rfind("--", 0) == 0 && first != "--help" && first != "--version") {
+    arguments.insert(arguments.begin(), "explorer");
   }
   return arguments;
 }
 
 int dispatch(int argc, char** argv) {
   std::vector<std::string> arguments = normalise(argc, argv);
-  if (arguments.empty())
-    return complain(
-        "[workbench] explorer: got no command, and the desktop explorer is not part of this "
-        "version, expected a command; try workbench --help",
-        6);
-
   CLI::App app(
       "Fuses N networks of one architecture into one wide program, proves it right and "
       "measures it.",
@@ -67,7 +64,8 @@ int dispatch(int argc, char** argv) {
   app.set_version_flag("--version", version_line());
   app.require_subcommand(1);
   app.footer(
-      "`workbench --sweep SWEEP` is the same as `workbench sweep SWEEP`.\n"
+      "`workbench` alone opens the explorer; `workbench --sweep SWEEP` is the same as `workbench "
+      "sweep SWEEP`.\n"
       "Exit codes: 0 ok, 1 environment, 2 usage or bad input, 3 regression, 4 incorrect,\n"
       "5 a trial crashed, hung or ran out of memory, 6 no such device or display, 130 cancelled.\n"
       "Every error is one line.");

@@ -32,7 +32,8 @@ std::string SweepRunner::run() {
       }
       for (SweepObserver* o : observers_) o->on_begin(planned);
       try {
-        const Case result = host.run(planned, watch);
+        Case result = host.run(planned, watch);
+        if (amend_) amend_(result);
         for (SweepObserver* o : observers_) o->on_case(result);
       } catch (const Cancelled&) {
         Case cut = empty_case(planned);

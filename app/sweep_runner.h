@@ -32,6 +32,8 @@ class SweepRunner {
   void add(SweepObserver& observer);
   /// `known` gives the finished result of a case that need not run again, or nullopt.
   void resume(std::function<std::optional<Case>(const PlannedCase&)> known);
+  /// Is given every result that was run now, before anybody is told of it.
+  void amend(std::function<void(Case&)> with) { amend_ = std::move(with); }
   /// Runs what is left; returns "complete", or "cancelled" when the user or `stop` ended it.
   std::string run();
   /// Ends `run` soon; from any thread.
@@ -46,6 +48,7 @@ class SweepRunner {
   SweepSettings settings_;
   std::vector<SweepObserver*> observers_;
   std::function<std::optional<Case>(const PlannedCase&)> known_;
+  std::function<void(Case&)> amend_;
   std::atomic<bool> stop_{false};
 };
 

@@ -104,8 +104,9 @@ struct CaseSeconds {
 struct Case {
   std::string target, shape, dtype, device, mode, phase = "forward";
   int64_t n = 0;
-  double other_load = 0;   // share of the cores that other processes took while it was timed
-  bool disturbed = false;  // they took too much for its times to be trusted
+  double other_load = 0;       // share of the cores that other processes took while it was timed
+  bool disturbed = false;      // they took too much for its times to be trusted
+  int64_t window_frames = -1;  // that the explorer drew while it was timed; -1: there was no window
   CaseSeconds seconds;
   std::vector<Timing> baselines;
   std::vector<Trial> trials;

@@ -195,6 +195,7 @@ nlohmann::ordered_json to_json(const Case& c) {
   j["phase"] = c.phase;
   j["other_load"] = c.other_load;
   j["disturbed"] = c.disturbed;
+  if (c.window_frames >= 0) j["window_frames"] = c.window_frames;
   if (const CaseSeconds& s = c.seconds; s.total > 0)
     j["seconds"] = {{"setup", s.setup},         {"compile", s.compile}, {"check", s.check},
                     {"baselines", s.baselines}, {"timing", s.timing},   {"total", s.total}};

@@ -220,6 +220,7 @@ Case case_from_json(const nlohmann::ordered_json& json, const std::string& where
   j.read("phase", &c.phase);
   j.read("other_load", &c.other_load);
   j.read("disturbed", &c.disturbed);
+  if (j.has("window_frames")) j.read("window_frames", &c.window_frames);
   if (j.has("seconds")) {
     const Object seconds = j.object("seconds");
     seconds.read("setup", &c.seconds.setup);

@@ -8,7 +8,8 @@
 
 int main(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
-  if (first == "worker" || first == "sweep" || first == "list") return wide::run_cli(argc, argv);
+  if (first == "worker" || first == "sweep" || first == "list" || first == "explorer")
+    return wide::run_cli(argc, argv);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "app/cli.h"
+#include "app/explorer/panel.h"
 #include "app/results.h"
 #include "app/sweep_plan.h"
 #include "app/table.h"
@@ -27,13 +28,14 @@ class List : public Command {
  public:
   std::string name() const override { return "list"; }
   std::string summary() const override {
-    return "what there is: primitives, blocks, models, presets; what is stored: sweeps, fusions";
+    return "what there is: primitives, blocks, models, presets, panels; what is stored: sweeps, "
+           "fusions";
   }
 
   void declare(CLI::App& app) override {
     app.add_option(
         "WHAT", what_,
-        "primitives, blocks, models, presets; sweeps and fusions that are stored; or the "
+        "primitives, blocks, models, presets, panels; sweeps and fusions that are stored; or the "
         "name of a primitive, block or model; default: all that is not stored");
     auto* json = app.add_flag("--json", json_, "as JSON");
     app.add_flag("--md", markdown_, "primitives, blocks or models as a Markdown table")
@@ -44,7 +46,8 @@ class List : public Command {
   int run() override {
     if (what_ == "sweeps" || what_ == "fusions") return list_stored();
     if (markdown_) return list_markdown();
-    static const std::set<std::string> groups{"", "primitives", "blocks", "models", "presets"};
+    static const std::set<std::string> groups{"",       "primitives", "blocks",
+                                              "models", "presets",    "panels"};
     if (!groups.count(what_)) return list_one();
     Json all = Json::object();
     std::string text;
@@ -70,6 +73,16 @@ class List : public Command {
       }
       text += (text.empty() ? "" : "\n") + table.text();
     }
+    if (what_.empty() || what_ == "panels") {
+      Table table({"panels", "place", "summary"}, {});
+      all["panels"] = Json::array();
+      for (const PanelInfo& p : panels()) {
+        table.add({"  " + p.name, to_string(p.place), p.summary});
+        all["panels"].push_back(
+            {{"name", p.name}, {"place", to_string(p.place)}, {"summary", p.summary}});
+      }
+      text += (text.empty() ? "" : "\n") + table.text();
+    }
     if (json_)
       fmt::print("{}\n", all.dump(1));
     else
@@ -85,8 +98,9 @@ class List : public Command {
       return 0;
     }
     fail(
-        "[list] WHAT: got {}, expected primitives, blocks, models, presets, sweeps, fusions or one "
-        "of their names; try workbench list",
+        "[list] WHAT: got {}, expected primitives, blocks, models, presets, panels, sweeps, "
+        "fusions or "
+        "one of their names; try workbench list",
         printable(what_));
   }
 

@@ -19,14 +19,16 @@ struct Range {
   bool empty() const { return high <= 0; }
 };
 
-void fit_speedup(const Figure& figure, Limits* limits) {
+void fit_values(const Figure& figure, Limits* limits) {
+  const bool speedup = figure.measure == Measure::speedup;
   Range values, all;
-  values.add(1);
+  if (speedup) values.add(1);
   for (const Curve& curve : figure.curves)
     for (const CurvePoint& p : curve.points)
       if (p.value) values.add(*p.value);
   if (figure.published)
     for (const Point& p : figure.published->points) values.add(p.y);
+  if (values.empty()) values.add(1);
   all = values;
   for (const Curve& curve : figure.curves)
     for (const CurvePoint& p : curve.points) {
@@ -35,7 +37,8 @@ void fit_speedup(const Figure& figure, Limits* limits) {
       if (p.high) all.add(std::min(*p.high, values.high * 2));
     }
   // The line y = N enters at the left: room for its beginning, not for all of it.
-  all.add(std::min(limits->ns.empty() ? 1 : limits->ns.front() * 1.3, 16 * values.high));
+  if (speedup)
+    all.add(std::min(limits->ns.empty() ? 1 : limits->ns.front() * 1.3, 16 * values.high));
   limits->low = all.low / 1.15;
   limits->high = all.high * 1.15;
 }
@@ -86,7 +89,7 @@ Limits limits_of(const Figure& figure) {
     limits.n_low = *ns.begin() / air;
     limits.n_high = *ns.rbegin() * air;
   }
-  fit_speedup(figure, &limits);
+  fit_values(figure, &limits);
   fit_error(figure, &limits);
   return limits;
 }

@@ -10,7 +10,7 @@
 namespace wide {
 namespace {
 
-constexpr double kPlotHeight = 232, kLane = 20, kMarker = 7, kLabel = 10.5;
+constexpr double kLane = 20, kMarker = 7, kLabel = 10.5;
 constexpr Colour kText{Tone::text}, kMuted{Tone::muted}, kGrid{Tone::grid}, kRule{Tone::rule};
 
 /// An entry of the legend stands where its curve ends, as far as its neighbours allow.
@@ -30,61 +30,60 @@ struct Label {
 
 class Drawing {
  public:
-  Drawing(Canvas& canvas, const Figure& figure, const Limits& limits, double x, double y,
-          double width)
-      : canvas_(canvas), figure_(figure), limits_(limits), x_(x), top_(y), width_(width) {
-    const double panels = y + 66, left = x + 54;
-    speedup_box_ = {left, panels, 0.42 * width, kPlotHeight};
-    legend_ = {speedup_box_.right() + 16, panels, 0.22 * width, kPlotHeight};
-    const double second = legend_.right() + 44;
-    error_box_ = {second, panels, x + width - 10 - second, kPlotHeight};
-    lane_ = limits.incorrect ? kLane : 0;
-    speedup_y_ = {limits.low, limits.high, speedup_box_.bottom(), speedup_box_.y};
-    error_y_ = {limits.error_low, limits.error_high, error_box_.bottom(), error_box_.y};
-    speedup_n_ = {limits.n_low, limits.n_high, speedup_box_.x, speedup_box_.right()};
-    error_n_ = {limits.n_low, limits.n_high, error_box_.x, error_box_.right()};
-  }
+  Drawing(Canvas& canvas, const Figure& figure, const Limits& limits, const FigureGeometry& g,
+          const FigureView& view)
+      : canvas_(canvas), figure_(figure), limits_(limits), g_(g), view_(view) {}
 
-  double run() {
+  DrawnFigure run() {
     canvas_.begin("figure", figure_.title + " " + figure_.subtitle);
     heading();
     axes();
-    for (const Curve& curve : figure_.curves) band(curve);
+    for (const Curve& curve : figure_.curves)
+      if (shown(curve)) band(curve);
     references();
-    for (size_t i = 0; i < figure_.curves.size(); ++i) speedups(figure_.curves[i], i);
-    for (size_t i = 0; i < figure_.curves.size(); ++i) errors(figure_.curves[i], i);
+    for (size_t i = 0; i < figure_.curves.size(); ++i)
+      if (shown(figure_.curves[i])) values(figure_.curves[i], i);
+    for (size_t i = 0; i < figure_.curves.size(); ++i)
+      if (shown(figure_.curves[i])) errors(figure_.curves[i], i);
     if (limits_.incorrect) crosses();
     for (const Label& label : labels_) place(label);
-    legend();
-    const double bottom = notes(speedup_box_.bottom() + lane_ + 36);
+    double bottom = g_.value.bottom() + g_.lane + 36;
+    if (g_.legend_below)
+      bottom = legend_below(bottom + 6);
+    else
+      legend();
+    if (view_.notes) bottom = notes(bottom);
     canvas_.end();
-    return bottom - top_;
+    drawn_.height = bottom - g_.top;
+    return drawn_;
   }
 
  private:
   void heading() {
     const TextStyle title{kText, 15, Align::left, true}, small{kMuted, 11.5};
-    canvas_.text({x_ + 10, top_ + 18}, shorten(canvas_, figure_.title, title, width_ - 20), title);
-    canvas_.text({x_ + 10, top_ + 35}, shorten(canvas_, figure_.subtitle, small, width_ - 20),
+    canvas_.text({g_.x + 10, g_.top + 18}, shorten(canvas_, figure_.title, title, g_.width - 20),
+                 title);
+    canvas_.text({g_.x + 10, g_.top + 35}, shorten(canvas_, figure_.subtitle, small, g_.width - 20),
                  small);
     const TextStyle head{kText, 11.5, Align::left, true};
-    canvas_.text({speedup_box_.x, speedup_box_.y - 10}, "speedup over " + figure_.over, head);
-    canvas_.text({error_box_.x, error_box_.y - 10}, "max relative error", head);
+    canvas_.text({g_.value.x, g_.value.y - 10}, measure_title(figure_), head);
+    canvas_.text({g_.error.x, g_.error.y - 10}, "max relative error", head);
   }
 
   void axes() {
-    canvas_.begin("speedup axis", "");
-    for (const Tick& tick : ratio_ticks(speedup_y_, 22))
-      grid_line(speedup_box_, speedup_y_.at(tick.value), tick.label);
+    canvas_.begin("value axis", "");
+    const auto label = [this](double value) { return value_text(figure_.measure, value); };
+    for (const Tick& tick : value_ticks(g_.value_y, 22, label))
+      grid_line(g_.value, g_.value_y.at(tick.value), tick.label);
     canvas_.end();
     canvas_.begin("error axis", "");
-    for (const Tick& tick : decade_ticks(error_y_, 22)) {
+    for (const Tick& tick : decade_ticks(g_.error_y, 22)) {
       const bool floor = limits_.exact && tick.value < limits_.error_low * 3;
-      grid_line(error_box_, error_y_.at(tick.value), floor ? "0" : tick.label);
+      grid_line(g_.error, g_.error_y.at(tick.value), floor ? "0" : tick.label);
     }
     canvas_.end();
-    n_axis(speedup_box_, speedup_n_);
-    n_axis(error_box_, error_n_);
+    n_axis(g_.value, g_.value_n);
+    n_axis(g_.error, g_.error_n);
   }
 
   void grid_line(const Box& box, double y, const std::string& label) {
@@ -93,7 +92,7 @@ class Drawing {
   }
 
   void n_axis(const Box& box, const LogScale& scale) {
-    const double bottom = box.bottom() + lane_;
+    const double bottom = box.bottom() + g_.lane;
     canvas_.begin("n axis", "");
     canvas_.line({box.x, bottom}, {box.right(), bottom}, {kRule, 1});
     std::set<double> ns(limits_.ns.begin(), limits_.ns.end());
@@ -110,12 +109,16 @@ class Drawing {
   }
 
   void references() {
-    const double one = speedup_y_.at(1);
-    canvas_.begin("y=1", "as fast as " + figure_.over);
-    canvas_.line({speedup_box_.x, one}, {speedup_box_.right(), one}, {kText, 1.2});
-    canvas_.end();
-    ideal();
-    published();
+    if (figure_.measure == Measure::speedup) {
+      if (limits_.low <= 1 && limits_.high >= 1) {
+        const double one = g_.value_y.at(1);
+        canvas_.begin("y=1", "as fast as " + figure_.over);
+        canvas_.line({g_.value.x, one}, {g_.value.right(), one}, {kText, 1.2});
+        canvas_.end();
+      }
+      ideal();
+      published();
+    }
     if (figure_.allowances.empty()) return;
     line_of_allowances("tolerance", &Allowance::allowed, {{Tone::wrong}, 1.2, Dash::dashed});
     line_of_allowances("separate models", &Allowance::separate, {kMuted, 1, Dash::dotted});
@@ -127,14 +130,14 @@ class Drawing {
     const double to = std::min(limits_.n_high, limits_.high);
     if (from >= to) return;
     canvas_.begin("y=N", "N models in the time of one");
-    canvas_.line({speedup_n_.at(from), speedup_y_.at(from)}, {speedup_n_.at(to), speedup_y_.at(to)},
+    canvas_.line({g_.value_n.at(from), g_.value_y.at(from)}, {g_.value_n.at(to), g_.value_y.at(to)},
                  {kRule, 1, Dash::dashed});
     canvas_.end();
-    const Point end{speedup_n_.at(to), speedup_y_.at(to)};
-    obstacle({{speedup_n_.at(from), speedup_y_.at(from)}, end});
+    const Point end{g_.value_n.at(to), g_.value_y.at(to)};
+    obstacle({{g_.value_n.at(from), g_.value_y.at(from)}, end});
     labels_.push_back({"y = N",
                        kMuted,
-                       speedup_box_,
+                       g_.value,
                        {{end.x + 6, end.y + 10},
                         {end.x - 46, end.y + 10},
                         {end.x - 40, end.y + 26},
@@ -145,9 +148,9 @@ class Drawing {
     if (!figure_.published || figure_.published->points.empty()) return;
     std::vector<Point> line;
     canvas_.begin("published", figure_.published->name);
-    canvas_.push_clip(speedup_box_);
+    canvas_.push_clip(g_.value);
     for (const Point& p : figure_.published->points)
-      line.push_back({speedup_n_.at(p.x), speedup_y_.at(p.y)});
+      line.push_back({g_.value_n.at(p.x), g_.value_y.at(p.y)});
     // A single figure holds for one N: a short dash to both sides, not a promise for all N.
     if (line.size() == 1)
       canvas_.line({line[0].x - 22, line[0].y}, {line[0].x + 22, line[0].y},
@@ -159,10 +162,10 @@ class Drawing {
     canvas_.pop_clip();
     canvas_.end();
     const double wide = canvas_.text_width(figure_.published->name, {kMuted, kLabel});
-    const double x = std::min(line.back().x + 22, speedup_box_.right()) - wide;
+    const double x = std::min(line.back().x + 22, g_.value.right()) - wide;
     labels_.push_back({figure_.published->name,
                        kMuted,
-                       speedup_box_,
+                       g_.value,
                        {{x, line.back().y - 8},
                         {x, line.back().y + 15},
                         {line.back().x - 28 - wide, line.back().y + 4},
@@ -173,26 +176,26 @@ class Drawing {
     std::vector<Point> line;
     for (const Allowance& a : figure_.allowances)
       if (std::isfinite(a.*what) && a.*what > 0)
-        line.push_back({error_n_.at(a.n), error_at(a.*what)});
+        line.push_back({g_.error_n.at(a.n), error_at(a.*what)});
     if (line.empty()) return;
     // To the edges: the line is for the eye, its values are at the Ns.
-    line.insert(line.begin(), {error_box_.x, line.front().y});
-    line.push_back({error_box_.right(), line.back().y});
+    line.insert(line.begin(), {g_.error.x, line.front().y});
+    line.push_back({g_.error.right(), line.back().y});
     canvas_.begin(name, name);
-    canvas_.push_clip(error_box_);
+    canvas_.push_clip(g_.error);
     canvas_.polyline(line, stroke);
     canvas_.pop_clip();
     canvas_.end();
-    const double left = error_box_.x + 3, first = line.front().y, last = line.back().y;
-    const double right = error_box_.right() - 3 - canvas_.text_width(name, {stroke.colour, kLabel});
+    const double left = g_.error.x + 3, first = line.front().y, last = line.back().y;
+    const double right = g_.error.right() - 3 - canvas_.text_width(name, {stroke.colour, kLabel});
     labels_.push_back({name,
                        stroke.colour,
-                       error_box_,
+                       g_.error,
                        {{left, first - 5},
                         {left, first + 12},
                         {right, last - 5},
                         {right, last + 12},
-                        {left, error_box_.bottom() - 6}}});
+                        {left, g_.error.bottom() - 6}}});
   }
 
   /// What labels should not cover: lines, as points along them.
@@ -235,8 +238,8 @@ class Drawing {
   }
 
   double error_at(double error) const {
-    if (!std::isfinite(error)) return error_box_.y;
-    return error_y_.at(std::clamp(error, limits_.error_low, limits_.error_high));
+    if (!std::isfinite(error)) return g_.error.y;
+    return g_.error_y.at(std::clamp(error, limits_.error_low, limits_.error_high));
   }
 
   /// With one N alone the curves are points over each other: they stand side by side.
@@ -259,42 +262,56 @@ class Drawing {
     return out;
   }
 
+  bool shown(const Curve& curve) const { return view_.hidden.count(curve.name) == 0; }
+
+  /// Curves step back where another one is looked at.
+  Colour colour_of(const Curve& curve, double opacity = 1) const {
+    const bool back = !view_.lit.empty() && view_.lit != curve.name;
+    return series_colour(curve.style, back ? 0.22 * opacity : opacity);
+  }
+
+  bool inside(const CurvePoint& p) const { return p.n >= limits_.n_low && p.n <= limits_.n_high; }
+  bool inside(const CurvePoint& p, double value) const {
+    return inside(p) && value >= limits_.low && value <= limits_.high;
+  }
+
   void band(const Curve& curve) {
     canvas_.begin("band " + curve.name, "");
-    canvas_.push_clip(speedup_box_);
+    canvas_.push_clip(g_.value);
     for (const auto& run : runs(curve)) {
       std::vector<Point> upper, lower;
       for (const CurvePoint* p : run) {
-        upper.push_back({speedup_n_.at(p->n), speedup_y_.at(p->high.value_or(*p->value))});
-        lower.push_back({speedup_n_.at(p->n), speedup_y_.at(p->low.value_or(*p->value))});
+        upper.push_back({g_.value_n.at(p->n), g_.value_y.at(p->high.value_or(*p->value))});
+        lower.push_back({g_.value_n.at(p->n), g_.value_y.at(p->low.value_or(*p->value))});
       }
-      if (run.size() > 1) canvas_.band(upper, lower, series_colour(curve.style, 0.16));
+      if (run.size() > 1) canvas_.band(upper, lower, colour_of(curve, 0.16));
     }
     canvas_.pop_clip();
     canvas_.end();
   }
 
-  void speedups(const Curve& curve, size_t index) {
-    const double aside = spread(speedup_box_, index);
-    const Colour colour = series_colour(curve.style);
+  void values(const Curve& curve, size_t index) {
+    const double aside = spread(g_.value, index);
+    const Colour colour = colour_of(curve);
     canvas_.begin("curve " + curve.name, curve.name);
     for (const auto& run : runs(curve)) {
       std::vector<Point> line;
       for (const CurvePoint* p : run)
-        line.push_back({speedup_n_.at(p->n) + aside, speedup_y_.at(*p->value)});
+        line.push_back({g_.value_n.at(p->n) + aside, g_.value_y.at(*p->value)});
       obstacle(line);
-      canvas_.push_clip(speedup_box_);
+      canvas_.push_clip(g_.value);
       if (run.size() > 1) {
         canvas_.polyline(line, {colour, 1.8, series_dash(curve.style)});
       } else {  // a band of one point is a bar
-        canvas_.line({line[0].x, speedup_y_.at(run[0]->high.value_or(*run[0]->value))},
-                     {line[0].x, speedup_y_.at(run[0]->low.value_or(*run[0]->value))},
-                     {series_colour(curve.style, 0.45), 3});
+        canvas_.line({line[0].x, g_.value_y.at(run[0]->high.value_or(*run[0]->value))},
+                     {line[0].x, g_.value_y.at(run[0]->low.value_or(*run[0]->value))},
+                     {colour_of(curve, 0.45), 3});
       }
       canvas_.pop_clip();
       for (size_t i = 0; i < run.size(); ++i) {
         const bool crossover =
             curve.crossover && static_cast<double>(*curve.crossover) == run[i]->n;
+        if (!inside(*run[i], *run[i]->value)) continue;
         point(line[i], curve, *run[i]);
         if (!crossover) continue;
         canvas_.begin("crossover", fmt::format("{}: faster from N={}", curve.name, run[i]->n));
@@ -307,29 +324,34 @@ class Drawing {
 
   void point(Point at, const Curve& curve, const CurvePoint& p) {
     canvas_.begin("point", p.about);
-    canvas_.marker(at, series_shape(curve.style), kMarker, series_colour(curve.style));
+    canvas_.marker(at, series_shape(curve.style), kMarker, colour_of(curve));
     canvas_.end();
   }
 
   void cross(Point at, const Curve& curve, const CurvePoint& p) {
     canvas_.begin("incorrect", p.about);
-    canvas_.marker(at, Shape2D::cross, kMarker + 1, series_colour(curve.style));
+    canvas_.marker(at, Shape2D::cross, kMarker + 1, colour_of(curve));
     canvas_.end();
   }
 
   void errors(const Curve& curve, size_t index) {
-    const double aside = spread(error_box_, index);
+    const double aside = spread(g_.error, index);
     std::vector<Point> line;
     for (const CurvePoint& p : curve.points)
-      if (p.error) line.push_back({error_n_.at(p.n) + aside, error_at(*p.error)});
+      if (p.error) line.push_back({g_.error_n.at(p.n) + aside, error_at(*p.error)});
     if (line.empty()) return;
     obstacle(line);
     canvas_.begin("error " + curve.name, curve.name);
-    if (line.size() > 1)
-      canvas_.polyline(line, {series_colour(curve.style), 1.4, series_dash(curve.style)});
+    canvas_.push_clip(g_.error);
+    if (line.size() > 1) canvas_.polyline(line, {colour_of(curve), 1.4, series_dash(curve.style)});
+    canvas_.pop_clip();
     size_t i = 0;
     for (const CurvePoint& p : curve.points) {
       if (!p.error) continue;
+      if (!inside(p)) {
+        ++i;
+        continue;
+      }
       if (p.incorrect)
         cross(line[i], curve, p);
       else
@@ -341,17 +363,18 @@ class Drawing {
 
   /// What is incorrect has no speedup: its crosses stand in a lane of their own below the plot.
   void crosses() {
-    const double y = speedup_box_.bottom() + kLane / 2;
-    canvas_.text({speedup_box_.x - 4, y + 3}, "incorrect", {{Tone::wrong}, 9.5, Align::right});
+    const double y = g_.value.bottom() + kLane / 2;
+    canvas_.text({g_.value.x - 4, y + 3}, "incorrect", {{Tone::wrong}, 9.5, Align::right});
     for (const double n : limits_.ns) {
+      if (n < limits_.n_low || n > limits_.n_high) continue;
       std::vector<std::pair<const Curve*, const CurvePoint*>> here;
       for (const Curve& curve : figure_.curves)
         for (const CurvePoint& p : curve.points)
-          if (p.incorrect && p.n == n) here.emplace_back(&curve, &p);
+          if (p.incorrect && p.n == n && shown(curve)) here.emplace_back(&curve, &p);
       for (size_t i = 0; i < here.size(); ++i) {
         const double aside =
             (static_cast<double>(i) - (static_cast<double>(here.size()) - 1) / 2) * 11;
-        cross({speedup_n_.at(n) + aside, y}, *here[i].first, *here[i].second);
+        cross({g_.value_n.at(n) + aside, y}, *here[i].first, *here[i].second);
       }
     }
   }
@@ -362,14 +385,14 @@ class Drawing {
       Entry entry{&curve, nullptr};
       for (const CurvePoint& p : curve.points)
         if (p.value) entry.last = &p;
-      entry.wanted = entry.last ? speedup_y_.at(*entry.last->value) : legend_.bottom();
+      entry.wanted = entry.last ? g_.value_y.at(*entry.last->value) : g_.legend.bottom();
       entries.push_back(entry);
     }
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) { return a.wanted < b.wanted; });
     const bool two_lines = entries.size() <= 7;
     const double height = two_lines ? 31 : 18;
-    spread_out(entries, height, legend_.y + 8, legend_.bottom() - (two_lines ? 18 : 4));
+    spread_out(entries, height, g_.legend.y + 8, g_.legend.bottom() - (two_lines ? 18 : 4));
     for (const Entry& e : entries) legend_entry(e, two_lines);
   }
 
@@ -407,24 +430,64 @@ class Drawing {
 
   void legend_entry(const Entry& e, bool two_lines) {
     const Curve& curve = *e.curve;
-    const Colour colour = series_colour(curve.style);
-    const double x = legend_.x + 6;
-    if (e.last && e.last->n == limits_.ns.back() && limits_.ns.size() > 1) {
-      const Point from{speedup_n_.at(e.last->n) + 7, speedup_y_.at(*e.last->value)};
-      canvas_.polyline({from, {speedup_box_.right() + 4, from.y}, {x - 4, e.y}},
-                       {series_colour(curve.style, 0.55), 0.8});
+    const double x = g_.legend.x + 6;
+    if (e.last && e.last->n == limits_.ns.back() && limits_.ns.size() > 1 && shown(curve) &&
+        inside(*e.last, *e.last->value)) {
+      const Point from{g_.value_n.at(e.last->n) + 7, g_.value_y.at(*e.last->value)};
+      canvas_.polyline({from, {g_.value.right() + 4, from.y}, {x - 4, e.y}},
+                       {colour_of(curve, 0.55), 0.8});
     }
+    legend_mark(x, e, g_.legend.right() - x - 41);
+    if (two_lines) {
+      const TextStyle small{kMuted, 10};
+      canvas_.text({x + 41, e.y + 16.5},
+                   shorten(canvas_, summary(e), small, g_.legend.right() - x - 37), small);
+    }
+    drawn_.legend.emplace_back(curve.name, Box{x, e.y - 9, g_.legend.right() - x, 18});
+  }
+
+  /// Line, marker and name of one entry, `room` wide for the name; returns the name's width.
+  double legend_mark(double x, const Entry& e, double room) {
+    const Curve& curve = *e.curve;
+    const Colour colour = shown(curve) ? colour_of(curve) : Colour{Tone::rule};
     canvas_.begin("legend", curve.name);
     canvas_.line({x, e.y}, {x + 34, e.y}, {colour, 1.8, series_dash(curve.style)});
     canvas_.marker({x + 17, e.y}, series_shape(curve.style), kMarker, colour);
-    const TextStyle name{kText, 11.5, Align::left, curve.chosen};
-    const double room = legend_.right() - x - 41;
-    canvas_.text({x + 41, e.y + 4}, shorten(canvas_, curve.name, name, room), name);
-    if (two_lines) {
-      const TextStyle small{kMuted, 10};
-      canvas_.text({x + 41, e.y + 16.5}, shorten(canvas_, summary(e), small, room + 4), small);
-    }
+    const TextStyle name{shown(curve) ? kText : kMuted, 11.5, Align::left, curve.chosen};
+    const std::string text = shorten(canvas_, curve.name, name, room);
+    canvas_.text({x + 41, e.y + 4}, text, name);
     canvas_.end();
+    return canvas_.text_width(text, name);
+  }
+
+  /// In columns below the plots, the best curve first; returns where it ends.
+  double legend_below(double y) {
+    std::vector<Entry> entries;
+    for (const Curve& curve : figure_.curves) {
+      Entry entry{&curve, nullptr};
+      for (const CurvePoint& p : curve.points)
+        if (p.value) entry.last = &p;
+      entry.wanted = entry.last ? g_.value_y.at(*entry.last->value) : g_.value.bottom();
+      entries.push_back(entry);
+    }
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const Entry& a, const Entry& b) { return a.wanted < b.wanted; });
+    constexpr double kColumn = 250, kRow = 20;
+    const double room = g_.width - 20;
+    const auto columns = std::max<size_t>(1, static_cast<size_t>(room / kColumn));
+    const double column = room / static_cast<double>(columns);
+    const size_t rows = (entries.size() + columns - 1) / columns;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      Entry& e = entries[i];
+      const double x = g_.x + 10 + static_cast<double>(i / rows) * column;
+      e.y = y + 8 + static_cast<double>(i % rows) * kRow;
+      const double name = legend_mark(x, e, 0.6 * (column - 60));
+      const TextStyle small{kMuted, 10.5};
+      canvas_.text({x + 49 + name, e.y + 4},
+                   shorten(canvas_, summary(e), small, column - 62 - name), small);
+      drawn_.legend.emplace_back(e.curve->name, Box{x, e.y - 9, column - 8, 18});
+    }
+    return y + static_cast<double>(rows) * kRow + 4;
   }
 
   std::string summary(const Entry& e) const {
@@ -433,7 +496,7 @@ class Drawing {
                                      [](const CurvePoint& p) { return p.incorrect; });
       return wrong ? "incorrect" : "no times";
     }
-    std::string value = short_number(*e.last->value) + "×";
+    std::string value = value_text(figure_.measure, *e.last->value);
     if (e.last->n != limits_.ns.back()) value += fmt::format(" at N={}", e.last->n);
     if (!e.curve->crossover) return value;
     return fmt::format("{}, faster from {}", value, *e.curve->crossover);
@@ -442,8 +505,8 @@ class Drawing {
   double notes(double y) {
     const TextStyle small{kMuted, 10.5};
     for (const std::string& note : figure_.notes)
-      for (const std::string& line : wrap(canvas_, note, small, width_ - 20)) {
-        canvas_.text({x_ + 10, y + 10}, line, small);
+      for (const std::string& line : wrap(canvas_, note, small, g_.width - 20)) {
+        canvas_.text({g_.x + 10, y + 10}, line, small);
         y += 15;
       }
     return y + 12;
@@ -452,18 +515,48 @@ class Drawing {
   Canvas& canvas_;
   const Figure& figure_;
   const Limits& limits_;
-  double x_, top_, width_, lane_ = 0;
-  Box speedup_box_, legend_, error_box_;
-  LogScale speedup_y_, error_y_, speedup_n_, error_n_;
+  const FigureGeometry& g_;
+  const FigureView& view_;
+  DrawnFigure drawn_;
   std::vector<Point> obstacles_;
   std::vector<Label> labels_;
 };
 
 }  // namespace
 
+FigureGeometry geometry_of(const Limits& limits, double x, double y, double width,
+                           double plot_height, bool legend_below) {
+  FigureGeometry g;
+  g.x = x;
+  g.top = y;
+  g.width = width;
+  g.legend_below = legend_below;
+  const double panels = y + 66, left = x + 54, between = 50, right = x + width - 10;
+  if (legend_below) {
+    g.value = {left, panels, 0.58 * (right - left - between), plot_height};
+    g.legend = {};
+  } else {
+    g.value = {left, panels, 0.42 * width, plot_height};
+    g.legend = {g.value.right() + 16, panels, 0.22 * width, plot_height};
+  }
+  const double second = legend_below ? g.value.right() + between : g.legend.right() + 44;
+  g.error = {second, panels, right - second, plot_height};
+  g.lane = limits.incorrect ? kLane : 0;
+  g.value_y = {limits.low, limits.high, g.value.bottom(), g.value.y};
+  g.error_y = {limits.error_low, limits.error_high, g.error.bottom(), g.error.y};
+  g.value_n = {limits.n_low, limits.n_high, g.value.x, g.value.right()};
+  g.error_n = {limits.n_low, limits.n_high, g.error.x, g.error.right()};
+  return g;
+}
+
+DrawnFigure draw(Canvas& canvas, const Figure& figure, const Limits& limits,
+                 const FigureGeometry& geometry, const FigureView& view) {
+  return Drawing(canvas, figure, limits, geometry, view).run();
+}
+
 double draw(Canvas& canvas, const Figure& figure, const Limits& limits, double x, double y,
             double width) {
-  return Drawing(canvas, figure, limits, x, y, width).run();
+  return draw(canvas, figure, limits, geometry_of(limits, x, y, width)).height;
 }
 
 }  // namespace wide

@@ -38,6 +38,37 @@ std::string joined(const std::vector<std::string>& parts) {
   return out;
 }
 
+bool drawable(double v) { return std::isfinite(v) && v > 0; }
+
+/// Value and interval where they can be on a logarithmic axis.
+void set_value(CurvePoint& p, const Interval& interval) {
+  if (!drawable(interval.value)) return;
+  p.value = interval.value;
+  if (drawable(interval.low)) p.low = interval.low;
+  if (drawable(interval.high)) p.high = interval.high;
+}
+
+/// What a timing says of everything but the speedup.
+Interval measured(const Timing& t, int64_t n, Measure measure) {
+  switch (measure) {
+    case Measure::speedup:
+      break;
+    case Measure::time:
+      return {t.median_ns, t.q1_ns, t.q3_ns};
+    case Measure::throughput: {
+      const double models = 1e9 * static_cast<double>(n);
+      return {models / t.median_ns, models / t.q3_ns, models / t.q1_ns};
+    }
+    case Measure::memory:
+      return {static_cast<double>(t.peak_bytes), 0, 0};
+    case Measure::roofline:
+      return {std::max(t.flops_share, t.bytes_share), 0, 0};
+    case Measure::compile:
+      return {t.first_call_ns, 0, 0};
+  }
+  return {};
+}
+
 CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options) {
   CurvePoint p;
   p.n = static_cast<double>(c.n);
@@ -47,13 +78,16 @@ CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options)
     p.error = t.correctness->max_rel;
     p.about += fmt::format(", error {:.2g}", t.correctness->max_rel);
   }
-  if (t.status != Status::ok || !t.speedup) return p;
+  if (t.status != Status::ok) return p;
+  if (options.measure != Measure::speedup) {
+    set_value(p, measured(t.timing, c.n, options.measure));
+    if (p.value) p.about += ", " + value_text(options.measure, *p.value);
+    return p;
+  }
+  if (!t.speedup) return p;
   const Interval& speedup = options.over_loop ? t.speedup->vs_loop : t.speedup->vs_best;
-  const auto drawable = [](double v) { return std::isfinite(v) && v > 0; };
-  if (!drawable(speedup.value)) return p;
-  p.value = speedup.value;
-  if (drawable(speedup.low)) p.low = speedup.low;
-  if (drawable(speedup.high)) p.high = speedup.high;
+  set_value(p, speedup);
+  if (!p.value) return p;
   p.about +=
       fmt::format(", {:.4g}x [{:.4g}, {:.4g}] over {}, {}", speedup.value, speedup.low,
                   speedup.high, options.over_loop ? "loop" : t.speedup->best_baseline, t.verdict);
@@ -101,20 +135,33 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
   figure.subtitle = joined(
       {first.shape, first.device, first.dtype, modes.size() == 1 ? first.mode : "", first.phase});
   if (options.over_loop) figure.over = "the loop";
+  figure.measure = options.measure;
+  const auto curve_of = [&](const std::string& name, const std::string& mode) -> Curve& {
+    for (Curve& k : figure.curves)
+      if (k.name == name && k.group == mode) return k;
+    Curve& fresh = figure.curves.emplace_back();
+    fresh.name = fresh.strategy = name;
+    fresh.group = mode;
+    fresh.style = static_cast<int>(figure.curves.size()) - 1;
+    return fresh;
+  };
   for (const Case& c : cases)
     for (const Trial& t : c.trials) {
-      auto curve = std::find_if(figure.curves.begin(), figure.curves.end(), [&](const Curve& k) {
-        return k.name == t.strategy && k.group == c.mode;
-      });
-      if (curve == figure.curves.end()) {
-        curve = figure.curves.insert(figure.curves.end(), Curve{});
-        curve->name = t.strategy;
-        curve->group = c.mode;
-        curve->style = static_cast<int>(figure.curves.size()) - 1;
-      }
-      curve->chosen |= t.chosen;
-      curve->points.push_back(point_of(c, t, options));
+      Curve& curve = curve_of(t.strategy, c.mode);
+      curve.chosen |= t.chosen;
+      curve.points.push_back(point_of(c, t, options));
     }
+  // A speedup is over them; any other measure is worth seeing beside theirs.
+  if (options.measure != Measure::speedup)
+    for (const Case& c : cases)
+      for (const Timing& b : c.baselines) {
+        CurvePoint p;
+        p.n = static_cast<double>(c.n);
+        set_value(p, measured(b, c.n, options.measure));
+        if (!p.value) continue;
+        p.about = fmt::format("{} at N={}: {}", b.name, c.n, value_text(options.measure, *p.value));
+        curve_of("baseline " + b.name, c.mode).points.push_back(p);
+      }
   for (const Crossover& c : crossovers(cases))
     for (Curve& curve : figure.curves)
       if (curve.name == c.strategy && curve.group == c.mode) curve.crossover = c.n;
@@ -140,7 +187,8 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
   figure.curves.erase(std::remove_if(figure.curves.begin(), figure.curves.end(),
                                      [](const Curve& c) { return c.points.empty(); }),
                       figure.curves.end());
-  if (options.published) figure.published = published_line(first.target);
+  if (options.published && options.measure == Measure::speedup)
+    figure.published = published_line(first.target);
   figure.notes = notes_of(cases, modes.size() > 1);
   return figure;
 }

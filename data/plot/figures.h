@@ -8,6 +8,7 @@ namespace wide {
 
 struct FigureOptions {
   bool over_loop = false;  // instead of over the best baseline
+  Measure measure = Measure::speedup;
   bool published = false;  // with what others published as a dashed reference
 };
 

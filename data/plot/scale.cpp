@@ -50,6 +50,10 @@ double LogScale::at(double value) const {
   return from_px + share * (to_px - from_px);
 }
 
+double LogScale::value_at(double px) const {
+  return low * std::pow(high / low, (px - from_px) / (to_px - from_px));
+}
+
 std::string short_number(double value) {
   const double size = std::abs(value);
   if (size >= 1e5 || (size > 0 && size < 1e-3)) return fmt::format("{:.1e}", value);
@@ -63,6 +67,11 @@ std::string short_number(double value) {
 }
 
 std::vector<Tick> ratio_ticks(const LogScale& scale, double gap_px) {
+  return value_ticks(scale, gap_px, [](double value) { return short_number(value) + "×"; });
+}
+
+std::vector<Tick> value_ticks(const LogScale& scale, double gap_px,
+                              const std::function<std::string(double)>& label) {
   static const std::vector<std::vector<double>> kDensities = {
       {1, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 7, 8, 9, 9.5},
       {1, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9},
@@ -81,7 +90,7 @@ std::vector<Tick> ratio_ticks(const LogScale& scale, double gap_px) {
     for (size_t i = 1; i < values.size(); ++i)
       values.erase(values.begin() + static_cast<std::ptrdiff_t>(i));
   std::vector<Tick> ticks;
-  for (const double value : values) ticks.push_back({value, short_number(value) + "×"});
+  for (const double value : values) ticks.push_back({value, label(value)});
   return ticks;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@ struct LogScale {
   double from_px = 0, to_px = 1;
 
   double at(double value) const;
+  double value_at(double px) const;
 };
 
 struct Tick {
@@ -20,6 +22,9 @@ struct Tick {
 /// Ticks at 1-2-5 and finer or coarser, so many that labels stand at least `gap_px` apart.
 /// Labels are "0.5×", "2×" for ratios.
 std::vector<Tick> ratio_ticks(const LogScale& scale, double gap_px);
+/// The same with other labels.
+std::vector<Tick> value_ticks(const LogScale& scale, double gap_px,
+                              const std::function<std::string(double)>& label);
 
 /// Decades, as "1e-7".
 std::vector<Tick> decade_ticks(const LogScale& scale, double gap_px);

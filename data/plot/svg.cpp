@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "data/escape.h"
+#include "data/plot/palette.h"
 
 namespace wide {
 namespace {
@@ -209,17 +210,23 @@ void SvgCanvas::begin(const std::string& kind, const std::string& about) {
 void SvgCanvas::end() { body_ += "</g>\n"; }
 
 std::string SvgCanvas::style() {
-  // Okabe and Ito's palette without its yellow, which is lost on white; their black is the colour
-  // of text.
-  return R"(.wp{color:#fff}.wt{color:#1b1f24}.wm{color:#5c6670}.wg{color:#e4e7eb}.wr{color:#98a1ab}
-.wx{color:#b3261e}.w0{color:#0072b2}.w1{color:#d55e00}.w2{color:#009e73}.w3{color:#cc79a7}
-.w4{color:#e69f00}.w5{color:#56b4e9}.w6{color:#1b1f24}
-.wbg{fill:#fff}.wh{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}
-.wk{stroke:#fff;stroke-width:1px}
-@media (prefers-color-scheme:dark){.wp{color:#14171a}.wt{color:#e6e9ed}.wm{color:#9aa4af}
-.wg{color:#2a3037}.wr{color:#6a747f}.wx{color:#ff8a80}.w0{color:#2a9be0}.w6{color:#e6e9ed}
-.wbg{fill:#14171a}.wh{stroke:#14171a}.wk{stroke:#14171a}}
-)";
+  const auto colours = [](const Palette& p) {
+    std::string css;
+    for (const Tone tone :
+         {Tone::paper, Tone::text, Tone::muted, Tone::grid, Tone::rule, Tone::wrong})
+      css += fmt::format(".{}{{color:#{:06x}}}", class_of({tone}), rgb(p, {tone}));
+    css += '\n';
+    for (int i = 0; i < kSeriesColours; ++i)
+      css +=
+          fmt::format(".{}{{color:#{:06x}}}", class_of(series_colour(i)), rgb(p, series_colour(i)));
+    return css +
+           fmt::format("\n.wbg{{fill:#{0:06x}}}.wh{{stroke:#{0:06x}}}.wk{{stroke:#{0:06x}}}\n",
+                       p.paper);
+  };
+  return colours(kLight) +
+         ".wh{paint-order:stroke;stroke-width:3px;stroke-linejoin:round}.wk{stroke-width:1px}\n"
+         "@media (prefers-color-scheme:dark){" +
+         colours(kDark) + "}\n";
 }
 
 std::string SvgCanvas::element(const std::string& title) const {

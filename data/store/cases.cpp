@@ -8,7 +8,13 @@
 namespace wide {
 namespace {
 
-const char* const kOfSweep = "\"case\" IN (SELECT id FROM \"case\" WHERE sweep = ?)";
+/// Which cases are read, as conditions with one parameter: on the rows that belong to cases, and on
+/// the cases themselves.
+struct Chosen {
+  const char *of_case, *cases;
+};
+constexpr Chosen kOfSweep{"\"case\" IN (SELECT id FROM \"case\" WHERE sweep = ?)", "sweep = ?"};
+constexpr Chosen kOneCase{"\"case\" = ?", "id = ?"};
 
 /// As in the report, but without samples, which would be text for every number.
 Json case_object(Case result) {
@@ -66,11 +72,12 @@ struct Places {
   std::map<int64_t, std::pair<size_t, size_t>> of_trial;
 };
 
-void read_trials(Connection& connection, int64_t sweep, Json& cases, Places& places) {
+void read_trials(Connection& connection, const Chosen& chosen, int64_t key, Json& cases,
+                 Places& places) {
   Query query(
       connection,
-      select_rows(kTrial, std::string("WHERE ") + kOfSweep + " ORDER BY \"case\", position"),
-      sweep);
+      select_rows(kTrial, std::string("WHERE ") + chosen.of_case + " ORDER BY \"case\", position"),
+      key);
   while (query.step()) {
     const size_t where = places.of_case.at(row_key(query, 0).value());
     Json& trials = cases[where]["trials"];
@@ -80,9 +87,9 @@ void read_trials(Connection& connection, int64_t sweep, Json& cases, Places& pla
   }
   Query correctness(
       connection,
-      select_rows(kCorrectness,
-                  std::string("WHERE trial IN (SELECT id FROM trial WHERE ") + kOfSweep + ")"),
-      sweep);
+      select_rows(kCorrectness, std::string("WHERE trial IN (SELECT id FROM trial WHERE ") +
+                                    chosen.of_case + ")"),
+      key);
   while (correctness.step()) {
     const auto [c, t] = places.of_trial.at(row_key(correctness, 0).value());
     cases[c]["trials"][t]["correctness"] =
@@ -148,32 +155,21 @@ bool insert_case(Connection& connection, int64_t sweep, int64_t position, const 
   return true;
 }
 
-SweepReport read_sweep(Connection& connection, int64_t sweep) {
-  Json json = {{"schema", kReportSchema}};
-  Query head(connection,
-             "SELECT name, command, state, owner, environment, changes FROM sweep WHERE id = ?",
-             sweep);
-  WIDE_ASSERT(head.step());
-  const std::string state = shown_state(head.text(2), head.text(3));
-  json["sweep"] = {{"id", std::to_string(sweep)},
-                   {"name", head.text(0)},
-                   {"command", head.text(1)},
-                   {"state", state}};
-  json["environment"] = to_json(Environment{});
-  json["environment"].update(environment_object(connection, head.integer(4)), true);
-  json["changes"] = Json::parse(head.text(5));
+namespace {
 
+/// The cases that `chosen` selects by `key`, into the report `json` that lacks nothing else.
+SweepReport read_cases(Connection& connection, const Chosen& chosen, int64_t key, Json json) {
   Json& cases = json["cases"] = Json::array();
   Places places;
-  Query query(
-      connection,
-      select_rows(kCase, "WHERE sweep = ? AND state IN ('done', 'partial') ORDER BY position"),
-      sweep);
+  Query query(connection,
+              select_rows(kCase, std::string("WHERE ") + chosen.cases +
+                                     " AND state IN ('done', 'partial') ORDER BY position"),
+              key);
   while (query.step()) {
     places.of_case[row_id(query)] = cases.size();
     cases.push_back(with_defaults(defaults().of_case, row_object(query, kCase)));
   }
-  read_trials(connection, sweep, cases, places);
+  read_trials(connection, chosen, key, cases, places);
 
   struct Filled {
     size_t of_case, index;
@@ -182,8 +178,8 @@ SweepReport read_sweep(Connection& connection, int64_t sweep) {
   std::map<int64_t, Filled> timings;
   Query timing(
       connection,
-      select_rows(kTiming, std::string("WHERE ") + kOfSweep + " ORDER BY \"case\", position"),
-      sweep);
+      select_rows(kTiming, std::string("WHERE ") + chosen.of_case + " ORDER BY \"case\", position"),
+      key);
   while (timing.step()) {
     const size_t where = places.of_case.at(row_key(timing, 0).value());
     Json object = with_defaults(defaults().timing, row_object(timing, kTiming));
@@ -197,14 +193,61 @@ SweepReport read_sweep(Connection& connection, int64_t sweep) {
     }
   }
   SweepReport report = sweep_from_json(json, printable(connection.path()));
-  for (auto& [id, samples] : samples_of(connection, kOfSweep, sweep)) {
+  for (auto& [id, samples] : samples_of(connection, chosen.of_case, key)) {
     const Filled& place = timings.at(id);
     Case& c = report.cases.at(place.of_case);
     (place.baseline ? c.baselines.at(place.index) : c.trials.at(place.index).timing).samples_ns =
         std::move(samples);
   }
+  return report;
+}
+
+}  // namespace
+
+namespace {
+
+/// A sweep's report without its cases.
+Json head_object(Connection& connection, int64_t sweep) {
+  Json json = {{"schema", kReportSchema}};
+  Query head(connection,
+             "SELECT name, command, state, owner, environment, changes FROM sweep WHERE id = ?",
+             sweep);
+  WIDE_ASSERT(head.step());
+  const std::string state = shown_state(head.text(2), head.text(3));
+  json["sweep"] = {{"id", std::to_string(sweep)},
+                   {"name", head.text(0)},
+                   {"command", head.text(1)},
+                   {"state", state}};
+  json["environment"] = to_json(Environment{});
+  json["environment"].update(environment_object(connection, head.integer(4)), true);
+  json["changes"] = Json::parse(head.text(5));
+  json["cases"] = Json::array();
+  return json;
+}
+
+}  // namespace
+
+SweepReport read_sweep(Connection& connection, int64_t sweep) {
+  Json json = head_object(connection, sweep);
+  const std::string state = json["sweep"]["state"];
+  SweepReport report = read_cases(connection, kOfSweep, sweep, std::move(json));
   if (state == "interrupted") add_interrupted(connection, sweep, &report);
   return report;
+}
+
+SweepReport Store::load_head(int64_t sweep) {
+  return connection_->read([&] {
+    return sweep_from_json(head_object(*connection_, sweep), printable(connection_->path()));
+  });
+}
+
+std::optional<Case> Store::load_case(int64_t case_id) {
+  return connection_->read([&]() -> std::optional<Case> {
+    Json json = to_json(SweepReport{});
+    SweepReport report = read_cases(*connection_, kOneCase, case_id, std::move(json));
+    if (report.cases.empty()) return std::nullopt;
+    return std::move(report.cases.front());
+  });
 }
 
 }  // namespace wide

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/report.h"
+#include "data/store/browse.h"
 
 namespace wide {
 
@@ -109,6 +110,14 @@ class Store {
   /// All of a sweep that has run; its id is its number. Of one that was interrupted, the trials of
   /// the case that ran are `interrupted`.
   SweepReport load(int64_t sweep);
+  /// The same without its cases.
+  SweepReport load_head(int64_t sweep);
+  /// What `load` gives, as rows without samples: for tables of very many trials.
+  TrialTable trials(int64_t sweep);
+  /// One case with its samples, by the number that `trials` gives; nullopt when it is gone.
+  std::optional<Case> load_case(int64_t case_id);
+  /// The cases of a sweep as they were planned, and what else it was asked.
+  SweepPlan plan(int64_t sweep);
   StoreFacts facts();
 
   // ---- trial fusions: a report's JSON comes back as it was ----

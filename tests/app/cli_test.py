@@ -62,7 +62,6 @@ class Cli(unittest.TestCase):
         self.assertTrue(run.stderr.startswith("["), run.stderr)
 
     def test_usage(self):
-        self.refused(6, "explorer is not part of this version")
         self.refused(2, "got fus, expected one of .*fuse.*try workbench fuse", "fus")
         self.refused(2, "fuse --help", "fuse")
         self.refused(2, "--frob", "fuse", "mlp", "--frob")
@@ -157,7 +156,7 @@ class Cli(unittest.TestCase):
             self.assertEqual((run.returncode, run.stderr), (0, ""), arguments)
             self.assertTrue(run.stdout)
         listed = json.loads(workbench("list", "--json").stdout)
-        self.assertEqual(set(listed), {"primitives", "blocks", "models", "presets"})
+        self.assertEqual(set(listed), {"primitives", "blocks", "models", "presets", "panels"})
         self.assertIn("linear", [p["name"] for p in listed["primitives"]])
         self.assertEqual(set(json.loads(workbench("list", "models", "--json").stdout)), {"models"})
         self.assertIn("eager", json.loads(workbench("info", "--json").stdout)["modes"])

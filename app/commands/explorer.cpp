@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "app/cli.h"
+#include "app/explorer/driver.h"
+#include "app/results.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+class ExplorerCommand : public Command {
+ public:
+  std::string name() const override { return "explorer"; }
+  std::string summary() const override { return "the desktop explorer; the same as no command"; }
+
+  void declare(CLI::App& app) override {
+    app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
+    app.add_option("--screenshot", screenshot_, "write a PNG of one view; needs no display");
+    app.add_option("--view", view_, "which: " + listing(views(), 99));
+    app.add_option("--open", open_, "the sweep to show: a number, a name or last");
+    app.add_option("--targets", target_, "the target to plot");
+    app.add_option("--size", size_, "of the window or picture, in pixels")->capture_default_str();
+    app.add_option("--scale", scale_, "size of text and all else: 0.75 to 2")
+        ->check(CLI::Range(0.75, 2.0));
+    app.add_flag("--dark", dark_, "dark colours");
+    app.add_option("--script", script_, "for tests: clicks and keys, one a line; then it ends")
+        ->group("");
+  }
+
+  int run() override {
+    const auto [width, height] = size();
+    if (!view_.empty()) check_view();
+    const bool picture = !screenshot_.empty();
+    const std::string remembered = picture ? "" : settings_path();
+    Settings settings = load_settings(remembered);
+    if (!size_.empty()) {
+      settings.width = width;
+      settings.height = height;
+    }
+    if (dark_) settings.dark = true;
+    if (scale_ > 0) settings.scale = scale_;
+    const bool whole = view_.empty() || view_ == "window";
+    if (!whole) settings.view = view_;
+    auto platform = picture ? picture_platform(settings.width, settings.height)
+                            : window_platform(settings.width, settings.height);
+    Screen screen(std::move(platform), Store::path(db_), std::move(settings), whole || !picture);
+    Driver driver(screen);
+    choose(screen, driver);
+    if (picture) {
+      driver.settle();
+      screen.explorer().take_picture(screenshot_, {});
+      while (!screen.explorer().pictures.empty()) screen.frame();
+      if (screen.platform().gl_errors() > 0)
+        throw Error(fmt::format("[explorer] OpenGL: got {} errors, expected none; try "
+                                "LIBGL_ALWAYS_SOFTWARE=1",
+                                screen.platform().gl_errors()),
+                    1);
+      return 0;
+    }
+    if (!script_.empty()) {
+      std::ifstream file(script_);
+      if (!file) fail("[{}] script: got no such file, expected one", printable(script_));
+      driver.run_script(std::string(std::istreambuf_iterator<char>(file), {}));
+      screen.remember();
+    } else {
+      screen.loop();
+    }
+    save_settings(remembered, screen.explorer().settings);
+    return 0;
+  }
+
+ private:
+  static std::vector<std::string> views() {
+    std::vector<std::string> names = {"window"};
+    for (const PanelInfo& info : panels()) names.push_back(info.name);
+    return names;
+  }
+
+  void check_view() const {
+    const std::vector<std::string> known = views();
+    if (std::find(known.begin(), known.end(), view_) != known.end()) return;
+    const std::string near = nearest(view_, known);
+    fail("[--view] view: got {}, expected one of {}; try --view {}", printable(view_),
+         listing(known, 99), near.empty() ? "plot" : near);
+  }
+
+  std::pair<int, int> size() const {
+    if (size_.empty()) return {1280, 800};
+    int width = 0, height = 0;
+    char rest = 0;
+    if (std::sscanf(size_.c_str(), "%dx%d%c", &width, &height, &rest) != 2 || width < 320 ||
+        height < 200 || width > 16384 || height > 16384)
+      fail("[--size] size: got {}, expected WIDTHxHEIGHT in pixels, at least 320x200; try 1280x800",
+           printable(size_));
+    return {width, height};
+  }
+
+  /// What is to be seen first.
+  void choose(Screen& screen, Driver& driver) const {
+    if (open_.empty() && target_.empty()) return;
+    Library& library = screen.explorer().library;
+    driver.settle();
+    if (!open_.empty()) {
+      Store store = Store::read(library.db());
+      library.open(find_stored(store, open_, library.db()));
+      driver.settle();
+    }
+    if (target_.empty()) return;
+    std::vector<std::string> names;
+    for (const OverviewLine& line : library.overview().lines) {
+      if (line.target == target_) {
+        library.set_group(line.group);
+        for (const auto& [n, cell] : line.cells)
+          if (cell.row >= 0) library.select_row(static_cast<uint32_t>(cell.row));
+        return driver.settle();
+      }
+      names.push_back(line.target);
+    }
+    fail("[--targets] target: got {}, expected one of the sweep's, {}; try another --open",
+         printable(target_), listing(names, 9));
+  }
+
+  std::string db_, screenshot_, view_, open_, target_, size_, script_;
+  double scale_ = 0;
+  bool dark_ = false;
+};
+
+const bool registered = add_command([] { return std::make_unique<ExplorerCommand>(); });
+
+}  // namespace
+}  // namespace wide

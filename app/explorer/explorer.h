@@ -1,0 +1,96 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/explorer/models/jobs.h"
+#include "app/explorer/models/library.h"
+#include "app/explorer/models/run.h"
+#include "app/explorer/panel.h"
+#include "app/explorer/settings.h"
+#include "app/explorer/ui/ui.h"
+
+namespace wide {
+
+/// Something a person can do by name or by keys.
+struct Action {
+  std::string name, keys;  // keys: "Ctrl+P", or ""
+  std::function<void()> run;
+};
+
+/// The whole of the explorer but the window: what is stored, what runs, and the panels.
+class Explorer {
+ public:
+  Explorer(std::string db, Settings settings);
+  ~Explorer();
+
+  Jobs jobs;
+  Library library;
+  RunModel run;
+  Settings settings;
+
+  /// Draws everything. `whole` false: only the panel that is shown in the middle.
+  void draw(Ui& ui, bool whole = true);
+  /// Before each frame: hands over what jobs have found out. True when something changed.
+  bool update();
+
+  /// Shows a panel by its name; false where there is none.
+  bool show(const std::string& panel);
+  const std::string& shown(Place place) { return shown_[place]; }
+
+  /// One line at the bottom; `is_error`: something went wrong.
+  void say(const std::string& line, bool is_error = false);
+  const std::string& said() const { return said_; }
+
+  /// Asks for a file to write, then does it. `kind`: "SVG".
+  void save_as(const std::string& kind, const std::string& name,
+               std::function<void(const std::string& path)> write);
+  /// Asks for a file that exists.
+  void open_file(const std::string& what, std::function<void(const std::string& path)> take);
+  /// Files that were dropped on the window: the first panel that takes them gets them.
+  void drop(const std::vector<std::string>& paths);
+  /// The next frame is written as a picture, cut to `box` in pixels (empty: all of it).
+  void take_picture(const std::string& path, const Box& box);
+
+  struct Picture {
+    std::string path;
+    Box box;
+  };
+  std::vector<Picture> pictures;  // for whoever shows frames
+  bool quit = false;
+
+ private:
+  void header(Ui& ui);
+  void place(Ui& ui, Place place, float x, float y, float width, float height);
+  void splitter(Ui& ui, const char* name, float x, float y, float width, float height,
+                double* units, int sign);
+  void footer(Ui& ui, float y, float width, float height);
+  void palette(Ui& ui);
+  void shortcuts(Ui& ui);
+  void files(Ui& ui);
+  void keys(Ui& ui);
+  std::vector<Action> actions();
+
+  std::map<std::string, std::unique_ptr<Panel>> panels_;
+  std::map<Place, std::string> shown_;
+  std::string said_;
+  bool said_error_ = false;
+  uint64_t stored_ = 0;
+
+  bool palette_open_ = false, palette_fresh_ = false, shortcuts_open_ = false;
+  std::string palette_text_;
+  int palette_at_ = 0;
+
+  /// The file browser.
+  struct Files {
+    bool open = false, fresh = false, to_write = false;
+    std::string title, folder, name, error;
+    std::vector<std::pair<std::string, bool>> entries;  // name, is a folder
+    std::function<void(const std::string&)> take;
+  };
+  Files files_;
+  void list_files();
+};
+
+}  // namespace wide

@@ -1,0 +1,117 @@
+#include "app/explorer/models/fuse.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double number(const Json& json, const char* pointer) {
+  const Json value = json.value(Json::json_pointer(pointer), Json());
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+std::string text(const Json& json, const char* key) {
+  const auto it = json.find(key);
+  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+FuseView::AtN at_n(const Json& json) {
+  FuseView::AtN at;
+  at.n = static_cast<int64_t>(number(json, "/n"));
+  at.vs_best = number(json, "/speedup/vs_best_baseline");
+  at.low = number(json, "/speedup/vs_best_baseline_ci95/0");
+  at.high = number(json, "/speedup/vs_best_baseline_ci95/1");
+  at.vs_loop = number(json, "/speedup/vs_loop");
+  at.error = number(json, "/correctness/max_rel");
+  at.wide_bytes = number(json, "/memory/wide_bytes");
+  at.separate_bytes = number(json, "/memory/separate_bytes");
+  at.chosen = text(json, "chosen");
+  at.right = json.value(Json::json_pointer("/correctness/pass"), Json(false)) == true;
+  if (json.contains("speedup") && json["speedup"].is_object())
+    at.best_baseline = text(json["speedup"], "best_baseline");
+  return at;
+}
+
+}  // namespace
+
+std::vector<std::string> fuse_arguments(const FuseChoices& c, const std::string& db) {
+  std::vector<std::string> arguments = {"fuse", c.model, "--explain"};
+  if (!c.weights.empty()) {
+    arguments.emplace_back("--weights");
+    arguments.insert(arguments.end(), c.weights.begin(), c.weights.end());
+  }
+  if (!c.n.empty()) arguments.insert(arguments.end(), {"-n", c.n});
+  for (const std::string& input : split(c.inputs, ' '))
+    arguments.insert(arguments.end(), {"--input", input});
+  if (c.share_weights) arguments.emplace_back("--share-weights");
+  if (!db.empty()) arguments.insert(arguments.end(), {"--db", db});
+  return arguments;
+}
+
+bool take_files(const std::vector<std::string>& paths, FuseChoices* choices) {
+  bool any = false;
+  std::vector<std::string> weights;
+  for (const std::string& path : paths) {
+    const std::string kind = std::filesystem::path(path).extension().string();
+    if (kind == ".ts" || kind == ".pt2" || kind == ".pth") {
+      choices->model = path;
+      any = true;
+    } else if (kind == ".safetensors" || kind == ".pt" || kind == ".bin") {
+      weights.push_back(path);
+      any = true;
+    }
+  }
+  if (!weights.empty()) {
+    choices->weights = weights;
+    choices->n.clear();
+  }
+  return any;
+}
+
+FuseView fuse_view(const Json& json) {
+  FuseView view;
+  view.title = fmt::format("{} · {} · {} · {}", text(json, "model"), text(json, "device"),
+                           text(json, "dtype"), text(json, "mode"));
+  const auto times = json.find("coverage_time");
+  view.timed_coverage = times != json.end() && times->is_object() && !times->empty();
+  double all = 0, all_time = 0;
+  for (const char* way : {"strategy", "vmap", "shared", "per_model"}) {
+    const double nodes = number(json, (std::string("/coverage/") + way).c_str());
+    const double time = number(json, (std::string("/coverage_time/") + way).c_str());
+    view.coverage.push_back({way, nodes, time});
+    all += nodes;
+    all_time += time;
+  }
+  for (FuseView::Share& share : view.coverage) {
+    if (all > 0) share.nodes /= all;
+    if (all_time > 0) share.time /= all_time;
+  }
+  for (const Json& f : json.value("fallbacks", Json::array()))
+    view.fallbacks.emplace_back(text(f, "operator"), text(f, "reason"));
+  for (const Json& s : json.value("steps", Json::array())) {
+    const std::string strategy = text(s, "strategy"), primitive = text(s, "primitive");
+    view.steps.push_back({text(s, "operator"), text(s, "module"),
+                          primitive.empty() ? strategy : primitive + " / " + strategy,
+                          s.contains("shape") && s["shape"].is_string() ? text(s, "shape") : "",
+                          number(s, "/median_ns"), number(s, "/share")});
+  }
+  if (json.contains("curve"))
+    for (const Json& point : json["curve"]) view.curve.push_back(at_n(point));
+  else
+    view.curve.push_back(at_n(json));
+  for (const Json& note : json.value("notes", Json::array()))
+    if (note.is_string()) view.notes.push_back(note.get<std::string>());
+  view.plan = text(json, "plan");
+  if (json.contains("correctness") && json["correctness"].is_object())
+    view.failure = text(json["correctness"], "failure");
+  return view;
+}
+
+}  // namespace wide

@@ -1,0 +1,51 @@
+#pragma once
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace wide {
+
+/// What is asked of a trial fusion.
+struct FuseChoices {
+  std::string model;  // a file, or a registered name
+  std::vector<std::string> weights;
+  std::string n = "8", inputs;  // "x=2x3x64x64:f32", several parted by spaces
+  bool share_weights = false;
+};
+/// As on the command line. `db` empty: as by default.
+std::vector<std::string> fuse_arguments(const FuseChoices& choices, const std::string& db);
+/// Files that were dropped: a network becomes the model, checkpoints become weights. False where
+/// none of them is either.
+bool take_files(const std::vector<std::string>& paths, FuseChoices* choices);
+
+/// A trial fusion as the window shows it.
+struct FuseView {
+  struct Share {
+    std::string way;
+    double nodes = 0, time = 0;  // shares
+  };
+  struct Step {
+    std::string what, where, how, shape;
+    double ns = 0, share = 0;
+  };
+  struct AtN {
+    int64_t n = 0;
+    double vs_best = 0, low = 0, high = 0, vs_loop = 0, error = 0, wide_bytes = 0,
+           separate_bytes = 0;
+    std::string chosen, best_baseline;
+    bool right = false;
+  };
+  std::string title;
+  bool timed_coverage = false;
+  std::vector<Share> coverage;
+  std::vector<std::pair<std::string, std::string>> fallbacks;  // operator, reason
+  std::vector<Step> steps;
+  std::vector<AtN> curve;
+  std::vector<std::string> notes;
+  std::string plan, failure;
+};
+FuseView fuse_view(const nlohmann::ordered_json& report);
+
+}  // namespace wide

@@ -1,0 +1,227 @@
+#include "app/explorer/models/library.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// As a shell takes it.
+std::string quoted(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-+=.,:/") == std::string::npos;
+  return plain ? word : "'" + word + "'";
+}
+
+/// Measures one case of one strategy again; "wide" is what the engine chooses by itself.
+std::string repeat_command(const Case& c, const std::string& strategy, bool baseline) {
+  std::string line = fmt::format("./workbench sweep ci --targets {} -n {}", quoted(c.target), c.n);
+  for (const std::string& axis : split(c.shape, ' ')) {
+    const size_t digits = axis.find_first_of("0123456789");
+    if (digits != std::string::npos && digits > 0)
+      line +=
+          fmt::format(" --axis {}.{}={}", c.target, axis.substr(0, digits), axis.substr(digits));
+  }
+  if (!baseline && strategy != "wide") line += fmt::format(" --strategy {}={}", c.target, strategy);
+  line += fmt::format(" --dtype {} --device {} --mode {} --phase {} --budget 1.5", c.dtype,
+                      c.device, c.mode, c.phase);
+  return line;
+}
+
+}  // namespace
+
+const Trial* PointDetail::trial() const {
+  if (baseline) return nullptr;
+  for (const Trial& t : of.trials)
+    if (t.strategy == strategy) return &t;
+  return nullptr;
+}
+
+const Timing* PointDetail::timing() const {
+  if (const Trial* t = trial()) return &t->timing;
+  for (const Timing& t : of.baselines)
+    if (t.name == strategy) return &t;
+  return nullptr;
+}
+
+Histogram histogram_of(const std::vector<double>& samples_ns, int bins) {
+  Histogram h;
+  if (samples_ns.empty() || bins < 1) return h;
+  const auto [low, high] = std::minmax_element(samples_ns.begin(), samples_ns.end());
+  h.low_ns = *low;
+  h.high_ns = *high;
+  h.counts.assign(static_cast<size_t>(bins), 0);
+  const double step = (h.high_ns - h.low_ns) / bins;
+  for (const double s : samples_ns) {
+    const int bin = step > 0 ? static_cast<int>((s - h.low_ns) / step) : 0;
+    ++h.counts[static_cast<size_t>(std::clamp(bin, 0, bins - 1))];
+  }
+  return h;
+}
+
+Library::Library(Jobs& jobs, std::string db) : jobs_(jobs), db_(std::move(db)), trials_(jobs) {
+  options_.published = true;
+}
+
+void Library::refresh() {
+  jobs_.start("list", [this, db = db_]() -> Jobs::Result {
+    std::vector<SweepRow> sweeps;
+    std::vector<FuseRow> fusions;
+    if (std::filesystem::exists(db)) {
+      Store store = Store::read(db);
+      sweeps = store.sweeps(500);
+      fusions = store.fusions(500);
+    }
+    return [this, sweeps, fusions] {
+      sweeps_ = sweeps;
+      fusions_ = fusions;
+      listed_ = true;
+      ++version_;
+      const bool gone = std::none_of(sweeps_.begin(), sweeps_.end(),
+                                     [this](const SweepRow& r) { return r.id == sweep_; });
+      if (gone && !sweeps_.empty()) open(sweeps_.front().id);
+    };
+  });
+}
+
+const SweepRow* Library::sweep_row() const {
+  for (const SweepRow& row : sweeps_)
+    if (row.id == sweep_) return &row;
+  return nullptr;
+}
+
+void Library::open(int64_t sweep) {
+  if (sweep != sweep_ && group_ < groups_.size()) wanted_target_ = groups_[group_].target;
+  sweep_ = sweep;
+  ++version_;
+  jobs_.start("open", [this, db = db_, sweep]() -> Jobs::Result {
+    Store store = Store::read(db);
+    auto table = std::make_shared<const TrialTable>(store.trials(sweep));
+    std::vector<Group> groups = groups_of(*table);
+    Overview overview = overview_of(*table, groups);
+    return [this, table, groups = std::move(groups), overview = std::move(overview),
+            head = store.load_head(sweep)]() mutable {
+      head_ = std::move(head);
+      take(std::move(table), std::move(groups), std::move(overview));
+    };
+  });
+}
+
+void Library::take(std::shared_ptr<const TrialTable> table, std::vector<Group> groups,
+                   Overview overview) {
+  const bool same = table_ && table_->sweep == table->sweep;
+  const std::optional<Group> before =
+      group_ < groups_.size() ? std::optional<Group>(groups_[group_]) : std::nullopt;
+  table_ = std::move(table);
+  groups_ = std::move(groups);
+  overview_ = std::move(overview);
+  group_ = 0;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    if (before && groups_[g] == *before) group_ = g;
+  if (!same && before && group_ == 0)
+    for (const OverviewLine& line : overview_.lines)
+      if (line.target == before->target) group_ = line.group;
+  if (!same) {
+    point_.reset();
+    detail_.reset();
+  }
+  trials_.set_table(table_);
+  draw_figure();
+  ++version_;
+}
+
+void Library::set_group(size_t group) {
+  if (group == group_ || group >= groups_.size()) return;
+  group_ = group;
+  draw_figure();
+}
+
+void Library::set_options(const FigureOptions& options) {
+  options_ = options;
+  draw_figure();
+}
+
+void Library::draw_figure() {
+  ++version_;
+  if (!table_ || group_ >= groups_.size()) {
+    figure_.reset();
+    return;
+  }
+  jobs_.start(
+      "figure",
+      [this, table = table_, group = groups_[group_], options = options_]() -> Jobs::Result {
+        std::vector<Figure> figures = figures_of(cases_of(*table, group), options);
+        return [this, figures = std::move(figures)]() mutable {
+          figure_.reset();
+          if (!figures.empty()) figure_ = std::move(figures.front());
+          ++version_;
+        };
+      });
+}
+
+void Library::select(const PointKey& key) {
+  if (point_ == key) return;
+  point_ = key;
+  ++version_;
+  jobs_.start("point", [this, db = db_, key]() -> Jobs::Result {
+    std::optional<Case> found = Store::read(db).load_case(key.case_id);
+    return [this, key, found = std::move(found)] {
+      detail_.reset();
+      ++version_;
+      if (!found) return;
+      detail_ = PointDetail{*found, key.strategy, key.baseline, ""};
+      detail_->command = repeat_command(*found, key.strategy, key.baseline);
+    };
+  });
+}
+
+void Library::select_row(uint32_t row) {
+  if (!table_ || row >= table_->rows.size()) return;
+  const TrialRow& r = table_->rows[row];
+  for (size_t g = 0; g < groups_.size(); ++g)
+    if (groups_[g].target == table_->word(r.target) && groups_[g].shape == table_->word(r.shape) &&
+        groups_[g].dtype == table_->word(r.dtype) && groups_[g].device == table_->word(r.device) &&
+        groups_[g].phase == table_->word(r.phase))
+      set_group(g);
+  select({r.case_id, r.n, table_->word(r.strategy), table_->word(r.mode), r.baseline});
+}
+
+void Library::remove(int64_t sweep) {
+  jobs_.start("remove", [this, db = db_, sweep]() -> Jobs::Result {
+    Store::create(db).remove(sweep);
+    return [this] { refresh(); };
+  });
+}
+
+std::string Library::why() const {
+  const Trial* t = detail_ ? detail_->trial() : nullptr;
+  if (!t) return "";
+  const std::string name = fmt::format("{} at N={}", t->strategy, detail_->of.n);
+  if (t->status != Status::ok)
+    return fmt::format("{} is {}{}{}", name, to_string(t->status), t->reason.empty() ? "" : ": ",
+                       t->reason);
+  std::string line = name;
+  if (t->timing.bound == "launch")
+    line += fmt::format(" is launch-bound: the {} operator calls cost more than their arithmetic",
+                        t->timing.steps);
+  else if (t->timing.bound == "compute")
+    line += fmt::format(" is compute-bound: {:.0f} % of this machine's arithmetic peak",
+                        100 * t->timing.flops_share);
+  else if (t->timing.bound == "memory")
+    line += fmt::format(" is memory-bound: {:.0f} % of this machine's memory bandwidth",
+                        100 * t->timing.bytes_share);
+  else
+    line += " is bound by nothing that was measured";
+  if (t->speedup && !(t->speedup->vs_best.value > 1))
+    line += fmt::format("; {} does the same in less time", t->speedup->best_baseline);
+  return line;
+}
+
+}  // namespace wide

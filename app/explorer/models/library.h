@@ -1,0 +1,111 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/explorer/models/groups.h"
+#include "app/explorer/models/jobs.h"
+#include "app/explorer/models/trials.h"
+#include "data/plot/figures.h"
+#include "data/store/store.h"
+
+namespace wide {
+
+/// One trial with all that is known of it.
+struct PointDetail {
+  Case of;
+  std::string strategy;
+  bool baseline = false;
+  const Trial* trial() const;  // null for a baseline
+  const Timing* timing() const;
+  /// The command line that measures it again.
+  std::string command;
+};
+
+/// Counts of samples in equal steps from `low_ns` to `high_ns`.
+struct Histogram {
+  double low_ns = 0, high_ns = 0;
+  std::vector<int> counts;
+};
+Histogram histogram_of(const std::vector<double>& samples_ns, int bins);
+
+/// Where a row is.
+struct PointKey {
+  int64_t case_id = 0, n = 0;
+  std::string strategy, mode;
+  bool baseline = false;
+  bool operator==(const PointKey&) const = default;
+};
+
+/// What is stored, which of it is open, and what is selected: shared by all panels.
+class Library {
+ public:
+  Library(Jobs& jobs, std::string db);
+
+  const std::string& db() const { return db_; }
+
+  // ---- sweeps ----
+  const std::vector<SweepRow>& sweeps() const { return sweeps_; }
+  const std::vector<FuseRow>& fusions() const { return fusions_; }
+  bool listed() const { return listed_; }
+  /// Reads the list again; opens the newest sweep where none is open.
+  void refresh();
+  void open(int64_t sweep);
+  int64_t sweep() const { return sweep_; }
+  const SweepRow* sweep_row() const;
+  /// Of the sweep that is open: its environment, command, changes; no cases.
+  const SweepReport& head() const { return head_; }
+  void remove(int64_t sweep);
+
+  // ---- the open sweep ----
+  const TrialTable* table() const { return table_.get(); }
+  std::shared_ptr<const TrialTable> shared_table() const { return table_; }
+  const std::vector<Group>& groups() const { return groups_; }
+  const Overview& overview() const { return overview_; }
+  TrialsModel& trials() { return trials_; }
+
+  // ---- what is plotted ----
+  size_t group() const { return group_; }
+  void set_group(size_t group);
+  const FigureOptions& options() const { return options_; }
+  void set_options(const FigureOptions& options);
+  /// The plot of the group, whole; `split` makes small multiples of it.
+  const Figure* figure() const { return figure_ ? &*figure_ : nullptr; }
+
+  // ---- the selected trial ----
+  const std::optional<PointKey>& point() const { return point_; }
+  void select(const PointKey& key);
+  void select_row(uint32_t row);
+  const PointDetail* detail() const { return detail_ ? &*detail_ : nullptr; }
+  /// Why the selected point is no faster, in a line.
+  std::string why() const;
+
+  /// Counts up with every change of what is shown.
+  uint64_t version() const { return version_; }
+
+ private:
+  void draw_figure();
+  void take(std::shared_ptr<const TrialTable> table, std::vector<Group> groups, Overview overview);
+
+  Jobs& jobs_;
+  std::string db_;
+  std::vector<SweepRow> sweeps_;
+  std::vector<FuseRow> fusions_;
+  bool listed_ = false;
+  int64_t sweep_ = 0;
+  SweepReport head_;
+  std::shared_ptr<const TrialTable> table_;
+  std::vector<Group> groups_;
+  Overview overview_;
+  TrialsModel trials_;
+  size_t group_ = 0;
+  std::string wanted_target_;
+  FigureOptions options_;
+  std::optional<Figure> figure_;
+  std::optional<PointKey> point_;
+  std::optional<PointDetail> detail_;
+  uint64_t version_ = 1;
+};
+
+}  // namespace wide

@@ -1,0 +1,119 @@
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "app/explorer/models/jobs.h"
+#include "app/sweep_runner.h"
+#include "data/preset.h"
+#include "data/store/store.h"
+
+namespace wide {
+
+/// What is chosen to run: a preset's choices, changed by hand.
+struct RunChoices {
+  std::string preset, name;
+  std::set<std::string> targets;
+  std::string n;                  // "4,8,16"; empty: each target's own
+  std::vector<std::string> axes;  // "linear.D=256,512"
+  std::set<std::string> modes, dtypes, devices, phases, baselines;  // baselines empty: all
+  double budget_s = 1.5;
+  double timeout_s = 0;  // after which a silent trial counts as hanging; 0: by budget and work
+  bool operator==(const RunChoices&) const = default;
+};
+
+/// The command line that asks for the same.
+std::string command_of(const RunChoices& choices);
+
+/// What would run, and how long it would take.
+struct RunPlan {
+  std::vector<PlannedCase> cases;
+  int64_t trials = 0;
+  double seconds = 0;
+  std::string error;  // one line: why nothing can run
+};
+RunPlan plan_of(const RunChoices& choices);
+
+/// The cases that a stored sweep has planned, and its settings, to be resumed. Throws Error where
+/// its targets are not registered here.
+std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings);
+
+enum class RunState { idle, preparing, running, paused, cancelling, ended };
+const char* to_string(RunState state);
+
+/// Of one target.
+struct RunShare {
+  size_t done = 0, total = 0;
+  int incorrect = 0, failed = 0;
+};
+
+struct RunProgress {
+  RunState state = RunState::idle;
+  std::string name, doing, error, ended;  // ended: "complete", "cancelled"
+  int64_t sweep = 0;                      // its number in the store
+  size_t done = 0, total = 0;             // cases
+  double elapsed_s = 0, left_s = 0;
+  bool timing = false;  // a trial is being timed now
+  std::vector<std::pair<std::string, RunShare>> targets;
+};
+
+/// Runs a sweep on a thread of its own; its trials run in the worker process. One at a time.
+class RunModel {
+ public:
+  RunModel(Jobs& jobs, std::string db);
+  ~RunModel();
+
+  // ---- what to run ----
+  const std::vector<Preset>& presets() const { return presets_; }
+  const RunChoices& choices() const { return choices_; }
+  /// The plan follows as a job.
+  void set_choices(RunChoices choices);
+  void take_preset(const std::string& name);
+  const RunPlan& plan() const { return plan_; }
+  bool planning() const { return jobs_.busy("plan"); }
+
+  // ---- running it ----
+  void start();
+  /// Continues an interrupted or cancelled sweep of the store.
+  void resume(int64_t sweep);
+  void pause();  // after the case that runs
+  void go_on();
+  void cancel();
+  RunProgress progress() const;
+  bool active() const;
+  /// Counts up with every case that is stored.
+  uint64_t stored() const { return stored_; }
+
+  /// Frames that the window has drawn: how the cases know whether it drew while they were timed.
+  std::atomic<int64_t> frames{0};
+  std::function<void()> wake = [] {};
+
+ private:
+  class Watcher;
+  void launch(std::vector<PlannedCase> cases, SweepSettings settings, const std::string& name,
+              const std::string& command, bool resume);
+  void work(std::vector<PlannedCase> cases, SweepSettings settings, std::string name,
+            std::string command, bool resume);
+
+  Jobs& jobs_;
+  std::string db_;
+  std::vector<Preset> presets_;
+  RunChoices choices_;
+  RunPlan plan_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable unpaused_;
+  RunProgress progress_;
+  bool pause_ = false, cancel_ = false;
+  SweepRunner* runner_ = nullptr;
+  std::atomic<uint64_t> stored_{0};
+  double begun_s_ = 0, case_begun_s_ = 0, left_estimate_s_ = 0, done_estimate_s_ = 0, done_s_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace wide

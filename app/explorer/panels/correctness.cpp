@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "app/explorer/explorer.h"
+
+namespace wide {
+namespace {
+
+/// Every strategy of one target by N: its error, and whether models stay apart and in order.
+class CorrectnessPanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    Library& library = explorer.library;
+    if (library.groups().empty()) {
+      ui.empty("Nothing was checked yet",
+               "Run a sweep: every strategy is checked against float64 "
+               "before and after it is timed.");
+      return;
+    }
+    const Group& group = library.groups()[library.group()];
+    const TrialTable& table = *library.table();
+    std::vector<std::string> names;
+    for (const Group& g : library.groups()) names.push_back(g.target + " · " + g.text());
+    int at = static_cast<int>(library.group());
+    if (ui.choice("target and shape", &at, names, ui.px(300)))
+      library.set_group(static_cast<size_t>(at));
+    ui.small(
+        "max relative error against float64 · times eager's own error · isolation and order of "
+        "the models");
+    std::set<int64_t> ns;
+    std::map<std::pair<std::string, std::string>, std::map<int64_t, uint32_t>> lines;
+    for (const uint32_t index : group.rows) {
+      const TrialRow& row = table.rows[index];
+      if (row.baseline) continue;
+      ns.insert(row.n);
+      lines[{table.word(row.strategy), table.word(row.mode)}][row.n] = index;
+    }
+    const int columns = 1 + static_cast<int>(ns.size());
+    if (!ImGui::BeginTable("checks", columns,
+                           ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
+                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_RowBg |
+                               ImGuiTableFlags_NoSavedSettings))
+      return;
+    ImGui::TableSetupScrollFreeze(1, 1);
+    ImGui::TableSetupColumn("strategy", ImGuiTableColumnFlags_WidthFixed, ui.px(150));
+    for (const int64_t n : ns)
+      ImGui::TableSetupColumn(fmt::format("N={}", n).c_str(), ImGuiTableColumnFlags_WidthFixed,
+                              ui.px(132));
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    for (int c = 0; c < columns; ++c) {
+      ImGui::TableSetColumnIndex(c);
+      ImGui::PushFont(ui.fonts().small_bold);
+      ui.muted(ImGui::TableGetColumnName(c));
+      ImGui::PopFont();
+    }
+    for (const auto& [name, cells] : lines) {
+      ImGui::TableNextRow();
+      ImGui::TableSetColumnIndex(0);
+      ui.fitted(name.first + (name.second == "eager" ? "" : " · " + name.second),
+                ImGui::GetContentRegionAvail().x);
+      int column = 1;
+      for (const int64_t n : ns) {
+        ImGui::TableSetColumnIndex(column++);
+        if (const auto cell = cells.find(n); cell != cells.end())
+          draw_cell(library, ui, table, cell->second);
+      }
+    }
+    ImGui::EndTable();
+  }
+
+ private:
+  static void draw_cell(Library& library, Ui& ui, const TrialTable& table, uint32_t index) {
+    const TrialRow& row = table.rows[index];
+    const std::string& status = table.word(row.status);
+    const bool wrong = status == "incorrect", right = status == "ok";
+    const ImVec2 at = ImGui::GetCursorPos();
+    const float line = ImGui::GetTextLineHeight();
+    ImGui::PushID(static_cast<int>(index));
+    const float width = ImGui::GetContentRegionAvail().x;
+    if (ImGui::InvisibleButton("cell", {width, 2 * line + ui.px(2)})) library.select_row(index);
+    ui.note_last(ItemKind::area, fmt::format("check {} N={}", table.word(row.strategy), row.n));
+    if (!table.word(row.reason).empty()) ui.tip(table.word(row.reason));
+    ImGui::PopID();
+    ImGui::SetCursorPos(at);
+    if (!right && !wrong) {
+      ui.fitted(status, width, true);
+      return;
+    }
+    std::string first = std::isnan(row.max_rel) ? "no number" : fmt::format("{:.1e}", row.max_rel);
+    if (row.eager_max_rel > 0 && row.max_rel > 0)
+      first += fmt::format("  {:.2g}×", row.max_rel / row.eager_max_rel);
+    if (wrong)
+      ui.tinted("✗ " + first, ui.theme().bad);
+    else
+      ui.text(first);
+    ImGui::SetCursorPos({at.x, at.y + line + ui.px(2)});
+    const auto mark = [](int8_t flag) { return flag < 0 ? "–" : flag ? "✓" : "✗"; };
+    ImGui::PushFont(ui.fonts().small);
+    ui.tinted(fmt::format("{} apart  {} in order", mark(row.isolated), mark(row.ordered)),
+              row.isolated == 0 || row.ordered == 0 ? ui.theme().bad : ui.theme().plot.muted);
+    ImGui::PopFont();
+  }
+};
+
+const bool registered = add_panel(
+    {"correctness", "Correctness", "Error, isolation and order of every strategy along N.",
+     Place::middle, 2, [] { return std::make_unique<CorrectnessPanel>(); }});
+
+}  // namespace
+}  // namespace wide

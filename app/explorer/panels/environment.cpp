@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include "app/explorer/explorer.h"
+#include "app/version.h"
+#include "data/peaks.h"
+#include "data/report_tables.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+/// As people read it: bytes and rates scaled.
+std::string readable(const std::string& what, const std::string& value) {
+  char* end = nullptr;
+  const double number = std::strtod(value.c_str(), &end);
+  if (value.empty() || *end != 0) return value;
+  if (what.find("bytes_per_s") != std::string::npos) return bytes_text(number) + "/s";
+  if (what.find("bytes") != std::string::npos) return bytes_text(number);
+  if (what.find("flops_per_s") != std::string::npos)
+    return fmt::format("{:.0f} GFLOP/s", number / 1e9);
+  return value;
+}
+
+/// What is not a property of the machine or the program.
+bool changes_by_itself(const std::string& what) {
+  return what == "date" || what == "command" || what == "cpu load" || what == "cpu mhz" ||
+         what.find("temperature") != std::string::npos || what.find("peaks") == 0;
+}
+
+class EnvironmentPanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    if (!asked_) {
+      asked_ = true;
+      explorer.jobs.start("environment", [this, db = explorer.library.db()]() -> Jobs::Result {
+        Environment e = capture_environment("workbench", version(), git_state());
+        ReportTable here = environment_table(e);
+        std::string store = "none yet";
+        try {
+          const StoreFacts f = Store::read(db).facts();
+          store = fmt::format("schema {}, {}: {} sweeps, {} trials, {} samples, {} fusions",
+                              f.schema, bytes_text(static_cast<double>(f.bytes)), f.sweeps,
+                              f.trials, f.samples, f.fusions);
+        } catch (const std::exception& error) {
+          store = one_line(error);
+        }
+        return [this, here = std::move(here), store] {
+          here_ = here;
+          store_ = store;
+        };
+      });
+    }
+    const bool any = explorer.library.sweep() > 0;
+    ui.muted("store");
+    ImGui::SameLine(ui.px(60));
+    ui.fitted(store_.empty() ? "reading" : store_, ImGui::GetContentRegionAvail().x);
+    ui.muted("cache");
+    ImGui::SameLine(ui.px(60));
+    ui.fitted(cache_folder(), ImGui::GetContentRegionAvail().x);
+    for (const std::string& change : explorer.library.head().changes)
+      ui.tinted(ui.fit("changed while it ran: " + change, ImGui::GetContentRegionAvail().x),
+                ui.theme().warn);
+    const ReportTable then =
+        any ? environment_table(explorer.library.head().environment) : ReportTable{};
+    if (!ImGui::BeginTable("environment", any ? 3 : 2,
+                           ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
+                               ImGuiTableFlags_SizingStretchProp | ImGuiTableFlags_NoSavedSettings))
+      return;
+    ImGui::TableSetupScrollFreeze(0, 1);
+    ImGui::TableSetupColumn("what", ImGuiTableColumnFlags_WidthFixed, ui.px(190));
+    ImGui::TableSetupColumn("this machine now");
+    if (any) ImGui::TableSetupColumn(fmt::format("sweep {}", explorer.library.sweep()).c_str());
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    for (int c = 0; c < (any ? 3 : 2); ++c) {
+      ImGui::TableSetColumnIndex(c);
+      ImGui::PushFont(ui.fonts().small_bold);
+      ui.muted(ImGui::TableGetColumnName(c));
+      ImGui::PopFont();
+    }
+    for (const auto& row : here_.rows) line(ui, row[0].text, row[1].text, then, any);
+    for (const auto& row : then.rows) {
+      const bool known = std::any_of(here_.rows.begin(), here_.rows.end(),
+                                     [&](const auto& r) { return r[0].text == row[0].text; });
+      if (!known) line(ui, row[0].text, "", then, any);
+    }
+    ImGui::EndTable();
+  }
+
+ private:
+  static void line(Ui& ui, const std::string& what, const std::string& now, const ReportTable& then,
+                   bool any) {
+    std::string before;
+    for (const auto& row : then.rows)
+      if (row[0].text == what) before = row[1].text;
+    const bool differs = any && now != before && !now.empty() && !changes_by_itself(what);
+    ImGui::TableNextRow();
+    ImGui::TableSetColumnIndex(0);
+    ui.fitted(what, ImGui::GetContentRegionAvail().x, true);
+    ImGui::TableSetColumnIndex(1);
+    ui.fitted(readable(what, now), ImGui::GetContentRegionAvail().x);
+    if (!any) return;
+    ImGui::TableSetColumnIndex(2);
+    if (differs)
+      ui.tinted(
+          ui.fit(before.empty() ? "–" : readable(what, before), ImGui::GetContentRegionAvail().x),
+          ui.theme().warn);
+    else
+      ui.fitted(readable(what, before), ImGui::GetContentRegionAvail().x);
+  }
+
+  bool asked_ = false;
+  ReportTable here_;
+  std::string store_;
+};
+
+const bool registered =
+    add_panel({"environment", "Environment", "This machine, and the one a sweep was measured on.",
+               Place::middle, 5, [] { return std::make_unique<EnvironmentPanel>(); }});
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,282 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/explorer/explorer.h"
+#include "app/explorer/models/child.h"
+#include "app/explorer/models/fuse.h"
+#include "data/plot/scale.h"
+#include "data/report_format.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+/// Which ways are good news: the best first.
+const std::vector<std::pair<const char*, const char*>> kWays = {
+    {"strategy", "a primitive's strategy"},
+    {"vmap", "functorch's vmap"},
+    {"shared", "once for all models"},
+    {"per_model", "one by one"}};
+
+class FusePanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    child_.wake = [&explorer] { explorer.jobs.wake(); };
+    ask(explorer, ui);
+    if (child_.running()) {
+      running(ui);
+      return;
+    }
+    if (started_) {  // it has ended
+      started_ = false;
+      explorer.library.refresh();
+      wanted_ = -1;
+      if (child_.code() != 0) {
+        const std::string said = child_.output();
+        const size_t end = said.find_last_not_of(" \n");
+        const size_t line = end == std::string::npos ? end : said.rfind('\n', end);
+        error_ = end == std::string::npos
+                     ? fmt::format("it ended with exit code {}", child_.code())
+                     : said.substr(line == std::string::npos ? 0 : line + 1, end - line);
+      }
+    }
+    if (!error_.empty()) {
+      ui.tinted("The fusion failed", ui.theme().bad);
+      ui.wrapped(error_, false);
+    }
+    stored(explorer, ui);
+  }
+
+  bool drop(Explorer&, const std::vector<std::string>& paths) override {
+    return take_files(paths, &choices_);
+  }
+
+ private:
+  void ask(Explorer& explorer, Ui& ui) {
+    const float width = ImGui::GetContentRegionAvail().x, column = ui.px(70);
+    const auto labelled = [&](const char* label) {
+      ImGui::AlignTextToFramePadding();
+      ui.muted(label);
+      ImGui::SameLine(column);
+    };
+    labelled("network");
+    ui.field("network", &choices_.model, "net.ts, or a registered name such as lenet",
+             width - column - ui.px(92));
+    ImGui::SameLine();
+    if (ui.button("Choose##network"))
+      explorer.open_file("Choose a TorchScript file",
+                         [this](const std::string& path) { choices_.model = path; });
+    labelled("weights");
+    const std::string count = choices_.weights.empty()
+                                  ? "none: seeded copies"
+                                  : fmt::format("{} checkpoints", choices_.weights.size());
+    if (ui.button("Add")) {
+      explorer.open_file("Add a checkpoint", [this](const std::string& path) {
+        choices_.weights.push_back(path);
+        choices_.n.clear();
+      });
+    }
+    ImGui::SameLine();
+    if (ui.button("None##weights", Look::plain, !choices_.weights.empty()))
+      choices_.weights.clear();
+    ImGui::SameLine();
+    ImGui::AlignTextToFramePadding();
+    ui.text(count);
+    ui.tip("Or drop a network and its checkpoints on the window.");
+    labelled("N");
+    ui.field("models", &choices_.n, "4,8,16", ui.px(110));
+    ImGui::SameLine();
+    ui.field("inputs", &choices_.inputs, "random inputs: x=2x3x64x64:f32",
+             std::max(ui.px(120), width - column - ui.px(110 + 92)));
+    ImGui::SameLine();
+    if (ui.button("Fuse", Look::primary, !choices_.model.empty() && !child_.running())) {
+      error_.clear();
+      child_.start(fuse_arguments(choices_, explorer.library.db()));
+      started_ = true;
+    }
+    ImGui::Separator();
+  }
+
+  void running(Ui& ui) {
+    ui.text("fusing, checking and timing in a process of its own");
+    if (ui.button("Stop", Look::danger)) child_.stop();
+    ui.wrapped(child_.output());
+  }
+
+  void stored(Explorer& explorer, Ui& ui) {
+    const auto& fusions = explorer.library.fusions();
+    if (fusions.empty()) {
+      ui.empty("No network has been fused yet",
+               "Drop a TorchScript file and its checkpoints on the window, or type a registered "
+               "name such as mlp above and press Fuse.");
+      return;
+    }
+    std::vector<std::string> names;
+    int at = 0;
+    for (const FuseRow& row : fusions) {
+      if (row.id == wanted_) at = static_cast<int>(names.size());
+      names.push_back(
+          fmt::format("{} · {} · N={} · {}", row.id, row.model, fmt::join(row.n, ","), row.date));
+    }
+    ui.choice("fusion", &at, names, std::min(ui.px(420), ImGui::GetContentRegionAvail().x));
+    const int64_t id = fusions[static_cast<size_t>(at)].id;
+    if (id != shown_) {
+      shown_ = wanted_ = id;
+      view_.reset();
+      explorer.jobs.start("fusion", [this, db = explorer.library.db(), id]() -> Jobs::Result {
+        FuseView view = fuse_view(Store::read(db).load_fuse(id));
+        return [this, view = std::move(view)]() mutable { view_ = std::move(view); };
+      });
+    }
+    if (!view_) {
+      ui.muted("reading");
+      return;
+    }
+    result(ui, *view_);
+  }
+
+  static void result(Ui& ui, const FuseView& view) {
+    const FuseView::AtN& last = view.curve.back();
+    const float width = ImGui::GetContentRegionAvail().x;
+    if (!last.right)
+      ui.tinted("✗ incorrect: " + ui.fit(view.failure, width * 0.8f), ui.theme().bad);
+    else
+      ui.title(last.vs_best > 0
+                   ? fmt::format("{}× over {} at N={}, {}× over loop", short_number(last.vs_best),
+                                 last.best_baseline, last.n, short_number(last.vs_loop))
+                   : fmt::format("right at N={}, not timed", last.n));
+    coverage(ui, view, width);
+    curve(ui, view);
+    for (const std::string& note : view.notes) ui.fitted(note, width, true);
+    steps(ui, view);
+  }
+
+  static void coverage(Ui& ui, const FuseView& view, float width) {
+    ui.small(view.timed_coverage ? "how it was made wide, by time"
+                                 : "how it was made wide, by nodes");
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float height = ui.px(16);
+    float x = at.x;
+    ImDrawList& list = *ImGui::GetWindowDrawList();
+    static constexpr int kTones[] = {2, 5, 0, 1};
+    for (size_t i = 0; i < view.coverage.size(); ++i) {
+      const double share = view.timed_coverage ? view.coverage[i].time : view.coverage[i].nodes;
+      const float part = width * static_cast<float>(share);
+      if (part < 0.5f) continue;
+      list.AddRectFilled({x, at.y}, {x + part - 1, at.y + height},
+                         colour(ui.theme().plot.series[static_cast<size_t>(kTones[i])]));
+      x += part;
+    }
+    ImGui::Dummy({width, height});
+    ui.note_last(ItemKind::area, "coverage");
+    for (size_t i = 0; i < view.coverage.size() && i < kWays.size(); ++i) {
+      const double share = view.timed_coverage ? view.coverage[i].time : view.coverage[i].nodes;
+      const std::string text = fmt::format("{} {:.0f} %", kWays[i].second, 100 * share);
+      if (i > 0) ui.beside(ui.text_width(text) + ui.px(18));
+      const ImVec2 dot = ImGui::GetCursorScreenPos();
+      list.AddRectFilled({dot.x, dot.y + ui.px(4)}, {dot.x + ui.px(10), dot.y + ui.px(14)},
+                         colour(ui.theme().plot.series[static_cast<size_t>(kTones[i])]), ui.px(2));
+      ImGui::SetCursorPosX(ImGui::GetCursorPosX() + ui.px(16));
+      ui.muted(text);
+    }
+    for (const auto& [op, reason] : view.fallbacks)
+      ui.fitted(op + " one by one: " + reason, width, true);
+  }
+
+  static void heads(Ui& ui, int columns) {
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    for (int c = 0; c < columns; ++c) {
+      ImGui::TableSetColumnIndex(c);
+      ImGui::PushFont(ui.fonts().small_bold);
+      ui.muted(ImGui::TableGetColumnName(c));
+      ImGui::PopFont();
+    }
+  }
+
+  static void curve(Ui& ui, const FuseView& view) {
+    if (!ImGui::BeginTable("along N", 6,
+                           ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings))
+      return;
+    static const std::pair<const char*, float> kColumns[] = {{"N", 36},     {"over best", 76},
+                                                             {"95 %", 104}, {"over loop", 76},
+                                                             {"error", 66}, {"memory", 130}};
+    for (const auto& [name, width] : kColumns)
+      ImGui::TableSetupColumn(name, ImGuiTableColumnFlags_WidthFixed, ui.px(width));
+    heads(ui, 6);
+    for (const FuseView::AtN& p : view.curve) {
+      ImGui::TableNextRow();
+      ImGui::TableSetColumnIndex(0);
+      ui.text(std::to_string(p.n));
+      ImGui::TableSetColumnIndex(1);
+      if (p.right && p.vs_best > 0)
+        ui.text(short_number(p.vs_best) + "×");
+      else
+        ui.tinted(p.right ? "–" : "✗", p.right ? ui.theme().plot.muted : ui.theme().bad);
+      ImGui::TableSetColumnIndex(2);
+      ui.muted(p.vs_best > 0 ? fmt::format("{} to {}", short_number(p.low), short_number(p.high))
+                             : "–");
+      ImGui::TableSetColumnIndex(3);
+      ui.text(p.vs_loop > 0 ? short_number(p.vs_loop) + "×" : "–");
+      ImGui::TableSetColumnIndex(4);
+      ui.text(fmt::format("{:.1e}", p.error));
+      ImGui::TableSetColumnIndex(5);
+      ui.fitted(fmt::format("{}, was {}", bytes_text(p.wide_bytes), bytes_text(p.separate_bytes)),
+                ImGui::GetContentRegionAvail().x, true);
+    }
+    ImGui::EndTable();
+  }
+
+  static void steps(Ui& ui, const FuseView& view) {
+    if (view.steps.empty()) {
+      if (!view.plan.empty()) ui.wrapped(view.plan);
+      return;
+    }
+    if (!ImGui::BeginTable("steps", 5,
+                           ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
+                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
+                           {0, std::max(ui.px(120), ImGui::GetContentRegionAvail().y)}))
+      return;
+    ImGui::TableSetupScrollFreeze(0, 1);
+    static const std::pair<const char*, float> kColumns[] = {
+        {"step", 170}, {"module", 0}, {"by", 150}, {"time", 72}, {"share", 56}};
+    for (const auto& [name, width] : kColumns)
+      ImGui::TableSetupColumn(
+          name, width > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_WidthStretch,
+          ui.px(width));
+    heads(ui, 5);
+    ImGuiListClipper clipper;
+    clipper.Begin(static_cast<int>(view.steps.size()));
+    while (clipper.Step())
+      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
+        const FuseView::Step& s = view.steps[static_cast<size_t>(i)];
+        ImGui::TableNextRow();
+        ImGui::TableSetColumnIndex(0);
+        ui.fitted(s.what, ImGui::GetContentRegionAvail().x);
+        ImGui::TableSetColumnIndex(1);
+        ui.fitted(s.where, ImGui::GetContentRegionAvail().x, true);
+        ImGui::TableSetColumnIndex(2);
+        ui.fitted(s.how, ImGui::GetContentRegionAvail().x);
+        ImGui::TableSetColumnIndex(3);
+        ui.text(value_text(Measure::time, s.ns));
+        ImGui::TableSetColumnIndex(4);
+        ui.text(fmt::format("{:.0f} %", 100 * s.share));
+      }
+    ImGui::EndTable();
+  }
+
+  FuseChoices choices_;
+  Child child_;
+  bool started_ = false;
+  std::string error_;
+  int64_t wanted_ = -1, shown_ = -1;
+  std::optional<FuseView> view_;
+};
+
+const bool registered =
+    add_panel({"fuse", "Trial fusion", "Fuse a network of your own: coverage, speedup, memory.",
+               Place::middle, 4, [] { return std::make_unique<FusePanel>(); }});
+
+}  // namespace
+}  // namespace wide

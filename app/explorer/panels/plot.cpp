@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/explorer/explorer.h"
+#include "app/explorer/ui/plot_view.h"
+#include "data/report_format.h"
+
+namespace wide {
+namespace {
+
+const std::vector<std::pair<Measure, const char*>> kMeasures = {
+    {Measure::speedup, "speedup"},       {Measure::time, "time"},
+    {Measure::throughput, "throughput"}, {Measure::memory, "memory"},
+    {Measure::roofline, "roofline"},     {Measure::compile, "compile"}};
+
+class PlotPanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    Library& library = explorer.library;
+    if (library.groups().empty()) {
+      if (!library.listed() || explorer.jobs.busy("open"))
+        ui.muted("reading");
+      else
+        ui.empty("Nothing to plot yet",
+                 "Run a sweep on the left, or open one from the tab Sweeps.");
+      return;
+    }
+    tools(explorer, ui);
+    const Figure* figure = library.figure();
+    if (!figure) {
+      ui.muted("drawing");
+      return;
+    }
+    std::optional<PickedPoint> selected;
+    if (library.point())
+      selected = PickedPoint{library.point()->baseline ? "baseline " + library.point()->strategy
+                                                       : library.point()->strategy,
+                             library.point()->mode, library.point()->n};
+    const std::string why = library.why();
+    const float below = (why.empty() ? 0 : ui.px(24)) + (figure->notes.empty() ? 0 : ui.px(24));
+    ImGui::BeginChild("figure", {0, -std::max(1.0f, below)});
+    if (figure->curves.empty()) {
+      ui.empty("No trial of this target could be timed",
+               "The reasons stand below and in the table "
+               "of trials.");
+    } else if (const auto picked = view_.draw(ui, *figure, selected)) {
+      pick(library, *picked);
+    }
+    ImGui::EndChild();
+    if (!why.empty()) {
+      ui.fitted(why, ImGui::GetContentRegionAvail().x);
+    }
+    if (!figure->notes.empty()) {
+      ui.fitted(fmt::format("not drawn: {}", fmt::join(figure->notes, " · ")),
+                ImGui::GetContentRegionAvail().x, true);
+    }
+  }
+
+ private:
+  static void pick(Library& library, const PickedPoint& picked) {
+    const TrialTable& table = *library.table();
+    const bool baseline = picked.strategy.rfind("baseline ", 0) == 0;
+    const std::string name = baseline ? picked.strategy.substr(9) : picked.strategy;
+    for (const uint32_t index : library.groups()[library.group()].rows) {
+      const TrialRow& row = table.rows[index];
+      if (row.n == picked.n && row.baseline == baseline && table.word(row.strategy) == name &&
+          table.word(row.mode) == picked.mode) {
+        library.select_row(index);
+        return;
+      }
+    }
+  }
+
+  void tools(Explorer& explorer, Ui& ui) {
+    Library& library = explorer.library;
+    std::vector<std::string> names;
+    for (const Group& g : library.groups()) names.push_back(g.target + " · " + g.text());
+    int at = static_cast<int>(library.group());
+    const float room = ImGui::GetContentRegionAvail().x;
+    if (ui.choice("target and shape", &at, names, std::min(ui.px(270), room * 0.4f)))
+      library.set_group(static_cast<size_t>(at));
+    FigureOptions options = library.options();
+    int measure = 0;
+    std::vector<std::string> measures;
+    for (size_t i = 0; i < kMeasures.size(); ++i) {
+      measures.emplace_back(kMeasures[i].second);
+      if (kMeasures[i].first == options.measure) measure = static_cast<int>(i);
+    }
+    ImGui::SameLine();
+    if (ui.choice("measure", &measure, measures, ui.px(112))) {
+      options.measure = kMeasures[static_cast<size_t>(measure)].first;
+      explorer.settings.measure = kMeasures[static_cast<size_t>(measure)].second;
+      library.set_options(options);
+    }
+    if (options.measure == Measure::speedup) {
+      int over = options.over_loop ? 1 : 0;
+      ImGui::SameLine();
+      if (ui.choice("over", &over, {"over best", "over loop"}, ui.px(100))) {
+        options.over_loop = explorer.settings.over_loop = over == 1;
+        library.set_options(options);
+      }
+    }
+    const auto beside = [&](const char* label) {
+      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
+    };
+    beside("Fit");
+    if (ui.button("Fit", Look::plain, view_.zoomed(), "All of it (double click on the plot)"))
+      view_.fit();
+    if (!view_.hidden().empty()) {
+      beside("Show all");
+      if (ui.button("Show all")) view_.show_all();
+    }
+    beside("Export");
+    if (ui.button("Export", Look::plain, library.figure() != nullptr)) ImGui::OpenPopup("export");
+    exports(explorer, ui);
+  }
+
+  void exports(Explorer& explorer, Ui& ui) {
+    if (!ui.begin_popup("export")) return;
+    Library& library = explorer.library;
+    const std::string name = library.groups()[library.group()].target;
+    if (ui.row("Plot as PNG", false))
+      explorer.save_as("PNG", name + ".png",
+                       [&explorer, box = view_.box()](const std::string& path) {
+                         explorer.take_picture(path, box);
+                       });
+    if (ui.row("Plot as SVG", false) && library.figure())
+      explorer.save_as("SVG", name + ".svg",
+                       [figure = *library.figure(), &library](const std::string& path) {
+                         write_report(path, svg_document({figure}, figure.title,
+                                                         "sweep " + library.head().id + " · " +
+                                                             library.head().environment.cpu));
+                       });
+    ImGui::Separator();
+    // The whole sweep, by the formats that are registered for reports.
+    for (const ReportFormat& format : report_formats()) {
+      if (!ui.row("Sweep as " + format.name, false)) {
+        ui.tip(format.summary);
+        continue;
+      }
+      explorer.save_as(format.name, fmt::format("sweep-{}.{}", library.sweep(), format.name),
+                       [&library, format](const std::string& path) {
+                         const SweepReport report = Store::read(library.db()).load(library.sweep());
+                         write_report(path, format.text(report, library.options()));
+                       });
+    }
+    ui.end_popup();
+  }
+
+  PlotView view_;
+};
+
+const bool registered =
+    add_panel({"plot", "Speedup", "Speedup along N with its 95 % band, beside the error.",
+               Place::middle, 1, [] { return std::make_unique<PlotPanel>(); }});
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/explorer/explorer.h"
+#include "app/explorer/ui/draw_canvas.h"
+#include "data/report_tables.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+class PointPanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    Library& library = explorer.library;
+    if (!library.point()) {
+      ui.empty("No trial is selected",
+               "Click a point of a plot, a cell of the overview, or a row of the table.");
+      return;
+    }
+    const PointDetail* detail = library.detail();
+    if (!detail || !detail->timing()) {
+      ui.muted(explorer.jobs.busy("point") ? "reading"
+                                           : "This trial is not in the store any more.");
+      return;
+    }
+    head(ui, *detail);
+    if (const Trial* t = detail->trial()) results(ui, *detail, *t);
+    timing(ui, *detail->timing());
+    samples(ui, *detail->timing());
+    command(explorer, ui, *detail);
+    environment(explorer, ui);
+  }
+
+ private:
+  static void pair(Ui& ui, const std::string& what, const std::string& value, uint32_t tone = 0) {
+    if (value.empty()) return;
+    ui.muted(what);
+    ImGui::SameLine(ui.px(112));
+    ui.tinted(ui.fit(value, ImGui::GetContentRegionAvail().x), tone ? tone : ui.theme().plot.text);
+    ui.tip(value);
+  }
+
+  static void head(Ui& ui, const PointDetail& d) {
+    const float width = ImGui::GetContentRegionAvail().x;
+    ImGui::PushFont(ui.fonts().title);
+    ui.fitted(d.of.target + " / " + d.strategy, width);
+    ImGui::PopFont();
+    ui.fitted(fmt::format("N={} · {} · {} · {} · {} · {}", d.of.n, d.of.shape, d.of.dtype,
+                          d.of.device, d.of.mode, d.of.phase),
+              width, true);
+    ImGui::Dummy({0, ui.px(2)});
+  }
+
+  static void results(Ui& ui, const PointDetail& d, const Trial& t) {
+    const Theme& theme = ui.theme();
+    const bool right = t.status == Status::ok;
+    pair(ui, "status",
+         std::string(to_string(t.status)) + (t.chosen ? ", chosen by the engine" : ""),
+         right                             ? theme.good
+         : t.status == Status::unsupported ? theme.plot.muted
+                                           : theme.bad);
+    if (!t.reason.empty()) ui.wrapped(t.reason, false);
+    if (right && t.speedup) {
+      pair(ui, "over best", speedup_text(t.speedup->vs_best) + " " + t.speedup->best_baseline);
+      pair(ui, "over loop", speedup_text(t.speedup->vs_loop));
+      pair(ui, "verdict", t.verdict);
+    }
+    if (t.correctness) {
+      const Correctness& c = *t.correctness;
+      pair(ui, "error", fmt::format("{:.2g}, at most {:.2g}", c.max_rel, allowed(c)),
+           c.pass ? 0 : theme.bad);
+      pair(ui, "eager's own", fmt::format("{:.2g}", c.eager_max_rel));
+      pair(ui, "models",
+           fmt::format("{}, {}", c.isolated ? "apart" : "not apart",
+                       c.ordered ? "in order" : "out of order"));
+    }
+    if (d.of.disturbed)
+      pair(ui, "disturbed", fmt::format("others took {:.0f} % of the cores", 100 * d.of.other_load),
+           theme.warn);
+    if (d.of.window_frames >= 0)
+      pair(ui, "window", fmt::format("drew {} times while this was timed", d.of.window_frames));
+  }
+
+  static void timing(Ui& ui, const Timing& t) {
+    if (t.median_ns <= 0) return;
+    pair(ui, "median", time_text(t.median_ns));
+    pair(ui, "quartiles", time_text(t.q1_ns) + " to " + time_text(t.q3_ns));
+    if (t.first_call_ns > 0) pair(ui, "first call", time_text(t.first_call_ns));
+    if (t.with_packing_ns > 0) pair(ui, "with packing", time_text(t.with_packing_ns));
+    if (t.peak_bytes > 0) pair(ui, "memory", bytes_text(static_cast<double>(t.peak_bytes)));
+    if (t.flops_share > 0 || t.bytes_share > 0)
+      pair(ui, "of the peak",
+           fmt::format("{:.0f} % FLOP/s, {:.0f} % bytes/s", 100 * t.flops_share,
+                       100 * t.bytes_share));
+    if (!t.bound.empty()) pair(ui, "bound by", t.bound);
+  }
+
+  /// A strip of the samples in order of time, and beside it how often each time came.
+  static void samples(Ui& ui, const Timing& t) {
+    if (t.samples_ns.empty()) return;
+    ImGui::Dummy({0, ui.px(4)});
+    ui.bold(fmt::format("{} samples", t.samples_ns.size()));
+    ImGui::SameLine();
+    ui.muted(fmt::format("of {} calls, {} outliers", t.calls_per_sample, t.outliers));
+    const float width = ImGui::GetContentRegionAvail().x, height = ui.px(84);
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    ImDrawList& list = *ImGui::GetWindowDrawList();
+    list.AddRectFilled(at, {at.x + width, at.y + height}, colour(ui.theme().window), ui.px(4));
+    const float strip = width * 0.66f, pad = ui.px(8);
+    const Histogram h = histogram_of(t.samples_ns, 14);
+    const double span = std::max(h.high_ns - h.low_ns, 1e-9 * h.high_ns);
+    const auto y = [&](double ns) {
+      return at.y + height - pad - static_cast<float>((ns - h.low_ns) / span) * (height - 2 * pad);
+    };
+    list.AddRectFilled({at.x + pad, y(t.q3_ns)}, {at.x + strip, y(t.q1_ns)},
+                       colour(ui.theme().accent, 0.12));
+    list.AddLine({at.x + pad, y(t.median_ns)}, {at.x + strip, y(t.median_ns)},
+                 colour(ui.theme().accent, 0.7), ui.px(1));
+    const size_t step = std::max<size_t>(1, t.samples_ns.size() / 2000);
+    for (size_t i = 0; i < t.samples_ns.size(); i += step) {
+      const float x = at.x + pad +
+                      (strip - 2 * pad) * static_cast<float>(i) /
+                          static_cast<float>(std::max<size_t>(1, t.samples_ns.size() - 1));
+      list.AddRectFilled({x - ui.px(1.2f), y(t.samples_ns[i]) - ui.px(1.2f)},
+                         {x + ui.px(1.2f), y(t.samples_ns[i]) + ui.px(1.2f)},
+                         colour(ui.theme().plot.series[0]));
+    }
+    const int most = *std::max_element(h.counts.begin(), h.counts.end());
+    const float bin = (height - 2 * pad) / static_cast<float>(h.counts.size());
+    for (size_t b = 0; b < h.counts.size(); ++b) {
+      const float length =
+          (width - strip - 2 * pad) * static_cast<float>(h.counts[b]) / static_cast<float>(most);
+      const float bottom = at.y + height - pad - static_cast<float>(b) * bin;
+      list.AddRectFilled({at.x + strip + pad, bottom - bin + 1},
+                         {at.x + strip + pad + length, bottom},
+                         colour(ui.theme().plot.series[0], 0.6));
+    }
+    ImGui::Dummy({width, height});
+    ui.note_last(ItemKind::area, "samples");
+    const std::string low = time_text(h.low_ns), high = time_text(h.high_ns);
+    ui.small("from " + low + " to " + high + " · left: in order of time · right: how often");
+  }
+
+  static void command(Explorer& explorer, Ui& ui, const PointDetail& d) {
+    ImGui::Dummy({0, ui.px(4)});
+    ui.bold("To measure it again");
+    ui.wrapped(d.command);
+    if (ui.button("Copy command")) {
+      ImGui::SetClipboardText(d.command.c_str());
+      explorer.say("copied the command");
+    }
+  }
+
+  static void environment(Explorer& explorer, Ui& ui) {
+    const Environment& e = explorer.library.head().environment;
+    ImGui::Dummy({0, ui.px(4)});
+    ui.bold("Measured on");
+    pair(ui, "CPU", fmt::format("{}, {} threads", e.cpu, e.threads));
+    pair(ui, "LibTorch", e.libtorch);
+    pair(ui, "git", e.git);
+    pair(ui, "date", e.date);
+    if (ui.button("All of it")) explorer.show("environment");
+  }
+};
+
+const bool registered = add_panel({"point", "Selected trial", "All that is known of one trial.",
+                                   Place::right, 0, [] { return std::make_unique<PointPanel>(); }});
+
+}  // namespace
+}  // namespace wide

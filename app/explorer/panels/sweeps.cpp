@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include "app/explorer/explorer.h"
+
+namespace wide {
+namespace {
+
+class SweepsPanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    Library& library = explorer.library;
+    if (library.sweeps().empty()) {
+      if (library.listed())
+        ui.empty("No sweep is stored", "Run one: the tab Run says how long it takes.");
+      else
+        ui.muted("reading the store");
+      return;
+    }
+    const float width = ImGui::GetContentRegionAvail().x;
+    for (const SweepRow& row : library.sweeps()) {
+      const ImVec2 at = ImGui::GetCursorPos();
+      const std::string label = fmt::format("sweep {}", row.id);
+      const float height = 2 * ImGui::GetTextLineHeight() + ui.px(8);
+      if (ImGui::Selectable(("##" + label).c_str(), row.id == library.sweep(),
+                            ImGuiSelectableFlags_AllowItemOverlap, {0, height}))
+        library.open(row.id);
+      ui.note_last(ItemKind::row, label, true, row.id == library.sweep());
+      const ImVec2 next = ImGui::GetCursorPos();
+      int64_t trials = 0, wrong = 0;
+      for (const auto& [status, count] : row.trials) {
+        trials += count;
+        if (status != "ok" && status != "unsupported") wrong += count;
+      }
+      ImGui::SetCursorPos({at.x + ui.px(4), at.y + ui.px(2)});
+      ui.bold(ui.fit(fmt::format("{} · {}", row.id, row.name), width * 0.6f));
+      ImGui::SameLine();
+      ui.tinted(row.state, row.state == "complete" ? ui.theme().plot.muted : ui.theme().warn);
+      ImGui::SetCursorPos({at.x + ui.px(4), at.y + ui.px(4) + ImGui::GetTextLineHeight()});
+      std::string line = fmt::format("{} · {} trials", row.started.substr(0, 10), trials);
+      if (wrong > 0) line += fmt::format(" · {} failed", wrong);
+      ui.fitted(line, width - ui.px(8), true);
+      ImGui::SetCursorPos(next);
+    }
+  }
+};
+
+const bool registered = add_panel({"sweeps", "Sweeps", "What has been measured and is kept.",
+                                   Place::left, 1, [] { return std::make_unique<SweepsPanel>(); }});
+
+}  // namespace
+}  // namespace wide

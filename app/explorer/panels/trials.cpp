@@ -1,0 +1,181 @@
+#include <fmt/format.h>
+
+#include "app/explorer/explorer.h"
+#include "data/report_format.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+class TrialsPanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    Library& library = explorer.library;
+    TrialsModel& trials = library.trials();
+    tools(explorer, ui, trials);
+    if (!trials.table()) {
+      ui.muted(library.listed() && library.sweeps().empty()
+                   ? "Trials appear here as soon as a sweep runs."
+                   : "reading");
+      return;
+    }
+    if (trials.shown().empty() && !explorer.jobs.busy()) {
+      ui.empty(
+          trials.total() == 0 ? "No trial of this sweep is done yet" : "No trial fits the filter",
+          trials.total() == 0 ? "They come case by case while the sweep runs."
+                              : "Clear it, or undo it with Ctrl+Z.");
+      return;
+    }
+    table(library, ui, trials);
+  }
+
+ private:
+  void tools(Explorer& explorer, Ui& ui, TrialsModel& trials) {
+    const float room = ImGui::GetContentRegionAvail().x;
+    std::string text = trials.filter();
+    bool done = false;
+    if (ui.field("filter", &text, "strategy:grouped n>=8 speedup<1",
+                 std::min(ui.px(330), room * 0.4f), &done)) {
+      trials.set_filter(text, true);
+      explorer.settings.filter = text;
+    }
+    if (done) trials.end_typing();
+    ui.tip(
+        "Words must all hold. strategy:grouped  n>=8  speedup<1  time>2ms  error>1e-6  "
+        "status=ok  -vmap\nColumns: target shape n strategy status speedup loop time error "
+        "memory compile mode ...");
+    ImGui::SameLine();
+    if (ui.button("Undo", Look::plain, trials.can_undo())) trials.undo();
+    ImGui::SameLine();
+    if (ui.button("Clear", Look::plain, !trials.filter().empty())) trials.set_filter("");
+    explorer.settings.filter = trials.filter();
+    ImGui::SameLine();
+    if (ui.button("Copy CSV", Look::plain, !trials.shown().empty(),
+                  "The rows and columns that are shown, to the clipboard")) {
+      ImGui::SetClipboardText(csv(trials).c_str());
+      explorer.say(fmt::format("copied {} rows", trials.shown().size()));
+    }
+    ImGui::SameLine();
+    if (ui.button("Save CSV", Look::plain, !trials.shown().empty()))
+      explorer.save_as("CSV", "trials.csv", [this, &trials](const std::string& path) {
+        write_report(path, csv(trials));
+      });
+    const std::string count = fmt::format("{} of {}", trials.shown().size(), trials.total());
+    ui.beside(ui.text_width(count));
+    ImGui::AlignTextToFramePadding();
+    ui.muted(count);
+    if (!trials.error().empty())
+      ui.tinted(ui.fit(trials.error(), ImGui::GetContentRegionAvail().x), ui.theme().bad);
+  }
+
+  std::string csv(const TrialsModel& trials) const {
+    return csv_text(*trials.table(), trials.shown(), visible_);
+  }
+
+  void table(Library& library, Ui& ui, TrialsModel& trials) {
+    constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
+                                       ImGuiTableFlags_Resizable | ImGuiTableFlags_Reorderable |
+                                       ImGuiTableFlags_Hideable | ImGuiTableFlags_Sortable |
+                                       ImGuiTableFlags_SortMulti | ImGuiTableFlags_SortTristate |
+                                       ImGuiTableFlags_RowBg | ImGuiTableFlags_SizingFixedFit;
+    const int count = static_cast<int>(columns().size());
+    if (!ImGui::BeginTable("trials", count, kFlags)) return;
+    ImGui::TableSetupScrollFreeze(0, 1);
+    for (const Column& c : columns()) {
+      ImGuiTableColumnFlags flags = ImGuiTableColumnFlags_WidthFixed;
+      if (!c.shown) flags |= ImGuiTableColumnFlags_DefaultHide;
+      if (c.number) flags |= ImGuiTableColumnFlags_PreferSortDescending;
+      ImGui::TableSetupColumn(c.title.c_str(), flags, ui.px(c.width));
+    }
+    header(ui, count);
+    if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
+      std::vector<SortKey> keys;
+      for (int i = 0; i < specs->SpecsCount; ++i)
+        keys.push_back({specs->Specs[i].ColumnIndex,
+                        specs->Specs[i].SortDirection == ImGuiSortDirection_Descending});
+      trials.set_sort(std::move(keys));
+      specs->SpecsDirty = false;
+    }
+    ImGuiListClipper clipper;
+    clipper.Begin(static_cast<int>(trials.shown().size()));
+    while (clipper.Step())
+      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
+        row(library, ui, *trials.table(), trials.shown()[static_cast<size_t>(i)], i);
+    ImGui::EndTable();
+  }
+
+  void header(Ui& ui, int count) {
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    visible_.clear();
+    ImGui::PushFont(ui.fonts().small_bold);
+    for (int c = 0; c < count; ++c) {
+      if (!ImGui::TableSetColumnIndex(c)) {
+        if (ImGui::TableGetColumnFlags(c) & ImGuiTableColumnFlags_IsEnabled) visible_.push_back(c);
+        continue;
+      }
+      visible_.push_back(c);
+      const std::string& title = columns()[static_cast<size_t>(c)].title;
+      ImGui::PushID(c);
+      ImGui::TableHeader(title.c_str());
+      ImGui::PopID();
+      ui.note_last(ItemKind::head, title);
+    }
+    ImGui::PopFont();
+  }
+
+  static void row(Library& library, Ui& ui, const TrialTable& table, uint32_t index, int line) {
+    const TrialRow& row = table.rows[index];
+    ImGui::TableNextRow();
+    ImGui::PushID(static_cast<int>(index));
+    bool first = true;
+    const auto& point = library.point();
+    const bool selected = point && point->case_id == row.case_id && !point->baseline &&
+                          point->strategy == table.word(row.strategy);
+    for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
+      if (!ImGui::TableSetColumnIndex(c)) continue;
+      const Column& column = columns()[static_cast<size_t>(c)];
+      if (first) {
+        const ImVec2 at = ImGui::GetCursorPos();
+        if (ImGui::Selectable(
+                "##row", selected,
+                ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
+          library.select_row(index);
+        ui.note_last(ItemKind::row, fmt::format("trial {}", line + 1), true, selected);
+        ImGui::SetCursorPos(at);
+        first = false;
+      }
+      const std::string text = cell_text(table, row, column);
+      const float width = ImGui::GetContentRegionAvail().x;
+      const std::string part = ui.fit(text, width);
+      // Numbers stand under each other, right-aligned.
+      if (column.number)
+        ImGui::SetCursorPosX(ImGui::GetCursorPosX() + std::max(0.0f, width - ui.text_width(part)));
+      ui.tinted(part, tone(ui, table, row, column));
+      if (part != text) ui.tip(text);
+    }
+    ImGui::PopID();
+  }
+
+  static uint32_t tone(const Ui& ui, const TrialTable& table, const TrialRow& row,
+                       const Column& column) {
+    const Theme& t = ui.theme();
+    if (column.key == "status") {
+      const std::string& status = table.word(row.status);
+      return status == "ok" ? t.good : status == "unsupported" ? t.plot.muted : t.bad;
+    }
+    if (column.key == "verdict") {
+      const std::string& verdict = table.word(row.verdict);
+      return verdict == "FASTER" ? t.good : verdict == "SLOWER" ? t.warn : t.plot.muted;
+    }
+    return column.key == "reason" ? t.plot.muted : t.plot.text;
+  }
+
+  std::vector<int> visible_;
+};
+
+const bool registered =
+    add_panel({"trials", "Trials", "Every trial: filter, sort, copy.", Place::bottom, 0,
+               [] { return std::make_unique<TrialsPanel>(); }});
+
+}  // namespace
+}  // namespace wide

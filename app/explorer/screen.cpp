@@ -1,0 +1,141 @@
+#include <imgui.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "app/explorer/driver.h"
+#include "app/sweep_runner.h"
+
+namespace wide {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// While a trial is being timed the window draws at most so often by itself.
+constexpr double kTimedPeriod_s = 0.25;
+/// Without anything going on it wakes up this often, to see what other processes have stored.
+constexpr double kIdle_s = 20;
+
+}  // namespace
+
+double FrameTimes::worst_ms() const {
+  return work_ms.empty() ? 0 : *std::max_element(work_ms.begin(), work_ms.end());
+}
+
+double FrameTimes::percentile_ms(double share) const {
+  if (work_ms.empty()) return 0;
+  std::vector<double> sorted = work_ms;
+  const auto at = static_cast<ptrdiff_t>(share * static_cast<double>(sorted.size() - 1));
+  std::nth_element(sorted.begin(), sorted.begin() + at, sorted.end());
+  return sorted[static_cast<size_t>(at)];
+}
+
+Screen::Screen(std::unique_ptr<Platform> platform, std::string db, Settings settings, bool whole)
+    : platform_(std::move(platform)),
+      explorer_(std::move(db), std::move(settings)),
+      whole_(whole),
+      last_s_(now_s()) {
+  if (!explorer_.settings.tables.empty())
+    ImGui::LoadIniSettingsFromMemory(explorer_.settings.tables.data(),
+                                     explorer_.settings.tables.size());
+  explorer_.jobs.wake = [this] { platform_->wake(); };
+  explorer_.run.wake = [this] { platform_->wake(); };
+  ui_.set_clipboard = [this](const std::string& text) { platform_->set_clipboard(text); };
+  ui_.get_clipboard = [this] {
+    const std::string text = platform_->get_clipboard();
+    return text.empty() ? ui_.clipboard : text;
+  };
+}
+
+Screen::~Screen() {
+  explorer_.jobs.wake = [] {};
+  explorer_.run.wake = [] {};
+}
+
+void Screen::frame() {
+  const double begun = now_s();
+  explorer_.update();
+  const double user = explorer_.settings.scale;
+  ui_.set_look(explorer_.settings.dark,
+               static_cast<float>(user > 0 ? user : platform_->monitor_scale()));
+  if (!input.dropped.empty()) explorer_.drop(input.dropped);
+  ui_.begin_frame(input, platform_->width(), platform_->height(),
+                  static_cast<float>(std::min(begun - last_s_, 0.5)));
+  last_s_ = begun;
+  explorer_.draw(ui_, whole_);
+  const ImGuiMouseCursor cursor = ImGui::GetMouseCursor();
+  ui_.end_frame();
+  platform_->set_cursor(cursor);
+  platform_->draw(ImGui::GetDrawData(), ui_.font_version(), colour4(ui_.theme().window));
+  times.work_ms.push_back(1e3 * (now_s() - begun));
+  ++explorer_.run.frames;
+  pictures();
+  platform_->present();
+}
+
+void Screen::pictures() {
+  if (explorer_.pictures.empty()) return;
+  // The dialog that asked for it has to go first.
+  if (++picture_waited_ < 3) return;
+  picture_waited_ = 0;
+  const Pixels all = platform_->pixels();
+  for (const Explorer::Picture& p : explorer_.pictures) {
+    if (all.width == 0) {
+      explorer_.say("there is no picture without a window; try SVG", true);
+      break;
+    }
+    Pixels part = all;
+    if (p.box.width > 0) {
+      const int x = std::clamp(static_cast<int>(p.box.x), 0, all.width - 1);
+      const int y = std::clamp(static_cast<int>(p.box.y), 0, all.height - 1);
+      part.width = std::clamp(static_cast<int>(p.box.width), 1, all.width - x);
+      part.height = std::clamp(static_cast<int>(p.box.height), 1, all.height - y);
+      part.rgb.clear();
+      for (int line = y; line < y + part.height; ++line) {
+        const auto from = all.rgb.begin() + 3 * (line * all.width + x);
+        part.rgb.insert(part.rgb.end(), from, from + 3 * part.width);
+      }
+    }
+    try {
+      write_png(p.path, part);
+    } catch (const std::exception& e) {
+      explorer_.say(e.what(), true);
+    }
+  }
+  explorer_.pictures.clear();
+}
+
+void Screen::loop() {
+  // ImGui needs a few frames after the last input until all it animates has come to rest.
+  int restless = 3;
+  double shown = 0;
+  while (!platform_->closing() && !explorer_.quit) {
+    const RunProgress progress = explorer_.run.progress();
+    const bool timing = progress.timing, active = explorer_.run.active();
+    double wait_s = restless > 0 ? 0 : active ? 1 : kIdle_s;
+    if (timing) wait_s = kTimedPeriod_s;
+    const float x = input.x, y = input.y;
+    const bool acted = platform_->wait(input, wait_s);
+    // Where the mouse merely moves over a window that must stay quiet, it waits its turn.
+    const bool moved_only = (x != input.x || y != input.y) && !input.pressed[0] &&
+                            !input.pressed[1] && !input.pressed[2] && input.wheel_y == 0 &&
+                            input.characters.empty() && !input.down[0];
+    if (timing && (!acted || moved_only) && now_s() - shown < kTimedPeriod_s) continue;
+    restless = acted || explorer_.jobs.busy() ? 3 : std::max(0, restless - 1);
+    frame();
+    shown = now_s();
+  }
+  remember();
+}
+
+void Screen::remember() {
+  explorer_.settings.width = static_cast<int>(platform_->width());
+  explorer_.settings.height = static_cast<int>(platform_->height());
+  size_t size = 0;
+  const char* tables = ImGui::SaveIniSettingsToMemory(&size);
+  explorer_.settings.tables.assign(tables, size);
+}
+
+}  // namespace wide

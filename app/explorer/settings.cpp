@@ -1,0 +1,74 @@
+#include "app/explorer/settings.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Calls `each(name, field)` for every field, to read and to write alike.
+template <class S, class F>
+void fields(S& s, F&& each) {
+  each("width", s.width);
+  each("height", s.height);
+  each("dark", s.dark);
+  each("scale", s.scale);
+  each("left", s.left);
+  each("right", s.right);
+  each("bottom", s.bottom);
+  each("view", s.view);
+  each("left_view", s.left_view);
+  each("filter", s.filter);
+  each("over_loop", s.over_loop);
+  each("measure", s.measure);
+  each("tables", s.tables);
+}
+
+}  // namespace
+
+std::string settings_path() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  const char* home = std::getenv("HOME");
+  if (config && *config) return std::string(config) + "/workbench/explorer.json";
+  return home && *home ? std::string(home) + "/.config/workbench/explorer.json" : "";
+}
+
+Settings load_settings(const std::string& path) {
+  Settings settings;
+  try {
+    std::ifstream file(path);
+    if (path.empty() || !file) return settings;
+    const Json json = Json::parse(file);
+    fields(settings, [&](const char* name, auto& field) {
+      if (json.contains(name)) json[name].get_to(field);
+    });
+  } catch (const std::exception&) {
+    return {};
+  }
+  settings.width = std::clamp(settings.width, 640, 16384);
+  settings.height = std::clamp(settings.height, 400, 16384);
+  if (settings.scale != 0) settings.scale = std::clamp(settings.scale, 0.75, 2.0);
+  return settings;
+}
+
+void save_settings(const std::string& path, const Settings& settings) {
+  if (path.empty()) return;
+  Json json;
+  fields(settings, [&](const char* name, const auto& field) { json[name] = field; });
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const std::string beside = path + ".new";
+  {
+    std::ofstream file(beside);
+    file << json.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+    if (!file) return;
+  }
+  std::filesystem::rename(beside, path, error);  // the old one stays whole until then
+}
+
+}  // namespace wide

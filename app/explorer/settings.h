@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace wide {
+
+/// What is remembered from one start to the next.
+struct Settings {
+  int width = 1280, height = 800;  // of the window, in pixels
+  bool dark = false;
+  double scale = 0;                              // 0: as the monitor says; else 0.75 to 2
+  double left = 300, right = 330, bottom = 240;  // of the splitters, in units
+  std::string view = "matrix", left_view = "run";
+  std::string filter;
+  bool over_loop = false;
+  std::string measure = "speedup";
+  std::string tables;  // ImGui's own: order and width of columns
+};
+
+/// `${XDG_CONFIG_HOME:-~/.config}/workbench/explorer.json`; "" without a home.
+std::string settings_path();
+/// What cannot be read is as at the first start.
+Settings load_settings(const std::string& path);
+/// Quietly nothing where it cannot be written.
+void save_settings(const std::string& path, const Settings& settings);
+
+}  // namespace wide

@@ -1,0 +1,39 @@
+#pragma once
+#include <bitset>
+#include <string>
+#include <vector>
+
+namespace wide {
+
+/// What a person does, as the next frame takes it: from a window's events, or from a script. Keys
+/// have GLFW's numbers.
+struct Input {
+  float x = -1, y = -1;  // of the mouse; below 0: not over the window
+  bool down[3] = {};     // left, right, middle
+  bool pressed[3] = {};  // since the last frame, even where it is up again
+  float wheel_x = 0, wheel_y = 0;
+  std::bitset<512> keys;
+  std::u32string characters;
+  std::vector<std::string> dropped;  // files
+  bool focused = true;
+
+  /// What holds for one frame only goes.
+  void next() {
+    for (bool& p : pressed) p = false;
+    wheel_x = wheel_y = 0;
+    characters.clear();
+    dropped.clear();
+  }
+};
+
+namespace key {
+inline constexpr int kSpace = 32, kComma = 44, kMinus = 45, kSlash = 47, k0 = 48, kEqual = 61,
+                     kA = 65, kC = 67, kD = 68, kE = 69, kF = 70, kP = 80, kQ = 81, kR = 82,
+                     kV = 86, kX = 88, kY = 89, kZ = 90, kEscape = 256, kEnter = 257, kTab = 258,
+                     kBackspace = 259, kInsert = 260, kDelete = 261, kRight = 262, kLeft = 263,
+                     kDown = 264, kUp = 265, kPageUp = 266, kPageDown = 267, kHome = 268,
+                     kEnd = 269, kF1 = 290, kF5 = 294, kShift = 340, kControl = 341, kAlt = 342,
+                     kKeypadEnter = 335, kRightShift = 344, kRightControl = 345, kRightAlt = 346;
+}
+
+}  // namespace wide

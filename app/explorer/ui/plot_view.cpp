@@ -1,0 +1,215 @@
+#include "app/explorer/ui/plot_view.h"
+
+#include <fmt/format.h>
+#include <imgui_internal.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace wide {
+namespace {
+
+constexpr float kReach = 9;  // units: how near a point the mouse has to be
+
+bool contains(const Box& box, Point p) {
+  return p.x >= box.x && p.x <= box.right() && p.y >= box.y && p.y <= box.bottom();
+}
+
+/// Both ends of an axis moved by `by`, as a share of it.
+void shift(double* low, double* high, double by) {
+  const double factor = std::pow(*high / *low, by);
+  *low *= factor;
+  *high *= factor;
+}
+
+/// An axis made `factor` times as long around `centre`.
+void stretch(double* low, double* high, double centre, double factor) {
+  const double below = std::pow(centre / *low, factor), above = std::pow(*high / centre, factor);
+  if (std::log(below * above) < 0.02 || std::log(below * above) > 60) return;
+  *low = centre / below;
+  *high = centre * above;
+}
+
+}  // namespace
+
+void PlotView::marks(Ui& ui, const DrawCanvas& canvas, const Figure& part, const FigureGeometry& g,
+                     const std::optional<PickedPoint>& selected, Hit* nearest) {
+  const ImVec2 mouse = ImGui::GetIO().MousePos;
+  const bool over = ImGui::IsItemHovered();
+  const float reach = ui.px(kReach);
+  float best = reach * reach;
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  size_t noted = 0;
+  for (const Curve& curve : part.curves) {
+    if (hidden_.count(curve.name)) continue;
+    for (const CurvePoint& p : curve.points) {
+      if (p.n < limits_.n_low || p.n > limits_.n_high) continue;
+      const PickedPoint key{curve.strategy, curve.group, static_cast<int64_t>(p.n)};
+      const auto place = [&](ImVec2 at, const char* side) {
+        const float x = mouse.x - at.x, y = mouse.y - at.y;
+        if (over && x * x + y * y < best) {
+          best = x * x + y * y;
+          *nearest = {&curve, &p, at};
+        }
+        if (selected == key) {
+          list.AddCircle(at, ui.px(8.5f), colour(ui.theme().plot.text), 0, ui.px(2));
+          list.AddCircle(at, ui.px(6.5f), colour(ui.theme().plot.paper), 0, ui.px(1));
+        }
+        constexpr size_t kNoted = 2000;  // more than a script asks for
+        if (noted++ > kNoted) return;
+        ui.note(ItemKind::mark, fmt::format("{}{} N={}", side, curve.name, p.n),
+                {at.x - ui.px(3), at.y - ui.px(3)}, {at.x + ui.px(3), at.y + ui.px(3)});
+      };
+      if (p.value && *p.value >= limits_.low && *p.value <= limits_.high)
+        place(canvas.px({g.value_n.at(p.n), g.value_y.at(*p.value)}), "");
+      if (p.error) {
+        const double error = std::isfinite(*p.error)
+                                 ? std::clamp(*p.error, limits_.error_low, limits_.error_high)
+                                 : limits_.error_high;
+        place(canvas.px({g.error_n.at(p.n), g.error_y.at(error)}),
+              p.incorrect ? "incorrect " : "error of ");
+      }
+    }
+  }
+}
+
+void PlotView::legend_input(const DrawCanvas& canvas, const Figure& part,
+                            const DrawnFigure& drawn) {
+  const ImGuiIO& io = ImGui::GetIO();
+  if (!ImGui::IsItemHovered()) return;
+  const Point mouse = canvas.unit(io.MousePos);
+  for (const auto& [name, box] : drawn.legend) {
+    if (!contains(box, mouse)) continue;
+    next_lit_ = name;
+    ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
+    if (ImGui::IsMouseDoubleClicked(0)) {
+      hidden_.clear();
+      for (const Curve& c : part.curves)
+        if (c.name != name) hidden_.insert(c.name);
+    } else if (ImGui::IsMouseClicked(0)) {
+      if (!hidden_.erase(name)) hidden_.insert(name);
+    }
+  }
+}
+
+void PlotView::axes_input(const DrawCanvas& canvas, const FigureGeometry& g) {
+  const ImGuiIO& io = ImGui::GetIO();
+  const Point mouse = canvas.unit(io.MousePos);
+  const bool in_value = contains(g.value, mouse), in_error = contains(g.error, mouse);
+  if (!ImGui::IsItemHovered() || (!in_value && !in_error)) return;
+  const Box& box = in_value ? g.value : g.error;
+  const LogScale &x = in_value ? g.value_n : g.error_n, &y = in_value ? g.value_y : g.error_y;
+  next_cursor_n_ = x.value_at(mouse.x);
+  const auto axes = [&](Limits& l) {
+    return in_value ? std::pair(&l.low, &l.high) : std::pair(&l.error_low, &l.error_high);
+  };
+  if (io.MouseWheel != 0) {
+    if (!zoom_) zoom_ = limits_;
+    const double factor = std::pow(0.85, io.MouseWheel);
+    stretch(&zoom_->n_low, &zoom_->n_high, x.value_at(mouse.x), factor);
+    stretch(axes(*zoom_).first, axes(*zoom_).second, y.value_at(mouse.y), factor);
+  }
+  if (ImGui::IsMouseDoubleClicked(0)) zoom_.reset();
+  const bool boxing = ImGui::IsMouseDragging(1) || (io.KeyShift && ImGui::IsMouseDragging(0));
+  if (boxing && !box_from_) box_from_ = io.MouseClickedPos[ImGui::IsMouseDragging(1) ? 1 : 0];
+  if (!boxing && box_from_) {
+    const Point a = canvas.unit(*box_from_);
+    if (contains(box, a) && std::abs(a.x - mouse.x) > 6 && std::abs(a.y - mouse.y) > 6) {
+      Limits next = limits_;
+      next.n_low = x.value_at(std::min(a.x, mouse.x));
+      next.n_high = x.value_at(std::max(a.x, mouse.x));
+      *axes(next).first = y.value_at(std::max(a.y, mouse.y));
+      *axes(next).second = y.value_at(std::min(a.y, mouse.y));
+      zoom_ = next;
+    }
+    box_from_.reset();
+  }
+  if (!boxing && ImGui::IsMouseDragging(0) && (io.MouseDelta.x != 0 || io.MouseDelta.y != 0)) {
+    if (!zoom_) zoom_ = limits_;
+    const Point moved{io.MouseDelta.x, io.MouseDelta.y};
+    const double scale = canvas.px({1, 0}).x - canvas.px({0, 0}).x;
+    shift(&zoom_->n_low, &zoom_->n_high, -moved.x / (scale * box.width));
+    shift(axes(*zoom_).first, axes(*zoom_).second, moved.y / (scale * box.height));
+  }
+}
+
+/// The same N in both plots.
+void PlotView::cursor(Ui& ui, const DrawCanvas& canvas, const FigureGeometry& g) {
+  if (cursor_n_ <= 0 || limits_.ns.empty()) return;
+  const double n = *std::min_element(limits_.ns.begin(), limits_.ns.end(), [&](double a, double b) {
+    return std::abs(std::log(a / cursor_n_)) < std::abs(std::log(b / cursor_n_));
+  });
+  if (n < limits_.n_low || n > limits_.n_high) return;
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  for (const auto& [box, scale] : {std::pair(g.value, g.value_n), {g.error, g.error_n}}) {
+    const float x = std::floor(canvas.px({scale.at(n), 0}).x) + 0.5f;
+    list.AddLine({x, canvas.px({0, box.y}).y}, {x, canvas.px({0, box.bottom()}).y},
+                 colour(ui.theme().accent, 0.5), 1);
+  }
+}
+
+std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
+                                          const std::optional<PickedPoint>& selected) {
+  const std::string of =
+      fmt::format("{}|{}|{}", figure.title, figure.subtitle, static_cast<int>(figure.measure));
+  if (of != of_) {
+    zoom_.reset();
+    hidden_.clear();
+  }
+  of_ = of;
+  limits_ = limits_of(figure);
+  if (zoom_) {
+    zoom_->ns = limits_.ns;
+    zoom_->incorrect = limits_.incorrect;
+    limits_ = *zoom_;
+  }
+  lit_ = next_lit_;
+  cursor_n_ = next_cursor_n_;
+  next_lit_.clear();
+  next_cursor_n_ = 0;
+  std::optional<PickedPoint> picked;
+  const std::vector<Figure> parts = split(figure);
+  const ImVec2 room = ImGui::GetContentRegionAvail();
+  const double scale = ui.scale(), width = std::max(420.0, room.x / scale);
+  const ImVec2 top = ImGui::GetCursorScreenPos();
+  for (const Figure& part : parts) {
+    const double columns = std::max(1.0, std::floor((width - 20) / 250));
+    const double legend = 20 * std::ceil(static_cast<double>(part.curves.size()) / columns) + 12;
+    const double spare = room.y / scale - legend - 116 - (limits_.incorrect ? 20 : 0);
+    const double plot = parts.size() > 1 ? 210 : std::clamp(spare, 130.0, 640.0);
+    const FigureGeometry g = geometry_of(limits_, 0, 0, width, plot, true);
+    const ImVec2 origin = ImGui::GetCursorScreenPos();
+    DrawCanvas canvas(ui, *ImGui::GetWindowDrawList(), origin);
+    const DrawnFigure drawn = wide::draw(canvas, part, limits_, g, {hidden_, lit_, false});
+    ImGui::InvisibleButton(("plot##" + part.subtitle).c_str(),
+                           {room.x, static_cast<float>(drawn.height * scale)},
+                           ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+    ImGui::SetItemUsingMouseWheel();
+    ui.note_last(ItemKind::area, "plot");
+    for (const auto& [name, box] : drawn.legend)
+      ui.note(ItemKind::mark, "legend " + name, canvas.px({box.x, box.y + 5}),
+              canvas.px({box.x + 34, box.bottom() - 5}));
+    Hit nearest;
+    cursor(ui, canvas, g);
+    marks(ui, canvas, part, g, selected, &nearest);
+    legend_input(canvas, part, drawn);
+    axes_input(canvas, g);
+    if (nearest.point) {
+      next_lit_ = nearest.curve->name;
+      next_cursor_n_ = nearest.point->n;
+      ImGui::SetTooltip("%s\n%s", nearest.curve->name.c_str(), nearest.point->about.c_str());
+      if (ImGui::IsMouseReleased(0) && !panning_)
+        picked = PickedPoint{nearest.curve->strategy, nearest.curve->group,
+                             static_cast<int64_t>(nearest.point->n)};
+    }
+    if (box_from_)
+      ImGui::GetWindowDrawList()->AddRect(*box_from_, ImGui::GetIO().MousePos,
+                                          colour(ui.theme().accent), 0, 0, ui.px(1.5f));
+  }
+  panning_ = ImGui::IsMouseDragging(0) || (panning_ && ImGui::IsMouseDown(0));
+  const ImVec2 end = ImGui::GetCursorScreenPos();
+  box_ = {top.x, top.y, room.x, end.y - top.y};
+  return picked;
+}
+
+}  // namespace wide

@@ -1,0 +1,57 @@
+#pragma once
+#include <optional>
+#include <set>
+#include <string>
+
+#include "app/explorer/ui/draw_canvas.h"
+#include "data/plot/figure.h"
+
+namespace wide {
+
+/// Which point of which curve.
+struct PickedPoint {
+  std::string strategy, mode;
+  int64_t n = 0;
+  bool operator==(const PickedPoint&) const = default;
+};
+
+/// A figure that can be zoomed, panned and asked: wheel and drag, right drag for a box, double
+/// click for all of it; a click on the legend hides a curve, a double click shows it alone.
+class PlotView {
+ public:
+  /// Fills what is left of the current region. Returns the point that was clicked.
+  std::optional<PickedPoint> draw(Ui& ui, const Figure& figure,
+                                  const std::optional<PickedPoint>& selected);
+  void fit() { zoom_.reset(); }
+  bool zoomed() const { return zoom_.has_value(); }
+  void show_all() { hidden_.clear(); }
+  const std::set<std::string>& hidden() const { return hidden_; }
+  /// What is seen now, for a picture of it.
+  const Limits& limits() const { return limits_; }
+  /// In pixels of the window.
+  const Box& box() const { return box_; }
+
+ private:
+  struct Hit {
+    const Curve* curve = nullptr;
+    const CurvePoint* point = nullptr;
+    ImVec2 at;
+  };
+  void marks(Ui& ui, const DrawCanvas& canvas, const Figure& part, const FigureGeometry& g,
+             const std::optional<PickedPoint>& selected, Hit* nearest);
+  void legend_input(const DrawCanvas& canvas, const Figure& part, const DrawnFigure& drawn);
+  void axes_input(const DrawCanvas& canvas, const FigureGeometry& g);
+  void cursor(Ui& ui, const DrawCanvas& canvas, const FigureGeometry& g);
+
+  std::string of_;  // which figure the zoom is of
+  std::optional<Limits> zoom_;
+  Limits limits_;
+  std::set<std::string> hidden_;
+  std::string lit_, next_lit_;
+  std::optional<ImVec2> box_from_;
+  double cursor_n_ = 0, next_cursor_n_ = 0;
+  bool panning_ = false;
+  Box box_;
+};
+
+}  // namespace wide

@@ -1,0 +1,330 @@
+#include "app/explorer/ui/ui.h"
+
+#include <imgui_internal.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace wide {
+namespace {
+
+std::string shown(const std::string& label) { return label.substr(0, label.find("##")); }
+
+}  // namespace
+
+Ui::Ui() : context_(ImGui::CreateContext()) {
+  ImGui::SetCurrentContext(context_);
+  ImGuiIO& io = ImGui::GetIO();
+  io.IniFilename = io.LogFilename = nullptr;
+  io.ConfigFlags |= ImGuiConfigFlags_NavEnableKeyboard;
+  io.ConfigInputTextCursorBlink = false;  // a window that sleeps does not blink
+  io.BackendPlatformName = io.BackendRendererName = "workbench";
+  io.ClipboardUserData = this;
+  io.GetClipboardTextFn = read_clipboard;
+  io.SetClipboardTextFn = write_clipboard;
+  static constexpr std::pair<int, int> kKeys[] = {{ImGuiKey_Tab, key::kTab},
+                                                  {ImGuiKey_LeftArrow, key::kLeft},
+                                                  {ImGuiKey_RightArrow, key::kRight},
+                                                  {ImGuiKey_UpArrow, key::kUp},
+                                                  {ImGuiKey_DownArrow, key::kDown},
+                                                  {ImGuiKey_PageUp, key::kPageUp},
+                                                  {ImGuiKey_PageDown, key::kPageDown},
+                                                  {ImGuiKey_Home, key::kHome},
+                                                  {ImGuiKey_End, key::kEnd},
+                                                  {ImGuiKey_Insert, key::kInsert},
+                                                  {ImGuiKey_Delete, key::kDelete},
+                                                  {ImGuiKey_Backspace, key::kBackspace},
+                                                  {ImGuiKey_Space, key::kSpace},
+                                                  {ImGuiKey_Enter, key::kEnter},
+                                                  {ImGuiKey_Escape, key::kEscape},
+                                                  {ImGuiKey_KeyPadEnter, key::kKeypadEnter},
+                                                  {ImGuiKey_A, key::kA},
+                                                  {ImGuiKey_C, key::kC},
+                                                  {ImGuiKey_V, key::kV},
+                                                  {ImGuiKey_X, key::kX},
+                                                  {ImGuiKey_Y, key::kY},
+                                                  {ImGuiKey_Z, key::kZ}};
+  for (const auto& [ours, native] : kKeys) io.KeyMap[ours] = native;
+}
+
+Ui::~Ui() { ImGui::DestroyContext(context_); }
+
+const char* Ui::read_clipboard(void* user) {
+  Ui& ui = *static_cast<Ui*>(user);
+  ui.clipboard_text_ = ui.get_clipboard ? ui.get_clipboard() : ui.clipboard;
+  return ui.clipboard_text_.c_str();
+}
+
+void Ui::write_clipboard(void* user, const char* text) {
+  Ui& ui = *static_cast<Ui*>(user);
+  ui.clipboard = text;
+  if (ui.set_clipboard) ui.set_clipboard(text);
+}
+
+void Ui::set_look(bool dark, float scale) {
+  scale = std::clamp(scale, 0.5f, 4.0f);
+  if (dark != dark_ || scale != scale_) stale_ = true;
+  dark_ = dark;
+  if (scale != scale_) fonts_ = {};
+  scale_ = scale;
+}
+
+void Ui::begin_frame(Input& input, float width, float height, float seconds) {
+  ImGui::SetCurrentContext(context_);
+  if (stale_) apply_theme(theme(), scale_);
+  stale_ = false;
+  ImGuiIO& io = ImGui::GetIO();
+  if (!fonts_.body) {
+    fonts_ = load_fonts(scale_);
+    io.FontDefault = fonts_.body;
+    ++font_version_;
+  }
+  io.DisplaySize = {width, height};
+  io.DeltaTime = std::max(1e-4f, seconds);
+  io.MousePos = input.x < 0 ? ImVec2(-FLT_MAX, -FLT_MAX) : ImVec2(input.x, input.y);
+  for (int i = 0; i < 3; ++i) io.MouseDown[i] = input.down[i] || input.pressed[i];
+  io.MouseWheel = input.wheel_y;
+  io.MouseWheelH = input.wheel_x;
+  for (size_t i = 0; i < input.keys.size(); ++i) io.KeysDown[i] = input.keys[i];
+  io.KeyCtrl = input.keys[key::kControl] || input.keys[key::kRightControl];
+  io.KeyShift = input.keys[key::kShift] || input.keys[key::kRightShift];
+  io.KeyAlt = input.keys[key::kAlt] || input.keys[key::kRightAlt];
+  for (const char32_t c : input.characters) io.AddInputCharacter(c);
+  input.next();
+  ImGui::NewFrame();
+}
+
+void Ui::end_frame() {
+  ImGui::Render();
+  items.begin();
+}
+
+// -------------------------------------------------------------------------------- the account
+
+void Ui::note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, bool enabled,
+              bool on) {
+  const ImGuiWindow* window = ImGui::GetCurrentWindow();
+  const ImRect& clip = window->ClipRect;
+  Item item;
+  item.kind = kind;
+  item.label = shown(label);
+  item.box = {from.x, from.y, to.x - from.x, to.y - from.y};
+  item.clip = {clip.Min.x, clip.Min.y, clip.GetWidth(), clip.GetHeight()};
+  item.inside = inside_;
+  item.enabled = enabled;
+  item.on = on;
+  for (const ImGuiWindow* w = window; w; w = w->ParentWindow) {
+    if (w->ScrollMax.y > 0) item.scrolls = true;
+    if (w->Flags & (ImGuiWindowFlags_Popup | ImGuiWindowFlags_Tooltip))
+      item.layer = 1 + GImGui->BeginPopupStack.Size;
+  }
+  items.add(std::move(item));
+}
+
+void Ui::note_last(ItemKind kind, const std::string& label, bool enabled, bool on) {
+  const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
+  note(kind, label, from, to, enabled, on);
+  if (kind != ItemKind::text && !items.wanted.empty() && items.wanted == shown(label)) {
+    const ImRect& clip = ImGui::GetCurrentWindow()->ClipRect;
+    if (from.y < clip.Min.y || to.y > clip.Max.y) ImGui::SetScrollHereY(0.5f);
+  }
+}
+
+// ------------------------------------------------------------------------------------- text
+
+void Ui::text(const std::string& t) {
+  ImGui::TextUnformatted(t.data(), t.data() + t.size());
+  note_last(ItemKind::text, t);
+}
+
+void Ui::tinted(const std::string& t, uint32_t rgb) {
+  ImGui::PushStyleColor(ImGuiCol_Text, colour(rgb));
+  text(t);
+  ImGui::PopStyleColor();
+}
+
+void Ui::muted(const std::string& t) { tinted(t, theme().plot.muted); }
+
+void Ui::small(const std::string& t) {
+  ImGui::PushFont(fonts_.small);
+  muted(t);
+  ImGui::PopFont();
+}
+
+void Ui::bold(const std::string& t) {
+  ImGui::PushFont(fonts_.bold);
+  text(t);
+  ImGui::PopFont();
+}
+
+void Ui::title(const std::string& t) {
+  ImGui::PushFont(fonts_.title);
+  text(t);
+  ImGui::PopFont();
+}
+
+void Ui::wrapped(const std::string& t, bool is_muted) {
+  ImGui::PushTextWrapPos(0);
+  if (is_muted)
+    muted(t);
+  else
+    text(t);
+  ImGui::PopTextWrapPos();
+}
+
+float Ui::text_width(const std::string& t) const { return ImGui::CalcTextSize(t.c_str()).x; }
+
+std::string Ui::fit(const std::string& t, float width) const {
+  if (text_width(t) <= width) return t;
+  const float room = width - text_width("…");
+  size_t fits = 0;
+  for (size_t next = 1; next <= t.size(); ++next) {
+    if (next < t.size() && (t[next] & 0xC0) == 0x80) continue;
+    if (ImGui::CalcTextSize(t.data(), t.data() + next).x > room) break;
+    fits = next;
+  }
+  while (fits > 0 && t[fits - 1] == ' ') --fits;
+  return t.substr(0, fits) + "…";
+}
+
+void Ui::fitted(const std::string& t, float width, bool is_muted) {
+  const std::string part = fit(t, width);
+  if (is_muted)
+    muted(part);
+  else
+    text(part);
+  if (part != t) tip(t);
+}
+
+void Ui::empty(const std::string& what, const std::string& next) {
+  ImGui::Dummy({0, px(8)});
+  bold(what);
+  wrapped(next);
+  ImGui::Dummy({0, px(4)});
+}
+
+// --------------------------------------------------------------------------------- controls
+
+bool Ui::button(const std::string& label, Look look, bool enabled, const std::string& tip_text) {
+  const Theme& t = theme();
+  int colours = 0;
+  const auto set = [&](ImGuiCol which, uint32_t rgb, double opacity = 1) {
+    ImGui::PushStyleColor(which, colour(rgb, opacity));
+    ++colours;
+  };
+  if (look == Look::primary && enabled) {
+    set(ImGuiCol_Button, t.accent);
+    set(ImGuiCol_ButtonHovered, t.accent, 0.85);
+    set(ImGuiCol_ButtonActive, t.accent, 0.7);
+    set(ImGuiCol_Text, t.on_accent);
+  } else if (look == Look::quiet) {
+    set(ImGuiCol_Button, t.panel, 0);
+  } else if (look == Look::danger && enabled) {
+    set(ImGuiCol_Text, t.bad);
+  }
+  ImGui::BeginDisabled(!enabled);
+  const bool clicked = ImGui::Button(label.c_str());
+  ImGui::EndDisabled();
+  ImGui::PopStyleColor(colours);
+  note_last(ItemKind::button, label, enabled);
+  if (!tip_text.empty()) tip(tip_text);
+  return clicked;
+}
+
+bool Ui::toggle(const std::string& label, bool on, const std::string& tip_text) {
+  const Theme& t = theme();
+  ImGui::PushStyleColor(ImGuiCol_Button, on ? colour(t.accent, 0.18) : colour(t.raised));
+  ImGui::PushStyleColor(ImGuiCol_Text, on ? colour(t.plot.text) : colour(t.plot.muted));
+  const bool clicked = ImGui::Button(label.c_str());
+  ImGui::PopStyleColor(2);
+  note_last(ItemKind::toggle, label, true, on);
+  if (!tip_text.empty()) tip(tip_text);
+  return clicked;
+}
+
+bool Ui::checkbox(const std::string& label, bool* on) {
+  const bool changed = ImGui::Checkbox(label.c_str(), on);
+  note_last(ItemKind::toggle, label, true, *on);
+  return changed;
+}
+
+bool Ui::field(const std::string& name, std::string* text, const std::string& hint, float width,
+               bool* done) {
+  ImGui::SetNextItemWidth(width);
+  const std::string id = "##" + name;
+  const bool edited = ImGui::InputTextWithHint(id.c_str(), hint.c_str(), text);
+  if (done) *done = ImGui::IsItemDeactivated();
+  note_last(ItemKind::field, name);
+  return edited;
+}
+
+bool Ui::choice(const std::string& name, int* index, const std::vector<std::string>& options,
+                float width) {
+  ImGui::SetNextItemWidth(width);
+  const bool any = *index >= 0 && *index < static_cast<int>(options.size());
+  const float room = width - ImGui::GetFrameHeight() - px(12);
+  const std::string preview = any ? fit(options[static_cast<size_t>(*index)], room) : "";
+  const std::string id = "##" + name;
+  const bool open = ImGui::BeginCombo(id.c_str(), preview.c_str(), ImGuiComboFlags_HeightLarge);
+  bool changed = false;
+  if (!open) {
+    note_last(ItemKind::choice, name);
+    return false;
+  }
+  for (int i = 0; i < static_cast<int>(options.size()); ++i) {
+    const std::string& option = options[static_cast<size_t>(i)];
+    if (ImGui::Selectable((option + "##" + std::to_string(i)).c_str(), i == *index)) {
+      changed = i != *index;
+      *index = i;
+    }
+    note_last(ItemKind::row, option);
+    if (i == *index) ImGui::SetItemDefaultFocus();
+  }
+  ImGui::EndCombo();
+  return changed;
+}
+
+bool Ui::row(const std::string& label, bool selected, bool* twice) {
+  const bool clicked = ImGui::Selectable(label.c_str(), selected,
+                                         ImGuiSelectableFlags_AllowDoubleClick |
+                                             ImGuiSelectableFlags_SpanAllColumns |
+                                             ImGuiSelectableFlags_AllowItemOverlap);
+  note_last(ItemKind::row, label, true, selected);
+  if (twice) *twice = clicked && ImGui::IsMouseDoubleClicked(0);
+  return clicked;
+}
+
+void Ui::tip(const std::string& text) {
+  if (!ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
+  ImGui::BeginTooltip();
+  ImGui::PushTextWrapPos(px(420));
+  ImGui::TextUnformatted(text.data(), text.data() + text.size());
+  ImGui::PopTextWrapPos();
+  ImGui::EndTooltip();
+}
+
+void Ui::bar(double share, const std::string& text, float width) {
+  const ImVec2 from = ImGui::GetCursorScreenPos();
+  const float height = px(6);
+  const ImVec2 to = {from.x + width, from.y + height};
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  list.AddRectFilled(from, to, colour(theme().raised), height / 2);
+  const float filled = static_cast<float>(std::clamp(share, 0.0, 1.0)) * width;
+  if (filled >= height)
+    list.AddRectFilled(from, {from.x + filled, to.y}, colour(theme().accent), height / 2);
+  ImGui::Dummy({width, height});
+  note_last(ItemKind::area, text);
+  if (!text.empty()) small(text);
+}
+
+void Ui::beside(float width) {
+  const float right = ImGui::GetWindowPos().x + ImGui::GetWindowContentRegionMax().x;
+  const float next = ImGui::GetItemRectMax().x + ImGui::GetStyle().ItemSpacing.x + width;
+  if (next <= right) ImGui::SameLine();
+}
+
+bool Ui::begin_popup(const std::string& name) { return ImGui::BeginPopup(name.c_str()); }
+void Ui::end_popup() { ImGui::EndPopup(); }
+
+}  // namespace wide

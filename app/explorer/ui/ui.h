@@ -1,0 +1,97 @@
+#pragma once
+#include <imgui.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "app/explorer/ui/input.h"
+#include "app/explorer/ui/items.h"
+#include "app/explorer/ui/theme.h"
+
+namespace wide {
+
+enum class Look { plain, primary, quiet, danger };
+
+/// Widgets as this program draws them, and an account of what was drawn. One per ImGui context,
+/// which it owns. A label may end in "##id", which is not shown.
+class Ui {
+ public:
+  Ui();
+  ~Ui();
+  Ui(const Ui&) = delete;
+  Ui& operator=(const Ui&) = delete;
+
+  /// Colours and sizes from the next frame on. `scale`: pixels per unit.
+  void set_look(bool dark, float scale);
+  const Theme& theme() const { return wide::theme(dark_); }
+  const Fonts& fonts() const { return fonts_; }
+  float scale() const { return scale_; }
+  float px(float units) const { return units * scale_; }
+  /// Counts up when the fonts' texture has to be made again.
+  int font_version() const { return font_version_; }
+
+  void begin_frame(Input& input, float width, float height, float seconds);
+  void end_frame();  // leaves the draw data with ImGui
+
+  // ---- the account ----
+  Items items;
+  void note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, bool enabled = true,
+            bool on = false);
+  /// ImGui's last item.
+  void note_last(ItemKind kind, const std::string& label, bool enabled = true, bool on = false);
+  void enter(const std::string& inside) { inside_ = inside; }
+
+  // ---- text ----
+  void text(const std::string& text);
+  void muted(const std::string& text);
+  void small(const std::string& text);  // muted too
+  void bold(const std::string& text);
+  void title(const std::string& text);
+  void tinted(const std::string& text, uint32_t rgb);
+  void wrapped(const std::string& text, bool is_muted = true);
+  /// In `width` pixels, its end replaced by an ellipsis and shown on hover.
+  void fitted(const std::string& text, float width, bool is_muted = false);
+  std::string fit(const std::string& text, float width) const;
+  float text_width(const std::string& text) const;
+  /// What to do where there is nothing to see.
+  void empty(const std::string& what, const std::string& next);
+
+  // ---- controls ----
+  bool button(const std::string& label, Look look = Look::plain, bool enabled = true,
+              const std::string& tip = "");
+  bool toggle(const std::string& label, bool on, const std::string& tip = "");
+  bool checkbox(const std::string& label, bool* on);
+  /// Edited: true. `name` is for scripts and readers of the screen; `width` below 0: what is left.
+  bool field(const std::string& name, std::string* text, const std::string& hint, float width,
+             bool* done = nullptr);
+  /// A drop-down list; true when another one was taken.
+  bool choice(const std::string& name, int* index, const std::vector<std::string>& options,
+              float width);
+  bool row(const std::string& label, bool selected, bool* twice = nullptr);
+  void tip(const std::string& text);  // of the last item, on hover
+  void bar(double share, const std::string& text, float width);
+  /// Side by side with the last item where it fits, else on a new line.
+  void beside(float width);
+
+  /// A list of choices opened by the caller: popups are noted as a layer of their own.
+  bool begin_popup(const std::string& name);
+  void end_popup();
+
+  std::function<void(const std::string&)> set_clipboard;  // empty: kept here
+  std::function<std::string()> get_clipboard;
+  std::string clipboard;
+
+ private:
+  static const char* read_clipboard(void* user);
+  static void write_clipboard(void* user, const char* text);
+
+  ImGuiContext* context_;
+  Fonts fonts_;
+  bool dark_ = false, stale_ = true;
+  float scale_ = 1;
+  int font_version_ = 0;
+  std::string inside_, clipboard_text_;
+};
+
+}  // namespace wide

@@ -1,0 +1,47 @@
+#pragma once
+#include <imgui.h>
+
+#include <string>
+
+#include "app/explorer/window/platform.h"
+
+namespace wide {
+
+/// A shared library that is opened when it is needed, never linked.
+class SharedLibrary {
+ public:
+  /// Throws Error with exit code 6 where there is none.
+  SharedLibrary(const char* file, const char* what, const char* package);
+  ~SharedLibrary();
+  SharedLibrary(const SharedLibrary&) = delete;
+  SharedLibrary& operator=(const SharedLibrary&) = delete;
+  template <class F>
+  void load(F** function, const char* name) {
+    *function = reinterpret_cast<F*>(symbol(name));
+  }
+
+ private:
+  void* symbol(const char* name);
+  void* handle_;
+  const char* file_;
+};
+
+/// ImGui's OpenGL 3 renderer on the context that is current.
+class GlRenderer {
+ public:
+  /// Throws Error with exit code 6 where the context is older than OpenGL 3.0.
+  GlRenderer();
+  ~GlRenderer();
+  void draw(ImDrawData* data, int fonts, const ImVec4& background);
+  Pixels read(int width, int height);
+  int errors();
+  /// Draws into a buffer of its own instead of a window's.
+  void make_target(int width, int height);
+
+ private:
+  struct Functions;
+  std::unique_ptr<Functions> gl_;
+  int fonts_ = -1, errors_ = 0;
+};
+
+}  // namespace wide

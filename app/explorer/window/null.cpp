@@ -1,0 +1,25 @@
+#include "app/explorer/window/platform.h"
+
+namespace wide {
+namespace {
+
+class NullPlatform : public Platform {
+ public:
+  NullPlatform(int width, int height)
+      : width_(static_cast<float>(width)), height_(static_cast<float>(height)) {}
+  float width() const override { return width_; }
+  float height() const override { return height_; }
+  bool wait(Input&, double) override { return false; }
+  void draw(ImDrawData*, int, const ImVec4&) override { ImGui::GetIO().Fonts->SetTexID(nullptr); }
+
+ private:
+  float width_, height_;
+};
+
+}  // namespace
+
+std::unique_ptr<Platform> null_platform(int width, int height) {
+  return std::make_unique<NullPlatform>(width, height);
+}
+
+}  // namespace wide

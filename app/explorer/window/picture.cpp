@@ -1,0 +1,113 @@
+#include <EGL/egl.h>
+#include <EGL/eglext.h>
+#include <fmt/format.h>
+
+#include "app/explorer/window/gl.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+class Egl {
+ public:
+  Egl() {
+    decltype(&eglGetProcAddress) address = nullptr;
+    library_.load(&address, "eglGetProcAddress");
+    library_.load(&initialize_, "eglInitialize");
+    library_.load(&bind_, "eglBindAPI");
+    library_.load(&choose_, "eglChooseConfig");
+    library_.load(&create_, "eglCreateContext");
+    library_.load(&current_, "eglMakeCurrent");
+    library_.load(&destroy_, "eglDestroyContext");
+    library_.load(&terminate_, "eglTerminate");
+    get_display_ =
+        reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(address("eglGetPlatformDisplayEXT"));
+    devices_ = reinterpret_cast<PFNEGLQUERYDEVICESEXTPROC>(address("eglQueryDevicesEXT"));
+    for (const EGLDisplay display : displays())
+      if (open(display)) return;
+    throw Error(
+        "[explorer] EGL: got no OpenGL 3 without a display, expected Mesa or a driver; try apt-get "
+        "install libegl1 libgl1-mesa-dri",
+        6);
+  }
+  ~Egl() {
+    current_(display_, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
+    destroy_(display_, context_);
+    terminate_(display_);
+  }
+  Egl(const Egl&) = delete;
+  Egl& operator=(const Egl&) = delete;
+
+ private:
+  /// Mesa's without any device first: it is there wherever Mesa is.
+  std::vector<EGLDisplay> displays() const {
+    std::vector<EGLDisplay> all;
+    if (!get_display_) return all;
+    all.push_back(get_display_(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, nullptr));
+    EGLDeviceEXT devices[8];
+    EGLint count = 0;
+    if (devices_ && devices_(8, devices, &count))
+      for (EGLint i = 0; i < count; ++i)
+        all.push_back(get_display_(EGL_PLATFORM_DEVICE_EXT, devices[i], nullptr));
+    return all;
+  }
+
+  bool open(EGLDisplay display) {
+    if (display == EGL_NO_DISPLAY || !initialize_(display, nullptr, nullptr)) return false;
+    const EGLint wanted[] = {EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT, EGL_SURFACE_TYPE, 0, EGL_NONE};
+    const EGLint version[] = {EGL_CONTEXT_MAJOR_VERSION, 3, EGL_CONTEXT_MINOR_VERSION, 0, EGL_NONE};
+    EGLConfig config = nullptr;
+    EGLint count = 0;
+    if (bind_(EGL_OPENGL_API) && choose_(display, wanted, &config, 1, &count) && count > 0) {
+      context_ = create_(display, config, EGL_NO_CONTEXT, version);
+      if (context_ && current_(display, EGL_NO_SURFACE, EGL_NO_SURFACE, context_)) {
+        display_ = display;
+        return true;
+      }
+      if (context_) destroy_(display, context_);
+    }
+    terminate_(display);
+    return false;
+  }
+
+  SharedLibrary library_{"libEGL.so.1", "EGL", "libegl1"};
+  decltype(&eglInitialize) initialize_ = nullptr;
+  decltype(&eglBindAPI) bind_ = nullptr;
+  decltype(&eglChooseConfig) choose_ = nullptr;
+  decltype(&eglCreateContext) create_ = nullptr;
+  decltype(&eglMakeCurrent) current_ = nullptr;
+  decltype(&eglDestroyContext) destroy_ = nullptr;
+  decltype(&eglTerminate) terminate_ = nullptr;
+  PFNEGLGETPLATFORMDISPLAYEXTPROC get_display_ = nullptr;
+  PFNEGLQUERYDEVICESEXTPROC devices_ = nullptr;
+  EGLDisplay display_ = EGL_NO_DISPLAY;
+  EGLContext context_ = EGL_NO_CONTEXT;
+};
+
+class PicturePlatform : public Platform {
+ public:
+  PicturePlatform(int width, int height) : width_(width), height_(height) {
+    renderer_.make_target(width, height);
+  }
+  float width() const override { return static_cast<float>(width_); }
+  float height() const override { return static_cast<float>(height_); }
+  bool wait(Input&, double) override { return false; }
+  void draw(ImDrawData* data, int fonts, const ImVec4& background) override {
+    renderer_.draw(data, fonts, background);
+  }
+  Pixels pixels() override { return renderer_.read(width_, height_); }
+  int gl_errors() override { return renderer_.errors(); }
+
+ private:
+  int width_, height_;
+  Egl egl_;
+  GlRenderer renderer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Platform> picture_platform(int width, int height) {
+  return std::make_unique<PicturePlatform>(width, height);
+}
+
+}  // namespace wide

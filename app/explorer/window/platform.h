@@ -1,0 +1,56 @@
+#pragma once
+#include <imgui.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/explorer/ui/input.h"
+
+namespace wide {
+
+/// A picture, top row first, three bytes a pixel.
+struct Pixels {
+  int width = 0, height = 0;
+  std::vector<uint8_t> rgb;
+};
+
+/// What the explorer is drawn on, and where its input comes from.
+class Platform {
+ public:
+  virtual ~Platform() = default;
+  virtual float width() const = 0;  // in pixels
+  virtual float height() const = 0;
+  /// Of the monitor: 2 on one with twice the pixels.
+  virtual float monitor_scale() const { return 1; }
+  /// Waits until something happens, at most so long, and adds it to `input`. True when somebody
+  /// did something.
+  virtual bool wait(Input& input, double seconds) = 0;
+  /// Ends a wait; from any thread.
+  virtual void wake() {}
+  virtual bool closing() const { return false; }
+  /// Draws what ImGui has made, to the end. `fonts` changes when the atlas is another one.
+  virtual void draw(ImDrawData* data, int fonts, const ImVec4& background) = 0;
+  /// Shows it, when the monitor is ready.
+  virtual void present() {}
+  /// What was drawn last; empty where nothing is.
+  virtual Pixels pixels() { return {}; }
+  /// Errors OpenGL has reported so far.
+  virtual int gl_errors() { return 0; }
+  virtual void set_clipboard(const std::string&) {}
+  virtual std::string get_clipboard() { return ""; }
+  virtual void set_cursor(ImGuiMouseCursor) {}
+};
+
+/// Draws nothing, and nobody sits before it.
+std::unique_ptr<Platform> null_platform(int width, int height);
+/// A window of the desktop. Throws Error with exit code 6 where there is none, or no OpenGL 3.
+std::unique_ptr<Platform> window_platform(int width, int height);
+/// A picture in memory, through EGL: needs no display. Throws Error with exit code 6.
+std::unique_ptr<Platform> picture_platform(int width, int height);
+
+/// Throws Error with exit code 1 when it cannot be written.
+void write_png(const std::string& path, const Pixels& pixels);
+
+}  // namespace wide

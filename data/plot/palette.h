@@ -1,0 +1,54 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "data/plot/canvas.h"
+
+namespace wide {
+
+/// What the tones are, as 0xRRGGBB.
+struct Palette {
+  uint32_t paper, text, muted, grid, rule, wrong;
+  std::array<uint32_t, kSeriesColours> series;
+};
+
+// Okabe and Ito's palette without its yellow, which is lost on white; their black is the colour of
+// text.
+inline constexpr Palette kLight{
+    0xffffff,
+    0x1b1f24,
+    0x5c6670,
+    0xe4e7eb,
+    0x98a1ab,
+    0xb3261e,
+    {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x1b1f24}};
+inline constexpr Palette kDark{
+    0x14171a,
+    0xe6e9ed,
+    0x9aa4af,
+    0x2a3037,
+    0x6a747f,
+    0xff8a80,
+    {0x2a9be0, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0xe6e9ed}};
+
+inline constexpr uint32_t rgb(const Palette& palette, const Colour& colour) {
+  switch (colour.tone) {
+    case Tone::paper:
+      return palette.paper;
+    case Tone::text:
+      return palette.text;
+    case Tone::muted:
+      return palette.muted;
+    case Tone::grid:
+      return palette.grid;
+    case Tone::rule:
+      return palette.rule;
+    case Tone::wrong:
+      return palette.wrong;
+    case Tone::series:
+      break;
+  }
+  return palette.series[static_cast<size_t>(colour.series % kSeriesColours)];
+}
+
+}  // namespace wide

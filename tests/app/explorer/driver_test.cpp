@@ -1,0 +1,234 @@
+// The explorer driven by clicks and keys, without a window.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "app/explorer/ui/draw_canvas.h"
+#include "engine/error.h"
+#include "tests/app/explorer/stored.h"
+
+namespace wide {
+namespace {
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// A panel that no other file knows of.
+class TestPanel : public Panel {
+ public:
+  void draw(Explorer&, Ui& ui) override {
+    if (ui.button("A button of the test panel")) ++clicks;
+    if (sideways) {
+      ImGui::SameLine(0, -ui.px(30));
+      ui.button("lies over it");
+    }
+  }
+  static inline int clicks = 0;
+  static inline bool sideways = false;
+};
+const bool registered = add_panel({"test", "Test panel", "Shows that a panel is one file.",
+                                   Place::left, 9, [] { return std::make_unique<TestPanel>(); }});
+
+class ExplorerDriver : public ::testing::Test {
+ protected:
+  void open(const std::vector<std::string>& targets = {"linear", "conv2d"}, Settings s = {}) {
+    if (!std::filesystem::exists(file_.path())) store_sweep(file_.path(), targets, {2, 8});
+    screen_ = screen_on(file_.path(), s);
+    driver_ = std::make_unique<Driver>(*screen_);
+    driver_->settle();
+  }
+  StoreFile file_;
+  std::unique_ptr<Screen> screen_;
+  std::unique_ptr<Driver> driver_;
+};
+
+TEST_F(ExplorerDriver, APanelIsOneFile) {
+  open();
+  driver_->click("Test panel");
+  driver_->click("A button of the test panel");
+  EXPECT_EQ(TestPanel::clicks, 1);
+}
+
+TEST_F(ExplorerDriver, WhatLiesOverAnotherIsFound) {
+  open();
+  TestPanel::sideways = true;
+  driver_->click("Test panel");
+  const auto faults = layout_faults(screen_->ui().items.last(), 1280, 800);
+  TestPanel::sideways = false;
+  EXPECT_TRUE(std::any_of(faults.begin(), faults.end(), [](const std::string& line) {
+    return line.find("lies over it") != std::string::npos;
+  }));
+}
+
+TEST_F(ExplorerDriver, FromTheOverviewToAPointToItsSamples) {
+  open();
+  EXPECT_TRUE(driver_->sees("3.25×"));
+  EXPECT_TRUE(driver_->sees("3× ✗"));
+  EXPECT_TRUE(driver_->sees("No trial is selected"));
+  driver_->click("conv2d N=8");
+  driver_->settle();
+  EXPECT_EQ(screen_->explorer().shown(Place::middle), "plot");
+  EXPECT_EQ(screen_->explorer().library.groups()[screen_->explorer().library.group()].target,
+            "conv2d");
+  driver_->click("incorrect s3 N=8");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("why it is incorrect"));
+  driver_->click("s2 * N=2");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("conv2d / s2"));
+  EXPECT_TRUE(driver_->sees("25 samples"));
+  // A curve that is hidden is gone, and comes back.
+  driver_->click("legend s1");
+  EXPECT_EQ(screen_->ui().items.find("s1 N=2"), nullptr);
+  driver_->click("Show all");
+  EXPECT_NE(screen_->ui().items.find("s1 N=2"), nullptr);
+}
+
+TEST_F(ExplorerDriver, ZoomKeepsThePointUnderTheMouseAndFits) {
+  open();
+  driver_->click("Speedup");
+  driver_->settle();
+  const Point before{screen_->ui().items.find("s1 N=2")->box.x,
+                     screen_->ui().items.find("s1 N=2")->box.y};
+  driver_->wheel("s1 N=2", 2);
+  const Item* after = screen_->ui().items.find("s1 N=2");
+  ASSERT_NE(after, nullptr);
+  EXPECT_NEAR(after->box.x, before.x, 1);
+  EXPECT_NEAR(after->box.y, before.y, 1);
+  driver_->click("Fit");
+  EXPECT_NEAR(screen_->ui().items.find("s1 N=8")->box.y, 0, 800);
+  EXPECT_FALSE(screen_->ui().items.find("Fit")->enabled);
+}
+
+TEST_F(ExplorerDriver, FiltersSortsAndCopies) {
+  open();
+  driver_->click("filter");
+  driver_->type("status:ok linear");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("5 of 20"));
+  driver_->click("over best");
+  driver_->settle();
+  driver_->click("Copy CSV");
+  const std::string csv = screen_->ui().clipboard;
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "target,shape,n,strategy,status,speedup,verdict,loop,time,error,chosen,mode,reason");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 6);
+  EXPECT_NE(csv.find("linear,B16 D256,2,s3,ok,3.25,FASTER,6.5"), std::string::npos);
+  EXPECT_LT(csv.find(",3.25,"), csv.find(",1.25,"));  // the largest first
+  driver_->click("Undo");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("20 of 20"));
+  driver_->click("filter");
+  driver_->type("spedup>1");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("[filter] column: got spedup"));
+}
+
+TEST_F(ExplorerDriver, SavesWhereTheFileBrowserSays) {
+  open();
+  driver_->click("Save CSV");
+  driver_->press("Ctrl+A");
+  driver_->type(file_.path("out.csv"));
+  driver_->press("Enter");
+  EXPECT_EQ(contents(file_.path("out.csv")).substr(0, 7), "target,");
+  driver_->click("Save CSV");
+  driver_->press("Ctrl+A");
+  driver_->type("/nonexistent/folder/out.csv");
+  driver_->click("Save");
+  EXPECT_TRUE(driver_->sees("/nonexistent/folder"));
+  driver_->press("Escape");
+  EXPECT_EQ(screen_->ui().items.find("Save"), nullptr);
+}
+
+TEST_F(ExplorerDriver, PaletteAndKeys) {
+  open();
+  driver_->press("Ctrl+P");
+  driver_->type("environ");
+  driver_->press("Enter");
+  EXPECT_EQ(screen_->explorer().shown(Place::middle), "environment");
+  driver_->press("Ctrl+D");
+  EXPECT_TRUE(screen_->explorer().settings.dark);
+  driver_->press("?");
+  EXPECT_TRUE(driver_->sees("Keys and mouse"));
+  driver_->press("Escape");
+  driver_->press("Ctrl+Q");
+  EXPECT_TRUE(screen_->explorer().quit);
+}
+
+TEST_F(ExplorerDriver, AnEmptyStoreSaysWhatToDo) {
+  screen_ = screen_on(file_.path("none.db"));
+  driver_ = std::make_unique<Driver>(*screen_);
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("Nothing has been measured yet"));
+  EXPECT_TRUE(driver_->sees("Run the quick sweep, about "));
+  for (const PanelInfo& panel : panels()) {
+    screen_->explorer().show(panel.name);
+    driver_->settle();
+  }
+  EXPECT_FALSE(std::filesystem::exists(file_.path("none.db")));  // looking writes nothing
+}
+
+TEST_F(ExplorerDriver, ADamagedStoreIsALineAndNoEnd) {
+  std::ofstream(file_.path("damaged.db")) << "no database at all, but long enough to look like one";
+  screen_ = screen_on(file_.path("damaged.db"));
+  driver_ = std::make_unique<Driver>(*screen_);
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("store: got"));
+}
+
+TEST_F(ExplorerDriver, NothingIsCutOffOrOverlaps) {
+  store_sweep(file_.path(), {"linear", "conv2d", "ada_layer_norm_zero_single"}, {2, 8, 32}, "b");
+  store_sweep(file_.path(), {"linear", "conv2d", "ada_layer_norm_zero_single"}, {2, 8, 32}, "b");
+  for (const bool dark : {false, true})
+    for (const double scale : {1.0, 2.0}) {
+      Settings s;
+      s.dark = dark;
+      s.scale = scale;
+      s.width = static_cast<int>(1280 * scale);
+      s.height = static_cast<int>(800 * scale);
+      open({}, s);
+      screen_->explorer().library.select_row(1);
+      driver_->settle();
+      for (const PanelInfo& panel : panels()) {
+        screen_->explorer().show(panel.name);
+        driver_->settle();
+        screen_->frame();
+        for (const std::string& fault :
+             layout_faults(screen_->ui().items.last(), s.width, s.height))
+          ADD_FAILURE() << panel.name << (dark ? " dark " : " light ") << scale << ": " << fault;
+      }
+    }
+}
+
+TEST(ExplorerCanvas, ManyPointsBecomeTwoAColumn) {
+  std::vector<ImVec2> points;
+  for (int i = 0; i < 100'000; ++i)
+    points.push_back({static_cast<float>(i) / 200, static_cast<float>(i % 97)});
+  const std::vector<ImVec2> few = decimate(points);
+  EXPECT_LE(few.size(), 1010u);
+  float low = 1e9f, high = 0;
+  for (const ImVec2& p : few) {
+    low = std::min(low, p.y);
+    high = std::max(high, p.y);
+  }
+  EXPECT_EQ(low, 0);
+  EXPECT_EQ(high, 96);
+  const std::vector<ImVec2> some(points.begin(), points.begin() + 100);
+  EXPECT_EQ(decimate(some).size(), 100u);
+}
+
+TEST(ExplorerFonts, WithoutAnyFontThereIsOne) {
+  Ui ui;
+  StoreFile empty;
+  EXPECT_EQ(load_fonts(1, empty.path(".")).name, "built-in");
+  EXPECT_EQ(load_fonts(1).name, "Inter");
+}
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,88 @@
+#pragma once
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "app/explorer/driver.h"
+#include "tests/data/stored.h"
+
+// A store with a sweep of every kind of trial, and the explorer on it without a window.
+namespace wide {
+
+/// A file in a folder of its own, which goes with it.
+class StoreFile {
+ public:
+  StoreFile() {
+    std::string name = (std::filesystem::temp_directory_path() / "explorer-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~StoreFile() { std::filesystem::remove_all(folder_); }
+  StoreFile(const StoreFile&) = delete;
+  StoreFile& operator=(const StoreFile&) = delete;
+  std::string path(const std::string& name = "results.db") const {
+    return (folder_ / name).string();
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// A case whose speedups and errors are known: strategy s has speedup s + N / 8, the third is wrong
+/// from N=8 on, the fourth is unsupported, the fifth crashed.
+inline Case shown_case(const std::string& target, int64_t n) {
+  Case c = stored_case(n, static_cast<uint64_t>(n), 5);
+  c.target = target;
+  c.disturbed = false;
+  for (size_t i = 0; i < c.trials.size(); ++i) {
+    Trial& t = c.trials[i];
+    const double value = static_cast<double>(i + 1) + static_cast<double>(n) / 8;
+    t.strategy = t.timing.name = "s" + std::to_string(i + 1);
+    t.chosen = i == 1;
+    t.status = i == 2 && n >= 8 ? Status::incorrect
+               : i == 3         ? Status::unsupported
+               : i == 4         ? Status::crashed
+                                : Status::ok;
+    t.reason = t.status == Status::ok ? "" : "why it is " + std::string(to_string(t.status));
+    t.speedup.reset();
+    t.verdict.clear();
+    t.correctness.reset();
+    if (i >= 3) {
+      t.timing = {};
+      t.timing.name = t.strategy;
+      t.timing.kind = "candidate";
+      continue;
+    }
+    t.correctness =
+        Correctness{1e-7 * value, 1e-7, 1e-5, true, true, t.status == Status::ok, "", ""};
+    if (t.status == Status::incorrect) {
+      t.correctness->max_rel = 0.25;
+      continue;
+    }
+    t.speedup = Speedup{
+        {2 * value, 1.9 * value, 2.1 * value}, {value, 0.95 * value, 1.05 * value}, "threads"};
+    t.verdict = "FASTER";
+  }
+  return c;
+}
+
+/// A sweep of `targets` over `ns`; returns its number.
+inline int64_t store_sweep(const std::string& path, const std::vector<std::string>& targets,
+                           const std::vector<int64_t>& ns, const std::string& name = "shown") {
+  SweepPlan plan = stored_plan(name, {});
+  for (const std::string& target : targets)
+    for (const int64_t n : ns)
+      plan.cases.push_back({target, "B16 D256", "f32", "cpu", "eager", "forward", n, {"s1"}});
+  Store store = Store::create(path);
+  const int64_t sweep = store.begin(plan);
+  int64_t position = 0;
+  for (const std::string& target : targets)
+    for (const int64_t n : ns) store.add_case(sweep, position++, shown_case(target, n));
+  store.finish(sweep, "complete", {});
+  return sweep;
+}
+
+inline std::unique_ptr<Screen> screen_on(const std::string& path, Settings settings = {}) {
+  return std::make_unique<Screen>(null_platform(settings.width, settings.height), path, settings);
+}
+
+}  // namespace wide

@@ -1,0 +1,243 @@
+"""The explorer in a real window: a person's first session as clicks and keys, checked against the store."""
+
+import csv
+import os
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as xml
+
+import screen
+
+
+class Window(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.display = screen.Display()
+        cls.folder = tempfile.TemporaryDirectory()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.display.process.terminate()
+        cls.display.process.wait()
+        cls.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def drive(self, script, *arguments):
+        run = screen.explorer("--db", self.path("results.db"), "--size", "1280x800", *arguments,
+                              script=script, display=self.display.name,
+                              env={"XDG_CONFIG_HOME": self.path("config"),
+                                   "XDG_CACHE_HOME": self.path("cache")})
+        self.assertEqual((run.returncode, run.stderr), (0, ""), run.stderr[-3000:])
+
+    def query(self, sql, *values):
+        with sqlite3.connect(self.path("results.db")) as store:
+            return store.execute(sql, values).fetchall()
+
+    def test_a_first_session(self):
+        # Start, choose ci, run three targets of it, see points appear, select one, read its reason.
+        self.drive(f"""
+            await Nothing has been measured yet
+            click preset
+            click ci
+            settle
+            click None
+            click find a target
+            type prelu
+            click prelu
+            press Ctrl+A
+            settle
+            click find a target
+            press Ctrl+A
+            type linear
+            click linear
+            click N
+            type 1,2,3
+            click seconds a trial
+            press Ctrl+A
+            type 0.02
+            settle
+            expect 6 cases
+            click Start
+            await of 6 cases
+            await-long complete: 6 cases
+            settle
+            click linear N=3
+            settle
+            await linear /
+            expect To measure it again
+            click filter
+            type target:linear n>=2
+            settle
+            click over loop
+            settle
+            click Save CSV
+            press Ctrl+A
+            type {self.path("rows.csv")}
+            click Save
+            await wrote
+            click Speedup
+            settle
+            click Export
+            click Plot as SVG
+            press Ctrl+A
+            type {self.path("plot.svg")}
+            click Save
+            await plot.svg
+            click Export
+            click Plot as PNG
+            press Ctrl+A
+            type {self.path("plot.png")}
+            click Save
+            await plot.png
+            settle
+            click Export
+            click Sweep as json
+            press Ctrl+A
+            type {self.path("sweep.json")}
+            click Save
+            await sweep.json
+            report {self.path("times.json")}
+        """)
+        rows = self.query("""SELECT strategy, n, vs_loop, median_ns FROM trial JOIN "case" ON "case" = "case".id
+                             JOIN timing ON timing.trial = trial.id WHERE target = 'linear' AND n >= 2""")
+        self.assertGreater(len(rows), 5)
+        with open(self.path("rows.csv"), encoding="utf-8") as file:
+            table = list(csv.DictReader(file))
+        self.assertEqual({(r["strategy"], int(r["n"])): (float(r["loop"]), float(r["time"])) for r in table},
+                         {(s, n): (loop, ns) for s, n, loop, ns in rows})
+        loops = [float(r["loop"]) for r in table]
+        self.assertEqual(loops, sorted(loops, reverse=True))
+        with open(self.path("plot.svg"), encoding="utf-8") as file:
+            plot = xml.parse(file)
+        marks = [g for g in plot.iter("{http://www.w3.org/2000/svg}g") if g.get("data-kind") == "point"]
+        drawn = self.query("""SELECT count(*) FROM trial JOIN "case" ON "case" = "case".id
+                              WHERE target = 'linear' AND status = 'ok'""")[0][0]
+        self.assertEqual(len(marks), 2 * drawn)  # once with its speedup, once with its error
+        with open(self.path("plot.png"), "rb") as file:
+            self.assertEqual(file.read(8), b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(len(screen.read_json(self.path("sweep.json"))["cases"]), 6)
+        times = screen.read_json(self.path("times.json"))
+        self.assertEqual(times["gl_errors"], 0)
+        # Every case knows whether the window drew while it was timed.
+        self.assertEqual(self.query('SELECT count(*) FROM "case" WHERE more ->> \'window_frames\' >= 0'), [(6,)])
+
+        # Closed and opened again: all of it is there, and what was set is as it was left.
+        self.drive("""
+            settle
+            expect sweep 1 · ci
+            expect target:linear n>=2
+            click Undo
+            settle
+            click trial 1
+            settle
+            expect To measure it again
+        """)
+
+    def test_a_killed_window_loses_nothing_and_resumes(self):
+        store = self.path("killed.db")
+        script = self.path("killed")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("settle\nclick None\nclick linear\nclick seconds a trial\npress Ctrl+A\ntype 0.4\n"
+                       "click N\ntype 1,2,3,4,5,6,7,8\nsettle\nclick Start\nawait-long no such text\n")
+        environment = {**os.environ, "DISPLAY": self.display.name, "LIBGL_ALWAYS_SOFTWARE": "1",
+                       "XDG_CONFIG_HOME": self.path("config2"), "XDG_CACHE_HOME": self.path("cache"),
+                       "OMP_WAIT_POLICY": "passive"}
+        window = subprocess.Popen([screen.BINARY, "--db", store, "--size", "1280x800", "--script", script],
+                                  env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = 0
+        for _ in range(600):
+            time.sleep(0.1)
+            if os.path.exists(store):
+                with sqlite3.connect(store) as db:
+                    tables = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'case'").fetchone()[0]
+                    done = tables and db.execute("SELECT count(*) FROM \"case\" WHERE state = 'done'").fetchone()[0]
+            if done >= 2:
+                break
+        window.kill()
+        window.wait()
+        self.assertGreaterEqual(done, 2)
+        run = screen.explorer("--db", store, "--size", "1280x800", display=self.display.name, script="""
+            settle
+            await interrupted
+            click Resume
+            await-long complete: 8 cases
+            settle
+        """, env={"XDG_CONFIG_HOME": self.path("config2"), "XDG_CACHE_HOME": self.path("cache")})
+        self.assertEqual((run.returncode, run.stderr), (0, ""), run.stderr[-2000:])
+        with sqlite3.connect(store) as db:
+            self.assertEqual(db.execute("SELECT count(*) FROM sweep").fetchone()[0], 1)
+            self.assertEqual(db.execute("SELECT count(*) FROM \"case\" WHERE state = 'done'").fetchone()[0], 8)
+
+    def test_what_crashes_hangs_and_is_wrong_appears_as_such(self):
+        store, times = self.path("faults.db"), self.path("faults.json")
+        run = screen.explorer(
+            "explorer", "--db", store, "--size", "1280x800", display=self.display.name,
+            binary=os.path.join(os.path.dirname(screen.BINARY), "workbench_tests"),
+            env={"WORKBENCH_PLANT_WINDOW": "1", "XDG_CONFIG_HOME": self.path("config3"),
+                 "XDG_CACHE_HOME": self.path("cache")}, script=f"""
+            settle
+            click None
+            click a_window
+            click seconds a trial
+            press Ctrl+A
+            type 0.05
+            click seconds of silence
+            type 3
+            settle
+            reset-times
+            click Start
+            await of 1 cases
+            click Speedup
+            await-long complete: 1 cases
+            settle
+            expect crashed: aborts
+            click incorrect wrong N=3
+            settle
+            expect incorrect
+            click filter
+            type hangs
+            settle
+            click trial 1
+            settle
+            expect timeout
+            expect got no end after
+            click Overview
+            settle
+            expect ✗ 3 of 6
+            report {times}
+        """)
+        self.assertEqual((run.returncode, run.stderr), (0, ""), run.stderr[-3000:])
+        with sqlite3.connect(store) as db:
+            self.assertEqual(dict(db.execute("SELECT strategy, status FROM trial")),
+                             {"good": "ok", "wrong": "incorrect", "aborts": "crashed", "hangs": "timeout",
+                              "vmap": "ok", "per_model": "ok"})
+        self.assertEqual(screen.read_json(times)["gl_errors"], 0)
+
+
+class NoWindow(unittest.TestCase):
+    def refused(self, pattern, *arguments, **more):
+        run = screen.explorer(*arguments, **more)
+        self.assertEqual(run.returncode, 6, run.stderr)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertRegex(run.stderr, pattern)
+
+    def test_no_display(self):
+        self.refused(r"^\[explorer\] display: got none .*expected a desktop; try")
+        self.refused(r"^\[explorer\] display: got ", display=":4711")
+
+    def test_few_colours(self):
+        with screen.Display(depth=8) as name:
+            self.refused(r"^\[explorer\] (window|OpenGL|display): got ", display=name)
+
+    def test_headless_commands_know_no_window(self):
+        needed = subprocess.run(["readelf", "-d", screen.BINARY], capture_output=True, text=True, check=True).stdout
+        self.assertNotRegex(needed, r"libglfw|libGL|libEGL|libX11")
+
+
+if __name__ == "__main__":
+    unittest.main()
