@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/explorer/explorer.h"
+#include "data/report_format.h"
 #include "data/text.h"
 
 namespace wide {
@@ -192,6 +193,14 @@ void Explorer::open_file(const std::string& what, std::function<void(const std::
   list_files();
 }
 
+void Explorer::write_later(const std::string& path, std::function<std::string()> text) {
+  say("writing " + path);
+  jobs.start("write " + path, [this, path, text = std::move(text)]() -> Jobs::Result {
+    write_report(path, text());
+    return [this, path] { say("wrote " + path); };
+  });
+}
+
 void Explorer::list_files() {
   files_.entries.clear();
   std::error_code error;
@@ -253,7 +262,6 @@ void Explorer::files(Ui& ui) {
     } else {
       try {
         files_.take(path.string());
-        if (files_.to_write) say("wrote " + path.string());
         files_.open = false;
       } catch (const std::exception& e) {
         files_.error = one_line(e);

@@ -41,7 +41,12 @@ int key_of(const std::string& name) {
 }  // namespace
 
 void Driver::frames(int count) {
-  for (int i = 0; i < count; ++i) screen_.frame();
+  for (int i = 0; i < count; ++i) {
+    // What the desktop tells is taken off its hands, and does not count: the script acts.
+    Input real;
+    screen_.platform().wait(real, 0);
+    screen_.frame();
+  }
 }
 
 void Driver::missing(const std::string& label) const {
@@ -61,12 +66,16 @@ void Driver::move_to(const std::string& label) {
     item = items.find(label);
   }
   if (!item) missing(label);
+  // The part that shows: a row may be wider than its region.
   const auto middle = [](const Item& i) {
-    return Point{i.box.x + i.box.width / 2, i.box.y + i.box.height / 2};
+    const double left = std::max(i.box.x, i.clip.x),
+                 right = std::min(i.box.right(), i.clip.right());
+    return Point{(left + right) / 2, i.box.y + i.box.height / 2};
   };
   const auto out = [&](const Item& i) {
-    const Point p = middle(i);
-    return p.y < i.clip.y || p.y > i.clip.bottom() || p.x < i.clip.x || p.x > i.clip.right();
+    const double y = middle(i).y;
+    return y < i.clip.y || y > i.clip.bottom() || i.box.x > i.clip.right() ||
+           i.box.right() < i.clip.x;
   };
   if (out(*item)) {
     items.wanted = label;
@@ -78,10 +87,7 @@ void Driver::move_to(const std::string& label) {
       fail("[script] {}: got it out of sight, expected it to be seen; try a larger window",
            printable(label));
   }
-  // The part that shows: a row may be wider than its region.
-  const double right = std::min(item->box.right(), item->clip.right());
-  const double x = std::min(middle(*item).x, (std::max(item->box.x, item->clip.x) + right) / 2);
-  screen_.input.x = static_cast<float>(x);
+  screen_.input.x = static_cast<float>(middle(*item).x);
   screen_.input.y = static_cast<float>(middle(*item).y);
   frames(2);
 }
@@ -165,8 +171,9 @@ void Driver::settle(double seconds) {
 
 bool Driver::sees(const std::string& text) const {
   const auto& items = screen_.ui().items.last();
-  return std::any_of(items.begin(), items.end(),
-                     [&](const Item& i) { return i.label.find(text) != std::string::npos; });
+  return std::any_of(items.begin(), items.end(), [&](const Item& i) {
+    return i.label.find(text) != std::string::npos || i.value.find(text) != std::string::npos;
+  });
 }
 
 void Driver::await(const std::string& text, double seconds) {
@@ -178,7 +185,8 @@ void Driver::await(const std::string& text, double seconds) {
   } while (now_s() < end);
   std::string seen;
   for (const Item& i : screen_.ui().items.last())
-    if (!i.label.empty()) seen += (seen.empty() ? "" : " | ") + i.label;
+    if (!i.label.empty())
+      seen += (seen.empty() ? "" : " | ") + i.label + (i.value.empty() ? "" : "=" + i.value);
   fail("[script] await: got no {} in {:.3g} s, expected it; there is {}", printable(text), seconds,
        printable(seen, 3000));
 }

@@ -137,7 +137,8 @@ void Explorer::header(Ui& ui) {
   if (names.empty()) {
     ImGui::AlignTextToFramePadding();
     ui.muted(library.listed() ? "nothing stored yet" : "reading the store");
-  } else if (ui.choice("sweep", &at, names, ui.px(330))) {
+  } else if (ui.choice("sweep", &at, names,
+                       std::clamp(ImGui::GetWindowWidth() - ui.px(640), ui.px(120), ui.px(330)))) {
     library.open(library.sweeps()[static_cast<size_t>(at)].id);
   }
   const SweepRow* row = library.sweep_row();

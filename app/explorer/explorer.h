@@ -46,6 +46,8 @@ class Explorer {
   /// Asks for a file to write, then does it. `kind`: "SVG".
   void save_as(const std::string& kind, const std::string& name,
                std::function<void(const std::string& path)> write);
+  /// Makes a file's text elsewhere and writes it.
+  void write_later(const std::string& path, std::function<std::string()> text);
   /// Asks for a file that exists.
   void open_file(const std::string& what, std::function<void(const std::string& path)> take);
   /// Files that were dropped on the window: the first panel that takes them gets them.

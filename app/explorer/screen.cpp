@@ -40,7 +40,7 @@ Screen::Screen(std::unique_ptr<Platform> platform, std::string db, Settings sett
   if (!explorer_.settings.tables.empty())
     ImGui::LoadIniSettingsFromMemory(explorer_.settings.tables.data(),
                                      explorer_.settings.tables.size());
-  explorer_.jobs.wake = [this] { platform_->wake(); };
+  explorer_.jobs.set_wake([this] { platform_->wake(); });
   explorer_.run.wake = [this] { platform_->wake(); };
   ui_.set_clipboard = [this](const std::string& text) { platform_->set_clipboard(text); };
   ui_.get_clipboard = [this] {
@@ -49,12 +49,11 @@ Screen::Screen(std::unique_ptr<Platform> platform, std::string db, Settings sett
   };
 }
 
-Screen::~Screen() {
-  explorer_.jobs.wake = [] {};
-  explorer_.run.wake = [] {};
-}
+Screen::~Screen() = default;
 
 void Screen::frame() {
+  constexpr float kLeast = 100;  // pixels: smaller is a window that was put away
+  if (platform_->width() < kLeast || platform_->height() < kLeast) return;
   const double begun = now_s();
   explorer_.update();
   const double user = explorer_.settings.scale;
@@ -100,6 +99,7 @@ void Screen::pictures() {
     }
     try {
       write_png(p.path, part);
+      explorer_.say("wrote " + p.path);
     } catch (const std::exception& e) {
       explorer_.say(e.what(), true);
     }

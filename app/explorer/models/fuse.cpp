@@ -55,6 +55,14 @@ std::vector<std::string> fuse_arguments(const FuseChoices& c, const std::string&
   return arguments;
 }
 
+std::vector<std::string> trace_arguments(const FuseChoices& c) {
+  const std::vector<std::string> ns = split(c.n);
+  std::vector<std::string> arguments = {"trace", c.model, "--wide", ns.empty() ? "2" : ns.back()};
+  for (const std::string& input : split(c.inputs, ' '))
+    arguments.insert(arguments.end(), {"--input", input});
+  return arguments;
+}
+
 bool take_files(const std::vector<std::string>& paths, FuseChoices* choices) {
   bool any = false;
   std::vector<std::string> weights;

@@ -16,6 +16,8 @@ struct FuseChoices {
 };
 /// As on the command line. `db` empty: as by default.
 std::vector<std::string> fuse_arguments(const FuseChoices& choices, const std::string& db);
+/// For the programs before and after each pass, at the largest N.
+std::vector<std::string> trace_arguments(const FuseChoices& choices);
 /// Files that were dropped: a network becomes the model, checkpoints become weights. False where
 /// none of them is either.
 bool take_files(const std::vector<std::string>& paths, FuseChoices* choices);

@@ -22,6 +22,20 @@ Jobs::~Jobs() {
   for (std::thread& t : threads_) t.join();
 }
 
+void Jobs::set_wake(std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+}
+
+void Jobs::wake() {
+  std::function<void()> call;
+  {
+    const std::lock_guard lock(mutex_);
+    call = wake_;
+  }
+  call();
+}
+
 void Jobs::start(const std::string& key, std::function<Result()> work) {
   {
     const std::lock_guard lock(mutex_);

@@ -34,7 +34,10 @@ class Jobs {
   /// Delivers until nothing runs any more, or `seconds` have passed; false then.
   bool finish(double seconds = 30);
 
-  std::function<void()> wake = [] {};  // called on any thread
+  /// What is called, on any thread, when something can be delivered.
+  void set_wake(std::function<void()> wake);
+  void wake();
+
   std::function<void(const std::string& line)> failed = [](const std::string&) {};
 
  private:
@@ -57,6 +60,7 @@ class Jobs {
   std::deque<Done> done_;
   std::map<std::string, uint64_t> newest_;
   std::map<std::string, int> running_;
+  std::function<void()> wake_ = [] {};
   uint64_t next_ = 1;
   bool end_ = false;
   std::vector<std::thread> threads_;

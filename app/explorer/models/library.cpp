@@ -193,13 +193,6 @@ void Library::select_row(uint32_t row) {
   select({r.case_id, r.n, table_->word(r.strategy), table_->word(r.mode), r.baseline});
 }
 
-void Library::remove(int64_t sweep) {
-  jobs_.start("remove", [this, db = db_, sweep]() -> Jobs::Result {
-    Store::create(db).remove(sweep);
-    return [this] { refresh(); };
-  });
-}
-
 std::string Library::why() const {
   const Trial* t = detail_ ? detail_->trial() : nullptr;
   if (!t) return "";

@@ -56,11 +56,9 @@ class Library {
   const SweepRow* sweep_row() const;
   /// Of the sweep that is open: its environment, command, changes; no cases.
   const SweepReport& head() const { return head_; }
-  void remove(int64_t sweep);
 
   // ---- the open sweep ----
   const TrialTable* table() const { return table_.get(); }
-  std::shared_ptr<const TrialTable> shared_table() const { return table_; }
   const std::vector<Group>& groups() const { return groups_; }
   const Overview& overview() const { return overview_; }
   TrialsModel& trials() { return trials_; }

@@ -27,6 +27,7 @@ class TrialsModel {
 
   void set_table(std::shared_ptr<const TrialTable> table);
   const TrialTable* table() const { return table_.get(); }
+  std::shared_ptr<const TrialTable> shared_table() const { return table_; }
 
   const std::string& filter() const { return history_[now_]; }
   /// Takes effect when it can be understood; else `error` says why not. Undone by `undo`; what is

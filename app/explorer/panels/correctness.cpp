@@ -6,6 +6,7 @@
 #include <set>
 
 #include "app/explorer/explorer.h"
+#include "app/explorer/models/thin.h"
 
 namespace wide {
 namespace {
@@ -31,14 +32,15 @@ class CorrectnessPanel : public Panel {
     ui.small(
         "max relative error against float64 · times eager's own error · isolation and order of "
         "the models");
-    std::set<int64_t> ns;
+    std::set<int64_t> all;
     std::map<std::pair<std::string, std::string>, std::map<int64_t, uint32_t>> lines;
     for (const uint32_t index : group.rows) {
       const TrialRow& row = table.rows[index];
       if (row.baseline) continue;
-      ns.insert(row.n);
+      all.insert(row.n);
       lines[{table.word(row.strategy), table.word(row.mode)}][row.n] = index;
     }
+    const std::vector<int64_t> ns = thinned({all.begin(), all.end()});
     const int columns = 1 + static_cast<int>(ns.size());
     if (!ImGui::BeginTable("checks", columns,
                            ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
@@ -80,7 +82,7 @@ class CorrectnessPanel : public Panel {
     const ImVec2 at = ImGui::GetCursorPos();
     const float line = ImGui::GetTextLineHeight();
     ImGui::PushID(static_cast<int>(index));
-    const float width = ImGui::GetContentRegionAvail().x;
+    const float width = std::max(1.0f, ImGui::GetContentRegionAvail().x);
     if (ImGui::InvisibleButton("cell", {width, 2 * line + ui.px(2)})) library.select_row(index);
     ui.note_last(ItemKind::area, fmt::format("check {} N={}", table.word(row.strategy), row.n));
     if (!table.word(row.reason).empty()) ui.tip(table.word(row.reason));

@@ -23,7 +23,6 @@ const std::vector<std::pair<const char*, const char*>> kWays = {
 class FusePanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
-    child_.wake = [&explorer] { explorer.jobs.wake(); };
     ask(explorer, ui);
     if (child_.running()) {
       running(ui);
@@ -31,8 +30,10 @@ class FusePanel : public Panel {
     }
     if (started_) {  // it has ended
       started_ = false;
-      explorer.library.refresh();
-      wanted_ = -1;
+      if (!programs_) {
+        explorer.library.refresh();
+        wanted_ = shown_ = -1;
+      }
       if (child_.code() != 0) {
         const std::string said = child_.output();
         const size_t end = said.find_last_not_of(" \n");
@@ -45,6 +46,14 @@ class FusePanel : public Panel {
     if (!error_.empty()) {
       ui.tinted("The fusion failed", ui.theme().bad);
       ui.wrapped(error_, false);
+    }
+    if (programs_ && error_.empty() && !child_.output().empty()) {
+      if (ui.button("Back to the results")) programs_ = false;
+      ImGui::BeginChild("programs", {0, 0}, false, ImGuiWindowFlags_HorizontalScrollbar);
+      const std::string text = child_.output();
+      ImGui::TextUnformatted(text.data(), text.data() + text.size());
+      ImGui::EndChild();
+      return;
     }
     stored(explorer, ui);
   }
@@ -85,22 +94,36 @@ class FusePanel : public Panel {
     ImGui::AlignTextToFramePadding();
     ui.text(count);
     ui.tip("Or drop a network and its checkpoints on the window.");
+    ImGui::SameLine();
+    ui.checkbox("share equal ones", &choices_.share_weights);
     labelled("N");
     ui.field("models", &choices_.n, "4,8,16", ui.px(110));
     ImGui::SameLine();
     ui.field("inputs", &choices_.inputs, "random inputs: x=2x3x64x64:f32",
-             std::max(ui.px(120), width - column - ui.px(110 + 92)));
+             std::max(ui.px(120), width - column - ui.px(110 + 176)));
+    const bool able = !choices_.model.empty() && !child_.running();
     ImGui::SameLine();
-    if (ui.button("Fuse", Look::primary, !choices_.model.empty() && !child_.running())) {
-      error_.clear();
-      child_.start(fuse_arguments(choices_, explorer.library.db()));
-      started_ = true;
-    }
+    if (ui.button("Fuse", Look::primary, able))
+      start(explorer, fuse_arguments(choices_, explorer.library.db()), false);
+    ImGui::SameLine();
+    if (ui.button("Programs", Look::plain, able,
+                  "The program of one model, and the wide one after "
+                  "each pass"))
+      start(explorer, trace_arguments(choices_), true);
     ImGui::Separator();
   }
 
+  void start(Explorer& explorer, std::vector<std::string> arguments, bool programs) {
+    error_.clear();
+    child_.wake = [&explorer] { explorer.jobs.wake(); };
+    child_.start(std::move(arguments));
+    started_ = true;
+    programs_ = programs;
+  }
+
   void running(Ui& ui) {
-    ui.text("fusing, checking and timing in a process of its own");
+    ui.text(programs_ ? "recording and widening in a process of its own"
+                      : "fusing, checking and timing in a process of its own");
     if (ui.button("Stop", Look::danger)) child_.stop();
     ui.wrapped(child_.output());
   }
@@ -268,7 +291,7 @@ class FusePanel : public Panel {
 
   FuseChoices choices_;
   Child child_;
-  bool started_ = false;
+  bool started_ = false, programs_ = false;
   std::string error_;
   int64_t wanted_ = -1, shown_ = -1;
   std::optional<FuseView> view_;

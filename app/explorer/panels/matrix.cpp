@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "app/explorer/explorer.h"
+#include "app/explorer/models/thin.h"
 #include "data/plot/scale.h"
 
 namespace wide {
@@ -29,12 +30,12 @@ class MatrixPanel : public Panel {
                  "case.");
       return;
     }
-    legend(ui);
+    legend(ui, overview);
     table(explorer, ui, overview);
   }
 
  private:
-  static void legend(Ui& ui) {
+  static void legend(Ui& ui, const Overview& overview) {
     ui.small("best right speedup over the best baseline");
     const auto sample = [&](double speedup, const char* text) {
       ImGui::SameLine(0, ui.px(14));
@@ -55,10 +56,15 @@ class MatrixPanel : public Panel {
     ImGui::PopFont();
     ImGui::SameLine(0, ui.px(14));
     ui.small("– nothing ran");
+    if (overview.ns.size() > kMostNs) {
+      ImGui::SameLine(0, ui.px(14));
+      ui.small(fmt::format("{} of {} Ns", kMostNs, overview.ns.size()));
+    }
   }
 
   static void table(Explorer& explorer, Ui& ui, const Overview& overview) {
-    const int columns = 4 + static_cast<int>(overview.ns.size());
+    const std::vector<int64_t> ns = thinned(overview.ns);
+    const int columns = 4 + static_cast<int>(ns.size());
     constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
                                        ImGuiTableFlags_SizingFixedFit |
                                        ImGuiTableFlags_NoSavedSettings;
@@ -74,7 +80,7 @@ class MatrixPanel : public Panel {
     column("fastest", ui.px(104));
     column("pays from", ui.px(64));
     column("right", ui.px(70));
-    for (const int64_t n : overview.ns) column(fmt::format("N={}", n), ui.px(60));
+    for (const int64_t n : ns) column(fmt::format("N={}", n), ui.px(60));
     ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
     for (int c = 0; c < columns; ++c) {
       ImGui::TableSetColumnIndex(c);
@@ -86,12 +92,12 @@ class MatrixPanel : public Panel {
     clipper.Begin(static_cast<int>(overview.lines.size()));
     while (clipper.Step())
       for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
-        line(explorer, ui, overview, overview.lines[static_cast<size_t>(i)], columns);
+        line(explorer, ui, ns, overview.lines[static_cast<size_t>(i)], columns);
     ImGui::EndTable();
   }
 
-  static void line(Explorer& explorer, Ui& ui, const Overview& overview, const OverviewLine& l,
-                   int columns) {
+  static void line(Explorer& explorer, Ui& ui, const std::vector<int64_t>& ns,
+                   const OverviewLine& l, int columns) {
     ImGui::TableNextRow();
     ImGui::TableSetColumnIndex(0);
     ImGui::PushID(l.target.c_str());
@@ -104,7 +110,7 @@ class MatrixPanel : public Panel {
     }
     for (int c = 4; c < columns; ++c) {
       ImGui::TableSetColumnIndex(c);
-      const int64_t n = overview.ns[static_cast<size_t>(c - 4)];
+      const int64_t n = ns[static_cast<size_t>(c - 4)];
       const auto cell = l.cells.find(n);
       if (cell != l.cells.end()) draw_cell(explorer, ui, l, n, cell->second);
     }
@@ -136,7 +142,7 @@ class MatrixPanel : public Panel {
                              std::string(bad ? (any ? " ✗" : "✗") : "");
     const std::string name = fmt::format("{} N={}", l.target, n);
     const ImVec2 at = ImGui::GetCursorPos();
-    const float width = ImGui::GetContentRegionAvail().x;
+    const float width = std::max(1.0f, ImGui::GetContentRegionAvail().x);
     const bool clicked = ImGui::InvisibleButton(name.c_str(), {width, ImGui::GetTextLineHeight()});
     ui.note_last(ItemKind::area, name);
     if (ImGui::IsItemHovered()) {

@@ -126,12 +126,14 @@ class PlotPanel : public Panel {
                          explorer.take_picture(path, box);
                        });
     if (ui.row("Plot as SVG", false) && library.figure())
-      explorer.save_as("SVG", name + ".svg",
-                       [figure = *library.figure(), &library](const std::string& path) {
-                         write_report(path, svg_document({figure}, figure.title,
-                                                         "sweep " + library.head().id + " · " +
-                                                             library.head().environment.cpu));
-                       });
+      explorer.save_as(
+          "SVG", name + ".svg", [figure = *library.figure(), &explorer](const std::string& path) {
+            const SweepReport& head = explorer.library.head();
+            explorer.write_later(
+                path, [figure, footer = "sweep " + head.id + " · " + head.environment.cpu] {
+                  return svg_document({figure}, figure.title, footer);
+                });
+          });
     ImGui::Separator();
     // The whole sweep, by the formats that are registered for reports.
     for (const ReportFormat& format : report_formats()) {
@@ -140,9 +142,12 @@ class PlotPanel : public Panel {
         continue;
       }
       explorer.save_as(format.name, fmt::format("sweep-{}.{}", library.sweep(), format.name),
-                       [&library, format](const std::string& path) {
-                         const SweepReport report = Store::read(library.db()).load(library.sweep());
-                         write_report(path, format.text(report, library.options()));
+                       [&explorer, format](const std::string& path) {
+                         const Library& from = explorer.library;
+                         explorer.write_later(path, [db = from.db(), sweep = from.sweep(),
+                                                     options = from.options(), format] {
+                           return format.text(Store::read(db).load(sweep), options);
+                         });
                        });
     }
     ui.end_popup();

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "app/explorer/explorer.h"
-#include "data/report_format.h"
 #include "data/text.h"
 
 namespace wide {
@@ -52,13 +51,18 @@ class TrialsPanel : public Panel {
     ImGui::SameLine();
     if (ui.button("Copy CSV", Look::plain, !trials.shown().empty(),
                   "The rows and columns that are shown, to the clipboard")) {
-      ImGui::SetClipboardText(csv(trials).c_str());
-      explorer.say(fmt::format("copied {} rows", trials.shown().size()));
+      explorer.jobs.start(
+          "copy", [text = csv(trials), &explorer, rows = trials.shown().size()]() -> Jobs::Result {
+            return [&explorer, rows, copied = text()] {
+              ImGui::SetClipboardText(copied.c_str());
+              explorer.say(fmt::format("copied {} rows", rows));
+            };
+          });
     }
     ImGui::SameLine();
     if (ui.button("Save CSV", Look::plain, !trials.shown().empty()))
-      explorer.save_as("CSV", "trials.csv", [this, &trials](const std::string& path) {
-        write_report(path, csv(trials));
+      explorer.save_as("CSV", "trials.csv", [this, &explorer, &trials](const std::string& path) {
+        explorer.write_later(path, csv(trials));
       });
     const std::string count = fmt::format("{} of {}", trials.shown().size(), trials.total());
     ui.beside(ui.text_width(count));
@@ -68,8 +72,11 @@ class TrialsPanel : public Panel {
       ui.tinted(ui.fit(trials.error(), ImGui::GetContentRegionAvail().x), ui.theme().bad);
   }
 
-  std::string csv(const TrialsModel& trials) const {
-    return csv_text(*trials.table(), trials.shown(), visible_);
+  /// What is shown now, as text that is made later: many rows take longer than a frame.
+  std::function<std::string()> csv(const TrialsModel& trials) const {
+    return [table = trials.shared_table(), rows = trials.shown(), of = visible_] {
+      return csv_text(*table, rows, of);
+    };
   }
 
   void table(Library& library, Ui& ui, TrialsModel& trials) {

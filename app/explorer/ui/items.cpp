@@ -22,8 +22,10 @@ std::string where(const Item& i) {
                      i.label, i.box.x, i.box.y, i.box.width, i.box.height);
 }
 
-/// Rows, areas and toggles have text and marks on them by intent.
-bool holds_others(const Item& i) { return i.kind == ItemKind::row || i.kind == ItemKind::area; }
+/// Rows and areas have text on them by intent, and points lie where their values are.
+bool holds_others(const Item& i) {
+  return i.kind == ItemKind::row || i.kind == ItemKind::area || i.kind == ItemKind::mark;
+}
 
 }  // namespace
 
@@ -51,16 +53,13 @@ std::vector<std::string> layout_faults(const std::vector<Item>& items, double wi
   constexpr double kSlack = 1.5;  // pixels, of rounding
   std::vector<const Item*> seen;
   for (const Item& i : items) {
-    if (!visible(i)) {
-      if (!i.scrolls && i.kind != ItemKind::area)
-        faults.push_back("outside of what is shown: " + where(i));
-      continue;
-    }
-    const bool sideways = i.box.x < i.clip.x - kSlack || i.box.right() > i.clip.right() + kSlack;
-    const bool upright = i.box.y < i.clip.y - kSlack || i.box.bottom() > i.clip.bottom() + kSlack;
-    const bool beyond = i.box.right() > width + kSlack || (i.box.bottom() > height + kSlack);
-    if ((sideways && !holds_others(i)) || ((upright || beyond) && !i.scrolls && !holds_others(i)))
-      faults.push_back("cut off: " + where(i));
+    const bool left = i.box.x<i.clip.x - kSlack, right = i.box.right()> i.clip.right() + kSlack;
+    const bool above = i.box.y<i.clip.y - kSlack, below = i.box.bottom()> i.clip.bottom() + kSlack;
+    const bool beyond = i.box.right() > width + kSlack || i.box.bottom() > height + kSlack;
+    const bool cut = ((left || right) && !i.scrolls_x) || ((above || below) && !i.scrolls_y) ||
+                     (beyond && !i.scrolls_x && !i.scrolls_y);
+    if (cut && !holds_others(i)) faults.push_back("cut off: " + where(i));
+    if (!visible(i)) continue;
     seen.push_back(&i);
   }
   std::sort(seen.begin(), seen.end(),

@@ -14,13 +14,14 @@ const char* to_string(ItemKind kind);
 struct Item {
   ItemKind kind = ItemKind::text;
   std::string label;
+  std::string value;     // of a field or choice; of text that was shortened, all of it
   Box box;             // in pixels of the window
   Box clip;            // what of the window its surroundings show
   std::string inside;  // the panel, or popup
   int layer = 0;       // popups lie over what is below
   bool enabled = true;
-  bool scrolls = false;  // may be outside of its clip downwards: there is a scrollbar
-  bool on = false;       // of a toggle or tab
+  bool scrolls_x = false, scrolls_y = false;  // may be outside of its clip: there is a scrollbar
+  bool on = false;                            // of a toggle or tab
 };
 
 class Items {
@@ -30,6 +31,10 @@ class Items {
     now_.clear();
   }
   void add(Item item) { now_.push_back(std::move(item)); }
+  /// Says what the item that was added last holds.
+  void set_value(const std::string& value) {
+    if (!now_.empty()) now_.back().value = value;
+  }
   /// Of the frame that is complete.
   const std::vector<Item>& last() const { return last_; }
   const std::vector<Item>& now() const { return now_; }

@@ -172,6 +172,7 @@ std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
   const ImVec2 room = ImGui::GetContentRegionAvail();
   const double scale = ui.scale(), width = std::max(420.0, room.x / scale);
   const ImVec2 top = ImGui::GetCursorScreenPos();
+  int id = 0;
   for (const Figure& part : parts) {
     const double columns = std::max(1.0, std::floor((width - 20) / 250));
     const double legend = 20 * std::ceil(static_cast<double>(part.curves.size()) / columns) + 12;
@@ -181,8 +182,8 @@ std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
     const ImVec2 origin = ImGui::GetCursorScreenPos();
     DrawCanvas canvas(ui, *ImGui::GetWindowDrawList(), origin);
     const DrawnFigure drawn = wide::draw(canvas, part, limits_, g, {hidden_, lit_, false});
-    ImGui::InvisibleButton(("plot##" + part.subtitle).c_str(),
-                           {room.x, static_cast<float>(drawn.height * scale)},
+    ImGui::InvisibleButton(fmt::format("plot##{}", id++).c_str(),
+                           {std::max(1.0f, room.x), static_cast<float>(drawn.height * scale)},
                            ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
     ImGui::SetItemUsingMouseWheel();
     ui.note_last(ItemKind::area, "plot");

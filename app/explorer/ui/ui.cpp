@@ -18,7 +18,8 @@ Ui::Ui() : context_(ImGui::CreateContext()) {
   ImGuiIO& io = ImGui::GetIO();
   io.IniFilename = io.LogFilename = nullptr;
   io.ConfigFlags |= ImGuiConfigFlags_NavEnableKeyboard;
-  io.ConfigInputTextCursorBlink = false;  // a window that sleeps does not blink
+  io.ConfigInputTextCursorBlink = false;                      // a window that sleeps does not blink
+  io.BackendFlags |= ImGuiBackendFlags_RendererHasVtxOffset;  // long curves need many vertices
   io.BackendPlatformName = io.BackendRendererName = "workbench";
   io.ClipboardUserData = this;
   io.GetClipboardTextFn = read_clipboard;
@@ -115,7 +116,8 @@ void Ui::note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, b
   item.enabled = enabled;
   item.on = on;
   for (const ImGuiWindow* w = window; w; w = w->ParentWindow) {
-    if (w->ScrollMax.y > 0) item.scrolls = true;
+    item.scrolls_x |= w->ScrollMax.x > 0;
+    item.scrolls_y |= w->ScrollMax.y > 0;
     if (w->Flags & (ImGuiWindowFlags_Popup | ImGuiWindowFlags_Tooltip))
       item.layer = 1 + GImGui->BeginPopupStack.Size;
   }
@@ -177,13 +179,11 @@ float Ui::text_width(const std::string& t) const { return ImGui::CalcTextSize(t.
 
 std::string Ui::fit(const std::string& t, float width) const {
   if (text_width(t) <= width) return t;
-  const float room = width - text_width("…");
-  size_t fits = 0;
-  for (size_t next = 1; next <= t.size(); ++next) {
-    if (next < t.size() && (t[next] & 0xC0) == 0x80) continue;
-    if (ImGui::CalcTextSize(t.data(), t.data() + next).x > room) break;
-    fits = next;
-  }
+  const char* end = nullptr;
+  const float room = std::max(0.0f, width - text_width("…"));
+  ImGui::GetFont()->CalcTextSizeA(ImGui::GetFontSize(), room, 0, t.data(), t.data() + t.size(),
+                                  &end);
+  auto fits = static_cast<size_t>(end - t.data());
   while (fits > 0 && t[fits - 1] == ' ') --fits;
   return t.substr(0, fits) + "…";
 }
@@ -194,6 +194,7 @@ void Ui::fitted(const std::string& t, float width, bool is_muted) {
     muted(part);
   else
     text(part);
+  items.set_value(t);
   if (part != t) tip(t);
 }
 
@@ -256,6 +257,7 @@ bool Ui::field(const std::string& name, std::string* text, const std::string& hi
   const bool edited = ImGui::InputTextWithHint(id.c_str(), hint.c_str(), text);
   if (done) *done = ImGui::IsItemDeactivated();
   note_last(ItemKind::field, name);
+  items.set_value(*text);
   return edited;
 }
 
@@ -270,6 +272,7 @@ bool Ui::choice(const std::string& name, int* index, const std::vector<std::stri
   bool changed = false;
   if (!open) {
     note_last(ItemKind::choice, name);
+    if (any) items.set_value(options[static_cast<size_t>(*index)]);
     return false;
   }
   for (int i = 0; i < static_cast<int>(options.size()); ++i) {

@@ -1,5 +1,6 @@
 // A store of 200 000 trials and 5 million samples opens at once, and no frame on it is long.
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>

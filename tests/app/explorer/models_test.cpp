@@ -45,10 +45,16 @@ TEST_F(ExplorerModels, RowsAreWhatTheStoreLoads) {
       EXPECT_EQ(table_->word(row.reason), t.reason);
       EXPECT_EQ(row.n, c.n);
       EXPECT_EQ(row.chosen, t.chosen);
-      if (t.timing.median_ns > 0) EXPECT_EQ(row.median_ns, t.timing.median_ns);
+      if (t.timing.median_ns > 0) {
+        EXPECT_EQ(row.median_ns, t.timing.median_ns);
+      }
       EXPECT_EQ(std::isnan(row.vs_best), !t.speedup);
-      if (t.speedup) EXPECT_EQ(row.vs_best_high, t.speedup->vs_best.high);
-      if (t.correctness) EXPECT_EQ(row.max_rel, t.correctness->max_rel);
+      if (t.speedup) {
+        EXPECT_EQ(row.vs_best_high, t.speedup->vs_best.high);
+      }
+      if (t.correctness) {
+        EXPECT_EQ(row.max_rel, t.correctness->max_rel);
+      }
     }
   for (const Case& c : report.cases)
     for (const Timing& b : c.baselines) {

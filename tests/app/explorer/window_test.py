@@ -103,7 +103,7 @@ class Window(unittest.TestCase):
             await sweep.json
             report {self.path("times.json")}
         """)
-        rows = self.query("""SELECT strategy, n, vs_loop, median_ns FROM trial JOIN "case" ON "case" = "case".id
+        rows = self.query("""SELECT strategy, n, vs_loop, median_ns FROM trial JOIN "case" ON trial."case" = "case".id
                              JOIN timing ON timing.trial = trial.id WHERE target = 'linear' AND n >= 2""")
         self.assertGreater(len(rows), 5)
         with open(self.path("rows.csv"), encoding="utf-8") as file:
@@ -115,7 +115,7 @@ class Window(unittest.TestCase):
         with open(self.path("plot.svg"), encoding="utf-8") as file:
             plot = xml.parse(file)
         marks = [g for g in plot.iter("{http://www.w3.org/2000/svg}g") if g.get("data-kind") == "point"]
-        drawn = self.query("""SELECT count(*) FROM trial JOIN "case" ON "case" = "case".id
+        drawn = self.query("""SELECT count(*) FROM trial JOIN "case" ON trial."case" = "case".id
                               WHERE target = 'linear' AND status = 'ok'""")[0][0]
         self.assertEqual(len(marks), 2 * drawn)  # once with its speedup, once with its error
         with open(self.path("plot.png"), "rb") as file:

@@ -1,0 +1,147 @@
+// What is chosen to run or to fuse, and what the command line would be.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/explorer/models/child.h"
+#include "app/explorer/models/fuse.h"
+#include "app/explorer/models/run.h"
+#include "app/sweep_record.h"
+#include "data/report.h"
+#include "tests/app/explorer/stored.h"
+
+namespace wide {
+namespace {
+
+RunChoices choices() {
+  RunChoices c;
+  c.preset = "ci";
+  c.targets = {"conv2d", "linear"};
+  c.n = "2,5";
+  c.axes = {"linear.D=64"};
+  c.modes = {"eager"};
+  c.dtypes = {"f32"};
+  c.devices = {"cpu"};
+  c.phases = {"forward"};
+  c.budget_s = 0.05;
+  return c;
+}
+
+TEST(ExplorerRun, PlanIsThatOfTheCommandLine) {
+  const RunPlan plan = plan_of(choices());
+  ASSERT_EQ(plan.error, "");
+  SweepChoices typed;
+  typed.targets = {"conv2d", "linear"};
+  typed.n = "2,5";
+  typed.axes = {"linear.D=64"};
+  const std::vector<PlannedCase> expected = plan_sweep(find_preset("ci"), typed);
+  ASSERT_EQ(plan.cases.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(is_result_of(empty_case(plan.cases[i]), expected[i])) << i;
+  EXPECT_EQ(plan.trials, count_trials(expected));
+  EXPECT_GT(plan.seconds, 0);
+  EXPECT_EQ(command_of(choices()),
+            "workbench sweep ci --targets conv2d,linear -n 2,5 --axis linear.D=64 --mode eager "
+            "--dtype f32 --device cpu --phase forward --budget 0.05");
+}
+
+TEST(ExplorerRun, RefusalsAreALine) {
+  RunChoices c = choices();
+  c.n = "2,many";
+  EXPECT_NE(plan_of(c).error.find("[--n] models: got many"), std::string::npos);
+  c = choices();
+  c.targets.clear();
+  EXPECT_EQ(plan_of(c).error.find("[run] targets: got none"), 0u);
+  c = choices();
+  c.budget_s = 0;
+  EXPECT_EQ(plan_of(c).error.find("[run] seconds a trial: got 0"), 0u);
+}
+
+TEST(ExplorerRun, AStoredSweepIsPlannedAgainAsItWas) {
+  const RunPlan plan = plan_of(choices());
+  SweepSettings settings;
+  settings.budget_s = 0.05;
+  settings.seed = 7;
+  settings.threads = 1;
+  settings.baselines = {"loop", "vmap"};
+  settings.forced = {{"linear", "vmap"}};
+  StoreFile file;
+  const SweepPlan stored =
+      store_plan("again", plan.cases, settings, capture_environment("again", "0.1", "abc"));
+  Store store = Store::create(file.path());
+  const int64_t sweep = store.begin(stored);
+  SweepSettings back;
+  const std::vector<PlannedCase> cases = planned_again(store.plan(sweep), &back);
+  EXPECT_EQ(store_plan("again", cases, back, stored.environment).cases, stored.cases);
+  EXPECT_EQ(store_plan("again", cases, back, stored.environment).settings, stored.settings);
+}
+
+TEST(ExplorerRun, APresetIsTaken) {
+  Jobs jobs;
+  StoreFile file;
+  RunModel model(jobs, file.path());
+  model.take_preset("ci");
+  ASSERT_TRUE(jobs.finish());
+  const RunPlan& plan = model.plan();
+  EXPECT_EQ(plan.error, "");
+  EXPECT_EQ(plan.cases.size(), plan_sweep(find_preset("ci"), {}).size());
+  EXPECT_EQ(model.progress().state, RunState::idle);
+}
+
+TEST(ExplorerFuse, FilesBecomeChoicesAndArguments) {
+  FuseChoices c;
+  EXPECT_TRUE(take_files({"/a/net.ts", "/a/w0.safetensors", "/a/w1.safetensors"}, &c));
+  c.inputs = "x=2x3:f32 ids=2:i64[0,9)";
+  c.share_weights = true;
+  EXPECT_EQ(
+      fuse_arguments(c, "r.db"),
+      (std::vector<std::string>{"fuse", "/a/net.ts", "--explain", "--weights", "/a/w0.safetensors",
+                                "/a/w1.safetensors", "--input", "x=2x3:f32", "--input",
+                                "ids=2:i64[0,9)", "--share-weights", "--db", "r.db"}));
+  EXPECT_FALSE(take_files({"/a/picture.png"}, &c));
+}
+
+TEST(ExplorerFuse, ViewIsWhatTheReportSays) {
+  FuseReport report;
+  report.model = "net.ts";
+  report.device = "cpu";
+  report.dtype = "f32";
+  report.mode = "eager";
+  for (const int64_t n : {2, 4}) {
+    FuseResult r;
+    r.n = n;
+    r.coverage = {{Way::strategy, 3}, {Way::per_model, 1}};
+    r.fallbacks = {{5, "aten::odd", "no batching rule"}};
+    r.speedup = Speedup{{4, 3, 5}, {2, 1.5, 2.5}, "threads"};
+    r.correctness.pass = n == 2;
+    r.correctness.failure = n == 2 ? "" : "why";
+    r.chosen = "eager";
+    report.curve.push_back(r);
+  }
+  const FuseView view = fuse_view(to_json(report));
+  ASSERT_EQ(view.curve.size(), 2u);
+  EXPECT_EQ(view.curve[0].vs_best, 2);
+  EXPECT_TRUE(view.curve[0].right);
+  EXPECT_FALSE(view.curve[1].right);
+  EXPECT_EQ(view.failure, "why");
+  EXPECT_FALSE(view.timed_coverage);
+  EXPECT_DOUBLE_EQ(view.coverage[0].nodes, 0.75);
+  EXPECT_DOUBLE_EQ(view.coverage[3].nodes, 0.25);
+  ASSERT_EQ(view.fallbacks.size(), 1u);
+  EXPECT_EQ(view.fallbacks[0].second, "no batching rule");
+}
+
+TEST(ExplorerChild, RunsThisProgramAndSurvivesItsEnd) {
+  Child child;
+  child.start({"sweep", "--no-such-option"});
+  while (child.running()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(child.code(), 2);
+  EXPECT_NE(child.output().find("[workbench sweep] usage"), std::string::npos);
+  child.start({"worker"});  // which waits for a sweep, and gets none
+  child.stop();
+  while (child.running()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_NE(child.code(), 0);
+}
+
+}  // namespace
+}  // namespace wide
