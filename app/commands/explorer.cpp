@@ -116,6 +116,7 @@ class ExplorerCommand : public Command {
     for (const OverviewLine& line : library.overview().lines) {
       if (line.target == target_) {
         library.set_group(line.group);
+        if (view_.empty() || view_ == "window") screen.explorer().show("plot");
         for (const auto& [n, cell] : line.cells)
           if (cell.row >= 0) library.select_row(static_cast<uint32_t>(cell.row));
         return driver.settle();

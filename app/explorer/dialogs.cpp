@@ -279,7 +279,7 @@ void Explorer::drop(const std::vector<std::string>& paths) {
       show(info.name);
       return;
     }
-  say("nothing here takes these files; drop a TorchScript file or checkpoints", true);
+  say("nothing here takes these files; drop a network or checkpoints", true);
 }
 
 }  // namespace wide

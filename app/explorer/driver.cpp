@@ -233,7 +233,7 @@ void Driver::run_line(const std::string& line) {
     return;
   }
   if (what == "reset-times") {
-    screen_.times.work_ms.clear();
+    screen_.times = {};
     return;
   }
   if (what == "faults") {

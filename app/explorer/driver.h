@@ -12,6 +12,7 @@ namespace wide {
 /// Times of frames.
 struct FrameTimes {
   std::vector<double> work_ms;  // from its input to the end of its drawing
+  std::vector<double> cpu_ms;   // of it, on this thread's processor
   double worst_ms() const;
   double percentile_ms(double share) const;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include "app/explorer/driver.h"
 #include "app/sweep_runner.h"
@@ -11,6 +12,12 @@ namespace {
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double thread_s() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 /// While a trial is being timed the window draws at most so often by itself.
@@ -54,7 +61,7 @@ Screen::~Screen() = default;
 void Screen::frame() {
   constexpr float kLeast = 100;  // pixels: smaller is a window that was put away
   if (platform_->width() < kLeast || platform_->height() < kLeast) return;
-  const double begun = now_s();
+  const double begun = now_s(), busy = thread_s();
   explorer_.update();
   const double user = explorer_.settings.scale;
   ui_.set_look(explorer_.settings.dark,
@@ -69,6 +76,7 @@ void Screen::frame() {
   platform_->set_cursor(cursor);
   platform_->draw(ImGui::GetDrawData(), ui_.font_version(), colour4(ui_.theme().window));
   times.work_ms.push_back(1e3 * (now_s() - begun));
+  times.cpu_ms.push_back(1e3 * (thread_s() - busy));
   ++explorer_.run.frames;
   pictures();
   platform_->present();

@@ -71,7 +71,7 @@ class Drawing {
   }
 
   void axes() {
-    canvas_.begin("value axis", "");
+    canvas_.begin("speedup axis", "");
     const auto label = [this](double value) { return value_text(figure_.measure, value); };
     for (const Tick& tick : value_ticks(g_.value_y, 22, label))
       grid_line(g_.value, g_.value_y.at(tick.value), tick.label);

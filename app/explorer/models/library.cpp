@@ -208,8 +208,9 @@ std::string Library::why() const {
     line += fmt::format(" is compute-bound: {:.0f} % of this machine's arithmetic peak",
                         100 * t->timing.flops_share);
   else if (t->timing.bound == "memory")
-    line += fmt::format(" is memory-bound: {:.0f} % of this machine's memory bandwidth",
-                        100 * t->timing.bytes_share);
+    line += fmt::format(" is memory-bound: {:.0f} % of this machine's memory bandwidth{}",
+                        100 * t->timing.bytes_share,
+                        t->timing.bytes_share > 1 ? ", as its data stays in the caches" : "");
   else
     line += " is bound by nothing that was measured";
   if (t->speedup && !(t->speedup->vs_best.value > 1))

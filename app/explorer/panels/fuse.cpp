@@ -71,11 +71,11 @@ class FusePanel : public Panel {
       ImGui::SameLine(column);
     };
     labelled("network");
-    ui.field("network", &choices_.model, "net.ts, or a registered name such as lenet",
+    ui.field("network", &choices_.model, "net.pt2, net.ts, or a registered name such as lenet",
              width - column - ui.px(92));
     ImGui::SameLine();
     if (ui.button("Choose##network"))
-      explorer.open_file("Choose a TorchScript file",
+      explorer.open_file("Choose a network: .pt2 or TorchScript",
                          [this](const std::string& path) { choices_.model = path; });
     labelled("weights");
     const std::string count = choices_.weights.empty()
@@ -132,7 +132,8 @@ class FusePanel : public Panel {
     const auto& fusions = explorer.library.fusions();
     if (fusions.empty()) {
       ui.empty("No network has been fused yet",
-               "Drop a TorchScript file and its checkpoints on the window, or type a registered "
+               "Drop a network (.pt2 or TorchScript) and its checkpoints on the window, or type a "
+               "registered "
                "name such as mlp above and press Fuse.");
       return;
     }

@@ -14,7 +14,7 @@ const char* to_string(ItemKind kind);
 struct Item {
   ItemKind kind = ItemKind::text;
   std::string label;
-  std::string value;     // of a field or choice; of text that was shortened, all of it
+  std::string value;   // of a field or choice; of text that was shortened, all of it
   Box box;             // in pixels of the window
   Box clip;            // what of the window its surroundings show
   std::string inside;  // the panel, or popup
