@@ -28,12 +28,12 @@ void CaseJudge::baseline(Timing& timing) const {
   judge(timing, load_, peaks_, dtype_, timing.name == "threads" ? side_by_side : 1);
 }
 
-void CaseJudge::candidate(Timing& timing, const WideModel& model) const {
+void CaseJudge::candidate(Timing& timing, const CompiledModel& model) const {
   timing.steps = model.steps();
   judge(timing, load_, peaks_, dtype_, std::min(threads_, model.shards()));
 }
 
-int64_t candidate_bytes(const Ensemble& ensemble, const WideModel& model, c10::Device device,
+int64_t candidate_bytes(const Ensemble& ensemble, const CompiledModel& model, c10::Device device,
                         const std::function<void()>& run) {
   const int64_t call = count_peak_bytes(device, run);
   int64_t held = model.bytes();
@@ -41,7 +41,7 @@ int64_t candidate_bytes(const Ensemble& ensemble, const WideModel& model, c10::D
   return held + call;
 }
 
-std::function<void()> packing_call(WideModel& model, const Ensemble& ensemble,
+std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensemble,
                                    const Network& network) {
   std::vector<Tensors> separate;
   const std::vector<size_t> inputs = network.indices(true);
@@ -56,7 +56,7 @@ std::function<void()> packing_call(WideModel& model, const Ensemble& ensemble,
       [&model, separate, shared, n = ensemble.n] { unpack(model.run(pack(separate, shared)), n); };
 }
 
-std::string automatic_strategy(const Target& target, const WideModel& model,
+std::string automatic_strategy(const Target& target, const CompiledModel& model,
                                std::vector<TuningKey>* keys) {
   *keys = model.tuning_keys(target.name);
   for (const CoverageItem& item : model.coverage().items)

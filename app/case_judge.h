@@ -14,7 +14,7 @@ class CaseJudge {
 
   /// Work, shares of this machine's peaks, and why it is no faster.
   void baseline(Timing& timing) const;
-  void candidate(Timing& timing, const WideModel& model) const;
+  void candidate(Timing& timing, const CompiledModel& model) const;
 
  private:
   int64_t n_, nodes_;
@@ -27,16 +27,16 @@ class CaseJudge {
 /// Bytes of a compiled ensemble: its weights and inputs, what the model packed and planned, and
 /// what the first call, `run`, takes beside it. What `measure` counts at the first call of a
 /// baseline, which makes its models, is the same.
-int64_t candidate_bytes(const Ensemble& ensemble, const WideModel& model, c10::Device device,
+int64_t candidate_bytes(const Ensemble& ensemble, const CompiledModel& model, c10::Device device,
                         const std::function<void()>& run);
 
 /// A call for a user with separate tensors: stacks the inputs, runs, splits the results.
-std::function<void()> packing_call(WideModel& model, const Ensemble& ensemble,
+std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensemble,
                                    const Network& network);
 
 /// The strategy of `target` that the engine takes when nothing is forced; "" when none of its
 /// calls was claimed. `keys`: where the tuning table is told what won.
-std::string automatic_strategy(const Target& target, const WideModel& model,
+std::string automatic_strategy(const Target& target, const CompiledModel& model,
                                std::vector<TuningKey>* keys);
 
 }  // namespace wide

@@ -30,8 +30,8 @@ Way way_of(const StepCost& step) {
 
 /// Outputs of the candidate against float64 again, after it was timed: a path that spoils its own
 /// buffers is right at first only.
-void check_after(WideModel& model, const Tensors& inputs, const Tensors& expected, Reduce reduce,
-                 Correctness* correctness) {
+void check_after(CompiledModel& model, const Tensors& inputs, const Tensors& expected,
+                 Reduce reduce, Correctness* correctness) {
   const Tensors got = model.run(inputs);
   double error = 0;
   if (reduce == Reduce::none) {
@@ -122,7 +122,7 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   r.n = n;
 
   const double start = now_ns();
-  std::unique_ptr<WideModel> model = compile(network, ensemble, options.compile);
+  std::unique_ptr<CompiledModel> model = compile(network, ensemble, options.compile);
   const int64_t peak_bytes =
       candidate_bytes(ensemble, *model, subject.device(), [&] { model->run(inputs); });
   r.first_call_ns = now_ns() - start;

@@ -67,7 +67,7 @@ std::string not_as_asked(const Target& target, const std::string& strategy,
 /// A trial and what runs it.
 struct Running {
   Trial trial;
-  std::unique_ptr<WideModel> model;
+  std::unique_ptr<CompiledModel> model;
   Tensors drawn;  // of random networks: what one seed gave before timing
 };
 

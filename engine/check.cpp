@@ -155,7 +155,7 @@ class Seen {
 
 }  // namespace
 
-WideFunction as_function(WideModel& model, const Network& network) {
+WideFunction as_function(CompiledModel& model, const Network& network) {
   return [&model, weight_at = network.indices(false), input_at = network.indices(true),
           seen = std::make_shared<Seen>()](const Ensemble& ensemble) {
     const at::NoGradGuard guard;

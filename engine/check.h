@@ -20,8 +20,9 @@ struct Correctness {
 /// then updates, all `[N, ...]`.
 using WideFunction = std::function<Tensors(const Ensemble&)>;
 
-/// The candidate behind a WideModel: sets the weights when they differ from the last, then runs.
-WideFunction as_function(WideModel& model, const Network& network);
+/// The candidate behind a CompiledModel: sets the weights when they differ from the last, then
+/// runs.
+WideFunction as_function(CompiledModel& model, const Network& network);
 
 /// The N separate models in float64: outputs then updates, `[N, ...]` each.
 Tensors reference(const Program& single, const Ensemble& ensemble);

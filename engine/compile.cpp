@@ -88,7 +88,7 @@ bool draws_random_numbers(const Program& program) {
                      [](const Node& node) { return node.is_random(); });
 }
 
-class Compiled final : public WideModel {
+class Compiled final : public CompiledModel {
  public:
   Compiled(const Network& network, const Ensemble& ensemble, const CompileOptions& options)
       : network_(network), ensemble_(ensemble), options_(options) {
@@ -359,8 +359,8 @@ class Compiled final : public WideModel {
 
 }  // namespace
 
-std::unique_ptr<WideModel> compile(const Network& network, const Ensemble& ensemble,
-                                   const CompileOptions& options) {
+std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& ensemble,
+                                       const CompileOptions& options) {
   const c10::Device device = ensemble.tensors.at(0).device();
   if (auto reason = unsupported(options.mode, device)) throw Unsupported(*reason);
   return std::make_unique<Compiled>(network, ensemble, options);

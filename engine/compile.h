@@ -45,9 +45,9 @@ struct StepCost {
 };
 
 /// A compiled wide program with its weights. Not thread-safe: one call at a time.
-class WideModel {
+class CompiledModel {
  public:
-  virtual ~WideModel() = default;
+  virtual ~CompiledModel() = default;
   /// Inputs in the order of the network's inputs, `[N, ...]` (shared ones without N). Returns
   /// the outputs, then the buffer updates, all `[N, ...]`. A result's memory is used again only
   /// after the caller has let go of it.
@@ -71,8 +71,8 @@ class WideModel {
 
 /// Records, widens, optimises and lowers `network` for `ensemble.n` models.
 /// Throws Error: unsupported mode or device, does not fit, data-dependent operators.
-std::unique_ptr<WideModel> compile(const Network& network, const Ensemble& ensemble,
-                                   const CompileOptions& options = {});
+std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& ensemble,
+                                       const CompileOptions& options = {});
 
 /// Records Program(1) of `network` on model 0 of `ensemble`.
 Program record_single(const Network& network, const Ensemble& ensemble);

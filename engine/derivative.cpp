@@ -206,7 +206,7 @@ Network phase_network(const Network& inner, const Program& single, const std::st
   return network;
 }
 
-std::function<void()> repeated_call(WideModel& model, const Network& network,
+std::function<void()> repeated_call(CompiledModel& model, const Network& network,
                                     const Tensors& inputs) {
   if (!network.derivative || network.derivative->feedback().empty())
     return [&model, inputs] { model.run(inputs); };

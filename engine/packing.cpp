@@ -43,4 +43,29 @@ std::vector<Tensors> unpack(const Tensors& wide, int64_t n) {
   return separate;
 }
 
+Tensor to_channels(const Tensors& each) {
+  if (each.empty()) fail("[to_channels] models: got none, expected at least one; try one each");
+  const Tensor& first = each.front();
+  for (size_t i = 0; i < each.size(); ++i)
+    if (each[i].dim() < 2 || each[i].sizes() != first.sizes() ||
+        each[i].scalar_type() != first.scalar_type())
+      fail(
+          "[to_channels] tensor of model {}: got {}, expected [B, C, ...], the same for all; try "
+          "tensors like {}",
+          i, describe(each[i]).shape_text(), describe(first).shape_text());
+  return at::cat(each, 1);
+}
+
+Tensors from_channels(const Tensor& packed, int64_t n) {
+  if (packed.dim() < 2 || n < 1 || packed.size(1) % n != 0)
+    fail(
+        "[from_channels] channels: got {} for {} models, expected [B, N*C, ...]; try "
+        "to_channels",
+        describe(packed).shape_text(), n);
+  const int64_t channels = packed.size(1) / n;
+  Tensors each;
+  for (int64_t i = 0; i < n; ++i) each.push_back(packed.narrow(1, i * channels, channels));
+  return each;
+}
+
 }  // namespace wide

@@ -9,4 +9,10 @@ Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shar
 /// Wide tensors to each model's own, as views.
 std::vector<Tensors> unpack(const Tensors& wide, int64_t n);
 
+/// N models' tensors `[B, C, ...]` side by side in one `[B, N*C, ...]`: model i has the channels
+/// from i*C. Throws Error when there are none, sizes or dtypes differ, or there is no axis C.
+Tensor to_channels(const Tensors& each);
+/// The inverse, as views; throws Error where n does not divide the channels.
+Tensors from_channels(const Tensor& packed, int64_t n);
+
 }  // namespace wide

@@ -11,7 +11,9 @@
 
 #include "engine/error.h"
 #include "engine/passes/pass.h"
+#include "engine/portable.h"
 #include "engine/recorded_constant.h"
+#include "engine/substitution.h"
 
 namespace wide {
 
@@ -231,10 +233,44 @@ const Decomposition* find_decomposition(const c10::OperatorHandle& op,
   return nullptr;
 }
 
+/// What stands in for tensors that running code holds itself, by their TensorImpl.
+thread_local const std::unordered_map<const c10::TensorImpl*, Tensor>* stand_ins = nullptr;
+
+void put_stand_ins(Stack& stack, size_t base) {
+  const auto other = [](const Tensor& t) -> const Tensor* {
+    const auto found = stand_ins->find(t.unsafeGetTensorImpl());
+    return found == stand_ins->end() ? nullptr : &found->second;
+  };
+  for (size_t i = base; i < stack.size(); ++i) {
+    IValue& v = stack[i];
+    if (v.isTensor()) {
+      if (const Tensor* t = other(v.toTensor())) v = *t;
+    } else if (v.isList()) {
+      // Lists of tensors, optional or not.
+      auto list = v.toList().copy();
+      bool changed = false;
+      for (size_t k = 0; k < list.size(); ++k) {
+        const IValue e = list.get(k);
+        const Tensor* t = e.isTensor() ? other(e.toTensor()) : nullptr;
+        if (t) list.set(k, *t), changed = true;
+      }
+      if (changed) v = list;
+    }
+  }
+}
+
 /// Above autograd: notes composite calls as regions, and replaces those with a decomposition.
 void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const size_t count = op.schema().arguments().size();
   const size_t base = stack->size() - count;
+  if (stand_ins != nullptr) {
+    put_stand_ins(*stack, base);
+    // The keys are those of the tensors that the code holds, which may lie elsewhere.
+    for (size_t i = base; i < stack->size(); ++i)
+      if (const IValue& v = (*stack)[i]; v.isTensor() && v.toTensor().defined())
+        keys = keys | (v.toTensor().key_set() &
+                       DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask));
+  }
   const auto rest = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::DeferredInit);
   Recording* r = current();
   if (r == nullptr) {
@@ -318,6 +354,21 @@ bool add_decomposition(Decomposition decomposition) {
   return true;
 }
 
+struct Substitution::State {
+  std::unordered_map<const c10::TensorImpl*, Tensor> instead;
+  c10::impl::IncludeDispatchKeyGuard above{DispatchKey::DeferredInit};
+};
+
+Substitution::Substitution(const Tensors& own, const Tensors& instead)
+    : state_(std::make_unique<State>()) {
+  WIDE_ASSERT(stand_ins == nullptr, "substitutions do not nest");
+  for (size_t i = 0; i < own.size(); ++i)
+    state_->instead.emplace(own[i].unsafeGetTensorImpl(), instead.at(i));
+  stand_ins = &state_->instead;
+}
+
+Substitution::~Substitution() { stand_ins = nullptr; }
+
 bool recording() { return current() != nullptr; }
 
 at::Tensor recorded_constant(const Tensor& constant) {
@@ -342,6 +393,16 @@ void roll_back(size_t nodes) {
     r->program.nodes.erase(r->program.nodes.begin() + static_cast<std::ptrdiff_t>(nodes),
                            r->program.nodes.end());
   }
+}
+
+std::string recorded_outside_aten(size_t nodes) {
+  Recording* r = current();
+  if (r == nullptr) return "";
+  std::lock_guard lock(r->mutex);
+  for (size_t i = nodes; i < r->program.nodes.size(); ++i)
+    if (std::string name = outside_aten(r->program, r->program.nodes[i]); !name.empty())
+      return name;
+  return "";
 }
 
 Program record(const std::vector<Binding>& bindings,

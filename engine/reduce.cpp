@@ -27,9 +27,9 @@ Tensor reduce_one(Reduce reduce, const Tensor& t) {
   WIDE_ASSERT(false, "unknown reduction");
 }
 
-class Reduced final : public WideModel {
+class Reduced final : public CompiledModel {
  public:
-  Reduced(std::unique_ptr<WideModel> model, Reduce reduce)
+  Reduced(std::unique_ptr<CompiledModel> model, Reduce reduce)
       : model_(std::move(model)), reduce_(reduce), program_(model_->program()) {
     append_reduce(program_, reduce_);
   }
@@ -85,7 +85,7 @@ class Reduced final : public WideModel {
   }
 
  private:
-  std::unique_ptr<WideModel> model_;
+  std::unique_ptr<CompiledModel> model_;
   Reduce reduce_;
   Program program_;
 };
@@ -172,7 +172,7 @@ void append_reduce(Program& wide, Reduce reduce) {
   for (size_t k = 0; k < end.outputs.size(); ++k) wide.outputs[k] = id_of(end.outputs[k]);
 }
 
-std::unique_ptr<WideModel> reduced(std::unique_ptr<WideModel> model, Reduce reduce) {
+std::unique_ptr<CompiledModel> reduced(std::unique_ptr<CompiledModel> model, Reduce reduce) {
   if (reduce == Reduce::none) return model;
   return std::make_unique<Reduced>(std::move(model), reduce);
 }

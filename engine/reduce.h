@@ -25,7 +25,7 @@ Tensors reduce_models(Reduce reduce, const Tensors& outputs);
 void append_reduce(Program& wide, Reduce reduce);
 
 /// `model` with its outputs reduced; buffer updates stay every model's own.
-std::unique_ptr<WideModel> reduced(std::unique_ptr<WideModel> model, Reduce reduce);
+std::unique_ptr<CompiledModel> reduced(std::unique_ptr<CompiledModel> model, Reduce reduce);
 
 /// How far reduced outputs are from the reduction of `expected` (`[N, ...]`, float64), relative to
 /// the largest expected value before reduction. Votes are 0 or 1 off; where one model's best two

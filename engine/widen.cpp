@@ -9,6 +9,7 @@
 
 #include "engine/error.h"
 #include "engine/items.h"
+#include "engine/substitution.h"
 
 namespace wide {
 
@@ -210,10 +211,8 @@ class Evaluator {
       WideCall folded = a;
       folded.inputs = *inputs;
       folded.shared.resize(folded.inputs.size(), false);
-      const auto [chosen, why] = choose(*first.target, first.claimed.config, folded);
-      if (!chosen) continue;
-      run_strategy(first, *chosen, folded, why, &second);
-      return true;
+      std::string why;
+      if (run_best(first, folded, &second, &why)) return true;
     }
     return false;
   }
@@ -242,22 +241,24 @@ class Evaluator {
         }
         return;
       }
-      const auto [chosen, reason] = choose(*item.target, item.claimed.config, call);
-      if (chosen) {
-        run_strategy(item, *chosen, call, reason, nullptr);
-        return;
-      }
-      why = reason;
+      if (run_best(item, call, nullptr, &why)) return;
     }
     item.for_each_node([&](size_t i) { compute_node(i, why); });
   }
 
-  std::pair<const Strategy*, std::string> choose(const Target& t, const std::any& config,
-                                                 const WideCall& call) {
+  /// The strategy for a call among those not `refused` (name to reason), or the reason for none.
+  std::pair<const Strategy*, std::string> choose(
+      const Target& t, const std::any& config, const WideCall& call,
+      const std::map<std::string, std::string>& refused) {
     const std::string wanted = forced(t);
     std::vector<std::string> applicable;
     std::string why;
     for (const Strategy& s : t.strategies) {
+      if (const auto no = refused.find(s.name); no != refused.end()) {
+        if (why.empty() || s.name == wanted) why = no->second;
+        if (s.name == wanted && options_.strict) throw Unsupported(no->second);
+        continue;
+      }
       if (options_.differentiable && !s.differentiable) {
         const std::string no = reason(t.name + "/" + s.name, "gradients", "a backward pass",
                                       "a forward pass only", "per_model");
@@ -284,8 +285,29 @@ class Evaluator {
     return {t.strategy(name), why};
   }
 
-  void run_strategy(const Item& item, const Strategy& s, const WideCall& call,
-                    const std::string& why, const Item* folded) {
+  /// Computes a claimed call by the strategy chosen for it; where only ATen will do and that one
+  /// used another operator, by the next. False, and the reason, where none is left.
+  bool run_best(const Item& item, const WideCall& call, const Item* folded, std::string* why) {
+    const Target& t = *item.target;
+    for (std::map<std::string, std::string> refused;;) {
+      const auto [chosen, no] = choose(t, item.claimed.config, call, refused);
+      *why = no;
+      if (!chosen) return false;
+      const size_t before = recorded_nodes();
+      run_strategy(item, *chosen, call, folded);
+      const std::string other = options_.aten_only ? recorded_outside_aten(before) : "";
+      if (other.empty()) {
+        note(item, Way::strategy, chosen->name, *why);
+        if (folded) note(*folded, Way::strategy, "folded into " + t.name, "");
+        return true;
+      }
+      roll_back(before);
+      refused[chosen->name] = reason(t.name + "/" + chosen->name, "operator", other,
+                                     "ATen operators alone", "another strategy");
+    }
+  }
+
+  void run_strategy(const Item& item, const Strategy& s, const WideCall& call, const Item* folded) {
     OriginScope origin({program_.nodes[item.begin].origin.module, item.target->name, s.name,
                         static_cast<int32_t>(item.begin)});
     const Tensors made = s.run(item.claimed.config, call);
@@ -297,8 +319,6 @@ class Evaluator {
       for (ValueId id : results[i].values)
         if (id != kNone) at(id) = {made[static_cast<size_t>(from)], true};
     }
-    note(item, Way::strategy, s.name, why);
-    if (folded) note(*folded, Way::strategy, "folded into " + item.target->name, "");
   }
 
   void compute_shared(const Item& item) {

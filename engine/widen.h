@@ -46,6 +46,7 @@ struct WidenOptions {
   bool strict = false;          // a forced strategy that does not apply throws Unsupported
   bool fold = true;             // use the registered folds (eval-mode batch norm into convolution)
   bool differentiable = false;  // only strategies that gradients can be taken of
+  bool aten_only = false;       // while recording: only strategies made of ATen operators
 };
 
 /// Evaluates Program(1) wide: ordinary tensor code, so that it can be recorded, differentiated,

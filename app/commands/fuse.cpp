@@ -6,6 +6,7 @@
 
 #include "app/cancel.h"
 #include "app/cli.h"
+#include "app/fuse_export.h"
 #include "app/fuse_text.h"
 #include "app/fuse_unstack.h"
 #include "app/stored_tuning.h"
@@ -58,6 +59,10 @@ class Fuse : public Command {
                    "models score highest along the last dimension; the first of equals)");
     app.add_option("--unstack", unstack_,
                    "write one .safetensors checkpoint per model into this folder");
+    app.add_option("--export", exports_,
+                   "take the wide program home, in ATen operators alone and with its weights: "
+                   "FILE.pt2 for torch.export.load, FILE.ts for torch.jit.load")
+        ->allow_extra_args(false);
     app.add_option("--strategy", strategies_, "PRIMITIVE=STRATEGY, as conv2d=grouped or *=vmap")
         ->allow_extra_args(false);
     app.add_option("--device", subject_.device, "cpu, cuda or cuda:0")->capture_default_str();
@@ -91,6 +96,8 @@ class Fuse : public Command {
     for (const auto& [option, path] : {std::pair("--outputs", outputs_), {"--json", json_}})
       check_folder(option, path);
     if (!unstack_.empty()) check_unstack_folder(unstack_);
+
+    for (const std::string& path : exports_) check_export_path(path);
 
     Subject subject(subject_);
     FuseReport report;
@@ -128,6 +135,11 @@ class Fuse : public Command {
     if (!unstack_.empty()) {
       FuseResult& last = report.curve.back();
       last.notes.push_back(unstack(subject, last.n, unstack_));
+    }
+    if (!exports_.empty() && report.curve.back().correctness.pass) {
+      FuseResult& last = report.curve.back();
+      for (std::string& note : export_wide(subject, last.n, options, outputs, exports_))
+        last.notes.push_back(std::move(note));
     }
     if (!json_.empty()) write_json(json_, to_json(report));
     if (store) store->add_fuse(report);
@@ -170,7 +182,7 @@ class Fuse : public Command {
   }
 
   SubjectOptions subject_;
-  std::vector<std::string> strategies_;
+  std::vector<std::string> strategies_, exports_;
   std::string outputs_, json_, db_, reduce_, unstack_, mode_ = "eager";
   int threads_ = 0;
   uint64_t seed_ = 0;

@@ -67,7 +67,7 @@ class Trace : public Command {
   }
 
  private:
-  static void print_passes(const WideModel& model) {
+  static void print_passes(const CompiledModel& model) {
     Table passes({"pass", "time", "nodes", "what it did"}, {false, true, true, false});
     for (const PassRecord& p : model.passes())
       passes.add({p.name, time_text(1e6 * p.milliseconds),

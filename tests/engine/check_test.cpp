@@ -247,7 +247,7 @@ TEST(Check, FindsStaleRunningStatistics) {
 }
 
 /// Counts what as_function asks of it.
-struct CountingModel : WideModel {
+struct CountingModel : CompiledModel {
   int weights_set = 0;
   Tensors weights;
   Program program_;

@@ -263,7 +263,7 @@ Network small() {
   return net;
 }
 
-TEST(WideModel, ResultsHeldByTheCallerStayAsTheyAre) {
+TEST(CompiledModel, ResultsHeldByTheCallerStayAsTheyAre) {
   at::NoGradGuard no_grad;
   const Network net = small();
   const Ensemble ensemble = generate(net, 4, at::kFloat, at::kCPU, 1);
@@ -282,7 +282,7 @@ TEST(WideModel, ResultsHeldByTheCallerStayAsTheyAre) {
   EXPECT_EQ(model->run({x})[0].data_ptr(), address) << "memory nobody holds is used again";
 }
 
-TEST(WideModel, WhatIsFarOffIsTriedWholeAndOneByOneOnly) {
+TEST(CompiledModel, WhatIsFarOffIsTriedWholeAndOneByOneOnly) {
   at::NoGradGuard no_grad;
   const Network net = small();
   const Ensemble ensemble = generate(net, 16, at::kFloat, at::kCPU, 1);
@@ -293,7 +293,7 @@ TEST(WideModel, WhatIsFarOffIsTriedWholeAndOneByOneOnly) {
   EXPECT_TRUE(shards == 1 || shards == 16) << shards;
 }
 
-TEST(WideModel, RefusesOtherInputsByName) {
+TEST(CompiledModel, RefusesOtherInputsByName) {
   at::NoGradGuard no_grad;
   const Network net = small();
   const Ensemble ensemble = generate(net, 4, at::kFloat, at::kCPU, 1);
@@ -308,7 +308,7 @@ TEST(WideModel, RefusesOtherInputsByName) {
   }
 }
 
-TEST(WideModel, ModesWithoutALoweringSaySo) {
+TEST(CompiledModel, ModesWithoutALoweringSaySo) {
   const Network net = small();
   const Ensemble ensemble = generate(net, 2, at::kFloat, at::kCPU, 1);
   CompileOptions options;

@@ -38,5 +38,24 @@ TEST(Packing, RefusesWhatDiffers) {
             "one architecture");
 }
 
+TEST(Packing, ChannelsThereAndBack) {
+  for (const Sizes& sizes : {Sizes{2, 3}, Sizes{2, 3, 4}, Sizes{1, 1, 5, 2}, Sizes{2, 3, 1, 2, 2}})
+    for (const int64_t n : {1, 2, 5}) {
+      Tensors each;
+      for (int64_t i = 0; i < n; ++i) each.push_back(at::randn(sizes));
+      const Tensor packed = to_channels(each);
+      EXPECT_EQ(packed.size(0), sizes[0]);
+      EXPECT_EQ(packed.size(1), n * sizes[1]);
+      const Tensors back = from_channels(packed, n);
+      ASSERT_EQ(back.size(), each.size());
+      for (size_t i = 0; i < each.size(); ++i) EXPECT_TRUE(back[i].equal(each[i]));
+    }
+  EXPECT_THROW(to_channels({}), Error);
+  EXPECT_THROW(to_channels({at::ones({2})}), Error);
+  EXPECT_THROW(to_channels({at::ones({2, 3}), at::ones({2, 4})}), Error);
+  EXPECT_THROW(from_channels(at::ones({2, 7}), 2), Error);
+  EXPECT_THROW(from_channels(at::ones({2, 7}), 0), Error);
+}
+
 }  // namespace
 }  // namespace wide

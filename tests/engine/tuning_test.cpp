@@ -37,13 +37,13 @@ class Tuning : public ::testing::Test {
   void SetUp() override { set_tuning_table(table); }
   void TearDown() override { set_tuning_table(nullptr); }
 
-  std::unique_ptr<WideModel> compiled(bool tune = true) const {
+  std::unique_ptr<CompiledModel> compiled(bool tune = true) const {
     CompileOptions options;
     options.threads = 2;
     options.tune = tune;
     return compile(network, ensemble, options);
   }
-  std::string strategy_of(const WideModel& model) const {
+  std::string strategy_of(const CompiledModel& model) const {
     for (const CoverageItem& item : model.coverage().items)
       if (item.primitive == "linear") return item.strategy;
     return "";

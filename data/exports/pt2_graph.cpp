@@ -1,0 +1,284 @@
+#include "data/exports/pt2_graph.h"
+
+#include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
+#include <caffe2/serialize/versions.h>
+#include <torch/version.h>
+
+#include <set>
+
+#include "data/exports/pt2_schema.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json named(const std::string& name) { return {{"name", name}}; }
+json as_tensor(const std::string& name) { return {{"as_tensor", named(name)}}; }
+
+class Writer {
+ public:
+  explicit Writer(const Portable& portable)
+      : portable_(portable), program_(portable.program), uses_(program_.uses()) {
+    names_.resize(program_.values.size());
+  }
+
+  Pt2Model write() {
+    for (const std::string& name : portable_.input_names) taken_.insert(name);
+    bind(Role::parameter);
+    bind(Role::buffer);
+    lift_constants();
+    bind(Role::input);
+    for (const Node& node : program_.nodes) add(node);
+    json outputs = json::array(), specs = json::array();
+    write_outputs(outputs, specs);
+
+    json graph;
+    graph["inputs"] = inputs_;
+    graph["outputs"] = outputs;
+    graph["nodes"] = nodes_;
+    graph["tensor_values"] = values_;
+    graph["sym_int_values"] = json::object();
+    graph["sym_bool_values"] = json::object();
+    graph["is_single_tensor_return"] = false;
+    graph["custom_obj_values"] = json::object();
+    graph["sym_float_values"] = json::object();
+
+    json module;
+    module["graph"] = graph;
+    module["signature"] = {{"input_specs", input_specs_}, {"output_specs", specs}};
+    module["module_call_graph"] = json::array({{{"fqn", ""}, {"signature", call()}}});
+    module["metadata"] = json::object();
+    module["treespec_namedtuple_fields"] = json::object();
+
+    model_.json["graph_module"] = module;
+    model_.json["opset_version"] = {{"aten", caffe2::serialize::kMaxSupportedFileFormatVersion}};
+    model_.json["range_constraints"] = json::object();
+    model_.json["schema_version"] = {{"major", 8}, {"minor", 17}};
+    model_.json["verifiers"] = {"ATEN"};
+    model_.json["torch_version"] = TORCH_VERSION;
+    model_.json["guards_code"] = json::array();
+    return std::move(model_);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  std::string& name(ValueId id) { return names_[static_cast<size_t>(id)]; }
+
+  /// `wish`, or with a number where that is taken.
+  std::string fresh(const std::string& wish) {
+    std::string name = wish;
+    for (int i = 1; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", wish, i);
+    return name;
+  }
+
+  void note_value(ValueId id, const std::string& as, bool requires_grad = false) {
+    name(id) = as;
+    values_[as] = pt2_tensor_meta(value(id), requires_grad);
+  }
+
+  void bind(Role role) {
+    size_t input = 0;
+    for (size_t k = 0; k < program_.bound.size(); ++k) {
+      const ValueId id = program_.bound[k];
+      const Value& v = value(id);
+      if (v.role != role) continue;
+      if (role == Role::input) {
+        note_value(id, portable_.input_names.at(input++));
+        input_specs_.push_back({{"user_input", {{"arg", as_tensor(name(id))}}}});
+      } else {
+        const bool parameter = role == Role::parameter;
+        const bool grad = parameter && at::isFloatingType(v.dtype);
+        note_value(id, fresh((parameter ? "p_" : "b_") + identifier(v.name)), grad);
+        json spec = {{"arg", named(name(id))}};
+        spec[parameter ? "parameter_name" : "buffer_name"] = v.name;
+        if (!parameter) spec["persistent"] = true;
+        input_specs_.push_back({{parameter ? "parameter" : "buffer", spec}});
+        model_.weights.push_back({v.name, portable_.bound[k], parameter});
+      }
+      inputs_.push_back(as_tensor(name(id)));
+    }
+  }
+
+  void lift_constants() {
+    for (size_t i = 0; i < program_.values.size(); ++i) {
+      const auto id = static_cast<ValueId>(i);
+      const Value& v = value(id);
+      if (v.role != Role::constant || uses_[i] == 0 || is_number(id)) continue;
+      const std::string lifted = fmt::format("lifted_tensor_{}", model_.constants.size());
+      // Dense in memory, in the order it has: an expanded constant would be bytes that repeat.
+      const Tensor dense = at::clone(v.constant);
+      name(id) = fresh("c_" + lifted);
+      values_[name(id)] = pt2_tensor_meta(describe(dense), false);
+      input_specs_.push_back(
+          {{"tensor_constant", {{"arg", named(name(id))}, {"tensor_constant_name", lifted}}}});
+      inputs_.push_back(as_tensor(name(id)));
+      model_.constants.push_back({lifted, dense, false});
+    }
+  }
+
+  /// A number in the place of a tensor, which decides no result's type as a tensor would.
+  bool is_number(ValueId id) const {
+    const Value& v = value(id);
+    return v.role == Role::constant && v.constant.unsafeGetTensorImpl()->is_wrapped_number();
+  }
+
+  json tensor_json(ValueId id, bool optional) {
+    if (id == kNone) return {{"as_none", true}};
+    if (!is_number(id)) return as_tensor(name(id));
+    if (optional) fail("[.pt2] list: got a number, expected tensors; try --export wide.ts");
+    const c10::Scalar number = value(id).constant.item();
+    if (number.isBoolean()) return {{"as_bool", number.toBool()}};
+    if (number.isIntegral(false)) return {{"as_int", number.toLong()}};
+    return {{"as_float", pt2_number(number.toDouble())}};
+  }
+
+  json argument_json(const c10::Argument& declared, const wide::Argument& a,
+                     const std::string& op) {
+    json list = json::array();
+    switch (a.kind) {
+      case wide::Argument::Kind::constant:
+        return pt2_constant(declared, a.constant, op);
+      case wide::Argument::Kind::value:
+        return tensor_json(a.values[0], false);
+      case wide::Argument::Kind::list:
+        for (const ValueId id : a.values) list.push_back(named(name(id)));
+        return {{"as_tensors", list}};
+      case wide::Argument::Kind::optional_list:
+        for (const ValueId id : a.values) list.push_back(tensor_json(id, true));
+        return {{"as_optional_tensors", list}};
+    }
+    return {};
+  }
+
+  void add(const Node& node) {
+    const auto& schema = node.op.schema();
+    const std::string base = schema.name().substr(schema.name().find("::") + 2);
+    const std::string overload =
+        schema.overload_name().empty() ? "default" : schema.overload_name();
+    size_t count = node.arguments.size();
+    while (count > 0 && pt2_is_default(schema.arguments()[count - 1], node.arguments[count - 1]))
+      --count;
+    json inputs = json::array();
+    for (size_t i = 0; i < count; ++i) {
+      const c10::Argument& declared = schema.arguments()[i];
+      const wide::Argument& a = node.arguments[i];
+      if (declared.kwarg_only() && pt2_is_default(declared, a)) continue;
+      inputs.push_back({{"name", declared.name()},
+                        {"arg", argument_json(declared, a, node.name())},
+                        {"kind", declared.kwarg_only() ? 2 : 1}});
+    }
+    const bool one = node.results.size() == 1 && node.results[0].kind == Kind::value;
+    const std::string node_name = fresh(base);
+    json outputs = json::array();
+    int unused = 0;
+    const auto result = [&](ValueId id) {
+      std::string as = node_name;
+      if (!one) {
+        const bool read = id != kNone && uses_[static_cast<size_t>(id)] > 0;
+        as = read ? fresh("getitem") : fresh(fmt::format("{}_unused_{}", node_name, unused));
+        ++unused;
+      }
+      if (id != kNone)
+        note_value(id, as);
+      else
+        values_[as] = pt2_tensor_meta(describe(at::empty({0})), false);
+      return as;
+    };
+    for (const wide::Argument& r : node.results) {
+      if (r.kind == Kind::value) {
+        outputs.push_back(as_tensor(result(r.values[0])));
+      } else if (r.kind == Kind::list || r.kind == Kind::optional_list) {
+        json list = json::array();
+        for (const ValueId id : r.values) list.push_back(named(result(id)));
+        outputs.push_back({{"as_tensors", list}});
+      } else {
+        outputs.push_back(as_tensor(result(kNone)));  // an undefined tensor: nobody reads it
+      }
+    }
+    push(fmt::format("torch.ops.aten.{}.{}", base, overload), inputs, outputs, node_name);
+  }
+
+  void push(const std::string& target, const json& inputs, const json& outputs,
+            const std::string& node_name) {
+    json n;
+    n["target"] = target;
+    n["inputs"] = inputs;
+    n["outputs"] = outputs;
+    n["metadata"] = json::object();
+    n["is_hop_single_tensor_return"] = nullptr;
+    n["name"] = node_name;
+    nodes_.push_back(n);
+  }
+
+  /// The name of a value that only one output has: mutations are told apart by it, and a result
+  /// that is an input would be the caller's own tensor.
+  std::string output_name(ValueId id) {
+    if (value(id).role == Role::intermediate && handed_out_.insert(id).second) return name(id);
+    const std::string as = fresh("clone");
+    values_[as] = pt2_tensor_meta(value(id), false);
+    push("torch.ops.aten.clone.default",
+         json::array({{{"name", "self"}, {"arg", as_tensor(name(id))}, {"kind", 1}}}),
+         json::array({as_tensor(as)}), as);
+    return as;
+  }
+
+  void write_outputs(json& outputs, json& specs) {
+    for (const Update& u : program_.updates) {
+      const Value& target = value(u.target);
+      const std::string as = output_name(u.value);
+      outputs.push_back(as_tensor(as));
+      const char* kind = target.role == Role::input       ? "user_input"
+                         : target.role == Role::parameter ? "parameter"
+                                                          : "buffer";
+      json spec = {{"arg", named(as)}};
+      spec[fmt::format("{}_name", kind)] =
+          target.role == Role::input ? name(u.target) : target.name;
+      specs.push_back({{fmt::format("{}_mutation", kind), spec}});
+    }
+    for (const ValueId id : program_.outputs) {
+      const std::string as = output_name(id);
+      outputs.push_back(as_tensor(as));
+      specs.push_back({{"user_output", {{"arg", as_tensor(as)}}}});
+    }
+  }
+
+  /// How Python calls the program: inputs by position or name; one tensor, or a tuple of them.
+  json call() const {
+    const json leaf = {{"type", nullptr}, {"context", nullptr}, {"children_spec", json::array()}};
+    const auto tuple = [](const json& children) {
+      return json{{"type", "builtins.tuple"}, {"context", "null"}, {"children_spec", children}};
+    };
+    const auto leaves = [&](size_t n) { return json(std::vector<json>(n, leaf)); };
+    const json keywords = {
+        {"type", "builtins.dict"}, {"context", "[]"}, {"children_spec", json::array()}};
+    const json in = tuple(json::array({tuple(leaves(portable_.input_names.size())), keywords}));
+    const json out = program_.outputs.size() == 1 ? leaf : tuple(leaves(program_.outputs.size()));
+    json signature;
+    signature["inputs"] = json::array();
+    signature["outputs"] = json::array();
+    signature["in_spec"] = json::array({1, in}).dump();
+    signature["out_spec"] = json::array({1, out}).dump();
+    signature["forward_arg_names"] = portable_.input_names;
+    return signature;
+  }
+
+  using Kind = wide::Argument::Kind;
+  const Portable& portable_;
+  const Program& program_;
+  const std::vector<int32_t> uses_;
+  std::vector<std::string> names_;
+  std::set<std::string> taken_;
+  std::set<ValueId> handed_out_;
+  json inputs_ = json::array(), input_specs_ = json::array(), nodes_ = json::array();
+  json values_ = json::object();
+  Pt2Model model_;
+};
+
+}  // namespace
+
+Pt2Model pt2_model(const Portable& portable) { return Writer(portable).write(); }
+
+}  // namespace wide

@@ -1,0 +1,140 @@
+#include "data/exports/pt2_schema.h"
+
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// The schema has numbers of its own for these.
+int scalar_type_number(at::ScalarType type) {
+  static const std::map<at::ScalarType, int> numbers{
+      {at::kByte, 1},    {at::kChar, 2},        {at::kShort, 3},         {at::kInt, 4},
+      {at::kLong, 5},    {at::kHalf, 6},        {at::kFloat, 7},         {at::kDouble, 8},
+      {at::kBool, 12},   {at::kComplexHalf, 9}, {at::kComplexFloat, 10}, {at::kComplexDouble, 11},
+      {at::kUInt16, 28}, {at::kBFloat16, 13}};
+  const auto at = numbers.find(type);
+  if (at == numbers.end())
+    fail("[.pt2] dtype: got {}, expected one the format has; try --dtype f32", c10::toString(type));
+  return at->second;
+}
+
+int layout_number(c10::Layout layout) { return layout == c10::kStrided ? 7 : 0; }
+
+int memory_format_number(c10::MemoryFormat format) {
+  switch (format) {
+    case c10::MemoryFormat::Contiguous:
+      return 1;
+    case c10::MemoryFormat::ChannelsLast:
+      return 2;
+    case c10::MemoryFormat::ChannelsLast3d:
+      return 3;
+    case c10::MemoryFormat::Preserve:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
+json device_json(c10::Device device) {
+  return {{"type", c10::DeviceTypeName(device.type(), true)},
+          {"index", device.has_index() ? json(device.index()) : json(nullptr)}};
+}
+
+json ints_json(const Sizes& sizes) {
+  json list = json::array();
+  for (const int64_t s : sizes) list.push_back({{"as_int", s}});
+  return list;
+}
+
+}  // namespace
+
+nlohmann::ordered_json pt2_number(double x) {
+  if (std::isnan(x)) return "NaN";
+  if (std::isinf(x)) return x > 0 ? "Infinity" : "-Infinity";
+  return x;
+}
+
+nlohmann::ordered_json pt2_constant(const c10::Argument& declared, const IValue& v,
+                                    const std::string& op) {
+  c10::TypePtr type = declared.real_type();
+  if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  if (v.isNone() || (v.isTensor() && !v.toTensor().defined())) return {{"as_none", true}};
+  if (v.isBool()) return {{"as_bool", v.toBool()}};
+  if (v.isDouble()) return {{"as_float", pt2_number(v.toDouble())}};
+  if (v.isString()) return {{"as_string", v.toStringRef()}};
+  if (v.isDevice()) return {{"as_device", device_json(v.toDevice())}};
+  if (v.isInt()) {
+    switch (type->kind()) {
+      case c10::TypeKind::ScalarTypeType:
+        return {{"as_scalar_type", scalar_type_number(static_cast<at::ScalarType>(v.toInt()))}};
+      case c10::TypeKind::LayoutType:
+        return {{"as_layout", layout_number(static_cast<c10::Layout>(v.toInt()))}};
+      case c10::TypeKind::MemoryFormatType:
+        return {
+            {"as_memory_format", memory_format_number(static_cast<c10::MemoryFormat>(v.toInt()))}};
+      default:
+        return {{"as_int", v.toInt()}};
+    }
+  }
+  if (v.isComplexDouble())
+    return {{"as_complex",
+             {{"real", pt2_number(v.toComplexDouble().real())},
+              {"imag", pt2_number(v.toComplexDouble().imag())}}}};
+  if (v.isIntList()) return {{"as_ints", v.toIntVector()}};
+  if (v.isBoolList()) {
+    json list = json::array();
+    for (const bool b : v.toBoolList()) list.push_back(b);
+    return {{"as_bools", list}};
+  }
+  if (v.isList()) {
+    json list = json::array();
+    std::string kind = "as_ints";
+    for (const IValue& e : v.toListRef()) {
+      if (e.isInt()) {
+        list.push_back(e.toInt());
+      } else if (e.isDouble()) {
+        kind = "as_floats", list.push_back(pt2_number(e.toDouble()));
+      } else if (e.isString()) {
+        kind = "as_strings", list.push_back(e.toStringRef());
+      } else {
+        fail(
+            "[{}] argument {}: got a list of {}, expected numbers or strings; try --export wide.ts",
+            op, declared.name(), e.tagKind());
+      }
+    }
+    return {{kind, list}};
+  }
+  fail("[{}] argument {}: got a {}, expected a number, string, list or device; try another model",
+       op, declared.name(), v.tagKind());
+}
+
+bool pt2_is_default(const c10::Argument& declared, const wide::Argument& given) {
+  if (given.kind != wide::Argument::Kind::constant || !declared.default_value()) return false;
+  const IValue& otherwise = *declared.default_value();
+  if (otherwise.isNone() || given.constant.isNone())
+    return otherwise.isNone() && given.constant.isNone();
+  if (otherwise.tagKind() != given.constant.tagKind()) return false;
+  std::ostringstream a, b;
+  a << otherwise, b << given.constant;
+  return a.str() == b.str();
+}
+
+nlohmann::ordered_json pt2_tensor_meta(const Value& value, bool requires_grad) {
+  json meta;
+  meta["dtype"] = scalar_type_number(value.dtype);
+  meta["sizes"] = ints_json(value.sizes);
+  meta["requires_grad"] = requires_grad;
+  meta["device"] = device_json(value.device);
+  meta["strides"] = ints_json(value.strides);
+  meta["storage_offset"] = {{"as_int", 0}};
+  meta["layout"] = 7;
+  return meta;
+}
+
+}  // namespace wide

@@ -1,0 +1,17 @@
+#pragma once
+#include "engine/wide.h"
+
+namespace wide {
+
+/// A network from a file (torch.export archive or TorchScript) with one checkpoint for each model:
+/// files, folders or globs of them. `sample`: one model's inputs in the order of forward's, which
+/// `Options::input_names` names where the file cannot ("batch.image"). Throws Error naming file and
+/// tensor for what cannot be read or does not fit.
+WideModel load(const std::string& network, const std::vector<std::string>& checkpoints,
+               const Tensors& sample, const Options& options = {});
+
+/// N copies of the network with the weights that its file holds.
+WideModel load(const std::string& network, int64_t n, const Tensors& sample,
+               const Options& options = {});
+
+}  // namespace wide

@@ -1,0 +1,199 @@
+#include "engine/wide.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "engine/error.h"
+#include "engine/portable.h"
+#include "engine/wide_impl.h"
+
+namespace wide {
+namespace {
+
+constexpr double kNoise = 0.1;  // of inputs like the sample, as a part of its spread
+
+/// One model's inputs as N models' distinct ones; integers stay, whatever their range is.
+Tensor like_sample(const Tensor& sample, int64_t n) {
+  Sizes sizes = sample.sizes().vec();
+  sizes.insert(sizes.begin(), n);
+  const Tensor wide = sample.detach().unsqueeze(0).expand(sizes);
+  if (!at::isFloatingType(sample.scalar_type()) || sample.numel() == 0) return wide.contiguous();
+  const Tensor noise =
+      at::randn(sizes, at::detail::createCPUGenerator(7), at::TensorOptions().dtype(at::kFloat));
+  const double spread = sample.numel() > 1 ? sample.to(at::kDouble).std().item<double>() : 1.0;
+  return (wide + noise.to(wide.options()) * (kNoise * (spread > 0 ? spread : 1.0))).contiguous();
+}
+
+/// Throws Error unless `t` can take the place of `now`.
+void check_weight(const std::string& name, const Tensor& t, const Tensor& now) {
+  if (t.sizes() != now.sizes() || t.scalar_type() != now.scalar_type())
+    fail("[set_weights] {}: got {}, expected {}; try weights of this architecture", name,
+         describe(t).shape_text(), describe(now).shape_text());
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------- options
+
+Options Options::default_() { return {}; }
+
+Options Options::fast() {
+  Options o;
+  o.mode = std::nullopt;
+  return o;
+}
+
+Options Options::debug() {
+  Options o;
+  o.verify = o.verbose = true;
+  return o;
+}
+
+Options Options::safe() {
+  Options o;
+  o.validate = true;
+  return o;
+}
+
+Builder& Builder::mode(Mode mode) { return options_.mode = mode, *this; }
+Builder& Builder::quickest() { return options_.mode = std::nullopt, *this; }
+Builder& Builder::threads(int threads) { return options_.threads = threads, *this; }
+Builder& Builder::shards(int shards) { return options_.shards = shards, *this; }
+Builder& Builder::tune(bool on) { return options_.tune = on, *this; }
+Builder& Builder::strategy(const std::string& primitive, const std::string& strategy) {
+  return options_.strategies[primitive] = strategy, *this;
+}
+Builder& Builder::without(const std::string& pass) {
+  return options_.passes_off.insert(pass), *this;
+}
+Builder& Builder::verify(bool on) { return options_.verify = on, *this; }
+Builder& Builder::verbose(bool on) { return options_.verbose = on, *this; }
+Builder& Builder::validate(double rtol) {
+  options_.validate = true;
+  return options_.rtol = rtol, *this;
+}
+Builder& Builder::share_weights(bool on) { return options_.share_weights = on, *this; }
+Builder& Builder::shared_input(const std::string& name) {
+  return options_.shared_inputs.insert(name), *this;
+}
+Builder& Builder::input_names(std::vector<std::string> names) {
+  return options_.input_names = std::move(names), *this;
+}
+Builder& Builder::dtype(at::ScalarType dtype) { return options_.dtype = dtype, *this; }
+Builder& Builder::signatures(size_t most) { return options_.signatures = most, *this; }
+Builder& Builder::log(std::function<void(const std::string&)> log) {
+  return options_.log = std::move(log), *this;
+}
+
+// ------------------------------------------------------------------------------------ model
+
+WideModel::WideModel(WideModel&&) noexcept = default;
+WideModel& WideModel::operator=(WideModel&&) noexcept = default;
+WideModel::~WideModel() = default;
+
+WideModel::WideModel(Source source, std::vector<TensorSpec> specs, Tensors weights,
+                     std::vector<bool> shared, int64_t n, const Tensors& sample, Options options)
+    : impl_(std::make_unique<Impl>()) {
+  const at::NoGradGuard no_grad;
+  impl_->source = std::move(source);
+  impl_->specs = std::move(specs);
+  impl_->shared = std::move(shared);
+  impl_->n = n;
+  impl_->options = std::move(options);
+  for (const Tensor& t : weights) impl_->weights.push_back(t.detach());
+  if (sample.empty()) return;
+  Tensors inputs;
+  for (size_t k = 0; k < sample.size(); ++k)
+    inputs.push_back(impl_->shares_input(k, impl_->input_name(k)) ? sample[k]
+                                                                  : like_sample(sample[k], n));
+  impl_->at(inputs);
+}
+
+int64_t WideModel::n() const { return impl_->n; }
+
+const std::vector<std::string>& WideModel::input_names() const {
+  return impl_->options.input_names;
+}
+
+Tensors WideModel::run(const Tensors& inputs) { return impl_->run(inputs); }
+
+std::map<std::string, Tensor> WideModel::state() const {
+  std::map<std::string, Tensor> all;
+  for (size_t k = 0; k < impl_->specs.size(); ++k)
+    all[impl_->specs[k].name] = impl_->weights[k].clone();
+  return all;
+}
+
+std::map<std::string, Tensor> WideModel::state(int64_t i) const {
+  if (i < 0 || i >= impl_->n)
+    fail("[state] model: got {}, expected 0 to {}; try 0", i, impl_->n - 1);
+  std::map<std::string, Tensor> own;
+  for (size_t k = 0; k < impl_->specs.size(); ++k) {
+    const Tensor& t = impl_->weights[k];
+    own[impl_->specs[k].name] = (impl_->shared[k] ? t : t.select(0, i)).clone();
+  }
+  return own;
+}
+
+void WideModel::set_weights(const std::map<std::string, Tensor>& weights) {
+  std::map<size_t, Tensor> checked;
+  for (const auto& [name, t] : weights) {
+    const size_t k = impl_->weight_at(name);
+    check_weight(name, t, impl_->weights[k]);
+    checked[k] = t.detach().to(impl_->weights[k].device(), t.scalar_type()).clone();
+  }
+  for (auto& [k, t] : checked) impl_->weights[k] = std::move(t);
+  ++impl_->version;
+}
+
+void WideModel::set_weights(int64_t i, const std::map<std::string, Tensor>& weights) {
+  if (i < 0 || i >= impl_->n)
+    fail("[set_weights] model: got {}, expected 0 to {}; try 0", i, impl_->n - 1);
+  std::map<size_t, Tensor> checked;
+  for (const auto& [name, t] : weights) {
+    const size_t k = impl_->weight_at(name);
+    if (impl_->shared[k])
+      fail(
+          "[set_weights] {}: got one model's, expected one for all as models share it; try "
+          "set_weights with all models' weights",
+          name);
+    check_weight(name, t, impl_->weights[k].select(0, i));
+    checked[k] = t.detach();
+  }
+  for (const auto& [k, t] : checked) {
+    Tensor all = impl_->weights[k].clone();
+    all.select(0, i).copy_(t);
+    impl_->weights[k] = all;
+  }
+  ++impl_->version;
+}
+
+const Coverage& WideModel::coverage() const { return impl_->last().model->coverage(); }
+const Program& WideModel::program() const { return impl_->last().model->program(); }
+const std::vector<PassRecord>& WideModel::passes() const { return impl_->last().model->passes(); }
+std::string WideModel::plan() const { return impl_->last().model->plan_text(); }
+int64_t WideModel::bytes() const { return impl_->last().model->bytes(); }
+size_t WideModel::signatures() const { return impl_->compiled.size(); }
+
+std::vector<StepCost> WideModel::explain() const {
+  const at::NoGradGuard no_grad;
+  const Signature& s = impl_->last();
+  return s.model->explain(impl_->arguments(s, s.inputs));
+}
+
+Correctness WideModel::validate(double rtol) {
+  const at::NoGradGuard no_grad;
+  impl_->last();
+  return impl_->check_against_double(impl_->bring_up_to_date(impl_->compiled.front()), rtol);
+}
+
+void WideModel::export_to(const std::string& path) const {
+  const at::NoGradGuard no_grad;
+  const ExportFormat& format = export_format(path);
+  const Signature& s = impl_->last();
+  WidenOptions options;
+  options.force = impl_->options.strategies;
+  format.write(make_portable(s.network, impl_->ensemble(s.network, s.inputs), options), path);
+}
+
+}  // namespace wide

@@ -1,0 +1,172 @@
+#pragma once
+#include <map>
+#include <set>
+
+#include "engine/check.h"
+#include "engine/module.h"
+#include "engine/packing.h"
+
+/// The public C++ API: N models of one architecture computed at once.
+///
+///     std::vector<torch::nn::Linear> models = ...;
+///     wide::WideModel wide = wide::compile(models, {torch::randn({16, 64})});
+///     torch::Tensor y = wide.run({x})[0];  // x [N, 16, 64] -> y [N, 16, 10]
+///
+/// What goes wrong by a caller's mistake or a limit of the machine is a std::runtime_error of one
+/// line that names the thing, what was got and what was expected.
+namespace wide {
+
+/// How models are compiled. Start from a preset; `Builder` sets one thing after the other.
+struct Options {
+  std::optional<Mode> mode = Mode::eager;         // nullopt: the quickest this machine has
+  int threads = 0;                                // 0: as many as LibTorch uses
+  int shards = 0;                                 // ranges of models; 0: measured
+  bool tune = true;                               // measure what is fastest; false: guess
+  std::map<std::string, std::string> strategies;  // primitive to strategy; "*": all
+  std::set<std::string> passes_off;               // by name; "fold", "layout", ...
+  bool verify = false;                            // the program after every pass
+  bool verbose = false;                           // say what was done, through `log`
+  bool validate = false;                          // against float64 after compiling
+  double rtol = 0;                                // of that; 0: the dtype's own
+  bool share_weights = false;                     // what all models have equal is computed once
+  std::set<std::string> shared_inputs;            // given once, without N, for all models
+  std::vector<std::string> input_names;           // empty: the file's own, or x0, x1, ...
+  std::optional<at::ScalarType> dtype;            // of weights from files; none: the file's own
+  size_t signatures = 8;                          // input sizes kept compiled, the oldest goes
+  std::function<void(const std::string&)> log;    // empty: std::clog
+
+  static Options default_();  // eager
+  static Options fast();      // the quickest mode, without a check; eager until one compiles
+  static Options debug();     // verbose, the program verified after every pass
+  static Options safe();      // validated against float64; a wrong program is refused
+};
+
+/// `wide::Builder(wide::Options::safe()).threads(2).strategy("conv2d", "grouped")`.
+class Builder {
+ public:
+  Builder() = default;
+  explicit Builder(Options options) : options_(std::move(options)) {}
+  Builder& mode(Mode mode);
+  Builder& quickest();
+  Builder& threads(int threads);
+  Builder& shards(int shards);
+  Builder& tune(bool on = true);
+  Builder& strategy(const std::string& primitive, const std::string& strategy);
+  Builder& without(const std::string& pass);
+  Builder& verify(bool on = true);
+  Builder& verbose(bool on = true);
+  Builder& validate(double rtol = 0);
+  Builder& share_weights(bool on = true);
+  Builder& shared_input(const std::string& name);
+  Builder& input_names(std::vector<std::string> names);
+  Builder& dtype(at::ScalarType dtype);
+  Builder& signatures(size_t most);
+  Builder& log(std::function<void(const std::string&)> log);
+  const Options& options() const { return options_; }
+  operator Options() const { return options_; }
+
+ private:
+  Options options_;
+};
+
+struct PrimitiveOptions;
+
+/// N models with their weights, compiled for the sizes of the inputs that they are called with: for
+/// each new signature once more. One call at a time.
+class WideModel {
+ public:
+  WideModel(WideModel&&) noexcept;
+  WideModel& operator=(WideModel&&) noexcept;
+  ~WideModel();
+
+  int64_t n() const;
+  const std::vector<std::string>& input_names() const;
+
+  /// Inputs `[N, ...]` in the models' order, shared ones without N; outputs `[N, ...]`. Buffers
+  /// that a call changes are kept, as separate models keep theirs; inputs are left as they are.
+  /// A result's memory is used again only after the caller has let go of it.
+  Tensors run(const Tensors& inputs);
+  Tensors operator()(const Tensors& inputs) { return run(inputs); }
+
+  /// All weights by name, `[N, ...]`, shared ones without N; as they are after the last call.
+  std::map<std::string, Tensor> state() const;
+  /// Model i's own, copies, under the names that its state_dict has.
+  std::map<std::string, Tensor> state(int64_t i) const;
+  /// New weights for the names given, as `state()` gives them; folding and packing run again.
+  void set_weights(const std::map<std::string, Tensor>& weights);
+  /// New weights of model i, as `state(i)` gives them. Refuses weights that models share.
+  void set_weights(int64_t i, const std::map<std::string, Tensor>& weights);
+
+  /// Of the program that the last call used, or the sample.
+  const Coverage& coverage() const;
+  const Program& program() const;  // Program(N) after the passes
+  const std::vector<PassRecord>& passes() const;
+  std::string plan() const;               // the lowering in words
+  int64_t bytes() const;                  // weights as packed, and working memory
+  std::vector<StepCost> explain() const;  // every step with its time
+  size_t signatures() const;              // input sizes that are compiled now
+
+  /// Against N separate models in float64 on inputs like the sample: values to `rtol` (0: the
+  /// dtype's own tolerance), isolation, order. Weights are as before afterwards.
+  Correctness validate(double rtol = 0);
+
+  /// Writes the program with its weights, in ATen operators alone: `.pt2` for torch.export.load,
+  /// `.ts` for torch.jit.load.
+  void export_to(const std::string& path) const;
+
+  /// How a network comes to be once its inputs' sizes are known; its weights do not depend on them.
+  using Source = std::function<Network(const std::vector<TensorSpec>& inputs)>;
+  /// `weights`: of the network's tensors that are no inputs, in order, with their values `[N, ...]`
+  /// (or without N where `shared`). `sample`: one model's inputs; empty: compiled at the first
+  /// call.
+  WideModel(Source source, std::vector<TensorSpec> specs, Tensors weights, std::vector<bool> shared,
+            int64_t n, const Tensors& sample, Options options);
+
+ private:
+  friend WideModel from_modules(const std::string& primitive, const std::vector<Module>& modules,
+                                const PrimitiveOptions& options);
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What the templates below end in. All modules are of one architecture; the first is recorded.
+WideModel compile(const std::vector<Module>& models, const Tensors& sample,
+                  const Options& options = {});
+WideModel compile(const Module& model, int64_t n, const Tensors& sample,
+                  const Options& options = {});
+
+/// N models, each with its own weights (engine/module.h says what a model can be), for inputs like
+/// `sample`, those of one model.
+template <class M>
+WideModel compile(const std::vector<M>& models, const Tensors& sample,
+                  const Options& options = {}) {
+  std::vector<Module> modules;
+  for (const M& model : models) modules.push_back(as_module(model));
+  return compile(modules, sample, options);
+}
+
+/// N copies of one model, to be given weights of their own, or to draw masks of their own.
+template <class M>
+WideModel compile(const M& model, int64_t n, const Tensors& sample, const Options& options = {}) {
+  return compile(as_module(model), n, sample, options);
+}
+
+/// One primitive alone, as `workbench list primitives` names it, by the strategy asked for.
+struct PrimitiveOptions {
+  std::string strategy = "";  // "": the engine chooses
+  Options options = {};
+};
+WideModel from_modules(const std::string& primitive, const std::vector<Module>& modules,
+                       const PrimitiveOptions& options = {});
+
+/// N modules that are one primitive each, compiled at the first call. Throws where their operators
+/// are not that primitive, or the strategy does not apply.
+template <class M>
+WideModel from_modules(const std::string& primitive, const std::vector<M>& models,
+                       const PrimitiveOptions& options = {}) {
+  std::vector<Module> modules;
+  for (const M& model : models) modules.push_back(as_module(model));
+  return from_modules(primitive, modules, options);
+}
+
+}  // namespace wide

@@ -1,0 +1,61 @@
+#pragma once
+#include <list>
+
+#include "engine/wide.h"
+
+namespace wide {
+
+/// What belongs to one signature of inputs.
+struct Signature {
+  std::string key;
+  Network network;
+  Program single;
+  std::vector<size_t> state;  // of the network's tensors: weights that a call changes
+  std::unique_ptr<CompiledModel> model;
+  Tensors inputs;       // N models' inputs it was compiled with
+  int64_t weights = 0;  // the version it has
+};
+
+/// A WideModel's insides. Weights that a call changes come into the compiled model as inputs, so
+/// that nothing is packed or folded of them ahead.
+struct WideModel::Impl {
+  Source source;
+  std::vector<TensorSpec> specs;
+  Tensors weights;  // by specs; changed by set_weights and by calls
+  std::vector<bool> shared;
+  int64_t n = 0;
+  Options options;
+  std::string primitive;          // of from_modules: what all operators must be
+  bool strict = false;            // a strategy that does not apply is an error
+  std::list<Signature> compiled;  // the last used first
+  int64_t version = 0;            // of the weights, calls' own changes left out
+
+  Tensors run(const Tensors& inputs);
+  /// What is compiled for inputs of these sizes, with the weights as they are.
+  Signature& at(const Tensors& inputs);
+  Signature& bring_up_to_date(Signature& s);
+  Correctness check_against_double(Signature& s, double rtol);
+  /// The last used; throws Error where there is none.
+  const Signature& last() const;
+  /// The network's tensors with these inputs, in its order.
+  Ensemble ensemble(const Network& network, const Tensors& inputs) const;
+  /// The inputs of a compiled model: the caller's, and the state among them.
+  Tensors arguments(const Signature& s, const Tensors& inputs) const;
+  size_t weight_at(const std::string& name) const;
+  bool shares_input(size_t k, const std::string& name) const;
+  std::string input_name(size_t k) const;
+
+ private:
+  Signature make(const std::string& key, const Tensors& inputs);
+  /// Keeps the ensemble's weights: those that models shared and a call changes are their own now.
+  void take(const Signature& s, const Ensemble& e);
+  static bool is_state(const Signature& s, size_t tensor);
+  CompileOptions compile_options(c10::Device device) const;
+  Mode mode(c10::Device device) const;
+  void check_now(Signature& s);
+  void check_primitive(const Program& single) const;
+  void report(const Signature& s) const;
+  void say(const std::string& line) const;
+};
+
+}  // namespace wide
