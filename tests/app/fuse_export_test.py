@@ -279,6 +279,17 @@ class Export(unittest.TestCase):
             self.assertEqual(float(gradient[0].abs().max()), 0)
             self.assertGreater(float(gradient[1].abs().max()), 0)
 
+    def test_what_models_say_together(self):
+        models = self.prepare(Mlp, {"x": Export.normal(5, 13)}, 4)
+        x = torch.stack([Export.normal(5, 13)(70 + i) for i in range(4)])
+        each = self.expected(models, {"x": x}, ())[0]
+        for how, want in (("mean", each.mean(0)), ("std", each.std(0)),
+                          ("vote", each.argmax(-1).mode(0).values)):
+            program, script = self.export(4, "--reduce", how)
+            with torch.no_grad():
+                self.agree([program.module()(x)], [want], 2e-4)
+                self.agree([script(x)], [want], 2e-4)
+
     def test_other_sizes_are_refused_by_the_archive(self):
         self.prepare(Mlp, {"x": Export.normal(5, 13)}, 2)
         program, _ = self.export(2)
