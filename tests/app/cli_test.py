@@ -108,7 +108,7 @@ class Cli(unittest.TestCase):
         self.refused(2, r"got other, expected \(input: Tensor\)", "fuse", net, "--weights", *w,
                      "--inputs", self.path("other.safetensors"))
         self.refused(2, "header length: got 8, expected at most 2", "fuse", net, "--weights",
-                     self.path("torn.safetensors"), "--inputs", x)
+                     self.path("torn.safetensors"), "--input", "input=4x3:f32")
         self.refused(2, "got none for bias", "fuse", net, "--weights", w[0],
                      self.path("half.safetensors"), "--inputs", x)
         self.refused(2, r"bias: got \[3\], expected \[2\]", "fuse", net, "--weights", w[0],
@@ -121,7 +121,7 @@ class Cli(unittest.TestCase):
         self.refused(2, "got y, expected one of input", "fuse", net, "--weights", *w, "--inputs",
                      x, "--shared-inputs", "y")
         self.refused(2, "expected NAME=SIZES:DTYPE", "fuse", net, "-n", "2", "--input", "4x3")
-        self.refused(1, "writing: got No such file", "fuse", net, "--weights", *w, "--inputs", x,
+        self.refused(2, "--outputs. folder: got no /nowhere", "fuse", net, "--weights", *w, "--inputs", x,
                      "--outputs", "/nowhere/y.safetensors", "--budget", "0.01")
 
     def test_what_cannot_be_fused(self):

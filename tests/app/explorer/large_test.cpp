@@ -108,6 +108,8 @@ TEST(ExplorerLargeSerial, OpensAtOnceAndScrollsSortsAndFiltersWithoutALongFrame)
   driver.settle();
   driver.click("target3");
   driver.settle();
+  driver.wheel("over best", 5000);
+  driver.settle();
   driver.click("trial 2");
   driver.settle();
   EXPECT_TRUE(driver.sees("25 samples"));
