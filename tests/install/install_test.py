@@ -102,7 +102,7 @@ class Install(unittest.TestCase):
         with open(os.path.join(user, "CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write("cmake_minimum_required(VERSION 3.24)\nproject(user LANGUAGES NONE)\n"
                        "find_package(workbench REQUIRED)\n")
-        done = subprocess.run(["cmake", "-S", user, "-B", user + "/build", "-DWORKBENCH_TORCH=/none",
+        done = subprocess.run(["cmake", "-S", user, "-B", user + "/build", "-G", "Ninja", "-DWORKBENCH_TORCH=/none",
                                f"-DCMAKE_PREFIX_PATH={self.prefix}"], capture_output=True, text=True)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("WORKBENCH_TORCH: got '/none', expected a folder", done.stderr)
