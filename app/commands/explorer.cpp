@@ -54,8 +54,7 @@ class ExplorerCommand : public Command {
     choose(screen, driver);
     if (picture) {
       driver.settle();
-      screen.explorer().take_picture(screenshot_, {});
-      while (!screen.explorer().pictures.empty()) screen.frame();
+      write_png(screenshot_, screen.platform().pixels());
       if (screen.platform().gl_errors() > 0)
         throw Error(fmt::format("[explorer] OpenGL: got {} errors, expected none; try "
                                 "LIBGL_ALWAYS_SOFTWARE=1",

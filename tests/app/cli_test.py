@@ -142,6 +142,9 @@ class Cli(unittest.TestCase):
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertRegex(run.stderr, r"^\[ci\] presets: got none in .*empty/presets, expected quick.json and others")
 
+    def test_a_picture_that_cannot_be_written_is_said(self):
+        self.refused(1, "/nowhere/p.png. writing: got No such file", "--screenshot", "/nowhere/p.png", "--view", "plot")
+
     def test_one_target_is_told_in_full(self):
         text = workbench("list", "conv2d").stdout
         for part in ("torch.nn.Conv2d", "grouped", "unfold", "B8 C64 k3 H32 W32", "conv2d.groups", "tolerance"):
