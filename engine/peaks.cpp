@@ -1,11 +1,11 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "engine/caches.h"
 #include "engine/device.h"
 #include "engine/kernels/batched_gemm.h"
 #include "engine/roofline.h"
@@ -56,11 +56,6 @@ class Shortest {
   std::unique_ptr<DeviceTimer> timer_;
 };
 
-double cache_bytes(int name, double otherwise) {
-  const long bytes = sysconf(name);
-  return bytes > 0 ? static_cast<double>(bytes) : otherwise;
-}
-
 double gemm_flops_per_s(const Shortest& shortest, const at::TensorOptions& options) {
   double best = 0;
   const bool cpu = options.device().is_cpu();
@@ -110,8 +105,9 @@ Peaks measure_peaks(c10::Device device, int threads) {
         std::max(peaks.flops_per_s[at::kFloat], small_gemms_flops_per_s(shortest, peaks.threads));
 
   // The outer cache of a virtual machine is larger than it says: four times that is beyond it.
-  const double inner = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20) * peaks.threads;
-  const double outer = std::max(2 * inner, cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20));
+  const auto inner =
+      static_cast<double>(cache_bytes(2, peaks.threads, peaks.threads * (int64_t{1} << 20)));
+  const double outer = std::max(2 * inner, static_cast<double>(last_cache_bytes(peaks.threads)));
   std::vector<double> sizes{inner / 2, outer / 2, 4 * outer};
   if (!device.is_cpu()) sizes = {1 << 30};
   for (const double bytes : sizes)

@@ -1,10 +1,10 @@
 #include "engine/lower/executor.h"
 
 #include <ATen/ATen.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "engine/caches.h"
 #include "engine/error.h"
 #include "engine/lower/threads.h"
 
@@ -22,16 +22,15 @@ int64_t bound_index(const Program& program, ValueId id) {
 
 /// Whether inputs and results of a call are more than the last-level cache keeps until the next
 /// one: then results written past it cost no reading of what they replace.
-bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& shared) {
-  constexpr int64_t kUnknown = int64_t{32} << 20;
-  static const auto known = static_cast<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE));
+bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& shared,
+                    int threads) {
   int64_t bytes = 0;
   for (size_t i = 0; i < single.bound.size(); ++i) {
     const Value& v = single.values[static_cast<size_t>(single.bound[i])];
     if (v.role == Role::input) bytes += v.bytes() * (shared[i] ? 1 : n);
   }
   for (ValueId id : single.outputs) bytes += n * single.values[static_cast<size_t>(id)].bytes();
-  return 2 * bytes > 3 * (known > 0 ? known : kUnknown);
+  return 2 * bytes > 3 * last_cache_bytes(threads);
 }
 
 }  // namespace
@@ -75,7 +74,7 @@ void Executor::make_plans(const MakeProgram& make, const Tensors& bound) {
     const auto known = known_weights(range, bound);
     PlanOptions plan = options_.plan;
     plan.serial = ranges_.size() > 1;
-    plan.stream_results = outgrows_cache(single_, n_, shared_);
+    plan.stream_results = outgrows_cache(single_, n_, shared_, options_.threads);
     plan.packing = std::make_shared<PackingChoices>();
     for (int t = 0; t < threads; ++t)
       size.plans.push_back(std::make_unique<Plan>(program, known, plan));
