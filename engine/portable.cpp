@@ -43,10 +43,36 @@ void drop_weight_copies(Program& program) {
   }
 }
 
+/// The attention that a CPU chooses, as the call that chooses anew on whatever device the program
+/// comes to run on.
+void choose_attention_anew(Program& program) {
+  std::vector<bool> used(program.values.size(), false);
+  const auto use = [&](ValueId id) { used[static_cast<size_t>(id)] = true; };
+  for (const Node& node : program.nodes) for_each_value(node.arguments, use);
+  for (const ValueId id : program.outputs) use(id);
+  for (const Update& u : program.updates) use(u.value);
+  const c10::OperatorHandle neutral =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
+  for (Node& node : program.nodes) {
+    if (node.name() != "aten::_scaled_dot_product_flash_attention_for_cpu") continue;
+    const ValueId sums = node.results[1].values[0];
+    if (sums != kNone && used[static_cast<size_t>(sums)]) continue;
+    // (q, k, v, dropout_p, is_causal, attn_mask, scale) -> (q, k, v, attn_mask, dropout_p,
+    // is_causal, scale, enable_gqa)
+    const std::vector<Argument> in = std::move(node.arguments);
+    Argument gqa;
+    gqa.constant = false;
+    node.op = neutral;
+    node.arguments = {in[0], in[1], in[2], in[5], in[3], in[4], in[6], gqa};
+    node.results.resize(1);
+  }
+}
+
 /// What is to be exported in ATen's words: passes that only take away.
 void clean(Program& program) {
   static const std::set<std::string> taking_away{"common-subexpressions", "layout", "dead-code"};
   drop_weight_copies(program);
+  choose_attention_anew(program);
   for (const Pass* pass : passes())
     if (taking_away.count(pass->name)) pass->run(program);
 }

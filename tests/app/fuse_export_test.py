@@ -106,6 +106,7 @@ class Export(unittest.TestCase):
         for node in program.graph.nodes:
             if node.op == "call_function" and "getitem" not in str(node.target):
                 self.assertTrue(str(node.target).startswith("aten."), node.target)
+                self.assertNotIn("_cpu", str(node.target))  # runs wherever it is taken
         self.assertEqual(sorted(os.listdir(self.dir.name)).count("wide.pt2.part"), 0)
         self.check_sample(program)
         return program, torch.jit.load(self.path("wide.ts"))
