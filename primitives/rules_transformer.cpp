@@ -1,6 +1,8 @@
 // Decompositions of the fused inference operators behind nn.MultiheadAttention and
 // nn.TransformerEncoderLayer. They have no batching rule and hide their parts; written out in
 // linear, scaled_dot_product_attention and layer_norm, every part is claimed by its primitive.
+// LibTorch's C++ attention asks besides whether its inputs are equal, to multiply once where they
+// are: what is one tensor is equal, what differs in size is not, whatever the data.
 #include <ATen/ATen.h>
 
 #include "engine/describe.h"
@@ -94,7 +96,26 @@ void layer(Stack& stack) {
   stack.emplace_back(x);
 }
 
+bool one_tensor(const Tensor& a, const Tensor& b) {
+  return a.unsafeGetTensorImpl() == b.unsafeGetTensorImpl();
+}
+
+bool equal_applies(c10::ArrayRef<IValue> in) {
+  const Call c{in};
+  const Tensor a = c.tensor(0), b = c.tensor(1);
+  return a.defined() && b.defined() && a.scalar_type() == b.scalar_type() &&
+         (one_tensor(a, b) || a.sizes() != b.sizes());
+}
+
+void equal(Stack& stack) {
+  const bool same = one_tensor((stack.end() - 2)->toTensor(), stack.back().toTensor());
+  stack.resize(stack.size() - 2);
+  stack.emplace_back(same);
+}
+
 [[maybe_unused]] const bool registered[] = {
+    add_decomposition({"aten::equal", "it gives Python a number, which only the data may tell",
+                       equal_applies, equal}),
     add_decomposition({"aten::_native_multi_head_attention", "it has no batching rule",
                        attention_applies, attention}),
     add_decomposition(

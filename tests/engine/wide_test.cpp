@@ -393,6 +393,25 @@ TEST(Wide, OnePrimitive) {
   EXPECT_NE(call("lenet", "").find("expected a primitive"), std::string::npos);
 }
 
+/// Attention of a sequence on itself, then on another one of another length.
+struct AttentionImpl : nn::Module {
+  AttentionImpl()
+      : self(register_module("self", nn::MultiheadAttention(8, 2))),
+        cross(register_module("cross", nn::MultiheadAttention(8, 2))) {}
+  Tensor forward(const Tensor& x, const Tensor& other) {
+    const Tensor y = x + std::get<0>(self->forward(x, x, x));
+    return std::get<0>(cross->forward(y, other, other));
+  }
+  nn::MultiheadAttention self, cross;
+};
+
+TEST(Wide, AttentionOfOneTensorOrOfOtherLengthsIsNoQuestionOfData) {
+  auto models = several<AttentionImpl>(3, false);
+  const Tensor x = at::randn({3, 5, 2, 8}), other = at::randn({3, 7, 2, 8});
+  WideModel wide = compile(models, {x[0], other[0]}, untuned());
+  expect_equal(wide, models, {x, other});
+}
+
 TEST(Wide, CallsThatLookAtDataAreRefused) {
   // LibTorch's own attention asks whether its inputs are equal, to take a shorter way then.
   auto attention = several<nn::MultiheadAttentionImpl>(2, false, 8, 2);
