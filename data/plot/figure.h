@@ -93,9 +93,19 @@ struct FigureView {
   bool notes = true;
 };
 
+/// A point, or the cross of one that is incorrect, where it was drawn.
+struct DrawnMark {
+  enum class Side { value, error, lane };
+  const Curve* curve = nullptr;  // of the figure that was drawn
+  const CurvePoint* point = nullptr;
+  Point at;
+  Side side = Side::value;
+};
+
 struct DrawnFigure {
   double height = 0;
   std::vector<std::pair<std::string, Box>> legend;  // by the curve's name
+  std::vector<DrawnMark> marks;
 };
 
 /// Draws at the top left that the geometry says. Points outside of the axes are left out.

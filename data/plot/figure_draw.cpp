@@ -313,6 +313,7 @@ class Drawing {
             curve.crossover && static_cast<double>(*curve.crossover) == run[i]->n;
         if (!inside(*run[i], *run[i]->value)) continue;
         point(line[i], curve, *run[i]);
+        note(line[i], curve, *run[i], DrawnMark::Side::value);
         if (!crossover) continue;
         canvas_.begin("crossover", fmt::format("{}: faster from N={}", curve.name, run[i]->n));
         canvas_.marker(line[i], Shape2D::ring, 2 * kMarker, colour);
@@ -334,6 +335,10 @@ class Drawing {
     canvas_.end();
   }
 
+  void note(Point at, const Curve& curve, const CurvePoint& p, DrawnMark::Side side) {
+    drawn_.marks.push_back({&curve, &p, at, side});
+  }
+
   void errors(const Curve& curve, size_t index) {
     const double aside = spread(g_.error, index);
     std::vector<Point> line;
@@ -352,10 +357,12 @@ class Drawing {
         ++i;
         continue;
       }
-      if (p.incorrect)
+      if (p.incorrect) {
         cross(line[i], curve, p);
-      else
+      } else {
         point(line[i], curve, p);
+      }
+      note(line[i], curve, p, DrawnMark::Side::error);
       ++i;
     }
     canvas_.end();
@@ -374,7 +381,9 @@ class Drawing {
       for (size_t i = 0; i < here.size(); ++i) {
         const double aside =
             (static_cast<double>(i) - (static_cast<double>(here.size()) - 1) / 2) * 11;
-        cross({g_.value_n.at(n) + aside, y}, *here[i].first, *here[i].second);
+        const Point at{g_.value_n.at(n) + aside, y};
+        cross(at, *here[i].first, *here[i].second);
+        note(at, *here[i].first, *here[i].second, DrawnMark::Side::lane);
       }
     }
   }

@@ -39,10 +39,9 @@ FuseView::AtN at_n(const Json& json) {
   return at;
 }
 
-}  // namespace
-
-std::vector<std::string> fuse_arguments(const FuseChoices& c, const std::string& db) {
-  std::vector<std::string> arguments = {"fuse", c.model, "--explain"};
+/// Everything that says which fusion it is.
+std::vector<std::string> asked(const FuseChoices& c) {
+  std::vector<std::string> arguments = {"fuse", c.model};
   if (!c.weights.empty()) {
     arguments.emplace_back("--weights");
     arguments.insert(arguments.end(), c.weights.begin(), c.weights.end());
@@ -51,7 +50,21 @@ std::vector<std::string> fuse_arguments(const FuseChoices& c, const std::string&
   for (const std::string& input : split(c.inputs, ' '))
     arguments.insert(arguments.end(), {"--input", input});
   if (c.share_weights) arguments.emplace_back("--share-weights");
+  return arguments;
+}
+
+}  // namespace
+
+std::vector<std::string> fuse_arguments(const FuseChoices& c, const std::string& db) {
+  std::vector<std::string> arguments = asked(c);
+  arguments.emplace_back("--explain");
   if (!db.empty()) arguments.insert(arguments.end(), {"--db", db});
+  return arguments;
+}
+
+std::vector<std::string> export_arguments(const FuseChoices& c, const std::string& path) {
+  std::vector<std::string> arguments = asked(c);
+  arguments.insert(arguments.end(), {"--export", path, "--budget", "0.01", "--no-store"});
   return arguments;
 }
 

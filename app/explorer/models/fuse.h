@@ -18,6 +18,8 @@ struct FuseChoices {
 std::vector<std::string> fuse_arguments(const FuseChoices& choices, const std::string& db);
 /// For the programs before and after each pass, at the largest N.
 std::vector<std::string> trace_arguments(const FuseChoices& choices);
+/// For the wide program in a file of its own, .pt2 or .ts: checked, hardly timed, not stored.
+std::vector<std::string> export_arguments(const FuseChoices& choices, const std::string& path);
 /// Files that were dropped: a network becomes the model, checkpoints become weights. False where
 /// none of them is either.
 bool take_files(const std::vector<std::string>& paths, FuseChoices* choices);

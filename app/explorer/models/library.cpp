@@ -51,21 +51,6 @@ const Timing* PointDetail::timing() const {
   return nullptr;
 }
 
-Histogram histogram_of(const std::vector<double>& samples_ns, int bins) {
-  Histogram h;
-  if (samples_ns.empty() || bins < 1) return h;
-  const auto [low, high] = std::minmax_element(samples_ns.begin(), samples_ns.end());
-  h.low_ns = *low;
-  h.high_ns = *high;
-  h.counts.assign(static_cast<size_t>(bins), 0);
-  const double step = (h.high_ns - h.low_ns) / bins;
-  for (const double s : samples_ns) {
-    const int bin = step > 0 ? static_cast<int>((s - h.low_ns) / step) : 0;
-    ++h.counts[static_cast<size_t>(std::clamp(bin, 0, bins - 1))];
-  }
-  return h;
-}
-
 Library::Library(Jobs& jobs, std::string db) : jobs_(jobs), db_(std::move(db)), trials_(jobs) {
   options_.published = true;
 }
@@ -182,15 +167,37 @@ void Library::select(const PointKey& key) {
   });
 }
 
+const PointDetail* Library::glance(const PointKey& key) {
+  if (point_ == key) return detail();
+  if (glanced_ != key) {
+    glanced_ = key;
+    glance_.reset();
+    jobs_.start("glance", [this, db = db_, key]() -> Jobs::Result {
+      std::optional<Case> found = Store::read(db).load_case(key.case_id);
+      return [this, key, found = std::move(found)] {
+        if (found && glanced_ == key) glance_ = PointDetail{*found, key.strategy, key.baseline, ""};
+      };
+    });
+  }
+  return glance_ ? &*glance_ : nullptr;
+}
+
+std::optional<PointKey> Library::key_of(uint32_t row) const {
+  if (!table_ || row >= table_->rows.size()) return std::nullopt;
+  const TrialRow& r = table_->rows[row];
+  return PointKey{r.case_id, r.n, table_->word(r.strategy), table_->word(r.mode), r.baseline};
+}
+
 void Library::select_row(uint32_t row) {
-  if (!table_ || row >= table_->rows.size()) return;
+  const std::optional<PointKey> key = key_of(row);
+  if (!key) return;
   const TrialRow& r = table_->rows[row];
   for (size_t g = 0; g < groups_.size(); ++g)
     if (groups_[g].target == table_->word(r.target) && groups_[g].shape == table_->word(r.shape) &&
         groups_[g].dtype == table_->word(r.dtype) && groups_[g].device == table_->word(r.device) &&
         groups_[g].phase == table_->word(r.phase))
       set_group(g);
-  select({r.case_id, r.n, table_->word(r.strategy), table_->word(r.mode), r.baseline});
+  select(*key);
 }
 
 std::string Library::why() const {

@@ -23,13 +23,6 @@ struct PointDetail {
   std::string command;
 };
 
-/// Counts of samples in equal steps from `low_ns` to `high_ns`.
-struct Histogram {
-  double low_ns = 0, high_ns = 0;
-  std::vector<int> counts;
-};
-Histogram histogram_of(const std::vector<double>& samples_ns, int bins);
-
 /// Where a row is.
 struct PointKey {
   int64_t case_id = 0, n = 0;
@@ -76,6 +69,9 @@ class Library {
   void select(const PointKey& key);
   void select_row(uint32_t row);
   const PointDetail* detail() const { return detail_ ? &*detail_ : nullptr; }
+  /// What is known of a point without selecting it; null until it was read.
+  const PointDetail* glance(const PointKey& key);
+  std::optional<PointKey> key_of(uint32_t row) const;
   /// Why the selected point is no faster, in a line.
   std::string why() const;
 
@@ -103,6 +99,8 @@ class Library {
   std::optional<Figure> figure_;
   std::optional<PointKey> point_;
   std::optional<PointDetail> detail_;
+  std::optional<PointKey> glanced_;
+  std::optional<PointDetail> glance_;
   uint64_t version_ = 1;
 };
 

@@ -30,10 +30,11 @@ class FusePanel : public Panel {
     }
     if (started_) {  // it has ended
       started_ = false;
-      if (!programs_) {
+      if (doing_ == Doing::fusing) {
         explorer.library.refresh();
         wanted_ = shown_ = -1;
       }
+      if (doing_ == Doing::exporting && child_.code() == 0) explorer.say("wrote " + exported_);
       if (child_.code() != 0) {
         const std::string said = child_.output();
         const size_t end = said.find_last_not_of(" \n");
@@ -47,8 +48,8 @@ class FusePanel : public Panel {
       ui.tinted("The fusion failed", ui.theme().bad);
       ui.wrapped(error_, false);
     }
-    if (programs_ && error_.empty() && !child_.output().empty()) {
-      if (ui.button("Back to the results")) programs_ = false;
+    if (doing_ == Doing::tracing && error_.empty() && !child_.output().empty()) {
+      if (ui.button("Back to the results")) doing_ = Doing::fusing;
       ImGui::BeginChild("programs", {0, 0}, false, ImGuiWindowFlags_HorizontalScrollbar);
       const std::string text = child_.output();
       ImGui::TextUnformatted(text.data(), text.data() + text.size());
@@ -100,30 +101,42 @@ class FusePanel : public Panel {
     ui.field("models", &choices_.n, "4,8,16", ui.px(110));
     ImGui::SameLine();
     ui.field("inputs", &choices_.inputs, "random inputs: x=2x3x64x64:f32",
-             std::max(ui.px(120), width - column - ui.px(110 + 176)));
+             std::max(ui.px(90), width - column - ui.px(110 + 248)));
     const bool able = !choices_.model.empty() && !child_.running();
     ImGui::SameLine();
     if (ui.button("Fuse", Look::primary, able))
-      start(explorer, fuse_arguments(choices_, explorer.library.db()), false);
+      start(explorer, fuse_arguments(choices_, explorer.library.db()), Doing::fusing);
     ImGui::SameLine();
     if (ui.button("Programs", Look::plain, able,
                   "The program of one model, and the wide one after "
                   "each pass"))
-      start(explorer, trace_arguments(choices_), true);
+      start(explorer, trace_arguments(choices_), Doing::tracing);
+    ImGui::SameLine();
+    if (ui.button(
+            "Export", Look::plain, able,
+            "The wide program with its weights in a file: .pt2 for torch.export.load, .ts for "
+            "torch.jit.load"))
+      explorer.save_as("wide program", "wide.pt2", [this, &explorer](const std::string& path) {
+        exported_ = path;
+        start(explorer, export_arguments(choices_, path), Doing::exporting);
+      });
     ImGui::Separator();
   }
 
-  void start(Explorer& explorer, std::vector<std::string> arguments, bool programs) {
+  enum class Doing { fusing, tracing, exporting };
+
+  void start(Explorer& explorer, std::vector<std::string> arguments, Doing doing) {
     error_.clear();
     child_.wake = [&explorer] { explorer.jobs.wake(); };
     child_.start(std::move(arguments));
     started_ = true;
-    programs_ = programs;
+    doing_ = doing;
   }
 
   void running(Ui& ui) {
-    ui.text(programs_ ? "recording and widening in a process of its own"
-                      : "fusing, checking and timing in a process of its own");
+    ui.text(doing_ == Doing::tracing     ? "recording and widening in a process of its own"
+            : doing_ == Doing::exporting ? "fusing, checking and writing in a process of its own"
+                                         : "fusing, checking and timing in a process of its own");
     if (ui.button("Stop", Look::danger)) child_.stop();
     ui.wrapped(child_.output());
   }
@@ -292,8 +305,9 @@ class FusePanel : public Panel {
 
   FuseChoices choices_;
   Child child_;
-  bool started_ = false, programs_ = false;
-  std::string error_;
+  bool started_ = false;
+  Doing doing_ = Doing::fusing;
+  std::string error_, exported_;
   int64_t wanted_ = -1, shown_ = -1;
   std::optional<FuseView> view_;
 };

@@ -4,6 +4,7 @@
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/ui/plot_view.h"
+#include "app/explorer/ui/samples.h"
 #include "data/report_format.h"
 
 namespace wide {
@@ -44,8 +45,9 @@ class PlotPanel : public Panel {
       ui.empty("No trial of this target could be timed",
                "The reasons stand below and in the table "
                "of trials.");
-    } else if (const auto picked = view_.draw(ui, *figure, selected)) {
-      pick(library, *picked);
+    } else if (const auto picked = view_.draw(
+                   ui, *figure, selected, [&](const PickedPoint& p) { samples(library, ui, p); })) {
+      if (const auto row = row_of(library, *picked)) library.select_row(*row);
     }
     ImGui::EndChild();
     if (!why.empty()) {
@@ -58,18 +60,27 @@ class PlotPanel : public Panel {
   }
 
  private:
-  static void pick(Library& library, const PickedPoint& picked) {
+  static std::optional<uint32_t> row_of(const Library& library, const PickedPoint& picked) {
     const TrialTable& table = *library.table();
     const bool baseline = picked.strategy.rfind("baseline ", 0) == 0;
     const std::string name = baseline ? picked.strategy.substr(9) : picked.strategy;
     for (const uint32_t index : library.groups()[library.group()].rows) {
       const TrialRow& row = table.rows[index];
       if (row.n == picked.n && row.baseline == baseline && table.word(row.strategy) == name &&
-          table.word(row.mode) == picked.mode) {
-        library.select_row(index);
-        return;
-      }
+          table.word(row.mode) == picked.mode)
+        return index;
     }
+    return std::nullopt;
+  }
+
+  /// Of the point under the mouse.
+  static void samples(Library& library, Ui& ui, const PickedPoint& point) {
+    const auto row = row_of(library, point);
+    const PointDetail* detail = row ? library.glance(*library.key_of(*row)) : nullptr;
+    const Timing* timing = detail ? detail->timing() : nullptr;
+    if (!timing || timing->samples_ns.empty()) return;
+    ui.muted(fmt::format("{} samples", timing->samples_ns.size()));
+    draw_samples(ui, *timing, ui.px(220), ui.px(56));
   }
 
   void tools(Explorer& explorer, Ui& ui) {

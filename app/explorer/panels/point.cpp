@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "app/explorer/explorer.h"
-#include "app/explorer/ui/draw_canvas.h"
+#include "app/explorer/ui/samples.h"
 #include "data/report_tables.h"
 #include "data/text.h"
 
@@ -97,50 +97,16 @@ class PointPanel : public Panel {
     if (!t.bound.empty()) pair(ui, "bound by", t.bound);
   }
 
-  /// A strip of the samples in order of time, and beside it how often each time came.
   static void samples(Ui& ui, const Timing& t) {
     if (t.samples_ns.empty()) return;
     ImGui::Dummy({0, ui.px(4)});
     ui.bold(fmt::format("{} samples", t.samples_ns.size()));
     ImGui::SameLine();
     ui.muted(fmt::format("of {} calls, {} outliers", t.calls_per_sample, t.outliers));
-    const float width = ImGui::GetContentRegionAvail().x, height = ui.px(84);
-    const ImVec2 at = ImGui::GetCursorScreenPos();
-    ImDrawList& list = *ImGui::GetWindowDrawList();
-    list.AddRectFilled(at, {at.x + width, at.y + height}, colour(ui.theme().window), ui.px(4));
-    const float strip = width * 0.66f, pad = ui.px(8);
-    const Histogram h = histogram_of(t.samples_ns, 14);
-    const double span = std::max(h.high_ns - h.low_ns, 1e-9 * h.high_ns);
-    const auto y = [&](double ns) {
-      return at.y + height - pad - static_cast<float>((ns - h.low_ns) / span) * (height - 2 * pad);
-    };
-    list.AddRectFilled({at.x + pad, y(t.q3_ns)}, {at.x + strip, y(t.q1_ns)},
-                       colour(ui.theme().accent, 0.12));
-    list.AddLine({at.x + pad, y(t.median_ns)}, {at.x + strip, y(t.median_ns)},
-                 colour(ui.theme().accent, 0.7), ui.px(1));
-    const size_t step = std::max<size_t>(1, t.samples_ns.size() / 2000);
-    for (size_t i = 0; i < t.samples_ns.size(); i += step) {
-      const float x = at.x + pad +
-                      (strip - 2 * pad) * static_cast<float>(i) /
-                          static_cast<float>(std::max<size_t>(1, t.samples_ns.size() - 1));
-      list.AddRectFilled({x - ui.px(1.2f), y(t.samples_ns[i]) - ui.px(1.2f)},
-                         {x + ui.px(1.2f), y(t.samples_ns[i]) + ui.px(1.2f)},
-                         colour(ui.theme().plot.series[0]));
-    }
-    const int most = *std::max_element(h.counts.begin(), h.counts.end());
-    const float bin = (height - 2 * pad) / static_cast<float>(h.counts.size());
-    for (size_t b = 0; b < h.counts.size(); ++b) {
-      const float length =
-          (width - strip - 2 * pad) * static_cast<float>(h.counts[b]) / static_cast<float>(most);
-      const float bottom = at.y + height - pad - static_cast<float>(b) * bin;
-      list.AddRectFilled({at.x + strip + pad, bottom - bin + 1},
-                         {at.x + strip + pad + length, bottom},
-                         colour(ui.theme().plot.series[0], 0.6));
-    }
-    ImGui::Dummy({width, height});
-    ui.note_last(ItemKind::area, "samples");
-    const std::string low = time_text(h.low_ns), high = time_text(h.high_ns);
-    ui.small("from " + low + " to " + high + " · left: in order of time · right: how often");
+    draw_samples(ui, t, ImGui::GetContentRegionAvail().x, ui.px(84));
+    ui.small(fmt::format("from {} to {} · left: in order of time · right: how often",
+                         time_text(*std::min_element(t.samples_ns.begin(), t.samples_ns.end())),
+                         time_text(*std::max_element(t.samples_ns.begin(), t.samples_ns.end()))));
   }
 
   static void command(Explorer& explorer, Ui& ui, const PointDetail& d) {

@@ -22,6 +22,10 @@ void shift(double* low, double* high, double by) {
   *high *= factor;
 }
 
+PickedPoint point_of(const DrawnMark& mark) {
+  return {mark.curve->strategy, mark.curve->group, static_cast<int64_t>(mark.point->n)};
+}
+
 /// An axis made `factor` times as long around `centre`.
 void stretch(double* low, double* high, double centre, double factor) {
   const double below = std::pow(centre / *low, factor), above = std::pow(*high / centre, factor);
@@ -32,45 +36,36 @@ void stretch(double* low, double* high, double centre, double factor) {
 
 }  // namespace
 
-void PlotView::marks(Ui& ui, const DrawCanvas& canvas, const Figure& part, const FigureGeometry& g,
-                     const std::optional<PickedPoint>& selected, Hit* nearest) {
+const DrawnMark* PlotView::marks(Ui& ui, const DrawCanvas& canvas, const DrawnFigure& drawn,
+                                 const std::optional<PickedPoint>& selected) {
   const ImVec2 mouse = ImGui::GetIO().MousePos;
   const bool over = ImGui::IsItemHovered();
   const float reach = ui.px(kReach);
   float best = reach * reach;
+  const DrawnMark* nearest = nullptr;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   size_t noted = 0;
-  for (const Curve& curve : part.curves) {
-    if (hidden_.count(curve.name)) continue;
-    for (const CurvePoint& p : curve.points) {
-      if (p.n < limits_.n_low || p.n > limits_.n_high) continue;
-      const PickedPoint key{curve.strategy, curve.group, static_cast<int64_t>(p.n)};
-      const auto place = [&](ImVec2 at, const char* side) {
-        const float x = mouse.x - at.x, y = mouse.y - at.y;
-        if (over && x * x + y * y < best) {
-          best = x * x + y * y;
-          *nearest = {&curve, &p, at};
-        }
-        if (selected == key) {
-          list.AddCircle(at, ui.px(8.5f), colour(ui.theme().plot.text), 0, ui.px(2));
-          list.AddCircle(at, ui.px(6.5f), colour(ui.theme().plot.paper), 0, ui.px(1));
-        }
-        constexpr size_t kNoted = 2000;  // more than a script asks for
-        if (noted++ > kNoted) return;
-        ui.note(ItemKind::mark, fmt::format("{}{} N={}", side, curve.name, p.n),
-                {at.x - ui.px(3), at.y - ui.px(3)}, {at.x + ui.px(3), at.y + ui.px(3)});
-      };
-      if (p.value && *p.value >= limits_.low && *p.value <= limits_.high)
-        place(canvas.px({g.value_n.at(p.n), g.value_y.at(*p.value)}), "");
-      if (p.error) {
-        const double error = std::isfinite(*p.error)
-                                 ? std::clamp(*p.error, limits_.error_low, limits_.error_high)
-                                 : limits_.error_high;
-        place(canvas.px({g.error_n.at(p.n), g.error_y.at(error)}),
-              p.incorrect ? "incorrect " : "error of ");
-      }
+  for (const DrawnMark& mark : drawn.marks) {
+    const ImVec2 at = canvas.px(mark.at);
+    const float x = mouse.x - at.x, y = mouse.y - at.y;
+    if (over && x * x + y * y < best) {
+      best = x * x + y * y;
+      nearest = &mark;
     }
+    if (selected == point_of(mark)) {
+      list.AddCircle(at, ui.px(8.5f), colour(ui.theme().plot.text), 0, ui.px(2));
+      list.AddCircle(at, ui.px(6.5f), colour(ui.theme().plot.paper), 0, ui.px(1));
+    }
+    constexpr size_t kNoted = 2000;  // more than a script asks for
+    if (noted++ > kNoted) continue;
+    const char* side = mark.side == DrawnMark::Side::value  ? ""
+                       : mark.side == DrawnMark::Side::lane ? "cross "
+                       : mark.point->incorrect              ? "incorrect "
+                                                            : "error of ";
+    ui.note(ItemKind::mark, fmt::format("{}{} N={}", side, mark.curve->name, mark.point->n),
+            {at.x - ui.px(3), at.y - ui.px(3)}, {at.x + ui.px(3), at.y + ui.px(3)});
   }
+  return nearest;
 }
 
 void PlotView::legend_input(const DrawCanvas& canvas, const Figure& part,
@@ -149,7 +144,8 @@ void PlotView::cursor(Ui& ui, const DrawCanvas& canvas, const FigureGeometry& g)
 }
 
 std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
-                                          const std::optional<PickedPoint>& selected) {
+                                          const std::optional<PickedPoint>& selected,
+                                          const std::function<void(const PickedPoint&)>& about) {
   const std::string of =
       fmt::format("{}|{}|{}", figure.title, figure.subtitle, static_cast<int>(figure.measure));
   if (of != of_) {
@@ -190,18 +186,19 @@ std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
     for (const auto& [name, box] : drawn.legend)
       ui.note(ItemKind::mark, "legend " + name, canvas.px({box.x, box.y + 5}),
               canvas.px({box.x + 34, box.bottom() - 5}));
-    Hit nearest;
     cursor(ui, canvas, g);
-    marks(ui, canvas, part, g, selected, &nearest);
+    const DrawnMark* nearest = marks(ui, canvas, drawn, selected);
     legend_input(canvas, part, drawn);
     axes_input(canvas, g);
-    if (nearest.point) {
-      next_lit_ = nearest.curve->name;
-      next_cursor_n_ = nearest.point->n;
-      ImGui::SetTooltip("%s\n%s", nearest.curve->name.c_str(), nearest.point->about.c_str());
-      if (ImGui::IsMouseReleased(0) && !panning_)
-        picked = PickedPoint{nearest.curve->strategy, nearest.curve->group,
-                             static_cast<int64_t>(nearest.point->n)};
+    if (nearest) {
+      next_lit_ = nearest->curve->name;
+      next_cursor_n_ = nearest->point->n;
+      ImGui::BeginTooltip();
+      ui.text(nearest->curve->name);
+      ui.text(nearest->point->about);
+      if (about) about(point_of(*nearest));
+      ImGui::EndTooltip();
+      if (ImGui::IsMouseReleased(0) && !panning_) picked = point_of(*nearest);
     }
     if (box_from_)
       ImGui::GetWindowDrawList()->AddRect(*box_from_, ImGui::GetIO().MousePos,

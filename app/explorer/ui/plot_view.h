@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,9 +20,11 @@ struct PickedPoint {
 /// click for all of it; a click on the legend hides a curve, a double click shows it alone.
 class PlotView {
  public:
-  /// Fills what is left of the current region. Returns the point that was clicked.
+  /// Fills what is left of the current region. Returns the point that was clicked. `about` draws
+  /// more of the point under the mouse, inside its tooltip.
   std::optional<PickedPoint> draw(Ui& ui, const Figure& figure,
-                                  const std::optional<PickedPoint>& selected);
+                                  const std::optional<PickedPoint>& selected,
+                                  const std::function<void(const PickedPoint&)>& about = {});
   void fit() { zoom_.reset(); }
   bool zoomed() const { return zoom_.has_value(); }
   void show_all() { hidden_.clear(); }
@@ -32,13 +35,9 @@ class PlotView {
   const Box& box() const { return box_; }
 
  private:
-  struct Hit {
-    const Curve* curve = nullptr;
-    const CurvePoint* point = nullptr;
-    ImVec2 at;
-  };
-  void marks(Ui& ui, const DrawCanvas& canvas, const Figure& part, const FigureGeometry& g,
-             const std::optional<PickedPoint>& selected, Hit* nearest);
+  /// Notes them, rings the selected one, and returns the one under the mouse or null.
+  const DrawnMark* marks(Ui& ui, const DrawCanvas& canvas, const DrawnFigure& drawn,
+                         const std::optional<PickedPoint>& selected);
   void legend_input(const DrawCanvas& canvas, const Figure& part, const DrawnFigure& drawn);
   void axes_input(const DrawCanvas& canvas, const FigureGeometry& g);
   void cursor(Ui& ui, const DrawCanvas& canvas, const FigureGeometry& g);

@@ -90,6 +90,59 @@ TEST_F(ExplorerDriver, FromTheOverviewToAPointToItsSamples) {
   EXPECT_NE(screen_->ui().items.find("s1 N=2"), nullptr);
 }
 
+TEST_F(ExplorerDriver, ATooltipShowsTheSamplesOfWhatIsNotSelected) {
+  open();
+  driver_->click("Speedup");
+  driver_->settle();
+  EXPECT_FALSE(driver_->sees("25 samples"));
+  driver_->hover("s2 * N=2");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("25 samples"));
+  EXPECT_NE(screen_->ui().items.find("samples"), nullptr);
+  EXPECT_FALSE(screen_->explorer().library.point());
+}
+
+TEST_F(ExplorerDriver, CrossesBelowTheSpeedupsAreTrialsToo) {
+  open();
+  driver_->click("Speedup");
+  driver_->settle();
+  driver_->click("cross s3 N=8");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("why it is incorrect"));
+}
+
+/// Points of one N alone stand side by side: each is where it is drawn.
+TEST_F(ExplorerDriver, PointsOfOneNAreApart) {
+  store_sweep(file_.path(), {"linear"}, {2});
+  open();
+  driver_->click("Speedup");
+  driver_->settle();
+  const Item *one = screen_->ui().items.find("s1 N=2"), *two = screen_->ui().items.find("s2 * N=2");
+  ASSERT_NE(one, nullptr);
+  ASSERT_NE(two, nullptr);
+  EXPECT_GT(std::abs(one->box.x - two->box.x), 10);
+  driver_->click("s1 N=2");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("linear / s1"));
+}
+
+TEST_F(ExplorerDriver, ComparesSeveralSweepsWithOne) {
+  for (const char* name : {"a", "b", "c"}) store_sweep(file_.path(), {"linear"}, {2, 8}, name);
+  open();
+  screen_->explorer().show("compare");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("5 trials in both"));
+  driver_->click("Another");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("sweep 3: 5 trials in both"));
+  EXPECT_TRUE(driver_->sees("sweep 1: 5 trials in both"));
+  EXPECT_TRUE(driver_->sees("1.00×"));
+  EXPECT_FALSE(screen_->ui().items.find("Another")->enabled);  // there is none left
+  driver_->click("Fewer");
+  driver_->settle();
+  EXPECT_EQ(screen_->ui().items.find("after 2"), nullptr);
+}
+
 TEST_F(ExplorerDriver, ZoomKeepsThePointUnderTheMouseAndFits) {
   open();
   driver_->click("Speedup");
@@ -197,13 +250,41 @@ TEST_F(ExplorerDriver, NothingIsCutOffOrOverlaps) {
       open({}, s);
       screen_->explorer().library.select_row(1);
       driver_->settle();
-      for (const PanelInfo& panel : panels()) {
-        screen_->explorer().show(panel.name);
+      const auto look = [&](const std::string& at) {
         driver_->settle();
         screen_->frame();
         for (const std::string& fault :
              layout_faults(screen_->ui().items.last(), s.width, s.height))
-          ADD_FAILURE() << panel.name << (dark ? " dark " : " light ") << scale << ": " << fault;
+          ADD_FAILURE() << at << (dark ? " dark " : " light ") << scale << ": " << fault;
+      };
+      for (const PanelInfo& panel : panels()) {
+        screen_->explorer().show(panel.name);
+        look(panel.name);
+      }
+      // What opens over the panels.
+      struct Over {
+        std::string panel, click, press, layer, close;
+      };
+      for (const Over& over : std::vector<Over>{{"plot", "", "Ctrl+P", "action", "Escape"},
+                                                {"plot", "", "?", "Keys and mouse", "Escape"},
+                                                {"plot", "Save CSV", "", "file name", ""},
+                                                {"plot", "Export", "", "Plot as SVG", "Escape"},
+                                                {"plot", "measure", "", "throughput", "Escape"},
+                                                {"plot", "scale", "", "175 %", "Escape"},
+                                                {"run", "preset", "", "published", "Escape"}}) {
+        screen_->explorer().show(over.panel);
+        driver_->settle();
+        if (over.click.empty())
+          driver_->press(over.press);
+        else
+          driver_->click(over.click);
+        EXPECT_TRUE(driver_->sees(over.layer)) << over.layer;
+        look(over.layer);
+        if (over.close.empty())
+          driver_->click("Cancel");
+        else
+          driver_->press(over.close);
+        driver_->settle();
       }
     }
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "app/explorer/ui/samples.h"
 #include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 

@@ -95,9 +95,15 @@ TEST(ExplorerFuse, FilesBecomeChoicesAndArguments) {
   c.share_weights = true;
   EXPECT_EQ(
       fuse_arguments(c, "r.db"),
-      (std::vector<std::string>{"fuse", "/a/net.ts", "--explain", "--weights", "/a/w0.safetensors",
+      (std::vector<std::string>{"fuse", "/a/net.ts", "--weights", "/a/w0.safetensors",
                                 "/a/w1.safetensors", "--input", "x=2x3:f32", "--input",
-                                "ids=2:i64[0,9)", "--share-weights", "--db", "r.db"}));
+                                "ids=2:i64[0,9)", "--share-weights", "--explain", "--db", "r.db"}));
+  FuseChoices copies;
+  copies.model = "mlp";
+  copies.n = "3";
+  EXPECT_EQ(export_arguments(copies, "/b/wide.ts"),
+            (std::vector<std::string>{"fuse", "mlp", "-n", "3", "--export", "/b/wide.ts",
+                                      "--budget", "0.01", "--no-store"}));
   EXPECT_FALSE(take_files({"/a/picture.png"}, &c));
 }
 

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import signal
 import sqlite3
 import subprocess
 import tempfile
@@ -138,12 +139,12 @@ class Window(unittest.TestCase):
             expect To measure it again
         """)
 
-    def test_a_killed_window_loses_nothing_and_resumes(self):
-        store = self.path("killed.db")
-        script = self.path("killed")
+    def start_sweep(self, store, last):
+        """A window that runs linear at eight Ns; returns its process once two cases are stored."""
+        script = self.path("script")
         with open(script, "w", encoding="utf-8") as file:
             file.write("settle\nclick None\nclick linear\nclick seconds a trial\npress Ctrl+A\ntype 0.4\n"
-                       "click N\ntype 1,2,3,4,5,6,7,8\nsettle\nclick Start\nawait-long no such text\n")
+                       f"click N\ntype 1,2,3,4,5,6,7,8\nsettle\nclick Start\nawait-long {last}\n")
         environment = {**os.environ, "DISPLAY": self.display.name, "LIBGL_ALWAYS_SOFTWARE": "1",
                        "XDG_CONFIG_HOME": self.path("config2"), "XDG_CACHE_HOME": self.path("cache"),
                        "OMP_WAIT_POLICY": "passive"}
@@ -158,9 +159,40 @@ class Window(unittest.TestCase):
                     done = tables and db.execute("SELECT count(*) FROM \"case\" WHERE state = 'done'").fetchone()[0]
             if done >= 2:
                 break
+        self.assertGreaterEqual(done, 2)
+        return window
+
+    def rows(self, store):
+        with sqlite3.connect(store) as db:
+            return set(db.execute("""SELECT n, strategy, status, median_ns FROM trial JOIN "case" ON trial."case" = "case".id
+                                     LEFT JOIN timing ON timing.trial = trial.id WHERE state = 'done'"""))
+
+    def test_a_killed_worker_loses_nothing(self):
+        store = self.path("worker.db")
+        window = self.start_sweep(store, "complete: 8 cases")
+        before = self.rows(store)
+        with open(f"/proc/{window.pid}/task/{window.pid}/children", encoding="ascii") as file:
+            children = [int(pid) for pid in file.read().split()]
+        for task in os.listdir(f"/proc/{window.pid}/task"):
+            with open(f"/proc/{window.pid}/task/{task}/children", encoding="ascii") as file:
+                children += [int(pid) for pid in file.read().split()]
+        self.assertTrue(children)
+        for pid in set(children):
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(window.wait(timeout=120), 0)
+        after = self.rows(store)
+        self.assertEqual(before - after, set())
+        self.assertEqual({row[0] for row in after}, set(range(1, 9)))
+        self.assertLessEqual({row[2] for row in after}, {"ok", "unsupported", "crashed"})
+        # One case was hit at most; the others are as they would have been.
+        self.assertLessEqual(len({row[0] for row in after if row[2] == "crashed"}), 1)
+
+    def test_a_killed_window_loses_nothing_and_resumes(self):
+        store = self.path("killed.db")
+        window = self.start_sweep(store, "no such text")
+        before = self.rows(store)
         window.kill()
         window.wait()
-        self.assertGreaterEqual(done, 2)
         run = screen.explorer("--db", store, "--size", "1280x800", display=self.display.name, script="""
             settle
             await interrupted
@@ -169,9 +201,30 @@ class Window(unittest.TestCase):
             settle
         """, env={"XDG_CONFIG_HOME": self.path("config2"), "XDG_CACHE_HOME": self.path("cache")})
         self.assertEqual((run.returncode, run.stderr), (0, ""), run.stderr[-2000:])
+        self.assertEqual(before - self.rows(store), set())
         with sqlite3.connect(store) as db:
             self.assertEqual(db.execute("SELECT count(*) FROM sweep").fetchone()[0], 1)
             self.assertEqual(db.execute("SELECT count(*) FROM \"case\" WHERE state = 'done'").fetchone()[0], 8)
+
+    def test_a_fusion_is_taken_home(self):
+        exported = self.path("wide.ts")
+        self.drive(f"""
+            show fuse
+            click network
+            type mlp
+            click models
+            press Ctrl+A
+            type 3
+            click Fuse
+            await mlp · N=3
+            settle
+            click Export
+            press Ctrl+A
+            type {exported}
+            click Save
+            await wrote {exported}
+        """)
+        self.assertGreater(os.path.getsize(exported), 100)
 
     def test_what_crashes_hangs_and_is_wrong_appears_as_such(self):
         store, times = self.path("faults.db"), self.path("faults.json")
