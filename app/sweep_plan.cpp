@@ -244,7 +244,7 @@ double estimate_call_s(const PlannedCase& planned) {
 double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
   // Calls outside the timed ones: measuring ranges and layouts, the check, its reference; what
   // draws random numbers is checked by its statistics, over many calls.
-  constexpr double kOtherCalls = 25, kRandomCalls = 130, kMinSamples = 10, kBaselines = 3;
+  constexpr double kOtherCalls = 10, kRandomCalls = 60, kMinSamples = 10, kBaselines = 3;
   double seconds = 0;
   for (const PlannedCase& c : cases) {
     const double call = estimate_call_s(c);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <set>
 
 #include "engine/caches.h"
 #include "engine/error.h"
@@ -133,6 +134,13 @@ void Executor::run_shared(const Tensors& bound) {
     size.shared = std::move(known);
     if (first == nullptr) first = &size;
   }
+  // Of all that was made only what the ranges read is kept.
+  for (auto& [n, size] : sizes_) {
+    std::unordered_map<ValueId, Tensor> kept;
+    for (const ValueId id : size.plans[0]->outside())
+      if (const auto it = size.shared.find(id); it != size.shared.end()) kept.insert(*it);
+    size.shared = std::move(kept);
+  }
 }
 
 Plan& Executor::prepare(int thread, int range_index, const Tensors& bound, const Tensors& results) {
@@ -214,11 +222,25 @@ std::vector<Value> Executor::results() const {
 
 int64_t Executor::bytes() const {
   int64_t sum = 0;
-  for (const auto& [n, size] : sizes_)
+  std::set<const void*> counted;  // what ranges have in common is there once
+  const auto add = [&](const Tensor& t) {
+    if (!t.defined()) return;
+    const bool plain = t.layout() == c10::kStrided && t.has_storage();
+    if (plain && !counted.insert(t.const_data_ptr()).second) return;
+    sum += t.numel() * static_cast<int64_t>(t.element_size());  // an opaque one too
+  };
+  for (const auto& [n, size] : sizes_) {
     for (const auto& plan : size.plans) sum += plan->arena_bytes();
+    for (const Node& node : size.program->wide.program.nodes) {
+      if (node.phase != Phase::shared) continue;
+      for_each_value(node.arguments, [&](ValueId id) {
+        if (const auto it = size.weights.find(id); it != size.weights.end()) add(it->second);
+      });
+    }
+    for (const auto& [id, t] : size.shared) add(t);
+  }
   for (const Range& range : ranges_)
-    for (const Tensor& t : range.fixed)
-      if (t.defined()) sum += t.numel() * t.element_size();  // an opaque one too
+    for (const Tensor& t : range.fixed) add(t);
   return sum;
 }
 

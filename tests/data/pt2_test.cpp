@@ -1,12 +1,11 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "data/network_format.h"
 #include "data/tensors.h"
 #include "engine/compile.h"
 #include "tests/data/python.h"
+#include "tests/data/truth.h"
 
 namespace wide {
 namespace {
@@ -24,15 +23,6 @@ std::string exported(const Scratch& scratch, const std::string& body) {
                              "dynamic_shapes=shapes, strict=False)\n"
                              "torch.export.save(ep, 'net.pt2')\n");
   return scratch / "net.pt2";
-}
-
-Tensor from_json(const nlohmann::json& value) {
-  if (!value.is_array())
-    return value.is_boolean() ? at::scalar_tensor(value.get<bool>(), at::kBool)
-                              : at::scalar_tensor(value.get<double>());
-  Tensors parts;
-  for (const auto& v : value) parts.push_back(from_json(v));
-  return at::stack(parts);
 }
 
 TEST(Pt2, ArchivesOfFourVersionsOfPyTorchGiveWhatPyTorchGave) {

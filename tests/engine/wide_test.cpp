@@ -405,6 +405,38 @@ struct AttentionImpl : nn::Module {
   nn::MultiheadAttention self, cross;
 };
 
+/// A large part that all models may have in common, and a small one of their own.
+struct HeadImpl : nn::Module {
+  HeadImpl()
+      : body(register_module("body", nn::Linear(64, 512))),
+        head(register_module("head", nn::Linear(512, 3))) {}
+  Tensor forward(const Tensor& x) { return head->forward(at::relu(body->forward(x))); }
+  nn::Linear body, head;
+};
+
+TEST(Wide, MemoryCountsWhatIsSharedOnce) {
+  auto models = several<HeadImpl>(5, false);
+  {
+    const at::NoGradGuard no_grad;
+    for (auto& model : models) {
+      model->body->weight.copy_(models[0]->body->weight);
+      model->body->bias.copy_(models[0]->body->bias);
+    }
+  }
+  const Tensor x = at::randn({4, 64});
+  const int64_t body = 4 * (64 + 1) * 512, head = 4 * (512 + 1) * 3;
+  WideModel apart = compile(models, {x}, untuned());
+  WideModel together = compile(models, {x}, Builder(untuned()).share_weights().shared_input("x0"));
+  const Tensor y = together.run({x})[0];
+  for (int64_t i = 0; i < 5; ++i) {
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(at::allclose(y[i], models[static_cast<size_t>(i)]->forward(x), 1e-4, 1e-5)) << i;
+  }
+  EXPECT_GE(apart.bytes(), 5 * (body + head));
+  EXPECT_GE(together.bytes(), body + 5 * head);
+  EXPECT_LT(together.bytes(), 2 * body);
+}
+
 TEST(Wide, AttentionOfOneTensorOrOfOtherLengthsIsNoQuestionOfData) {
   auto models = several<AttentionImpl>(3, false);
   const Tensor x = at::randn({3, 5, 2, 8}), other = at::randn({3, 7, 2, 8});
