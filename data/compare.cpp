@@ -176,7 +176,7 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
     ComparedTrial& trial = work.trials[i];
     const Change& change = work.changes[i];
     const double between = noise.scale * (work.disturbed[i] ? kDisturbed : 1);
-    const double error = t * std::hypot(change.within, between);
+    const double error = t * std::hypot(change.within, between, change.machine);
     trial.change = {std::exp(change.log), std::exp(change.log - error),
                     std::exp(change.log + error)};
     trial.verdict = verdict_of_change(trial.change);

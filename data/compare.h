@@ -11,13 +11,14 @@
 // Two runs of one build differ by more than the samples within a run say: memory lands elsewhere,
 // clocks and neighbours change. So a trial is not compared by its time but by its time over those
 // of the baselines timed in the same case: what slows the whole machine cancels. The logarithm of
-// that change, d, has two sources of error:
+// that change, d, has three sources of error:
 //  - within the runs: a bootstrap over medians, rounds of one case drawn together in blocks;
 //  - between the runs: nobody can see it in one trial, but all trials show it together. The same
 //    strategy at other Ns and shapes should have changed alike, and baselines should not have
 //    changed against each other at all; how much they scatter is the noise of this machine (robust
 //    quantiles, so that a real change of some trials does not count, mixed with a guess of 2.5 %
-//    worth six trials). Cases marked as disturbed count with twice the noise.
+//    worth six trials). Cases marked as disturbed count with twice the noise;
+//  - of the machine: where the baselines of a case changed apart, by as much as they did.
 // The interval of a trial is d -+ t * error, with t such that with probability 99 % all intervals
 // of a comparison hold at once: a sweep has hundreds of trials, and one false alarm is one too
 // many. Verdicts follow from the interval as everywhere else.

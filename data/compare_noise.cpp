@@ -98,6 +98,7 @@ std::vector<Change> changes_of(const Case& before, const Case& after,
     slower[i] = baselines[i].second.value - baselines[i].first.value;
   for (size_t i = 1; i < slower.size(); ++i) apart->push_back(slower[i] - slower[0]);
   const double machine = median(slower);
+  const double disagreement = slower.size() > 1 ? spread(slower) : 0;
   for (size_t r = 0; r < kResamples && !baselines.empty(); ++r) {
     for (size_t i = 0; i < baselines.size(); ++i)
       slower[i] = baselines[i].second.drawn[r] - baselines[i].first.drawn[r];
@@ -116,6 +117,7 @@ std::vector<Change> changes_of(const Case& before, const Case& after,
       std::vector<double> logs(kResamples);
       for (size_t r = 0; r < kResamples; ++r) logs[r] = x.drawn[r] - y.drawn[r] + machine_drawn[r];
       change.within = spread(logs);
+      change.machine = disagreement;
       change.known = true;
     }
     changes.push_back(std::move(change));

@@ -11,11 +11,13 @@ struct Change {
   std::string group;   // trials that should have changed alike
   double log = 0;      // of the speed's ratio: negative is slower
   double within = 0;   // its standard error from the samples
+  double machine = 0;  // that of what it is compared with: how far the baselines disagree
   bool known = false;  // no: no baseline or too few samples in common
 };
 
 /// Changes of candidates timed in both; index i belongs to `names[i]`. `apart` receives how far
-/// the baselines changed against each other, which they should not.
+/// the baselines changed against each other, which they should not; where they did, the machine
+/// was another one for some of them, and nobody knows for which.
 std::vector<Change> changes_of(const Case& before, const Case& after,
                                const std::vector<std::string>& names, uint64_t seed,
                                std::vector<double>* apart);

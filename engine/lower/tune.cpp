@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "engine/error.h"
+#include "engine/lower/quick_time.h"
 #include "engine/lower/threads.h"
 #include "engine/passes/pass.h"
 #include "engine/record.h"
@@ -140,14 +141,9 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   };
   double median = 0;
   auto measure = [&] {
-    const double first = std::min(once(), once());
-    median = first;
-    if (best_ns > 0 && first > kFarOff * best_ns) return;
-    const int calls = std::clamp(static_cast<int>(4e6 / (first + 1)), 3, 25);
-    std::vector<double> samples;
-    for (int i = 0; i < calls; ++i) samples.push_back(once());
-    std::nth_element(samples.begin(), samples.begin() + calls / 2, samples.end());
-    median = samples[static_cast<size_t>(calls / 2)];
+    median = first_look_ns(once, kFarOff * best_ns);
+    if (best_ns > 0 && median > kFarOff * best_ns) return;
+    median = median_ns(once, std::clamp(static_cast<int>(4e6 / (median + 1)), 3, 25));
   };
   if (options.serial) {
     run_serial(measure);

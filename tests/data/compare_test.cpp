@@ -146,6 +146,24 @@ TEST(Compare, ABaselineThatRanFasterIsNoRegression) {
   EXPECT_TRUE(regressions(c, 10).empty());
 }
 
+TEST(Compare, BaselinesThatChangedApartSayLess) {
+  Simulation machine(7);
+  const SweepReport before = machine.sweep();
+  SweepReport after = before;
+  const auto times = [](Timing& t, double factor) {
+    for (double& ns : t.samples_ns) ns *= factor;
+    summarise(t);
+  };
+  // Two of three found the machine faster, and the trial did not: which of them is to be believed?
+  for (size_t i = 1; i < 3; ++i) times(after.cases[5].baselines[i], 0.75);
+  times(after.cases[5].trials[0].timing, 1.08);
+  for (const ComparedTrial& t : compare_sweeps(before, after).trials)
+    EXPECT_NE(t.verdict, "SLOWER") << t.key.text();
+  // All three do: then it is slower.
+  times(after.cases[5].baselines[0], 0.75);
+  EXPECT_EQ(regressions(compare_sweeps(before, after), 10).size(), 1u);
+}
+
 TEST(Compare, ASmallSweepFindsItToo) {
   size_t found = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {

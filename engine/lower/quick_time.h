@@ -1,0 +1,31 @@
+#pragma once
+#include <algorithm>
+#include <vector>
+
+// Times for choosing among ways to do the same, in a few milliseconds each. `once` makes one call
+// and returns its nanoseconds.
+namespace wide {
+
+constexpr double kShortCall_ns = 1e6;
+
+/// The shortest of two calls; of up to eight short ones while that is beyond `far_ns`, since
+/// threads that had to wake up first are no reason to give something up. `far_ns` 0: two will do.
+template <class Once>
+double first_look_ns(Once once, double far_ns) {
+  constexpr int kMore = 6;
+  double ns = std::min(once(), once());
+  for (int i = 0; i < kMore && far_ns > 0 && ns > far_ns && ns < kShortCall_ns; ++i)
+    ns = std::min(ns, once());
+  return ns;
+}
+
+template <class Once>
+double median_ns(Once once, int calls) {
+  std::vector<double> samples;
+  for (int i = 0; i < calls; ++i) samples.push_back(once());
+  const auto middle = samples.begin() + calls / 2;
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+}  // namespace wide
