@@ -50,9 +50,13 @@ std::optional<Claimed> claim(const CallView& call) {  // q, k, v, mask, p, causa
     if (!call.is_tensor(i) || call.value(i).sizes.size() < 3 || call.value(i).sizes.size() > 4)
       return std::nullopt;
   if (call.value(0).sizes.size() != call.value(1).sizes.size()) return std::nullopt;
-  // The heads of q, k and v may broadcast; only the plain case is worth a strategy.
-  for (size_t i = 1; i < 3; ++i)
-    if (call.value(i).sizes[0] != call.value(0).sizes[0]) return std::nullopt;
+  // All of q, k and v may broadcast; of that only one head of keys for all is worth a strategy.
+  for (size_t i = 1; i < 3; ++i) {
+    const Sizes &q = call.value(0).sizes, &own = call.value(i).sizes;
+    const bool grouped = call.size() > 7 && call.flag(7);
+    if (own[0] != q[0] || own.size() != q.size()) return std::nullopt;
+    if (q.size() == 4 && !grouped && own[1] != q[1] && own[1] != 1) return std::nullopt;
+  }
   AttentionConfig c;
   c.dropout = call.number(4, 0.0);
   c.causal = call.flag(5);
@@ -79,6 +83,14 @@ std::optional<Tensor> optional(const Tensor& t) {
   return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
 }
 
+/// Keys or values for every head of q, of which grouped queries have fewer on purpose.
+Tensor for_heads(const Tensor& t, const Tensor& q, bool grouped) {
+  if (grouped || t.size(-3) == q.size(-3)) return t;
+  Sizes sizes = t.sizes().vec();
+  sizes[sizes.size() - 3] = q.size(-3);
+  return t.expand(sizes);
+}
+
 /// N folded into the batch: to the kernel, N models are only more sequences.
 Tensors fused(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
@@ -92,9 +104,11 @@ Tensors fused(const AttentionConfig& c, const WideCall& call) {
       mask = mask.expand(sizes).flatten(0, 1);
     }
   }
-  const Tensor y = at::scaled_dot_product_attention(
-      q.flatten(0, 1), call.inputs[1].flatten(0, 1), call.inputs[2].flatten(0, 1), optional(mask),
-      c.dropout, c.causal, c.scale, c.grouped_queries);
+  const Tensor k = for_heads(call.inputs[1], q, c.grouped_queries),
+               v = for_heads(call.inputs[2], q, c.grouped_queries);
+  const Tensor y = at::scaled_dot_product_attention(q.flatten(0, 1), k.flatten(0, 1),
+                                                    v.flatten(0, 1), optional(mask), c.dropout,
+                                                    c.causal, c.scale, c.grouped_queries);
   return {y.unflatten(0, {call.n, q.size(1)})};
 }
 
@@ -107,7 +121,8 @@ Tensors math(const AttentionConfig& c, const WideCall& call) {
   const at::ScalarType own = q.scalar_type();
   const at::ScalarType sums = own == at::kHalf || own == at::kBFloat16 ? at::kFloat : own;
   const auto heads = [sums](const Tensor& t) { return t.flatten(0, -3).to(sums); };
-  Tensor k = call.inputs[1], values = v;
+  Tensor k = for_heads(call.inputs[1], q, c.grouped_queries),
+         values = for_heads(v, q, c.grouped_queries);
   if (c.grouped_queries) {
     k = k.repeat_interleave(q.size(-3) / k.size(-3), -3);
     values = values.repeat_interleave(q.size(-3) / values.size(-3), -3);

@@ -1,5 +1,7 @@
 #include "data/pt2/plan.h"
 
+#include <ATen/InferSize.h>
+#include <ATen/TensorUtils.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
@@ -95,6 +97,22 @@ c10::IValue filled(const Filling& f, Registers& registers) {
   return {};
 }
 
+const c10::OperatorName kView("aten::view", "");
+
+/// Whether `view` of these arguments needs no copy. An operator may lay its result out otherwise
+/// than the one that PyTorch traced, as kernels of attention do: the values are the same.
+bool can_view(const std::vector<c10::IValue>& arguments) {
+  const at::Tensor& t = arguments[0].toTensor();
+  const std::vector<int64_t> sizes = at::infer_size(arguments[1].toIntVector(), t.numel());
+  return at::detail::computeStride(t.sizes(), t.strides(), sizes).has_value();
+}
+
+const c10::OperatorHandle& reshape() {
+  static const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::reshape", "");
+  return op;
+}
+
 }  // namespace
 
 Registers Plan::registers() const {
@@ -106,7 +124,9 @@ Registers Plan::registers() const {
 void Plan::call(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const {
   stack = step.arguments;
   for (const Filling& f : step.fillings) stack[f.place] = filled(f, registers);
-  step.op->callBoxed(&stack);
+  const c10::OperatorHandle& op =
+      step.op->operator_name() == kView && !can_view(stack) ? reshape() : *step.op;
+  op.callBoxed(&stack);
   for (size_t i = 0; i < step.results.size(); ++i) {
     const std::vector<int>& to = step.results[i];
     if (to.size() == 1 && !stack[i].isTensorList()) {

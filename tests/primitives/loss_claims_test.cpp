@@ -177,6 +177,19 @@ TEST(AttentionClaims, KernelsAndTheirGradients) {
                    }));
 }
 
+TEST(AttentionClaims, OneHeadOfKeysForAll) {
+  const Tensors t{random({3, 2, 4, 5, 6}), random({3, 2, 1, 7, 6}), random({3, 2, 1, 7, 6}),
+                  random({3, 5, 7})};
+  expect_claimed("attention", t, [](const Tensors& in) -> Tensors {
+    return {at::scaled_dot_product_attention(in[0], in[1], in[2]),
+            at::scaled_dot_product_attention(in[0], in[1], in[2], in[3])};
+  });
+  // The other way round it is right too, if not by a strategy.
+  expect_covered({t[1], t[0], t[0]}, [](const Tensors& in) -> Tensors {
+    return {at::scaled_dot_product_attention(in[0], in[1], in[2])};
+  });
+}
+
 TEST(AttentionClaims, OnlyWhatDropsIsRandom) {
   const at::NoGradGuard guard;
   for (const double p : {0.0, 0.25}) {
@@ -190,6 +203,18 @@ TEST(AttentionClaims, OnlyWhatDropsIsRandom) {
                                    [](const Node& node) { return node.is_random(); });
     EXPECT_EQ(draws, p > 0) << single.text();
   }
+}
+
+TEST(Rules, WeightNormAndOneHot) {
+  for (const int64_t dim : {0, 1}) {
+    const Sizes norms = dim == 0 ? Sizes{3, 5, 1} : Sizes{3, 1, 4};
+    expect_covered({random({3, 5, 4}), random(norms)}, [=](const Tensors& in) -> Tensors {
+      return {at::_weight_norm(in[0], in[1], dim)};
+    });
+  }
+  expect_covered({at::randint(6, {3, 4, 2})}, [](const Tensors& in) -> Tensors {
+    return {at::one_hot(in[0], 6), at::one_hot(in[0], 9).sum(0)};
+  });
 }
 
 TEST(LinearClaims, VectorsAndBatches) {
