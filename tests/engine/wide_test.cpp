@@ -405,6 +405,23 @@ struct AttentionImpl : nn::Module {
   nn::MultiheadAttention self, cross;
 };
 
+/// What lies between is a view that was changed in place: the second layer's argument is a view
+/// that its own nodes make anew.
+struct InPlaceImpl : nn::Module {
+  InPlaceImpl()
+      : a(register_module("a", nn::Linear(2, 6))),
+        b(register_module("b", nn::Linear(nn::LinearOptions(6, 3).bias(false)))) {}
+  Tensor forward(const Tensor& x) { return b->forward(a->forward(x).relu_()); }
+  nn::Linear a, b;
+};
+
+TEST(Wide, ViewsChangedInPlaceBetweenLayers) {
+  auto models = several<InPlaceImpl>(3, false);
+  WideModel wide = compile(models, {at::randn({1, 7, 5, 2})}, untuned());
+  expect_equal(wide, models, {at::randn({3, 1, 7, 5, 2})});
+  EXPECT_EQ(wide.coverage().counts().at(Way::per_model), 0);
+}
+
 /// A large part that all models may have in common, and a small one of their own.
 struct HeadImpl : nn::Module {
   HeadImpl()
