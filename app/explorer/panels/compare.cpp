@@ -160,7 +160,7 @@ class ComparePanel : public Panel {
     for (const int64_t after : of_.second)
       ImGui::TableSetupColumn(fmt::format("sweep {}", after).c_str(),
                               ImGuiTableColumnFlags_WidthFixed, ui.px(128));
-    heads(ui, columns);
+    ui.table_heads();
     ImGuiListClipper clipper;
     clipper.Begin(static_cast<int>(lines_.size()));
     while (clipper.Step())
@@ -188,16 +188,6 @@ class ComparePanel : public Panel {
     ImGui::EndTable();
   }
 
-  static void heads(Ui& ui, int columns) {
-    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-    for (int i = 0; i < columns; ++i) {
-      ImGui::TableSetColumnIndex(i);
-      ImGui::PushFont(ui.fonts().small_bold);
-      ui.muted(ImGui::TableGetColumnName(i));
-      ImGui::PopFont();
-    }
-  }
-
   static void show(Ui& ui, const Comparison& c) {
     summary(ui, c, "");
     if (c.trials.empty() && c.statuses.empty()) {
@@ -214,7 +204,7 @@ class ComparePanel : public Panel {
         {"verdict", 76}, {"change", 60}, {"95 %", 108}, {"before", 66}, {"after", 66}};
     for (const auto& [name, width] : kColumns)
       ImGui::TableSetupColumn(name, ImGuiTableColumnFlags_WidthFixed, ui.px(width));
-    heads(ui, 6);
+    ui.table_heads();
     for (const StatusChange& s : c.statuses) {
       ImGui::TableNextRow();
       ImGui::TableSetColumnIndex(0);

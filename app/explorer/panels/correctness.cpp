@@ -52,13 +52,7 @@ class CorrectnessPanel : public Panel {
     for (const int64_t n : ns)
       ImGui::TableSetupColumn(fmt::format("N={}", n).c_str(), ImGuiTableColumnFlags_WidthFixed,
                               ui.px(132));
-    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-    for (int c = 0; c < columns; ++c) {
-      ImGui::TableSetColumnIndex(c);
-      ImGui::PushFont(ui.fonts().small_bold);
-      ui.muted(ImGui::TableGetColumnName(c));
-      ImGui::PopFont();
-    }
+    ui.table_heads();
     for (const auto& [name, cells] : lines) {
       ImGui::TableNextRow();
       ImGui::TableSetColumnIndex(0);

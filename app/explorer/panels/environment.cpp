@@ -70,13 +70,7 @@ class EnvironmentPanel : public Panel {
     ImGui::TableSetupColumn("what", ImGuiTableColumnFlags_WidthFixed, ui.px(190));
     ImGui::TableSetupColumn("this machine now");
     if (any) ImGui::TableSetupColumn(fmt::format("sweep {}", explorer.library.sweep()).c_str());
-    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-    for (int c = 0; c < (any ? 3 : 2); ++c) {
-      ImGui::TableSetColumnIndex(c);
-      ImGui::PushFont(ui.fonts().small_bold);
-      ui.muted(ImGui::TableGetColumnName(c));
-      ImGui::PopFont();
-    }
+    ui.table_heads();
     for (const auto& row : here_.rows) line(ui, row[0].text, row[1].text, then, any);
     for (const auto& row : then.rows) {
       const bool known = std::any_of(here_.rows.begin(), here_.rows.end(),

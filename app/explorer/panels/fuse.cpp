@@ -222,16 +222,6 @@ class FusePanel : public Panel {
       ui.fitted(op + " one by one: " + reason, width, true);
   }
 
-  static void heads(Ui& ui, int columns) {
-    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-    for (int c = 0; c < columns; ++c) {
-      ImGui::TableSetColumnIndex(c);
-      ImGui::PushFont(ui.fonts().small_bold);
-      ui.muted(ImGui::TableGetColumnName(c));
-      ImGui::PopFont();
-    }
-  }
-
   static void curve(Ui& ui, const FuseView& view) {
     if (!ImGui::BeginTable("along N", 6,
                            ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings))
@@ -241,7 +231,7 @@ class FusePanel : public Panel {
                                                              {"error", 66}, {"memory", 130}};
     for (const auto& [name, width] : kColumns)
       ImGui::TableSetupColumn(name, ImGuiTableColumnFlags_WidthFixed, ui.px(width));
-    heads(ui, 6);
+    ui.table_heads();
     for (const FuseView::AtN& p : view.curve) {
       ImGui::TableNextRow();
       ImGui::TableSetColumnIndex(0);
@@ -282,7 +272,7 @@ class FusePanel : public Panel {
       ImGui::TableSetupColumn(
           name, width > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_WidthStretch,
           ui.px(width));
-    heads(ui, 5);
+    ui.table_heads();
     ImGuiListClipper clipper;
     clipper.Begin(static_cast<int>(view.steps.size()));
     while (clipper.Step())

@@ -81,13 +81,7 @@ class MatrixPanel : public Panel {
     column("pays from", ui.px(64));
     column("right", ui.px(70));
     for (const int64_t n : ns) column(fmt::format("N={}", n), ui.px(60));
-    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
-    for (int c = 0; c < columns; ++c) {
-      ImGui::TableSetColumnIndex(c);
-      ImGui::PushFont(ui.fonts().small_bold);
-      ui.muted(ImGui::TableGetColumnName(c));
-      ImGui::PopFont();
-    }
+    ui.table_heads();
     ImGuiListClipper clipper;
     clipper.Begin(static_cast<int>(overview.lines.size()));
     while (clipper.Step())

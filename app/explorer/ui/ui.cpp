@@ -307,6 +307,16 @@ void Ui::tip(const std::string& text) {
   ImGui::EndTooltip();
 }
 
+void Ui::table_heads() {
+  ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+  for (int c = 0; c < ImGui::TableGetColumnCount(); ++c) {
+    ImGui::TableSetColumnIndex(c);
+    ImGui::PushFont(fonts_.small_bold);
+    muted(ImGui::TableGetColumnName(c));
+    ImGui::PopFont();
+  }
+}
+
 void Ui::bar(double share, const std::string& text, float width) {
   const ImVec2 from = ImGui::GetCursorScreenPos();
   const float height = px(6);

@@ -70,6 +70,8 @@ class Ui {
               float width);
   bool row(const std::string& label, bool selected, bool* twice = nullptr);
   void tip(const std::string& text);  // of the last item, on hover
+  /// The first row of the table that was begun: its columns' names.
+  void table_heads();
   void bar(double share, const std::string& text, float width);
   /// Side by side with the last item where it fits, else on a new line.
   void beside(float width);
