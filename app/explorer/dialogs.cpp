@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/explorer/explorer.h"
+#include "data/plot/figures.h"
 #include "data/report_format.h"
 #include "data/text.h"
 
@@ -199,6 +200,17 @@ void Explorer::write_later(const std::string& path, std::function<std::string()>
     write_report(path, text());
     return [this, path] { say("wrote " + path); };
   });
+}
+
+void Explorer::plot_entries(Ui& ui, const Figure& figure, const Box& box, const std::string& name,
+                            const std::string& footer) {
+  if (ui.row("Plot as PNG", false))
+    save_as("PNG", name + ".png",
+            [this, box](const std::string& path) { take_picture(path, box); });
+  if (ui.row("Plot as SVG", false))
+    save_as("SVG", name + ".svg", [this, figure, footer](const std::string& path) {
+      write_later(path, [figure, footer] { return svg_document({figure}, figure.title, footer); });
+    });
 }
 
 void Explorer::list_files() {

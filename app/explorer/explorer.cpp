@@ -83,7 +83,7 @@ void Explorer::draw(Ui& ui, bool whole) {
   ImGui::Begin("workbench", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
-                   ImGuiWindowFlags_NoScrollWithMouse);
+                   ImGuiWindowFlags_NoScrollWithMouse | ImGuiWindowFlags_NoBackground);
   ImGui::PopStyleVar();
   if (!whole) {
     place(ui, Place::middle, 0, 0, size.x, size.y);
@@ -125,6 +125,7 @@ void Explorer::header(Ui& ui) {
   ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(ui.theme().panel));
   ImGui::BeginChild("header", {0, ui.px(kHeader - 1)}, false,
                     ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar);
+  ImGui::PopStyleColor();
   ImGui::AlignTextToFramePadding();
   ui.bold("workbench");
   ImGui::SameLine(0, ui.px(20));
@@ -179,7 +180,6 @@ void Explorer::header(Ui& ui) {
   ImGui::SameLine();
   if (ui.button("?", Look::quiet, true, "Keys")) shortcuts_open_ = true;
   ImGui::EndChild();
-  ImGui::PopStyleColor();
   ImGui::PopStyleVar();
 }
 
@@ -190,6 +190,7 @@ void Explorer::place(Ui& ui, Place where, float x, float y, float width, float h
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
   ImGui::BeginChild(to_string(where), {width, height}, false, ImGuiWindowFlags_NoScrollbar);
   ImGui::PopStyleVar();
+  ImGui::PopStyleColor();
   ui.enter(std::string(to_string(where)) + " tabs");
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float tab = ui.px(34);
@@ -234,7 +235,6 @@ void Explorer::place(Ui& ui, Place where, float x, float y, float width, float h
   if (const auto panel = panels_.find(name); panel != panels_.end()) panel->second->draw(*this, ui);
   ImGui::EndChild();
   ImGui::EndChild();
-  ImGui::PopStyleColor();
 }
 
 void Explorer::splitter(Ui& ui, const char* name, float x, float y, float width, float height,
@@ -261,6 +261,7 @@ void Explorer::footer(Ui& ui, float y, float width, float height) {
   ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(ui.theme().raised));
   ImGui::BeginChild("footer", {width, height}, false,
                     ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar);
+  ImGui::PopStyleColor();
   ImGui::PushFont(ui.fonts().small);
   const std::string db = ui.fit(library.db(), width * 0.35f);
   const float right = ui.text_width(db);
@@ -279,7 +280,6 @@ void Explorer::footer(Ui& ui, float y, float width, float height) {
   ui.tip("the store: " + library.db());
   ImGui::PopFont();
   ImGui::EndChild();
-  ImGui::PopStyleColor();
   ImGui::PopStyleVar();
 }
 

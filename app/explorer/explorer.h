@@ -48,6 +48,10 @@ class Explorer {
                std::function<void(const std::string& path)> write);
   /// Makes a file's text elsewhere and writes it.
   void write_later(const std::string& path, std::function<std::string()> text);
+  /// Two entries of an open menu: the plot in `box` as PNG, and `figure` as SVG, with `footer`
+  /// saying where its numbers are from.
+  void plot_entries(Ui& ui, const Figure& figure, const Box& box, const std::string& name,
+                    const std::string& footer);
   /// Asks for a file that exists.
   void open_file(const std::string& what, std::function<void(const std::string& path)> take);
   /// Files that were dropped on the window: the first panel that takes them gets them.

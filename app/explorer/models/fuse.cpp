@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "data/report.h"
 #include "data/text.h"
 
 namespace wide {
@@ -29,7 +30,13 @@ FuseView::AtN at_n(const Json& json) {
   at.low = number(json, "/speedup/vs_best_baseline_ci95/0");
   at.high = number(json, "/speedup/vs_best_baseline_ci95/1");
   at.vs_loop = number(json, "/speedup/vs_loop");
-  at.error = number(json, "/correctness/max_rel");
+  at.loop_low = number(json, "/speedup/vs_loop_ci95/0");
+  at.loop_high = number(json, "/speedup/vs_loop_ci95/1");
+  Correctness correctness;
+  correctness.max_rel = at.error = number(json, "/correctness/max_rel");
+  correctness.eager_max_rel = at.separate_error = number(json, "/correctness/eager_max_rel");
+  correctness.tolerance = number(json, "/correctness/tolerance");
+  at.allowed_error = allowed(correctness);
   at.wide_bytes = number(json, "/memory/wide_bytes");
   at.separate_bytes = number(json, "/memory/separate_bytes");
   at.chosen = text(json, "chosen");
@@ -100,6 +107,7 @@ FuseView fuse_view(const Json& json) {
   FuseView view;
   view.title = fmt::format("{} · {} · {} · {}", text(json, "model"), text(json, "device"),
                            text(json, "dtype"), text(json, "mode"));
+  if (json.contains("environment")) view.cpu = text(json["environment"], "cpu");
   const auto times = json.find("coverage_time");
   view.timed_coverage = times != json.end() && times->is_object() && !times->empty();
   double all = 0, all_time = 0;
@@ -127,12 +135,44 @@ FuseView fuse_view(const Json& json) {
     for (const Json& point : json["curve"]) view.curve.push_back(at_n(point));
   else
     view.curve.push_back(at_n(json));
+  if (const double from = number(json, "/along_n/crossover"); from > 0)
+    view.crossover = static_cast<int64_t>(from);
   for (const Json& note : json.value("notes", Json::array()))
     if (note.is_string()) view.notes.push_back(note.get<std::string>());
   view.plan = text(json, "plan");
   if (json.contains("correctness") && json["correctness"].is_object())
     view.failure = text(json["correctness"], "failure");
   return view;
+}
+
+Figure fuse_figure(const FuseView& view, bool over_loop) {
+  Figure figure;
+  figure.title = view.title;
+  if (over_loop) figure.over = "the loop";
+  Curve curve;
+  curve.name = curve.strategy = "wide";
+  curve.crossover = view.crossover;
+  for (const FuseView::AtN& at : view.curve) {
+    CurvePoint p;
+    p.n = static_cast<double>(at.n);
+    p.incorrect = !at.right;
+    p.error = at.error;
+    p.about = fmt::format("N={}: error {:.2g}", at.n, at.error);
+    const double value = over_loop ? at.vs_loop : at.vs_best;
+    if (at.right && value > 0) {
+      p.value = value;
+      const double low = over_loop ? at.loop_low : at.low,
+                   high = over_loop ? at.loop_high : at.high;
+      if (low > 0) p.low = low;
+      if (high > 0) p.high = high;
+      p.about += fmt::format(", {:.4g}x [{:.4g}, {:.4g}] over {}", value, low, high,
+                             over_loop ? "loop" : at.best_baseline);
+    }
+    curve.points.push_back(p);
+    figure.allowances.push_back({p.n, at.allowed_error, at.separate_error});
+  }
+  figure.curves.push_back(curve);
+  return figure;
 }
 
 }  // namespace wide

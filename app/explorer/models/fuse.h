@@ -1,9 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "data/plot/figure.h"
 
 namespace wide {
 
@@ -36,20 +39,23 @@ struct FuseView {
   };
   struct AtN {
     int64_t n = 0;
-    double vs_best = 0, low = 0, high = 0, vs_loop = 0, error = 0, wide_bytes = 0,
-           separate_bytes = 0;
+    double vs_best = 0, low = 0, high = 0, vs_loop = 0, loop_low = 0, loop_high = 0;
+    double error = 0, allowed_error = 0, separate_error = 0, wide_bytes = 0, separate_bytes = 0;
     std::string chosen, best_baseline;
     bool right = false;
   };
-  std::string title;
+  std::string title, cpu;
   bool timed_coverage = false;
   std::vector<Share> coverage;
   std::vector<std::pair<std::string, std::string>> fallbacks;  // operator, reason
   std::vector<Step> steps;
   std::vector<AtN> curve;
+  std::optional<int64_t> crossover;  // faster than the best baseline from this N on
   std::vector<std::string> notes;
   std::string plan, failure;
 };
 FuseView fuse_view(const nlohmann::ordered_json& report);
+/// Its speedup along N, over the loop or the best baseline, beside its error.
+Figure fuse_figure(const FuseView& view, bool over_loop);
 
 }  // namespace wide

@@ -6,6 +6,7 @@
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/child.h"
 #include "app/explorer/models/fuse.h"
+#include "app/explorer/ui/plot_view.h"
 #include "data/plot/scale.h"
 #include "data/report_format.h"
 #include "data/text.h"
@@ -171,10 +172,10 @@ class FusePanel : public Panel {
       ui.muted("reading");
       return;
     }
-    result(ui, *view_);
+    result(explorer, ui, *view_);
   }
 
-  static void result(Ui& ui, const FuseView& view) {
+  void result(Explorer& explorer, Ui& ui, const FuseView& view) {
     const FuseView::AtN& last = view.curve.back();
     const float width = ImGui::GetContentRegionAvail().x;
     if (!last.right)
@@ -184,10 +185,35 @@ class FusePanel : public Panel {
                    ? fmt::format("{}× over {} at N={}, {}× over loop", short_number(last.vs_best),
                                  last.best_baseline, last.n, short_number(last.vs_loop))
                    : fmt::format("right at N={}, not timed", last.n));
+    if (view.curve.size() > 1) {
+      if (ui.toggle("Numbers", !plotted_, "What was measured at each N, and of each step"))
+        plotted_ = false;
+      ImGui::SameLine();
+      if (ui.toggle("Along N", plotted_, "The speedup and the error along N")) plotted_ = true;
+      if (plotted_) {
+        plot(explorer, ui, view);
+        return;
+      }
+    }
     coverage(ui, view, width);
     curve(ui, view);
     for (const std::string& note : view.notes) ui.fitted(note, width, true);
     steps(ui, view);
+  }
+
+  void plot(Explorer& explorer, Ui& ui, const FuseView& view) {
+    ImGui::SameLine();
+    int over = over_loop_ ? 1 : 0;
+    if (ui.choice("over", &over, {"over best", "over loop"}, ui.px(100))) over_loop_ = over == 1;
+    ImGui::SameLine();
+    if (ui.button("Save plot")) ImGui::OpenPopup("save plot");
+    const Figure figure = fuse_figure(view, over_loop_);
+    if (ui.begin_popup("save plot")) {
+      explorer.plot_entries(ui, figure, plot_.box(), "fusion",
+                            fmt::format("fusion {} · {}", shown_, view.cpu));
+      ui.end_popup();
+    }
+    plot_.draw(ui, figure, std::nullopt);
   }
 
   static void coverage(Ui& ui, const FuseView& view, float width) {
@@ -300,6 +326,8 @@ class FusePanel : public Panel {
   std::string error_, exported_;
   int64_t wanted_ = -1, shown_ = -1;
   std::optional<FuseView> view_;
+  bool plotted_ = false, over_loop_ = false;
+  PlotView plot_;
 };
 
 const bool registered =

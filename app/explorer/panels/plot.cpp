@@ -130,21 +130,11 @@ class PlotPanel : public Panel {
   void exports(Explorer& explorer, Ui& ui) {
     if (!ui.begin_popup("export")) return;
     Library& library = explorer.library;
-    const std::string name = library.groups()[library.group()].target;
-    if (ui.row("Plot as PNG", false))
-      explorer.save_as("PNG", name + ".png",
-                       [&explorer, box = view_.box()](const std::string& path) {
-                         explorer.take_picture(path, box);
-                       });
-    if (ui.row("Plot as SVG", false) && library.figure())
-      explorer.save_as(
-          "SVG", name + ".svg", [figure = *library.figure(), &explorer](const std::string& path) {
-            const SweepReport& head = explorer.library.head();
-            explorer.write_later(
-                path, [figure, footer = "sweep " + head.id + " · " + head.environment.cpu] {
-                  return svg_document({figure}, figure.title, footer);
-                });
-          });
+    const SweepReport& head = library.head();
+    if (library.figure())
+      explorer.plot_entries(ui, *library.figure(), view_.box(),
+                            library.groups()[library.group()].target,
+                            "sweep " + head.id + " · " + head.environment.cpu);
     ImGui::Separator();
     // The whole sweep, by the formats that are registered for reports.
     for (const ReportFormat& format : report_formats()) {

@@ -70,7 +70,9 @@ void apply_theme(const Theme& t, float scale) {
   set(ImGuiCol_Text, t.plot.text);
   set(ImGuiCol_TextDisabled, t.plot.muted);
   set(ImGuiCol_WindowBg, t.window);
-  set(ImGuiCol_ChildBg, t.panel);
+  // Each place paints its ground once; what stands in it does not paint the same colour again:
+  // without a graphics card every pixel of a ground costs as much as one of a letter.
+  set(ImGuiCol_ChildBg, t.panel, 0);
   set(ImGuiCol_PopupBg, t.panel);
   set(ImGuiCol_Border, t.border);
   set(ImGuiCol_BorderShadow, t.border, 0);
@@ -94,7 +96,7 @@ void apply_theme(const Theme& t, float scale) {
   set(ImGuiCol_TableHeaderBg, t.raised);
   set(ImGuiCol_TableBorderStrong, t.border);
   set(ImGuiCol_TableBorderLight, t.border, 0.6);
-  set(ImGuiCol_TableRowBg, t.panel);
+  set(ImGuiCol_TableRowBg, t.panel, 0);
   set(ImGuiCol_TableRowBgAlt, t.raised, 0.45);
   set(ImGuiCol_TextSelectedBg, t.accent, 0.3);
   set(ImGuiCol_PlotHistogram, t.accent);

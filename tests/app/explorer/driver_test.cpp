@@ -240,6 +240,7 @@ TEST_F(ExplorerDriver, ADamagedStoreIsALineAndNoEnd) {
 TEST_F(ExplorerDriver, NothingIsCutOffOrOverlaps) {
   store_sweep(file_.path(), {"linear", "conv2d", "ada_layer_norm_zero_single"}, {2, 8, 32}, "b");
   store_sweep(file_.path(), {"linear", "conv2d", "ada_layer_norm_zero_single"}, {2, 8, 32}, "b");
+  Store::create(file_.path()).add_fuse(shown_fusion());
   for (const bool dark : {false, true})
     for (const double scale : {1.0, 2.0}) {
       Settings s;
@@ -261,6 +262,11 @@ TEST_F(ExplorerDriver, NothingIsCutOffOrOverlaps) {
         screen_->explorer().show(panel.name);
         look(panel.name);
       }
+      screen_->explorer().show("fuse");
+      driver_->settle();
+      driver_->click("Along N");
+      EXPECT_TRUE(driver_->sees("speedup over the best baseline"));
+      look("along N");
       // What opens over the panels.
       struct Over {
         std::string panel, click, press, layer, close;

@@ -108,23 +108,7 @@ TEST(ExplorerFuse, FilesBecomeChoicesAndArguments) {
 }
 
 TEST(ExplorerFuse, ViewIsWhatTheReportSays) {
-  FuseReport report;
-  report.model = "net.ts";
-  report.device = "cpu";
-  report.dtype = "f32";
-  report.mode = "eager";
-  for (const int64_t n : {2, 4}) {
-    FuseResult r;
-    r.n = n;
-    r.coverage = {{Way::strategy, 3}, {Way::per_model, 1}};
-    r.fallbacks = {{5, "aten::odd", "no batching rule"}};
-    r.speedup = Speedup{{4, 3, 5}, {2, 1.5, 2.5}, "threads"};
-    r.correctness.pass = n == 2;
-    r.correctness.failure = n == 2 ? "" : "why";
-    r.chosen = "eager";
-    report.curve.push_back(r);
-  }
-  const FuseView view = fuse_view(to_json(report));
+  const FuseView view = fuse_view(to_json(shown_fusion()));
   ASSERT_EQ(view.curve.size(), 2u);
   EXPECT_EQ(view.curve[0].vs_best, 2);
   EXPECT_TRUE(view.curve[0].right);
@@ -135,6 +119,22 @@ TEST(ExplorerFuse, ViewIsWhatTheReportSays) {
   EXPECT_DOUBLE_EQ(view.coverage[3].nodes, 0.25);
   ASSERT_EQ(view.fallbacks.size(), 1u);
   EXPECT_EQ(view.fallbacks[0].second, "no batching rule");
+  for (const bool over_loop : {false, true}) {
+    const Figure figure = fuse_figure(view, over_loop);
+    ASSERT_EQ(figure.curves.size(), 1u);
+    const std::vector<CurvePoint>& points = figure.curves[0].points;
+    ASSERT_EQ(points.size(), 2u);
+    EXPECT_EQ(points[0].n, 2);
+    EXPECT_EQ(points[0].value, over_loop ? 4 : 2);
+    EXPECT_EQ(points[0].low, over_loop ? 3 : 1.5);
+    EXPECT_EQ(points[0].high, over_loop ? 5 : 2.5);
+    EXPECT_DOUBLE_EQ(*points[0].error, 2e-7);
+    EXPECT_FALSE(points[1].value) << "an incorrect one has no speed";
+    EXPECT_TRUE(points[1].incorrect);
+    EXPECT_EQ(figure.over, over_loop ? "the loop" : "the best baseline");
+    ASSERT_EQ(figure.allowances.size(), 2u);
+    EXPECT_DOUBLE_EQ(figure.allowances[0].allowed, 1e-3);
+  }
 }
 
 TEST(ExplorerChild, RunsThisProgramAndSurvivesItsEnd) {

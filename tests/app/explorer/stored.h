@@ -81,6 +81,29 @@ inline int64_t store_sweep(const std::string& path, const std::vector<std::strin
   return sweep;
 }
 
+/// A fusion of two models, and of four, which is incorrect.
+inline FuseReport shown_fusion() {
+  FuseReport report;
+  report.model = "net.ts";
+  report.device = "cpu";
+  report.dtype = "f32";
+  report.mode = "eager";
+  for (const int64_t n : {2, 4}) {
+    FuseResult r;
+    r.n = n;
+    r.coverage = {{Way::strategy, 3}, {Way::per_model, 1}};
+    r.fallbacks = {{5, "aten::odd", "no batching rule"}};
+    r.speedup = Speedup{{4, 3, 5}, {2, 1.5, 2.5}, "threads"};
+    r.correctness.max_rel = 1e-7 * static_cast<double>(n);
+    r.correctness.tolerance = 1e-3;
+    r.correctness.pass = n == 2;
+    r.correctness.failure = n == 2 ? "" : "why";
+    r.chosen = "eager";
+    report.curve.push_back(r);
+  }
+  return report;
+}
+
 inline std::unique_ptr<Screen> screen_on(const std::string& path, Settings settings = {}) {
   return std::make_unique<Screen>(null_platform(settings.width, settings.height), path, settings);
 }

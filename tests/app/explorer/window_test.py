@@ -215,10 +215,20 @@ class Window(unittest.TestCase):
             type mlp
             click models
             press Ctrl+A
-            type 3
+            type 2,3
             click Fuse
-            await mlp · N=3
+            await mlp · N=2,3
             settle
+            click Along N
+            settle
+            hover wide N=3
+            expect over
+            click Save plot
+            click Plot as SVG
+            press Ctrl+A
+            type {self.path("fusion.svg")}
+            click Save
+            await wrote {self.path("fusion.svg")}
             click Export
             press Ctrl+A
             type {exported}
@@ -226,6 +236,8 @@ class Window(unittest.TestCase):
             await wrote {exported}
         """)
         self.assertGreater(os.path.getsize(exported), 100)
+        with open(self.path("fusion.svg"), encoding="utf-8") as file:
+            self.assertIn("speedup over the best baseline", file.read())
 
     def test_what_crashes_hangs_and_is_wrong_appears_as_such(self):
         store, times = self.path("faults.db"), self.path("faults.json")
