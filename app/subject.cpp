@@ -31,6 +31,8 @@ const Target* registered_name(const std::string& model) {
 /// is nowhere negative (variances, scales) stays so; a constant tensor gets a little of its own;
 /// what is beyond measure, such as the -inf of a mask, is left as it is.
 Tensor similar(const Tensor& t, Role role, at::Generator generator) {
+  if (t.is_complex())
+    return at::view_as_complex(similar(at::view_as_real(t).contiguous(), role, generator));
   if (!c10::isFloatingType(t.scalar_type()) || t.numel() == 0) return t.clone();
   constexpr double kMeasurable = 1e30;
   const Tensor x = t.to(at::kDouble);

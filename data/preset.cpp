@@ -50,6 +50,15 @@ const char* example_of(std::vector<int64_t>*) { return "[4, 8, 16]"; }
 const char* expected_of(decltype(Preset::axes)*) { return "sizes by axis by target"; }
 const char* example_of(decltype(Preset::axes)*) { return R"({"linear": {"D": [256]}})"; }
 
+/// Numbers of a key that wants whole ones: the library would cut what stands behind the point.
+bool all_whole(const Json& json) {
+  if (json.is_structured()) return std::all_of(json.begin(), json.end(), all_whole);
+  return json.is_number_integer();
+}
+template <class T>
+constexpr bool kWantsWhole = std::is_same_v<T, int> || std::is_same_v<T, std::vector<int64_t>> ||
+                             std::is_same_v<T, decltype(Preset::axes)>;
+
 class Reader {
  public:
   Reader(const Json& json, std::string file) : json_(json), file_(std::move(file)) {}
@@ -58,11 +67,15 @@ class Reader {
   void read(const char* key, T* value) {
     known_.insert(key);
     if (!json_.contains(key)) return;
+    const auto refuse = [&] {
+      fail("[{}] {}: got {}, expected {}; try {}", file_, key, printable(json_.at(key).dump(), 60),
+           expected_of(static_cast<T*>(nullptr)), example_of(static_cast<T*>(nullptr)));
+    };
+    if (kWantsWhole<T> && !all_whole(json_.at(key))) refuse();
     try {
       json_.at(key).get_to(*value);
     } catch (const Json::exception&) {
-      fail("[{}] {}: got {}, expected {}; try {}", file_, key, printable(json_.at(key).dump(), 60),
-           expected_of(static_cast<T*>(nullptr)), example_of(static_cast<T*>(nullptr)));
+      refuse();
     }
   }
 

@@ -172,10 +172,9 @@ WideFunction as_function(CompiledModel& model, const Network& network) {
 }
 
 Tensors reference(const Program& single, const Ensemble& ensemble) {
-  Ensemble raised = ensemble;
-  for (Tensor& tensor : raised.tensors)
-    if (tensor.is_floating_point()) tensor = tensor.to(at::kDouble);
-  return one_by_one(raise_to_double(single), raised);
+  Ensemble exact = ensemble;
+  for (Tensor& tensor : exact.tensors) tensor = tensor.to(raised(tensor.scalar_type()));
+  return one_by_one(raise_to_double(single), exact);
 }
 
 Tensors separate(const Program& single, const Ensemble& ensemble) {

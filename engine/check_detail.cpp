@@ -63,9 +63,14 @@ Scan scan(const Got* got, const double* expected, int64_t count) {
 
 /// One model's output. An infinite error says that no number would describe the difference.
 Deviation compare_reals(const Tensor& got, const Tensor& expected) {
-  Tensor g = plain(got).cpu().contiguous();
+  // Complex numbers are two real ones each.
+  const auto reals = [](const Tensor& t) {
+    const Tensor own = plain(t).resolve_conj().cpu().contiguous();
+    return own.is_complex() ? at::view_as_real(own) : own;
+  };
+  Tensor g = reals(got);
   if (g.scalar_type() != at::kFloat) g = g.to(at::kDouble);
-  const Tensor e = plain(expected).cpu().to(at::kDouble).contiguous();
+  const Tensor e = reals(expected).to(at::kDouble);
   const Scan found = g.scalar_type() == at::kFloat
                          ? scan(g.const_data_ptr<float>(), e.const_data_ptr<double>(), e.numel())
                          : scan(g.const_data_ptr<double>(), e.const_data_ptr<double>(), e.numel());

@@ -377,29 +377,33 @@ Tensors interpret(const Program& program, const Tensors& bound) {
   return results;
 }
 
+at::ScalarType raised(at::ScalarType type) {
+  if (c10::isComplexType(type)) return at::kComplexDouble;
+  return c10::isFloatingType(type) ? at::kDouble : type;
+}
+
 Program raise_to_double(const Program& program) {
-  Program raised = program;
-  for (Value& v : raised.values) {
-    if (v.role == Role::constant && c10::isFloatingType(v.dtype)) {
+  Program result = program;
+  for (Value& v : result.values) {
+    if (v.role == Role::constant && raised(v.dtype) != v.dtype) {
       const bool wrapped = v.constant.unsafeGetTensorImpl()->is_wrapped_number();
-      v.constant = v.constant.to(at::kDouble);
+      v.constant = v.constant.to(raised(v.dtype));
       if (wrapped) v.constant.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
-    if (c10::isFloatingType(v.dtype)) v.dtype = at::kDouble;
+    v.dtype = raised(v.dtype);
   }
-  for (Node& node : raised.nodes) {
+  for (Node& node : result.nodes) {
     const auto& schema = node.op.schema().arguments();
     for (size_t i = 0; i < node.arguments.size(); ++i) {
       IValue& v = node.arguments[i].constant;
       c10::TypePtr type = schema[i].real_type();
       if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
       if (node.arguments[i].kind == Argument::Kind::constant && v.isInt() &&
-          type->kind() == c10::TypeKind::ScalarTypeType &&
-          c10::isFloatingType(static_cast<at::ScalarType>(v.toInt())))
-        v = static_cast<int64_t>(at::kDouble);
+          type->kind() == c10::TypeKind::ScalarTypeType)
+        v = static_cast<int64_t>(raised(static_cast<at::ScalarType>(v.toInt())));
     }
   }
-  return raised;
+  return result;
 }
 
 }  // namespace wide

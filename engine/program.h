@@ -143,5 +143,7 @@ Tensors interpret(const Program& program, const Tensors& bound);
 
 /// The same program computing in float64: floating constants and dtype arguments are raised.
 Program raise_to_double(const Program& program);
+/// What `type` is in double precision: real and complex numbers are raised, all else stays.
+at::ScalarType raised(at::ScalarType type);
 
 }  // namespace wide

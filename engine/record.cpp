@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "engine/error.h"
+#include "engine/meta_kernels.h"
 #include "engine/passes/pass.h"
 #include "engine/portable.h"
 #include "engine/recorded_constant.h"
@@ -408,6 +409,7 @@ std::string recorded_outside_aten(size_t nodes) {
 Program record(const std::vector<Binding>& bindings,
                const std::function<Tensors(const Tensors&)>& function, int64_t n) {
   WIDE_ASSERT(!recording(), "recordings do not nest");
+  add_meta_kernels();
   auto r = std::make_shared<Recording>();
   r->with_regions = n == 0;
   r->program.n = n;

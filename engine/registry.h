@@ -34,7 +34,6 @@ struct Strategy {
   std::function<std::string(const std::any& config)> config_text;  // canonical: the tuning key
   bool only_when_asked = false;  // means something else (one mask for all): never chosen by itself
   bool differentiable = true;
-  bool takes_shared_parameters = false;  // false: shared parameters go to vmap
 };
 
 /// Read-only look at a recorded call's arguments for claims.

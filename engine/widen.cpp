@@ -52,14 +52,15 @@ struct VmapLayer {
   ~VmapLayer() { ft::popDynamicLayerAndDeleteMetadata(); }
 };
 
-/// Only these mean "no rule"; anything else vmap throws is an error of the call.
-bool says_no_rule(const std::string& message) {
+/// Why vmap would not do a call that one model alone is known to do, in one line.
+std::string refusal_of_vmap(const std::string& op, const c10::Error& error) {
+  const std::string message = error.what_without_backtrace();
   for (const char* phrase :
        {"hit the vmap fallback which is currently disabled", "Batching rule not implemented for",
         "does not yet have a batching rule",
         "This boxed batching rule does not currently support ops that return non-tensor values"})
-    if (message.find(phrase) != std::string::npos) return true;
-  return false;
+    if (message.find(phrase) != std::string::npos) return op + " has no batching rule";
+  return fmt::format("{}: {}", op, message.substr(0, message.find('\n')));
 }
 
 /// Views of one model's memory may need a copy where the wide value has other strides: what the
@@ -266,7 +267,7 @@ class Evaluator {
         if (s.name == wanted && options_.strict) throw Unsupported(no);
         continue;
       }
-      if (!s.takes_shared_parameters && shares_parameters(t, call)) continue;
+      if (shares_parameters(t, call)) continue;  // vmap knows what is the same for all
       if (auto no = s.applies(config, call)) {
         if (why.empty() || s.name == wanted) why = *no;
         if (s.name == wanted && options_.strict) throw Unsupported(*no);
@@ -365,16 +366,15 @@ class Evaluator {
           at(id) = {batched->value().movedim(batched->bdim(), 0), true};
         }
       });
-    } catch (const std::exception& e) {
-      no_rule = e.what();
-      if (!says_no_rule(no_rule)) throw;
+    } catch (const c10::Error& e) {
+      no_rule = refusal_of_vmap(node.name(), e);
     }
     if (no_rule.empty()) {
       note(item, Way::vmap, "vmap", why_not_strategy);
       return;
     }
     roll_back(before);
-    compute_per_model(item, fmt::format("{} has no batching rule", node.name()));
+    compute_per_model(item, no_rule);
   }
 
   void compute_per_model(const Item& item, const std::string& why) {

@@ -149,7 +149,7 @@ Target loss() {
   t.summary = "Negative log likelihood of class targets, one loss per model";
   t.claims = {{"aten::nll_loss_forward", claim_forward}};
   t.strategies = {strategy<LossConfig>("wide", "gather, weigh and sum per model", nll_forward)};
-  t.parameter_inputs = {false, false, true};
+  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
   return t;
 }
 
@@ -160,7 +160,7 @@ Target loss_gradient() {
   t.summary = "Gradient of the negative log likelihood";
   t.claims = {{"aten::nll_loss_backward", claim_backward}};
   t.strategies = {strategy<LossConfig>("wide", "scatter per model", nll_backward)};
-  t.parameter_inputs = {false, false, true};
+  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
   return t;
 }
 
@@ -171,7 +171,7 @@ Target image_loss() {
   t.summary = "Negative log likelihood of every pixel's class, and its gradient";
   t.claims = {{"aten::nll_loss2d_forward", [](const CallView& c) { return claim2d(c, false); }}};
   t.strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_forward)};
-  t.parameter_inputs = {false, false, true};
+  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
   return t;
 }
 

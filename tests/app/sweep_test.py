@@ -116,6 +116,8 @@ class Sweep(unittest.TestCase):
         self.refused(r"phases: got sideways", self.preset(phases=["sideways"]))
         self.refused(r"n: got 0, expected positive", self.preset(n=[0]))
         self.refused(r"n: got \"4\", expected a list of numbers", self.preset(n="4"))
+        self.refused(r"n: got \[4.5\], expected a list of numbers", self.preset(n=[4.5]))
+        self.refused(r"n: got \[1e\+99\], expected a list of numbers", self.preset(n=[1e99]))
         self.refused(r"axes: got .*expected sizes by axis by target", self.preset(axes={"linear": [1]}))
         self.refused(r"axis: got Q, expected one of B", self.preset(axes={"layernorm": {"Q": [1]}}))
         self.refused(r"lineer", self.preset(axes={"lineer": {"B": [1]}}))

@@ -314,6 +314,9 @@ TEST(Check, RelativeErrorIsPerModelAndKnowsNaN) {
   EXPECT_EQ(max_relative_error({nan}, {nan}), 0);
   EXPECT_TRUE(std::isinf(max_relative_error({nan}, {expected})));
   EXPECT_TRUE(std::isinf(max_relative_error({expected}, {nan})));
+  const Tensor complex = at::complex(expected, expected + 2);
+  EXPECT_EQ(max_relative_error({complex}, {complex.clone()}), 0);
+  EXPECT_GT(max_relative_error({complex.conj()}, {complex}), 0.9);  // wrong in one half only
   EXPECT_FALSE(detail::same_bits(at::zeros({2}), -at::zeros({2})));
   EXPECT_TRUE(detail::same_bits(nan, nan.clone()));
 }

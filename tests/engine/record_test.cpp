@@ -78,6 +78,23 @@ TEST(Record, MakesHiddenBatchNormUpdatesVisible) {
   EXPECT_LT(error(got[2], v), 1e-7);
 }
 
+TEST(Record, InPlaceCallsWithoutMetaKernels) {
+  at::NoGradGuard no_grad;
+  const Tensor x = at::randn({4, 4});
+  const auto run = [](const Tensors& t) {
+    Tensor positive = t[0] > 0, y = t[0].clone();
+    positive.logical_and_(t[0] < 1).logical_not_();
+    positive.logical_xor_(t[0] > 0.5).logical_or_(t[0] < -1);
+    y.fill_diagonal_(3);
+    return Tensors{positive, y};
+  };
+  const Tensors got = interpret(record({{"x", Role::input, x}}, run), {x}), expected = run({x});
+  EXPECT_TRUE(got[0].equal(expected[0]));
+  EXPECT_TRUE(got[1].equal(expected[1]));
+  // Meta tensors of others are refused as before.
+  EXPECT_THROW(at::logical_and(x.to(at::kMeta), x.to(at::kMeta)), c10::NotImplementedError);
+}
+
 TEST(Record, RefusesNumbersThatDependOnData) {
   at::NoGradGuard no_grad;
   auto branch = [](const Tensors& t) {

@@ -354,6 +354,80 @@ TEST(Claims, ClassTargetLosses) {
   }
 }
 
+TEST(Claims, ClassWeightsThatAreTheSameForAll) {
+  const Tensor weight = random({4}).abs() + 0.1;
+  expect_claimed("nll_loss", {random({3, 5, 4}), at::randint(0, 4, {3, 5})},
+                 [=](const Tensors& in) -> Tensors {
+                   return {at::nll_loss(in[0], in[1], weight, at::Reduction::Mean)};
+                 });
+}
+
+TEST(Claims, AssignmentsUnderAMask) {
+  const Tensor x = random({3, 4, 5, 2});
+  const auto covered = [&](const Function& function) {
+    expect_claimed("masked_assignment", {x, random({3, 2})}, function);
+  };
+  const auto put = [](const Tensor& to, std::vector<std::optional<Tensor>> at, const Tensor& v) {
+    c10::List<std::optional<Tensor>> list;
+    for (const auto& i : at) list.push_back(i);
+    return to.index_put(list, v);
+  };
+  covered([=](const Tensors& in) -> Tensors {  // y[y < 0] = number
+    return {put(in[0], {in[0] < 0}, at::scalar_tensor(0.5, in[0].options()))};
+  });
+  covered([=](const Tensors& in) -> Tensors {  // y[mask of the first axes] = a row, of each model
+    return {put(in[0], {in[0].sum(-1) < 0}, in[1]),
+            put(in[0], {in[0].sum(-1) < 0}, in[1].unsqueeze(0))};
+  });
+  covered([=](const Tensors& in) -> Tensors {  // y[:, mask, :]
+    return {put(in[0], {std::nullopt, in[0].sum(0).sum(-1) < 0}, in[1])};
+  });
+  expect_covered({x}, [](const Tensors& in) -> Tensors {  // in place, on a view
+    const Tensor y = in[0].clone();
+    c10::List<std::optional<Tensor>> list;
+    list.push_back(y.select(0, 1) > 0);
+    y.select(0, 1).index_put_(list, at::scalar_tensor(2.0, y.options()));
+    return {y};
+  });
+}
+
+TEST(Claims, SamplesOfABatchThatAreTreatedAlike) {
+  expect_claimed("affine_grid", {random({3, 2, 2, 3})}, [](const Tensors& in) -> Tensors {
+    return {at::affine_grid_generator(in[0], {2, 4, 5, 6}, false)};
+  });
+  expect_claimed("affine_grid", {random({3, 2, 3, 4})}, [](const Tensors& in) -> Tensors {
+    return {at::affine_grid_generator(in[0], {2, 4, 5, 6, 2}, true)};
+  });
+  for (const Sizes& sizes : {Sizes{3, 2, 4, 6, 8}, Sizes{3, 4, 6, 8}})
+    expect_claimed("max_unpool2d", {random(sizes)}, [](const Tensors& in) -> Tensors {
+      const auto [y, at] = at::max_pool2d_with_indices(in[0], {2, 2});
+      return {at::max_unpool2d(y, at, {7, 9})};
+    });
+  for (const Sizes& sizes : {Sizes{3, 2, 4, 6, 8, 4}, Sizes{3, 4, 6, 8, 4}})
+    expect_claimed("max_unpool3d", {random(sizes)}, [](const Tensors& in) -> Tensors {
+      const auto [y, at] = at::max_pool3d_with_indices(in[0], {2, 2, 2});
+      return {at::max_unpool3d(y, at, {6, 8, 4}, {2, 2, 2}, {0, 0, 0})};
+    });
+}
+
+TEST(Claims, RandomSlopesWithoutTraining) {
+  expect_covered({random({3, 4, 5})}, [](const Tensors& in) -> Tensors {
+    const auto [y, noise] =
+        at::rrelu_with_noise_functional(in[0], at::zeros_like(in[0]), 0.125, 0.5, false);
+    return {y, at::rrelu(in[0], 0.1, 0.3, false)};
+  });
+}
+
+TEST(Claims, ComplexNumbers) {
+  const auto complex = [](Sizes sizes) {
+    return at::randn(sizes, at::TensorOptions().dtype(at::kComplexDouble));
+  };
+  expect_covered({complex({3, 4, 5}), complex({3, 5, 2})}, [](const Tensors& in) -> Tensors {
+    const Tensor y = in[0].matmul(in[1]);
+    return {y, y.abs(), at::view_as_real(y)};
+  });
+}
+
 TEST(Claims, GradientOfALossInsideTheProgram) {
   const Tensors t{random({3, 5, 4}), at::randint(0, 6, {3, 5}), random({3, 6, 4}), random({3, 6})};
   const auto step = [](const Tensors& in) -> Tensors {

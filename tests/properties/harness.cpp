@@ -217,7 +217,8 @@ double relative_error(const Tensors& a, const Tensors& b) {
   for (size_t k = 0; k < a.size(); ++k) {
     if (a[k].sizes() != b[k].sizes()) return kInfinite;
     for (int64_t i = 0; i < a[k].size(0); ++i) {
-      const Tensor x = a[k].select(0, i).to(at::kDouble), y = b[k].select(0, i).to(at::kDouble);
+      const auto exact = a[k].is_complex() || b[k].is_complex() ? at::kComplexDouble : at::kDouble;
+      const Tensor x = a[k].select(0, i).to(exact), y = b[k].select(0, i).to(exact);
       if (x.numel() == 0) continue;
       const double error = (x - y).abs().max().item<double>();
       const double size = std::max(y.abs().max().item<double>(), 1e-12);
