@@ -8,13 +8,16 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "data/tensors.h"
 #include "data/text.h"
 #include "data/torchscript_call.h"
 #include "engine/error.h"
+#include "engine/substitution.h"
 
 namespace wide {
 namespace {
@@ -35,21 +38,62 @@ struct Weight {
   std::vector<Slot> slots;  // several when tied
 };
 
+/// `value` with containers of its own, each tensor in it replaced by what `other` gives for it.
+IValue rebuilt(const IValue& value, const std::function<Tensor(const Tensor&)>& other) {
+  if (value.isTensor()) return value.toTensor().defined() ? IValue(other(value.toTensor())) : value;
+  if (value.isList()) {
+    const auto from = value.toList();
+    c10::impl::GenericList to(from.elementType());
+    for (const IValue& item : from) to.push_back(rebuilt(item, other));
+    return to;
+  }
+  if (value.isTuple()) {
+    std::vector<IValue> items;
+    for (const IValue& item : value.toTupleRef().elements()) items.push_back(rebuilt(item, other));
+    const auto type = value.toTupleRef().type();
+    return type->schema() ? IValue(c10::ivalue::Tuple::createNamed(std::move(items), type))
+                          : IValue(c10::ivalue::Tuple::create(std::move(items)));
+  }
+  if (value.isGenericDict()) {
+    const auto from = value.toGenericDict();
+    c10::impl::GenericDict to(from.keyType(), from.valueType());
+    for (const auto& item : from) to.insert(item.key(), rebuilt(item.value(), other));
+    return to;
+  }
+  return value.isObject() ? value.deepcopy() : value;
+}
+
+/// Same memory seen in the same way: one weight under two names.
+std::string identity(const Tensor& t) {
+  if (t.numel() == 0 || !t.has_storage())
+    return fmt::format("{}", fmt::ptr(t.unsafeGetTensorImpl()));
+  return fmt::format("{} {} {} {}", t.storage().data(), t.storage_offset(), sizes_text(t.sizes()),
+                     sizes_text(t.strides()));
+}
+
+using Identities = std::set<std::string>;
+
+Identities weights_of(const torch::jit::Module& module) {
+  Identities found;
+  for (const Tensor& t : module.parameters()) found.insert(identity(t));
+  for (const Tensor& t : module.buffers()) found.insert(identity(t));
+  return found;
+}
+
 /// A module with slots of its own; weights are left as they are, to be replaced by the caller.
 /// Types, and with them the compiled code, are shared, as they are among N instances in Python.
-ObjectPtr copy_structure(const ObjectPtr& from, Copies& copies) {
+ObjectPtr copy_structure(const ObjectPtr& from, const Identities& weights, Copies& copies) {
   if (const auto it = copies.find(from.get()); it != copies.end()) return it->second;
   const ObjectPtr to = from->copy();
   copies[from.get()] = to;
   for (size_t i = 0; i < from->slots().size(); ++i) {
     const IValue& value = from->getSlot(i);
-    const bool weight = from->type()->is_parameter(i) || from->type()->is_buffer(i);
     if (value.isObject())
-      to->setSlot(i, copy_structure(value.toObject(), copies));
-    else if (value.isTensor() && value.toTensor().defined() && !weight)
-      to->setSlot(i, value.toTensor().detach().clone());
-    else if (value.isPtrType() && !value.isTensor() && !value.isString())
-      to->setSlot(i, value.deepcopy());
+      to->setSlot(i, copy_structure(value.toObject(), weights, copies));
+    else
+      to->setSlot(i, rebuilt(value, [&](const Tensor& t) {
+                    return weights.count(identity(t)) ? t : t.detach().clone();
+                  }));
   }
   return to;
 }
@@ -60,6 +104,8 @@ struct Loaded {
   torch::jit::Module module;
   std::vector<Weight> weights;
   std::map<std::string, std::string> aliases;
+  std::map<std::string, size_t> known;  // weights by their identity
+  std::vector<Slot> holders;            // of weights too, though they are no parameters themselves
   at::ScalarType dtype = at::kFloat;
 
   const c10::FunctionSchema& schema() const {
@@ -67,29 +113,21 @@ struct Loaded {
   }
 };
 
-/// Same memory seen in the same way: one weight under two names.
-std::string identity(const Tensor& t) {
-  if (t.numel() == 0 || !t.has_storage())
-    return fmt::format("{}", fmt::ptr(t.unsafeGetTensorImpl()));
-  return fmt::format("{} {} {} {}", t.storage().data(), t.storage_offset(), sizes_text(t.sizes()),
-                     sizes_text(t.strides()));
-}
-
 void collect(const torch::jit::Module& module, const std::string& prefix, Role role,
-             std::map<std::string, size_t>& known, Loaded& loaded) {
+             Loaded& loaded) {
   const ObjectPtr object = module._ivalue();
   const auto& type = object->type();
   for (size_t i = 0; i < object->slots().size(); ++i) {
     const IValue& value = object->getSlot(i);
     const std::string name = prefix + type->getAttributeName(i);
     if (type->getAttribute(i)->is_module()) {
-      collect(torch::jit::Module(value.toObject()), name + ".", role, known, loaded);
+      collect(torch::jit::Module(value.toObject()), name + ".", role, loaded);
       continue;
     }
     const bool wanted = role == Role::parameter ? type->is_parameter(i) : type->is_buffer(i);
     if (!wanted || !value.isTensor() || !value.toTensor().defined()) continue;
     const Tensor tensor = value.toTensor().detach();
-    const auto [it, fresh] = known.emplace(identity(tensor), loaded.weights.size());
+    const auto [it, fresh] = loaded.known.emplace(identity(tensor), loaded.weights.size());
     if (fresh) {
       Weight weight;
       weight.spec = {name, role, tensor.sizes().vec(), tensor.scalar_type(), Fill::normal, 1.0};
@@ -102,15 +140,41 @@ void collect(const torch::jit::Module& module, const std::string& prefix, Role r
   }
 }
 
+/// Attributes through which a module reaches weights past their parameters, such as the list of a
+/// recurrent layer's.
+void collect_holders(const ObjectPtr& object, Loaded& loaded) {
+  const auto& type = object->type();
+  for (size_t i = 0; i < object->slots().size(); ++i) {
+    const IValue& value = object->getSlot(i);
+    if (value.isObject()) {
+      collect_holders(value.toObject(), loaded);
+      continue;
+    }
+    if (type->is_parameter(i) || type->is_buffer(i)) continue;
+    bool holds = false;
+    rebuilt(value, [&](const Tensor& t) {
+      holds |= loaded.known.count(identity(t)) > 0;
+      return t;
+    });
+    if (holds) loaded.holders.push_back({object, i});
+  }
+}
+
+/// What a holder holds when the weights are `tensors`.
+IValue held(const Loaded& loaded, const Slot& holder, const Tensors& tensors) {
+  return rebuilt(holder.owner->getSlot(holder.index), [&](const Tensor& t) {
+    const auto weight = loaded.known.find(identity(t));
+    return weight == loaded.known.end() ? t : tensors.at(weight->second);
+  });
+}
+
 /// Puts tensors into a module for the time of one call.
 class Replaced {
  public:
-  Replaced(const std::vector<Weight>& weights, const Tensors& tensors) {
-    for (size_t k = 0; k < weights.size(); ++k)
-      for (const Slot& slot : weights[k].slots) {
-        saved_.emplace_back(slot, slot.owner->getSlot(slot.index));
-        slot.owner->setSlot(slot.index, tensors[k]);
-      }
+  Replaced(const Loaded& loaded, const Tensors& tensors) {
+    for (const Slot& slot : loaded.holders) put(slot, held(loaded, slot, tensors));
+    for (size_t k = 0; k < loaded.weights.size(); ++k)
+      for (const Slot& slot : loaded.weights[k].slots) put(slot, tensors[k]);
   }
   ~Replaced() {
     for (auto& [slot, value] : saved_) slot.owner->setSlot(slot.index, value);
@@ -119,20 +183,29 @@ class Replaced {
   Replaced& operator=(const Replaced&) = delete;
 
  private:
+  void put(const Slot& slot, IValue value) {
+    saved_.emplace_back(slot, slot.owner->getSlot(slot.index));
+    slot.owner->setSlot(slot.index, std::move(value));
+  }
+
   std::vector<std::pair<Slot, IValue>> saved_;
 };
 
 Model instantiate(const std::shared_ptr<Loaded>& loaded, const std::shared_ptr<ForwardCall>& call,
                   const Tensors& weights) {
   Copies copies;
-  const torch::jit::Module module(copy_structure(loaded->module._ivalue(), copies));
+  const torch::jit::Module module(
+      copy_structure(loaded->module._ivalue(), weights_of(loaded->module), copies));
+  Tensors own;
   for (size_t k = 0; k < loaded->weights.size(); ++k) {
     // A forward may update its buffers in place; the caller's tensors must not see that.
     const bool buffer = loaded->weights[k].spec.role == Role::buffer;
-    const Tensor own = buffer ? weights.at(k).clone() : weights.at(k);
+    own.push_back(buffer ? weights.at(k).clone() : weights.at(k));
     for (const Slot& slot : loaded->weights[k].slots)
-      copies.at(slot.owner.get())->setSlot(slot.index, own);
+      copies.at(slot.owner.get())->setSlot(slot.index, own.back());
   }
+  for (const Slot& slot : loaded->holders)
+    copies.at(slot.owner.get())->setSlot(slot.index, held(*loaded, slot, own));
   const torch::jit::Method forward = module.get_method("forward");
   return [loaded, call, forward](const Tensors& inputs) mutable {
     const at::NoGradGuard no_grad;
@@ -177,8 +250,9 @@ class TorchScriptFile : public NetworkFile {
     network.forward = [loaded = loaded_, call, count](const Tensors& bound) {
       // The optimising executor profiles, then fuses: a recording wants the calls as written.
       const torch::jit::GraphOptimizerEnabledGuard plain(false);
+      const LiteralScope literals;
       const auto middle = bound.begin() + static_cast<std::ptrdiff_t>(count);
-      const Replaced replaced(loaded->weights, Tensors(middle, bound.end()));
+      const Replaced replaced(*loaded, Tensors(middle, bound.end()));
       const IValue result =
           loaded->module.get_method("forward")(call->arguments({bound.begin(), middle}));
       return flatten_outputs(result, loaded->name);
@@ -201,9 +275,9 @@ std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& 
     fail("[{}] forward: got a module without it, expected one; try to export a whole model",
          printable(name));
   loaded->module.eval();
-  std::map<std::string, size_t> known;
-  collect(loaded->module, "", Role::parameter, known, *loaded);
-  collect(loaded->module, "", Role::buffer, known, *loaded);
+  collect(loaded->module, "", Role::parameter, *loaded);
+  collect(loaded->module, "", Role::buffer, *loaded);
+  collect_holders(loaded->module._ivalue(), *loaded);
   for (const Weight& weight : loaded->weights)
     if (c10::isFloatingType(weight.spec.dtype)) {
       loaded->dtype = weight.spec.dtype;
@@ -247,7 +321,8 @@ const bool registered =
 std::unique_ptr<NetworkFile> torchscript_network(const torch::jit::Module& module,
                                                  const std::string& name) {
   Copies copies;
-  return wrap(torch::jit::Module(copy_structure(module._ivalue(), copies)), name);
+  return wrap(torch::jit::Module(copy_structure(module._ivalue(), weights_of(module), copies)),
+              name);
 }
 
 }  // namespace wide

@@ -39,6 +39,11 @@ struct Recording : c10::DebugInfoBase {
   Origin origin;
   bool with_regions = false;
   int32_t depth = 0;
+  /// Memory given out by LiteralScope, and, once somebody reads it, what it holds then.
+  struct Literal {
+    Tensor memory, value;
+  };
+  std::unordered_map<const c10::TensorImpl*, Literal> literals;
   std::optional<Error> refusal;
 
   ValueId fresh(const Tensor& t, Role role, bool dependent) {
@@ -237,11 +242,37 @@ const Decomposition* find_decomposition(const c10::OperatorHandle& op,
 /// What stands in for tensors that running code holds itself, by their TensorImpl.
 thread_local const std::unordered_map<const c10::TensorImpl*, Tensor>* stand_ins = nullptr;
 
-void put_stand_ins(Stack& stack, size_t base) {
-  const auto other = [](const Tensor& t) -> const Tensor* {
-    const auto found = stand_ins->find(t.unsafeGetTensorImpl());
-    return found == stand_ins->end() ? nullptr : &found->second;
-  };
+const Tensor* stand_in(const Tensor& t) {
+  const auto found = stand_ins->find(t.unsafeGetTensorImpl());
+  return found == stand_ins->end() ? nullptr : &found->second;
+}
+
+thread_local bool literals_wanted = false;
+
+/// An interpreter allocates like anybody else; who allocates only to write later does not mind.
+bool allocates_literal(const Recording& r, const c10::OperatorHandle& op) {
+  return literals_wanted && r.depth == 0 && op.schema().name() == "aten::empty" &&
+         !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
+}
+
+constexpr DispatchKeySet kRecordingKeys({DispatchKey::Fake, DispatchKey::DeferredInit,
+                                         DispatchKey::Functionalize});
+
+/// The constant that a literal's memory has become; null for any other tensor.
+const Tensor* literal(Recording& r, const Tensor& t) {
+  const auto found = r.literals.find(t.unsafeGetTensorImpl());
+  if (found == r.literals.end()) return nullptr;
+  Recording::Literal& l = found->second;
+  if (!l.value.defined()) {
+    const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
+    l.value = fz::to_functional_tensor(l.memory.clone());
+  }
+  return &l.value;
+}
+
+/// Puts what `other` gives, unless it is null, in the place of each tensor.
+void put_others(Stack& stack, size_t base,
+                const std::function<const Tensor*(const Tensor&)>& other) {
   for (size_t i = base; i < stack.size(); ++i) {
     IValue& v = stack[i];
     if (v.isTensor()) {
@@ -264,8 +295,18 @@ void put_stand_ins(Stack& stack, size_t base) {
 void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const size_t count = op.schema().arguments().size();
   const size_t base = stack->size() - count;
+  Recording* r = current();
+  if (r != nullptr && allocates_literal(*r, op)) {
+    const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
+    op.callBoxed(stack);
+    const Tensor& memory = stack->back().toTensor();
+    r->literals.insert_or_assign(memory.unsafeGetTensorImpl(), Recording::Literal{memory, {}});
+    return;
+  }
+  if (r != nullptr && !r->literals.empty())
+    put_others(*stack, base, [r](const Tensor& t) { return literal(*r, t); });
   if (stand_ins != nullptr) {
-    put_stand_ins(*stack, base);
+    put_others(*stack, base, stand_in);
     // The keys are those of the tensors that the code holds, which may lie elsewhere.
     for (size_t i = base; i < stack->size(); ++i)
       if (const IValue& v = (*stack)[i]; v.isTensor() && v.toTensor().defined())
@@ -273,7 +314,6 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
                        DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask));
   }
   const auto rest = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::DeferredInit);
-  Recording* r = current();
   if (r == nullptr) {
     op.redispatchBoxed(rest, stack);
     return;
@@ -369,6 +409,9 @@ Substitution::Substitution(const Tensors& own, const Tensors& instead)
 }
 
 Substitution::~Substitution() { stand_ins = nullptr; }
+
+LiteralScope::LiteralScope() { literals_wanted = true; }
+LiteralScope::~LiteralScope() { literals_wanted = false; }
 
 bool recording() { return current() != nullptr; }
 

@@ -20,6 +20,17 @@ class Substitution {
   std::unique_ptr<State> state_;
 };
 
+/// While it lives, the memory that an interpreter allocates for a literal (`torch.tensor([1., 2.])`
+/// in TorchScript) and fills by itself is real memory also while this thread records; what it holds
+/// when an operator first reads it is a constant of the recording. Does not nest.
+class LiteralScope {
+ public:
+  LiteralScope();
+  ~LiteralScope();
+  LiteralScope(const LiteralScope&) = delete;
+  LiteralScope& operator=(const LiteralScope&) = delete;
+};
+
 /// The first operator of this thread's recording after that many nodes that is not ATen's, or whose
 /// result has a layout of its own; "" when there is none.
 std::string recorded_outside_aten(size_t nodes);

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from typing import List, Optional
 
 try:
     import torch
@@ -96,6 +97,34 @@ class Counter(nn.Module):
         return y - self.mean
 
 
+class Scripted(nn.Module):
+    """What only a script keeps: literals, also written to, loops over lists, options, numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.gru, self.cell = nn.GRU(4, 3, bidirectional=True), nn.LSTMCell(4, 3)
+
+    def forward(self, x, scale: Optional[torch.Tensor] = None, times: int = 2):
+        made: List[torch.Tensor] = []
+        y = x
+        for i in range(times):
+            y = self.linear(y) if i % 2 == 0 else torch.relu(self.linear(y)) + i
+            if scale is not None:
+                y = y * scale
+            made.append(y.sum(0))
+        weight = torch.tensor([0.5, 2.0, 3.0, -1.0], dtype=y.dtype)
+        total = torch.zeros([4], dtype=y.dtype)
+        total += y.sum(0).sum(0)
+        total[1] = 7.0
+        kept = torch.tensor([True, False, True, True])
+        h, c = self.cell(y[0])
+        while len(made) < 4:
+            made.append(made[-1] * len(made))
+        return (torch.where(kept, y * weight, total), torch.stack(made), self.gru(y)[0], h + c,
+                y[:, torch.tensor([1, 0])], len(made) * 0.5)
+
+
 class Nested(nn.Module):
     def __init__(self):
         super().__init__()
@@ -132,7 +161,7 @@ def flat(value):
         return [value]
     if isinstance(value, dict):
         value = list(value.values())
-    return [t for v in value if v is not None for t in flat(v)]
+    return [t for v in value if isinstance(v, (torch.Tensor, dict, list, tuple)) for t in flat(v)]
 
 
 class FuseNetworks(unittest.TestCase):
@@ -210,9 +239,9 @@ class FuseNetworks(unittest.TestCase):
             self.assertGreaterEqual(len(timing["samples_ns"]), 3)
         self.assertEqual(names[report["chosen"]]["kind"], "candidate")
 
-    def check(self, make, inputs, n=3):
-        for count in (n, 1):
-            models, data = self.prepare(make, inputs, count)
+    def check(self, make, inputs, n=3, forms=(False, True)):
+        for count, script in [(n, form) for form in forms] + [(1, forms[0])]:
+            models, data = self.prepare(make, inputs, count, script)
             expected = []
             with torch.no_grad():
                 for model, d in zip(models, data):
@@ -232,6 +261,9 @@ class FuseNetworks(unittest.TestCase):
     def test_two_layer_bidirectional_lstm(self):
         self.check(BiLstm, {"x": (3, 7, 6)})
 
+    def test_literals_loops_and_options_of_a_script(self):
+        self.check(Scripted, {"x": (5, 2, 4)}, forms=(True,))
+
     def test_transformer_encoder_layer(self):
         self.check(Encoder, {"x": (2, 5, 12)})
 
@@ -245,7 +277,7 @@ class FuseNetworks(unittest.TestCase):
         self.check(Counter, {"x": (5, 4)})
 
     def test_resnet18(self):
-        self.check(resnet18, {"x": (2, 3, 33, 35)})
+        self.check(resnet18, {"x": (2, 3, 33, 35)}, forms=(False,))
 
     def test_dicts_tuples_and_lists_by_name(self):
         models = [randomised(Nested, i) for i in range(3)]
