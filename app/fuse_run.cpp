@@ -79,7 +79,7 @@ int64_t separate_bytes(const Program& single, int64_t n) {
 
 std::vector<Baseline> honest_baselines(const Network& network, const Ensemble& ensemble,
                                        int threads, const Tensors& expected, double tolerance,
-                                       std::vector<std::string>* notes,
+                                       std::vector<std::string>* notes, std::string* disagreement,
                                        const std::function<bool(const std::string&)>& wanted) {
   std::vector<Baseline> good;
   for (Baseline& baseline : baselines(network, ensemble, threads)) {
@@ -99,6 +99,12 @@ std::vector<Baseline> honest_baselines(const Network& network, const Ensemble& e
       if (!(error <= tolerance)) {
         notes->push_back(fmt::format("baseline {} is wrong (relative error {}) and left out",
                                      baseline.name, error_text(error)));
+        // The others are ways to compute the models; the loop is the models themselves.
+        if (baseline.name == "loop" && disagreement)
+          *disagreement = fmt::format(
+              "the program recorded of one model is not what the separate models compute: relative "
+              "error {}; does forward keep numbers between calls?",
+              error_text(error));
         continue;
       }
     }
@@ -160,8 +166,14 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   for (size_t i = 0; i < single.outputs.size(); ++i)
     outcome.outputs.push_back(results[i].contiguous().clone());
 
-  const auto separate = honest_baselines(network, ensemble, options.threads, expected,
-                                         std::max(1e-2, allowed(r.correctness)), &r.notes);
+  std::string disagreement;
+  const auto separate =
+      honest_baselines(network, ensemble, options.threads, expected,
+                       std::max(1e-2, allowed(r.correctness)), &r.notes, &disagreement);
+  if (!disagreement.empty() && r.correctness.pass) {
+    r.correctness.pass = false;
+    r.correctness.failure = disagreement;
+  }
   const c10::Device device = subject.device();
   std::vector<Contender> contenders;
   for (const Baseline& b : separate)

@@ -25,10 +25,12 @@ struct FuseOutcome {
 FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options);
 
 /// Baselines of a case that give right answers, ready to be timed. A wrong or missing one is noted.
-/// `wanted`, where given, is asked before each is run for the first time.
+/// `disagreement`, where given, says why nothing can be believed when the loop, which is the
+/// separate models themselves, is wrong. `wanted`, where given, is asked before each is run for the
+/// first time.
 std::vector<Baseline> honest_baselines(const Network& network, const Ensemble& ensemble,
                                        int threads, const Tensors& expected, double tolerance,
-                                       std::vector<std::string>* notes,
+                                       std::vector<std::string>* notes, std::string* disagreement,
                                        const std::function<bool(const std::string&)>& wanted = {});
 
 /// A contender whose calls end early when the user presses Ctrl-C.

@@ -317,8 +317,25 @@ const Program& Subject::single() {
     // A file does not say whether it draws random numbers or updates buffers; its program does.
     for (const Node& node : single_->nodes) network_.random = network_.random || node.is_random();
     network_.training = network_.training || !single_->updates.empty();
+    note_unread();
   }
   return *single_;
+}
+
+/// Parameters that change nothing: parts for training alone, or the wrong forward.
+void Subject::note_unread() {
+  const std::vector<int32_t> uses = single_->uses();
+  std::vector<std::string> unread;
+  size_t all = 0;
+  for (const ValueId id : single_->bound) {
+    const Value& v = single_->values[static_cast<size_t>(id)];
+    if (v.role != Role::parameter) continue;
+    ++all;
+    if (uses[static_cast<size_t>(id)] == 0) unread.push_back(printable(v.name));
+  }
+  if (!unread.empty())
+    notes_.push_back(fmt::format("{} of {} parameters are not read by forward: {}", unread.size(),
+                                 all, listing(unread)));
 }
 
 void Subject::check_memory(int64_t n) {

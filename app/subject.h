@@ -56,6 +56,7 @@ class Subject {
   bool has_weights() const { return !loaded_.tensors.empty(); }
   Ensemble first_model() const;
   Program record_first() const;
+  void note_unread();
   Tensor own_weight(size_t index, size_t k) const;
   void choose_ns(const SubjectOptions& options, const Target* target);
   Tensor input(size_t index, int64_t n) const;

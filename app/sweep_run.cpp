@@ -292,8 +292,9 @@ class CaseRun {
     if (!settings_.baselines_off.count("*")) {
       stages_.begin("baseline", std::string(kBaselinePrefix) + "*");
       const Clocked clocked(&result_.seconds.baselines);
-      for (const Baseline& b : honest_baselines(network_, ensemble_, settings_.threads,
-                                                expected_.reference, tolerance, &notes, wanted))
+      for (const Baseline& b :
+           honest_baselines(network_, ensemble_, settings_.threads, expected_.reference, tolerance,
+                            &notes, nullptr, wanted))
         entrants.push_back({b.name, b.call, nullptr, {}});
     }
     const size_t baselines = entrants.size();

@@ -326,7 +326,7 @@ void write(const std::string& path, std::vector<Item> items,
   bool good = file && std::fwrite(&length, 8, 1, file) == 1 &&
               std::fwrite(text.data(), 1, text.size(), file) == text.size();
   for (size_t i = 0; good && i < items.size(); ++i)
-    good = std::fwrite(items[i].data, 1, sizes[i], file) == sizes[i];
+    good = sizes[i] == 0 || std::fwrite(items[i].data, 1, sizes[i], file) == sizes[i];
   if (file) good = std::fclose(file) == 0 && good;
   if (!good || std::rename(part.c_str(), path.c_str())) {
     const std::string why = std::strerror(errno);

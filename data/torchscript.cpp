@@ -168,44 +168,26 @@ IValue held(const Loaded& loaded, const Slot& holder, const Tensors& tensors) {
   });
 }
 
-/// Puts tensors into a module for the time of one call.
-class Replaced {
- public:
-  Replaced(const Loaded& loaded, const Tensors& tensors) {
-    for (const Slot& slot : loaded.holders) put(slot, held(loaded, slot, tensors));
-    for (size_t k = 0; k < loaded.weights.size(); ++k)
-      for (const Slot& slot : loaded.weights[k].slots) put(slot, tensors[k]);
-  }
-  ~Replaced() {
-    for (auto& [slot, value] : saved_) slot.owner->setSlot(slot.index, value);
-  }
-  Replaced(const Replaced&) = delete;
-  Replaced& operator=(const Replaced&) = delete;
-
- private:
-  void put(const Slot& slot, IValue value) {
-    saved_.emplace_back(slot, slot.owner->getSlot(slot.index));
-    slot.owner->setSlot(slot.index, std::move(value));
-  }
-
-  std::vector<std::pair<Slot, IValue>> saved_;
-};
+/// A module of its own, with these weights, as it came from the file.
+torch::jit::Module with_weights(const Loaded& loaded, const Tensors& weights) {
+  Copies copies;
+  torch::jit::Module module(
+      copy_structure(loaded.module._ivalue(), weights_of(loaded.module), copies));
+  for (size_t k = 0; k < loaded.weights.size(); ++k)
+    for (const Slot& slot : loaded.weights[k].slots)
+      copies.at(slot.owner.get())->setSlot(slot.index, weights.at(k));
+  for (const Slot& slot : loaded.holders)
+    copies.at(slot.owner.get())->setSlot(slot.index, held(loaded, slot, weights));
+  return module;
+}
 
 Model instantiate(const std::shared_ptr<Loaded>& loaded, const std::shared_ptr<ForwardCall>& call,
                   const Tensors& weights) {
-  Copies copies;
-  const torch::jit::Module module(
-      copy_structure(loaded->module._ivalue(), weights_of(loaded->module), copies));
-  Tensors own;
-  for (size_t k = 0; k < loaded->weights.size(); ++k) {
-    // A forward may update its buffers in place; the caller's tensors must not see that.
-    const bool buffer = loaded->weights[k].spec.role == Role::buffer;
-    own.push_back(buffer ? weights.at(k).clone() : weights.at(k));
-    for (const Slot& slot : loaded->weights[k].slots)
-      copies.at(slot.owner.get())->setSlot(slot.index, own.back());
-  }
-  for (const Slot& slot : loaded->holders)
-    copies.at(slot.owner.get())->setSlot(slot.index, held(*loaded, slot, own));
+  Tensors own = weights;
+  // A forward may update its buffers in place; the caller's tensors must not see that.
+  for (size_t k = 0; k < own.size(); ++k)
+    if (loaded->weights[k].spec.role == Role::buffer) own[k] = own[k].clone();
+  const torch::jit::Module module = with_weights(*loaded, own);
   const torch::jit::Method forward = module.get_method("forward");
   return [loaded, call, forward](const Tensors& inputs) mutable {
     const at::NoGradGuard no_grad;
@@ -252,9 +234,8 @@ class TorchScriptFile : public NetworkFile {
       const torch::jit::GraphOptimizerEnabledGuard plain(false);
       const LiteralScope literals;
       const auto middle = bound.begin() + static_cast<std::ptrdiff_t>(count);
-      const Replaced replaced(*loaded, Tensors(middle, bound.end()));
-      const IValue result =
-          loaded->module.get_method("forward")(call->arguments({bound.begin(), middle}));
+      const torch::jit::Module module = with_weights(*loaded, Tensors(middle, bound.end()));
+      const IValue result = module.get_method("forward")(call->arguments({bound.begin(), middle}));
       return flatten_outputs(result, loaded->name);
     };
     network.instantiate = [loaded = loaded_, call](const Tensors& weights) {

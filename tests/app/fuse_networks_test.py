@@ -33,6 +33,14 @@ class Mlp(nn.Module):
         return self.fc2(F.relu(self.fc1(x)))
 
 
+class WithAux(Mlp):
+    """With a head for training alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.aux = nn.Linear(17, 2)
+
+
 class Cnn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -123,6 +131,19 @@ class Scripted(nn.Module):
             made.append(made[-1] * len(made))
         return (torch.where(kept, y * weight, total), torch.stack(made), self.gru(y)[0], h + c,
                 y[:, torch.tensor([1, 0])], len(made) * 0.5)
+
+
+class Counting(nn.Module):
+    """Keeps a number between its calls; the answers asked for are those of a first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.linear(x) * self.calls
 
 
 class Nested(nn.Module):
@@ -253,7 +274,13 @@ class FuseNetworks(unittest.TestCase):
         return report
 
     def test_mlp(self):
-        self.check(Mlp, {"x": (5, 13)})
+        report = self.check(Mlp, {"x": (5, 13)})
+        self.assertNotIn("not read", "".join(report["notes"]))
+
+    def test_parameters_that_forward_does_not_read_are_named(self):
+        report = self.check(WithAux, {"x": (5, 13)})
+        self.assertIn("2 of 6 parameters are not read by forward: aux.weight, aux.bias",
+                      report["notes"])
 
     def test_cnn_with_flatten_and_pooling(self):
         self.check(Cnn, {"x": (2, 3, 15, 15)})
@@ -263,6 +290,9 @@ class FuseNetworks(unittest.TestCase):
 
     def test_literals_loops_and_options_of_a_script(self):
         self.check(Scripted, {"x": (5, 2, 4)}, forms=(True,))
+
+    def test_numbers_kept_between_calls_start_anew(self):
+        self.check(Counting, {"x": (5, 4)}, forms=(True,))
 
     def test_transformer_encoder_layer(self):
         self.check(Encoder, {"x": (2, 5, 12)})
