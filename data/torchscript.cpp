@@ -1,5 +1,3 @@
-#include "data/torchscript.h"
-
 #include <ATen/core/grad_mode.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
@@ -13,6 +11,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "data/network_format.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "data/torchscript_call.h"
@@ -298,12 +297,5 @@ const bool registered =
     add_network_format({"TorchScript", {".ts", ".pt", ".torchscript"}, probe, load});
 
 }  // namespace
-
-std::unique_ptr<NetworkFile> torchscript_network(const torch::jit::Module& module,
-                                                 const std::string& name) {
-  Copies copies;
-  return wrap(torch::jit::Module(copy_structure(module._ivalue(), weights_of(module), copies)),
-              name);
-}
 
 }  // namespace wide

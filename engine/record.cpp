@@ -249,9 +249,9 @@ const Tensor* stand_in(const Tensor& t) {
 
 thread_local bool literals_wanted = false;
 
-/// An interpreter allocates like anybody else; who allocates only to write later does not mind.
-bool allocates_literal(const Recording& r, const c10::OperatorHandle& op) {
-  return literals_wanted && r.depth == 0 && op.schema().name() == "aten::empty" &&
+/// A call of the interpreter's, not one that an operator makes inside itself.
+bool interpreter_calls(const Recording& r) {
+  return literals_wanted && r.depth == 0 &&
          !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
 }
 
@@ -264,10 +264,24 @@ const Tensor* literal(Recording& r, const Tensor& t) {
   if (found == r.literals.end()) return nullptr;
   Recording::Literal& l = found->second;
   if (!l.value.defined()) {
+    // A handle of its own: what lies below the wrapper must not be taken for the literal again.
     const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
-    l.value = fz::to_functional_tensor(l.memory.clone());
+    l.value = fz::to_functional_tensor(l.memory.detach());
   }
   return &l.value;
+}
+
+/// Tensors that an interpreter made by itself, from numbers, may be written to as well.
+void note_written(Recording& r, const c10::OperatorHandle& op, const Stack& stack, size_t base) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const IValue& v = stack[base + i];
+    if (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite() || !v.isTensor())
+      continue;
+    const Tensor& t = v.toTensor();
+    if (t.defined() && !t.is_meta() && !fz::isFunctionalTensor(t))
+      r.literals.try_emplace(t.unsafeGetTensorImpl(), Recording::Literal{t, {}});
+  }
 }
 
 /// Puts what `other` gives, unless it is null, in the place of each tensor.
@@ -296,13 +310,16 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   const size_t count = op.schema().arguments().size();
   const size_t base = stack->size() - count;
   Recording* r = current();
-  if (r != nullptr && allocates_literal(*r, op)) {
+  // An interpreter allocates like anybody else; who allocates only to write later does not mind.
+  if (r != nullptr && op.schema().name() == "aten::empty" && interpreter_calls(*r)) {
     const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
     op.callBoxed(stack);
     const Tensor& memory = stack->back().toTensor();
     r->literals.insert_or_assign(memory.unsafeGetTensorImpl(), Recording::Literal{memory, {}});
     return;
   }
+  if (r != nullptr && op.schema().is_mutable() && interpreter_calls(*r))
+    note_written(*r, op, *stack, base);
   if (r != nullptr && !r->literals.empty())
     put_others(*stack, base, [r](const Tensor& t) { return literal(*r, t); });
   if (stand_ins != nullptr) {
