@@ -222,6 +222,9 @@ std::string wanted_inputs(const c10::FunctionSchema& schema) {
 Tensors flatten_outputs(const IValue& result, const std::string& file) {
   Tensors out;
   flatten(result, file, &out);
+  if (out.empty())
+    fail("[{}] output: got {}, expected at least one tensor; try to return one", printable(file),
+         result.tagKind());
   return out;
 }
 

@@ -157,16 +157,20 @@ TEST(TorchScript, OtherFilesAreRefusedByName) {
             "[" + (scratch / "none.ts") + "] file: got none, expected a network; try another path");
 }
 
-TEST(TorchScript, ResultsThatAreNoTensorsAreRefused) {
+TEST(TorchScript, NumbersBesideTensorsAreLeftOutAndAloneRefused) {
   const Scratch scratch;
-  const auto file = open_network(exported(scratch, R"(
+  const auto results = [&](const char* result) {
+    const auto file = open_network(exported(scratch, fmt::format(R"(
 class Net(nn.Module):
     def forward(s, x: torch.Tensor):
-        return x, 3
+        return {}
 net = Net()
-)"));
-  const Network network = file->network({floats("x", {2})});
-  EXPECT_NE(error_of([&] { network.instantiate({})({at::ones({2})}); }).find("output: got Int"),
+)",
+                                                                 result)));
+    return file->network({floats("x", {2})}).instantiate({})({at::ones({2})});
+  };
+  EXPECT_EQ(results("x, 3, 'text', 0.5").size(), 1u);
+  EXPECT_NE(error_of([&] { results("3"); }).find("output: got Int, expected at least one tensor"),
             std::string::npos);
 }
 
