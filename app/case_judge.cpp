@@ -42,18 +42,20 @@ int64_t candidate_bytes(const Ensemble& ensemble, const CompiledModel& model, c1
 }
 
 std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensemble,
-                                   const Network& network) {
+                                   const Network& network, const std::shared_ptr<Tensors>& packed) {
   std::vector<Tensors> separate;
   const std::vector<size_t> inputs = network.indices(true);
   std::vector<bool> shared;
   for (const size_t k : inputs) shared.push_back(ensemble.shared[k]);
   for (int64_t i = 0; i < ensemble.n; ++i) {
-    const Tensors own = ensemble.model(i);
+    const Tensors own = ensemble.model(i);  // views: copying them takes as long as copying others
     Tensors& mine = separate.emplace_back();
-    for (const size_t k : inputs) mine.push_back(own[k].clone());
+    for (const size_t k : inputs) mine.push_back(own[k]);
   }
-  return
-      [&model, separate, shared, n = ensemble.n] { unpack(model.run(pack(separate, shared)), n); };
+  return [&model, separate, shared, packed, n = ensemble.n] {
+    *packed = pack(separate, shared, *packed);
+    unpack(model.run(*packed), n);
+  };
 }
 
 std::string automatic_strategy(const Target& target, const CompiledModel& model,

@@ -30,9 +30,10 @@ class CaseJudge {
 int64_t candidate_bytes(const Ensemble& ensemble, const CompiledModel& model, c10::Device device,
                         const std::function<void()>& run);
 
-/// A call for a user with separate tensors: stacks the inputs, runs, splits the results.
+/// A call for a user with separate tensors: stacks the inputs, runs, splits the results. `packed`:
+/// where the inputs are stacked, call after call, by all candidates of a case.
 std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensemble,
-                                   const Network& network);
+                                   const Network& network, const std::shared_ptr<Tensors>& packed);
 
 /// The strategy of `target` that the engine takes when nothing is forced; "" when none of its
 /// calls was claimed. `keys`: where the tuning table is told what won.

@@ -180,7 +180,8 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
     contenders.push_back(cancellable(b.name, "baseline", device, b.call));
   contenders.push_back(cancellable("wide", "candidate", device, [&] { model->run(inputs); }));
   if (options.reduce == Reduce::none)
-    contenders.back().call_with_packing = packing_call(*model, ensemble, network);
+    contenders.back().call_with_packing =
+        packing_call(*model, ensemble, network, std::make_shared<Tensors>());
   MeasureOptions how;
   how.budget_s = options.budget_s;
   how.seed = options.seed;

@@ -249,8 +249,7 @@ struct Case {
   Network network;
   Ensemble ensemble;
   Quiet quiet = Quiet::inference_mode;
-
-  std::shared_ptr<Late> late() const { return std::make_shared<Late>(network, ensemble); }
+  std::shared_ptr<Late> late = std::make_shared<Late>(network, ensemble);
 
   std::function<Tensors()> fresh(const std::function<void(Separate&)>& call_all) const {
     return [net = network, ens = ensemble, call_all] {
@@ -266,7 +265,7 @@ Baseline make_loop(const Case& given) {
   loop.name = "loop";
   const Quiet quiet = given.quiet;
   loop.run = given.fresh([quiet](Separate& s) { quietly(quiet, [&] { s.call_all(); }); });
-  loop.call = [late = given.late(), quiet] { quietly(quiet, [&] { late->get()->call_all(); }); };
+  loop.call = [late = given.late, quiet] { quietly(quiet, [&] { late->get()->call_all(); }); };
   return loop;
 }
 
@@ -279,7 +278,7 @@ Baseline make_threads(const Case& given, int threads) {
   const int workers = static_cast<int>(std::min<int64_t>(threads, given.ensemble.n));
   const Quiet quiet = given.quiet;
   baseline.run = given.fresh([=](Separate& s) { call_all_in_parallel(s, quiet, workers); });
-  baseline.call = [=, late = given.late()] { call_all_in_parallel(*late->get(), quiet, workers); };
+  baseline.call = [=, late = given.late] { call_all_in_parallel(*late->get(), quiet, workers); };
   return baseline;
 }
 
@@ -328,7 +327,7 @@ Baseline make_streams(const Case& given, DeviceRuntime& runtime) {
     runtime.synchronize(device);
     return stack_outputs(models->outputs);
   };
-  baseline.call = [=, &runtime, late = given.late(), call = Work()]() mutable {
+  baseline.call = [=, &runtime, late = given.late, call = Work()]() mutable {
     if (!call) call = runtime.on_streams(device, separate_works(late->get(), quiet), kStreams);
     call();
   };

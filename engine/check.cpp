@@ -6,21 +6,38 @@
 
 #include "engine/check_detail.h"
 #include "engine/error.h"
+#include "engine/large_pages.h"
 
 namespace wide {
 namespace {
 
-/// Program(1) on one model after the other, the results stacked.
-Tensors one_by_one(const Program& single, const Ensemble& ensemble) {
+/// Program(1) on one model after the other, the results stacked. In float64 where `raise`: model by
+/// model through the same memory, since all of them in double would be twice the ensemble.
+Tensors one_by_one(const Program& single, const Ensemble& ensemble, bool raise) {
   const at::NoGradGuard guard;
-  std::vector<Tensors> columns;
-  for (int64_t i = 0; i < ensemble.n; ++i) {
-    const Tensors results = interpret(single, ensemble.model(i));
-    columns.resize(results.size());
-    for (size_t k = 0; k < results.size(); ++k) columns[k].push_back(results[k]);
+  Tensors exact;
+  for (size_t k = 0; raise && k < ensemble.tensors.size(); ++k) {
+    const Tensor& own = ensemble.shared[k] ? ensemble.tensors[k] : ensemble.tensors[k][0];
+    exact.push_back(own.to(raised(own.scalar_type()), false, true, at::MemoryFormat::Contiguous));
   }
   Tensors stacked;
-  for (const Tensors& column : columns) stacked.push_back(at::stack(column));
+  for (int64_t i = 0; i < ensemble.n; ++i) {
+    Tensors own = ensemble.model(i);
+    for (size_t k = 0; raise && k < own.size(); ++k)
+      own[k] = ensemble.shared[k] ? exact[k] : exact[k].copy_(own[k]);
+    const Tensors results = interpret(single, own);
+    for (size_t k = 0; k < results.size(); ++k) {
+      const Tensor& result = results[k];
+      if (i == 0) {
+        Sizes sizes = result.sizes().vec();
+        sizes.insert(sizes.begin(), ensemble.n);
+        stacked.push_back(in_large_pages(at::empty(sizes, result.options())));
+      }
+      const Tensor row = stacked[k].select(0, i);
+      WIDE_ASSERT(row.sizes() == result.sizes(), "models of several output sizes");
+      row.copy_(result);
+    }
+  }
   return stacked;
 }
 
@@ -32,6 +49,7 @@ class ValueCheck {
       : ensemble_(ensemble),
         candidate_(candidate),
         names_(detail::result_names(single)),
+        permuted_(expected.permuted),
         expected_(expected.reference),
         own_(expected.separate) {
     result_.tolerance = tolerance;
@@ -43,7 +61,7 @@ class ValueCheck {
   }
 
   Correctness run() {
-    got_ = candidate_(ensemble_);
+    for (const Tensor& t : candidate_(ensemble_)) got_.push_back(t.clone());
     const detail::Deviation deviation = detail::compare(names_, got_, expected_, own_);
     result_.max_rel = deviation.error;
     expect(deviation, "");
@@ -78,7 +96,7 @@ class ValueCheck {
       const std::string when = fmt::format("not isolated, with NaN in model {}: ", i);
       Tensors poisoned;
       try {
-        poisoned = candidate_(detail::poison(ensemble_, i));
+        poisoned = candidate_(detail::Poisoned(ensemble_, i).ensemble());
       } catch (const std::exception& error) {
         result_.isolated = false;
         fail_with(when + error.what());
@@ -104,7 +122,7 @@ class ValueCheck {
     result_.ordered = true;
     if (ensemble_.n < 2) return;
     const Tensor permutation = detail::rotation(ensemble_.n);
-    const Tensors permuted = candidate_(detail::permute(ensemble_, permutation));
+    const Tensors permuted = candidate_(permuted_);
     // A wrong value may still keep the order: then it is compared with itself.
     const Tensors expected = detail::permute(value_ok() ? expected_ : got_, permutation);
     result_.ordered =
@@ -123,6 +141,7 @@ class ValueCheck {
   const Ensemble& ensemble_;
   const WideFunction& candidate_;
   std::vector<std::string> names_;
+  const Ensemble& permuted_;
   Tensors expected_, own_, got_;
   double allowed_ = 0;
   Correctness result_;
@@ -166,19 +185,16 @@ WideFunction as_function(CompiledModel& model, const Network& network) {
       model.set_weights(weights);
       seen->remember(weights);
     }
-    for (const Tensor& result : model.run(inputs)) results.push_back(result.clone());
-    return results;
+    return model.run(inputs);
   };
 }
 
 Tensors reference(const Program& single, const Ensemble& ensemble) {
-  Ensemble exact = ensemble;
-  for (Tensor& tensor : exact.tensors) tensor = tensor.to(raised(tensor.scalar_type()));
-  return one_by_one(raise_to_double(single), exact);
+  return one_by_one(raise_to_double(single), ensemble, true);
 }
 
 Tensors separate(const Program& single, const Ensemble& ensemble) {
-  return one_by_one(single, ensemble);
+  return one_by_one(single, ensemble, false);
 }
 
 double max_relative_error(const Tensors& got, const Tensors& expected) {
@@ -186,9 +202,13 @@ double max_relative_error(const Tensors& got, const Tensors& expected) {
 }
 
 Expected expect(const Network& network, const Program& single, const Ensemble& ensemble) {
-  if (network.random)
-    if (auto draws = detail::draw_separate(single, ensemble)) return {{}, {}, std::move(draws)};
-  return {reference(single, ensemble), separate(single, ensemble)};
+  Expected expected;
+  expected.permuted = detail::permute(ensemble, detail::rotation(ensemble.n));
+  if (network.random) expected.draws = detail::draw_separate(single, ensemble);
+  if (expected.draws) return expected;
+  expected.reference = reference(single, ensemble);
+  expected.separate = separate(single, ensemble);
+  return expected;
 }
 
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
@@ -196,7 +216,7 @@ Correctness check(const Network& network, const Program& single, const Ensemble&
                   const Expected* expected) {
   const Expected known = expected ? *expected : expect(network, single, ensemble);
   if (known.draws)
-    return detail::check_random(single, ensemble, candidate, tolerance, masks_shared, *known.draws);
+    return detail::check_random(single, ensemble, candidate, tolerance, masks_shared, known);
   return ValueCheck(single, ensemble, candidate, tolerance, known).run();
 }
 

@@ -17,7 +17,7 @@ struct Correctness {
 };
 
 /// Something wide that is to be believed: gets an ensemble (weights and inputs), returns outputs
-/// then updates, all `[N, ...]`.
+/// then updates, all `[N, ...]`, which hold until the next call.
 using WideFunction = std::function<Tensors(const Ensemble&)>;
 
 /// The candidate behind a CompiledModel: sets the weights when they differ from the last, then
@@ -37,6 +37,7 @@ struct RandomReference;
 /// that draws random numbers: what they draw with many seeds; null when nothing depends on them.
 struct Expected {
   Tensors reference, separate;
+  Ensemble permuted;  // in another order, for all candidates
   std::shared_ptr<const detail::RandomReference> draws = {};
 };
 Expected expect(const Network& network, const Program& single, const Ensemble& ensemble);
@@ -44,7 +45,8 @@ Expected expect(const Network& network, const Program& single, const Ensemble& e
 /// Checks value, isolation, order. Networks that draw random numbers are checked by statistics:
 /// share of zeros, independence of masks between models, reproducibility from the seed.
 /// `masks_shared`: the candidate says that all models draw the same; then they must.
-/// `expected`: what the separate models give, where it is known already.
+/// `expected`: what the separate models give, where it is known already. While it runs the models
+/// of `ensemble` are overwritten in turn; afterwards they are as before, bit for bit.
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
                   const WideFunction& candidate, double tolerance, bool masks_shared = false,
                   const Expected* expected = nullptr);

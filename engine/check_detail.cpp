@@ -1,13 +1,16 @@
 #include "engine/check_detail.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "engine/error.h"
+#include "engine/large_pages.h"
 
 namespace wide::detail {
 namespace {
@@ -126,12 +129,23 @@ Deviation compare(const std::vector<std::string>& names, const Tensors& got,
     }
     if (expected[k].numel() == 0) continue;
     // Model by model: the copies in float64 of one are small, those of all might not fit.
-    for (int64_t i = 0; i < expected[k].size(0); ++i) {
-      const Tensor g = got[k][i], e = expected[k][i];
-      note(is_real(e) ? compare_reals(g, e)
-                      : compare_integers(g, e, own.empty() ? Tensor() : own[k][i]),
-           fmt::format("{} of model {}", name, i));
-    }
+    const int64_t n = expected[k].size(0);
+    std::vector<Deviation> found(static_cast<size_t>(n));
+    const auto look = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Tensor g = got[k][i], e = expected[k][i];
+        found[static_cast<size_t>(i)] =
+            is_real(e) ? compare_reals(g, e)
+                       : compare_integers(g, e, own.empty() ? Tensor() : own[k][i]);
+      }
+    };
+    // Starting threads for little takes longer than looking.
+    if (got[k].is_cpu() && expected[k].numel() > 32768)
+      at::parallel_for(0, n, 1, look);
+    else
+      look(0, n);
+    for (int64_t i = 0; i < n; ++i)
+      note(found[static_cast<size_t>(i)], fmt::format("{} of model {}", name, i));
   }
   return worst;
 }
@@ -153,7 +167,14 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0) return true;
   // As bytes: NaN equals itself, and 0 is not -0.
   const Tensor x = plain(a).cpu().contiguous(), y = plain(b).cpu().contiguous();
-  return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+  const auto* bytes = static_cast<const char*>(x.const_data_ptr());
+  const auto* others = static_cast<const char*>(y.const_data_ptr());
+  std::atomic<bool> same{true};
+  at::parallel_for(0, static_cast<int64_t>(x.nbytes()), 1 << 18, [&](int64_t begin, int64_t end) {
+    if (std::memcmp(bytes + begin, others + begin, static_cast<size_t>(end - begin)) != 0)
+      same = false;
+  });
+  return same;
 }
 
 bool same_bits_but(const Tensors& a, const Tensors& b, int64_t i) {
@@ -175,15 +196,24 @@ std::vector<int64_t> models_to_poison(int64_t n) {
   return all;
 }
 
-Ensemble poison(const Ensemble& ensemble, int64_t i) {
-  Ensemble poisoned = ensemble;
-  for (size_t k = 0; k < poisoned.tensors.size(); ++k) {
-    Tensor& tensor = poisoned.tensors[k];
+Poisoned::Poisoned(const Ensemble& ensemble, int64_t i) : ensemble_(ensemble) {
+  const at::NoGradGuard guard;
+  for (size_t k = 0; k < ensemble.tensors.size(); ++k) {
+    Tensor& tensor = ensemble_.tensors[k];
     if (ensemble.shared[k] || !is_real(tensor)) continue;
-    tensor = tensor.clone();
-    tensor.select(0, i).fill_(std::numeric_limits<double>::quiet_NaN());
+    // Where the models lie in the same memory, or nobody may write, it is a copy after all.
+    if (!tensor.is_contiguous() || tensor.is_inference())
+      tensor = tensor.clone(at::MemoryFormat::Contiguous);
+    const Tensor row = tensor.select(0, i);
+    rows_.emplace_back(row, row.clone());
+    row.fill_(std::numeric_limits<double>::quiet_NaN());
   }
-  return poisoned;
+}
+
+Poisoned::~Poisoned() {
+  const at::NoGradGuard guard;
+  // Backwards: of two that are one in memory the second was saved when it was NaN already.
+  for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) row->first.copy_(row->second);
 }
 
 Tensor rotation(int64_t n) { return at::arange(n, at::kLong).roll(-1); }
@@ -197,8 +227,10 @@ Ensemble permute(const Ensemble& ensemble, const Tensor& permutation) {
 
 Tensors permute(const Tensors& results, const Tensor& permutation) {
   Tensors permuted;
-  for (const Tensor& tensor : results)
-    permuted.push_back(tensor.index_select(0, permutation.to(tensor.device())));
+  for (const Tensor& tensor : results) {
+    Tensor other = in_large_pages(at::empty(tensor.sizes(), tensor.options()));
+    permuted.push_back(at::index_select_out(other, tensor, 0, permutation.to(tensor.device())));
+  }
   return permuted;
 }
 

@@ -30,8 +30,21 @@ bool same_bits_but(const Tensors& a, const Tensors& b, int64_t i);
 
 /// The models that take a turn in being poisoned: all of a few, else first, middle and last.
 std::vector<int64_t> models_to_poison(int64_t n);
-/// Model i's own floating point tensors replaced by NaN.
-Ensemble poison(const Ensemble& ensemble, int64_t i);
+/// An ensemble whose model i has NaN in all its own floating point tensors. They are overwritten
+/// where they are, since copies of all would cost more than the run that they are for, and put back
+/// bit for bit at the end of this object's life.
+class Poisoned {
+ public:
+  Poisoned(const Ensemble& ensemble, int64_t i);
+  ~Poisoned();
+  Poisoned(const Poisoned&) = delete;
+  Poisoned& operator=(const Poisoned&) = delete;
+  const Ensemble& ensemble() const { return ensemble_; }
+
+ private:
+  Ensemble ensemble_;
+  std::vector<std::pair<Tensor, Tensor>> rows_;  // in place, and what was there
+};
 /// A permutation that leaves no model where it was, and the ensemble or results in that order.
 Tensor rotation(int64_t n);
 Ensemble permute(const Ensemble& ensemble, const Tensor& permutation);
@@ -48,9 +61,9 @@ struct RandomReference {
 std::shared_ptr<const RandomReference> draw_separate(const Program& single,
                                                      const Ensemble& ensemble);
 
-/// The check of a network that draws random numbers.
+/// The check of a network that draws random numbers: `expected` has its draws.
 Correctness check_random(const Program& single, const Ensemble& ensemble,
                          const WideFunction& candidate, double tolerance, bool masks_shared,
-                         const RandomReference& separate);
+                         const Expected& expected);
 
 }  // namespace wide::detail

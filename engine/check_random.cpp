@@ -106,19 +106,20 @@ std::vector<std::pair<int64_t, int64_t>> models_that_share(const std::function<T
 class RandomCheck {
  public:
   RandomCheck(const Program& single, const Ensemble& ensemble, const WideFunction& candidate,
-              double tolerance, bool masks_shared, const RandomReference& separate)
+              double tolerance, bool masks_shared, const Expected& expected)
       : ensemble_(ensemble),
+        permuted_(expected.permuted),
         candidate_(candidate),
         names_(result_names(single)),
         masks_shared_(masks_shared),
-        elements_(separate.elements),
-        first_(separate.first),
-        separate_(separate.drawn) {
+        elements_(expected.draws->elements),
+        first_(expected.draws->first),
+        separate_(expected.draws->drawn) {
     result_.tolerance = tolerance;
   }
 
   Correctness run() {
-    got_ = with_seed(kCandidateSeed, [&] { return candidate_(ensemble_); });
+    for (const Tensor& t : seeded(kCandidateSeed, ensemble_)) got_.push_back(t.clone());
     fail_with(compare_shapes(names_, got_, first_));
     if (!result_.failure.empty()) return result_;
     check_seeds();
@@ -169,7 +170,8 @@ class RandomCheck {
     for (int64_t i : models_to_poison(ensemble_.n)) {
       std::string what = "another model changes for the same seed";
       try {
-        if (same_bits_but(seeded(kCandidateSeed, poison(ensemble_, i)), got_, i)) continue;
+        if (same_bits_but(seeded(kCandidateSeed, Poisoned(ensemble_, i).ensemble()), got_, i))
+          continue;
       } catch (const std::exception& error) {
         what = error.what();
       }
@@ -183,9 +185,8 @@ class RandomCheck {
     result_.ordered = true;
     if (ensemble_.n < 2) return;
     const Tensor permutation = rotation(ensemble_.n);
-    const Ensemble permuted = permute(ensemble_, permutation);
     const Tensors drawn =
-        draw([&] { return candidate_(permuted); }, kCandidateSeed, kOrderSeeds, elements_);
+        draw([&] { return candidate_(permuted_); }, kCandidateSeed, kOrderSeeds, elements_);
     for (size_t k = 0; k < drawn.size(); ++k) {
       if (elements_[k].numel() == 0) continue;
       const std::string difference =
@@ -213,7 +214,7 @@ class RandomCheck {
     }
   }
 
-  const Ensemble& ensemble_;
+  const Ensemble &ensemble_, &permuted_;
   const WideFunction& candidate_;
   std::vector<std::string> names_;
   bool masks_shared_;
@@ -240,9 +241,9 @@ std::shared_ptr<const RandomReference> draw_separate(const Program& single,
 
 Correctness check_random(const Program& single, const Ensemble& ensemble,
                          const WideFunction& candidate, double tolerance, bool masks_shared,
-                         const RandomReference& separate) {
+                         const Expected& expected) {
   const at::NoGradGuard guard;
-  return RandomCheck(single, ensemble, candidate, tolerance, masks_shared, separate).run();
+  return RandomCheck(single, ensemble, candidate, tolerance, masks_shared, expected).run();
 }
 
 }  // namespace wide::detail

@@ -10,6 +10,7 @@
 #include "engine/derivative.h"
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/large_pages.h"
 #include "engine/lower/executor.h"
 #include "engine/lower/quick_time.h"
 #include "engine/lower/tune.h"
@@ -103,7 +104,9 @@ class Compiled final : public CompiledModel {
     tuner.serial = true;
     serial_ = Tuner(tuner);
     choose_ranges();
-    full_ = ranges_ == 1 ? program_for(0, ensemble_.n) : make_program(0, ensemble_.n, true);
+    running_ = programs_.at(executor_->models_at_a_time());
+    if (ranges_ == 1) full_ = running_;
+    if (options_.keep_text) program();
   }
 
   Tensors run(const Tensors& inputs) override {
@@ -123,9 +126,15 @@ class Compiled final : public CompiledModel {
   }
 
   const Program& single() const override { return single_; }
-  const Program& program() const override { return full_->wide.program; }
-  const Coverage& coverage() const override { return full_->wide.coverage; }
-  const std::vector<PassRecord>& passes() const override { return full_->passes; }
+  const Program& program() const override {
+    // Nothing runs it where models run in ranges: it is made for those who want to see it.
+    if (!full_) full_ = make_full_();
+    return full_->wide.program;
+  }
+  const Coverage& coverage() const override { return running_->wide.coverage; }
+  const std::vector<PassRecord>& passes() const override {
+    return (options_.keep_text ? full_ : running_)->passes;
+  }
   int shards() const override { return executor_->ranges(); }
   std::string plan_text() const override { return executor_->text(); }
   int64_t bytes() const override { return executor_->bytes(); }
@@ -313,7 +322,7 @@ class Compiled final : public CompiledModel {
   double time(Tried& tried, double best_ns) const {
     const auto once = [&] { return call_ns(tried); };
     const double first = tried.ns = first_look_ns(once, 2 * best_ns);
-    if (best_ns > 0 && first > 2 * best_ns) return first;
+    if ((best_ns > 0 && first > 2 * best_ns) || first > kSteadyCall_ns) return first;
     return median_ns(once, std::clamp(static_cast<int>(2e7 / (first + 1)), 3, 41));
   }
 
@@ -337,7 +346,7 @@ class Compiled final : public CompiledModel {
   }
 
   static Tensor empty(const Value& v) {
-    return at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device));
+    return in_large_pages(at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device)));
   }
 
   /// Throws Error unless input k is there with the sizes and type that were compiled for.
@@ -387,7 +396,11 @@ class Compiled final : public CompiledModel {
   std::map<int64_t, std::vector<std::string>> chosen_;  // strategies in order, by models at a time
   Tuner whole_{{}}, serial_{{}};                        // of all models at once, and of a shard
   std::unique_ptr<Executor> executor_;
-  std::shared_ptr<const RangeProgram> full_;
+  std::shared_ptr<const RangeProgram> running_;  // of the ranges
+  mutable std::shared_ptr<const RangeProgram> full_;
+  std::function<std::shared_ptr<const RangeProgram>()> make_full_ = [this] {
+    return make_program(0, ensemble_.n, true);
+  };
   std::array<Tensors, 2> results_;
   std::unique_ptr<DeviceGraph> graph_;  // of mode reduce-overhead
   Tensors captured_;                    // results where the graph leaves them

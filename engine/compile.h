@@ -58,6 +58,8 @@ class CompiledModel {
   virtual const Program& single() const = 0;   // Program(1) as recorded
   virtual const Program& program() const = 0;  // Program(N) after the passes
   virtual const Coverage& coverage() const = 0;
+  /// What the passes did to the program of a range of models, which is what runs; to Program(N)
+  /// where their texts are kept.
   virtual const std::vector<PassRecord>& passes() const = 0;
   virtual std::vector<StepCost> explain(const Tensors& inputs) = 0;
   virtual int shards() const = 0;

@@ -75,11 +75,10 @@ class Runner {
     timing_.samples_ns.push_back(elapsed / static_cast<double>(calls));
   }
 
-  /// Beside the plain samples: as many as there must be of those, fewer (two) where copying the
-  /// inputs takes so long that they would cost more than the contender's whole budget.
+  /// Beside the plain samples: as many as there must be of those, fewer where copying the inputs
+  /// takes so long that they would cost more than the contender's whole budget.
   void time_with_packing() {
     if (!contender_.call_with_packing) return;
-    constexpr size_t kFewest = 2;
     const double begun = now();
     contender_.call_with_packing();
     synchronize(contender_.device);
@@ -88,9 +87,8 @@ class Runner {
                                   int64_t{1}, timing_.calls_per_sample);
     const auto wanted = static_cast<size_t>(std::max(options_.min_samples, 1));
     std::vector<double> samples;
-    if (first > options_.budget_s * 1e9) samples.push_back(first);  // long enough to be warm
     while (samples.size() < wanted &&
-           (samples.size() < kFewest || now() - begun < options_.budget_s * 1e9)) {
+           (samples.empty() || now() - begun < options_.budget_s * 1e9)) {
       const double elapsed = run(contender_.call_with_packing, calls);
       samples.push_back(elapsed / static_cast<double>(calls));
     }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 
 #include "engine/error.h"
 
@@ -17,22 +18,40 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-Tensor filled(const TensorSpec& spec, at::Generator generator) {
-  const auto real = at::TensorOptions().dtype(at::kFloat);
+/// Fills `row`, a contiguous tensor of the case's dtype; in float32 first where that is another.
+void fill(const Tensor& row, const TensorSpec& spec, at::Generator generator) {
+  if (row.scalar_type() != at::kFloat && spec.fill != Fill::integers) {
+    const Tensor real = at::empty(spec.sizes, at::kFloat);
+    fill(real, spec, std::move(generator));
+    row.copy_(real);
+    return;
+  }
+  const auto scale = [&](double by) {
+    if (by != 1) row.mul_(by);
+  };
   switch (spec.fill) {
     case Fill::normal:
-      return at::randn(spec.sizes, generator, real) * spec.scale;
+      row.normal_(0, 1, std::move(generator));
+      return scale(spec.scale);
     case Fill::uniform:
-      return at::rand(spec.sizes, generator, real) * spec.scale;
+      row.uniform_(0, 1, std::move(generator));
+      return scale(spec.scale);
     case Fill::positive:
-      return at::rand(spec.sizes, generator, real) * spec.scale + 0.5;
+      row.uniform_(0, 1, std::move(generator));
+      scale(spec.scale);
+      row.add_(0.5);
+      return;
     case Fill::near_one:
-      return at::randn(spec.sizes, generator, real) * (0.1 * spec.scale) + 1.0;
+      row.normal_(0, 1, std::move(generator));
+      scale(0.1 * spec.scale);
+      row.add_(1.0);
+      return;
     case Fill::zeros:
-      return at::zeros(spec.sizes, real);
+      row.zero_();
+      return;
     case Fill::integers:
-      return at::randint(static_cast<int64_t>(spec.scale), spec.sizes, generator,
-                         at::TensorOptions().dtype(at::kLong));
+      row.random_(0, static_cast<int64_t>(spec.scale), std::move(generator));
+      return;
   }
   WIDE_ASSERT(false, "unknown filling");
 }
@@ -70,12 +89,16 @@ Ensemble generate(const Network& network, int64_t n, at::ScalarType dtype, c10::
   for (size_t k = 0; k < network.tensors.size(); ++k) {
     const TensorSpec& spec = network.tensors[k];
     const at::ScalarType type = spec.dtype == at::kFloat ? dtype : spec.dtype;
-    Tensors each;
-    for (int64_t i = 0; i < n; ++i) {
-      const uint64_t s = mix(mix(seed + static_cast<uint64_t>(i)) ^ mix(k + 1));
-      each.push_back(filled(spec, at::detail::createCPUGenerator(s)).to(type));
-    }
-    ensemble.tensors.push_back(at::stack(each).to(device));
+    Sizes sizes = spec.sizes;
+    sizes.insert(sizes.begin(), n);
+    const Tensor wide = at::empty(sizes, type);
+    at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const uint64_t s = mix(mix(seed + static_cast<uint64_t>(i)) ^ mix(k + 1));
+        fill(wide.select(0, i), spec, at::detail::createCPUGenerator(s));
+      }
+    });
+    ensemble.tensors.push_back(wide.to(device));
     ensemble.shared.push_back(false);
   }
   return ensemble;

@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 
 #include "engine/error.h"
+#include "engine/large_pages.h"
 
 namespace wide {
 
-Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shared) {
+Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shared,
+             const Tensors& into) {
   if (separate.empty()) fail("[pack] models: got none, expected at least one; try one for each");
   Tensors wide;
   const size_t count = separate.front().size();
@@ -29,7 +31,13 @@ Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shar
             k, i, describe(t).shape_text(), describe(first).shape_text());
       column.push_back(t);
     }
-    wide.push_back(at::stack(column));
+    Sizes sizes = first.sizes().vec();
+    sizes.insert(sizes.begin(), static_cast<int64_t>(column.size()));
+    const bool fits = k < into.size() && into[k].sizes() == sizes && into[k].is_contiguous() &&
+                      into[k].scalar_type() == first.scalar_type() &&
+                      into[k].device() == first.device();
+    Tensor stacked = fits ? into[k] : in_large_pages(at::empty(sizes, first.options()));
+    wide.push_back(at::stack_out(stacked, column));
   }
   return wide;
 }

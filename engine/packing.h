@@ -4,8 +4,11 @@
 namespace wide {
 
 /// N models' tensors, `[model][k]`, to wide ones `[N, ...]`; a shared one is model 0's. Throws
-/// Error when there are none, or sizes or dtypes differ between models.
-Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shared = {});
+/// Error when there are none, or sizes or dtypes differ between models. `into`: what an earlier
+/// call gave for models of the same sizes, whose memory is written again; new memory can take
+/// longer than the copies. Without it, or where it does not fit, memory is new.
+Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shared = {},
+             const Tensors& into = {});
 /// Wide tensors to each model's own, as views.
 std::vector<Tensors> unpack(const Tensors& wide, int64_t n);
 

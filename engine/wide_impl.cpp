@@ -197,7 +197,10 @@ Tensors WideModel::Impl::run(const Tensors& inputs) {
 }
 
 Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
-  const Ensemble e = ensemble(s.network, s.inputs);
+  Ensemble e = ensemble(s.network, s.inputs);
+  // The check writes to what is not shared, and the inputs are the caller's.
+  for (size_t k = 0; k < e.tensors.size(); ++k)
+    if (!e.shared[k]) e.tensors[k] = e.tensors[k].clone();
   double tolerance = rtol > 0 ? rtol : 0;
   if (tolerance == 0)
     for (const Tensor& t : e.tensors)

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "engine/error.h"
+#include "engine/large_pages.h"
 #include "engine/lower/quick_time.h"
 #include "engine/lower/threads.h"
 #include "engine/passes/pass.h"
@@ -128,7 +129,8 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   }
   std::vector<void*> out;
   for (const Value& v : plan.results()) {
-    results.push_back(at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device)));
+    results.push_back(
+        in_large_pages(at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device))));
     out.push_back(results.back().data_ptr());
   }
   plan.bind_outputs(out);
@@ -142,7 +144,7 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   double median = 0;
   auto measure = [&] {
     median = first_look_ns(once, kFarOff * best_ns);
-    if (best_ns > 0 && median > kFarOff * best_ns) return;
+    if ((best_ns > 0 && median > kFarOff * best_ns) || median > kSteadyCall_ns) return;
     median = median_ns(once, std::clamp(static_cast<int>(4e6 / (median + 1)), 3, 25));
   };
   if (options.serial) {

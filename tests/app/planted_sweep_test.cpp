@@ -10,41 +10,17 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
-#include "engine/registry.h"
+#include "tests/app/planted_target.h"
 
 namespace wide {
 namespace {
 
-struct NoConfig {
-  std::string text() const { return "planted"; }
-};
-
-Target target(const std::string& name, const std::string& claims, Network network,
-              std::vector<ptrdiff_t> inputs,
-              std::function<Tensors(const NoConfig&, const WideCall&)> fault) {
-  Target t;
-  t.name = name;
-  t.family = "planted";
-  network.name = name;
-  network.instantiate = [network](const Tensors& weights) { return bind(network, weights); };
-  t.network = [network](const Shape&) { return network; };
-  t.sweeps["ci"] = {{3}, {Shape{{"B", 4}}}};
-  t.claims = {{claims, [inputs](const CallView& call) -> std::optional<Claimed> {
-                 Claimed claimed{NoConfig{}, {}, {}};
-                 for (ptrdiff_t i : inputs) claimed.inputs.push_back(call.id(size_t(i)));
-                 return claimed;
-               }}};
-  t.strategies = {strategy<NoConfig>("faulty", "wrong on purpose", fault)};
-  t.parameter_inputs.assign(inputs.size(), false);
+Target target(const std::string& name, const std::string& op, Network network,
+              const std::vector<int64_t>& arguments,
+              std::function<Tensors(const Planted&, const WideCall&)> fault) {
+  Target t = planted_target(name, op, std::move(network), arguments);
+  t.strategies = {strategy<Planted>("faulty", "wrong on purpose", std::move(fault))};
   return t;
-}
-
-Network linear() {
-  Network net;
-  net.tensors = {
-      {"w", Role::parameter, {6, 6}}, {"b", Role::parameter, {6}}, {"x", Role::input, {4, 6}}};
-  net.forward = [](const Tensors& t) { return Tensors{at::linear(t[2], t[0], t[1])}; };
-  return net;
 }
 
 Network batch_norm() {
@@ -67,36 +43,32 @@ Network dropout() {
   return net;
 }
 
-Tensor product(const Tensor& x, const Tensor& w, const Tensor& b) {
-  return at::baddbmm(b.unsqueeze(1), x, w.transpose(1, 2));
-}
-
 /// The fault named by the environment, as a target sorted before those it takes the claim from.
 std::optional<Target> planted(const std::string& fault) {
   auto of_linear = [&](auto run) {
-    return target("a_planted", "aten::linear", linear(), {0, 1, 2}, run);
+    return target("a_planted", "aten::linear", planted_linear(), {0, 1, 2}, run);
   };
   if (fault == "weight of another model")
-    return of_linear([](const NoConfig&, const WideCall& c) {
-      return Tensors{product(c.inputs[0], c.inputs[1].roll(1, 0), c.inputs[2])};
+    return of_linear([](const Planted&, const WideCall& c) {
+      return Tensors{planted_product(c.inputs[0], c.inputs[1].roll(1, 0), c.inputs[2])};
     });
   if (fault == "wrong axis")
-    return of_linear([](const NoConfig&, const WideCall& c) {
-      return Tensors{product(c.inputs[0], c.inputs[1].transpose(1, 2), c.inputs[2])};
+    return of_linear([](const Planted&, const WideCall& c) {
+      return Tensors{planted_product(c.inputs[0], c.inputs[1].transpose(1, 2), c.inputs[2])};
     });
   if (fault == "bias of model 0 for all")
-    return of_linear([](const NoConfig&, const WideCall& c) {
-      return Tensors{
-          product(c.inputs[0], c.inputs[1], c.inputs[2].narrow(0, 0, 1).expand_as(c.inputs[2]))};
+    return of_linear([](const Planted&, const WideCall& c) {
+      return Tensors{planted_product(c.inputs[0], c.inputs[1],
+                                     c.inputs[2].narrow(0, 0, 1).expand_as(c.inputs[2]))};
     });
   if (fault == "mean over models")
-    return of_linear([](const NoConfig&, const WideCall& c) {
-      const Tensor y = product(c.inputs[0], c.inputs[1], c.inputs[2]);
+    return of_linear([](const Planted&, const WideCall& c) {
+      const Tensor y = planted_product(c.inputs[0], c.inputs[1], c.inputs[2]);
       return Tensors{y - y.mean(0, true) * 0.01};
     });
   if (fault == "stale running statistics")
     return target("a_planted", "aten::_native_batch_norm_legit_functional", batch_norm(), {0, 3, 4},
-                  [](const NoConfig&, const WideCall& c) {
+                  [](const Planted&, const WideCall& c) {
                     const Tensor& x = c.inputs[0];
                     const Tensor mean = x.mean({1, 3}, true);
                     const Tensor rstd = (x.var({1, 3}, false, true) + 1e-5).rsqrt();
@@ -105,7 +77,7 @@ std::optional<Target> planted(const std::string& fault) {
                   });
   if (fault == "mask shared by all")
     return target("a_planted", "aten::dropout", dropout(), {0},
-                  [](const NoConfig&, const WideCall& c) {
+                  [](const Planted&, const WideCall& c) {
                     const Tensor& x = c.inputs[0];
                     const Tensor keep = at::bernoulli(at::full_like(x[0], 0.5));
                     return Tensors{x * keep.unsqueeze(0) * 2};

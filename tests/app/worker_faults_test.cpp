@@ -14,20 +14,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/registry.h"
+#include "tests/app/planted_target.h"
 
 namespace wide {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct NoConfig {
-  std::string text() const { return "planted"; }
-};
-
-Tensor product(const WideCall& c) {
-  return at::baddbmm(c.inputs[2].unsqueeze(1), c.inputs[0], c.inputs[1].transpose(1, 2));
-}
 
 [[noreturn]] void hang() {
   for (;;) pause();
@@ -69,26 +61,12 @@ Tensor call_late(const Tensor& x, int64_t kind) {
 }
 
 Target faults() {
-  Network net;
-  net.name = "a_faults";
-  net.tensors = {
-      {"w", Role::parameter, {6, 6}}, {"b", Role::parameter, {6}}, {"x", Role::input, {4, 6}}};
-  net.forward = [](const Tensors& t) { return Tensors{at::linear(t[2], t[0], t[1])}; };
-  net.instantiate = [net](const Tensors& weights) { return bind(net, weights); };
-  Target t;
-  t.name = net.name;
-  t.family = "planted";
-  t.network = [net](const Shape&) { return net; };
-  t.sweeps["ci"] = {{3}, {Shape{{"B", 4}}}};
-  t.claims = {{"aten::linear", [](const CallView& call) -> std::optional<Claimed> {
-                 return Claimed{NoConfig{}, {call.id(0), call.id(1), call.id(2)}, {}};
-               }}};
-  t.parameter_inputs = {false, true, true};
+  Target t = planted_target("a_faults", "aten::linear", planted_linear(), {0, 1, 2});
   const auto add = [&t](const std::string& name, std::function<void()> fault) {
     t.strategies.push_back(
-        strategy<NoConfig>(name, "a fault", [fault](const NoConfig&, const WideCall& c) {
+        strategy<Planted>(name, "a fault", [fault](const Planted&, const WideCall& c) {
           fault();
-          return Tensors{product(c)};
+          return Tensors{planted_product(c)};
         }));
   };
   add("good", [] {});
@@ -103,8 +81,8 @@ Target faults() {
   add("exits", [] { ::_exit(7); });
   const auto add_late = [&t](const std::string& name, int64_t kind) {
     t.strategies.push_back(
-        strategy<NoConfig>(name, "a late fault", [kind](const NoConfig&, const WideCall& c) {
-          return Tensors{call_late(product(c), kind)};
+        strategy<Planted>(name, "a late fault", [kind](const Planted&, const WideCall& c) {
+          return Tensors{call_late(planted_product(c), kind)};
         }));
   };
   add_late("late_segfault", 0);

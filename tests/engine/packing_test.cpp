@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+
 #include "engine/error.h"
 
 namespace wide {
@@ -19,6 +22,59 @@ TEST(Packing, ThereAndBackIsTheSame) {
   for (size_t i = 0; i < 5; ++i)
     for (size_t k = 0; k < 2; ++k) EXPECT_TRUE(back[i][k].equal(separate[i][k]));
   EXPECT_EQ(pack({separate[0]})[0].sizes().vec(), (Sizes{1, 3, 4}));
+}
+
+/// Whether the memory of `t` was asked to be in large pages, by the kernel's own account.
+bool asked_for_large_pages(const Tensor& t) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto middle = reinterpret_cast<uintptr_t>(t.data_ptr()) + t.nbytes() / 2;
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2)
+      inside = begin <= middle && middle < end;
+    else if (inside && line.rfind("VmFlags:", 0) == 0)
+      return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+TEST(Packing, LargeTensorsAreInLargePages) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
+    GTEST_SKIP() << "this kernel has no large pages";
+  const auto packed = [](int64_t megabytes) {
+    const Tensor half = at::ones({megabytes << 17});  // float32
+    return pack({{half}, {half}})[0];
+  };
+  const Tensor small = packed(20), large = packed(40);
+  EXPECT_FALSE(asked_for_large_pages(small));
+  EXPECT_TRUE(asked_for_large_pages(large));
+  EXPECT_EQ(large.sum().item<float>(), static_cast<float>(40 << 18));
+}
+
+TEST(Packing, MemoryOfAnEarlierCallIsWrittenAgain) {
+  const auto models = [] {
+    std::vector<Tensors> separate;
+    for (int i = 0; i < 3; ++i) separate.push_back({at::randn({2, 5}), at::randint(9, {4})});
+    return separate;
+  };
+  const Tensors first = pack(models());
+  const auto others = models();
+  const Tensors second = pack(others, {}, first);
+  for (size_t k = 0; k < 2; ++k) {
+    EXPECT_TRUE(second[k].is_same(first[k]));
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(second[k][static_cast<int64_t>(i)].equal(others[i][k]));
+  }
+  // Of other sizes or another type: new memory, and the earlier stays.
+  const Tensor kept = first[0].clone();
+  const Tensors fewer = pack({others[0], others[1]}, {}, first);
+  EXPECT_FALSE(fewer[0].is_same(first[0]));
+  EXPECT_FALSE(
+      pack({{at::randint(9, {2, 5})}, {at::randint(9, {2, 5})}, {at::ones({2, 5}, at::kLong)}}, {},
+           first)[0]
+          .is_same(first[0]));
+  EXPECT_TRUE(first[0].equal(kept));
 }
 
 TEST(Packing, RefusesWhatDiffers) {
