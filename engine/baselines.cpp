@@ -71,6 +71,15 @@ c10::Device device_of(const Ensemble& ensemble) {
   return ensemble.tensors.empty() ? c10::Device(c10::kCPU) : ensemble.tensors.front().device();
 }
 
+/// `count` of an ensemble's models from `begin` on, as views.
+Ensemble some_models(const Ensemble& ensemble, int64_t begin, int64_t count) {
+  Ensemble some = ensemble;
+  some.n = count;
+  for (size_t k = 0; k < some.tensors.size(); ++k)
+    if (!some.shared[k]) some.tensors[k] = some.tensors[k].narrow(0, begin, count);
+  return some;
+}
+
 /// N separate models as their users hold them: every weight and input in memory of its own, so
 /// that what a model updates in place is its own too.
 struct Separate {
@@ -227,8 +236,7 @@ Baseline no_baseline(const std::string& name, const std::string& reason) {
   return baseline;
 }
 
-/// N models that are timed, made at the first call: what making them costs is part of it. All
-/// baselines that only call them differently share them.
+/// N models that are timed, made at the first call: what making them costs is part of it.
 class Late {
  public:
   Late(const Network& network, const Ensemble& ensemble) : network_(network), ensemble_(ensemble) {}
@@ -249,13 +257,20 @@ struct Case {
   Network network;
   Ensemble ensemble;
   Quiet quiet = Quiet::inference_mode;
-  std::shared_ptr<Late> late = std::make_shared<Late>(network, ensemble);
 
-  std::function<Tensors()> fresh(const std::function<void(Separate&)>& call_all) const {
-    return [net = network, ens = ensemble, call_all] {
-      Separate models(net, ens);
-      call_all(models);
-      return stack_outputs(models.outputs);
+  std::shared_ptr<Late> late() const { return std::make_shared<Late>(network, ensemble); }
+
+  /// Models of their own, `at_a_time` of them held at once.
+  std::function<Tensors()> fresh(int64_t at_a_time,
+                                 const std::function<void(Separate&)>& call_all) const {
+    return [net = network, ens = ensemble, at_a_time, call_all] {
+      std::vector<Tensors> outputs;
+      for (int64_t begin = 0; begin < ens.n; begin += at_a_time) {
+        Separate models(net, some_models(ens, begin, std::min(at_a_time, ens.n - begin)));
+        call_all(models);
+        outputs.insert(outputs.end(), models.outputs.begin(), models.outputs.end());
+      }
+      return stack_outputs(outputs);
     };
   }
 };
@@ -264,8 +279,8 @@ Baseline make_loop(const Case& given) {
   Baseline loop;
   loop.name = "loop";
   const Quiet quiet = given.quiet;
-  loop.run = given.fresh([quiet](Separate& s) { quietly(quiet, [&] { s.call_all(); }); });
-  loop.call = [late = given.late, quiet] { quietly(quiet, [&] { late->get()->call_all(); }); };
+  loop.run = given.fresh(1, [quiet](Separate& s) { quietly(quiet, [&] { s.call_all(); }); });
+  loop.call = [late = given.late(), quiet] { quietly(quiet, [&] { late->get()->call_all(); }); };
   return loop;
 }
 
@@ -277,15 +292,17 @@ Baseline make_threads(const Case& given, int threads) {
   baseline.name = "threads";
   const int workers = static_cast<int>(std::min<int64_t>(threads, given.ensemble.n));
   const Quiet quiet = given.quiet;
-  baseline.run = given.fresh([=](Separate& s) { call_all_in_parallel(s, quiet, workers); });
-  baseline.call = [=, late = given.late] { call_all_in_parallel(*late->get(), quiet, workers); };
+  baseline.run =
+      given.fresh(workers, [=](Separate& s) { call_all_in_parallel(s, quiet, workers); });
+  baseline.call = [=, late = given.late()] { call_all_in_parallel(*late->get(), quiet, workers); };
   return baseline;
 }
 
 Baseline make_vmap(const Case& given) {
   Quiet quiet = Quiet::no_grad;
   try {
-    quiet = choose_quiet([&] { Vmap(given.network, given.ensemble)(); });
+    const Ensemble few = some_models(given.ensemble, 0, std::min<int64_t>(given.ensemble.n, 2));
+    quiet = choose_quiet([&] { Vmap(given.network, few)(); });
   } catch (const std::exception& error) {
     return no_baseline("vmap", first_line(error));
   }
@@ -327,7 +344,7 @@ Baseline make_streams(const Case& given, DeviceRuntime& runtime) {
     runtime.synchronize(device);
     return stack_outputs(models->outputs);
   };
-  baseline.call = [=, &runtime, late = given.late, call = Work()]() mutable {
+  baseline.call = [=, &runtime, late = given.late(), call = Work()]() mutable {
     if (!call) call = runtime.on_streams(device, separate_works(late->get(), quiet), kStreams);
     call();
   };
@@ -370,19 +387,11 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
   return baseline;
 }
 
-Ensemble first_model(const Ensemble& ensemble) {
-  Ensemble one = ensemble;
-  one.n = 1;
-  for (size_t k = 0; k < one.tensors.size(); ++k)
-    if (!one.shared[k]) one.tensors[k] = one.tensors[k].narrow(0, 0, 1);
-  return one;
-}
-
 }  // namespace
 
 std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads) {
   Case given{network, ensemble};
-  Separate one(network, first_model(ensemble));
+  Separate one(network, some_models(ensemble, 0, 1));
   given.quiet = choose_quiet([&] { one.call(0); });
   const c10::Device device = device_of(ensemble);
   std::vector<Baseline> all;

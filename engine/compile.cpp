@@ -268,12 +268,13 @@ class Compiled final : public CompiledModel {
     for (size_t k = 0; k < all.size(); ++k) {
       const int ranges = all[k];
       if (worse == 2 && k + 1 < all.size()) continue;
-      Tried next{ranges, make_executor(ranges), {}, 0};
+      Tried next{ranges, make_executor(ranges), 0};
       if (all.size() == 1) {
         take(std::move(next));
         return;
       }
-      for (const Value& v : next.executor->results()) next.results.push_back(empty(v));
+      if (results_[0].empty())
+        for (const Value& v : next.executor->results()) results_[0].push_back(empty(v));
       const double ns = next.ns = time(next, best_ns);
       // Long ones are not held side by side: their weights may be large.
       if (best_ns == 0 || ns < best_ns) {
@@ -296,11 +297,10 @@ class Compiled final : public CompiledModel {
     take(std::move(tried[fastest(tried)]));
   }
 
-  /// A way to cut the models into ranges, with memory of its own for the results.
+  /// A way to cut the models into ranges.
   struct Tried {
     int ranges = 1;
     std::unique_ptr<Executor> executor;
-    Tensors results;
     double ns = 0;
   };
 
@@ -314,7 +314,7 @@ class Compiled final : public CompiledModel {
     constexpr double kClear_ns = 2e4;
     const int calls = tried.ns > 0 ? std::clamp(static_cast<int>(kClear_ns / tried.ns), 1, 64) : 1;
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) tried.executor->run(ensemble_.tensors, tried.results);
+    for (int i = 0; i < calls; ++i) tried.executor->run(ensemble_.tensors, results_[0]);
     return seconds_since(start) * 1e9 / calls;
   }
 

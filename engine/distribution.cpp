@@ -25,7 +25,15 @@ std::vector<double> column(const Tensor& statistic, int64_t model) {
 class Distributions {
  public:
   Distributions(const Tensor& candidate, const Tensor& separate, double tolerance, double errors)
-      : candidate_(candidate), separate_(separate), tolerance_(tolerance), errors_(errors) {}
+      : candidate_(candidate), separate_(separate), tolerance_(tolerance), errors_(errors) {
+    const auto share = [](const Tensor& drawn) { return drawn.eq(0).to(at::kDouble).mean(2); };
+    zeros_ = {"share of zeros", share(candidate), share(separate)};
+    const auto [got, expected] = projections();
+    moments_ = {{"projection on the mean", got, expected},
+                {"mean", candidate.mean(2), separate.mean(2)},
+                {"mean magnitude", candidate.abs().mean(2), separate.abs().mean(2)},
+                {"mean square", candidate.square().mean(2), separate.square().mean(2)}};
+  }
 
   std::string difference(bool every_element) const {
     for (int64_t i = 0; i < candidate_.size(1); ++i) {
@@ -40,6 +48,12 @@ class Distributions {
   }
 
  private:
+  /// One number of every seed and model on both sides, `[seeds, N]`.
+  struct Statistic {
+    const char* name = "";
+    Tensor got, expected;
+  };
+
   std::string finite(int64_t i) const {
     const bool lost = candidate_.select(1, i).isfinite().logical_not().any().item<bool>() &&
                       separate_.select(1, i).isfinite().all().item<bool>();
@@ -47,9 +61,8 @@ class Distributions {
   }
 
   std::string zeros(int64_t i) const {
-    const auto share = [](const Tensor& drawn) { return drawn.eq(0).to(at::kDouble).mean(2); };
-    Mean got = mean_of(column(share(candidate_), i));
-    Mean expected = mean_of(column(share(separate_), i));
+    Mean got = mean_of(column(zeros_.got, i));
+    Mean expected = mean_of(column(zeros_.expected, i));
     // All seeds may agree by chance: then the binomial error stands in for the observed one.
     const double pooled = (got.value + expected.value) / 2;
     const auto draws = static_cast<double>(candidate_.size(0) * candidate_.size(2));
@@ -57,7 +70,7 @@ class Distributions {
     got.error = std::max(got.error, binomial);
     expected.error = std::max(expected.error, binomial);
     if (distance_in_errors(got, expected) <= kZeroErrors) return "";
-    return fmt::format("share of zeros {:.3g}, expected {:.3g}", got.value, expected.value);
+    return fmt::format("{} {:.3g}, expected {:.3g}", zeros_.name, got.value, expected.value);
   }
 
   // The projection on the separate models' own mean is what tells a wrong weight from a right one
@@ -74,17 +87,7 @@ class Distributions {
   }
 
   std::string moments(int64_t i) const {
-    const auto [got, expected] = projections();
-    struct Statistic {
-      const char* name;
-      Tensor got, expected;
-    };
-    const Statistic statistics[] = {
-        {"projection on the mean", got, expected},
-        {"mean", candidate_.mean(2), separate_.mean(2)},
-        {"mean magnitude", candidate_.abs().mean(2), separate_.abs().mean(2)},
-        {"mean square", candidate_.square().mean(2), separate_.square().mean(2)}};
-    for (const Statistic& statistic : statistics) {
+    for (const Statistic& statistic : moments_) {
       const Mean a = mean_of(column(statistic.got, i)), b = mean_of(column(statistic.expected, i));
       const double slack = tolerance_ * std::max(std::abs(a.value), std::abs(b.value));
       if (std::abs(a.value - b.value) <= slack || distance_in_errors(a, b) <= errors_) continue;
@@ -144,6 +147,8 @@ class Distributions {
 
   const Tensor &candidate_, &separate_;
   double tolerance_, errors_;
+  Statistic zeros_;
+  std::vector<Statistic> moments_;
 };
 
 }  // namespace
