@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "engine/error.h"
 #include "engine/large_pages.h"
 
@@ -30,6 +32,11 @@ Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shar
             "architecture",
             k, i, describe(t).shape_text(), describe(first).shape_text());
       column.push_back(t);
+    }
+    const auto differentiable = [](const Tensor& t) { return t.requires_grad(); };
+    if (at::GradMode::is_enabled() && std::any_of(column.begin(), column.end(), differentiable)) {
+      wide.push_back(at::stack(column));  // gradients flow through it, not into given memory
+      continue;
     }
     Sizes sizes = first.sizes().vec();
     sizes.insert(sizes.begin(), static_cast<int64_t>(column.size()));

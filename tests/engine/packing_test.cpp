@@ -39,6 +39,16 @@ bool asked_for_large_pages(const Tensor& t) {
   return false;
 }
 
+TEST(Packing, GradientsFlowToTheSeparateTensors) {
+  const Tensor a = at::ones({3}).requires_grad_(), b = at::ones({3}).requires_grad_();
+  const Tensors earlier{at::zeros({2, 3})};
+  const Tensor wide = pack({{a}, {b}}, {}, earlier)[0];
+  (wide * at::tensor({2.0, 5.0}).view({2, 1})).sum().backward();
+  EXPECT_TRUE(a.grad().equal(at::full({3}, 2.0F)));
+  EXPECT_TRUE(b.grad().equal(at::full({3}, 5.0F)));
+  EXPECT_TRUE(earlier[0].equal(at::zeros({2, 3})));
+}
+
 TEST(Packing, LargeTensorsAreInLargePages) {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
     GTEST_SKIP() << "this kernel has no large pages";
