@@ -1,10 +1,37 @@
 // conv2d: y[b,o,p] = bias[o] + sum over channels and taps of w[o,c,t] x[b,c,p*stride + t*dilation]
 // shapes: x [N,B,C,H,W], w [N,O,C/groups,k,k], bias [N,O] -> y [N,B,O,H',W']
 // source: torch.nn.Conv2d
+#include "engine/kernels/winograd.h"
 #include "primitives/convolution_common.h"
 
 namespace wide {
 namespace {
+
+/// 3 x 3, stride 1: 16 products for four results instead of 36.
+Tensors winograd(const ConvolutionConfig& c, const WideCall& call) {
+  const Tensor& w = call.inputs[1];
+  return {
+      winograd_convolution(call.inputs[0], winograd_filters(w),
+                           call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt,
+                           w.size(1), c.padding)};
+}
+
+Applies winograd_applies(const ConvolutionConfig& c, const WideCall& call) {
+  const Tensor& w = call.inputs[1];
+  const auto no = [](const std::string& what, const std::string& got, const std::string& expected) {
+    return reason("conv2d/winograd", what, got, expected, "direct");
+  };
+  if (!direct_convolution_applies(call.inputs[0], w))
+    return no("call", "other than float32 on the CPU without gradient",
+              "float32 inference on the CPU");
+  if (w.size(3) != 3 || w.size(4) != 3)
+    return no("kernel", fmt::format("{} x {}", w.size(3), w.size(4)), "3 x 3");
+  if (c.stride != Sizes{1, 1} || c.dilation != Sizes{1, 1} || c.groups != 1)
+    return no("config", c.text(), "stride, dilation and groups 1");
+  if (w.size(1) < 8 || w.size(2) < 8)
+    return no("channels", fmt::format("{} to {}", w.size(2), w.size(1)), "at least 8 each");
+  return std::nullopt;
+}
 
 Target target() {
   Target t = convolution::target({"conv2d", {"H", "W"}});
@@ -17,6 +44,9 @@ Target target() {
           full.shapes.push_back({{"B", b}, {"C", c}, {"k", k}, {"H", h}, {"W", h}});
   t.sweeps["full"] = full;
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 32}, {"k", 3}, {"H", 16}, {"W", 16}}}};
+  t.strategies.insert(t.strategies.begin() + 1,
+                      strategy<ConvolutionConfig>("winograd", "Winograd's F(2x2, 3x3), inference",
+                                                  winograd, winograd_applies));
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "sums of C k k products; Winograd kernels lose another digit";
   t.refusals = {{{{"B", 1}, {"C", 4}, {"k", 3}, {"H", 8}, {"W", 8}, {"groups", 3}},
