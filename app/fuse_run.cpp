@@ -179,6 +179,7 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   for (const Baseline& b : separate)
     contenders.push_back(cancellable(b.name, "baseline", device, b.call));
   contenders.push_back(cancellable("wide", "candidate", device, [&] { model->run(inputs); }));
+  contenders.back().has_run = true;
   if (options.reduce == Reduce::none)
     contenders.back().call_with_packing =
         packing_call(*model, ensemble, network, std::make_shared<Tensors>());

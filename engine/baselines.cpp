@@ -71,15 +71,6 @@ c10::Device device_of(const Ensemble& ensemble) {
   return ensemble.tensors.empty() ? c10::Device(c10::kCPU) : ensemble.tensors.front().device();
 }
 
-/// `count` of an ensemble's models from `begin` on, as views.
-Ensemble some_models(const Ensemble& ensemble, int64_t begin, int64_t count) {
-  Ensemble some = ensemble;
-  some.n = count;
-  for (size_t k = 0; k < some.tensors.size(); ++k)
-    if (!some.shared[k]) some.tensors[k] = some.tensors[k].narrow(0, begin, count);
-  return some;
-}
-
 /// N separate models as their users hold them: every weight and input in memory of its own, so
 /// that what a model updates in place is its own too.
 struct Separate {
@@ -266,7 +257,7 @@ struct Case {
     return [net = network, ens = ensemble, at_a_time, call_all] {
       std::vector<Tensors> outputs;
       for (int64_t begin = 0; begin < ens.n; begin += at_a_time) {
-        Separate models(net, some_models(ens, begin, std::min(at_a_time, ens.n - begin)));
+        Separate models(net, ens.models(begin, std::min(at_a_time, ens.n - begin)));
         call_all(models);
         outputs.insert(outputs.end(), models.outputs.begin(), models.outputs.end());
       }
@@ -301,7 +292,7 @@ Baseline make_threads(const Case& given, int threads) {
 Baseline make_vmap(const Case& given) {
   Quiet quiet = Quiet::no_grad;
   try {
-    const Ensemble few = some_models(given.ensemble, 0, std::min<int64_t>(given.ensemble.n, 2));
+    const Ensemble few = given.ensemble.models(0, std::min<int64_t>(given.ensemble.n, 2));
     quiet = choose_quiet([&] { Vmap(given.network, few)(); });
   } catch (const std::exception& error) {
     return no_baseline("vmap", first_line(error));
@@ -391,7 +382,7 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
 
 std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads) {
   Case given{network, ensemble};
-  Separate one(network, some_models(ensemble, 0, 1));
+  Separate one(network, ensemble.models(0, 1));
   given.quiet = choose_quiet([&] { one.call(0); });
   const c10::Device device = device_of(ensemble);
   std::vector<Baseline> all;

@@ -37,7 +37,8 @@ struct RandomReference;
 /// that draws random numbers: what they draw with many seeds; null when nothing depends on them.
 struct Expected {
   Tensors reference, separate;
-  Ensemble permuted;  // in another order, for all candidates
+  double eager_max_rel = 0;  // of `separate`
+  Ensemble permuted;         // in another order, for all candidates
   std::shared_ptr<const detail::RandomReference> draws = {};
 };
 Expected expect(const Network& network, const Program& single, const Ensemble& ensemble);
@@ -47,9 +48,11 @@ Expected expect(const Network& network, const Program& single, const Ensemble& e
 /// `masks_shared`: the candidate says that all models draw the same; then they must.
 /// `expected`: what the separate models give, where it is known already. While it runs the models
 /// of `ensemble` are overwritten in turn; afterwards they are as before, bit for bit.
+/// Last it runs the first models again, since a candidate may have kept something of the others;
+/// `run_again` false leaves that to a caller who does so anyway after the check.
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
                   const WideFunction& candidate, double tolerance, bool masks_shared = false,
-                  const Expected* expected = nullptr);
+                  const Expected* expected = nullptr, bool run_again = true);
 
 /// Value only (the quick check after timing).
 double max_relative_error(const Tensors& got, const Tensors& expected);

@@ -108,7 +108,8 @@ std::vector<std::string> result_names(const Program& single) {
 }
 
 Deviation compare(const std::vector<std::string>& names, const Tensors& got,
-                  const Tensors& expected, const Tensors& own) {
+                  const Tensors& expected, const Tensors& own, const Tensor& permutation) {
+  const int64_t* order = permutation.defined() ? permutation.const_data_ptr<int64_t>() : nullptr;
   if (got.size() != expected.size())
     return {kInfinity, fmt::format("results: got {}, expected {}", got.size(), expected.size())};
   Deviation worst;
@@ -133,10 +134,11 @@ Deviation compare(const std::vector<std::string>& names, const Tensors& got,
     std::vector<Deviation> found(static_cast<size_t>(n));
     const auto look = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const Tensor g = got[k][i], e = expected[k][i];
+        const int64_t at = order ? order[i] : i;
+        const Tensor g = got[k][i], e = expected[k][at];
         found[static_cast<size_t>(i)] =
             is_real(e) ? compare_reals(g, e)
-                       : compare_integers(g, e, own.empty() ? Tensor() : own[k][i]);
+                       : compare_integers(g, e, own.empty() ? Tensor() : own[k][at]);
       }
     };
     // Starting threads for little takes longer than looking.
@@ -220,16 +222,11 @@ Tensor rotation(int64_t n) { return at::arange(n, at::kLong).roll(-1); }
 
 Ensemble permute(const Ensemble& ensemble, const Tensor& permutation) {
   Ensemble permuted = ensemble;
-  for (size_t k = 0; k < permuted.tensors.size(); ++k)
-    if (!ensemble.shared[k]) permuted.tensors[k] = permute({ensemble.tensors[k]}, permutation)[0];
-  return permuted;
-}
-
-Tensors permute(const Tensors& results, const Tensor& permutation) {
-  Tensors permuted;
-  for (const Tensor& tensor : results) {
+  for (size_t k = 0; k < permuted.tensors.size(); ++k) {
+    if (ensemble.shared[k]) continue;
+    const Tensor& tensor = ensemble.tensors[k];
     Tensor other = in_large_pages(at::empty(tensor.sizes(), tensor.options()));
-    permuted.push_back(at::index_select_out(other, tensor, 0, permutation.to(tensor.device())));
+    permuted.tensors[k] = at::index_select_out(other, tensor, 0, permutation.to(tensor.device()));
   }
   return permuted;
 }

@@ -16,8 +16,9 @@ std::vector<std::string> result_names(const Program& single);
 
 /// Of results `[N, ...]`. Where integers differ from `expected` they may equal those of `own`
 /// (the separate models in their own dtype; empty: none): rounding decides an argmax.
+/// `permutation`: model i of `got` is model permutation[i] of the others.
 Deviation compare(const std::vector<std::string>& names, const Tensors& got,
-                  const Tensors& expected, const Tensors& own = {});
+                  const Tensors& expected, const Tensors& own = {}, const Tensor& permutation = {});
 
 /// Nothing but the number, order, shape and dtype of the results; empty when they agree.
 std::string compare_shapes(const std::vector<std::string>& names, const Tensors& got,
@@ -45,10 +46,9 @@ class Poisoned {
   Ensemble ensemble_;
   std::vector<std::pair<Tensor, Tensor>> rows_;  // in place, and what was there
 };
-/// A permutation that leaves no model where it was, and the ensemble or results in that order.
+/// A permutation that leaves no model where it was, and the ensemble in that order.
 Tensor rotation(int64_t n);
 Ensemble permute(const Ensemble& ensemble, const Tensor& permutation);
-Tensors permute(const Tensors& results, const Tensor& permutation);
 
 /// What the separate models draw with many seeds.
 struct RandomReference {

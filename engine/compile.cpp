@@ -323,7 +323,7 @@ class Compiled final : public CompiledModel {
     const auto once = [&] { return call_ns(tried); };
     const double first = tried.ns = first_look_ns(once, 2 * best_ns);
     if ((best_ns > 0 && first > 2 * best_ns) || first > kSteadyCall_ns) return first;
-    return median_ns(once, std::clamp(static_cast<int>(2e7 / (first + 1)), 3, 41));
+    return median_ns(once, std::clamp(static_cast<int>(1e7 / (first + 1)), 3, 41));
   }
 
   /// Index of the fastest. A few milliseconds in which others had the cores must not decide about

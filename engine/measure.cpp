@@ -49,7 +49,9 @@ class Runner {
     // too short. Batches double: the clock must not be what is measured.
     double shortest = timing_.first_call_ns;
     int64_t calls = 1, batch = 1;
-    for (double warm = 0; warm < kWarmupNs || calls < kWarmupCalls; batch *= 2) {
+    const int64_t least = contender_.has_run ? 1 : kWarmupCalls;
+    double warm = contender_.has_run ? timing_.first_call_ns : 0;
+    for (; warm < kWarmupNs || calls < least; batch *= 2) {
       const double elapsed = run(batch);
       shortest = std::min(shortest, elapsed / static_cast<double>(batch));
       warm += std::max(elapsed, 1.0);
@@ -75,8 +77,8 @@ class Runner {
     timing_.samples_ns.push_back(elapsed / static_cast<double>(calls));
   }
 
-  /// Beside the plain samples: as many as there must be of those, fewer where copying the inputs
-  /// takes so long that they would cost more than the contender's whole budget.
+  /// Beside the plain samples: as many as there must be of those, fewer where they would cost more
+  /// than a quarter of the contender's budget again.
   void time_with_packing() {
     if (!contender_.call_with_packing) return;
     const double begun = now();
@@ -88,7 +90,7 @@ class Runner {
     const auto wanted = static_cast<size_t>(std::max(options_.min_samples, 1));
     std::vector<double> samples;
     while (samples.size() < wanted &&
-           (samples.empty() || now() - begun < options_.budget_s * 1e9)) {
+           (samples.empty() || now() - begun < options_.budget_s * 1e9 / 4)) {
       const double elapsed = run(contender_.call_with_packing, calls);
       samples.push_back(elapsed / static_cast<double>(calls));
     }

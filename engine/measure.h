@@ -39,6 +39,8 @@ struct Contender {
   c10::Device device = c10::kCPU;
   /// The same call for a user with separate tensors: inputs stacked before, outputs split after.
   std::function<void()> call_with_packing = {};
+  /// It ran before: a first call that is long enough is all the warming it needs.
+  bool has_run = false;
 };
 
 struct MeasureOptions {
@@ -52,7 +54,8 @@ struct MeasureOptions {
 
 /// Times all contenders interleaved in random order, warm. Index i belongs to contender i.
 /// Every contender has its own budget: one that has spent it takes no part in later rounds, but
-/// gets `min_samples` first. Calls with packing are timed at the end, `min_samples` of them.
+/// gets `min_samples` first. Calls with packing are timed at the end, `min_samples` of them or
+/// fewer where those would take more than a quarter of a budget.
 std::vector<Timing> measure(const std::vector<Contender>& contenders,
                             const MeasureOptions& options = {});
 

@@ -82,6 +82,14 @@ Tensors Ensemble::model(int64_t i) const {
   return own;
 }
 
+Ensemble Ensemble::models(int64_t begin, int64_t count) const {
+  Ensemble some = *this;
+  some.n = count;
+  for (size_t k = 0; k < tensors.size(); ++k)
+    if (!shared[k]) some.tensors[k] = tensors[k].narrow(0, begin, count);
+  return some;
+}
+
 Ensemble generate(const Network& network, int64_t n, at::ScalarType dtype, c10::Device device,
                   uint64_t seed) {
   Ensemble ensemble;

@@ -58,6 +58,8 @@ struct Ensemble {
 
   /// Model i's own tensors, as views.
   Tensors model(int64_t i) const;
+  /// `count` models from `begin` on, as views.
+  Ensemble models(int64_t begin, int64_t count) const;
 };
 
 /// Distinct weights and inputs for every model, reproducible from `seed`.

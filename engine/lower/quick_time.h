@@ -8,7 +8,7 @@ namespace wide {
 
 constexpr double kShortCall_ns = 1e6;
 /// On calls this long what disturbs them averages out, and every further look costs.
-constexpr double kSteadyCall_ns = 5e7;
+constexpr double kSteadyCall_ns = 2e7;
 
 /// The shortest of two calls; of up to eight short ones while that is beyond `far_ns`, since
 /// threads that had to wake up first are no reason to give something up. `far_ns` 0: two will do.

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <torch/library.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -43,6 +44,24 @@ Network dropout() {
   return net;
 }
 
+/// Wrong only once it has been called often, which is while it is timed.
+Tensor worn(const Tensor& x) {
+  static int64_t calls = 0;
+  return x + (++calls > 2000 ? 1 : 0);
+}
+
+TORCH_LIBRARY_FRAGMENT(planted, m) {
+  m.def("worn(Tensor x) -> Tensor");
+  m.impl("worn", c10::DispatchKey::CPU, TORCH_FN(worn));
+}
+
+Tensor call_worn(const Tensor& x) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("planted::worn", "")
+                             .typed<Tensor(const Tensor&)>();
+  return op.call(x);
+}
+
 /// The fault named by the environment, as a target sorted before those it takes the claim from.
 std::optional<Target> planted(const std::string& fault) {
   auto of_linear = [&](auto run) {
@@ -66,6 +85,9 @@ std::optional<Target> planted(const std::string& fault) {
       const Tensor y = planted_product(c.inputs[0], c.inputs[1], c.inputs[2]);
       return Tensors{y - y.mean(0, true) * 0.01};
     });
+  if (fault == "worn by timing")
+    return of_linear(
+        [](const Planted&, const WideCall& c) { return Tensors{call_worn(planted_product(c))}; });
   if (fault == "stale running statistics")
     return target("a_planted", "aten::_native_batch_norm_legit_functional", batch_norm(), {0, 3, 4},
                   [](const Planted&, const WideCall& c) {
@@ -131,6 +153,9 @@ TEST_P(PlantedSweep, EndsIncorrectWithExitCodeFour) {
       if (trial.at("strategy") == "faulty") {
         EXPECT_EQ(trial.at("status"), "incorrect");
         EXPECT_TRUE(!trial.contains("speedup") || trial.at("speedup").is_null());
+        const bool late = GetParam() == std::string_view("worn by timing");
+        EXPECT_EQ(trial.at("reason").get<std::string>().rfind("after timing: ", 0) == 0, late)
+            << trial.at("reason");
         ++incorrect;
       }
   EXPECT_EQ(incorrect, 1);
@@ -140,7 +165,8 @@ TEST_P(PlantedSweep, EndsIncorrectWithExitCodeFour) {
 INSTANTIATE_TEST_SUITE_P(Faults, PlantedSweep,
                          ::testing::Values("weight of another model", "wrong axis",
                                            "bias of model 0 for all", "mean over models",
-                                           "stale running statistics", "mask shared by all"),
+                                           "stale running statistics", "mask shared by all",
+                                           "worn by timing"),
                          [](const auto& one) {
                            std::string name = one.param;
                            for (char& c : name)

@@ -129,6 +129,15 @@ TEST(Check, FindsStateKeptBetweenCalls) {
   });
   EXPECT_EQ(calls, 6);
   EXPECT_TRUE(fails(worn, "run again, output 0 of model "));
+
+  calls = 0;
+  const WideFunction counted = [&](const Ensemble& e) -> Tensors {
+    ++calls;
+    return {wide_linear(e.tensors[0], e.tensors[1], e.tensors[2])};
+  };
+  EXPECT_TRUE(passes(wide::check(subject.network, subject.single, subject.ensemble, counted,
+                                 kTolerance, false, nullptr, /*run_again=*/false)));
+  EXPECT_EQ(calls, 5);
 }
 
 TEST(Check, FindsALeakIntoAResultThatIsWrittenAgain) {
@@ -446,6 +455,24 @@ TEST(CheckRandom, FindsWrongDistributions) {
     return {at::bmm(at::dropout(t[0], kP, true), t[1].roll(1, 0).transpose(1, 2))};
   }),
                     "projection on the mean"));
+}
+
+TEST(CheckRandom, TellsStateKeptBetweenCallsByTheOrder) {
+  const Subject linear(dropout_linear_network(), 5);
+  Tensor first_weight;
+  const auto stale = linear.check([&](const Tensors& t) -> Tensors {
+    if (!first_weight.defined()) first_weight = t[1].clone();
+    return {at::bmm(at::dropout(t[0], kP, true), first_weight.transpose(1, 2))};
+  });
+  EXPECT_TRUE(fails(stale, "models permuted, output 0 of model "));
+  EXPECT_FALSE(stale.ordered);
+  // Wrong in every order alike: the order is not to blame.
+  const auto wrong = linear.check([](const Tensors& t) -> Tensors {
+    return {at::bmm(at::dropout(t[0], kP, true), t[1].flip(1).transpose(1, 2))};
+  });
+  EXPECT_TRUE(fails(wrong, "output 0 of model "));
+  EXPECT_FALSE(wrong.ordered);
+  EXPECT_EQ(wrong.failure.find("permuted"), std::string::npos) << wrong.failure;
 }
 
 TEST(CheckRandom, WantsDrawsThatFollowTheSeed) {

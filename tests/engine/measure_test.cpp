@@ -313,6 +313,31 @@ TEST(Measure, CallsWithPackingAreTimedBesideThePlainOnes) {
   EXPECT_NEAR(timings[1].median_ns, 2e6, 1e5);
 }
 
+TEST(Measure, LongCallsWithPackingTakeAQuarterOfABudget) {
+  FakeMachine machine;
+  Contender wide = machine.contender("wide", "candidate", 2e6, 0.01);
+  int packed = 0;
+  wide.call_with_packing = [&] { machine.now += ++packed == 1 ? 9e8 : 2e8; };
+  const auto timings = measure({wide}, machine.options());
+  EXPECT_EQ(packed, 2);  // the first is warming, and 0.375 s are over
+  EXPECT_DOUBLE_EQ(timings[0].with_packing_ns, 2e8);
+}
+
+TEST(Measure, WhatHasRunBeforeIsWarmAfterALongCall) {
+  for (const bool has_run : {true, false}) {
+    FakeMachine machine;
+    Contender wide = machine.contender("wide", "candidate", 3e8, 0);
+    wide.has_run = has_run;
+    EXPECT_EQ(measure({wide}, machine.options())[0].samples_ns.size(), 10u);
+    EXPECT_EQ(machine.calls.size(), has_run ? 1u + 10 : 2u + 10);
+  }
+  FakeMachine machine;
+  Contender quick = machine.contender("wide", "candidate", 4e6, 0);
+  quick.has_run = true;
+  measure({quick}, machine.options());
+  EXPECT_GE(machine.calls.size(), 5u + 20);  // 20 ms of warm-up, ten samples, each after a call
+}
+
 TEST(MeasureTiming, AgreesWithTheMachinesClock) {
   using namespace std::chrono_literals;
   MeasureOptions options;
