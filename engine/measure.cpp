@@ -14,7 +14,6 @@ namespace wide {
 namespace {
 
 constexpr double kWarmupNs = 20e6;
-constexpr int kWarmupCalls = 2;
 constexpr int kColdCalls = 5;
 constexpr int kResamples = 2000;
 constexpr int kCheckResamples = 500;  // for deciding when to stop, not for what is reported
@@ -48,14 +47,11 @@ class Runner {
     // The shortest call seen decides how many make a sample, so that later, warmer ones are not
     // too short. Batches double: the clock must not be what is measured.
     double shortest = timing_.first_call_ns;
-    int64_t calls = 1, batch = 1;
-    const int64_t least = contender_.has_run ? 1 : kWarmupCalls;
-    double warm = contender_.has_run ? timing_.first_call_ns : 0;
-    for (; warm < kWarmupNs || calls < least; batch *= 2) {
+    int64_t batch = 1;
+    for (double warm = contender_.has_run ? shortest : 0; warm < kWarmupNs; batch *= 2) {
       const double elapsed = run(batch);
       shortest = std::min(shortest, elapsed / static_cast<double>(batch));
       warm += std::max(elapsed, 1.0);
-      calls += batch;
     }
     const double needed = 1.1 * options_.min_sample_ns / std::max(shortest, 1.0);
     timing_.calls_per_sample = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(needed)));
