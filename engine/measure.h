@@ -26,7 +26,9 @@ struct Timing {
   double with_packing_ns = 0;   // median of a call that also stacks inputs and splits outputs
   double flops = 0, bytes = 0;  // of one call for all N; 0: not known
   int64_t steps = 0;            // operator calls of one call; 0: not known
-  double flops_share = 0, bytes_share = 0;  // of the measured peaks; 0: not measured
+  /// Of the measured peaks; 0: not measured. `flops` are those of the definition: what needs fewer
+  /// of them, as Winograd's convolution, may pass 1.
+  double flops_share = 0, bytes_share = 0;
   std::string bound;  // why no faster: compute, memory, launch or unknown; empty: not judged
 };
 

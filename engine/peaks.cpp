@@ -8,6 +8,7 @@
 #include "engine/caches.h"
 #include "engine/device.h"
 #include "engine/kernels/batched_gemm.h"
+#include "engine/kernels/convolution_tile.h"
 #include "engine/roofline.h"
 
 namespace wide {
@@ -77,6 +78,34 @@ double small_gemms_flops_per_s(const Shortest& shortest, int threads) {
   return 2e9 * static_cast<double>(n * m * k * k) / ns;
 }
 
+/// Of the innermost part of the engine's convolutions, its operands in the first-level cache.
+double tiles_flops_per_s(const Shortest& shortest, int threads) {
+  using namespace convolution_tile;
+  constexpr int64_t kChannels = 64, kTiles = 1000, kPitch = kRuns * kPositions;
+  static constexpr Tap kOnly{};
+  const std::vector<float> filters(kChannels * kFilters, 1), input(kChannels * kPitch, 1);
+  const double ns = shortest([&] {
+    at::parallel_for(0, threads * kTiles, 1, [&](int64_t begin, int64_t end) {
+      float out[kFilters * kPitch];
+      const float bias[kFilters] = {};
+      Tile tile;
+      tile.filters = filters.data();
+      tile.taps = &kOnly;
+      tile.tap_count = 1;
+      tile.channels = kChannels;
+      tile.channel_pitch = tile.pitch = kPitch;
+      tile.bias = bias;
+      for (int r = 0; r < kRuns; ++r) {
+        tile.input[r] = input.data() + int64_t{r} * kPositions;
+        tile.out[r] = out + int64_t{r} * kPositions;
+        tile.count[r] = kPositions;
+      }
+      for (int64_t i = begin; i < end; ++i) compute(tile, kRuns);
+    });
+  });
+  return 2e9 * static_cast<double>(threads * kTiles * kChannels * kFilters * kPitch) / ns;
+}
+
 double triad_bytes_per_s(const Shortest& shortest, const at::TensorOptions& options, double bytes) {
   const auto count = std::max<int64_t>(1024, static_cast<int64_t>(bytes / 3 / sizeof(float)));
   const Tensor a = at::ones({count}, options), b = at::ones({count}, options);
@@ -102,7 +131,8 @@ Peaks measure_peaks(c10::Device device, int threads) {
     peaks.flops_per_s[dtype] = gemm_flops_per_s(shortest, real.dtype(dtype));
   if (device.is_cpu())
     peaks.flops_per_s[at::kFloat] =
-        std::max(peaks.flops_per_s[at::kFloat], small_gemms_flops_per_s(shortest, peaks.threads));
+        std::max({peaks.flops_per_s[at::kFloat], small_gemms_flops_per_s(shortest, peaks.threads),
+                  tiles_flops_per_s(shortest, peaks.threads)});
 
   // The outer cache of a virtual machine is larger than it says: four times that is beyond it.
   const auto inner =
