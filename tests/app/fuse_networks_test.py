@@ -5,10 +5,7 @@ outputs must agree to 1e-5, nothing may fall back to per_model, and the report m
 """
 import copy
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import unittest
 from typing import List, Optional
 
@@ -17,11 +14,10 @@ try:
     import torch.nn as nn
     import torch.nn.functional as F
     from safetensors.torch import load_file, save_file
+    from command_line import CommandLine, randomised
 except ImportError as error:
     print(f"needs torch and safetensors: {error}")
     sys.exit(1)
-
-BINARY = os.environ["WORKBENCH_BINARY"]
 
 
 class Mlp(nn.Module):
@@ -163,22 +159,6 @@ def resnet18():
     return torchvision.models.resnet18(num_classes=10)
 
 
-def randomised(make, seed):
-    """A model in eval mode whose every weight, statistics included, is its own."""
-    torch.manual_seed(seed)
-    model = make().eval()
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            if name.endswith("running_var"):
-                buffer.uniform_(0.5, 1.5)
-            elif buffer.is_floating_point():
-                buffer.normal_(0, 0.1)
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(torch.randn_like(parameter) * 0.1)
-    return model
-
-
 def flat(value):
     if isinstance(value, torch.Tensor):
         return [value]
@@ -187,19 +167,7 @@ def flat(value):
     return [t for v in value if isinstance(v, (torch.Tensor, dict, list, tuple)) for t in flat(v)]
 
 
-class FuseNetworks(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def workbench(self, *arguments, expect=0):
-        run = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=400)
-        self.assertEqual(run.returncode, expect, run.stdout[-2000:] + run.stderr[-2000:])
-        return run
-
+class FuseNetworks(CommandLine):
     def prepare(self, make, inputs, n, script=False):
         """Writes arch.ts, w0..., x; returns models and one dict of inputs per model."""
         models = [randomised(make, 10 + i) for i in range(n)]

@@ -7,20 +7,17 @@ import glob
 import json
 import os
 import sqlite3
-import subprocess
 import sys
-import tempfile
 import unittest
 
 try:
     import torch
     import torch.nn as nn
     from safetensors.torch import load_file, save_file
+    from command_line import CommandLine, randomised
 except ImportError as error:
     print(f"needs torch and safetensors: {error}")
     sys.exit(1)
-
-BINARY = os.environ["WORKBENCH_BINARY"]
 
 
 class Net(nn.Module):
@@ -51,34 +48,9 @@ class Heads(nn.Module):
         return self.head(self.backbone(x))
 
 
-def model(make, seed):
-    torch.manual_seed(seed)
-    net = make().eval()
-    with torch.no_grad():
-        for name, buffer in net.named_buffers():
-            if name.endswith("running_var"):
-                buffer.uniform_(0.5, 1.5)
-            elif name.endswith("running_mean"):
-                buffer.normal_(0, 0.1)
-    return net
-
-
-class FuseWeights(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def run_it(self, *arguments, expect=0):
-        run = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=400)
-        self.assertEqual(run.returncode, expect, run.stdout[-2000:] + run.stderr[-2000:])
-        return run
-
+class FuseWeights(CommandLine):
     def prepare(self, make=Net, n=3, batch=4, width=7):
-        self.models = [model(make, i) for i in range(n)]
+        self.models = [randomised(make, i) for i in range(n)]
         torch.manual_seed(99)
         self.x = torch.randn(n, batch, width)
         torch.jit.trace(copy.deepcopy(self.models[0]), self.x[0]).save(self.path("net.ts"))
@@ -88,7 +60,7 @@ class FuseWeights(unittest.TestCase):
                                          for m, x in zip(self.models, self.x)])
 
     def fuse(self, weights, *more, expect=0):
-        run = self.run_it("fuse", self.path("net.ts"), "--weights", *weights, "--inputs",
+        run = self.workbench("fuse", self.path("net.ts"), "--weights", *weights, "--inputs",
                           self.path("x.safetensors"), "--outputs", self.path("y.safetensors"),
                           "--json", self.path("out.json"), "--budget", "0.02", "--no-store", *more,
                           expect=expect)
@@ -131,7 +103,7 @@ class FuseWeights(unittest.TestCase):
         got, _, _ = self.fuse(weights, "--reduce", "vote")
         votes = nn.functional.one_hot(self.expected.argmax(-1), 5).sum(0)
         self.assertTrue(torch.equal(got, votes.argmax(-1)))
-        error = self.run_it("fuse", self.path("net.ts"), "-n", "1", "--input", "x=4x7:f32",
+        error = self.workbench("fuse", self.path("net.ts"), "-n", "1", "--input", "x=4x7:f32",
                             "--reduce", "std", "--no-store", expect=2).stderr
         self.assertIn("[--reduce] std: got n=1, expected at least 2 models", error)
 
@@ -148,7 +120,7 @@ class FuseWeights(unittest.TestCase):
             state = load_file(file)
             for name, tensor in state.items():
                 self.assertTrue(torch.equal(tensor, net.state_dict()[name]), name)
-            fresh = model(Net, 1000)
+            fresh = randomised(Net, 1000)
             missing, unexpected = fresh.load_state_dict(state, strict=False)
             self.assertEqual(missing, ["outer.weight"])  # tied: under its first name
             self.assertEqual(unexpected, [])
@@ -185,7 +157,7 @@ class FuseWeights(unittest.TestCase):
 
     def test_seeded_copies(self):
         self.prepare()
-        self.run_it("fuse", self.path("net.ts"), "-n", "8", "--input", "x=4x7:f32", "--budget",
+        self.workbench("fuse", self.path("net.ts"), "-n", "8", "--input", "x=4x7:f32", "--budget",
                     "0.02", "--no-store", "--unstack", self.path("copies"), "--quiet")
         copies = [load_file(f) for f in sorted(glob.glob(self.path("copies/*")))]
         self.assertEqual(len(copies), 8)
@@ -206,7 +178,7 @@ class FuseWeights(unittest.TestCase):
     def test_curve(self):
         self.prepare()
         report = self.path("curve.json")
-        text = self.run_it("fuse", self.path("net.ts"), "-n", "1,2,4", "--input", "x=4x7:f32",
+        text = self.workbench("fuse", self.path("net.ts"), "-n", "1,2,4", "--input", "x=4x7:f32",
                            "--budget", "0.02", "--db", self.path("r.db"), "--json", report).stdout
         with open(report) as file:
             curve = json.load(file)
@@ -226,7 +198,7 @@ class FuseWeights(unittest.TestCase):
     def test_refusals_are_one_line_and_leave_the_store_alone(self):
         self.prepare()
         store = self.path("r.db")
-        self.run_it("fuse", "mlp", "-n", "2", "--budget", "0.02", "--db", store, "--quiet")
+        self.workbench("fuse", "mlp", "-n", "2", "--budget", "0.02", "--db", store, "--quiet")
         good = self.models[0].state_dict()
         torch.save(good, self.path("good.pt"))
 
@@ -235,7 +207,7 @@ class FuseWeights(unittest.TestCase):
                 return os.system, (f"touch {self_path}",)
         self_path = self.path("ran")
         torch.save({"w": Payload()}, self.path("payload.pt"))
-        torch.save(model(Net, 1), self.path("module.pt"))
+        torch.save(randomised(Net, 1), self.path("module.pt"))
         torch.save({k: v for k, v in good.items() if k != "head.bias"}, self.path("less.pt"))
         torch.save({**good, "head.bias": torch.zeros(6)}, self.path("shape.pt"))
         torch.save({**good, "outer.weight": torch.zeros(7, 7)}, self.path("untied.pt"))
@@ -285,7 +257,7 @@ class FuseWeights(unittest.TestCase):
         ]
         for code, said, *arguments in table:
             with self.subTest(said=said, arguments=arguments):
-                run = self.run_it("fuse", *arguments, "--budget", "0.02", "--db", store, expect=code)
+                run = self.workbench("fuse", *arguments, "--budget", "0.02", "--db", store, expect=code)
                 self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
                 self.assertIn(said, run.stderr)
                 self.assertRegex(run.stderr, r"\[.+\] .+: got .+, expected .+; try ")

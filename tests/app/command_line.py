@@ -1,0 +1,43 @@
+"""What tests of the command line have in common."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+import torch
+
+BINARY = os.environ["WORKBENCH_BINARY"]
+
+
+def randomised(make, seed):
+    """A network in eval mode whose weights are all its own, saved statistics included."""
+    torch.manual_seed(seed)
+    model = make().eval()
+    saved = model.state_dict()
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():
+            if name.endswith("running_var"):
+                buffer.uniform_(0.5, 1.5)
+            elif name in saved and buffer.is_floating_point():
+                buffer.normal_(0, 0.1)
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+class CommandLine(unittest.TestCase):
+    """Runs the program in a folder that lives as long as a test."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def workbench(self, *arguments, expect=0):
+        run = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=400)
+        self.assertEqual(run.returncode, expect, run.stdout[-2000:] + run.stderr[-2000:])
+        return run
