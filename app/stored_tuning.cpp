@@ -44,8 +44,8 @@ class Lenient final : public TuningTable {
 void use_stored_tuning(const std::string& db) {
   static std::string current;
   if (db == current) return;
-  // What wins depends on the program too, whose kernels change.
-  const std::string machine = fmt::format("{}, workbench {}", processor_name(), version());
+  // What wins depends on the program too: another one has other kernels to choose from.
+  const std::string machine = processor_name() + ", " + version_line();
   set_tuning_table(db.empty() ? nullptr : std::make_shared<Lenient>(db, machine));
   current = db;
 }

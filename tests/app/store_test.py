@@ -125,6 +125,9 @@ class Kept(Folder):
         sweep = [*SWEEP[:-2], "--budget", "0.02", "--db", self.db, "--quiet"]
         self.run_well(*sweep)
         self.assertGreater(rows(self.db, "SELECT count(*) FROM tuning WHERE key LIKE '% | linear |%'")[0][0], 0)
+        version = self.run_well("--version").strip()  # another commit has other kernels
+        for (machine,) in rows(self.db, "SELECT DISTINCT machine FROM tuning"):
+            self.assertTrue(machine.endswith(", " + version), machine)
         for strategy in ("einsum", "baddbmm"):  # whatever really won
             connection = sqlite3.connect(self.db)
             with connection:
