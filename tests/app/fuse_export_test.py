@@ -19,8 +19,8 @@ except ImportError as error:
     print(f"needs torch and safetensors: {error}")
     sys.exit(1)
 
-from fuse_networks_test import (BINARY, BiLstm, Counter, Encoder, Mlp, TwoInTwoOut, flat,
-                                randomised, resnet18)
+from command_line import BINARY, randomised
+from fuse_networks_test import BiLstm, Counter, Encoder, Mlp, TwoInTwoOut, flat, resnet18
 
 
 class NormCnn(nn.Module):
