@@ -9,7 +9,8 @@
 
 #include "app/cancel.h"
 #include "app/version.h"
-#include "data/environment.h"
+#include "data/machine/environment.h"
+#include "data/one_line.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/table.h"
+#include "app/results/table.h"
 #include "data/tensors.h"
 #include "data/text.h"
-#include "engine/axes.h"
+#include "engine/widen/axes.h"
 
 namespace wide {
 namespace {

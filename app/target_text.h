@@ -2,7 +2,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "engine/registry.h"
+#include "engine/widen/registry.h"
 
 namespace wide {
 

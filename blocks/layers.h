@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
+#include "engine/widen/describe.h"
 
 namespace wide {
 

@@ -1,8 +1,9 @@
+#include "data/one_line.h"
+
 #include <c10/util/Exception.h>
 
 #include "data/text.h"
 
-// Apart from data/text.cpp, which the parsers of files use and which knows no LibTorch.
 namespace wide {
 
 namespace {

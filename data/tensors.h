@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/safetensors.h"
+#include "data/bytes/safetensors.h"
 
 namespace wide {
 

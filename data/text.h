@@ -1,5 +1,4 @@
 #pragma once
-#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,9 +8,6 @@ namespace wide {
 /// `text` with control characters and quotes escaped, so that a name from a file can never break
 /// the one line an error is allowed.
 std::string printable(std::string_view text, size_t limit = 120);
-
-/// What an exception says, in one line: LibTorch appends stack traces, TorchScript prepends them.
-std::string one_line(const std::exception& error);
 
 /// "a, b, c and 4 more".
 std::string listing(const std::vector<std::string>& names, size_t shown = 3);

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "data/checkpoint.h"
-#include "data/network_format.h"
+#include "data/checkpoints/checkpoint.h"
+#include "data/networks/network_format.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -7,14 +7,14 @@
 #include <array>
 #include <chrono>
 
-#include "engine/derivative.h"
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/large_pages.h"
 #include "engine/lower/executor.h"
+#include "engine/lower/large_pages.h"
 #include "engine/lower/quick_time.h"
 #include "engine/lower/tune.h"
 #include "engine/passes/pass.h"
+#include "engine/widen/derivative.h"
 
 namespace wide {
 

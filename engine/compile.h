@@ -2,9 +2,9 @@
 #include <memory>
 #include <set>
 
+#include "engine/lower/tuning.h"
 #include "engine/network.h"
-#include "engine/tuning.h"
-#include "engine/widen.h"
+#include "engine/widen/widen.h"
 
 namespace wide {
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <memory>
 
-#include "engine/record.h"
+#include "engine/record/record.h"
 
 namespace wide {
 
@@ -40,7 +40,7 @@ struct Network {
   /// One model's weights (in the order of `indices(false)`) as its file holds them; may be empty.
   Tensors initial;
   /// Set where `forward` differentiates another network's forward pass: made wide, the gradients
-  /// are those of its wide forward pass (engine/derivative.h).
+  /// are those of its wide forward pass (engine/widen/derivative.h).
   std::shared_ptr<const Derivative> derivative;
 
   std::vector<size_t> indices(bool inputs) const;  // of inputs, or of weights (the others)

@@ -4,8 +4,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "engine/error.h"
-#include "engine/portable.h"
-#include "engine/wide_impl.h"
+#include "engine/model/portable.h"
+#include "engine/model/wide_impl.h"
 
 namespace wide {
 namespace {

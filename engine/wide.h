@@ -2,9 +2,9 @@
 #include <map>
 #include <set>
 
-#include "engine/check.h"
+#include "engine/check/check.h"
+#include "engine/model/packing.h"
 #include "engine/module.h"
-#include "engine/packing.h"
 
 /// The public C++ API: N models of one architecture computed at once.
 ///

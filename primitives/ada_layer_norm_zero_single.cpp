@@ -5,8 +5,8 @@
 // before it is `linear`'s. Other networks modulate in the same way (DiT, double stream blocks).
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
-#include "engine/kernels/norms.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/norms.h"
 
 namespace wide {
 namespace {

@@ -4,7 +4,7 @@
 // claimed here is scaled_dot_product_attention, wherever a program calls it.
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
+#include "engine/widen/describe.h"
 
 namespace wide {
 namespace {

@@ -3,7 +3,7 @@
 //   eval: mean and var are the running statistics; train: those of the batch, and
 //   running = (1 - momentum) running + momentum * batch (variance unbiased)
 // They differ in how many axes their images have; each claims the inputs of its rank.
-#include "engine/kernels/norms.h"
+#include "primitives/kernels/norms.h"
 #include "primitives/layout.h"
 
 namespace wide::batchnorm {

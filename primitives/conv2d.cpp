@@ -1,8 +1,8 @@
 // conv2d: y[b,o,p] = bias[o] + sum over channels and taps of w[o,c,t] x[b,c,p*stride + t*dilation]
 // shapes: x [N,B,C,H,W], w [N,O,C/groups,k,k], bias [N,O] -> y [N,B,O,H',W']
 // source: torch.nn.Conv2d
-#include "engine/kernels/winograd.h"
 #include "primitives/convolution_common.h"
+#include "primitives/kernels/winograd.h"
 
 namespace wide {
 namespace {

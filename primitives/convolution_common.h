@@ -1,6 +1,6 @@
 #pragma once
-#include "engine/axes.h"
-#include "engine/kernels/direct_convolution.h"
+#include "engine/widen/axes.h"
+#include "primitives/kernels/direct_convolution.h"
 #include "primitives/layout.h"
 
 /// What conv1d, conv2d, conv3d, convtranspose1d and convtranspose2d share: all of it but sizes.

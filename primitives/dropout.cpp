@@ -4,8 +4,8 @@
 // unless the shared mask is asked for.
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
-#include "engine/kernels/dropout.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/dropout.h"
 
 namespace wide {
 namespace {

@@ -3,8 +3,8 @@
 // source: torch.nn.Embedding
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
-#include "engine/kernels/lookup.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/lookup.h"
 
 namespace wide {
 namespace {

@@ -3,8 +3,8 @@
 // source: torch.nn.LayerNorm
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
-#include "engine/kernels/norms.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/norms.h"
 
 namespace wide {
 namespace {

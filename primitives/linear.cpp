@@ -3,8 +3,8 @@
 // source: torch.nn.Linear
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
-#include "engine/kernels/batched_gemm.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/batched_gemm.h"
 
 namespace wide {
 namespace {

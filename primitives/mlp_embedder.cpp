@@ -4,7 +4,7 @@
 // the activation is computed where the product lies.
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
+#include "engine/widen/describe.h"
 
 namespace wide {
 namespace {

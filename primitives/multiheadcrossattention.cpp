@@ -5,7 +5,7 @@
 // linear layers are claimed by linear, scaled_dot_product_attention by attention.
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
+#include "engine/widen/describe.h"
 
 namespace wide {
 namespace {

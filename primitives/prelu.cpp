@@ -3,8 +3,8 @@
 // source: torch.nn.PReLU
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
-#include "engine/kernels/prelu.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/prelu.h"
 
 namespace wide {
 namespace {

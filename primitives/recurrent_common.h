@@ -1,8 +1,8 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "engine/describe.h"
-#include "engine/kernels/recurrent.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/recurrent.h"
 
 namespace wide {
 

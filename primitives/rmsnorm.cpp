@@ -6,8 +6,8 @@
 
 #include <cfloat>
 
-#include "engine/describe.h"
-#include "engine/kernels/norms.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/norms.h"
 
 namespace wide {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // What group norm and instance norm (groups of one channel) share: statistics of every sample.
-#include "engine/kernels/norms.h"
+#include "primitives/kernels/norms.h"
 #include "primitives/layout.h"
 
 namespace wide {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
-#include "app/compare_text.h"
-#include "app/results.h"
-#include "data/compare.h"
+#include "app/results/compare_text.h"
+#include "app/results/results.h"
+#include "data/reports/compare.h"
 
 namespace wide {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "app/cli.h"
 #include "app/explorer/driver.h"
-#include "app/results.h"
+#include "app/results/results.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -6,9 +6,9 @@
 
 #include "app/cli.h"
 #include "app/version.h"
-#include "data/network_format.h"
-#include "data/peaks.h"
-#include "data/report.h"
+#include "data/machine/peaks.h"
+#include "data/networks/network_format.h"
+#include "data/reports/report.h"
 #include "data/store/store.h"
 #include "data/text.h"
 #include "engine/compile.h"

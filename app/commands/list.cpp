@@ -7,14 +7,14 @@
 
 #include "app/cli.h"
 #include "app/explorer/panel.h"
-#include "app/results.h"
-#include "app/sweep_plan.h"
-#include "app/table.h"
+#include "app/results/results.h"
+#include "app/results/table.h"
+#include "app/sweep/plan.h"
 #include "app/target_text.h"
 #include "data/preset.h"
 #include "data/text.h"
 #include "engine/error.h"
-#include "engine/registry.h"
+#include "engine/widen/registry.h"
 
 namespace wide {
 namespace {

@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 
 #include "app/cli.h"
-#include "app/results.h"
-#include "app/table.h"
+#include "app/results/results.h"
+#include "app/results/table.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -5,11 +5,11 @@
 #include <map>
 
 #include "app/cli.h"
-#include "app/regression.h"
-#include "app/results.h"
-#include "app/sweep_text.h"
-#include "data/report_format.h"
-#include "data/report_tables.h"
+#include "app/results/results.h"
+#include "app/sweep/regression.h"
+#include "app/sweep/text.h"
+#include "data/reports/report_format.h"
+#include "data/reports/report_tables.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "app/cli.h"
-#include "app/results.h"
+#include "app/results/results.h"
 #include "data/text.h"
 #include "engine/error.h"
 

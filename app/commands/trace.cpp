@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "app/cli.h"
-#include "app/fuse_run.h"
-#include "app/fuse_text.h"
-#include "app/table.h"
+#include "app/fuse/fuse.h"
+#include "app/fuse/text.h"
+#include "app/results/table.h"
 #include "data/text.h"
 #include "engine/error.h"
 

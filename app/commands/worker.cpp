@@ -1,4 +1,4 @@
-#include "app/worker.h"
+#include "app/worker/worker.h"
 
 #include "app/cli.h"
 

@@ -5,8 +5,9 @@
 #include <filesystem>
 
 #include "app/explorer/explorer.h"
+#include "data/one_line.h"
 #include "data/plot/figures.h"
-#include "data/report_format.h"
+#include "data/reports/report_format.h"
 #include "data/text.h"
 
 namespace wide {

@@ -5,7 +5,7 @@
 #include <ctime>
 
 #include "app/explorer/driver.h"
-#include "app/sweep_runner.h"
+#include "app/sweep/runner.h"
 
 namespace wide {
 namespace {

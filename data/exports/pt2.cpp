@@ -1,10 +1,10 @@
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/export/pt2_archive_constants.h>
 
+#include "data/bytes/part_file.h"
 #include "data/exports/pt2_graph.h"
 #include "data/exports/pt2_sample.h"
 #include "data/exports/pt2_schema.h"
-#include "data/part_file.h"
 #include "engine/error.h"
 
 namespace wide {

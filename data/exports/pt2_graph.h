@@ -1,7 +1,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
-#include "engine/portable.h"
+#include "engine/model/portable.h"
 
 namespace wide {
 

@@ -6,10 +6,10 @@
 
 #include <map>
 
-#include "data/part_file.h"
+#include "data/bytes/part_file.h"
 #include "data/text.h"
 #include "engine/error.h"
-#include "engine/portable.h"
+#include "engine/model/portable.h"
 
 namespace wide {
 namespace {

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "data/plot/figure.h"
-#include "data/report.h"
+#include "data/reports/report.h"
 
 namespace wide {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/report.h"
+#include "data/reports/report.h"
 #include "data/store/browse.h"
 
 namespace wide {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/caches.h"
 #include "engine/error.h"
+#include "engine/lower/caches.h"
 #include "engine/lower/threads.h"
 
 namespace wide {

@@ -7,12 +7,12 @@
 #include <chrono>
 
 #include "engine/error.h"
-#include "engine/large_pages.h"
+#include "engine/lower/large_pages.h"
 #include "engine/lower/quick_time.h"
 #include "engine/lower/threads.h"
+#include "engine/measure/roofline.h"
 #include "engine/passes/pass.h"
-#include "engine/record.h"
-#include "engine/roofline.h"
+#include "engine/record/record.h"
 
 namespace wide {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/lower/plan.h"
-#include "engine/tuning.h"
-#include "engine/widen.h"
+#include "engine/lower/tuning.h"
+#include "engine/widen/widen.h"
 
 namespace wide {
 

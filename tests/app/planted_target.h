@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "engine/registry.h"
+#include "engine/widen/registry.h"
 
 // Targets to plant faults in. They exist only in children of a test, which ask for them by the
 // environment.

@@ -159,7 +159,7 @@ class Pt2Networks(unittest.TestCase):
 
 class BrokenArchives(unittest.TestCase):
     def test_each_is_refused_in_one_line(self):
-        source = os.path.join(os.environ["WORKBENCH_SOURCE"], "tests/data/pt2/torch-2.11.pt2")
+        source = os.path.join(os.environ["WORKBENCH_SOURCE"], "tests/data/networks/pt2/torch-2.11.pt2")
         with open(source, "rb") as file:
             whole = file.read()
         graph = whole.index(b"torch.ops.aten.linear.default")

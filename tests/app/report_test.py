@@ -22,7 +22,7 @@ except ImportError as error:
     sys.exit(1)
 
 BINARY = os.environ["WORKBENCH_BINARY"]
-SCHEMAS = os.path.join(os.environ["WORKBENCH_SOURCE"], "data", "schema")
+SCHEMAS = os.path.join(os.environ["WORKBENCH_SOURCE"], "data", "reports", "schema")
 HOSTILE = "<script>alert(1)</script> \"q\" 'a' & | `x` *b* _c_ [l](u) =1+1, ü"
 
 

@@ -8,7 +8,8 @@ namespace wide {
 namespace {
 
 TEST(WideFile, CopiesOfAnArchiveGiveWhatPyTorchGave) {
-  const std::string folder = std::string(std::getenv("WORKBENCH_SOURCE")) + "/tests/data/pt2/";
+  const std::string folder =
+      std::string(std::getenv("WORKBENCH_SOURCE")) + "/tests/data/networks/pt2/";
   const auto truth = nlohmann::json::parse(read_text(folder + "expected.json"))["decomposed"];
   Tensors inputs, wide_inputs;
   for (const auto& [name, value] : truth["inputs"].items()) {

@@ -62,7 +62,7 @@ def main(corpus):
         if file.endswith(".json"):
             with open(os.path.join(presets, file), "rb") as text:
                 put("preset", file, text.read())
-    archives = os.path.join(os.path.dirname(corpus), "..", "..", "data", "pt2")
+    archives = os.path.join(os.path.dirname(corpus), "..", "..", "data", "networks", "pt2")
     for file in ("torch-2.6.pt2", "torch-2.9-decomposed.pt2", "torch-2.11.pt2"):
         with open(os.path.join(archives, file), "rb") as data:
             put("pt2", file, data.read())

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <string>
 
-#include "data/checkpoint_format.h"
+#include "data/bytes/safetensors.h"
+#include "data/bytes/zip.h"
+#include "data/checkpoints/checkpoint_format.h"
+#include "data/checkpoints/torch_pickle.h"
+#include "data/networks/pt2/archive.h"
 #include "data/preset.h"
-#include "data/pt2/archive.h"
-#include "data/safetensors.h"
-#include "data/torch_pickle.h"
-#include "data/zip.h"
 #include "engine/error.h"
 
 namespace wide::fuzz {

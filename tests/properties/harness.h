@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/error.h"
-#include "engine/record.h"
-#include "engine/registry.h"
-#include "engine/widen.h"
+#include "engine/record/record.h"
+#include "engine/widen/registry.h"
+#include "engine/widen/widen.h"
 
 namespace wide::testing {
 

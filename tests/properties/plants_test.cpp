@@ -1,6 +1,6 @@
 // A check that finds nothing wrong proves nothing: known faults, planted into strategies, must be
 // found by it.
-#include "engine/check.h"
+#include "engine/check/check.h"
 #include "tests/properties/harness.h"
 
 namespace wide::testing {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <set>
 
-#include "engine/axes.h"
+#include "engine/widen/axes.h"
 #include "tests/properties/harness.h"
 
 namespace wide::testing {

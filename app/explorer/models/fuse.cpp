@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/report.h"
+#include "data/reports/report.h"
 #include "data/text.h"
 
 namespace wide {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/plot/figure.h"
-#include "data/report.h"
+#include "data/reports/report.h"
 #include "data/store/browse.h"
 
 namespace wide {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "data/one_line.h"
 #include "data/text.h"
 
 namespace wide {

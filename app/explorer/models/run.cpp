@@ -7,9 +7,10 @@
 #include <chrono>
 
 #include "app/options.h"
-#include "app/sweep_record.h"
+#include "app/sweep/record.h"
 #include "app/version.h"
-#include "data/peaks.h"
+#include "data/machine/peaks.h"
+#include "data/one_line.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/explorer/models/jobs.h"
-#include "app/sweep_runner.h"
+#include "app/sweep/runner.h"
 #include "data/preset.h"
 #include "data/store/store.h"
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "data/one_line.h"
 #include "data/text.h"
 
 namespace wide {

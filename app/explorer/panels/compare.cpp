@@ -5,7 +5,7 @@
 #include <map>
 
 #include "app/explorer/explorer.h"
-#include "data/compare.h"
+#include "data/reports/compare.h"
 
 namespace wide {
 namespace {

@@ -2,8 +2,9 @@
 
 #include "app/explorer/explorer.h"
 #include "app/version.h"
-#include "data/peaks.h"
-#include "data/report_tables.h"
+#include "data/machine/peaks.h"
+#include "data/one_line.h"
+#include "data/reports/report_tables.h"
 #include "data/text.h"
 
 namespace wide {

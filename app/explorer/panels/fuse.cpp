@@ -8,7 +8,7 @@
 #include "app/explorer/models/fuse.h"
 #include "app/explorer/ui/plot_view.h"
 #include "data/plot/scale.h"
-#include "data/report_format.h"
+#include "data/reports/report_format.h"
 #include "data/text.h"
 
 namespace wide {

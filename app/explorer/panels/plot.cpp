@@ -5,7 +5,7 @@
 #include "app/explorer/explorer.h"
 #include "app/explorer/ui/plot_view.h"
 #include "app/explorer/ui/samples.h"
-#include "data/report_format.h"
+#include "data/reports/report_format.h"
 
 namespace wide {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/ui/samples.h"
-#include "data/report_tables.h"
+#include "data/reports/report_tables.h"
 #include "data/text.h"
 
 namespace wide {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "app/explorer/explorer.h"
-#include "app/sweep_text.h"
+#include "app/sweep/text.h"
 #include "data/text.h"
 
 namespace wide {

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "app/explorer/ui/ui.h"
-#include "data/report.h"
+#include "data/reports/report.h"
 
 namespace wide {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "app/explorer/window/platform.h"
-#include "data/report_format.h"
+#include "data/reports/report_format.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -6,8 +6,8 @@
 #include "app/explorer/models/child.h"
 #include "app/explorer/models/fuse.h"
 #include "app/explorer/models/run.h"
-#include "app/sweep_record.h"
-#include "data/report.h"
+#include "app/sweep/record.h"
+#include "data/reports/report.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide {

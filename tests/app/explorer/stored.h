@@ -4,7 +4,7 @@
 #include <string>
 
 #include "app/explorer/driver.h"
-#include "tests/data/stored.h"
+#include "tests/data/store/stored.h"
 
 // A store with a sweep of every kind of trial, and the explorer on it without a window.
 namespace wide {

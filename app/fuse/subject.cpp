@@ -1,0 +1,362 @@
+#include "app/fuse/subject.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/checkpoints/checkpoint.h"
+#include "data/machine/environment.h"
+#include "data/networks/network_format.h"
+#include "data/one_line.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// A file where one lies, a registered name otherwise.
+const Target* registered_name(const std::string& model) {
+  std::error_code error;
+  if (std::filesystem::exists(model, error)) return nullptr;
+  if (model.find('/') != std::string::npos || std::filesystem::path(model).has_extension())
+    fail("[{}] file: got none, expected a network; try another path", printable(model));
+  return &find_target(model);
+}
+
+/// Another model of the kind of `t`: same mean and spread, so that activations stay in range. What
+/// is nowhere negative (variances, scales) stays so; a constant tensor gets a little of its own;
+/// what is beyond measure, such as the -inf of a mask, is left as it is.
+Tensor similar(const Tensor& t, Role role, at::Generator generator) {
+  if (t.is_complex())
+    return at::view_as_complex(similar(at::view_as_real(t).contiguous(), role, generator));
+  if (!c10::isFloatingType(t.scalar_type()) || t.numel() == 0) return t.clone();
+  constexpr double kMeasurable = 1e30;
+  const Tensor x = t.to(at::kDouble);
+  const double low = x.min().item<double>(), high = x.max().item<double>();
+  if (!(low > -kMeasurable && high < kMeasurable)) return t.clone();  // NaN neither
+  const Tensor noise = at::randn(x.sizes(), generator, x.options());
+  Tensor y;
+  if (low == high)
+    y = low > 0 ? x * (noise * 0.1).exp() : x + noise * 0.02;
+  else if (low >= 0 || role == Role::buffer)
+    y = x * (noise * 0.1).exp();
+  else
+    y = noise * x.std().item<double>() + x.mean().item<double>();
+  return y.to(t.scalar_type());
+}
+
+}  // namespace
+
+Shape default_shape(const Target& target) {
+  for (const char* sweep : {"quick", "ci", "full"})
+    if (const auto it = target.sweeps.find(sweep);
+        it != target.sweeps.end() && !it->second.shapes.empty())
+      return it->second.shapes.front();
+  fail("[{}] shape: got none, expected one in its sweeps; try another target", target.name);
+}
+
+Subject::Subject(const SubjectOptions& options)
+    : device_(parse_device(options.device)), seed_(options.seed) {
+  const Target* target = registered_name(options.model);
+  std::unique_ptr<NetworkFile> file;
+  if (target) {
+    network_ = target->network(default_shape(*target));
+    generated_ = true;
+    for (const size_t i : network_.indices(true))
+      inputs_.push_back({network_.tensors[i], {}, 0, false});
+  } else {
+    file = open_network(options.model);
+  }
+  dtype_ = !options.dtype.empty() ? parse_float_dtype(options.dtype)
+           : file                 ? file->dtype()
+                                  : at::kFloat;
+  tolerance_ = (target ? *target : Target{}).tolerance_for(dtype_);
+
+  read_inputs(options);
+  if (file && inputs_.empty()) use_samples(*file);
+  if (file) {
+    std::vector<TensorSpec> specs;
+    for (const Input& input : inputs_) specs.push_back(input.spec);
+    network_ = file->network(specs);
+  }
+  notes_.insert(notes_.end(), network_.notes.begin(), network_.notes.end());
+  const std::vector<std::string> files = find_weights(options);
+  choose_ns(options, target);
+  check_memory(ns_.back());  // before anything is loaded N times
+  if (!files.empty()) load_weights(files, options.share_weights);
+}
+
+void Subject::read_inputs(const SubjectOptions& options) {
+  const bool fixed = generated_;  // a registered network has its inputs already
+  const std::string path = printable(options.inputs);
+  const auto shared = [&](const std::string& name) {
+    return std::find(options.shared_inputs.begin(), options.shared_inputs.end(), name) !=
+           options.shared_inputs.end();
+  };
+  const auto add = [&](Input input, const std::string& source) {
+    for (Input& known : inputs_) {
+      if (known.spec.name != input.spec.name) continue;
+      if (!fixed || known.given.defined())
+        fail("[{}] input {}: got it twice, expected it once; try to leave one out", source,
+             printable(input.spec.name));
+      if (known.spec.sizes != input.spec.sizes)
+        fail("[{}] input {}: got {} for one model, expected {}; try inputs of this size", source,
+             printable(input.spec.name), sizes_text(input.spec.sizes),
+             sizes_text(known.spec.sizes));
+      input.spec.role = known.spec.role;
+      known = std::move(input);
+      return;
+    }
+    if (fixed) {
+      std::vector<std::string> names;
+      for (const Input& known : inputs_) names.push_back(known.spec.name);
+      fail("[{}] input: got {}, expected {}; try these names", source, printable(input.spec.name),
+           listing(names, 9));
+    }
+    inputs_.push_back(std::move(input));
+  };
+
+  if (!options.inputs.empty())
+    for (auto& [name, tensor] : load_tensors(options.inputs)) {
+      Input input;
+      input.shared = shared(name);
+      if (!input.shared && tensor.dim() == 0)
+        fail("[{}] input {}: got a single number, expected [N, ...]; try --shared-inputs {}", path,
+             printable(name), printable(name));
+      input.spec = {name,
+                    Role::input,
+                    tensor.sizes().slice(input.shared ? 0 : 1).vec(),
+                    c10::isFloatingType(tensor.scalar_type()) ? at::kFloat : tensor.scalar_type(),
+                    Fill::normal,
+                    1.0};
+      input.given =
+          c10::isFloatingType(tensor.scalar_type()) ? tensor.to(dtype_) : std::move(tensor);
+      add(std::move(input), path);
+    }
+  for (const std::string& text : options.random_inputs) {
+    const InputText parsed = parse_input(text);
+    add({parsed.spec, {}, parsed.low, false}, "--input");
+  }
+  for (const std::string& name : options.shared_inputs) {
+    bool found = false;
+    for (Input& input : inputs_)
+      if (input.spec.name == name) found = input.shared = true;
+    if (!found) {
+      std::vector<std::string> names;
+      for (const Input& input : inputs_) names.push_back(input.spec.name);
+      fail("[--shared-inputs] input: got {}, expected one of {}; try a name of forward's",
+           printable(name), names.empty() ? "the inputs given" : listing(names, 9));
+    }
+  }
+}
+
+void Subject::use_samples(const NetworkFile& file) {
+  std::vector<std::string> sizes;
+  for (const TensorSpec& spec : file.sample_inputs()) {
+    inputs_.push_back({spec, {}, 0, false});
+    sizes.push_back(fmt::format("{}={}", printable(spec.name), sizes_text(spec.sizes)));
+  }
+  if (!sizes.empty()) notes_.push_back("no inputs given: drawn as exported, " + listing(sizes, 8));
+}
+
+std::vector<std::string> Subject::find_weights(const SubjectOptions& options) {
+  if (options.weights.empty()) {
+    if (options.share_weights)
+      fail("[--share-weights] weights: got none, expected --weights; try to leave it out");
+    return {};
+  }
+  FoundCheckpoints found = find_checkpoints(options.weights);
+  notes_.insert(notes_.end(), found.notes.begin(), found.notes.end());
+  if (!options.n.empty()) {
+    const auto most = static_cast<size_t>(parse_ns(options.n).back());
+    if (most > found.files.size())
+      fail("[--n] models: got {}, expected at most the {} checkpoints; try -n {}", most,
+           found.files.size(), found.files.size());
+    found.files.resize(most);
+  }
+  checkpoints_ = static_cast<int64_t>(found.files.size());
+  return found.files;
+}
+
+void Subject::load_weights(const std::vector<std::string>& files, bool share) {
+  loaded_ = load_checkpoints(network_, files, dtype_, share);
+  notes_.insert(notes_.end(), loaded_.notes.begin(), loaded_.notes.end());
+}
+
+void Subject::choose_ns(const SubjectOptions& options, const Target* target) {
+  int64_t stacked = -1;
+  for (const Input& input : inputs_) {
+    if (!input.given.defined() || input.shared) continue;
+    const int64_t count = input.given.size(0);
+    if (stacked >= 0 && count != stacked)
+      fail("[{}] input {}: got {} models, expected {} as the other inputs; try --shared-inputs {}",
+           printable(options.inputs), printable(input.spec.name), count, stacked,
+           printable(input.spec.name));
+    stacked = count;
+  }
+  if (!options.n.empty())
+    ns_ = parse_ns(options.n);
+  else if (checkpoints_ > 0)
+    ns_ = {checkpoints_};
+  else if (stacked > 0)
+    ns_ = {stacked};
+  else if (target && target->sweeps.count("quick") && !target->sweeps.at("quick").n.empty())
+    ns_ = {target->sweeps.at("quick").n.front()};
+  else
+    fail("[--n] models: got neither --weights nor -n, expected a number of models; try -n 8");
+  const int64_t most = ns_.back();
+  if (stacked >= 0 && stacked < most)
+    fail("[{}] inputs: got {} models, expected {}; try inputs stacked [{}, ...] or --shared-inputs",
+         printable(options.inputs), stacked, most, most);
+  if (stacked > most && options.n.empty())
+    fail("[{}] inputs: got {} models, expected {} as there are checkpoints; try -n {}",
+         printable(options.inputs), stacked, most, most);
+}
+
+Tensor Subject::input(size_t index, int64_t n) const {
+  const Input& in = inputs_[index];
+  if (in.given.defined()) return in.shared ? in.given : in.given.narrow(0, 0, n);
+  Network only;  // the engine draws; each input has a seed of its own
+  only.tensors = {in.spec};
+  const uint64_t seed = seed_ * 1000003 + 17 * (index + 1);
+  Tensor drawn = generate(only, in.shared ? 1 : n, dtype_, c10::kCPU, seed).tensors.at(0);
+  if (in.low) drawn = drawn + in.low;
+  return in.shared ? drawn.select(0, 0).contiguous() : drawn;
+}
+
+Tensor Subject::weight(size_t index, size_t k, int64_t n) const {
+  if (has_weights())
+    return loaded_.shared[k] ? loaded_.tensors[k] : loaded_.tensors[k].narrow(0, 0, n);
+  const TensorSpec& spec = network_.tensors[index];
+  const Tensor from = own_weight(index, k);
+  Sizes sizes = spec.sizes;
+  sizes.insert(sizes.begin(), n);
+  const Tensor stacked = at::empty(sizes, from.options());
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t seed = (seed_ * 1000003 + static_cast<uint64_t>(i)) * 1000003 + k;
+    stacked.select(0, i).copy_(similar(from, spec.role, at::detail::createCPUGenerator(seed)));
+  }
+  return stacked;
+}
+
+Ensemble Subject::ensemble(int64_t n) const {
+  Ensemble e;
+  if (generated_ && !has_weights()) {
+    e = generate(network_, n, dtype_, c10::kCPU, seed_);
+  } else {
+    e.n = n;
+    e.tensors.resize(network_.tensors.size());
+    e.shared.assign(network_.tensors.size(), false);
+  }
+  if (e.shared.size() != e.tensors.size()) e.shared.assign(e.tensors.size(), false);
+  const auto inputs = network_.indices(true), weights = network_.indices(false);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    // What the registry drew stays, so that shapes and ranges are those of its tests.
+    const bool drawn = e.tensors[inputs[k]].defined() && !inputs_[k].given.defined();
+    if (!drawn) {
+      e.tensors[inputs[k]] = input(k, n);
+      e.shared[inputs[k]] = inputs_[k].shared;
+    } else if (inputs_[k].shared && !e.shared[inputs[k]]) {
+      e.tensors[inputs[k]] = e.tensors[inputs[k]].select(0, 0).contiguous();
+      e.shared[inputs[k]] = true;
+    }
+  }
+  if (!generated_ || has_weights())
+    for (size_t k = 0; k < weights.size(); ++k) {
+      e.tensors[weights[k]] = weight(weights[k], k, n);
+      e.shared[weights[k]] = has_weights() && loaded_.shared[k];
+    }
+  for (Tensor& t : e.tensors) t = t.to(device_);
+  return e;
+}
+
+/// Model 0, or the network with the weights of its own file: what is recorded is the same.
+Ensemble Subject::first_model() const {
+  if (generated_ || has_weights() || network_.initial.empty()) return ensemble(1);
+  Ensemble e;
+  e.n = 1;
+  e.tensors.resize(network_.tensors.size());
+  e.shared.assign(network_.tensors.size(), true);
+  const auto inputs = network_.indices(true), weights = network_.indices(false);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    e.tensors[inputs[k]] = input(k, 1);
+    e.shared[inputs[k]] = inputs_[k].shared;
+  }
+  for (size_t k = 0; k < weights.size(); ++k) e.tensors[weights[k]] = own_weight(weights[k], k);
+  for (Tensor& t : e.tensors) t = t.to(device_);
+  return e;
+}
+
+/// What the network itself says against its inputs is the user's to mend, not a fault of ours.
+Program Subject::record_first() const {
+  const Ensemble first = first_model();
+  try {
+    return record_single(network_, first);
+  } catch (const std::exception& e) {
+    const bool ours = dynamic_cast<const Error*>(&e) || dynamic_cast<const std::logic_error*>(&e) ||
+                      dynamic_cast<const std::bad_alloc*>(&e);
+    if (ours) throw;
+    std::vector<std::string> inputs;
+    for (const Input& input : inputs_)
+      inputs.push_back(
+          fmt::format("{} {}{}", printable(input.spec.name),
+                      short_name(input.spec.dtype == at::kFloat ? dtype_ : input.spec.dtype),
+                      sizes_text(input.spec.sizes)));
+    fail("[{}] forward with {}: got {}, expected one model to run; try inputs of other sizes",
+         printable(network_.name), listing(inputs, 9), one_line(e));
+  }
+}
+
+const Program& Subject::single() {
+  if (!single_) {
+    single_ = record_first();
+    // A file does not say whether it draws random numbers or updates buffers; its program does.
+    for (const Node& node : single_->nodes) network_.random = network_.random || node.is_random();
+    network_.training = network_.training || !single_->updates.empty();
+    note_unread();
+  }
+  return *single_;
+}
+
+/// Parameters that change nothing: parts for training alone, or the wrong forward.
+void Subject::note_unread() {
+  const std::vector<int32_t> uses = single_->uses();
+  std::vector<std::string> unread;
+  size_t all = 0;
+  for (const ValueId id : single_->bound) {
+    const Value& v = single_->values[static_cast<size_t>(id)];
+    if (v.role != Role::parameter) continue;
+    ++all;
+    if (uses[static_cast<size_t>(id)] == 0) unread.push_back(printable(v.name));
+  }
+  if (!unread.empty())
+    notes_.push_back(fmt::format("{} of {} parameters are not read by forward: {}", unread.size(),
+                                 all, listing(unread)));
+}
+
+void Subject::check_memory(int64_t n) {
+  if (device_.is_cuda()) return;
+  const int64_t one = std::max<int64_t>(estimate_bytes(single(), 1), 1), have = available_memory();
+  largest_n_ = have / one;
+  if (n > largest_n_)
+    throw Error(fmt::format("[{}] memory: got {} for n={}, expected at most the {} available; try "
+                            "{}",
+                            printable(network_.name),
+                            bytes_text(static_cast<double>(one) * static_cast<double>(n)), n,
+                            bytes_text(static_cast<double>(have)),
+                            largest_n_ ? fmt::format("-n {} or less", largest_n_)
+                                       : "a smaller batch or a larger machine"),
+                5);
+}
+
+Tensor Subject::own_weight(size_t index, size_t k) const {
+  const Tensor& own = network_.initial.at(k);
+  return network_.tensors[index].dtype == at::kFloat ? own.to(dtype_) : own;
+}
+
+}  // namespace wide

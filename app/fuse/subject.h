@@ -1,0 +1,90 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+#include "data/checkpoints/checkpoint.h"
+#include "engine/compile.h"
+
+namespace wide {
+
+class NetworkFile;
+
+/// What a user gives to say which N models, on which inputs.
+struct SubjectOptions {
+  std::string model;  // a file or a registered name
+  std::vector<std::string> weights;
+  std::string inputs;                      // a safetensors file
+  std::vector<std::string> shared_inputs;  // names
+  std::vector<std::string> random_inputs;  // texts of --input
+  std::string n;
+  bool share_weights = false;
+  std::string dtype, device = "cpu";
+  uint64_t seed = 0;
+};
+
+/// A network, and ensembles of it for any N that its weights and inputs allow. Model i is the same
+/// in every ensemble, whatever N.
+class Subject {
+ public:
+  explicit Subject(const SubjectOptions& options);
+
+  const Network& network() const { return network_; }
+  const std::vector<int64_t>& ns() const { return ns_; }
+  at::ScalarType dtype() const { return dtype_; }
+  c10::Device device() const { return device_; }
+  double tolerance() const { return tolerance_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  Ensemble ensemble(int64_t n) const;
+
+  /// Program(1), recorded once on model 0.
+  const Program& single();
+  /// The most models that fit into memory, by estimate; 0: not estimated (on a GPU).
+  int64_t largest_n() const { return largest_n_; }
+  /// What was loaded; without tensors where no weights were given.
+  const LoadedWeights& loaded() const { return loaded_; }
+
+ private:
+  void read_inputs(const SubjectOptions& options);
+  void use_samples(const NetworkFile& file);
+  std::vector<std::string> find_weights(const SubjectOptions& options);
+  void load_weights(const std::vector<std::string>& files, bool share);
+  /// Throws Error with exit code 5 when n models cannot fit.
+  void check_memory(int64_t n);
+  bool has_weights() const { return !loaded_.tensors.empty(); }
+  Ensemble first_model() const;
+  Program record_first() const;
+  void note_unread();
+  Tensor own_weight(size_t index, size_t k) const;
+  void choose_ns(const SubjectOptions& options, const Target* target);
+  Tensor input(size_t index, int64_t n) const;
+  Tensor weight(size_t index, size_t k, int64_t n) const;
+
+  Network network_;
+  std::vector<int64_t> ns_;
+  at::ScalarType dtype_ = at::kFloat;
+  c10::Device device_;
+  double tolerance_ = 0;
+  uint64_t seed_ = 0;
+  bool generated_ = false;  // weights from the registry's own filling
+  std::vector<std::string> notes_;
+
+  /// Inputs in the network's order: given ones hold a tensor, others are drawn.
+  struct Input {
+    TensorSpec spec;
+    Tensor given;
+    int64_t low = 0;
+    bool shared = false;
+  };
+  std::vector<Input> inputs_;
+  LoadedWeights loaded_;
+  int64_t checkpoints_ = 0, largest_n_ = 0;
+  std::optional<Program> single_;
+};
+
+/// The shape `fuse`, `trace` and `list` use for a registered name: the first of its quick sweep.
+Shape default_shape(const Target& target);
+
+}  // namespace wide

@@ -1,0 +1,46 @@
+#include "app/fuse/unstack.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+
+namespace fs = std::filesystem;
+
+void check_unstack_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder, error) || ::access(folder.c_str(), W_OK))
+    throw Error(
+        fmt::format("[{}] --unstack: got {}, expected a folder to write checkpoints to; "
+                    "try another path",
+                    printable(folder), fs::exists(folder, error) ? "something else" : "no folder"),
+        1);
+}
+
+std::string unstack(const Subject& subject, int64_t n, const std::string& folder) {
+  const Network& network = subject.network();
+  const Ensemble ensemble = subject.ensemble(n);
+  const auto weights = network.indices(false);
+  const std::vector<bool>& given = subject.loaded().given;
+  const size_t width = fmt::format("{}", n - 1).size();
+  for (int64_t i = 0; i < n; ++i) {
+    const Tensors own = ensemble.model(i);
+    std::vector<std::pair<std::string, Tensor>> named;
+    for (size_t k = 0; k < weights.size(); ++k)
+      if (given.empty() || given[k])
+        named.emplace_back(network.tensors[weights[k]].name, own[weights[k]]);
+    const std::string file = fmt::format("model-{:0{}}.safetensors", i, width);
+    save_tensors((fs::path(folder) / file).string(), named);
+  }
+  return fmt::format("{} written to {}: weights as they were given, not as a call updates them",
+                     n == 1 ? "1 checkpoint" : fmt::format("{} checkpoints", n), printable(folder));
+}
+
+}  // namespace wide

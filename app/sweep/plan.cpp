@@ -1,0 +1,259 @@
+#include "app/sweep/plan.h"
+
+#include <algorithm>
+
+#include "app/options.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+#include "engine/widen/axes.h"
+
+namespace wide {
+namespace {
+
+/// Names and groups to targets, each once, in the order they are asked for.
+std::vector<const Target*> find_targets(const std::vector<std::string>& names) {
+  const std::map<std::string, Kind> groups = {
+      {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
+  std::vector<const Target*> found;
+  const auto add = [&](const Target* t) {
+    if (std::find(found.begin(), found.end(), t) == found.end()) found.push_back(t);
+  };
+  for (const std::string& name : names) {
+    const auto group = groups.find(name);
+    if (group == groups.end()) {
+      const Target& named = find_target(name);
+      for (const Target* t : targets())
+        if (t->name == named.name) add(t);
+    } else {
+      for (const Target* t : targets())
+        if (t->kind == group->second) add(t);
+    }
+  }
+  return found;
+}
+
+using Axes = std::map<std::string, std::map<std::string, std::vector<int64_t>>>;
+
+/// "linear.D=256,512".
+void parse_axis(const std::string& text, Axes* axes) {
+  const size_t dot = text.find('.'), equals = text.find('=');
+  if (dot == std::string::npos || equals == std::string::npos || dot > equals)
+    fail("[--axis] axis: got {}, expected TARGET.AXIS=SIZES; try linear.D=256,512",
+         printable(text));
+  std::vector<int64_t> sizes;
+  for (const std::string& part : split(text.substr(equals + 1))) try {
+      sizes.push_back(std::stoll(part));
+    } catch (const std::exception&) {
+      fail("[--axis] sizes: got {}, expected numbers; try linear.D=256,512", printable(part));
+    }
+  (*axes)[text.substr(0, dot)][text.substr(dot + 1, equals - dot - 1)] = sizes;
+}
+
+std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axes& axes) {
+  std::vector<Shape> shapes = sweep.shapes;
+  const auto mine = axes.find(target.name);
+  if (mine == axes.end()) return shapes;
+  for (const auto& [axis, sizes] : mine->second) {
+    std::vector<Shape> replaced;
+    std::set<std::string> seen;
+    for (const Shape& shape : shapes) {
+      std::vector<std::string> known;
+      for (const auto& [name, size] : shape.axes()) known.push_back(name);
+      for (const OptionalAxis& more : axes_of(target.name))
+        if (!shape.has(more.name)) known.push_back(more.name);
+      if (std::find(known.begin(), known.end(), axis) == known.end()) {
+        fail("[{}] axis: got {}, expected one of {}; try {}.{}=...", target.name, printable(axis),
+             listing(known, 99), target.name, known.empty() ? "B" : known.front());
+      }
+      for (const int64_t size : sizes) {
+        const Shape next = Shape(shape).set(axis, size);
+        if (seen.insert(next.text()).second) replaced.push_back(next);
+      }
+    }
+    shapes = std::move(replaced);
+  }
+  return shapes;
+}
+
+std::vector<std::string> strategies_of(const Target& target,
+                                       const std::map<std::string, std::string>& forced) {
+  for (const std::string& key : {target.name, std::string("*")})
+    if (const auto it = forced.find(key); it != forced.end()) return {it->second};
+  return strategy_names(target);
+}
+
+/// A target's part in a preset. One with published figures has those rows: at the target's
+/// `published` shape where it has one, and at every N with a figure.
+std::vector<Sweep> sweeps_of(const Target& target, const Preset& preset) {
+  const auto own = target.sweeps.find(preset.sweep);
+  if (preset.published.empty())
+    return own == target.sweeps.end() ? std::vector<Sweep>{} : std::vector<Sweep>{own->second};
+  const auto figures = preset.published.find(target.name);
+  if (figures == preset.published.end()) return {};
+  const auto published = target.sweeps.find("published");
+  std::vector<Sweep> rows;
+  for (const auto& [n, speedup] : figures->second) {
+    const bool at = published != target.sweeps.end() && published->second.n == std::vector{n};
+    if (!at && own == target.sweeps.end()) continue;
+    rows.push_back({{n}, at ? published->second.shapes : own->second.shapes});
+  }
+  return rows;
+}
+
+template <class T>
+const T& either(const T& chosen, const T& preset) {
+  return chosen.empty() ? preset : chosen;
+}
+
+}  // namespace
+
+std::vector<std::string> strategy_names(const Target& target) {
+  std::vector<std::string> names;
+  for (const Strategy& s : target.strategies) names.push_back(s.name);
+  if (names.empty()) names.push_back(kChosen);
+  for (const auto& [name, unused] : target.parts) names.push_back(name);
+  names.insert(names.end(), {"vmap", "per_model"});
+  return names;
+}
+
+std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices) {
+  Axes axes = preset.axes, typed;
+  for (const auto& [name, unused] : axes) find_target(name);  // or it is misspelt
+  for (const std::string& text : choices.axes) parse_axis(text, &typed);
+  const auto forced = parse_strategies(choices.strategies);
+  const auto chosen = find_targets(either(choices.targets, preset.targets));
+  for (const auto& [name, sizes] : typed) {
+    if (std::none_of(chosen.begin(), chosen.end(),
+                     [&name = name](const Target* t) { return t->name == name; }))
+      fail("[--axis] target: got {}, expected one of the sweep's; try --targets {}",
+           printable(name), printable(name));
+    for (const auto& [axis, values] : sizes) axes[name][axis] = values;
+  }
+  const std::vector<std::string>& phases = either(choices.phases, preset.phases);
+  for (const std::string& phase : phases)
+    if (phase != "forward" && phase != "backward" && phase != "step")
+      fail("[--phase] phase: got {}, expected forward, backward or step; try --phase forward",
+           printable(phase));
+
+  std::vector<PlannedCase> cases;
+  std::set<std::string> seen;
+  const auto add = [&](PlannedCase next) {  // each once, whatever lists repeat
+    const Case c = empty_case(next);
+    if (seen.insert(fmt::format("{}|{}|{}|{}|{}|{}|{}", c.target, c.shape, c.n, c.dtype, c.device,
+                                c.mode, c.phase))
+            .second)
+      cases.push_back(std::move(next));
+  };
+  for (const Target* target : chosen) {
+    for (const Sweep& sweep : sweeps_of(*target, preset)) {
+      std::vector<int64_t> ns = either(preset.n, sweep.n);
+      if (!choices.n.empty()) ns = parse_ns(choices.n);
+      for (const std::string& device : either(choices.devices, preset.devices))
+        for (const std::string& mode : either(choices.modes, preset.modes))
+          for (const std::string& phase : phases)
+            for (const std::string& dtype : either(choices.dtypes, preset.dtypes))
+              for (const Shape& shape : shapes_of(*target, sweep, axes))
+                for (const int64_t n : ns)
+                  add({target, shape, n, parse_float_dtype(dtype), parse_device(device),
+                       parse_mode(mode), phase, strategies_of(*target, forced)});
+    }
+  }
+  if (cases.empty())
+    fail("[{}] targets: got none with a {} sweep, expected at least one; try --targets linear",
+         printable(preset.name), preset.sweep);
+  return cases;
+}
+
+Case empty_case(const PlannedCase& planned) {
+  Case c;
+  c.target = planned.target->name;
+  c.shape = planned.shape.text();
+  c.dtype = short_name(planned.dtype);
+  c.device = planned.device.str();
+  c.mode = to_string(planned.mode);
+  c.phase = planned.phase;
+  c.n = planned.n;
+  for (const std::string& strategy : planned.strategies) {
+    Trial& trial = c.trials.emplace_back();
+    trial.strategy = trial.timing.name = strategy;
+    trial.timing.kind = "candidate";
+  }
+  return c;
+}
+
+bool is_result_of(const Case& c, const PlannedCase& planned) {
+  return c.target == planned.target->name && c.n == planned.n && c.phase == planned.phase &&
+         c.shape == planned.shape.text() && c.dtype == short_name(planned.dtype) &&
+         c.device == planned.device.str() && c.mode == to_string(planned.mode);
+}
+
+WidenOptions widen_options(const Target& target, const std::string& strategy,
+                           const std::map<std::string, std::string>& forced) {
+  WidenOptions options;
+  options.force = forced;
+  if (strategy == "vmap" || strategy == "per_model")
+    options.force = {{"*", strategy}};
+  else if (const auto parts = target.parts.find(strategy); parts != target.parts.end())
+    for (const auto& [part, way] : parts->second) options.force[part] = way;
+  else if (strategy != kChosen || target.strategy(kChosen) != nullptr)
+    options.force[target.name] = strategy;
+  options.strict = true;
+  return options;
+}
+
+int64_t count_trials(const std::vector<PlannedCase>& cases) {
+  int64_t trials = 0;
+  for (const PlannedCase& c : cases) trials += static_cast<int64_t>(c.strategies.size());
+  return trials;
+}
+
+namespace {
+
+/// What one model takes in and draws or computes elementwise, and whether it draws.
+struct Size {
+  double elements = 0;
+  bool random = false;
+};
+
+Size size_of(const PlannedCase& planned) {
+  Size size;
+  try {
+    const Network network = planned.target->network(planned.shape);
+    size.random = network.random;
+    for (const TensorSpec& t : network.tensors)
+      size.elements += static_cast<double>(c10::multiply_integers(t.sizes));
+  } catch (const std::exception&) {
+    // A shape that is refused: running the case says so.
+  }
+  return size;
+}
+
+}  // namespace
+
+double estimate_call_s(const PlannedCase& planned) {
+  // What a desktop core reaches on these shapes; the ETA corrects it as cases are done.
+  constexpr double kFlopsPerSecond = 8e10, kElementsPerSecond = 1e9, kDrawsPerSecond = 1.2e8;
+  const double flops = planned.target->flops ? planned.target->flops(planned.shape) : 0;
+  const Size size = size_of(planned);
+  return static_cast<double>(planned.n) *
+         std::max(flops / kFlopsPerSecond,
+                  size.elements / (size.random ? kDrawsPerSecond : kElementsPerSecond));
+}
+
+double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
+  // Calls outside the timed ones: measuring ranges and layouts, the check, its reference; what
+  // draws random numbers is checked by its statistics, over many calls.
+  constexpr double kOtherCalls = 10, kRandomCalls = 60, kMinSamples = 10, kBaselines = 3;
+  double seconds = 0;
+  for (const PlannedCase& c : cases) {
+    const double call = estimate_call_s(c);
+    const auto trials = static_cast<double>(c.strategies.size());
+    const double other = size_of(c).random ? kRandomCalls : kOtherCalls;
+    seconds += (kBaselines + trials) * std::max(1.1 * budget_s, kMinSamples * call) +
+               trials * (other * call + 0.3);
+  }
+  return seconds;
+}
+
+}  // namespace wide

@@ -1,0 +1,41 @@
+#pragma once
+#include <set>
+
+#include "app/sweep/runner.h"
+#include "data/store/store.h"
+
+namespace wide {
+
+/// What a sweep is asked to do, as the store remembers it.
+SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& cases,
+                     const SweepSettings& settings, const Environment& environment);
+
+/// Puts a sweep into the store as it goes: what has been told to it is on disk.
+class SweepRecorder : public SweepObserver {
+ public:
+  /// Begins a sweep, or continues the interrupted one that was asked the same.
+  SweepRecorder(Store store, const SweepPlan& plan, bool resume);
+  /// Has `runner` leave out what is done, and tell of the rest. Once, before it runs.
+  void attach(SweepRunner& runner);
+
+  void on_begin(const PlannedCase& planned) override;
+  void on_case(const Case& result) override;
+  void on_end(const std::string& state) override;
+
+  /// After the end: how the environment changed while the sweep ran.
+  void add_changes(const std::vector<std::string>& changes) { store_.add_changes(id_, changes); }
+
+  int64_t id() const { return id_; }
+  size_t done_before() const { return done_.size(); }
+
+ private:
+  int64_t position(const PlannedCase& planned) const;
+
+  Store store_;
+  int64_t id_;
+  std::map<int64_t, Case> done_;
+  const SweepRunner* runner_ = nullptr;
+  int64_t current_ = 0;
+};
+
+}  // namespace wide

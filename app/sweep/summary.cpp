@@ -1,0 +1,164 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/results/table.h"
+#include "app/sweep/text.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+/// The cases of one line: those of a table, at one N where every N has a figure of its own.
+struct Row {
+  std::string label;
+  std::vector<const Case*> cases;
+  const Case* largest = nullptr;
+  const Trial* best = nullptr;  // fastest correct one at the largest N
+  int64_t ok = 0, unsupported = 0, bad = 0;
+  double published = 0;
+};
+
+bool is_bad(const Trial& t) { return t.status != Status::ok && t.status != Status::unsupported; }
+
+/// What tells the tables of one target apart, where the report has several kinds.
+std::string label_of(const Case& c, const std::vector<Case>& all) {
+  std::string text = c.target;
+  const auto add = [&](std::string Case::*field) {
+    const bool varies = std::any_of(all.begin(), all.end(),
+                                    [&](const Case& o) { return o.*field != all.front().*field; });
+    if (varies) text += " " + c.*field;
+  };
+  for (const auto field : {&Case::device, &Case::dtype, &Case::mode, &Case::phase}) add(field);
+  return text;
+}
+
+double figure(const SummaryOptions& options, const Case& c) {
+  const auto target = options.published.find(c.target);
+  if (target == options.published.end()) return 0;
+  const auto n = target->second.find(c.n);
+  return n == target->second.end() ? 0 : n->second;
+}
+
+void complete(Row* row, const SummaryOptions& options) {
+  row->largest = row->cases.front();
+  for (const Case* c : row->cases) {
+    if (c->n >= row->largest->n) row->largest = c;
+    for (const Trial& t : c->trials)
+      ++(t.status == Status::ok            ? row->ok
+         : t.status == Status::unsupported ? row->unsupported
+                                           : row->bad);
+  }
+  for (const Trial& t : row->largest->trials)
+    if (t.status == Status::ok && t.speedup &&
+        (!row->best || t.timing.median_ns < row->best->timing.median_ns))
+      row->best = &t;
+  row->published = figure(options, *row->largest);
+}
+
+std::vector<Row> rows_of(const SweepReport& report, const SummaryOptions& options) {
+  std::vector<Row> rows;
+  for (const Case& c : report.cases) {
+    const auto belongs = [&](const Row& row) {
+      const Case& first = *row.cases.front();
+      return same_table(first, c) && (figure(options, c) == 0 || first.n == c.n);
+    };
+    auto row = std::find_if(rows.begin(), rows.end(), belongs);
+    if (row == rows.end()) {
+      row = rows.insert(rows.end(), Row{});
+      row->label = label_of(c, report.cases);
+    }
+    row->cases.push_back(&c);
+  }
+  for (Row& row : rows) complete(&row, options);
+  return rows;
+}
+
+/// "timing 61 %, compiling 20 %, ...", of all the time the cases took.
+std::string time_line(const SweepReport& report) {
+  CaseSeconds sum;
+  for (const Case& c : report.cases) {
+    sum.setup += c.seconds.setup;
+    sum.compile += c.seconds.compile;
+    sum.check += c.seconds.check;
+    sum.baselines += c.seconds.baselines;
+    sum.timing += c.seconds.timing;
+    sum.total += c.seconds.total;
+  }
+  if (!(sum.total > 0)) return "";
+  const double rest = sum.total - sum.setup - sum.compile - sum.check - sum.baselines - sum.timing;
+  std::string text = fmt::format("  time: {}:", duration_text(sum.total));
+  for (const auto& [name, seconds] : {std::pair{"timing", sum.timing},
+                                      {"compiling and tuning", sum.compile},
+                                      {"checking", sum.check},
+                                      {"baselines", sum.baselines},
+                                      {"data and reference", sum.setup},
+                                      {"workers", rest}})
+    text += fmt::format("{} {} {:.0f} %", text.back() == ':' ? "" : ",", name,
+                        100 * std::max(0.0, seconds) / sum.total);
+  return text + "\n";
+}
+
+/// What failed first, and the command that looks at it; else what the results are good for.
+std::string next_line(const SweepReport& report, const std::vector<Row>& rows) {
+  for (const bool wrong : {true, false})
+    for (const Case& c : report.cases)
+      for (const Trial& t : c.trials)
+        if (wrong ? t.status == Status::incorrect : is_bad(t))
+          return fmt::format(
+              "  next: workbench trace {} --wide {} shows the programs; first of {}: {} N={} {}\n",
+              c.target, c.n, to_string(t.status), t.strategy, c.n, printable(t.reason, 90));
+  for (const Row& row : rows)
+    if (row.best)
+      return fmt::format(
+          "  next: workbench fuse MODEL -n {} --explain does it to a network of "
+          "yours; workbench compare A B holds two sweeps together\n",
+          row.largest->n);
+  return "  next: the reasons above say what would run\n";
+}
+
+}  // namespace
+
+std::string summary_text(const SweepReport& report, const SummaryOptions& options) {
+  std::vector<Row> rows = rows_of(report, options);
+  const bool published = !options.published.empty();
+  const std::vector<Row> all = rows;
+  size_t hidden = 0;
+  if (options.top > 0) {
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+      const auto value = [](const Row& r) { return r.best ? r.best->speedup->vs_best.value : 0; };
+      return value(a) > value(b);
+    });
+    // What is wrong is never left out.
+    const auto end =
+        std::stable_partition(rows.begin() + std::min<ptrdiff_t>(options.top, std::ssize(rows)),
+                              rows.end(), [](const Row& row) { return row.bad > 0; });
+    hidden = static_cast<size_t>(rows.end() - end);
+    rows.erase(end, rows.end());
+  }
+  std::vector<std::string> head = {
+      "target", "N", "best strategy", "over loop", "over best baseline", "ok", "n/a", "bad"};
+  if (published) head.push_back("published");
+  Table table(head, {false, true, false, true, true, true, true, true, true});
+  for (const Row& row : rows) {
+    std::vector<std::string> cells = {row.label,
+                                      fmt::format("{}", row.largest->n),
+                                      row.best ? row.best->strategy : "none",
+                                      row.best ? speedup_text(row.best->speedup->vs_loop) : "",
+                                      row.best ? speedup_text(row.best->speedup->vs_best) : "",
+                                      fmt::format("{}", row.ok),
+                                      fmt::format("{}", row.unsupported),
+                                      fmt::format("{}", row.bad)};
+    if (published) cells.push_back(row.published > 0 ? fmt::format("{}x", row.published) : "");
+    table.add(cells);
+  }
+  const Environment& e = report.environment;
+  std::string text = fmt::format("\nsweep {} · {} · {} threads · LibTorch {} · {}\n{}", report.name,
+                                 e.cpu, e.threads, e.libtorch,
+                                 e.gpu.empty() ? "not run on a GPU" : e.gpu, table.text("  "));
+  if (hidden > 0) text += fmt::format("  and {} more; --top 0 shows all\n", hidden);
+  if (published) text += "  published: " + printable(options.published_note, 400) + "\n";
+  return text + time_line(report) + next_line(report, all);
+}
+
+}  // namespace wide

@@ -1,0 +1,225 @@
+#include "app/worker/host.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "app/cancel.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+/// How often the worker is looked after while it says nothing.
+constexpr int kLookMs = 100;
+/// A worker that has grown beyond this share of what is available is replaced.
+constexpr double kGrown = 0.25;
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  const char* text = sigdescr_np(signal);
+  return name ? fmt::format("SIG{} ({})", name, text) : fmt::format("signal {}", signal);
+}
+
+bool speaks_of_memory(const std::string& words) {
+  return words.find("bad_alloc") != std::string::npos ||
+         words.find("ut of memory") != std::string::npos ||
+         words.find("annot allocate memory") != std::string::npos ||
+         words.find("can't allocate memory") != std::string::npos;
+}
+
+bool is_baseline(const std::string& name) { return name.rfind(kBaselinePrefix, 0) == 0; }
+
+}  // namespace
+
+/// One go at a case: its result, or what happened and to whom.
+struct WorkerHost::Attempt {
+  std::optional<Case> result;
+  Status status = Status::crashed;
+  std::string reason;
+  std::string stage = "start", name;  // what ran last; an empty name: the whole case
+  std::vector<std::string> timed;     // contenders, while they are being timed
+  int64_t needed = 0, available = 0;  // bytes
+  bool worker_was_used = false;       // had run other cases before
+  std::string error;                  // of the request itself: the sweep cannot go on
+  int error_code = 2;
+};
+
+double trial_limit_s(const PlannedCase& planned, const SweepSettings& settings) {
+  if (settings.timeout_s > 0) return settings.timeout_s;
+  return 60 + 20 * settings.budget_s + 400 * estimate_call_s(planned);
+}
+
+WorkerHost::WorkerHost(SweepSettings settings) : settings_(std::move(settings)) {}
+
+WorkerHost::~WorkerHost() = default;
+
+Case WorkerHost::run(const PlannedCase& planned, const Watch& watch) {
+  PlannedCase left = planned;
+  SweepSettings settings = settings_;
+  Case done = empty_case(planned);
+  const auto trial = [&](const std::string& strategy) -> Trial& {
+    return *std::find_if(done.trials.begin(), done.trials.end(),
+                         [&](const Trial& t) { return t.strategy == strategy; });
+  };
+  const auto fail_trial = [&](const std::string& strategy, const Attempt& a) {
+    trial(strategy).status = a.status;
+    trial(strategy).reason = a.reason;
+    std::erase(left.strategies, strategy);
+  };
+  const Clock::time_point begun = Clock::now();
+  const auto total_s = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
+  while (!left.strategies.empty()) {
+    Attempt a = attempt(left, settings, watch);
+    if (!a.error.empty()) throw Error(a.error, a.error_code);
+    if (a.result) {
+      for (Trial& t : a.result->trials) trial(t.strategy) = std::move(t);
+      a.result->trials = std::move(done.trials);
+      a.result->seconds.total = total_s();
+      return std::move(*a.result);
+    }
+    worker_.reset();
+    if (is_baseline(a.name)) {
+      settings.baselines_off.insert(a.name.substr(std::strlen(kBaselinePrefix)));
+    } else if (!a.name.empty()) {
+      fail_trial(a.name, a);
+    } else if (!a.worker_was_used || a.status == Status::timeout) {
+      for (const std::string& strategy : std::vector(left.strategies)) fail_trial(strategy, a);
+    }
+    // Else an earlier case may have spoilt the worker's memory: once more in a fresh one.
+  }
+  done.seconds.total = total_s();
+  return done;
+}
+
+WorkerHost::Attempt WorkerHost::attempt(const PlannedCase& planned, const SweepSettings& settings,
+                                        const Watch& watch) {
+  Attempt a;
+  a.worker_was_used = worker_ != nullptr;
+  if (!worker_) {
+    worker_ = std::make_unique<WorkerProcess>();
+    ++started_;
+  }
+  const bool sent = worker_->send(request_json(planned, settings).dump());
+  if (sent)
+    listen(a, trial_limit_s(planned, settings), watch);
+  else
+    describe_end(a);
+  return a;
+}
+
+/// Until the result is there or the worker is to be given up.
+void WorkerHost::listen(Attempt& a, double limit_s, const Watch& watch) {
+  Clock::time_point begun = Clock::now();
+  uint32_t calls = 0;
+  for (;;) {
+    if (watch.stopped()) {
+      worker_.reset();
+      throw Cancelled();
+    }
+    const auto [line, ended] = worker_->hear(kLookMs);
+    if (line) {
+      begun = Clock::now();
+      if (take(a, *line, watch)) return;
+      continue;
+    }
+    if (ended) return describe_end(a);
+    if (!a.timed.empty() && worker_->beacon().calls != calls) {
+      calls = worker_->beacon().calls;
+      begun = Clock::now();
+    }
+    const double silent_s = std::chrono::duration<double>(Clock::now() - begun).count();
+    // What belongs to the whole case is work for all of its models, once in float64.
+    const double allowed_s = a.name.empty() && a.timed.empty() ? 3 * limit_s : limit_s;
+    if (silent_s < allowed_s) continue;
+    blame(a);
+    a.status = Status::timeout;
+    a.reason = fmt::format(
+        "[{}] {}: got no end after {:.3g} s, expected at most {:.3g} s; try "
+        "--timeout {:.0f}",
+        a.name.empty() ? "case" : a.name, a.stage, silent_s, allowed_s, 4 * allowed_s);
+    return;
+  }
+}
+
+/// One message of the worker; true at the last.
+bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
+  const auto garbage = [&] {
+    blame(a);
+    a.reason = fmt::format(
+        "[{}] {}: got {} on the worker's pipe, expected a message; try --strategy with another one",
+        a.name.empty() ? "case" : a.name, a.stage, printable(line, 60));
+    return true;
+  };
+  try {
+    const Json message = Json::parse(line);
+    if (message.contains("result")) {
+      a.result = case_from_json(message["result"], "worker");
+      if (message.at("resident").get<double>() > kGrown * double(available_memory()))
+        worker_.reset();
+      return true;
+    }
+    if (message.contains("error")) {
+      message["error"].get_to(a.error);
+      message.at("exit_code").get_to(a.error_code);
+      return true;
+    }
+    if (message.contains("memory")) {
+      a.needed = message["memory"].at(0);
+      a.available = message["memory"].at(1);
+    } else if (message.contains("time")) {
+      message["time"].get_to(a.timed);
+      a.stage = "time";
+      a.name.clear();
+      watch.stage(a.stage, a.name);
+    } else if (!message.contains("ready")) {
+      message.at("stage").get_to(a.stage);
+      message.at("name").get_to(a.name);
+      a.timed.clear();
+      watch.stage(a.stage, a.name);
+    }
+    return false;
+  } catch (const Json::exception&) {
+    return garbage();
+  } catch (const Error&) {
+    return garbage();
+  }
+}
+
+/// During timing the beacon says whose call was running.
+void WorkerHost::blame(Attempt& a) const {
+  if (a.timed.empty()) return;
+  a.name = a.timed.at(std::min<size_t>(worker_->beacon().contender, a.timed.size() - 1));
+}
+
+/// The worker is gone: why, and whose doing it was.
+void WorkerHost::describe_end(Attempt& a) {
+  blame(a);
+  const WorkerProcess::End end = worker_->kill(1000);
+  const std::string words = worker_->last_words();
+  const bool killed = WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
+  const std::string thing = a.name.empty() ? "case" : a.name;
+  if ((killed && end.by_itself) || speaks_of_memory(words)) {
+    a.status = Status::oom;
+    a.reason = out_of_memory_text(thing, killed ? "killed by the system during " + a.stage : words,
+                                  a.needed, a.available);
+    return;
+  }
+  a.status = Status::crashed;
+  const std::string how = !end.by_itself ? "a closed pipe"
+                          : WIFSIGNALED(end.status)
+                              ? signal_name(WTERMSIG(end.status))
+                              : fmt::format("exit code {}", WEXITSTATUS(end.status));
+  a.reason = fmt::format("[{}] {}: got {}{}, expected a result; try --strategy with another one",
+                         thing, a.stage, how, words.empty() ? "" : " (" + words + ")");
+}
+
+}  // namespace wide

@@ -1,0 +1,46 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "app/worker/process.h"
+
+namespace wide {
+
+/// The sweep's side of the worker: gives it case after case, watches over it, and when it crashes,
+/// hangs or runs out of memory, blames the trial that was running and runs the case again in a
+/// fresh worker without that trial.
+class WorkerHost {
+ public:
+  explicit WorkerHost(SweepSettings settings);
+  ~WorkerHost();
+
+  struct Watch {
+    std::function<bool()> stopped;
+    std::function<void(const std::string& what, const std::string& name)> stage;  // as of Stages
+  };
+  /// The result of a case, whatever happens to the worker. Throws Cancelled soon after
+  /// `watch.stopped` becomes true, whatever the worker does.
+  Case run(const PlannedCase& planned, const Watch& watch);
+
+  /// Workers started so far.
+  int started() const { return started_; }
+
+ private:
+  struct Attempt;
+  Attempt attempt(const PlannedCase& planned, const SweepSettings& settings, const Watch& watch);
+  void listen(Attempt& attempt, double limit_s, const Watch& watch);
+  bool take(Attempt& attempt, const std::string& line, const Watch& watch);
+  void blame(Attempt& attempt) const;
+  void describe_end(Attempt& attempt);
+
+  SweepSettings settings_;
+  std::unique_ptr<WorkerProcess> worker_;
+  int started_ = 0;
+};
+
+/// The most seconds one trial may take in a stage before it counts as hanging: --timeout, or a
+/// minute plus what its budget and its work lead to expect, with a wide margin.
+double trial_limit_s(const PlannedCase& planned, const SweepSettings& settings);
+
+}  // namespace wide

@@ -1,0 +1,53 @@
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "app/worker/protocol.h"
+
+namespace wide {
+
+/// A worker: this same program in a process group of its own, told what to do over a pipe. It dies
+/// with the thread that started it, whatever ends that.
+class WorkerProcess {
+ public:
+  /// Throws Error with exit code 1 when no process can be started.
+  WorkerProcess();
+  /// Ends the worker and what it started.
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  /// False when the worker is gone.
+  bool send(const std::string& line);
+
+  /// What came within `milliseconds`: a line, the end of the worker, or neither.
+  struct Heard {
+    std::optional<std::string> line;
+    bool ended = false;
+  };
+  Heard hear(int milliseconds);
+
+  struct End {
+    int status = 0;          // as waitpid says
+    bool by_itself = false;  // before it was killed
+  };
+  /// Ends it, giving it a moment to end by itself.
+  End kill(int patience_ms = 0);
+  const Beacon& beacon() const { return *beacon_; }
+  /// The last line it printed, which often says why it ended.
+  std::string last_words() const;
+
+ private:
+  void close_all();
+  bool drain(int* fd, std::string* into);
+
+  pid_t pid_ = -1;
+  End end_;
+  int to_ = -1, from_ = -1, printed_ = -1;
+  Beacon* beacon_ = nullptr;
+  std::string received_, words_;
+};
+
+}  // namespace wide

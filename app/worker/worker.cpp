@@ -1,0 +1,138 @@
+#include "app/worker/worker.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/options.h"
+#include "app/results/stored_tuning.h"
+#include "app/trial/stages.h"
+#include "app/worker/protocol.h"
+#include "data/one_line.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Answers to the sweep, and where a case is at. Without anybody listening the worker ends.
+class Replies : public Stages {
+ public:
+  Replies(int fd, Beacon* beacon) : fd_(fd), beacon_(beacon) {}
+
+  void send(const Json& message) const {
+    const std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    for (size_t done = 0; done < text.size();) {
+      const ssize_t wrote = ::write(fd_, text.data() + done, text.size() - done);
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) _exit(0);
+      done += static_cast<size_t>(wrote);
+    }
+  }
+
+  void begin(const std::string& what, const std::string& name) override {
+    send({{"stage", what}, {"name", name}});
+  }
+  void time(const std::vector<std::string>& names) override {
+    beacon_->contender.store(0);
+    send({{"time", names}});
+  }
+  void call(size_t index) override {
+    beacon_->contender.store(static_cast<uint32_t>(index), std::memory_order_relaxed);
+    beacon_->calls.store(++calls_, std::memory_order_relaxed);
+  }
+  void memory(int64_t needed, int64_t available) override {
+    send({{"memory", {needed, available}}});
+  }
+
+ private:
+  int fd_;
+  Beacon* beacon_;
+  uint32_t calls_ = 0;
+};
+
+/// The first two numbers of statm: pages of address space, and pages in memory.
+std::pair<int64_t, int64_t> pages() {
+  std::ifstream file("/proc/self/statm");
+  int64_t mapped = 0, resident = 0;
+  file >> mapped >> resident;
+  const int64_t size = sysconf(_SC_PAGESIZE);
+  return {mapped * size, resident * size};
+}
+
+/// What asks for more than there is gets an error instead of bringing the system down. Drivers of
+/// other devices map far more than they use, so this is for the CPU only.
+void limit_memory(const PlannedCase& planned, int threads) {
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  if (planned.device.is_cpu()) {
+    // Threads that are yet to start map their stacks and arenas.
+    const int64_t slack = (int64_t{1} << 30) + threads * (int64_t{200} << 20);
+    const auto most = static_cast<rlim_t>(pages().first + available_memory() + slack);
+    if (most < limit.rlim_max) limit.rlim_cur = most;
+  }
+  setrlimit(RLIMIT_AS, &limit);
+}
+
+void serve(const std::string& line, Replies& replies) {
+  const Json request = Json::parse(line);
+  const PlannedCase planned = planned_from_json(request);
+  const SweepSettings settings = settings_from_json(request);
+  use_stored_tuning(settings.tuning_db);
+  limit_memory(planned, set_threads(settings.threads));
+  const Case result = run_case(planned, settings, replies);
+  replies.send({{"result", to_json(result)}, {"resident", pages().second}});
+}
+
+}  // namespace
+
+int serve_worker() {
+  struct stat status {};
+  if (fstat(kReplyFd, &status) || !S_ISFIFO(status.st_mode) || fstat(kBeaconFd, &status))
+    fail("[worker] pipes: got none, expected those of a sweep; try workbench sweep");
+  void* page = mmap(nullptr, sizeof(Beacon), PROT_READ | PROT_WRITE, MAP_SHARED, kBeaconFd, 0);
+  if (page == MAP_FAILED)
+    fail("[worker] beacon: got none, expected that of a sweep; try workbench sweep");
+  // Out of the way of code that writes to the descriptors it believes in.
+  const int reply = fcntl(kReplyFd, F_DUPFD_CLOEXEC, 100);
+  const int commands = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 100);
+  close(kReplyFd);
+  close(kBeaconFd);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO);
+  close(nothing);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::ofstream("/proc/self/oom_score_adj") << 900;  // the first to go when memory runs out
+
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> input(fdopen(commands, "r"), std::fclose);
+  Replies replies(reply, static_cast<Beacon*>(page));
+  replies.send({{"ready", getpid()}});
+  char* line = nullptr;
+  size_t size = 0;
+  while (getline(&line, &size, input.get()) > 0) {
+    try {
+      serve(line, replies);
+    } catch (const Error& e) {
+      replies.send({{"error", e.what()}, {"exit_code", e.exit_code()}});
+    } catch (const std::exception& e) {
+      replies.send({{"error", "[worker] " + one_line(e)}, {"exit_code", 1}});
+    }
+  }
+  std::free(line);
+  return 0;
+}
+
+}  // namespace wide

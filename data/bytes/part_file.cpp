@@ -1,0 +1,55 @@
+#include "data/bytes/part_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+
+PartFile::PartFile(std::string path) : path_(std::move(path)), part_(path_ + ".part") {
+  file_ = std::fopen(part_.c_str(), "wb");
+  if (file_) return;
+  error_ = errno;
+  refuse();
+}
+
+PartFile::~PartFile() {
+  if (!file_) return;
+  std::fclose(file_);
+  std::remove(part_.c_str());
+}
+
+void PartFile::write(const void* data, size_t size) {
+  if (error_ || !size) return;
+  if (std::fwrite(data, 1, size, file_) != size) error_ = errno ? errno : EIO;
+}
+
+void PartFile::commit() {
+  if (std::fclose(file_) && !error_) error_ = errno;
+  file_ = nullptr;
+  if (!error_ && std::rename(part_.c_str(), path_.c_str())) error_ = errno;
+  if (!error_) return;
+  std::remove(part_.c_str());
+  refuse();
+}
+
+void PartFile::refuse() const {
+  throw Error(fmt::format("[{}] writing: got {}, expected a place to write; try another path",
+                          printable(path_), std::strerror(error_)),
+              1);
+}
+
+void check_writable_place(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    fail("[{}] path: got a folder, expected a file to write; try a name in it", printable(path));
+  const fs::path parent = fs::path(path).parent_path();
+  if (!parent.empty() && !fs::is_directory(parent, error))
+    fail("[{}] folder: got none, expected one to write into; try mkdir", printable(path));
+}
+
+}  // namespace wide

@@ -1,0 +1,64 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/bytes/mapped_file.h"
+
+// The safetensors format by itself: bytes to names, dtypes, sizes and byte ranges, and back.
+// This file knows no LibTorch, so that any bytes can be thrown at it.
+namespace wide::safetensors {
+
+/// One tensor of a file. `begin` and `end` count from the start of the file.
+struct Entry {
+  std::string name;
+  std::string dtype;  // as written: "F32", "BF16", "I64", ...
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;
+};
+
+struct Index {
+  std::vector<Entry> entries;  // in the order of their data
+  std::map<std::string, std::string> metadata;
+
+  const Entry* find(std::string_view name) const;
+};
+
+/// Bits of one element, or 0 for a dtype that the format does not have.
+int bits_of(std::string_view dtype);
+
+/// Reads and checks everything but the values. `file` is only for messages.
+/// Throws Error for every breach of the format's rules.
+Index parse(std::string_view bytes, const std::string& file);
+
+/// A file in memory. Whoever writes to its data changes a copy, not the file.
+class File {
+ public:
+  explicit File(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  const Index& index() const { return index_; }
+  char* data(const Entry& entry) const { return file_.data() + entry.begin; }
+
+ private:
+  MappedFile file_;
+  Index index_;
+};
+
+/// A tensor to be written.
+struct Item {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+};
+
+/// Writes to a file beside and renames, so that no half-written file is ever seen under `path`.
+/// Order: widest dtype first (keeps all data aligned), then by name; equal input, equal bytes.
+void write(const std::string& path, std::vector<Item> items,
+           const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace wide::safetensors

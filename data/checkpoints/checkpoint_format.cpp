@@ -1,0 +1,65 @@
+#include "data/checkpoints/checkpoint_format.h"
+
+#include <algorithm>
+
+#include "data/bytes/refuse.h"
+#include "data/bytes/safetensors.h"
+
+namespace wide {
+namespace {
+
+std::vector<CheckpointFormat>& formats() {
+  static std::vector<CheckpointFormat> list;
+  return list;
+}
+
+}  // namespace
+
+bool add_checkpoint_format(CheckpointFormat format) {
+  formats().push_back(std::move(format));
+  // The order of static initialisers is the linker's; messages must not depend on it.
+  std::sort(formats().begin(), formats().end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return true;
+}
+
+const std::vector<CheckpointFormat>& checkpoint_formats() { return formats(); }
+
+const CheckpointFormat& checkpoint_format(std::string_view bytes, const std::string& file) {
+  for (const CheckpointFormat& format : checkpoint_formats())
+    if (format.probe(bytes)) return format;
+  // Broken from the first byte on: the format that it is called after says best how.
+  for (const CheckpointFormat& format : checkpoint_formats())
+    for (const std::string& extension : format.extensions)
+      if (!bytes.empty() && file.ends_with(extension)) return format;
+  std::vector<std::string> names;
+  for (const CheckpointFormat& format : checkpoint_formats()) names.push_back(format.name);
+  refuse(file, "checkpoint", bytes.empty() ? "an empty file" : "a file of an unknown kind",
+         listing(names, 9), "save it with safetensors.torch.save_file(model.state_dict(), ...)");
+}
+
+int dtype_bits(std::string_view dtype) {
+  return dtype == "C128" ? 128 : safetensors::bits_of(dtype);
+}
+
+int64_t count_elements(const std::vector<int64_t>& sizes) {
+  int64_t count = 1;
+  // A zero anywhere makes it empty, however large the others are.
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
+  for (const int64_t size : sizes)
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
+  return count;
+}
+
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = stride;
+    // Of an empty tensor, sizes may be anything that is no product.
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(sizes[i], 1), &stride)) stride = 1;
+  }
+  return strides;
+}
+
+}  // namespace wide

@@ -1,0 +1,58 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What a checkpoint file holds, whatever its format. Parsing knows no LibTorch: bytes to names,
+// dtypes, sizes, strides and ranges of bytes; making tensors is data/checkpoints/checkpoint_file.h.
+namespace wide {
+
+/// Of a file, in bytes.
+struct ByteRange {
+  uint64_t begin = 0, end = 0;
+};
+
+struct StoredTensor {
+  std::string name;   // keys of nested containers joined by dots: "state_dict.fc.weight"
+  size_t nested = 0;  // length of the part of the name that are containers': 11 above
+  std::string dtype;  // the name that safetensors has for it: "F32"
+  std::vector<int64_t> sizes, strides;  // strides in elements
+  ByteRange range;                      // from its first element to its last
+  bool big_endian = false;
+};
+
+struct CheckpointIndex {
+  std::vector<StoredTensor> tensors;
+  /// Further files, beside this one, that hold tensors of these names (a sharded checkpoint).
+  std::map<std::string, std::vector<std::string>> parts;
+};
+
+/// A kind of file that holds the weights of one model. Registers itself at static initialisation.
+struct CheckpointFormat {
+  std::string name;                     // "safetensors"
+  std::vector<std::string> extensions;  // ".safetensors": what a folder is searched for
+  int order = 0;  // of a folder's files those of the lowest are taken: an index before its parts
+  std::function<bool(std::string_view bytes)> probe;
+  /// Throws Error for every breach of the format's rules; `file` is only for messages.
+  std::function<CheckpointIndex(std::string_view bytes, const std::string& file)> parse;
+};
+bool add_checkpoint_format(CheckpointFormat format);
+/// By name.
+const std::vector<CheckpointFormat>& checkpoint_formats();
+
+/// The format by what the bytes are, not by what the file is called. Throws Error for none.
+const CheckpointFormat& checkpoint_format(std::string_view bytes, const std::string& file);
+
+/// Bits of one element of a safetensors dtype (and of C128), or 0 for what is none.
+int dtype_bits(std::string_view dtype);
+
+/// Elements, or -1 when there are more than 2^63 - 1.
+int64_t count_elements(const std::vector<int64_t>& sizes);
+
+/// Strides of a tensor without gaps, last dimension fastest.
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);
+
+}  // namespace wide

@@ -1,0 +1,232 @@
+#include "data/checkpoints/checkpoint_match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// Modules that wrap another anywhere in a network and that nobody names their own after.
+constexpr std::string_view kWrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.",
+                                          "_checkpoint_wrapped_module."};
+/// Containers that people put a state_dict in; of several that match alike the first is meant.
+constexpr std::string_view kContainers[] = {"state_dict.", "model_state_dict.", "model_state.",
+                                            "model.",      "module.",           "net.",
+                                            "network.",    "weights.",          "params."};
+
+/// `name` from `begin` on without wrappers.
+std::string unwrapped(const std::string& name, size_t begin = 0) {
+  std::string out = name.substr(begin);
+  for (const std::string_view wrapper : kWrappers)
+    for (size_t at = 0; (at = out.find(wrapper, at)) != std::string::npos;)
+      if (at == 0 || out[at - 1] == '.')
+        out.erase(at, wrapper.size());
+      else
+        ++at;
+  return out;
+}
+
+bool wrapper_at(const std::string& name, size_t at) {
+  return std::any_of(std::begin(kWrappers), std::end(kWrappers), [&](std::string_view wrapper) {
+    return !name.compare(at, wrapper.size(), wrapper);
+  });
+}
+
+/// Buffers that a correct checkpoint may lack: the counter that old files do not have, and buffers
+/// registered as not persistent, which TorchScript does not tell from the others. Statistics are
+/// always saved; a network without them would compute with those of another.
+bool may_be_missing(const TensorSpec& spec) {
+  return spec.role == Role::buffer && !spec.name.ends_with("running_mean") &&
+         !spec.name.ends_with("running_var");
+}
+
+/// What stands before the common part of names: in the file, and in the network.
+struct Prefix {
+  std::string file, network;
+  bool operator<(const Prefix& other) const {
+    return std::tie(file, network) < std::tie(other.file, other.network);
+  }
+};
+
+struct Votes {
+  size_t count = 0, first = 0;  // tensors that match, and the first of them
+};
+
+size_t rank(const std::string& prefix) {
+  for (size_t i = 0; i < std::size(kContainers); ++i)
+    if (prefix.starts_with(kContainers[i])) return i;
+  return std::size(kContainers);
+}
+
+std::vector<std::pair<Prefix, Votes>> candidates(const CheckpointFile& file,
+                                                 const WantedWeights& wanted) {
+  std::map<Prefix, Votes> votes;
+  const auto& tensors = file.tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string& name = tensors[i].name;
+    for (size_t at = 0; at != std::string::npos;) {
+      const size_t dot = name.find('.', at), next = dot == std::string::npos ? dot : dot + 1;
+      const std::string rest = unwrapped(name, at);
+      if (wrapper_at(name, at)) {  // is said as a prefix where it stands first
+        at = next;
+        continue;
+      }
+      for (const std::string& ahead : wanted.prefixes()) {
+        // Both at once would be a renaming, but containers are no part of a name.
+        if (!ahead.empty() && at != 0 && at != tensors[i].nested) continue;
+        if (wanted.find(ahead + rest) < 0) continue;
+        Votes& v = votes[{name.substr(0, at), ahead}];
+        if (!v.count++) v.first = i;
+      }
+      at = next;
+    }
+  }
+  std::vector<std::pair<Prefix, Votes>> list(votes.begin(), votes.end());
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
+    const auto key = [](const auto& c) {
+      return std::make_tuple(-static_cast<int64_t>(c.second.count), c.first.network.size(),
+                             rank(c.first.file), c.second.first);
+    };
+    return key(a) < key(b);
+  });
+  return list;
+}
+
+void describe_prefix(const std::vector<std::pair<Prefix, Votes>>& found, const CheckpointFile& file,
+                     std::vector<std::string>* notes) {
+  const auto& [prefix, votes] = found.front();
+  const size_t nested = std::min(file.tensors()[votes.first].nested, prefix.file.size());
+  const auto container = [&](const std::string& text, size_t length) {
+    return printable(text.substr(0, length ? length - 1 : 0));
+  };
+  if (nested) {
+    std::string also;
+    for (size_t i = 1; i < found.size(); ++i)
+      if (const auto& other = found[i];
+          other.second.count == votes.count && other.first.network == prefix.network)
+        also = fmt::format(" ('{}' would match as well)",
+                           container(other.first.file, other.first.file.size()));
+    notes->push_back(
+        fmt::format("weights taken from '{}'{}", container(prefix.file, nested), also));
+  }
+  if (prefix.file.size() > nested)
+    notes->push_back(
+        fmt::format("prefix '{}' dropped from names", printable(prefix.file.substr(nested))));
+  if (!prefix.network.empty())
+    notes->push_back(fmt::format("prefix '{}' put before names, as the network has it",
+                                 printable(prefix.network)));
+}
+
+void check_tensor(const CheckpointFile& file, size_t index, const TensorSpec& spec) {
+  const StoredTensor& tensor = file.tensors()[index];
+  const std::string path = printable(file.path());
+  if (at::IntArrayRef(tensor.sizes) != at::IntArrayRef(spec.sizes))
+    fail("[{}] {}: got {}, expected {} as the network has; try checkpoints of this architecture",
+         path, printable(tensor.name), sizes_text(tensor.sizes), sizes_text(spec.sizes));
+  const at::ScalarType dtype = file.dtype(index);
+  const bool fits =
+      c10::isFloatingType(spec.dtype) ? c10::isFloatingType(dtype) : dtype == spec.dtype;
+  if (!fits)
+    fail("[{}] dtype of {}: got {}, expected {}; try checkpoints of this architecture", path,
+         printable(tensor.name), short_name(dtype),
+         c10::isFloatingType(spec.dtype) ? "a floating one" : short_name(spec.dtype));
+}
+
+}  // namespace
+
+WantedWeights::WantedWeights(const Network& network) : network_(network) {
+  std::map<std::string, size_t> by_name;
+  for (const size_t i : network.indices(false)) {
+    by_name[network.tensors[i].name] = specs_.size();
+    index_[unwrapped(network.tensors[i].name)] = specs_.size();
+    specs_.push_back(network.tensors[i]);
+  }
+  for (const auto& [alias, name] : network.aliases)
+    if (const auto it = by_name.find(name); it != by_name.end())
+      index_.emplace(unwrapped(alias), it->second);
+
+  std::string common = index_.empty() ? "" : index_.begin()->first;
+  for (const auto& [name, at] : index_) {
+    size_t same = 0;
+    while (same < common.size() && same < name.size() && common[same] == name[same]) ++same;
+    common.resize(same);
+  }
+  prefixes_.push_back("");
+  for (size_t dot = common.find('.'); dot != std::string::npos; dot = common.find('.', dot + 1))
+    prefixes_.push_back(common.substr(0, dot + 1));
+}
+
+int64_t WantedWeights::find(const std::string& name) const {
+  const auto it = index_.find(name);
+  return it == index_.end() ? -1 : static_cast<int64_t>(it->second);
+}
+
+CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights& wanted) {
+  const auto& tensors = file.tensors();
+  const std::string path = printable(file.path());
+  const auto found = candidates(file, wanted);
+  const Prefix prefix = found.empty() ? Prefix{} : found.front().first;
+
+  CheckpointMatch match;
+  match.tensors.assign(wanted.specs().size(), kAbsent);
+  std::vector<std::string> unused;
+  std::set<std::string> names;
+  bool wrapped = false;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string& name = tensors[i].name;
+    const bool ours = name.starts_with(prefix.file);
+    const int64_t weight =
+        ours ? wanted.find(prefix.network + unwrapped(name, prefix.file.size())) : -1;
+    if (weight < 0) {
+      unused.push_back(name);
+      continue;
+    }
+    const auto k = static_cast<size_t>(weight);
+    check_tensor(file, i, wanted.specs()[k]);
+    const std::string plain = unwrapped(name, prefix.file.size());
+    names.insert(prefix.network + plain);
+    wrapped = wrapped || prefix.file.size() + plain.size() != name.size();
+    size_t& slot = match.tensors[k];
+    if (slot != kAbsent && !file.same_place(slot, i) &&
+        !same_bits(file.tensor(slot), file.tensor(i)))
+      fail(
+          "[{}] {} and {}: got different values, expected equal ones as the network ties them; "
+          "try a network exported without tied weights",
+          path, printable(tensors[slot].name), printable(name));
+    if (slot == kAbsent) slot = i;
+  }
+
+  std::vector<std::string> missing;
+  for (size_t k = 0; k < match.tensors.size(); ++k)
+    if (match.tensors[k] == kAbsent &&
+        !(may_be_missing(wanted.specs()[k]) && k < wanted.network().initial.size()))
+      missing.push_back(wanted.specs()[k].name);
+  if (!missing.empty())
+    fail(
+        "[{}] tensors: got none for {}{}, expected all {} of the network; try checkpoints of this "
+        "architecture",
+        path, listing(missing), unused.empty() ? "" : fmt::format(" (but {})", listing(unused)),
+        wanted.specs().size());
+
+  if (!found.empty()) describe_prefix(found, file, &match.notes);
+  if (wrapped) match.notes.push_back("wrappers such as '_orig_mod.' dropped inside names");
+  if (!unused.empty())
+    match.notes.push_back(
+        fmt::format("{} of a checkpoint {} not used: {}",
+                    unused.size() == 1 ? "1 tensor" : fmt::format("{} tensors", unused.size()),
+                    unused.size() == 1 ? "is" : "are", listing(unused)));
+  for (const auto& [alias, name] : wanted.network().aliases)
+    if (!names.count(unwrapped(alias)) || !names.count(unwrapped(name)))
+      match.notes.push_back(
+          fmt::format("{} and {} are tied: one is in the checkpoint, both are loaded",
+                      printable(name), printable(alias)));
+  return match;
+}
+
+}  // namespace wide

@@ -1,0 +1,32 @@
+#include "data/bytes/safetensors.h"
+
+#include <cstring>
+
+#include "data/checkpoints/checkpoint_format.h"
+
+namespace wide {
+namespace {
+
+/// A length and the JSON object that it is the length of.
+bool probe(std::string_view bytes) {
+  return bytes.size() > 8 && bytes[8] == '{' && bytes[0] != '{';
+}
+
+CheckpointIndex parse(std::string_view bytes, const std::string& file) {
+  CheckpointIndex index;
+  for (safetensors::Entry& entry : safetensors::parse(bytes, file).entries) {
+    StoredTensor tensor;
+    tensor.strides = dense_strides(entry.shape);
+    tensor.name = std::move(entry.name);
+    tensor.dtype = std::move(entry.dtype);
+    tensor.sizes = std::move(entry.shape);
+    tensor.range = {entry.begin, entry.end};
+    index.tensors.push_back(std::move(tensor));
+  }
+  return index;
+}
+
+const bool registered = add_checkpoint_format({"safetensors", {".safetensors"}, 1, probe, parse});
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,100 @@
+#include "data/machine/peaks.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "data/tensors.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kSchema = 3;  // rises with the way of measuring too: older peaks are measured anew
+
+Json read_all(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return Json::object();
+  Json all = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!all.is_object() || all.value("schema", 0) != kSchema) return Json::object();
+  return all;
+}
+
+Json to_json(const Peaks& peaks) {
+  Json flops = Json::object(), bandwidth = Json::array();
+  for (const auto& [dtype, value] : peaks.flops_per_s) flops[short_name(dtype)] = value;
+  for (const Peaks::Bandwidth& level : peaks.bandwidth)
+    bandwidth.push_back({{"working_set", level.working_set}, {"bytes_per_s", level.bytes_per_s}});
+  return {{"threads", peaks.threads},
+          {"flops_per_s", flops},
+          {"bandwidth", bandwidth},
+          {"step_ns", peaks.step_ns}};
+}
+
+Peaks from_json(const Json& json) {
+  Peaks peaks;
+  peaks.threads = json.at("threads");
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    peaks.flops_per_s[dtype] = json.at("flops_per_s").at(short_name(dtype));
+  for (const Json& level : json.at("bandwidth"))
+    peaks.bandwidth.push_back({level.at("working_set"), level.at("bytes_per_s")});
+  peaks.step_ns = json.at("step_ns");
+  return peaks;
+}
+
+/// Two processes that measure at once must not leave half a file.
+void write_all(const std::string& path, const Json& all) {
+  const std::string part = fmt::format("{}.{}", path, getpid());
+  {
+    std::ofstream file(part);
+    file << all.dump(1) << '\n';
+    if (!file.flush()) return;
+  }
+  std::error_code ignored;
+  std::filesystem::rename(part, path, ignored);
+}
+
+}  // namespace
+
+std::string cache_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return std::string(cache) + "/workbench";
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return std::string(home) + "/.cache/workbench";
+  return "";
+}
+
+void add_peaks(Environment& environment, const Peaks& peaks) {
+  for (const auto& [dtype, value] : peaks.flops_per_s)
+    environment.peak_flops_per_s[short_name(dtype)] = value;
+  environment.peak_bytes_per_s = peaks.memory_bytes_per_s();
+}
+
+Peaks machine_peaks(c10::Device device, int threads, bool again) {
+  if (threads <= 0) threads = at::get_num_threads();
+  const std::string key = fmt::format("{} · {} cores · {} · {} threads", processor_name(),
+                                      usable_cores(), device.str(), threads);
+  const std::string folder = cache_folder(), path = folder + "/peaks.json";
+  Json all = folder.empty() ? Json::object() : read_all(path);
+  if (!again && all.contains(key)) try {
+      return from_json(all[key]);
+    } catch (const Json::exception&) {
+      // Not what this program wrote: measured anew, and written over.
+    }
+  const Peaks peaks = measure_peaks(device, threads);
+  if (folder.empty()) return peaks;
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  all["schema"] = kSchema;
+  all[key] = to_json(peaks);
+  write_all(path, all);
+  return peaks;
+}
+
+}  // namespace wide

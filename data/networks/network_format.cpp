@@ -1,0 +1,45 @@
+#include "data/networks/network_format.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+std::vector<NetworkFormat>& formats() {
+  static std::vector<NetworkFormat> list;
+  return list;
+}
+
+}  // namespace
+
+bool add_network_format(NetworkFormat format) {
+  formats().push_back(std::move(format));
+  // The order of static initialisers is the linker's; messages must not depend on it.
+  std::sort(formats().begin(), formats().end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return true;
+}
+
+const std::vector<NetworkFormat>& network_formats() { return formats(); }
+
+std::unique_ptr<NetworkFile> open_network(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    fail("[{}] file: got {}, expected a network; try another path", printable(path),
+         std::filesystem::exists(path, error) ? "something else" : "none");
+  for (const NetworkFormat& format : network_formats())
+    if (format.probe(path)) return format.load(path);
+  std::vector<std::string> known;
+  for (const NetworkFormat& format : network_formats())
+    known.push_back(format.name + " (" + listing(format.extensions) + ")");
+  fail(
+      "[{}] network: got a file of an unknown kind, expected {}; try "
+      "torch.export.save(torch.export.export(model, args), path)",
+      printable(path), listing(known, 9));
+}
+
+}  // namespace wide

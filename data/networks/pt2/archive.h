@@ -1,0 +1,30 @@
+#pragma once
+#include "data/networks/pt2/schema.h"
+
+// Where everything of a torch.export archive lies. Knows no LibTorch.
+namespace wide::pt2 {
+
+/// A tensor of the archive: `[begin, end)` are the bytes of its storage, counted from the start of
+/// the file; sizes, strides and offset (in elements) are known numbers that stay inside them.
+struct Stored {
+  std::string name;  // as in a state_dict
+  TensorMeta meta;
+  uint64_t begin = 0, end = 0;
+};
+
+/// Two of them in the same memory, seen in the same way: one tensor under two names.
+bool same_tensor(const Stored& a, const Stored& b);
+
+struct Archive {
+  Program program;
+  std::vector<Stored> weights;    // parameters and persistent buffers
+  std::vector<Stored> constants;  // others: lifted constants and buffers that are not persistent
+};
+
+/// True for the bytes of a torch.export archive, and for those of a broken zip archive.
+bool probe(std::string_view bytes, bool named_pt2);
+
+/// Reads and checks an archive as PyTorch 2.6 to 2.11 write it. Throws Error.
+Archive parse_archive(std::string_view bytes, const std::string& file);
+
+}  // namespace wide::pt2

@@ -1,0 +1,196 @@
+#include "data/networks/pt2/convert.h"
+
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include "engine/error.h"
+
+namespace wide::pt2 {
+namespace {
+
+using K = Argument::Kind;
+
+std::optional<c10::IValue> number(const Item& item, K kind, c10::TypeKind type) {
+  switch (type) {
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType:
+      if (kind == K::integer || kind == K::boolean) return c10::IValue(item.integer);
+      return std::nullopt;
+    case c10::TypeKind::FloatType:
+      if (kind == K::real) return c10::IValue(item.real);
+      if (kind == K::integer) return c10::IValue(static_cast<double>(item.integer));
+      return std::nullopt;
+    case c10::TypeKind::BoolType:
+      if (kind == K::boolean || kind == K::integer) return c10::IValue(item.integer != 0);
+      return std::nullopt;
+    case c10::TypeKind::NumberType:
+      if (kind == K::integer) return c10::IValue(item.integer);
+      if (kind == K::real) return c10::IValue(item.real);
+      if (kind == K::boolean) return c10::IValue(item.integer != 0);
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<c10::IValue> number_list(const Argument& a, c10::TypeKind element,
+                                       std::optional<int32_t> length) {
+  std::vector<c10::IValue> values;
+  for (const Item& item : a.items) {
+    const auto value = number(item, a.kind, element);
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+  }
+  // One number stands for all of a list of fixed length.
+  if (!a.list && length) values.resize(static_cast<size_t>(*length), values.front());
+  switch (element) {
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType: {
+      std::vector<int64_t> list;
+      for (const auto& v : values) list.push_back(v.toInt());
+      return c10::IValue(list);
+    }
+    case c10::TypeKind::FloatType: {
+      std::vector<double> list;
+      for (const auto& v : values) list.push_back(v.toDouble());
+      return c10::IValue(list);
+    }
+    case c10::TypeKind::BoolType: {
+      c10::List<bool> list;
+      for (const auto& v : values) list.push_back(v.toBool());
+      return c10::IValue(list);
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<int64_t> memory_format(int64_t number) {
+  switch (number) {
+    case 1:
+      return static_cast<int64_t>(at::MemoryFormat::Contiguous);
+    case 2:
+      return static_cast<int64_t>(at::MemoryFormat::ChannelsLast);
+    case 3:
+      return static_cast<int64_t>(at::MemoryFormat::ChannelsLast3d);
+    case 4:
+      return static_cast<int64_t>(at::MemoryFormat::Preserve);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+at::ScalarType Setting::dtype(at::ScalarType exported) const {
+  if (exported == from) return to;
+  // Complex numbers follow where there are any of that precision.
+  if (from == at::kFloat && to == at::kDouble && exported == at::kComplexFloat)
+    return at::kComplexDouble;
+  return exported;
+}
+
+at::Tensor Setting::apply(const at::Tensor& constant) const {
+  return constant.to(device, dtype(constant.scalar_type()));
+}
+
+at::ScalarType scalar_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::u8:
+      return at::kByte;
+    case Dtype::i8:
+      return at::kChar;
+    case Dtype::i16:
+      return at::kShort;
+    case Dtype::i32:
+      return at::kInt;
+    case Dtype::i64:
+      return at::kLong;
+    case Dtype::f16:
+      return at::kHalf;
+    case Dtype::f32:
+      return at::kFloat;
+    case Dtype::f64:
+      return at::kDouble;
+    case Dtype::c32:
+      return at::kComplexHalf;
+    case Dtype::c64:
+      return at::kComplexFloat;
+    case Dtype::c128:
+      return at::kComplexDouble;
+    case Dtype::boolean:
+      return at::kBool;
+    case Dtype::bf16:
+      return at::kBFloat16;
+    case Dtype::u16:
+      return at::kUInt16;
+    case Dtype::f8_e4m3fn:
+      return at::kFloat8_e4m3fn;
+    case Dtype::f8_e5m2:
+      return at::kFloat8_e5m2;
+    case Dtype::f8_e4m3fnuz:
+      return at::kFloat8_e4m3fnuz;
+    case Dtype::f8_e5m2fnuz:
+      return at::kFloat8_e5m2fnuz;
+    case Dtype::unknown:
+      break;
+  }
+  return at::ScalarType::Undefined;
+}
+
+at::Tensor number_tensor(const c10::IValue& number) {
+  return at::native::wrapped_scalar_tensor(number.toScalar());
+}
+
+std::optional<c10::IValue> constant(const Argument& a, const c10::TypePtr& type,
+                                    std::optional<int32_t> length, const Setting& setting) {
+  if (const auto optional = type->cast<c10::OptionalType>()) {
+    if (a.kind == K::none) return c10::IValue();
+    return constant(a, optional->getElementType(), length, setting);
+  }
+  const c10::TypeKind kind = type->kind();
+  switch (a.kind) {
+    case K::none:
+      // Undefined where the schema asks for a tensor, as an operator's missing bias may be.
+      if (kind == c10::TypeKind::TensorType) return c10::IValue(at::Tensor());
+      return std::nullopt;
+    case K::integer:
+    case K::real:
+    case K::boolean:
+      if (const auto list = type->cast<c10::ListType>())
+        return number_list(a, list->getElementType()->kind(), length);
+      if (a.list) return std::nullopt;
+      return number(a.items.front(), a.kind, kind);
+    case K::complex:
+      if (kind != c10::TypeKind::NumberType) return std::nullopt;
+      return c10::IValue(c10::complex<double>(a.items[0].real, a.items[1].real));
+    case K::text:
+      if (a.list || kind != c10::TypeKind::StringType) return std::nullopt;
+      return c10::IValue(a.text);
+    case K::dtype: {
+      const at::ScalarType exported = scalar_type(static_cast<Dtype>(a.items.front().integer));
+      if (kind != c10::TypeKind::IntType || exported == at::ScalarType::Undefined)
+        return std::nullopt;
+      return c10::IValue(static_cast<int64_t>(setting.dtype(exported)));
+    }
+    case K::memory_format: {
+      const auto format = memory_format(a.items.front().integer);
+      if (kind != c10::TypeKind::IntType || !format) return std::nullopt;
+      return c10::IValue(*format);
+    }
+    case K::layout:
+      if (kind != c10::TypeKind::IntType || a.items.front().integer != 7) return std::nullopt;
+      return c10::IValue(static_cast<int64_t>(at::kStrided));
+    case K::device:
+      // Wherever it was exported: everything lies where the weights are.
+      if (kind != c10::TypeKind::DeviceObjType) return std::nullopt;
+      return c10::IValue(setting.device);
+    case K::tensor:
+    case K::graph:
+    case K::other:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace wide::pt2

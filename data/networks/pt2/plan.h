@@ -1,0 +1,82 @@
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <set>
+
+#include "data/networks/pt2/convert.h"
+
+namespace wide::pt2 {
+
+/// How a place in an operator's arguments is filled at every call; all other places are constant.
+struct Filling {
+  enum class Kind { value, number_tensor, real, tensors, optional_tensors, integers, reals };
+  Kind kind = Kind::value;
+  size_t place = 0;
+  std::vector<int> values;       // registers; -1: none, or the number of the same place
+  std::vector<int64_t> numbers;  // of integers
+  bool last = false;             // the register is read here for the last time, and once
+};
+
+/// One step of an exported graph.
+struct Step {
+  enum class Kind {
+    call,      // an operator of LibTorch
+    size,      // of a tensor: `detail` is the dimension
+    count,     // elements of a tensor
+    python,    // a function of Python numbers: `text` is its name
+    check,     // of a number that must not be 0: `text` says what else
+    grad,      // on or off: `detail`
+    autocast,  // on or off: `detail`
+    leave      // back to the mode before
+  };
+  Kind kind = Kind::call;
+  std::optional<c10::OperatorHandle> op;
+  std::vector<c10::IValue> arguments;  // constants in place, the others empty
+  std::vector<Filling> fillings;
+  std::vector<std::vector<int>> results;  // registers per result; several for a list; -1: unused
+  std::vector<int> dead;                  // registers that go after this step
+  int64_t detail = 0;
+  std::string text;
+  c10::DeviceType device = c10::kCPU;                // of autocast
+  at::ScalarType dtype = at::ScalarType::Undefined;  // of autocast; undefined: the device's own
+};
+
+/// The registers of one run. Those of the graph's inputs keep what is put in.
+using Registers = std::vector<c10::IValue>;
+
+/// An exported graph as a list of steps: sub-graphs inlined, arguments looked up, values dropped at
+/// their last use. Shared by all models of one architecture; a run changes nothing in it.
+class Plan {
+ public:
+  /// Throws Error naming the operator for what LibTorch does not have, and for control flow.
+  Plan(const Program& program, const Setting& setting, const std::string& file);
+
+  const Setting& setting() const { return setting_; }
+  /// Graph inputs (by index) whose memory an operator writes to.
+  const std::set<size_t>& written() const { return written_; }
+
+  /// Registers with the constants in them; input i of the graph is register i.
+  Registers registers() const;
+  /// Runs all steps and gives what is in the registers of the graph's outputs, None where an output
+  /// is none or a plain number.
+  std::vector<c10::IValue> run(Registers& registers) const;
+
+ private:
+  friend class PlanBuilder;
+  void compute(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const;
+  void call(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const;
+
+  Setting setting_;
+  std::string file_;
+  std::vector<Step> steps_;
+  std::vector<std::pair<int, c10::IValue>> constants_;
+  std::vector<int> outputs_;
+  std::set<size_t> written_;
+  size_t count_ = 0;
+};
+
+/// The value of a function of Python numbers, "add" or "sym_max". Throws Error for an unknown one.
+c10::IValue python_number(const std::string& function, const std::vector<c10::IValue>& arguments);
+bool known_python_number(const std::string& function);
+
+}  // namespace wide::pt2

@@ -1,0 +1,147 @@
+#include "data/networks/pt2/tree.h"
+
+#include "data/bytes/refuse.h"
+#include "data/networks/pt2/json.h"
+
+namespace wide::pt2 {
+namespace {
+
+/// A pytree as PyTorch writes it: {"type", "context", "children_spec"}; leaves have type null.
+struct Branch {
+  std::string type, context;
+  std::vector<Branch> children;
+  bool leaf = false;
+};
+
+Branch read_node(Json& json) {
+  Branch node;
+  json.object([&](const std::string& key) {
+    if (key == "type")
+      node.leaf = !json.optional([&] { node.type = json.string(); });
+    else if (key == "context")
+      json.optional([&] {
+        if (json.peek() == Json::Kind::string)
+          node.context = json.string();
+        else
+          json.skip();
+      });
+    else if (key == "children_spec")
+      json.array([&] { node.children.push_back(read_node(json)); });
+    else
+      json.skip();
+  });
+  return node;
+}
+
+/// Keys that a context holds: a list of texts or numbers, itself or first in a list (dataclasses
+/// and defaultdicts keep more beside them). Empty when it is something else.
+std::vector<std::string> keys_of(const std::string& context, const std::string& file) {
+  std::vector<std::string> keys;
+  if (context.empty() || (context.front() != '[' && context.front() != '{')) return keys;
+  Json json(context, file, "context of an input");
+  const auto list = [&] {
+    json.array([&] {
+      if (json.peek() == Json::Kind::string)
+        keys.push_back(json.string());
+      else if (json.peek() == Json::Kind::number)
+        keys.push_back(fmt::format("{}", json.integer()));
+      else
+        json.skip();
+    });
+  };
+  if (json.peek() == Json::Kind::object) {
+    json.object([&](const std::string& key) {
+      if (key == "dict_context" && json.peek() == Json::Kind::array)
+        list();
+      else
+        json.skip();
+    });
+    return keys;
+  }
+  bool first = true, nested = false;
+  json.array([&] {
+    const Json::Kind kind = json.peek();
+    if (first && kind == Json::Kind::array) {
+      nested = true;
+      list();
+    } else if (!nested && kind == Json::Kind::string) {
+      keys.push_back(json.string());
+    } else if (!nested && kind == Json::Kind::number) {
+      keys.push_back(fmt::format("{}", json.integer()));
+    } else {
+      json.skip();
+    }
+    first = false;
+  });
+  return keys;
+}
+
+class Walk {
+ public:
+  Walk(const Program& program, const std::string& file) : program_(program), file_(file) {}
+
+  void visit(const Branch& node, const std::string& name, const std::string& other) {
+    if (node.leaf) {
+      leaves.push_back({name, other == name ? "" : other});
+      return;
+    }
+    std::vector<std::string> keys = keys_of(node.context, file_);
+    bool named_tuple = false;
+    for (const auto& [type, fields] : program_.named_tuples)
+      if (node.context.find(type) != std::string::npos) keys = fields, named_tuple = true;
+    for (size_t i = 0; i < node.children.size(); ++i) {
+      const std::string number = fmt::format("{}", i);
+      const std::string& key = keys.size() == node.children.size() ? keys[i] : number;
+      visit(node.children[i], name + "." + key, other + "." + (named_tuple ? number : key));
+    }
+  }
+
+  std::vector<Leaf> leaves;
+
+ private:
+  const Program& program_;
+  const std::string& file_;
+};
+
+}  // namespace
+
+std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::string>& names,
+                               const std::string& file) {
+  std::vector<Leaf> plain;
+  for (const std::string& name : names) plain.push_back({name, ""});
+  if (program.in_spec.empty()) return plain;
+
+  Json json(program.in_spec, file, "in_spec");
+  Branch root;
+  int64_t position = 0;
+  json.array([&] {
+    if (position++ == 1)
+      root = read_node(json);
+    else
+      json.skip();
+  });
+  json.end();
+
+  Walk walk(program, file);
+  // (positional arguments, keyword arguments), as forward is called.
+  size_t argument = 0;
+  if (root.children.size() == 2)
+    for (const Branch& group : root.children) {
+      const std::vector<std::string> keys = keys_of(group.context, file);
+      for (size_t i = 0; i < group.children.size(); ++i, ++argument) {
+        std::string name = fmt::format("arg_{}", argument);
+        if (argument < program.argument_names.size())
+          name = program.argument_names[argument];
+        else if (keys.size() == group.children.size())
+          name = keys[i];
+        walk.visit(group.children[i], name, name);
+      }
+    }
+  if (walk.leaves.size() != names.size())
+    refuse(file, "in_spec", fmt::format("{} leaves", walk.leaves.size()),
+           fmt::format("{} as the graph has inputs", names.size()),
+           "export it again with torch.export.save");
+  return walk.leaves;
+}
+
+}  // namespace wide::pt2

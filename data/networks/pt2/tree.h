@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "data/networks/pt2/schema.h"
+
+namespace wide::pt2 {
+
+/// A leaf of forward's arguments by the path that leads to it: "x", "batch.image", "x.0".
+struct Leaf {
+  std::string name;
+  std::string other;  // with numbers in place of a named tuple's fields; "" when the same
+};
+
+/// The leaves of forward's arguments in the order of the graph's user inputs. Falls back to the
+/// graph's own names where the file says nothing of forward. Throws Error when the pytree does not
+/// have a leaf for each of the `names` of user inputs.
+std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::string>& names,
+                               const std::string& file);
+
+}  // namespace wide::pt2

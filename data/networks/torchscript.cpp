@@ -1,0 +1,302 @@
+#include <ATen/core/grad_mode.h>
+#include <caffe2/serialize/inline_container.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "data/networks/network_format.h"
+#include "data/networks/torchscript_call.h"
+#include "data/one_line.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+#include "engine/record/substitution.h"
+
+namespace wide {
+namespace {
+
+using Object = c10::ivalue::Object;
+using ObjectPtr = c10::intrusive_ptr<Object>;
+using Copies = std::unordered_map<const Object*, ObjectPtr>;
+
+/// Where a module holds a tensor.
+struct Slot {
+  ObjectPtr owner;
+  size_t index = 0;
+};
+
+struct Weight {
+  TensorSpec spec;
+  Tensor initial;
+  std::vector<Slot> slots;  // several when tied
+};
+
+/// `value` with containers of its own, each tensor in it replaced by what `other` gives for it.
+IValue rebuilt(const IValue& value, const std::function<Tensor(const Tensor&)>& other) {
+  if (value.isTensor()) return value.toTensor().defined() ? IValue(other(value.toTensor())) : value;
+  if (value.isList()) {
+    const auto from = value.toList();
+    c10::impl::GenericList to(from.elementType());
+    for (const IValue& item : from) to.push_back(rebuilt(item, other));
+    return to;
+  }
+  if (value.isTuple()) {
+    std::vector<IValue> items;
+    for (const IValue& item : value.toTupleRef().elements()) items.push_back(rebuilt(item, other));
+    const auto type = value.toTupleRef().type();
+    return type->schema() ? IValue(c10::ivalue::Tuple::createNamed(std::move(items), type))
+                          : IValue(c10::ivalue::Tuple::create(std::move(items)));
+  }
+  if (value.isGenericDict()) {
+    const auto from = value.toGenericDict();
+    c10::impl::GenericDict to(from.keyType(), from.valueType());
+    for (const auto& item : from) to.insert(item.key(), rebuilt(item.value(), other));
+    return to;
+  }
+  return value.isObject() ? value.deepcopy() : value;
+}
+
+/// Same memory seen in the same way: one weight under two names.
+std::string identity(const Tensor& t) {
+  if (t.numel() == 0 || !t.has_storage())
+    return fmt::format("{}", fmt::ptr(t.unsafeGetTensorImpl()));
+  return fmt::format("{} {} {} {}", t.storage().data(), t.storage_offset(), sizes_text(t.sizes()),
+                     sizes_text(t.strides()));
+}
+
+using Identities = std::set<std::string>;
+
+Identities weights_of(const torch::jit::Module& module) {
+  Identities found;
+  for (const Tensor& t : module.parameters()) found.insert(identity(t));
+  for (const Tensor& t : module.buffers()) found.insert(identity(t));
+  return found;
+}
+
+/// A module with slots of its own; weights are left as they are, to be replaced by the caller.
+/// Types, and with them the compiled code, are shared, as they are among N instances in Python.
+ObjectPtr copy_structure(const ObjectPtr& from, const Identities& weights, Copies& copies) {
+  if (const auto it = copies.find(from.get()); it != copies.end()) return it->second;
+  const ObjectPtr to = from->copy();
+  copies[from.get()] = to;
+  for (size_t i = 0; i < from->slots().size(); ++i) {
+    const IValue& value = from->getSlot(i);
+    if (value.isObject())
+      to->setSlot(i, copy_structure(value.toObject(), weights, copies));
+    else
+      to->setSlot(i, rebuilt(value, [&](const Tensor& t) {
+                    return weights.count(identity(t)) ? t : t.detach().clone();
+                  }));
+  }
+  return to;
+}
+
+/// Everything made from a module holds this: the module must outlive it all.
+struct Loaded {
+  std::string name;
+  torch::jit::Module module;
+  std::vector<Weight> weights;
+  std::map<std::string, std::string> aliases;
+  std::map<std::string, size_t> known;  // weights by their identity
+  std::vector<Slot> holders;            // of weights too, though they are no parameters themselves
+  at::ScalarType dtype = at::kFloat;
+
+  const c10::FunctionSchema& schema() const {
+    return module.get_method("forward").function().getSchema();
+  }
+};
+
+void collect(const torch::jit::Module& module, const std::string& prefix, Role role,
+             Loaded& loaded) {
+  const ObjectPtr object = module._ivalue();
+  const auto& type = object->type();
+  for (size_t i = 0; i < object->slots().size(); ++i) {
+    const IValue& value = object->getSlot(i);
+    const std::string name = prefix + type->getAttributeName(i);
+    if (type->getAttribute(i)->is_module()) {
+      collect(torch::jit::Module(value.toObject()), name + ".", role, loaded);
+      continue;
+    }
+    const bool wanted = role == Role::parameter ? type->is_parameter(i) : type->is_buffer(i);
+    if (!wanted || !value.isTensor() || !value.toTensor().defined()) continue;
+    const Tensor tensor = value.toTensor().detach();
+    const auto [it, fresh] = loaded.known.emplace(identity(tensor), loaded.weights.size());
+    if (fresh) {
+      Weight weight;
+      weight.spec = {name, role, tensor.sizes().vec(), tensor.scalar_type(), Fill::normal, 1.0};
+      weight.initial = tensor;
+      loaded.weights.push_back(std::move(weight));
+    } else {
+      loaded.aliases[name] = loaded.weights[it->second].spec.name;
+    }
+    loaded.weights[it->second].slots.push_back({object, i});
+  }
+}
+
+/// Attributes through which a module reaches weights past their parameters, such as the list of a
+/// recurrent layer's.
+void collect_holders(const ObjectPtr& object, Loaded& loaded) {
+  const auto& type = object->type();
+  for (size_t i = 0; i < object->slots().size(); ++i) {
+    const IValue& value = object->getSlot(i);
+    if (value.isObject()) {
+      collect_holders(value.toObject(), loaded);
+      continue;
+    }
+    if (type->is_parameter(i) || type->is_buffer(i)) continue;
+    bool holds = false;
+    rebuilt(value, [&](const Tensor& t) {
+      holds |= loaded.known.count(identity(t)) > 0;
+      return t;
+    });
+    if (holds) loaded.holders.push_back({object, i});
+  }
+}
+
+/// What a holder holds when the weights are `tensors`.
+IValue held(const Loaded& loaded, const Slot& holder, const Tensors& tensors) {
+  return rebuilt(holder.owner->getSlot(holder.index), [&](const Tensor& t) {
+    const auto weight = loaded.known.find(identity(t));
+    return weight == loaded.known.end() ? t : tensors.at(weight->second);
+  });
+}
+
+/// A module of its own, with these weights, as it came from the file.
+torch::jit::Module with_weights(const Loaded& loaded, const Tensors& weights) {
+  Copies copies;
+  torch::jit::Module module(
+      copy_structure(loaded.module._ivalue(), weights_of(loaded.module), copies));
+  for (size_t k = 0; k < loaded.weights.size(); ++k)
+    for (const Slot& slot : loaded.weights[k].slots)
+      copies.at(slot.owner.get())->setSlot(slot.index, weights.at(k));
+  for (const Slot& slot : loaded.holders)
+    copies.at(slot.owner.get())->setSlot(slot.index, held(loaded, slot, weights));
+  return module;
+}
+
+Model instantiate(const std::shared_ptr<Loaded>& loaded, const std::shared_ptr<ForwardCall>& call,
+                  const Tensors& weights) {
+  Tensors own = weights;
+  // A forward may update its buffers in place; the caller's tensors must not see that.
+  for (size_t k = 0; k < own.size(); ++k)
+    if (loaded->weights[k].spec.role == Role::buffer) own[k] = own[k].clone();
+  const torch::jit::Module module = with_weights(*loaded, own);
+  const torch::jit::Method forward = module.get_method("forward");
+  return [loaded, call, forward](const Tensors& inputs) mutable {
+    const at::NoGradGuard no_grad;
+    return flatten_outputs(forward(call->arguments(inputs)), loaded->name);
+  };
+}
+
+class TorchScriptFile : public NetworkFile {
+ public:
+  explicit TorchScriptFile(std::shared_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
+
+  std::string wanted() const override { return wanted_inputs(loaded_->schema()); }
+  at::ScalarType dtype() const override { return loaded_->dtype; }
+
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names;
+    const auto& arguments = loaded_->schema().arguments();
+    for (size_t i = 1; i < arguments.size(); ++i)
+      if (arguments[i].type()->kind() == c10::TypeKind::TensorType)
+        names.push_back(arguments[i].name());
+    return names;
+  }
+
+  Network network(const std::vector<TensorSpec>& inputs) const override {
+    std::vector<std::string> names;
+    for (const TensorSpec& spec : inputs) names.push_back(spec.name);
+    const auto call = std::make_shared<ForwardCall>(loaded_->schema(), names, loaded_->name);
+
+    Network network;
+    network.name = loaded_->name;
+    network.tensors = inputs;
+    for (const Weight& weight : loaded_->weights) {
+      network.tensors.push_back(weight.spec);
+      network.initial.push_back(weight.initial);
+    }
+    network.aliases = loaded_->aliases;
+    for (const auto& [alias, name] : network.aliases)
+      network.notes.push_back(
+          fmt::format("{} and {} are tied: one weight", printable(name), printable(alias)));
+
+    const size_t count = inputs.size();
+    network.forward = [loaded = loaded_, call, count](const Tensors& bound) {
+      // The optimising executor profiles, then fuses: a recording wants the calls as written.
+      const torch::jit::GraphOptimizerEnabledGuard plain(false);
+      const LiteralScope literals;
+      const auto middle = bound.begin() + static_cast<std::ptrdiff_t>(count);
+      const torch::jit::Module module = with_weights(*loaded, Tensors(middle, bound.end()));
+      const IValue result = module.get_method("forward")(call->arguments({bound.begin(), middle}));
+      return flatten_outputs(result, loaded->name);
+    };
+    network.instantiate = [loaded = loaded_, call](const Tensors& weights) {
+      return instantiate(loaded, call, weights);
+    };
+    return network;
+  }
+
+ private:
+  std::shared_ptr<Loaded> loaded_;
+};
+
+std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& name) {
+  auto loaded = std::make_shared<Loaded>();
+  loaded->name = name;
+  loaded->module = std::move(module);
+  if (!loaded->module.find_method("forward"))
+    fail("[{}] forward: got a module without it, expected one; try to export a whole model",
+         printable(name));
+  loaded->module.eval();
+  collect(loaded->module, "", Role::parameter, *loaded);
+  collect(loaded->module, "", Role::buffer, *loaded);
+  collect_holders(loaded->module._ivalue(), *loaded);
+  for (const Weight& weight : loaded->weights)
+    if (c10::isFloatingType(weight.spec.dtype)) {
+      loaded->dtype = weight.spec.dtype;
+      break;
+    }
+  // kFloat stands for the dtype asked for: all weights of the file's own dtype follow it.
+  for (Weight& weight : loaded->weights)
+    if (weight.spec.dtype == loaded->dtype) weight.spec.dtype = at::kFloat;
+  return std::make_unique<TorchScriptFile>(std::move(loaded));
+}
+
+/// A zip whose records are those of torch.jit.save; a saved state_dict has no constants.pkl.
+bool probe(const std::string& path) {
+  char magic[4] = {};
+  std::ifstream(path, std::ios::binary).read(magic, 4);
+  if (std::string_view(magic, 4) != std::string_view("PK\3\4", 4)) return false;
+  try {
+    caffe2::serialize::PyTorchStreamReader reader(path);
+    return reader.hasRecord("constants.pkl") && reader.hasRecord("data.pkl");
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+std::unique_ptr<NetworkFile> load(const std::string& path) {
+  try {
+    return wrap(torch::jit::load(path, c10::Device(c10::kCPU)), path);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    fail("[{}] TorchScript: got {}, expected a module of torch.jit.save; try to export it again",
+         printable(path), one_line(e));
+  }
+}
+
+const bool registered =
+    add_network_format({"TorchScript", {".ts", ".pt", ".torchscript"}, probe, load});
+
+}  // namespace
+
+}  // namespace wide

@@ -1,0 +1,10 @@
+#pragma once
+#include <exception>
+#include <string>
+
+namespace wide {
+
+/// What an exception says, in one line: LibTorch appends stack traces, TorchScript prepends them.
+std::string one_line(const std::exception& error);
+
+}  // namespace wide

@@ -1,0 +1,15 @@
+#include <nlohmann/json.hpp>
+
+#include "data/reports/report_format.h"
+
+namespace wide {
+namespace {
+
+std::string text(const SweepReport& report, const FigureOptions&) {
+  return report_text(to_json(report));
+}
+
+const bool registered = add_report_format({"json", "everything, with every sample", text});
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/escape.h"
+#include "data/reports/report_format.h"
+#include "data/reports/report_tables.h"
+
+namespace wide {
+namespace {
+
+std::string table_text(const ReportTable& table) {
+  std::string out = "|";
+  for (const std::string& name : table.head) out += " " + name + " |";
+  out += "\n|";
+  for (const bool right : table.right) out += right ? "---:|" : "---|";
+  out += "\n";
+  for (const auto& row : table.rows) {
+    out += "|";
+    for (const TableCell& cell : row) out += " " + markdown_escape(cell.text) + " |";
+    out += "\n";
+  }
+  return out + "\n";
+}
+
+/// As code in a line of its own; a fence longer than any inside.
+std::string code(const std::string& text) {
+  size_t longest = 2, run = 0;
+  for (const char c : text) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const std::string fence(longest + 1, '`');
+  return fence + "\n" + clean_text(text) + "\n" + fence + "\n\n";
+}
+
+std::string text(const SweepReport& report, const FigureOptions&) {
+  std::string out = fmt::format("# Sweep {}\n\n{} cases, {}, {}.\n\n", markdown_escape(report.name),
+                                report.cases.size(), markdown_escape(report.state),
+                                markdown_escape(report.environment.date));
+  if (!report.command.empty()) out += code(report.command);
+  out += "## Summary\n\n" + table_text(summary_table(report));
+  for (const auto& cases : target_groups(report.cases)) {
+    out += fmt::format("## {}\n\n{}\n\n{}", markdown_escape(cases.front().target),
+                       markdown_escape(common_text(cases)), table_text(timing_table(cases)));
+    out += table_text(crossover_table(cases));
+    const ReportTable reasons = reason_table(cases);
+    if (!reasons.rows.empty()) out += table_text(reasons);
+  }
+  out += "## Environment\n\n" + table_text(environment_table(report.environment));
+  for (const std::string& change : report.changes) out += "- " + markdown_escape(change) + "\n";
+  return out;
+}
+
+const bool registered =
+    add_report_format({"md", "Markdown: a table per target and a summary", text});
+
+}  // namespace
+}  // namespace wide

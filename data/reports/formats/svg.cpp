@@ -1,0 +1,20 @@
+#include <fmt/format.h>
+
+#include "data/reports/report_format.h"
+
+namespace wide {
+namespace {
+
+std::string text(const SweepReport& report, const FigureOptions& options) {
+  const Environment& e = report.environment;
+  const std::string machine =
+      fmt::format("{}, {} threads · {} · LibTorch {} · workbench {} · {} · 95 % bands", e.cpu,
+                  e.threads, e.gpu.empty() ? "not run on a GPU" : e.gpu, e.libtorch, e.git, e.date);
+  return svg_document(figures_of(report.cases, options), "sweep " + report.name, machine);
+}
+
+const bool registered =
+    add_report_format({"svg", "plots: speedup versus N, and the error beside it", text});
+
+}  // namespace
+}  // namespace wide

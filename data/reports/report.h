@@ -1,0 +1,161 @@
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/machine/environment.h"
+#include "engine/check/check.h"
+#include "engine/measure/measure.h"
+#include "engine/widen/widen.h"
+
+namespace wide {
+
+/// Of the JSON reports; a reader refuses any other.
+inline constexpr int kReportSchema = 1;
+
+/// How often each way was taken, or its share of the time.
+using Ways = std::map<Way, double>;
+
+struct Fallback {
+  int32_t node = 0;
+  std::string op, reason;
+};
+
+/// Against the loop, and against the best of all honest baselines.
+struct Speedup {
+  Interval vs_loop, vs_best;
+  std::string best_baseline;
+};
+
+/// One trial fusion: N models of one network.
+struct FuseResult {
+  int64_t n = 0;
+  std::map<Way, int64_t> coverage;
+  Ways coverage_time;  // empty when it was not asked for
+  std::vector<Fallback> fallbacks;
+  std::vector<Timing> results;
+  std::string chosen;  // the fastest correct candidate
+  std::optional<Speedup> speedup;
+  Correctness correctness;
+  double first_call_ns = 0;
+  int64_t wide_bytes = 0, separate_bytes = 0;
+  std::vector<PassRecord> passes;
+  std::vector<StepCost> steps;  // with --explain
+  std::vector<std::string> notes;
+  std::vector<CoverageItem> items;
+  std::string plan;
+};
+
+/// What several Ns say together.
+struct AlongN {
+  std::optional<int64_t> crossover;  // as of a sweep, below
+  int64_t best_n = 0;                // of the highest throughput; 0: nothing was right
+  double models_per_s = 0;           // there: models times calls in a second
+};
+
+/// Checkpoints as they were loaded.
+struct WeightsLoaded {
+  int64_t checkpoints = 0, file_bytes = 0, packed_bytes = 0;
+  int64_t equal_bytes = 0;  // that sharing equal weights saves, or would save
+  double seconds = 0;
+};
+
+struct FuseReport {
+  std::string model, device, dtype, mode;
+  std::string reduce;  // "mean", "std", "vote"; empty: every model's own outputs
+  Environment environment;
+  std::optional<WeightsLoaded> weights;
+  int64_t largest_n = 0;  // that fits into memory, by estimate; 0: not estimated
+  std::optional<AlongN> along_n;
+  std::vector<FuseResult> curve;  // ascending n; one entry for one N
+};
+
+/// The words of the contract; `interrupted`: begun, and its end was never recorded.
+enum class Status { ok, incorrect, unsupported, oom, timeout, crashed, cancelled, interrupted };
+const char* to_string(Status status);
+/// Throws Error for any other word.
+Status status_of(const std::string& word);
+
+/// One strategy in a case.
+struct Trial {
+  std::string strategy;
+  Status status = Status::ok;
+  std::string reason;
+  bool chosen = false;  // what the engine takes when nothing is forced
+  Timing timing;
+  std::optional<Speedup> speedup;  // of correct trials only
+  std::string verdict;             // against the best baseline
+  std::optional<Correctness> correctness;
+};
+
+/// Where the time of a case went. `total` is all of it, with the worker's start and with what was
+/// lost to trials that took the worker with them.
+struct CaseSeconds {
+  double setup = 0;      // recording one model, making data, what the separate models give
+  double compile = 0;    // of all strategies, tuning and first call included
+  double check = 0;      // before and after timing
+  double baselines = 0;  // preparing them
+  double timing = 0;
+  double total = 0;
+};
+
+struct Case {
+  std::string target, shape, dtype, device, mode, phase = "forward";
+  int64_t n = 0;
+  double other_load = 0;       // share of the cores that other processes took while it was timed
+  bool disturbed = false;      // they took too much for its times to be trusted
+  int64_t window_frames = -1;  // that the explorer drew while it was timed; -1: there was no window
+  CaseSeconds seconds;
+  std::vector<Timing> baselines;
+  std::vector<Trial> trials;
+};
+
+/// The smallest N from which every larger measured N is FASTER than the best baseline; none: null.
+struct Crossover {
+  std::string target, shape, dtype, device, mode, strategy;
+  std::optional<int64_t> n;
+};
+
+struct SweepReport {
+  std::string id, name, command, state = "complete";  // "cancelled"
+  Environment environment;
+  std::vector<std::string> changes;  // of the environment while it ran, one line each
+  std::vector<Case> cases;
+};
+
+/// Crossovers over all cases that differ in N only, per strategy.
+std::vector<Crossover> crossovers(const std::vector<Case>& cases);
+
+/// Of the points of a trial fusion along N.
+AlongN along_n(const std::vector<FuseResult>& curve);
+
+/// The index of the best baseline (smallest median), and the speedup of a candidate.
+Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed);
+
+/// Error allowed, as contract words it: at most max(tolerance, 4 x eager's own error).
+double allowed(const Correctness& correctness);
+
+/// As tables show numbers: "3.62x [3.55, 3.70]" and "2.1e-07".
+std::string speedup_text(const Interval& interval);
+std::string error_text(double relative);
+
+nlohmann::ordered_json to_json(const Environment& environment);
+nlohmann::ordered_json to_json(const FuseReport& report);
+nlohmann::ordered_json to_json(const SweepReport& report);
+nlohmann::ordered_json to_json(const Case& c);
+
+/// The reverse of to_json: every field comes back as it was written. Throws Error (exit code 2)
+/// that names the field that is missing or of the wrong kind; `where` is the file, for the message.
+Case case_from_json(const nlohmann::ordered_json& json, const std::string& where);
+SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::string& where);
+/// Reads a sweep's report file.
+SweepReport read_sweep_report(const std::string& path);
+
+/// As a file holds it.
+std::string report_text(const nlohmann::ordered_json& json);
+/// "-" is stdout. Throws Error with exit code 1 where it cannot be written.
+void write_json(const std::string& path, const nlohmann::ordered_json& json);
+
+}  // namespace wide

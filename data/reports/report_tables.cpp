@@ -1,0 +1,184 @@
+#include "data/reports/report_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+TableCell number(int64_t value) { return {fmt::format("{}", value), static_cast<double>(value)}; }
+TableCell count(int64_t value) { return {value ? fmt::format("{}", value) : "", double(value)}; }
+TableCell time_cell(double ns) { return ns > 0 ? TableCell{time_text(ns), ns} : TableCell{}; }
+TableCell error_cell(double error) { return {error_text(error), error}; }
+
+TableCell speedup_cell(const Interval& i, const std::string& over = "") {
+  return {speedup_text(i) + (over.empty() ? "" : " " + over), i.value};
+}
+
+bool compared(const Trial& t) { return t.status == Status::ok && t.speedup.has_value(); }
+
+/// What names a case beside target, N and shape.
+struct Trait {
+  const char* name;
+  std::string Case::*value;
+};
+constexpr Trait kTraits[] = {{"device", &Case::device},
+                             {"dtype", &Case::dtype},
+                             {"mode", &Case::mode},
+                             {"phase", &Case::phase}};
+
+bool shared(const Trait& trait, const std::vector<Case>& cases) {
+  return std::all_of(cases.begin(), cases.end(),
+                     [&](const Case& c) { return c.*trait.value == cases.front().*trait.value; });
+}
+
+void flatten(const nlohmann::ordered_json& json, const std::string& name, ReportTable* table) {
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items())
+      flatten(value, name.empty() ? key : name + " " + key, table);
+    return;
+  }
+  const std::string text = json.is_null()     ? "unknown"
+                           : json.is_string() ? json.get<std::string>()
+                                              : json.dump();
+  table->rows.push_back({{name, {}}, {text, {}}});
+}
+
+}  // namespace
+
+std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases) {
+  std::vector<std::vector<Case>> groups;
+  for (const Case& c : cases) {
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& g) { return g.front().target == c.target; });
+    if (group == groups.end()) group = groups.insert(groups.end(), std::vector<Case>{});
+    group->push_back(c);
+  }
+  return groups;
+}
+
+std::string common_text(const std::vector<Case>& cases) {
+  std::string out;
+  for (const Trait& trait : kTraits)
+    if (!cases.empty() && shared(trait, cases))
+      out += (out.empty() ? "" : " · ") + cases.front().*trait.value;
+  return out;
+}
+
+ReportTable timing_table(const std::vector<Case>& cases) {
+  ReportTable table{{"N", "shape"}, {true, false}, {}};
+  const auto column = [&](const char* name, bool right) {
+    table.head.push_back(name);
+    table.right.push_back(right);
+  };
+  std::vector<Trait> traits;
+  for (const Trait& trait : kTraits)
+    if (!shared(trait, cases)) traits.push_back(trait);
+  for (const Trait& trait : traits) column(trait.name, false);
+  for (const char* name : {"strategy", "kind", "status"}) column(name, false);
+  for (const char* name : {"median", "q1", "q3", "over loop", "over best baseline"})
+    column(name, true);
+  column("verdict", false);
+  for (const char* name : {"max error", "allowed"}) column(name, true);
+  for (const Case& c : cases) {
+    const auto add = [&](const Timing& t, const std::string& name, const Trial* trial) {
+      std::vector<TableCell> row = {number(c.n), {c.shape, {}}};
+      for (const Trait& trait : traits) row.push_back({c.*trait.value, {}});
+      row.push_back({name + (trial && trial->chosen ? " *" : ""), {}});
+      row.push_back({trial ? "candidate" : "baseline", {}});
+      row.push_back({trial ? to_string(trial->status) : "", {}});
+      for (const double ns : {t.median_ns, t.q1_ns, t.q3_ns}) row.push_back(time_cell(ns));
+      const bool speedup = trial && compared(*trial);
+      row.push_back(speedup ? speedup_cell(trial->speedup->vs_loop) : TableCell{});
+      row.push_back(speedup ? speedup_cell(trial->speedup->vs_best, trial->speedup->best_baseline)
+                            : TableCell{});
+      row.push_back({speedup ? trial->verdict : "", {}});
+      const bool checked = trial && trial->correctness;
+      row.push_back(checked ? error_cell(trial->correctness->max_rel) : TableCell{});
+      row.push_back(checked ? error_cell(allowed(*trial->correctness)) : TableCell{});
+      table.rows.push_back(std::move(row));
+    };
+    for (const Timing& b : c.baselines) add(b, b.name, nullptr);
+    for (const Trial& t : c.trials) add(t.timing, t.strategy, &t);
+  }
+  return table;
+}
+
+ReportTable summary_table(const SweepReport& report) {
+  ReportTable table{{"target", "largest N", "best strategy", "over loop", "over best baseline",
+                     "verdict", "ok", "incorrect", "failed", "unsupported"},
+                    {false, true, false, true, true, false, true, true, true, true},
+                    {}};
+  for (const auto& cases : target_groups(report.cases)) {
+    int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, largest = 0;
+    for (const Case& c : cases) {
+      largest = std::max(largest, c.n);
+      for (const Trial& t : c.trials)
+        ++(t.status == Status::ok            ? ok
+           : t.status == Status::incorrect   ? incorrect
+           : t.status == Status::unsupported ? unsupported
+                                             : failed);
+    }
+    const Trial* best = nullptr;
+    for (const Case& c : cases)
+      for (const Trial& t : c.trials)
+        if (c.n == largest && compared(t) &&
+            (!best || t.speedup->vs_best.value > best->speedup->vs_best.value))
+          best = &t;
+    table.rows.push_back(
+        {{cases.front().target, {}},
+         number(largest),
+         {best ? best->strategy : "none", {}},
+         best ? speedup_cell(best->speedup->vs_loop) : TableCell{},
+         best ? speedup_cell(best->speedup->vs_best, best->speedup->best_baseline) : TableCell{},
+         {best ? best->verdict : "", {}},
+         count(ok),
+         count(incorrect),
+         count(failed),
+         count(unsupported)});
+  }
+  return table;
+}
+
+ReportTable crossover_table(const std::vector<Case>& cases) {
+  ReportTable table{{"strategy", "shape", "device", "dtype", "mode", "faster from N"},
+                    {false, false, false, false, false, true},
+                    {}};
+  for (const Crossover& c : crossovers(cases))
+    table.rows.push_back({{c.strategy, {}},
+                          {c.shape, {}},
+                          {c.device, {}},
+                          {c.dtype, {}},
+                          {c.mode, {}},
+                          c.n ? number(*c.n) : TableCell{"never", {}}});
+  return table;
+}
+
+ReportTable reason_table(const std::vector<Case>& cases) {
+  ReportTable table{{"strategy", "status", "N", "reason"}, {false, false, false, false}, {}};
+  for (const Case& c : cases)
+    for (const Trial& t : c.trials) {
+      if (t.status == Status::ok) continue;
+      const std::vector<std::string> key = {t.strategy, to_string(t.status), t.reason};
+      auto row = std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& r) {
+        return r[0].text == key[0] && r[1].text == key[1] && r[3].text == key[2];
+      });
+      if (row == table.rows.end())
+        table.rows.push_back({{key[0], {}}, {key[1], {}}, number(c.n), {key[2], {}}});
+      else
+        (*row)[2] = {(*row)[2].text + fmt::format(", {}", c.n), (*row)[2].value};
+    }
+  return table;
+}
+
+ReportTable environment_table(const Environment& environment) {
+  ReportTable table{{"what", "value"}, {false, false}, {}};
+  flatten(to_json(environment), "", &table);
+  return table;
+}
+
+}  // namespace wide

@@ -1,0 +1,39 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/reports/report.h"
+
+namespace wide {
+
+/// What a table shows, and the number behind it: for sorting, and for who reads it by program.
+struct TableCell {
+  std::string text;
+  std::optional<double> value;
+};
+
+struct ReportTable {
+  std::vector<std::string> head;
+  std::vector<bool> right;  // columns of numbers
+  std::vector<std::vector<TableCell>> rows;
+};
+
+/// The cases of one target together, targets in the report's order.
+std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases);
+
+/// Device, dtype, mode and phase as far as all cases share them: "cpu · f32 · eager · forward".
+std::string common_text(const std::vector<Case>& cases);
+
+/// Every baseline and trial of one target's cases; what `common_text` says has no columns.
+ReportTable timing_table(const std::vector<Case>& cases);
+/// One row per target: the best strategy at the largest N, and how many trials ended how.
+ReportTable summary_table(const SweepReport& report);
+/// From which N on a strategy is FASTER than the best baseline.
+ReportTable crossover_table(const std::vector<Case>& cases);
+/// Why trials of these cases are not ok, a row per reason.
+ReportTable reason_table(const std::vector<Case>& cases);
+/// What it was measured on; nested names are joined by spaces.
+ReportTable environment_table(const Environment& environment);
+
+}  // namespace wide

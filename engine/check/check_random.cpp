@@ -1,0 +1,270 @@
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "engine/check/check_detail.h"
+#include "engine/check/distribution.h"
+#include "engine/error.h"
+
+// Random networks have no expected value, only an expected distribution: that of the separate
+// models. Both are run with many seeds and their draws compared. Seeds are fixed, so that what
+// passes once passes always.
+
+namespace wide::detail {
+namespace {
+
+constexpr int kSeeds = 24;
+// A permuted ensemble has the same distributions in another order, so that half of a candidate's
+// draws are taken from it. Another model's distributions are far off: alone half of the seeds tell
+// them. Their means are less sure, for which the bound is wider (same risk).
+constexpr int kOrderSeeds = kSeeds / 2;
+constexpr double kOrderErrors = 9;
+constexpr int64_t kMostElements = 4096;  // per output and model; what is drawn stays in memory
+constexpr uint64_t kCandidateSeed = 1000, kSeparateSeed = 5000, kSameSeed = 9000;
+
+Tensors with_seed(uint64_t seed, const std::function<Tensors()>& run) {
+  at::manual_seed(seed);
+  return run();
+}
+
+/// Which elements of an output are looked at: all, or the same random choice for every run.
+std::vector<Tensor> choose_elements(const Tensors& results) {
+  std::vector<Tensor> chosen;
+  auto generator = at::detail::createCPUGenerator(1);
+  for (const Tensor& result : results) {
+    const int64_t elements = result.numel() / std::max<int64_t>(1, result.size(0));
+    const Tensor order = at::randperm(elements, generator, at::TensorOptions().dtype(at::kLong));
+    chosen.push_back(order.narrow(0, 0, std::min(elements, kMostElements)));
+  }
+  return chosen;
+}
+
+/// The chosen elements of one run, `[N, elements]` in float64 on the CPU.
+Tensor pick(const Tensor& result, const Tensor& elements) {
+  const int64_t n = std::max<int64_t>(1, result.size(0));
+  const Tensor flat = result.reshape({n, result.numel() / n});
+  return flat.index_select(1, elements.to(result.device())).cpu().to(at::kDouble);
+}
+
+/// Per result `[seeds, N, elements]`. `first`: the results of the first seed, where known.
+Tensors draw(const std::function<Tensors()>& run, uint64_t first_seed, int seeds,
+             const std::vector<Tensor>& elements, const Tensors& first = {}) {
+  std::vector<Tensors> runs(elements.size());
+  for (int s = 0; s < seeds; ++s) {
+    const bool known = s == 0 && !first.empty();
+    const Tensors results = known ? first : with_seed(first_seed + static_cast<uint64_t>(s), run);
+    for (size_t k = 0; k < elements.size(); ++k) runs[k].push_back(pick(results[k], elements[k]));
+  }
+  Tensors drawn;
+  for (const Tensors& each : runs) drawn.push_back(at::stack(each));
+  return drawn;
+}
+
+bool varies(const Tensor& drawn) { return drawn.ne(drawn.narrow(0, 0, 1)).any().item<bool>(); }
+
+/// Every model with model 0's weights and inputs.
+Ensemble all_alike(const Ensemble& ensemble) {
+  Ensemble alike = ensemble;
+  for (size_t k = 0; k < alike.tensors.size(); ++k) {
+    if (ensemble.shared[k]) continue;
+    const Tensor& tensor = ensemble.tensors[k];
+    alike.tensors[k] = tensor.narrow(0, 0, 1).expand_as(tensor).contiguous();
+  }
+  return alike;
+}
+
+/// Models that are alike in everything but their draws: those whose outputs agree for every seed
+/// draw the same. Returns the pairs left; stops as soon as there are none.
+std::vector<std::pair<int64_t, int64_t>> models_that_share(const std::function<Tensors()>& run,
+                                                           int64_t n, size_t output,
+                                                           const std::vector<Tensor>& elements,
+                                                           double tolerance) {
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i + 1; j < n; ++j) pairs.emplace_back(i, j);
+  // A random direction instead of all elements: the number of pairs grows with the square of N.
+  auto generator = at::detail::createCPUGenerator(2);
+  const Tensor direction =
+      at::randn({elements[output].numel()}, generator, at::TensorOptions().dtype(at::kDouble));
+  for (int s = 0; s < kSeeds && !pairs.empty(); ++s) {
+    const Tensors results = with_seed(kSameSeed + static_cast<uint64_t>(s), run);
+    const Tensor picked = pick(results[output], elements[output]);
+    const Tensor signature = at::matmul(picked, direction);
+    const double scale = at::matmul(picked.abs(), direction.abs()).max().item<double>();
+    const double* value = signature.const_data_ptr<double>();
+    // A drawn difference in one element of many is small beside the whole; rounding is smaller.
+    const double same = std::min(tolerance, 1e-6) * scale;
+    std::erase_if(pairs,
+                  [&](const auto& p) { return std::abs(value[p.first] - value[p.second]) > same; });
+  }
+  return pairs;
+}
+
+class RandomCheck {
+ public:
+  RandomCheck(const Program& single, const Ensemble& ensemble, const WideFunction& candidate,
+              double tolerance, bool masks_shared, const Expected& expected)
+      : ensemble_(ensemble),
+        permuted_(expected.permuted),
+        candidate_(candidate),
+        names_(result_names(single)),
+        masks_shared_(masks_shared),
+        elements_(expected.draws->elements),
+        first_(expected.draws->first),
+        separate_(expected.draws->drawn) {
+    result_.tolerance = tolerance;
+  }
+
+  Correctness run() {
+    for (const Tensor& t : seeded(kCandidateSeed, ensemble_)) got_.push_back(t.clone());
+    fail_with(compare_shapes(names_, got_, first_));
+    if (!result_.failure.empty()) return result_;
+    check_seeds();
+    check_distributions();
+    check_isolation();
+    fail_with(disorder_);
+    check_masks();
+    result_.note +=
+        fmt::format("{}by statistics over {} seeds; masks {}", result_.note.empty() ? "" : "; ",
+                    kSeeds, masks_shared_ ? "shared" : "independent");
+    result_.pass = result_.failure.empty();
+    return result_;
+  }
+
+ private:
+  // The first failure is the one that is told; no text, no failure.
+  void fail_with(const std::string& text) {
+    if (result_.failure.empty()) result_.failure = text;
+  }
+  Tensors seeded(uint64_t seed, const Ensemble& ensemble) {
+    return with_seed(seed, [&] { return candidate_(ensemble); });
+  }
+
+  void check_seeds() {
+    const Tensors again = seeded(kCandidateSeed, ensemble_);
+    for (size_t k = 0; k < got_.size(); ++k)
+      if (!same_bits(got_[k], again[k])) fail_with(names_[k] + ": the same seed, another result");
+    draw_all(again);
+    for (size_t k = 0; k < drawn_.size(); ++k)
+      for (int64_t i = 0; i < ensemble_.n; ++i)
+        if (varies(separate_[k].select(1, i)) && !varies(drawn_[k].select(1, i)))
+          fail_with(fmt::format("{} of model {}: the same for every seed", names_[k], i));
+  }
+
+  /// All seeds of all results; the second half from permuted models, put back into their order.
+  void draw_all(const Tensors& first) {
+    const auto plain = [&] { return candidate_(ensemble_); };
+    if (ensemble_.n < 2) {
+      drawn_ = draw(plain, kCandidateSeed, kSeeds, elements_, first);
+      return;
+    }
+    drawn_ = draw(plain, kCandidateSeed, kSeeds - kOrderSeeds, elements_, first);
+    const Tensors permuted = draw([&] { return candidate_(permuted_); },
+                                  kCandidateSeed + kSeeds - kOrderSeeds, kOrderSeeds, elements_);
+    const Tensor back = rotation(ensemble_.n).argsort();
+    for (size_t k = 0; k < drawn_.size(); ++k)
+      drawn_[k] = at::cat({drawn_[k], permuted[k].index_select(1, back)});
+  }
+
+  void check_distributions() {
+    check_order();
+    for (size_t k = 0; k < drawn_.size(); ++k) {
+      if (elements_[k].numel() == 0) continue;
+      const Tensor &got = drawn_[k], &expected = separate_[k];
+      result_.max_rel = std::max(result_.max_rel, error_of_constants(got, expected));
+      const std::string text = compare_distributions(got, expected, result_.tolerance, true);
+      if (text.empty()) continue;
+      // The order is to blame where the models in their own order are right.
+      const bool blame = !disorder_.empty() && difference_of_half(k, 0).empty();
+      fail_with(blame ? disorder_ : names_[k] + text);
+    }
+  }
+
+  std::string difference_of_half(size_t k, int64_t first_seed) const {
+    return compare_distributions(drawn_[k].narrow(0, first_seed, kOrderSeeds), separate_[k],
+                                 result_.tolerance, false, kOrderErrors);
+  }
+
+  void check_isolation() {
+    result_.isolated = true;
+    if (ensemble_.n < 2) return;
+    for (int64_t i : models_to_poison(ensemble_.n)) {
+      std::string what = "another model changes for the same seed";
+      try {
+        if (same_bits_but(seeded(kCandidateSeed, Poisoned(ensemble_, i).ensemble()), got_, i))
+          continue;
+      } catch (const std::exception& error) {
+        what = error.what();
+      }
+      result_.isolated = false;
+      fail_with(fmt::format("not isolated, with NaN in model {}: {}", i, what));
+      return;
+    }
+  }
+
+  void check_order() {
+    result_.ordered = true;
+    if (ensemble_.n < 2) return;
+    for (size_t k = 0; k < drawn_.size(); ++k) {
+      if (elements_[k].numel() == 0) continue;
+      const std::string difference = difference_of_half(k, kSeeds - kOrderSeeds);
+      if (difference.empty()) continue;
+      result_.ordered = false;
+      if (disorder_.empty()) disorder_ = "models permuted, " + names_[k] + difference;
+    }
+  }
+
+  void check_masks() {
+    if (ensemble_.n < 2) return;
+    const Ensemble alike = all_alike(ensemble_);
+    const auto all_pairs = static_cast<size_t>(ensemble_.n * (ensemble_.n - 1) / 2);
+    for (size_t k = 0; k < separate_.size(); ++k) {
+      if (!varies(separate_[k])) continue;
+      const auto pairs = models_that_share([&] { return candidate_(alike); }, ensemble_.n, k,
+                                           elements_, result_.tolerance);
+      if (masks_shared_ && pairs.size() != all_pairs)
+        fail_with(names_[k] + ": masks differ between models, declared shared");
+      if (!masks_shared_ && !pairs.empty())
+        fail_with(fmt::format("{}: models {} and {} share their mask, expected independent ones",
+                              names_[k], pairs.front().first, pairs.front().second));
+    }
+  }
+
+  const Ensemble &ensemble_, &permuted_;
+  const WideFunction& candidate_;
+  std::vector<std::string> names_;
+  bool masks_shared_;
+  const std::vector<Tensor>& elements_;
+  const Tensors &first_, &separate_;
+  Tensors drawn_;         // per result `[seeds, N, elements]`
+  Tensors got_;           // of kCandidateSeed
+  std::string disorder_;  // how permuted models differ
+  Correctness result_;
+};
+
+}  // namespace
+
+std::shared_ptr<const RandomReference> draw_separate(const Program& single,
+                                                     const Ensemble& ensemble) {
+  const at::NoGradGuard guard;
+  const auto run = [&] { return separate(single, ensemble); };
+  auto made = std::make_shared<RandomReference>();
+  made->first = with_seed(kSeparateSeed, run);
+  made->elements = choose_elements(made->first);
+  made->drawn = draw(run, kSeparateSeed, kSeeds, made->elements, made->first);
+  if (std::none_of(made->drawn.begin(), made->drawn.end(), varies)) return nullptr;
+  return made;
+}
+
+Correctness check_random(const Program& single, const Ensemble& ensemble,
+                         const WideFunction& candidate, double tolerance, bool masks_shared,
+                         const Expected& expected) {
+  const at::NoGradGuard guard;
+  return RandomCheck(single, ensemble, candidate, tolerance, masks_shared, expected).run();
+}
+
+}  // namespace wide::detail

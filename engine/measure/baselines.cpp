@@ -1,0 +1,400 @@
+#include "engine/measure/baselines.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
+#include <ATen/functorch/BatchedFallback.h>
+#include <ATen/functorch/BatchedTensorImpl.h>
+#include <ATen/functorch/DynamicLayer.h>
+#include <c10/core/InferenceMode.h>
+#include <omp.h>
+
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include "engine/device.h"
+#include "engine/error.h"
+#include "engine/widen/derivative.h"
+
+namespace wide {
+namespace {
+
+constexpr int kStreams = 8;
+
+/// InferenceMode is the faster way to say "no gradients", but a network that differentiates inside
+/// (a training step) cannot run under it.
+enum class Quiet { inference_mode, no_grad };
+
+void quietly(Quiet quiet, const Work& work) {
+  if (quiet == Quiet::inference_mode) {
+    const c10::InferenceMode guard;
+    work();
+  } else {
+    const at::NoGradGuard guard;
+    work();
+  }
+}
+
+/// The first line of an exception, without PyTorch's stack of where it came from.
+std::string first_line(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = torch ? torch->what_without_backtrace() : error.what();
+  // TorchScript's interpreter puts its own trace first and the cause last.
+  if (const size_t at = text.find("\nRuntimeError: "); at != std::string::npos)
+    text = text.substr(at + 15);
+  return text.substr(0, text.find('\n'));
+}
+
+/// Runs `work` quietly; throws what both ways throw.
+Quiet choose_quiet(const Work& work) {
+  try {
+    quietly(Quiet::inference_mode, work);
+    return Quiet::inference_mode;
+  } catch (const std::exception&) {
+    quietly(Quiet::no_grad, work);
+    return Quiet::no_grad;
+  }
+}
+
+Tensors stack_outputs(const std::vector<Tensors>& outputs) {
+  const at::NoGradGuard guard;
+  Tensors stacked;
+  for (size_t k = 0; k < outputs.front().size(); ++k) {
+    Tensors column;
+    for (const Tensors& one : outputs) column.push_back(one[k]);
+    stacked.push_back(at::stack(column));
+  }
+  return stacked;
+}
+
+c10::Device device_of(const Ensemble& ensemble) {
+  return ensemble.tensors.empty() ? c10::Device(c10::kCPU) : ensemble.tensors.front().device();
+}
+
+/// N separate models as their users hold them: every weight and input in memory of its own, so
+/// that what a model updates in place is its own too.
+struct Separate {
+  std::vector<Model> models;
+  std::vector<Tensors> inputs;
+  std::vector<Tensors> outputs;  // of the last call, kept as a user would
+
+  Separate(const Network& network, const Ensemble& ensemble) {
+    const auto count = static_cast<size_t>(ensemble.n);
+    const std::vector<size_t> input_at = network.indices(true), weight_at = network.indices(false);
+    Tensors shared(ensemble.tensors.size());
+    const auto own = [&](const Tensors& tensors, const std::vector<size_t>& indices) {
+      Tensors result;
+      for (size_t k : indices) {
+        // What is shared is one tensor for all, unless the models would write to it.
+        if (ensemble.shared[k] && !network.training) {
+          if (!shared[k].defined()) shared[k] = tensors[k].clone();
+          result.push_back(shared[k]);
+        } else {
+          result.push_back(tensors[k].clone());
+        }
+      }
+      return result;
+    };
+    for (size_t i = 0; i < count; ++i) {
+      const Tensors tensors = ensemble.model(static_cast<int64_t>(i));
+      const Tensors weights = own(tensors, weight_at);
+      models.push_back(network.instantiate ? network.instantiate(weights) : bind(network, weights));
+      inputs.push_back(own(tensors, input_at));
+    }
+    outputs.resize(count);
+  }
+
+  void call(size_t i) { outputs[i] = models[i](inputs[i]); }
+  void call_all() {
+    for (size_t i = 0; i < models.size(); ++i) call(i);
+  }
+};
+
+/// One parallel region over the models: inside it ATen, MKL and oneDNN see that they are already
+/// in parallel and run on one thread each. Contiguous ranges, so that a model stays on its core.
+void call_all_in_parallel(Separate& separate, Quiet quiet, int threads) {
+  const at::ThreadLocalState state;
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  const auto count = static_cast<int64_t>(separate.models.size());
+#pragma omp parallel num_threads(threads)
+  {
+    omp_set_num_threads(1);  // of operators in here (see engine/lower/threads.cpp)
+    // An exception must not leave the region, neither from the guard nor from a model.
+    try {
+      const at::ThreadLocalStateGuard guard(state);
+      const int64_t workers = omp_get_num_threads(), worker = omp_get_thread_num();
+      const int64_t begin = count * worker / workers, end = count * (worker + 1) / workers;
+      quietly(quiet, [&] {
+        for (int64_t i = begin; i < end; ++i) separate.call(static_cast<size_t>(i));
+      });
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(failure_mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+/// functorch's vmap over the model itself, without its fallback: that would be a slow loop under
+/// the name of vmap.
+class Vmap {
+ public:
+  Vmap(const Network& network, const Ensemble& ensemble)
+      : derivative_(network.derivative),
+        forward_(derivative_ ? derivative_->inner().forward : network.forward),
+        n_(ensemble.n),
+        shared_(ensemble.shared) {
+    for (const Tensor& tensor : ensemble.tensors) bound_.push_back(tensor.clone());
+  }
+
+  Tensors operator()() {
+    if (!derivative_) return forward(bound_);
+    // As in Python: torch.vmap of the forward pass, autograd and the optimiser on wide tensors.
+    const Tensors results = derivative_->run(
+        bound_, [this](const Tensors& inner) { return forward(inner); }, n_);
+    for (const auto& [output, tensor] : derivative_->feedback()) bound_[tensor] = results[output];
+    return results;
+  }
+
+ private:
+  struct NoFallback {
+    bool before = at::functorch::isVmapFallbackEnabled();
+    NoFallback() { at::functorch::setVmapFallbackEnabled(false); }
+    ~NoFallback() { at::functorch::setVmapFallbackEnabled(before); }
+    NoFallback(const NoFallback&) = delete;
+    NoFallback& operator=(const NoFallback&) = delete;
+  };
+  struct Layer {
+    int64_t level;
+    explicit Layer(int64_t n)
+        : level(at::functorch::initAndPushDynamicLayer(at::functorch::TransformType::Vmap,
+                                                       c10::SymInt(n),
+                                                       at::functorch::RandomnessType::Different)) {}
+    ~Layer() { at::functorch::popDynamicLayerAndDeleteMetadata(); }
+    Layer(const Layer&) = delete;
+    Layer& operator=(const Layer&) = delete;
+  };
+
+  struct Batched {
+    Tensor value;
+    int64_t dimension;  // of the models; -1: the same for all
+  };
+
+  Tensors forward(const Tensors& bound) const {
+    Tensors outputs;
+    for (const auto& [value, batch] : call_batched(bound))
+      outputs.push_back(batch >= 0 ? value.movedim(batch, 0) : repeat(value));
+    return outputs;
+  }
+
+  std::vector<Batched> call_batched(const Tensors& bound) const {
+    const NoFallback no_fallback;
+    const Layer layer(n_);
+    Tensors arguments;
+    for (size_t k = 0; k < bound.size(); ++k)
+      arguments.push_back(shared_[k] ? bound[k]
+                                     : at::functorch::addBatchDim(bound[k], 0, layer.level));
+    std::vector<Batched> outputs;
+    for (const Tensor& output : forward_(arguments)) {
+      const auto* batched = at::functorch::maybeGetBatchedImpl(output);
+      if (batched && batched->level() == layer.level)
+        outputs.push_back({batched->value(), batched->bdim()});
+      else
+        outputs.push_back({output, -1});
+    }
+    return outputs;
+  }
+
+  // Nothing of the single models went into it.
+  Tensor repeat(const Tensor& tensor) const {
+    Sizes sizes = tensor.sizes().vec();
+    sizes.insert(sizes.begin(), n_);
+    return tensor.unsqueeze(0).expand(sizes);
+  }
+
+  std::shared_ptr<const Derivative> derivative_;
+  std::function<Tensors(const Tensors&)> forward_;
+  int64_t n_;
+  std::vector<bool> shared_;
+  Tensors bound_;
+};
+
+Baseline no_baseline(const std::string& name, const std::string& reason) {
+  Baseline baseline;
+  baseline.name = name;
+  baseline.unavailable = reason;
+  return baseline;
+}
+
+/// N models that are timed, made at the first call: what making them costs is part of it.
+class Late {
+ public:
+  Late(const Network& network, const Ensemble& ensemble) : network_(network), ensemble_(ensemble) {}
+  const std::shared_ptr<Separate>& get() {
+    if (!made_) made_ = std::make_shared<Separate>(network_, ensemble_);
+    return made_;
+  }
+
+ private:
+  Network network_;
+  Ensemble ensemble_;
+  std::shared_ptr<Separate> made_;
+};
+
+/// Everything the baselines of one case hold in common. `run` makes models anew, since those that
+/// are timed have changed their buffers by then.
+struct Case {
+  Network network;
+  Ensemble ensemble;
+  Quiet quiet = Quiet::inference_mode;
+
+  std::shared_ptr<Late> late() const { return std::make_shared<Late>(network, ensemble); }
+
+  /// Models of their own, `at_a_time` of them held at once.
+  std::function<Tensors()> fresh(int64_t at_a_time,
+                                 const std::function<void(Separate&)>& call_all) const {
+    return [net = network, ens = ensemble, at_a_time, call_all] {
+      std::vector<Tensors> outputs;
+      for (int64_t begin = 0; begin < ens.n; begin += at_a_time) {
+        Separate models(net, ens.models(begin, std::min(at_a_time, ens.n - begin)));
+        call_all(models);
+        outputs.insert(outputs.end(), models.outputs.begin(), models.outputs.end());
+      }
+      return stack_outputs(outputs);
+    };
+  }
+};
+
+Baseline make_loop(const Case& given) {
+  Baseline loop;
+  loop.name = "loop";
+  const Quiet quiet = given.quiet;
+  loop.run = given.fresh(1, [quiet](Separate& s) { quietly(quiet, [&] { s.call_all(); }); });
+  loop.call = [late = given.late(), quiet] { quietly(quiet, [&] { late->get()->call_all(); }); };
+  return loop;
+}
+
+Baseline make_threads(const Case& given, int threads) {
+  if (threads < 2) return no_baseline("threads", "one thread only");
+  if (given.ensemble.n < 2) return no_baseline("threads", "one model only");
+  if (!device_of(given.ensemble).is_cpu()) return no_baseline("threads", "for the CPU only");
+  Baseline baseline;
+  baseline.name = "threads";
+  const int workers = static_cast<int>(std::min<int64_t>(threads, given.ensemble.n));
+  const Quiet quiet = given.quiet;
+  baseline.run =
+      given.fresh(workers, [=](Separate& s) { call_all_in_parallel(s, quiet, workers); });
+  baseline.call = [=, late = given.late()] { call_all_in_parallel(*late->get(), quiet, workers); };
+  return baseline;
+}
+
+Baseline make_vmap(const Case& given) {
+  Quiet quiet = Quiet::no_grad;
+  try {
+    const Ensemble few = given.ensemble.models(0, std::min<int64_t>(given.ensemble.n, 2));
+    quiet = choose_quiet([&] { Vmap(given.network, few)(); });
+  } catch (const std::exception& error) {
+    return no_baseline("vmap", first_line(error));
+  }
+  Baseline baseline;
+  baseline.name = "vmap";
+  struct Kept {
+    std::unique_ptr<Vmap> vmap;  // made at the first call
+    Tensors outputs;
+  };
+  baseline.call = [net = given.network, ens = given.ensemble, quiet,
+                   kept = std::make_shared<Kept>()] {
+    if (!kept->vmap) kept->vmap = std::make_unique<Vmap>(net, ens);
+    quietly(quiet, [&] { kept->outputs = (*kept->vmap)(); });
+  };
+  baseline.run = [net = given.network, ens = given.ensemble, quiet] {
+    Tensors outputs;
+    quietly(quiet, [&] { outputs = Vmap(net, ens)(); });
+    return outputs;
+  };
+  return baseline;
+}
+
+std::vector<Work> separate_works(const std::shared_ptr<Separate>& separate, Quiet quiet) {
+  std::vector<Work> works;
+  for (size_t i = 0; i < separate->models.size(); ++i)
+    works.push_back([=] { quietly(quiet, [&] { separate->call(i); }); });
+  return works;
+}
+
+Baseline make_streams(const Case& given, DeviceRuntime& runtime) {
+  if (given.ensemble.n < 2) return no_baseline("streams", "one model only");
+  const c10::Device device = device_of(given.ensemble);
+  Baseline baseline;
+  baseline.name = "streams";
+  const Quiet quiet = given.quiet;
+  baseline.run = [=, &runtime, net = given.network, ens = given.ensemble] {
+    const auto models = std::make_shared<Separate>(net, ens);
+    runtime.on_streams(device, separate_works(models, quiet), kStreams)();
+    runtime.synchronize(device);
+    return stack_outputs(models->outputs);
+  };
+  baseline.call = [=, &runtime, late = given.late(), call = Work()]() mutable {
+    if (!call) call = runtime.on_streams(device, separate_works(late->get(), quiet), kStreams);
+    call();
+  };
+  return baseline;
+}
+
+Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
+  const c10::Device device = device_of(given.ensemble);
+  const Quiet quiet = given.quiet;
+  const auto captured = [&runtime, device, quiet, net = given.network, ens = given.ensemble] {
+    // Models of its own: the graph keeps writing to the outputs it was captured with.
+    const auto models = std::make_shared<Separate>(net, ens);
+    const Work all = [models, quiet] { quietly(quiet, [&] { models->call_all(); }); };
+    const std::shared_ptr<DeviceGraph> graph = runtime.capture(device, all);
+    return std::pair{models, graph};
+  };
+  try {
+    captured();
+  } catch (const std::exception& error) {
+    return no_baseline("graph", first_line(error));
+  }
+  Baseline baseline;
+  baseline.name = "graph";
+  baseline.call = [captured, kept = decltype(captured()){}]() mutable {
+    if (!kept.second) kept = captured();
+    kept.second->replay();
+  };
+  baseline.run = [=, &runtime, net = given.network, ens = given.ensemble] {
+    if (net.training) {
+      // Warming up and capturing has moved the buffers; the answer is that of the same models.
+      Separate fresh(net, ens);
+      quietly(quiet, [&] { fresh.call_all(); });
+      return stack_outputs(fresh.outputs);
+    }
+    const auto [models, graph] = captured();
+    graph->replay();
+    runtime.synchronize(device);
+    return stack_outputs(models->outputs);
+  };
+  return baseline;
+}
+
+}  // namespace
+
+std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads) {
+  Case given{network, ensemble};
+  Separate one(network, ensemble.models(0, 1));
+  given.quiet = choose_quiet([&] { one.call(0); });
+  const c10::Device device = device_of(ensemble);
+  std::vector<Baseline> all;
+  all.push_back(make_loop(given));
+  all.push_back(make_threads(given, threads > 0 ? threads : at::get_num_threads()));
+  all.push_back(make_vmap(given));
+  if (DeviceRuntime* runtime = device_runtime(device.type())) {
+    all.push_back(make_streams(given, *runtime));
+    all.push_back(make_graph(given, *runtime));
+  }
+  return all;
+}
+
+}  // namespace wide

@@ -1,0 +1,22 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/network.h"
+
+namespace wide {
+
+/// Baselines for N separate models: `loop`, `threads` (CPU), `vmap`, `streams` and `graph` (CUDA).
+/// Each returns a call that runs all N on the ensemble's inputs with their own weights.
+/// A baseline that cannot run this network has no call and a reason.
+struct Baseline {
+  std::string name;
+  std::function<Tensors()> run;  // outputs of all models, stacked; for the check
+  /// What is timed: as users write it, outputs kept per model. The first call makes the models.
+  std::function<void()> call;
+  std::string unavailable;  // reason, when `call` is empty
+};
+std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads);
+
+}  // namespace wide

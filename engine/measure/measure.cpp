@@ -1,0 +1,263 @@
+#include "engine/measure/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include "engine/device.h"
+#include "engine/measure/statistics.h"
+
+namespace wide {
+namespace {
+
+constexpr double kWarmupNs = 20e6;
+constexpr int kColdCalls = 5;
+constexpr int kResamples = 2000;
+constexpr int kCheckResamples = 500;  // for deciding when to stop, not for what is reported
+constexpr double kSameBand = 0.03;
+constexpr double kSurely = 1.432;  // from a 95 % interval to a 99.5 % one, in logarithms
+
+double steady_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::nano>(now).count();
+}
+constexpr double kRefillNs = 2e7;  // a call this long fills its caches as a small part of itself
+
+/// One contender on its way through warm-up, calibration and rounds.
+class Runner {
+ public:
+  Runner(const Contender& contender, const MeasureOptions& options)
+      : contender_(contender), options_(options) {
+    timing_.name = contender.name;
+    timing_.kind = contender.kind;
+    if (DeviceRuntime* runtime = device_runtime(contender.device.type()))
+      timer_ = runtime->timer(contender.device);
+  }
+
+  void warm_up() {
+    timing_.peak_bytes = count_peak_bytes(contender_.device, [&] {
+      const double start = now();
+      contender_.call();
+      synchronize(contender_.device);
+      timing_.first_call_ns = now() - start;
+    });
+    // The shortest call seen decides how many make a sample, so that later, warmer ones are not
+    // too short. Batches double: the clock must not be what is measured.
+    double shortest = timing_.first_call_ns;
+    int64_t batch = 1;
+    for (double warm = contender_.has_run ? shortest : 0; warm < kWarmupNs; batch *= 2) {
+      const double elapsed = run(batch);
+      shortest = std::min(shortest, elapsed / static_cast<double>(batch));
+      warm += std::max(elapsed, 1.0);
+    }
+    const double needed = 1.1 * options_.min_sample_ns / std::max(shortest, 1.0);
+    timing_.calls_per_sample = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(needed)));
+    shortest_ns_ = shortest;
+    if (timer_) time_cold();
+  }
+
+  void take_sample() {
+    int64_t calls = 0;
+    double elapsed = 0;
+    // Warm: the contender before has left its own data in the caches. A call that takes longer
+    // than filling them does so by itself.
+    if (!timer_ && shortest_ns_ < kRefillNs) rewarm();
+    // More than once only when the calls have become faster than they were while warming up.
+    do {
+      elapsed += run(timing_.calls_per_sample);
+      calls += timing_.calls_per_sample;
+    } while (elapsed < options_.min_sample_ns && calls < 64 * timing_.calls_per_sample);
+    timing_.samples_ns.push_back(elapsed / static_cast<double>(calls));
+  }
+
+  /// Beside the plain samples: as many as there must be of those, fewer where they would cost more
+  /// than a quarter of the contender's budget again.
+  void time_with_packing() {
+    if (!contender_.call_with_packing) return;
+    const double begun = now();
+    contender_.call_with_packing();
+    synchronize(contender_.device);
+    const double first = std::max(now() - begun, 1.0);
+    const auto calls = std::clamp(static_cast<int64_t>(options_.min_sample_ns / first) + 1,
+                                  int64_t{1}, timing_.calls_per_sample);
+    const auto wanted = static_cast<size_t>(std::max(options_.min_samples, 1));
+    std::vector<double> samples;
+    while (samples.size() < wanted &&
+           (samples.empty() || now() - begun < options_.budget_s * 1e9 / 4)) {
+      const double elapsed = run(contender_.call_with_packing, calls);
+      samples.push_back(elapsed / static_cast<double>(calls));
+    }
+    timing_.with_packing_ns = median(std::move(samples));
+  }
+
+  /// Has had its samples and its share of the time.
+  bool retired() const { return has_enough() && spent_ >= options_.budget_s * 1e9; }
+  bool has_enough() const {
+    return timing_.samples_ns.size() >= static_cast<size_t>(std::max(options_.min_samples, 1));
+  }
+  Timing& timing() { return timing_; }
+  const Timing& timing() const { return timing_; }
+
+ private:
+  double now() const { return options_.now_ns ? options_.now_ns() : steady_ns(); }
+
+  void rewarm() {
+    const double start = now();
+    contender_.call();
+    spent_ += now() - start;
+  }
+
+  double run(int64_t calls) { return run(contender_.call, calls); }
+
+  double run(const std::function<void()>& call, int64_t calls) {
+    const double start = now();
+    double device_ns = 0;
+    if (timer_) timer_->start();
+    for (int64_t i = 0; i < calls; ++i) call();
+    if (timer_) device_ns = timer_->stop_ns();
+    const double elapsed = now() - start;
+    spent_ += elapsed;
+    return timer_ ? device_ns : elapsed;
+  }
+
+  // On a device calls in a row overlap their launches with the work before; alone they do not.
+  void time_cold() {
+    std::vector<double> alone;
+    for (int i = 0; i < kColdCalls; ++i) {
+      synchronize(contender_.device);
+      const double start = now();
+      contender_.call();
+      synchronize(contender_.device);
+      alone.push_back(now() - start);
+      spent_ += alone.back();
+    }
+    timing_.cold_ns = median(std::move(alone));
+  }
+
+  const Contender& contender_;
+  const MeasureOptions& options_;
+  Timing timing_;
+  std::unique_ptr<DeviceTimer> timer_;  // of a device other than the CPU
+  double spent_ = 0;
+  double shortest_ns_ = 0;
+};
+
+/// The pairs whose ratio somebody will read: every candidate with the loop and with the fastest
+/// baseline. Without baselines or candidates the first contender stands for what is missing.
+std::vector<std::pair<size_t, size_t>> pairs_of_interest(const std::vector<Runner>& runners) {
+  std::vector<size_t> anchors, others;
+  size_t fastest = runners.size();
+  double fastest_ns = 0;
+  for (size_t i = 0; i < runners.size(); ++i) {
+    const Timing& timing = runners[i].timing();
+    if (timing.kind != "baseline") {
+      others.push_back(i);
+      continue;
+    }
+    if (timing.name == "loop") anchors.push_back(i);
+    const double middle = median(timing.samples_ns);
+    if (fastest == runners.size() || middle < fastest_ns) {
+      fastest = i;
+      fastest_ns = middle;
+    }
+  }
+  if (fastest == runners.size()) fastest = 0;
+  if (anchors.empty() || anchors.front() != fastest) anchors.push_back(fastest);
+  if (others.empty()) {
+    others.resize(runners.size());
+    std::iota(others.begin(), others.end(), size_t{0});
+  }
+  std::vector<std::pair<size_t, size_t>> pairs;
+  for (size_t a : anchors)
+    for (size_t o : others)
+      if (a != o) pairs.emplace_back(a, o);
+  if (pairs.empty()) pairs.emplace_back(0, 0);
+  return pairs;
+}
+
+bool narrow_enough(const std::vector<Runner>& runners, const MeasureOptions& options) {
+  for (const auto& [anchor, other] : pairs_of_interest(runners)) {
+    // A ratio gains nothing more once one of its two sides takes no further samples.
+    if (runners[anchor].retired() || runners[other].retired()) continue;
+    const std::vector<double>& samples = runners[other].timing().samples_ns;
+    const std::vector<double> constant(samples.size(), 1.0);
+    const Interval interval =
+        ratio_of_medians(anchor == other ? constant : runners[anchor].timing().samples_ns, samples,
+                         kCheckResamples, options.seed);
+    const double halfwidth = (interval.high - interval.low) / 2;
+    if (!(halfwidth <= options.ratio_halfwidth * interval.value)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<Timing> measure(const std::vector<Contender>& contenders,
+                            const MeasureOptions& options) {
+  std::vector<Runner> runners;
+  runners.reserve(contenders.size());
+  for (const Contender& contender : contenders) runners.emplace_back(contender, options);
+  for (Runner& runner : runners) runner.warm_up();
+
+  std::mt19937_64 generator(options.seed);
+  std::vector<size_t> order(runners.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  // Looking after every round would cost more than the samples; the gaps grow with what is there.
+  size_t next_look = static_cast<size_t>(std::max(options.min_samples, 1));
+  for (size_t round = 1;; ++round) {
+    // Fisher-Yates by hand: std::shuffle differs between libraries. The bias is below 2^-50.
+    for (size_t i = order.size(); i > 1; --i)
+      std::swap(order[i - 1], order[static_cast<size_t>(generator() % i)]);
+    bool sampled = false;
+    for (size_t i : order) {
+      if (runners[i].retired()) continue;
+      runners[i].take_sample();
+      sampled = true;
+    }
+    if (!sampled) break;
+    if (round < next_look) continue;
+    next_look = round + 1 + round / 4;
+    const bool enough = std::all_of(runners.begin(), runners.end(),
+                                    [](const Runner& runner) { return runner.has_enough(); });
+    if (enough && narrow_enough(runners, options)) break;
+  }
+
+  for (Runner& runner : runners) runner.time_with_packing();
+
+  std::vector<Timing> timings;
+  for (Runner& runner : runners) {
+    summarise(runner.timing());
+    timings.push_back(std::move(runner.timing()));
+  }
+  return timings;
+}
+
+void summarise(Timing& timing) {
+  timing.median_ns = median(timing.samples_ns);
+  timing.q1_ns = quantile(timing.samples_ns, 0.25);
+  timing.q3_ns = quantile(timing.samples_ns, 0.75);
+  const double fence = 1.5 * (timing.q3_ns - timing.q1_ns);
+  timing.outliers = static_cast<int>(
+      std::count_if(timing.samples_ns.begin(), timing.samples_ns.end(), [&](double sample) {
+        return sample < timing.q1_ns - fence || sample > timing.q3_ns + fence;
+      }));
+}
+
+Interval speedup(const Timing& baseline, const Timing& candidate, uint64_t seed) {
+  return ratio_of_medians(baseline.samples_ns, candidate.samples_ns, kResamples, seed);
+}
+
+std::string verdict(const Interval& interval) {
+  if (interval.low >= 1 - kSameBand && interval.high <= 1 + kSameBand) return "SAME";
+  const auto surely = [&](double end) {
+    return interval.value * std::pow(end / interval.value, kSurely);
+  };
+  if (interval.low > 1 && surely(interval.low) > 1) return "FASTER";
+  if (interval.high < 1 && surely(interval.high) < 1) return "SLOWER";
+  return "UNCLEAR";
+}
+
+}  // namespace wide

@@ -1,0 +1,150 @@
+#include "engine/measure/peaks.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/device.h"
+#include "engine/lower/caches.h"
+
+namespace wide {
+namespace {
+
+constexpr double kLongEnoughNs = 60e6;  // for each of the things tried
+constexpr int kMostCalls = 400;
+
+double now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::nano>(now).count();
+}
+
+/// The shortest of many calls: whatever disturbs a call only makes it longer.
+class Shortest {
+ public:
+  explicit Shortest(c10::Device device) : device_(device) {
+    if (DeviceRuntime* runtime = device_runtime(device.type())) timer_ = runtime->timer(device);
+  }
+
+  double operator()(const Work& call) const {
+    call();
+    synchronize(device_);
+    double shortest = 0;
+    const double start = now_ns();
+    for (int i = 0; i < kMostCalls && (i < 3 || now_ns() - start < kLongEnoughNs); ++i) {
+      const double ns = once(call);
+      if (shortest == 0 || ns < shortest) shortest = ns;
+    }
+    return std::max(shortest, 1.0);
+  }
+
+ private:
+  double once(const Work& call) const {
+    if (timer_) {
+      timer_->start();
+      call();
+      return timer_->stop_ns();
+    }
+    const double start = now_ns();
+    call();
+    return now_ns() - start;
+  }
+
+  c10::Device device_;
+  std::unique_ptr<DeviceTimer> timer_;
+};
+
+double gemm_flops_per_s(const Shortest& shortest, const at::TensorOptions& options) {
+  double best = 0;
+  const bool cpu = options.device().is_cpu();
+  for (const int64_t size : {cpu ? 256 : 2048, cpu ? 768 : 6144}) {
+    const Tensor a = at::ones({size, size}, options), b = at::ones({size, size}, options);
+    Tensor c = at::empty({size, size}, options);
+    const double ns = shortest([&] { at::mm_out(c, a, b); });
+    best = std::max(best, 2e9 * static_cast<double>(size * size * size) / ns);
+  }
+  return best;
+}
+
+std::vector<PeakProbe>& probes() {
+  static std::vector<PeakProbe> all;
+  return all;
+}
+
+double triad_bytes_per_s(const Shortest& shortest, const at::TensorOptions& options, double bytes) {
+  const auto count = std::max<int64_t>(1024, static_cast<int64_t>(bytes / 3 / sizeof(float)));
+  const Tensor a = at::ones({count}, options), b = at::ones({count}, options);
+  Tensor c = at::zeros({count}, options);
+  const int repeats = bytes < 4e6 ? 8 : 1;  // of a short one the clock and the call would show
+  const double ns = shortest([&] {
+    for (int i = 0; i < repeats; ++i) at::add_out(c, a, b, 3.0);
+  });
+  return 3e9 * sizeof(float) * static_cast<double>(count) * repeats / ns;
+}
+
+}  // namespace
+
+bool add_peak_probe(PeakProbe probe) {
+  probes().push_back(std::move(probe));
+  return true;
+}
+
+double Peaks::memory_bytes_per_s() const {
+  return bandwidth.empty() ? 0 : bandwidth.back().bytes_per_s;
+}
+
+double Peaks::bytes_per_s(double bytes) const {
+  for (const Bandwidth& level : bandwidth)
+    if (bytes <= level.working_set) return level.bytes_per_s;
+  return memory_bytes_per_s();
+}
+
+Peaks typical_peaks(int threads) {
+  Peaks peaks;
+  peaks.threads = threads;
+  peaks.flops_per_s[at::kFloat] = 8e10 * threads;
+  peaks.bandwidth = {{1e6, 4e10 * threads}, {1.6e7, 2e10 * threads}, {1e9, 1e10}};
+  peaks.step_ns = 500;
+  return peaks;
+}
+
+Peaks measure_peaks(c10::Device device, int threads) {
+  const c10::InferenceMode guard;
+  const int before = at::get_num_threads();
+  if (threads > 0) at::set_num_threads(threads);
+  const Shortest shortest(device);
+  Peaks peaks;
+  peaks.threads = at::get_num_threads();
+  const auto real = at::TensorOptions().device(device);
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    peaks.flops_per_s[dtype] = gemm_flops_per_s(shortest, real.dtype(dtype));
+  if (device.is_cpu())
+    for (const PeakProbe& probe : probes()) {
+      const PeakProbe::Work work = probe.make(peaks.threads);
+      double& best = peaks.flops_per_s[at::kFloat];
+      best = std::max(best, 1e9 * work.flops / shortest(work.call));
+    }
+
+  // The outer cache of a virtual machine is larger than it says: four times that is beyond it.
+  const auto inner =
+      static_cast<double>(cache_bytes(2, peaks.threads, peaks.threads * (int64_t{1} << 20)));
+  const double outer = std::max(2 * inner, static_cast<double>(last_cache_bytes(peaks.threads)));
+  std::vector<double> sizes{inner / 2, outer / 2, 4 * outer};
+  if (!device.is_cpu()) sizes = {1 << 30};
+  for (const double bytes : sizes)
+    peaks.bandwidth.push_back({bytes, triad_bytes_per_s(shortest, real.dtype(at::kFloat), bytes)});
+
+  const Tensor one = at::ones({1}, real.dtype(at::kFloat));
+  Tensor result = at::empty({1}, real.dtype(at::kFloat));
+  constexpr int kSteps = 100;
+  const double ns = shortest([&] {
+    for (int i = 0; i < kSteps; ++i) at::add_out(result, one, one);
+  });
+  peaks.step_ns = ns / kSteps;
+  at::set_num_threads(before);
+  return peaks;
+}
+
+}  // namespace wide

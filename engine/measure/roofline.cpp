@@ -1,0 +1,142 @@
+#include "engine/measure/roofline.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace wide {
+namespace {
+
+constexpr double kExplains = 0.4;  // of the median, for a bound to be named
+
+double product(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), 1.0,
+                         [](double a, int64_t b) { return a * static_cast<double>(b); });
+}
+
+class NodeWork {
+ public:
+  NodeWork(const Program& program, const Node& node)
+      : program_(program), node_(node), name_(node.name().substr(0, node.name().find('.'))) {}
+
+  double flops() const {
+    if (node_.is_view()) return 0;
+    if (name_ == "aten::mm" || name_ == "aten::bmm") return product_of(0, 1);
+    if (name_ == "aten::addmm" || name_ == "aten::baddbmm") return product_of(1, 2);
+    if (name_ == "aten::convolution") return convolution(result(0), argument(1), argument(0));
+    if (name_ == "aten::convolution_backward") return convolution_backward();
+    if (name_.rfind("aten::_scaled_dot_product", 0) == 0) return attention();
+    return elements();
+  }
+
+ private:
+  Sizes argument(size_t i) const { return sizes(node_.arguments, i); }
+  Sizes result(size_t i) const { return sizes(node_.results, i); }
+  Sizes sizes(const std::vector<Argument>& from, size_t i) const {
+    if (i >= from.size() || from[i].kind != Argument::Kind::value || from[i].values[0] == kNone)
+      return {};
+    return program_.values[static_cast<size_t>(from[i].values[0])].sizes;
+  }
+
+  // [.., M, K] x [.., K, N]
+  double product_of(size_t left, size_t right) const {
+    const Sizes a = argument(left), b = argument(right);
+    return a.empty() || b.empty() ? 0 : 2 * product(a) * static_cast<double>(b.back());
+  }
+
+  // Every element of the side without the window meets every weight of its channel once.
+  double convolution(const Sizes& out, const Sizes& weight, const Sizes& in) const {
+    if (out.empty() || weight.empty()) return 0;
+    const IValue& transposed = node_.arguments[6].constant;
+    const bool swapped = transposed.isBool() && transposed.toBool();
+    const Sizes& side = swapped ? in : out;
+    return side.empty() ? 0 : 2 * product(side) * product(weight) / static_cast<double>(weight[0]);
+  }
+
+  double convolution_backward() const {
+    const Sizes grad = argument(0), weight = argument(2);
+    if (grad.empty() || weight.empty()) return 0;
+    const double one = 2 * product(grad) * product(weight) / static_cast<double>(weight[0]);
+    return (result(0).empty() ? 0 : one) + (result(1).empty() ? 0 : one);
+  }
+
+  // Forward: Q Kᵀ and P V; backward: five products of the same size.
+  double attention() const {
+    const bool backward = name_.find("backward") != std::string::npos;
+    const Sizes query = argument(backward ? 1 : 0), key = argument(backward ? 2 : 1);
+    if (query.size() < 2 || key.size() < 2) return elements();
+    const double one = 2 * product(query) * static_cast<double>(key[key.size() - 2]);
+    return one * (backward ? 5 : 2);
+  }
+
+  double elements() const {
+    double sum = 0;
+    for_each_value(node_.results, [&](ValueId id) {
+      sum += static_cast<double>(program_.values[static_cast<size_t>(id)].numel());
+    });
+    return sum;
+  }
+
+  const Program& program_;
+  const Node& node_;
+  std::string name_;
+};
+
+}  // namespace
+
+WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& shared) {
+  WorkLoad load;
+  const auto models = static_cast<double>(n);
+  for (const Node& node : single.nodes) load.flops += models * NodeWork(single, node).flops();
+  const auto bytes = [&](ValueId id) {
+    return static_cast<double>(single.values[static_cast<size_t>(id)].bytes());
+  };
+  const std::vector<int32_t> uses = single.uses();
+  for (size_t i = 0; i < single.bound.size(); ++i)
+    if (uses[static_cast<size_t>(single.bound[i])] > 0)
+      load.bytes += bytes(single.bound[i]) * (i < shared.size() && shared[i] ? 1 : models);
+  for (const ValueId id : single.outputs) load.bytes += models * bytes(id);
+  for (const Update& update : single.updates) load.bytes += models * bytes(update.value);
+  return load;
+}
+
+double estimate_ns(const Program& program, const Peaks& peaks) {
+  const double flops_per_s = peaks.flops_per_s.at(at::kFloat);
+  double ns = 0;
+  for (const Node& node : program.nodes) {
+    if (node.phase == Phase::prologue || node.is_view()) continue;
+    double bytes = 0;
+    const auto add = [&](ValueId id) {
+      bytes += static_cast<double>(program.values[static_cast<size_t>(id)].bytes());
+    };
+    for_each_value(node.arguments, add);
+    for_each_value(node.results, add);
+    const double flops = NodeWork(program, node).flops();
+    ns += peaks.step_ns + 1e9 * std::max(flops / flops_per_s, bytes / peaks.bytes_per_s(bytes));
+  }
+  return ns;
+}
+
+void judge(Timing& timing, const WorkLoad& load, const Peaks& peaks, at::ScalarType dtype,
+           double parallel_steps) {
+  timing.flops = load.flops;
+  timing.bytes = load.bytes;
+  if (!(timing.median_ns > 0)) return;
+  const double seconds = timing.median_ns * 1e-9;
+  const auto peak = peaks.flops_per_s.find(dtype);
+  if (peak != peaks.flops_per_s.end() && peak->second > 0)
+    timing.flops_share = load.flops / seconds / peak->second;
+  const double bandwidth = peaks.bytes_per_s(load.bytes);
+  if (bandwidth > 0) timing.bytes_share = load.bytes / seconds / bandwidth;
+  const double launches = static_cast<double>(timing.steps) / std::max(1.0, parallel_steps);
+  const std::array<std::pair<const char*, double>, 3> bounds{
+      {{"compute", timing.flops_share},
+       {"memory", timing.bytes_share},
+       {"launch", launches * peaks.step_ns / timing.median_ns}}};
+  const auto* largest =
+      std::max_element(bounds.begin(), bounds.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  timing.bound = largest->second >= kExplains ? largest->first : "unknown";
+}
+
+}  // namespace wide

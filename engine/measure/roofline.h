@@ -1,0 +1,31 @@
+#pragma once
+#include <vector>
+
+#include "engine/measure/measure.h"
+#include "engine/measure/peaks.h"
+#include "engine/program.h"
+
+namespace wide {
+
+/// What one call for all N models has to do at least.
+struct WorkLoad {
+  double flops = 0;  // multiplications and additions
+  double bytes = 0;  // inputs and weights read once, results written once
+};
+
+/// Counted from Program(1): 2MNK of matrix products and convolutions (and of their gradients),
+/// one for every element of any other result. `shared`, by `program.bound`: read once for all.
+WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& shared);
+
+/// The least time of `program`'s main nodes one after the other: each the longer of its FLOPs and
+/// its bytes at the peaks (in float32), and a step.
+double estimate_ns(const Program& program, const Peaks& peaks);
+
+/// Fills flops, bytes, their shares of the peaks and `bound`. The least time that the FLOPs
+/// (`compute`), the bytes (`memory`) and the timing's steps (`launch`) would take at the peaks is
+/// held against the median: the largest of the three is the word when it makes up at least 40 % of
+/// the median, else `unknown`. `parallel_steps`: how many steps run side by side.
+void judge(Timing& timing, const WorkLoad& load, const Peaks& peaks, at::ScalarType dtype,
+           double parallel_steps = 1);
+
+}  // namespace wide

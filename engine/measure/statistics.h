@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "engine/measure/measure.h"
+
+namespace wide {
+
+/// The q-quantile by linear interpolation between order statistics; 0 for no values.
+double quantile(std::vector<double> values, double q);
+double median(std::vector<double> values);
+
+/// Percentile bootstrap of median(a) / median(b), both resampled at the same indices; what one has
+/// more of than the other is left out. `value` is the ratio of the common part itself. `level` is
+/// the coverage asked for. Rounds are resampled as if independent, then the interval is widened by
+/// what the correlation of neighbouring rounds adds to a median's variance: what disturbs a machine
+/// lasts for some rounds.
+Interval ratio_of_medians(const std::vector<double>& a, const std::vector<double>& b, int resamples,
+                          uint64_t seed, double level = 0.95);
+
+/// Mean and standard error of the mean.
+struct Mean {
+  double value = 0, error = 0;
+};
+Mean mean_of(const std::vector<double>& values);
+
+/// |a − b| in standard errors of the difference (Welch); 0 when both are the same constant.
+double distance_in_errors(const Mean& a, const Mean& b);
+
+}  // namespace wide

@@ -1,0 +1,185 @@
+#include "engine/model/portable.h"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/compile.h"
+#include "engine/error.h"
+#include "engine/passes/pass.h"
+
+namespace wide {
+namespace {
+
+std::vector<ExportFormat>& formats() {
+  static std::vector<ExportFormat> list;
+  return list;
+}
+
+/// Weights are copied into the layout a GEMM reads fastest once per set of weights; a portable
+/// program has no such moment and would copy them in every call, which costs more than it saves.
+void drop_weight_copies(Program& program) {
+  static const std::set<std::string> any_layout{"aten::bmm", "aten::baddbmm", "aten::mm",
+                                                "aten::addmm"};
+  std::vector<bool> on_input(program.values.size(), false), needed(program.values.size(), false);
+  for (const ValueId id : program.bound) {
+    const auto at = static_cast<size_t>(id);
+    on_input[at] = program.values[at].role == Role::input;
+  }
+  for (const Node& node : program.nodes) {
+    bool input = node.is_random();
+    for_each_value(node.arguments, [&](ValueId id) {
+      input |= on_input[static_cast<size_t>(id)];
+      if (!any_layout.count(node.name())) needed[static_cast<size_t>(id)] = true;
+    });
+    for_each_value(node.results, [&](ValueId id) { on_input[static_cast<size_t>(id)] = input; });
+  }
+  for (const ValueId id : program.outputs) needed[static_cast<size_t>(id)] = true;
+  for (const Update& u : program.updates) needed[static_cast<size_t>(u.value)] = true;
+  for (const Node& node : program.nodes) {
+    if (node.name() != "aten::clone" || node.arguments[0].kind != Argument::Kind::value) continue;
+    const ValueId made = node.results[0].values[0];
+    if (on_input[static_cast<size_t>(made)] || needed[static_cast<size_t>(made)]) continue;
+    program.replace_uses(made, node.arguments[0].values[0]);
+  }
+}
+
+/// The attention that a CPU chooses, as the call that chooses anew on whatever device the program
+/// comes to run on.
+void choose_attention_anew(Program& program) {
+  std::vector<bool> used(program.values.size(), false);
+  const auto use = [&](ValueId id) { used[static_cast<size_t>(id)] = true; };
+  for (const Node& node : program.nodes) for_each_value(node.arguments, use);
+  for (const ValueId id : program.outputs) use(id);
+  for (const Update& u : program.updates) use(u.value);
+  const c10::OperatorHandle neutral =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::scaled_dot_product_attention", "");
+  for (Node& node : program.nodes) {
+    if (node.name() != "aten::_scaled_dot_product_flash_attention_for_cpu") continue;
+    const ValueId sums = node.results[1].values[0];
+    if (sums != kNone && used[static_cast<size_t>(sums)]) continue;
+    // (q, k, v, dropout_p, is_causal, attn_mask, scale) -> (q, k, v, attn_mask, dropout_p,
+    // is_causal, scale, enable_gqa)
+    const std::vector<Argument> in = std::move(node.arguments);
+    Argument gqa;
+    gqa.constant = false;
+    node.op = neutral;
+    node.arguments = {in[0], in[1], in[2], in[5], in[3], in[4], in[6], gqa};
+    node.results.resize(1);
+  }
+}
+
+/// What is to be exported in ATen's words: passes that only take away.
+void clean(Program& program) {
+  static const std::set<std::string> taking_away{"common-subexpressions", "layout", "dead-code"};
+  drop_weight_copies(program);
+  choose_attention_anew(program);
+  for (const Pass* pass : passes())
+    if (taking_away.count(pass->name)) pass->run(program);
+}
+
+}  // namespace
+
+std::string identifier(const std::string& name) {
+  static const std::set<std::string> words{
+      "and",    "as",   "assert", "async",  "await",    "break", "class", "continue", "def",
+      "del",    "elif", "else",   "except", "finally",  "for",   "from",  "global",   "if",
+      "import", "in",   "is",     "lambda", "nonlocal", "not",   "or",    "pass",     "raise",
+      "return", "self", "try",    "while",  "with",     "yield", "None",  "True",     "False"};
+  std::string out;
+  for (const char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    out += plain ? c : '_';
+  }
+  if (out.empty() || (out[0] >= '0' && out[0] <= '9')) out = "x" + out;
+  return words.count(out) ? out + "_" : out;
+}
+
+Ensemble own_state(const Network& network, const Program& single, Ensemble ensemble) {
+  for (const Update& u : single.updates) {
+    const auto at = static_cast<size_t>(
+        std::find(single.bound.begin(), single.bound.end(), u.target) - single.bound.begin());
+    if (!ensemble.shared[at]) continue;
+    const TensorSpec& spec = network.tensors[at];
+    if (spec.role == Role::input)
+      fail(
+          "[{}] input {}: got one for all models that they change in place, expected one for each; "
+          "try to leave it out of --shared-inputs",
+          network.name, spec.name);
+    Sizes sizes = ensemble.tensors[at].sizes().vec();
+    sizes.insert(sizes.begin(), ensemble.n);
+    ensemble.tensors[at] = ensemble.tensors[at].unsqueeze(0).expand(sizes).contiguous();
+    ensemble.shared[at] = false;
+  }
+  return ensemble;
+}
+
+std::string outside_aten(const Program& program, const Node& node) {
+  const std::string name = node.name();
+  if (name.rfind("aten::", 0) != 0) return name;
+  bool strided = true;
+  for_each_value(node.results,
+                 [&](ValueId id) { strided &= program.values[static_cast<size_t>(id)].strided; });
+  return strided ? "" : name + " with an opaque layout";
+}
+
+Portable make_portable(const Network& network, const Ensemble& ensemble, WidenOptions options) {
+  const Program single = record_single(network, ensemble);
+  const Ensemble own = own_state(network, single, ensemble);
+  options.aten_only = true;
+  options.fold = false;
+  std::vector<WideValue> bound;
+  for (size_t i = 0; i < own.tensors.size(); ++i)
+    bound.push_back({own.tensors[i].contiguous(), !own.shared[i]});
+  WideProgram made = widen(single, own.n, bound, options);
+  clean(made.program);
+  made.program.verify();
+  for (const Node& node : made.program.nodes)
+    if (const std::string other = outside_aten(made.program, node); !other.empty())
+      fail("[{}] export: got operator {}, expected ATen operators alone; try to leave out --export",
+           network.name, other);
+
+  Portable portable;
+  portable.name = network.name;
+  portable.program = std::move(made.program);
+  portable.coverage = std::move(made.coverage);
+  std::set<std::string> taken;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const bool input = network.tensors[i].role == Role::input;
+    portable.bound.push_back(input ? Tensor() : bound[i].tensor);
+    if (!input) continue;
+    portable.sample.push_back(bound[i].tensor);
+    std::string name = identifier(network.tensors[i].name);
+    while (!taken.insert(name).second) name += "_";
+    portable.input_names.push_back(name);
+  }
+  return portable;
+}
+
+Tensors run(const Portable& portable, const Tensors& inputs) {
+  Tensors bound = portable.bound;
+  size_t next = 0;
+  for (Tensor& t : bound)
+    if (!t.defined()) t = inputs.at(next++);
+  return interpret(portable.program, bound);
+}
+
+bool add_export_format(ExportFormat format) {
+  formats().push_back(std::move(format));
+  std::sort(formats().begin(), formats().end(),
+            [](const auto& a, const auto& b) { return a.extension < b.extension; });
+  return true;
+}
+
+const ExportFormat& export_format(const std::string& path) {
+  std::vector<std::string> known;
+  for (const ExportFormat& format : formats()) {
+    const std::string& end = format.extension;
+    if (path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0)
+      return format;
+    known.push_back(fmt::format("{} ({})", end, format.name));
+  }
+  fail("[{}] export: got no known extension, expected {}; try wide{}", path,
+       fmt::join(known, " or "), formats().empty() ? "" : formats().front().extension);
+}
+
+}  // namespace wide

@@ -1,0 +1,262 @@
+#include "engine/model/wide_impl.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "engine/error.h"
+#include "engine/model/portable.h"
+#include "engine/widen/items.h"
+
+namespace wide {
+namespace {
+
+std::string signature(const Tensors& inputs) {
+  std::string text;
+  for (const Tensor& t : inputs)
+    text += describe(t).shape_text() + " " + c10::str(t.device()) + ";";
+  return text;
+}
+
+double tolerance_for(at::ScalarType dtype) { return Target{}.tolerance_for(dtype); }
+
+}  // namespace
+
+size_t WideModel::Impl::weight_at(const std::string& name) const {
+  std::vector<std::string> names;
+  for (size_t k = 0; k < specs.size(); ++k) {
+    if (specs[k].name == name) return k;
+    names.push_back(specs[k].name);
+  }
+  fail("[set_weights] name: got {}, expected one of {}; try a name of state()", name,
+       fmt::join(names, ", "));
+}
+
+void WideModel::Impl::say(const std::string& line) const {
+  if (!options.verbose) return;
+  if (options.log)
+    options.log(line);
+  else
+    std::clog << line << '\n';
+}
+
+bool WideModel::Impl::shares_input(size_t k, const std::string& name) const {
+  return options.shared_inputs.count(name) ||
+         (options.input_names.empty() && options.shared_inputs.count(fmt::format("x{}", k)));
+}
+
+std::string WideModel::Impl::input_name(size_t k) const {
+  return k < options.input_names.size() ? options.input_names[k] : fmt::format("x{}", k);
+}
+
+Mode WideModel::Impl::mode(c10::Device device) const {
+  if (options.mode) return *options.mode;
+  for (const Mode m : {Mode::reduce_overhead, Mode::default_})
+    if (!unsupported(m, device)) return m;
+  return Mode::eager;
+}
+
+Ensemble WideModel::Impl::ensemble(const Network& network, const Tensors& inputs) const {
+  Ensemble e;
+  e.n = n;
+  e.tensors.resize(network.tensors.size());
+  e.shared.assign(network.tensors.size(), false);
+  size_t input = 0, weight = 0;
+  for (size_t i = 0; i < network.tensors.size(); ++i) {
+    const bool is_input = network.tensors[i].role == Role::input;
+    e.tensors[i] = is_input ? inputs.at(input) : weights.at(weight);
+    e.shared[i] = is_input ? shares_input(input, network.tensors[i].name) : shared.at(weight);
+    is_input ? ++input : ++weight;
+  }
+  return e;
+}
+
+CompileOptions WideModel::Impl::compile_options(c10::Device device) const {
+  CompileOptions o;
+  o.mode = mode(device);
+  o.threads = options.threads;
+  o.shards = options.shards;
+  o.tune = options.tune;
+  o.passes_off = options.passes_off;
+  o.verify = options.verify;
+  o.keep_text = options.verbose;
+  o.widen.force = options.strategies;
+  o.widen.strict = strict;
+  return o;
+}
+
+Signature& WideModel::Impl::at(const Tensors& inputs) {
+  const std::string key = signature(inputs);
+  for (auto it = compiled.begin(); it != compiled.end(); ++it)
+    if (it->key == key) {
+      compiled.splice(compiled.begin(), compiled, it);
+      return bring_up_to_date(compiled.front());
+    }
+  Signature made = make(key, inputs);
+  compiled.push_front(std::move(made));
+  while (compiled.size() > std::max<size_t>(options.signatures, 1)) compiled.pop_back();
+  if (options.validate) check_now(compiled.front());
+  return compiled.front();
+}
+
+Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
+  Signature s;
+  s.key = key;
+  s.inputs = inputs;
+  std::vector<TensorSpec> sizes;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const std::string name = input_name(k);
+    const bool one = shares_input(k, name);
+    if (!one && (inputs[k].dim() == 0 || inputs[k].size(0) != n))
+      fail("[run] input {}: got {}, expected [{}, ...] for {} models; try shared_inputs", name,
+           describe(inputs[k]).shape_text(), n, n);
+    const at::ScalarType type = inputs[k].scalar_type();
+    sizes.push_back({name, Role::input, inputs[k].sizes().slice(one ? 0 : 1).vec(),
+                     at::isFloatingType(type) ? at::kFloat : type, Fill::normal, 1.0});
+  }
+  s.network = source(sizes);
+  Ensemble e = ensemble(s.network, inputs);
+  s.single = record_single(s.network, e);
+  s.network.training = s.network.training || !s.single.updates.empty();
+  for (const Node& node : s.single.nodes) s.network.random |= node.is_random();
+  if (!primitive.empty()) check_primitive(s.single);
+  e = own_state(s.network, s.single, e);
+  for (const Update& u : s.single.updates) {
+    const auto i = static_cast<size_t>(
+        std::find(s.single.bound.begin(), s.single.bound.end(), u.target) - s.single.bound.begin());
+    s.state.push_back(i);
+  }
+  take(s, e);
+  Network network = s.network;
+  // What a call changes comes in with every call: nothing that was made of it ahead would hold.
+  for (const size_t i : s.state) network.tensors[i].role = Role::input;
+  s.model = compile(network, e, compile_options(e.tensors.front().device()));
+  s.weights = version;
+  report(s);
+  return s;
+}
+
+void WideModel::Impl::take(const Signature& s, const Ensemble& e) {
+  size_t weight = 0;
+  for (size_t i = 0; i < s.network.tensors.size(); ++i) {
+    if (s.network.tensors[i].role == Role::input) continue;
+    weights[weight] = e.tensors[i];
+    shared[weight++] = e.shared[i];
+  }
+}
+
+bool WideModel::Impl::is_state(const Signature& s, size_t tensor) {
+  return std::find(s.state.begin(), s.state.end(), tensor) != s.state.end();
+}
+
+Signature& WideModel::Impl::bring_up_to_date(Signature& s) {
+  if (s.weights == version) return s;
+  Tensors now;
+  size_t weight = 0;
+  for (size_t i = 0; i < s.network.tensors.size(); ++i) {
+    if (s.network.tensors[i].role == Role::input) continue;
+    if (!is_state(s, i)) now.push_back(weights[weight]);
+    ++weight;
+  }
+  s.model->set_weights(now);
+  s.weights = version;
+  return s;
+}
+
+Tensors WideModel::Impl::arguments(const Signature& s, const Tensors& inputs) const {
+  Tensors all;
+  size_t input = 0, weight = 0;
+  for (size_t i = 0; i < s.network.tensors.size(); ++i) {
+    if (s.network.tensors[i].role == Role::input) {
+      all.push_back(inputs[input++]);
+      continue;
+    }
+    if (is_state(s, i)) all.push_back(weights[weight]);
+    ++weight;
+  }
+  return all;
+}
+
+Tensors WideModel::Impl::run(const Tensors& inputs) {
+  const at::NoGradGuard no_grad;
+  if (!compiled.empty() && inputs.size() != compiled.front().inputs.size())
+    fail("[run] inputs: got {}, expected {}; try one tensor for each input of forward",
+         inputs.size(), compiled.front().inputs.size());
+  Signature& s = at(inputs);
+  Tensors results = s.model->run(arguments(s, inputs));
+  const size_t outputs = s.single.outputs.size();
+  for (size_t k = 0; k < s.state.size(); ++k) {
+    if (s.network.tensors[s.state[k]].role == Role::input) continue;
+    size_t weight = 0;
+    for (size_t i = 0; i < s.state[k]; ++i) weight += s.network.tensors[i].role != Role::input;
+    weights[weight] = results[outputs + k];
+  }
+  results.resize(outputs);
+  return results;
+}
+
+Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
+  Ensemble e = ensemble(s.network, s.inputs);
+  // The check writes to what is not shared, and the inputs are the caller's.
+  for (size_t k = 0; k < e.tensors.size(); ++k)
+    if (!e.shared[k]) e.tensors[k] = e.tensors[k].clone();
+  double tolerance = rtol > 0 ? rtol : 0;
+  if (tolerance == 0)
+    for (const Tensor& t : e.tensors)
+      if (at::isFloatingType(t.scalar_type()))
+        tolerance = std::max(tolerance, tolerance_for(t.scalar_type()));
+  Network network = s.network;
+  for (const size_t i : s.state) network.tensors[i].role = Role::input;
+  const Correctness c = check(network, s.single, e, as_function(*s.model, network), tolerance);
+  ++version;  // it was fed others
+  bring_up_to_date(s);
+  return c;
+}
+
+void WideModel::Impl::check_now(Signature& s) {
+  const Correctness c = check_against_double(s, options.rtol);
+  say(fmt::format("validated: relative error {:.2g}, separate models' own {:.2g}", c.max_rel,
+                  c.eager_max_rel));
+  if (c.pass) return;
+  const std::string name = s.network.name;
+  compiled.pop_front();
+  throw Error(fmt::format("[{}] correctness: got {}, expected the answers of the separate "
+                          "models; try strategy(\"*\", \"vmap\")",
+                          name, c.failure),
+              4);
+}
+
+void WideModel::Impl::check_primitive(const Program& single) const {
+  WidenOptions widen;
+  widen.force = options.strategies;
+  // What is forced to vmap or one by one is claimed by nobody.
+  widen.force.erase(primitive);
+  for (const Item& item : plan_items(single, widen)) {
+    const bool view = !item.target && single.nodes[item.begin].is_view();  // of a weight, mostly
+    if (!view && (!item.target || item.target->name != primitive))
+      fail("[{}] modules: got {}{}, expected this primitive alone; try wide::compile", primitive,
+           item.name, item.target ? " of " + item.target->name : "");
+  }
+}
+
+void WideModel::Impl::report(const Signature& s) const {
+  if (!options.verbose) return;
+  say(fmt::format("[{}] compiled for {} models, inputs {}", s.network.name, n, s.key));
+  for (const PassRecord& pass : s.model->passes())
+    say(fmt::format("pass {}: {} ({:.2f} ms, {} -> {} nodes)", pass.name, pass.summary,
+                    pass.milliseconds, pass.nodes_before, pass.nodes_after));
+  for (const CoverageItem& item : s.model->coverage().items)
+    say(fmt::format("{} {}: {}{}{}", item.module, item.op, item.primitive,
+                    item.primitive.empty() ? "" : "/",
+                    item.strategy + (item.reason.empty() ? "" : ", " + item.reason)));
+  say(s.model->program().text());
+}
+
+const Signature& WideModel::Impl::last() const {
+  if (compiled.empty())
+    fail("[{}] program: got no call yet, expected one; try run or a sample", "wide");
+  return compiled.front();
+}
+
+}  // namespace wide

@@ -1,0 +1,526 @@
+#include "engine/record/record.h"
+
+#include <ATen/ATen.h>
+#include <ATen/FunctionalTensorWrapper.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <unordered_map>
+
+#include "engine/error.h"
+#include "engine/model/portable.h"
+#include "engine/passes/pass.h"
+#include "engine/record/meta_kernels.h"
+#include "engine/record/recorded_constant.h"
+#include "engine/record/substitution.h"
+
+namespace wide {
+
+namespace {
+
+namespace fz = at::functionalization::impl;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+constexpr auto kInfo = c10::DebugInfoKind::INFERENCE_CONTEXT;
+
+/// The state of one recording. It travels with autograd's own threads as thread-local debug info,
+/// so the lists are locked.
+struct Recording : c10::DebugInfoBase {
+  std::mutex mutex;
+  Program program;
+  std::unordered_map<const c10::TensorImpl*, ValueId> ids;
+  // Results are held weakly: the address stays taken, the storage goes.
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;
+  Tensors strong;
+  std::vector<bool> depends;  // on an input or parameter, by value
+  Origin origin;
+  bool with_regions = false;
+  int32_t depth = 0;
+  /// Memory given out by LiteralScope, and, once somebody reads it, what it holds then.
+  struct Literal {
+    Tensor memory, value;
+  };
+  std::unordered_map<const c10::TensorImpl*, Literal> literals;
+  std::optional<Error> refusal;
+
+  ValueId fresh(const Tensor& t, Role role, bool dependent) {
+    Value v = describe(t);
+    v.role = role;
+    if (role == Role::constant) v.constant = t;
+    const ValueId id = program.add_value(std::move(v));
+    ids.emplace(t.unsafeGetTensorImpl(), id);
+    if (role == Role::intermediate) {
+      weak.emplace_back(t.getIntrusivePtr());
+    } else {
+      strong.push_back(t);
+    }
+    depends.push_back(dependent);
+    return id;
+  }
+  ValueId read(const Tensor& t) {
+    auto it = ids.find(t.unsafeGetTensorImpl());
+    return it != ids.end() ? it->second : fresh(t, Role::constant, false);
+  }
+  bool known(const Tensor& t) const { return ids.count(t.unsafeGetTensorImpl()) > 0; }
+
+  template <class Id>
+  Argument argument(const IValue& v, Id id) {
+    Argument a;
+    if (v.isTensor() && v.toTensor().defined()) {
+      a = Argument::of_value(id(v.toTensor()));
+    } else if (v.isTensorList()) {
+      a.kind = Argument::Kind::list;
+      for (const Tensor& t : v.toTensorVector()) a.values.push_back(id(t));
+    } else if (v.isList() && std::any_of(v.toListRef().begin(), v.toListRef().end(),
+                                         [](const IValue& e) { return e.isTensor(); })) {
+      a.kind = Argument::Kind::optional_list;
+      for (const IValue& e : v.toListRef())
+        a.values.push_back(e.isTensor() && e.toTensor().defined() ? id(e.toTensor()) : kNone);
+    } else {
+      a.constant = v;
+    }
+    return a;
+  }
+  Argument read_argument(const IValue& v) {
+    return argument(v, [this](const Tensor& t) { return read(t); });
+  }
+};
+
+Recording* current() { return static_cast<Recording*>(c10::ThreadLocalDebugInfo::get(kInfo)); }
+
+Tensor plain(const Tensor& t) {
+  if (!t.defined() || !fz::isFunctionalTensor(t)) return t;
+  fz::sync(t);
+  return fz::from_functional_tensor(t);
+}
+
+/// The argument with functional wrappers taken off. Functionalization itself does not reach into
+/// `Tensor?[]`, so those must never pass below it wrapped.
+IValue plain_value(const IValue& v) {
+  if (v.isTensor()) return plain(v.toTensor());
+  if (v.isTensorList()) {
+    Tensors list;
+    for (const Tensor& t : v.toTensorVector()) list.push_back(plain(t));
+    return list;
+  }
+  if (v.isList()) {
+    auto list = v.toList().copy();
+    for (size_t i = 0; i < list.size(); ++i)
+      if (IValue e = list.get(i); e.isTensor()) list.set(i, plain(e.toTensor()));
+    return list;
+  }
+  return v;
+}
+
+bool is_meta(const IValue& v) {
+  if (v.isTensor()) return v.toTensor().defined() && v.toTensor().is_meta();
+  if (v.isTensorList()) {
+    for (const Tensor& t : v.toTensorVector())
+      if (t.defined() && t.is_meta()) return true;
+  }
+  return false;
+}
+
+bool is_mask(const Value& v) { return v.dtype == at::kBool || v.dtype == at::kByte; }
+
+/// What must never be baked: a result whose value or shape hangs on the data of a model.
+void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const Node& node) {
+  const bool value = op.hasTag(at::Tag::data_dependent_output);
+  if (!value && !op.hasTag(at::Tag::dynamic_output_shape)) return;
+  // Tagged for its other overload: here the lengths that decide the shape are numbers.
+  if (node.name() == "aten::_ctc_loss") return;
+  bool dependent = false;
+  const auto note = [&](ValueId id) { dependent |= r.depends[static_cast<size_t>(id)]; };
+  if (node.name() == "aten::index.Tensor") {
+    // Indexing by numbers gives as many elements as there are numbers; only masks select by data.
+    for (const ValueId id : node.arguments.at(1).values)
+      if (id != kNone && is_mask(r.program.values[static_cast<size_t>(id)])) note(id);
+  } else {
+    for_each_value(node.arguments, note);
+  }
+  if (!dependent) return;
+  const char* advice = value ? "torch.where instead of a branch on tensor data"
+                             : "a mask of fixed size instead of selecting by data";
+  r.refusal = Error(fmt::format(
+      "[{}] data-dependent operator: got a {} that depends on an input or parameter, expected one "
+      "known from the sizes alone; try {}",
+      node.name(), value ? "Python number" : "result shape", advice));
+  throw *r.refusal;
+}
+
+/// Collects the storages of tensors with strides.
+void add_storages(const IValue& v, std::vector<const void*>& out) {
+  auto add = [&](const Tensor& t) {
+    if (t.defined() && t.layout() == c10::kStrided && t.has_storage() && t.numel() > 0)
+      out.push_back(t.storage().unsafeGetStorageImpl());
+  };
+  if (v.isTensor()) add(v.toTensor());
+  if (v.isTensorList())
+    for (const Tensor& t : v.toTensorVector()) add(t);
+}
+
+void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+  // What a kernel calls inside itself is none of the program's business.
+  c10::impl::ExcludeDispatchKeyGuard off(
+      DispatchKeySet({DispatchKey::Fake, DispatchKey::DeferredInit}));
+  const auto below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Fake);
+  Recording* r = current();
+  const auto& schema = op.schema();
+  if (r == nullptr) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  const size_t base = stack->size() - schema.arguments().size();
+  Node node{op, {}, {}, {}};
+  // Functionalization asks for shapes on meta tensors: not part of the program.
+  bool probe = false;
+  std::vector<const void*> memory;
+  {
+    std::lock_guard lock(r->mutex);
+    for (size_t i = base; i < stack->size(); ++i) {
+      IValue& v = (*stack)[i];
+      if (v.isList()) v = plain_value(v);
+      probe = probe || is_meta(v);
+      add_storages(v, memory);
+      if (!probe) node.arguments.push_back(r->read_argument(v));
+    }
+    if (!probe) refuse_data_dependence(*r, op, node);
+  }
+  op.redispatchBoxed(below, stack);
+  if (probe) return;
+  std::lock_guard lock(r->mutex);
+  bool dependent = false, all_known = true, any_tensor = false;
+  for_each_value(node.arguments,
+                 [&](ValueId id) { dependent |= r->depends[static_cast<size_t>(id)]; });
+  for (size_t i = base; i < stack->size(); ++i) {
+    if (is_meta((*stack)[i])) return;
+    if ((*stack)[i].isTensor() && (*stack)[i].toTensor().defined()) {
+      any_tensor = true;
+      all_known = all_known && r->known((*stack)[i].toTensor());
+    } else if ((*stack)[i].isTensorList()) {
+      any_tensor = true;
+      all_known = false;
+    }
+  }
+  // A call that hands back its argument (lift_fresh, a conversion that converts nothing), or one
+  // that makes a number of constants alone, is no step of the program.
+  if (!any_tensor || all_known) {
+    if (!schema.is_mutable()) return;
+    WIDE_ASSERT(false, "{} reached the recording and mutates its argument", node.name());
+  }
+  for (size_t i = base; i < stack->size(); ++i)
+    node.results.push_back(r->argument((*stack)[i], [&](const Tensor& t) {
+      if (!t.defined()) return kNone;
+      return r->fresh(t, Role::intermediate, dependent);
+    }));
+  // Some operators hand out views that their schema keeps quiet about (unsafe_split).
+  std::vector<const void*> made;
+  for (size_t i = base; i < stack->size(); ++i) add_storages((*stack)[i], made);
+  node.aliases = std::any_of(made.begin(), made.end(), [&](const void* storage) {
+    return std::find(memory.begin(), memory.end(), storage) != memory.end();
+  });
+  node.origin = r->origin;
+  r->program.nodes.push_back(std::move(node));
+}
+
+std::vector<Decomposition>& decompositions() {
+  static std::vector<Decomposition> all;
+  return all;
+}
+
+const Decomposition* find_decomposition(const c10::OperatorHandle& op,
+                                        c10::ArrayRef<IValue> arguments) {
+  const std::string& name = op.schema().operator_name().name;
+  for (const Decomposition& d : decompositions())
+    if (d.op == name && (!d.applies || d.applies(arguments))) return &d;
+  return nullptr;
+}
+
+/// What stands in for tensors that running code holds itself, by their TensorImpl.
+thread_local const std::unordered_map<const c10::TensorImpl*, Tensor>* stand_ins = nullptr;
+
+const Tensor* stand_in(const Tensor& t) {
+  const auto found = stand_ins->find(t.unsafeGetTensorImpl());
+  return found == stand_ins->end() ? nullptr : &found->second;
+}
+
+thread_local bool literals_wanted = false;
+
+/// A call of the interpreter's, not one that an operator makes inside itself.
+bool interpreter_calls(const Recording& r) {
+  return literals_wanted && r.depth == 0 &&
+         !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
+}
+
+constexpr DispatchKeySet kRecordingKeys({DispatchKey::Fake, DispatchKey::DeferredInit,
+                                         DispatchKey::Functionalize});
+
+/// The constant that a literal's memory has become; null for any other tensor.
+const Tensor* literal(Recording& r, const Tensor& t) {
+  const auto found = r.literals.find(t.unsafeGetTensorImpl());
+  if (found == r.literals.end()) return nullptr;
+  Recording::Literal& l = found->second;
+  if (!l.value.defined()) {
+    // A handle of its own: what lies below the wrapper must not be taken for the literal again.
+    const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
+    l.value = fz::to_functional_tensor(l.memory.detach());
+  }
+  return &l.value;
+}
+
+/// Tensors that an interpreter made by itself, from numbers, may be written to as well.
+void note_written(Recording& r, const c10::OperatorHandle& op, const Stack& stack, size_t base) {
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const IValue& v = stack[base + i];
+    if (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite() || !v.isTensor())
+      continue;
+    const Tensor& t = v.toTensor();
+    if (t.defined() && !t.is_meta() && !fz::isFunctionalTensor(t))
+      r.literals.try_emplace(t.unsafeGetTensorImpl(), Recording::Literal{t, {}});
+  }
+}
+
+/// Puts what `other` gives, unless it is null, in the place of each tensor.
+void put_others(Stack& stack, size_t base,
+                const std::function<const Tensor*(const Tensor&)>& other) {
+  for (size_t i = base; i < stack.size(); ++i) {
+    IValue& v = stack[i];
+    if (v.isTensor()) {
+      if (const Tensor* t = other(v.toTensor())) v = *t;
+    } else if (v.isList()) {
+      // Lists of tensors, optional or not.
+      auto list = v.toList().copy();
+      bool changed = false;
+      for (size_t k = 0; k < list.size(); ++k) {
+        const IValue e = list.get(k);
+        const Tensor* t = e.isTensor() ? other(e.toTensor()) : nullptr;
+        if (t) list.set(k, *t), changed = true;
+      }
+      if (changed) v = list;
+    }
+  }
+}
+
+/// Above autograd: notes composite calls as regions, and replaces those with a decomposition.
+void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  const size_t base = stack->size() - count;
+  Recording* r = current();
+  // An interpreter allocates like anybody else; who allocates only to write later does not mind.
+  if (r != nullptr && op.schema().name() == "aten::empty" && interpreter_calls(*r)) {
+    const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
+    op.callBoxed(stack);
+    const Tensor& memory = stack->back().toTensor();
+    r->literals.insert_or_assign(memory.unsafeGetTensorImpl(), Recording::Literal{memory, {}});
+    return;
+  }
+  if (r != nullptr && op.schema().is_mutable() && interpreter_calls(*r))
+    note_written(*r, op, *stack, base);
+  if (r != nullptr && !r->literals.empty())
+    put_others(*stack, base, [r](const Tensor& t) { return literal(*r, t); });
+  if (stand_ins != nullptr) {
+    put_others(*stack, base, stand_in);
+    // The keys are those of the tensors that the code holds, which may lie elsewhere.
+    for (size_t i = base; i < stack->size(); ++i)
+      if (const IValue& v = (*stack)[i]; v.isTensor() && v.toTensor().defined())
+        keys = keys | (v.toTensor().key_set() &
+                       DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask));
+  }
+  const auto rest = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::DeferredInit);
+  if (r == nullptr) {
+    op.redispatchBoxed(rest, stack);
+    return;
+  }
+  const Decomposition* decomposition =
+      find_decomposition(op, c10::ArrayRef<IValue>(stack->data() + base, count));
+  // Under autocast a call is first made anew on cast arguments: that one is the region.
+  const bool casts = !(rest & c10::autocast_dispatch_keyset).empty();
+  const bool composite =
+      !casts && op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
+  if (decomposition == nullptr && (!r->with_regions || !composite)) {
+    op.redispatchBoxed(rest, stack);
+    return;
+  }
+  if (decomposition != nullptr) {
+    decomposition->function(*stack);
+    return;
+  }
+  const std::vector<IValue> in(stack->begin() + static_cast<std::ptrdiff_t>(base), stack->end());
+  Region region{op, {}, {}, 0, 0, r->depth, false};
+  for (const IValue& v : in) {
+    const IValue inner = plain_value(v);
+    std::lock_guard lock(r->mutex);
+    region.arguments.push_back(r->read_argument(inner));
+  }
+  region.begin = static_cast<int32_t>(r->program.nodes.size());
+  ++r->depth;
+  struct Leave {
+    int32_t& depth;
+    ~Leave() { --depth; }
+  } leave{r->depth};
+  op.redispatchBoxed(rest, stack);
+  for (size_t i = base; i < stack->size(); ++i) {
+    const IValue inner = plain_value((*stack)[i]);
+    std::lock_guard lock(r->mutex);
+    region.results.push_back(r->read_argument(inner));
+  }
+  for (size_t i = 0; i < in.size(); ++i) {
+    const IValue inner = plain_value(in[i]);
+    std::lock_guard lock(r->mutex);
+    region.mutates |= r->read_argument(inner).values != region.arguments[i].values;
+  }
+  region.end = static_cast<int32_t>(r->program.nodes.size());
+  if (region.begin < region.end) r->program.regions.push_back(std::move(region));
+}
+
+/// oneDNN off: an LSTM would otherwise be recorded as one opaque operator.
+struct OneDnnOff {
+  bool before = at::globalContext().userEnabledMkldnn();
+  OneDnnOff() { at::globalContext().setUserEnabledMkldnn(false); }
+  ~OneDnnOff() { at::globalContext().setUserEnabledMkldnn(before); }
+};
+
+/// A node's module: what the parameters it reads have in common, or its producers' when none.
+void name_modules(Program& program) {
+  for (Node& node : program.nodes) {
+    if (!node.origin.module.empty()) continue;
+    for_each_value(node.arguments, [&](ValueId id) {
+      const Value& v = program.values[static_cast<size_t>(id)];
+      if (v.role != Role::parameter && v.role != Role::buffer) return;
+      const auto dot = v.name.rfind('.');
+      if (dot != std::string::npos && node.origin.module.empty())
+        node.origin.module = v.name.substr(0, dot);
+    });
+  }
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, Fake, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&record_call>());
+}
+TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&note_composite>());
+}
+
+bool add_decomposition(Decomposition decomposition) {
+  decompositions().push_back(std::move(decomposition));
+  return true;
+}
+
+struct Substitution::State {
+  std::unordered_map<const c10::TensorImpl*, Tensor> instead;
+  c10::impl::IncludeDispatchKeyGuard above{DispatchKey::DeferredInit};
+};
+
+Substitution::Substitution(const Tensors& own, const Tensors& instead)
+    : state_(std::make_unique<State>()) {
+  WIDE_ASSERT(stand_ins == nullptr, "substitutions do not nest");
+  for (size_t i = 0; i < own.size(); ++i)
+    state_->instead.emplace(own[i].unsafeGetTensorImpl(), instead.at(i));
+  stand_ins = &state_->instead;
+}
+
+Substitution::~Substitution() { stand_ins = nullptr; }
+
+LiteralScope::LiteralScope() { literals_wanted = true; }
+LiteralScope::~LiteralScope() { literals_wanted = false; }
+
+bool recording() { return current() != nullptr; }
+
+at::Tensor recorded_constant(const Tensor& constant) {
+  return recording() ? fz::to_functional_tensor(constant) : constant;
+}
+
+OriginScope::OriginScope(Origin origin) : active_(current() != nullptr) {
+  if (!active_) return;
+  previous_ = current()->origin;
+  current()->origin = std::move(origin);
+}
+
+OriginScope::~OriginScope() {
+  if (active_ && current() != nullptr) current()->origin = std::move(previous_);
+}
+
+size_t recorded_nodes() { return current() ? current()->program.nodes.size() : 0; }
+
+void roll_back(size_t nodes) {
+  if (Recording* r = current()) {
+    std::lock_guard lock(r->mutex);
+    r->program.nodes.erase(r->program.nodes.begin() + static_cast<std::ptrdiff_t>(nodes),
+                           r->program.nodes.end());
+  }
+}
+
+std::string recorded_outside_aten(size_t nodes) {
+  Recording* r = current();
+  if (r == nullptr) return "";
+  std::lock_guard lock(r->mutex);
+  for (size_t i = nodes; i < r->program.nodes.size(); ++i)
+    if (std::string name = outside_aten(r->program, r->program.nodes[i]); !name.empty())
+      return name;
+  return "";
+}
+
+Program record(const std::vector<Binding>& bindings,
+               const std::function<Tensors(const Tensors&)>& function, int64_t n) {
+  WIDE_ASSERT(!recording(), "recordings do not nest");
+  add_meta_kernels();
+  auto r = std::make_shared<Recording>();
+  r->with_regions = n == 0;
+  r->program.n = n;
+  Tensors wrapped;
+  std::vector<ValueId> ids;
+  for (const Binding& b : bindings) {
+    // A handle of our own, so that two bindings of one tensor stay two values.
+    const Tensor inner = b.tensor.detach();
+    const ValueId id = r->fresh(inner, b.role, true);
+    Value& v = r->program.values[static_cast<size_t>(id)];
+    v.name = b.name;
+    v.wide = b.wide;
+    r->program.bound.push_back(id);
+    wrapped.push_back(fz::to_functional_tensor(inner));
+    if (b.tensor.requires_grad()) wrapped.back().requires_grad_();
+  }
+  std::optional<OneDnnOff> one_dnn_off;
+  if (n == 0) one_dnn_off.emplace();
+  try {
+    c10::DebugInfoGuard info(kInfo, r);
+    fz::FunctionalizationReapplyViewsGuard reapply(true);
+    c10::impl::IncludeDispatchKeyGuard fake(DispatchKey::Fake);
+    c10::impl::IncludeDispatchKeyGuard functional(DispatchKey::Functionalize);
+    c10::impl::IncludeDispatchKeyGuard composite(DispatchKey::DeferredInit);
+    const Tensors outputs = function(wrapped);
+    at::NoGradGuard no_grad;
+    for (const Tensor& t : outputs) {
+      const Tensor inner = plain(t);
+      r->program.outputs.push_back(r->read(inner));
+    }
+    for (size_t i = 0; i < wrapped.size(); ++i) {
+      const ValueId now = r->read(plain(wrapped[i]));
+      if (now != r->program.bound[i]) r->program.updates.push_back({r->program.bound[i], now});
+    }
+  } catch (const std::exception&) {
+    // The interpreter of TorchScript rewraps what is thrown through it.
+    if (r->refusal) throw Error(*r->refusal);
+    throw;
+  }
+  Program program = std::move(r->program);
+  for (const Node& node : program.nodes) {  // wide is what depends on something wide, or is drawn
+    bool wide = n > 0 && node.is_random();
+    for_each_value(node.arguments,
+                   [&](ValueId id) { wide |= program.values[static_cast<size_t>(id)].wide; });
+    for_each_value(node.results,
+                   [&](ValueId id) { program.values[static_cast<size_t>(id)].wide = wide; });
+  }
+  name_modules(program);
+  remove_dead_nodes(program);
+  program.verify();
+  return program;
+}
+
+}  // namespace wide

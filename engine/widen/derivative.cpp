@@ -1,0 +1,224 @@
+#include "engine/widen/derivative.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+
+#include "engine/compile.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;  // as torch.optim.Adam has them
+constexpr double kRate = 1e-2;                                   // the largest learning rate
+
+bool is_real(const TensorSpec& spec) { return at::isFloatingType(spec.dtype); }
+
+/// `[N]` or `[]` to broadcast against `parameter`, `[N, ...]` or `[...]`.
+Tensor spread(const Tensor& each, const Tensor& parameter, int64_t n) {
+  if (n == 0) return each;
+  Sizes sizes(static_cast<size_t>(parameter.dim()), 1);
+  sizes[0] = n;
+  return each.view(sizes);
+}
+
+/// A strategy's own operator may be for a forward pass only; its strategy does not apply then.
+Tensors differentiate(const std::string& name, const Tensors& outputs, const Tensors& of,
+                      const Tensors& cotangents) {
+  try {
+    return torch::autograd::grad(outputs, of, cotangents, /*retain_graph=*/std::nullopt,
+                                 /*create_graph=*/false, /*allow_unused=*/true);
+  } catch (const c10::Error& e) {
+    const std::string text = e.what_without_backtrace();
+    if (text.find("not implemented") == std::string::npos) throw;
+    throw Unsupported(reason(name, "gradients", text.substr(0, text.find('\n')),
+                             "operators with a gradient", "another strategy"));
+  }
+}
+
+}  // namespace
+
+Derivative::Derivative(Network inner, Program single, std::optional<Optimiser> step)
+    : inner_(std::move(inner)), single_(std::move(single)), step_(step), tensors_(inner_.tensors) {
+  std::vector<size_t> parameters;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (!is_real(tensors_[i]) || tensors_[i].role == Role::buffer) continue;
+    const bool parameter = tensors_[i].role == Role::parameter;
+    if (step_ && !parameter) continue;
+    of_.push_back(i);
+    if (step_) tensors_[i].role = Role::input;
+  }
+  cotangents_ = tensors_.size();
+  for (size_t k = 0; k < single_.outputs.size(); ++k) {
+    const Value& value = single_.values[static_cast<size_t>(single_.outputs[k])];
+    if (!at::isFloatingType(value.dtype)) continue;
+    outputs_.push_back(k);
+    tensors_.push_back({fmt::format("cotangent.{}", k), Role::input, value.sizes});
+  }
+  if (!step_) return;
+  rate_ = tensors_.size();
+  tensors_.push_back({"learning_rate", Role::input, {}, at::kFloat, Fill::uniform, kRate});
+  state_ = tensors_.size();
+  for (size_t k = 0; k < of_.size(); ++k) feedback_.emplace_back(k, of_[k]);
+  if (*step_ != Optimiser::adam) return;
+  for (const char* moment : {"first", "second"})
+    for (const size_t i : of_) {
+      feedback_.emplace_back(feedback_.size(), tensors_.size());
+      // As in the middle of a training: with no second moment a step is the gradient's sign.
+      const bool second = moment[0] == 's';
+      tensors_.push_back({fmt::format("{}_moment.{}", moment, tensors_[i].name), Role::input,
+                          tensors_[i].sizes, at::kFloat, second ? Fill::positive : Fill::normal,
+                          second ? 1.0 : 0.1});
+    }
+}
+
+Tensors Derivative::gradients(const Tensors& bound, const Forward& forward) const {
+  const at::AutoGradMode grad(true);
+  Tensors inner(bound.begin(), bound.begin() + static_cast<ptrdiff_t>(inner_.tensors.size()));
+  Tensors of;
+  for (const size_t i : of_) of.push_back(inner[i] = inner[i].detach().requires_grad_());
+  const Tensors made = forward(inner);
+  Tensors outputs, cotangents;
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    const Tensor& output = made[outputs_[k]];
+    if (!output.requires_grad()) continue;
+    outputs.push_back(output);
+    cotangents.push_back(bound[cotangents_ + k]);
+  }
+  if (outputs.empty())
+    throw Unsupported(reason(inner_.name, "gradients", "no output that depends on a real tensor",
+                             "something to differentiate", "--phase forward"));
+  Tensors gradients = differentiate(inner_.name, outputs, of, cotangents);
+  for (size_t k = 0; k < of.size(); ++k)
+    if (!gradients[k].defined()) gradients[k] = at::zeros_like(of[k]);
+  return gradients;
+}
+
+Tensors Derivative::step(const Tensors& bound, const Tensors& gradients, int64_t n,
+                         bool in_place) const {
+  const at::NoGradGuard no_grad;
+  const size_t count = of_.size();
+  Tensors next(*step_ == Optimiser::adam ? 3 * count : count);
+  for (size_t k = 0; k < count; ++k) {
+    const Tensor& parameter = bound[of_[k]];
+    const Tensor rate = spread(bound[rate_], parameter, n);
+    if (*step_ == Optimiser::sgd) {
+      const Tensor change = rate * gradients[k];
+      next[k] = in_place ? parameter.sub_(change) : parameter - change;
+      continue;
+    }
+    // A step far into a training: the corrections of the first steps are 1.
+    const size_t first = state_ + k, second = state_ + count + k;
+    if (in_place) {
+      next[count + k] = bound[first].lerp_(gradients[k], 1 - kBeta1);
+      next[2 * count + k] =
+          bound[second].mul_(kBeta2).addcmul_(gradients[k], gradients[k], 1 - kBeta2);
+      const Tensor scale = bound[second].sqrt().add_(kEpsilon);
+      next[k] = parameter.sub_(bound[first].div(scale).mul_(rate));
+    } else {
+      const Tensor m = at::lerp(bound[first], gradients[k], 1 - kBeta1);
+      const Tensor v = at::addcmul(bound[second] * kBeta2, gradients[k], gradients[k], 1 - kBeta2);
+      next[count + k] = m;
+      next[2 * count + k] = v;
+      next[k] = parameter - rate * (m / (v.sqrt() + kEpsilon));
+    }
+  }
+  return next;
+}
+
+Tensors Derivative::run(const Tensors& bound, const Forward& forward, int64_t n) const {
+  const Tensors made = gradients(bound, forward);
+  return step_ ? step(bound, made, n, false) : made;
+}
+
+Tensors Derivative::run_in_place(const Tensors& bound) const {
+  const Tensors made = gradients(bound, inner_.forward);
+  return step_ ? step(bound, made, 0, true) : made;
+}
+
+std::vector<WideValue> Derivative::evaluate(int64_t n, const std::vector<WideValue>& bound,
+                                            const WidenOptions& options, Coverage* coverage) const {
+  Tensors tensors;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    if (!bound[i].wide)
+      throw Unsupported(reason(inner_.name, "shared tensor " + tensors_[i].name,
+                               "one for all models", "one for each, so that gradients are its own",
+                               "--phase forward"));
+    tensors.push_back(bound[i].tensor);
+  }
+  WidenOptions differentiable = options;
+  differentiable.differentiable = true;
+  Tensors updates;
+  const Forward forward = [&](const Tensors& inner) {
+    std::vector<WideValue> values;
+    for (const Tensor& t : inner) values.push_back({t, true});
+    Tensors outputs;
+    for (WideValue& v : evaluate_wide(single_, n, values, differentiable, coverage)) {
+      if (!v.wide) {
+        Sizes sizes = v.tensor.sizes().vec();
+        sizes.insert(sizes.begin(), n);
+        v.tensor = v.tensor.unsqueeze(0).expand(sizes);
+      }
+      outputs.push_back(v.tensor);
+    }
+    const auto real_outputs = static_cast<ptrdiff_t>(single_.outputs.size());
+    updates.assign(outputs.begin() + real_outputs, outputs.end());
+    outputs.resize(single_.outputs.size());
+    return outputs;
+  };
+  std::vector<WideValue> results;
+  for (const Tensor& t : run(tensors, forward, n)) results.push_back({t.detach(), true});
+  for (const Tensor& t : updates) results.push_back({t.detach(), true});
+  return results;
+}
+
+Network phase_network(const Network& inner, const Program& single, const std::string& phase,
+                      Optimiser optimiser) {
+  if (phase == "forward") return inner;
+  const bool step = phase == "step";
+  const auto derivative = std::make_shared<const Derivative>(
+      inner, single, step ? std::optional(optimiser) : std::nullopt);
+  const auto has = [&](auto test) {
+    return std::any_of(inner.tensors.begin(), inner.tensors.end(), test);
+  };
+  const bool parameters =
+      has([](const TensorSpec& t) { return t.role == Role::parameter && is_real(t); });
+  const bool inputs = has([](const TensorSpec& t) { return t.role == Role::input && is_real(t); });
+  if (!parameters && (step || !inputs))
+    throw Unsupported(reason(inner.name, "phase " + phase,
+                             step ? "no parameters" : "no real inputs or parameters",
+                             "something to differentiate", "--phase forward"));
+  Network network = inner;
+  network.tensors = derivative->tensors();
+  network.aliases.clear();
+  network.initial.clear();
+  network.derivative = derivative;
+  network.forward = [derivative](const Tensors& bound) {
+    return derivative->run(bound, derivative->inner().forward, 0);
+  };
+  if (step) network.training = true;  // models change what they are given
+  Network in_place = network;
+  in_place.forward = [derivative](const Tensors& bound) { return derivative->run_in_place(bound); };
+  in_place.instantiate = nullptr;
+  network.instantiate = [in_place](const Tensors& weights) { return bind(in_place, weights); };
+  return network;
+}
+
+std::function<void()> repeated_call(CompiledModel& model, const Network& network,
+                                    const Tensors& inputs) {
+  if (!network.derivative || network.derivative->feedback().empty())
+    return [&model, inputs] { model.run(inputs); };
+  std::vector<std::pair<size_t, size_t>> back;  // output, input
+  const std::vector<size_t> at = network.indices(true);
+  for (const auto& [output, tensor] : network.derivative->feedback())
+    back.emplace_back(output,
+                      static_cast<size_t>(std::find(at.begin(), at.end(), tensor) - at.begin()));
+  return [&model, back, state = inputs]() mutable {
+    const Tensors results = model.run(state);
+    for (const auto& [output, input] : back) state[input] = results[output];
+  };
+}
+
+}  // namespace wide

@@ -1,0 +1,62 @@
+#pragma once
+#include "engine/widen/widen.h"
+
+namespace wide {
+
+enum class Optimiser { sgd, adam };
+
+/// What a derived network does around the forward pass of `inner`: the gradients of
+/// sum(output * cotangent) over all real outputs, and for `step` an optimiser's step with them.
+/// The forward pass is handed in, of one model or of N at once, so that all ways of running N
+/// models share what is around it.
+class Derivative {
+ public:
+  /// The tensors of `inner` without N, or all wide, in; its outputs out.
+  using Forward = std::function<Tensors(const Tensors&)>;
+
+  Derivative(Network inner, Program single, std::optional<Optimiser> step);
+
+  const Network& inner() const { return inner_; }
+  /// The tensors of the derived network: those of `inner` first.
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+
+  /// Runs the phase on `bound`. `n` is 0 for one model. Returns the gradients by differentiable
+  /// tensors of `inner`; for a step the new parameters, then the optimiser's new state.
+  Tensors run(const Tensors& bound, const Forward& forward, int64_t n) const;
+  /// The same as users write it, one model: parameters and state are changed in place.
+  Tensors run_in_place(const Tensors& bound) const;
+  /// `evaluate_wide` of the phase: its own Program(1) is not looked at, that of `inner` is.
+  std::vector<WideValue> evaluate(int64_t n, const std::vector<WideValue>& bound,
+                                  const WidenOptions& options, Coverage* coverage) const;
+  /// Which result goes back into which tensor before the next call: (output, tensor).
+  const std::vector<std::pair<size_t, size_t>>& feedback() const { return feedback_; }
+
+ private:
+  Tensors gradients(const Tensors& bound, const Forward& forward) const;
+  Tensors step(const Tensors& bound, const Tensors& gradients, int64_t n, bool in_place) const;
+
+  Network inner_;
+  Program single_;
+  std::optional<Optimiser> step_;
+  std::vector<TensorSpec> tensors_;
+  std::vector<size_t> of_;       // differentiable tensors of `inner`, by index
+  std::vector<size_t> outputs_;  // real outputs of `inner`
+  size_t cotangents_ = 0;        // index of the first
+  size_t rate_ = 0, state_ = 0;  // of a step: learning rate (one a model), first of the state
+  std::vector<std::pair<size_t, size_t>> feedback_;
+};
+
+/// The network of phase `forward`, `backward` or `step` (Adam) of `inner`; `single` is its
+/// Program(1). Cotangents and, for a step, everything that changes (parameters, learning rate and
+/// state) are inputs. Throws Unsupported with the reason: nothing to differentiate.
+Network phase_network(const Network& inner, const Program& single, const std::string& phase,
+                      Optimiser optimiser = Optimiser::adam);
+
+class CompiledModel;
+
+/// A call of a compiled network as its user would repeat it: of a step, what one call gives is
+/// what the next one starts from. Keeps `model` and a copy of `inputs`' handles.
+std::function<void()> repeated_call(CompiledModel& model, const Network& network,
+                                    const Tensors& inputs);
+
+}  // namespace wide

@@ -1,0 +1,69 @@
+#pragma once
+#include <fmt/ranges.h>
+
+#include "engine/error.h"
+#include "engine/widen/registry.h"
+
+namespace wide {
+
+/// What the files of primitives and blocks say again and again.
+
+/// `network` with `instantiate` set to its own forward under fixed weights.
+inline Network as_function(Network network) {
+  const Network self = network;
+  network.instantiate = [self](const Tensors& weights) { return bind(self, weights); };
+  return network;
+}
+
+inline TensorSpec input(std::string name, Sizes sizes, Fill fill = Fill::normal,
+                        double scale = 1.0) {
+  const auto dtype = fill == Fill::integers ? at::kLong : at::kFloat;
+  return {std::move(name), Role::input, std::move(sizes), dtype, fill, scale};
+}
+
+inline TensorSpec parameter(std::string name, Sizes sizes, double scale = 0.1,
+                            Fill fill = Fill::normal) {
+  return {std::move(name), Role::parameter, std::move(sizes), at::kFloat, fill, scale};
+}
+
+inline TensorSpec buffer(std::string name, Sizes sizes, Fill fill) {
+  return {std::move(name), Role::buffer, std::move(sizes), at::kFloat, fill, 1.0};
+}
+
+/// Every combination of the axes' sizes, the last axis fastest.
+inline std::vector<Shape> grid(
+    const std::vector<std::pair<std::string, std::vector<int64_t>>>& axes) {
+  std::vector<Shape> shapes{Shape{}};
+  for (const auto& [axis, sizes] : axes) {
+    std::vector<Shape> longer;
+    for (const Shape& shape : shapes)
+      for (const int64_t size : sizes) longer.push_back(Shape(shape).set(axis, size));
+    shapes = std::move(longer);
+  }
+  return shapes;
+}
+
+/// The Ns of coverage: of `quick`, of `full`, and of full for targets that also want 100.
+inline std::vector<int64_t> quick_n() { return {4, 8, 16, 32}; }
+inline std::vector<int64_t> full_n() { return {2, 4, 6, 8, 10, 12, 16, 20, 32, 64}; }
+inline std::vector<int64_t> full_n_100() { return {2, 4, 6, 8, 10, 12, 16, 20, 32, 64, 100}; }
+
+/// Refuses a shape whose axis is too small.
+inline void at_least(const char* target, const Shape& shape, const char* axis, int64_t least) {
+  if (shape[axis] < least)
+    fail("[{}] {}: got {}, expected at least {}; try {}={}", target, axis, shape[axis], least, axis,
+         least);
+}
+
+/// Refuses a shape where `divisor` does not divide `axis`.
+inline void divides(const char* target, const Shape& shape, const char* axis, const char* divisor) {
+  if (shape[divisor] < 1 || shape[axis] % shape[divisor] != 0)
+    fail("[{}] {}: got {}, expected a divisor of {}={}; try {}=1", target, divisor, shape[divisor],
+         axis, shape[axis], divisor);
+}
+
+inline std::string list_text(const Sizes& sizes) {
+  return fmt::format("{}", fmt::join(sizes, "x"));
+}
+
+}  // namespace wide

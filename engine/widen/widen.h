@@ -1,0 +1,75 @@
+#pragma once
+#include <map>
+#include <set>
+
+#include "engine/program.h"
+#include "engine/widen/registry.h"
+
+namespace wide {
+
+/// A value while widening: `[N, ...]` when wide, else the same for all models.
+struct WideValue {
+  Tensor tensor;
+  bool wide = false;
+};
+
+/// How a node or region of Program(1) was made wide.
+enum class Way { strategy, vmap, shared, per_model };
+const char* to_string(Way way);
+
+struct CoverageItem {
+  int32_t node = 0;       // index in Program(1)
+  int32_t nodes = 1;      // how many nodes it stands for (a region collapses several)
+  std::string op;         // recorded operator
+  std::string primitive;  // that claimed it
+  std::string strategy;
+  Way way = Way::vmap;
+  std::string reason;  // why per_model, or why the asked strategy did not apply
+  std::string module;
+};
+
+struct Coverage {
+  std::vector<CoverageItem> items;
+  /// Nodes per way, and as shares of all.
+  std::map<Way, int64_t> counts() const;
+};
+
+/// What decides how a claimed call is computed.
+struct WidenOptions {
+  /// primitive name to strategy name; also "vmap" and "per_model". Key "*": all of them.
+  std::map<std::string, std::string> force;
+  /// Called with a claim's applicable strategies when nothing is forced; empty: the first.
+  std::function<std::string(const Target&, const std::any& config, const WideCall&,
+                            const std::vector<std::string>& applicable)>
+      choose;
+  std::set<std::string> never;  // "conv2d/unfold": not chosen by itself, as where it crashed before
+  bool strict = false;          // a forced strategy that does not apply throws Unsupported
+  bool fold = true;             // use the registered folds (eval-mode batch norm into convolution)
+  bool differentiable = false;  // only strategies that gradients can be taken of
+  bool aten_only = false;       // while recording: only strategies made of ATen operators
+};
+
+/// Evaluates Program(1) wide: ordinary tensor code, so that it can be recorded, differentiated,
+/// or run as it stands. `bound` in the order of `program.bound`. Returns outputs, then updates.
+std::vector<WideValue> evaluate_wide(const Program& program, int64_t n,
+                                     const std::vector<WideValue>& bound,
+                                     const WidenOptions& options, Coverage* coverage);
+
+struct WideProgram {
+  Program program;
+  Coverage coverage;
+};
+
+/// How a program is evaluated wide where not by `evaluate_wide` itself; same arguments and result.
+using EvaluateWide = std::function<std::vector<WideValue>(
+    const Program& program, int64_t n, const std::vector<WideValue>& bound,
+    const WidenOptions& options, Coverage* coverage)>;
+
+/// Program(N) of Program(1): `evaluate` recorded. Outputs and updates are wide (`[N, ...]`).
+WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue>& bound,
+                  const WidenOptions& options = {}, const EvaluateWide& evaluate = evaluate_wide);
+
+/// A lower bound of the bytes that n models need at once, from Program(1)'s sizes and lifetimes.
+int64_t estimate_bytes(const Program& program, int64_t n);
+
+}  // namespace wide

@@ -1,0 +1,110 @@
+#include "primitives/kernels/prelu.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "primitives/kernels/operators.h"
+#include "primitives/kernels/stream.h"
+
+namespace wide {
+
+namespace {
+
+using at::Tensor;
+
+WIDE_CLONES void bend(float* y, const float* x, float slope, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] > 0.0F ? x[i] : x[i] * slope;
+}
+
+WIDE_CLONES void bend_each(float* y, const float* x, const float* slope, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] > 0.0F ? x[i] : x[i] * slope[i];
+}
+
+/// Planes of `plane` elements with one slope each; plane p of a model takes slope p % channels.
+struct Planes {
+  const float *x, *slopes;
+  int64_t plane, channels, per_model, slope_stride;
+
+  /// Elements [from, from + count) of the whole tensor.
+  void run(float* y, int64_t from, int64_t count) const {
+    for (int64_t i = 0; i < count;) {
+      const int64_t at = from + i, model = at / per_model, inside = at % per_model;
+      const float* own = slopes + model * slope_stride;
+      if (plane == 1 && channels > 1) {  // a slope for every element
+        const int64_t c = inside % channels, length = std::min(count - i, channels - c);
+        bend_each(y + i, x + at, own + c, length);
+        i += length;
+      } else {
+        const int64_t length = std::min(count - i, plane - inside % plane);
+        bend(y + i, x + at, own[inside / plane % channels], length);
+        i += length;
+      }
+    }
+  }
+};
+
+Tensor& prelu_out(const Tensor& x, const Tensor& slopes, Tensor& out) {
+  TORCH_CHECK(x.dim() >= 2 && slopes.dim() == 2 && slopes.size(0) == x.size(0) &&
+                  (slopes.size(1) == 1 || (x.dim() > 2 && slopes.size(1) == x.size(2))),
+              "wide::prelu: x ", x.sizes(), " and slopes ", slopes.sizes(), " do not fit");
+  TORCH_CHECK(out.is_contiguous() && out.numel() == x.numel(), "wide::prelu: out ", out.sizes(),
+              " is not a contiguous ", x.sizes());
+  const Tensor dense = x.contiguous(), own = slopes.contiguous();
+  const int64_t per_model = x.numel() / x.size(0), channels = slopes.size(1);
+  const int64_t plane = channels == 1 ? per_model : per_model / (x.size(1) * channels);
+  const Planes planes{dense.const_data_ptr<float>(),
+                      own.const_data_ptr<float>(),
+                      plane,
+                      channels,
+                      per_model,
+                      channels};
+  float* y = out.mutable_data_ptr<float>();
+  const bool stream = static_cast<int64_t>(out.nbytes()) >= kernels::kStreamBytes;
+  at::parallel_for(0, x.numel(), 16384, [&](int64_t begin, int64_t end) {
+    if (!stream) return planes.run(y + begin, begin, end - begin);
+    alignas(64) float block[2048];
+    for (int64_t i = begin; i < end;) {
+      const int64_t count = std::min<int64_t>(end - i, 2048);
+      planes.run(block, i, count);
+      kernels::stream_copy(y + i, block, count);
+      i += count;
+    }
+    kernels::stream_fence();
+  });
+  return out;
+}
+
+Tensor prelu_kernel(const Tensor& x, const Tensor& slopes) {
+  Tensor out = at::empty(x.sizes(), x.options());
+  return prelu_out(x, slopes, out);
+}
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  m.def("prelu(Tensor x, Tensor slopes) -> Tensor");
+  m.def("prelu.out(Tensor x, Tensor slopes, *, Tensor(a!) out) -> Tensor(a!)");
+}
+
+TORCH_LIBRARY_IMPL(wide, CPU, m) {
+  m.impl("prelu", prelu_kernel);
+  m.impl("prelu.out", prelu_out);
+}
+
+TORCH_LIBRARY_IMPL(wide, Autograd, m) {
+  m.impl("prelu", torch::autograd::autogradNotImplementedFallback());
+}
+
+}  // namespace
+
+Tensor prelu(const Tensor& x, const Tensor& slopes) { return kernels::call("prelu", {x, slopes}); }
+
+bool prelu_applies(const Tensor& x, const Tensor& slopes) {
+  return kernels::takes({&x, &slopes}) && x.is_contiguous();
+}
+
+}  // namespace wide

@@ -1,0 +1,326 @@
+#include "primitives/kernels/recurrent.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/native/CPUBlas.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "primitives/kernels/recurrent_math.h"
+
+namespace wide {
+
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+// --------------------------------------------------------------------------------- the cells
+
+/// One step's gates of one sequence, and where its states go: `h` and `c` in place, `y` the row of
+/// the result.
+struct Row {
+  const float* gates;
+  float *h, *c, *y;
+  int64_t width;
+};
+
+#define WIDE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast", "no-trapping-math", "no-thread-jumps", \
+                     "no-tree-dominator-opts", "no-tree-vrp")
+
+WIDE_CLONES void lstm_cell(const Row& row) {
+  using namespace recurrent_math;
+  const int64_t width = row.width;
+  const float *i = row.gates, *f = i + width, *g = f + width, *o = g + width;
+  float *h = row.h, *c = row.c, *y = row.y;
+#pragma omp simd
+  for (int64_t j = 0; j < width; ++j) {
+    const float next = c[j] * sigmoid(f[j]) + gated_tangent(i[j], g[j]);
+    const float out = gated_tangent(o[j], next);
+    c[j] = next;
+    h[j] = out;
+    y[j] = out;
+  }
+}
+
+WIDE_CLONES void gru_cell(const Row& row) {
+  using namespace recurrent_math;
+  const int64_t width = row.width;
+  const float *from_x = row.gates, *r = from_x + width, *z = r + width, *from_h = z + width;
+  float *h = row.h, *y = row.y;
+#pragma omp simd
+  for (int64_t j = 0; j < width; ++j) {
+    const float candidate = hyperbolic_tangent(from_x[j] + sigmoid(r[j]) * from_h[j]);
+    const float out = candidate + sigmoid(z[j]) * (h[j] - candidate);
+    h[j] = out;
+    y[j] = out;
+  }
+}
+
+WIDE_CLONES void tanh_cell(const Row& row) {
+  const float* gates = row.gates;
+  float *h = row.h, *y = row.y;
+#pragma omp simd
+  for (int64_t j = 0; j < row.width; ++j) {
+    const float out = recurrent_math::hyperbolic_tangent(gates[j]);
+    h[j] = out;
+    y[j] = out;
+  }
+}
+
+WIDE_CLONES void relu_cell(const Row& row) {
+  const float* gates = row.gates;
+  float *h = row.h, *y = row.y;
+#pragma omp simd
+  for (int64_t j = 0; j < row.width; ++j) {
+    const float out = gates[j] < 0.0F ? 0.0F : gates[j];  // keeps NaN
+    h[j] = out;
+    y[j] = out;
+  }
+}
+
+#pragma GCC pop_options
+
+/// `gates`: columns of the step's scratch. The input's share adds to the first `input` of them, the
+/// hidden share to `hidden` of them from `offset` on.
+struct CellKind {
+  const char* name;
+  int64_t gates, input, hidden, offset, states;
+  void (*cell)(const Row&);
+};
+
+constexpr CellKind kKinds[] = {{"lstm", 4, 4, 4, 0, 2, lstm_cell},
+                               {"gru", 4, 3, 3, 1, 1, gru_cell},
+                               {"rnn_tanh", 1, 1, 1, 0, 1, tanh_cell},
+                               {"rnn_relu", 1, 1, 1, 0, 1, relu_cell}};
+
+const CellKind& find_kind(c10::string_view name) {
+  for (const CellKind& kind : kKinds)
+    if (name == kind.name) return kind;
+  TORCH_CHECK(false, "wide::recurrent_layer: cell ", name,
+              ", expected lstm, gru, rnn_tanh or rnn_relu");
+}
+
+// ---------------------------------------------------------------------------------- one model
+
+/// Rows `[B, T, ...]` at these strides.
+struct Strides {
+  int64_t batch, time;
+};
+
+/// Everything of one model; strides in elements.
+struct Sequence {
+  const CellKind& kind;
+  int64_t batch, time, in, width;
+  const float *x, *input, *hidden, *bias;
+  Strides xs, ys;
+  int64_t input_stride, hidden_stride;  // of a row of the weights
+  float *y, *h, *c;                     // h and c: `[B, H]`, the first states on entry
+  bool reverse;
+};
+
+/// Steps whose input share is computed at once: one where a step has rows enough for the GEMM to be
+/// at its best, so that the gates stay in the first-level cache; more for the few rows of a small
+/// batch.
+int64_t chunk_of(int64_t batch, int64_t time) {
+  return batch >= 8 ? 1 : std::min(time, 32 / batch);
+}
+
+/// Rows of scratch for any share of at most `batch` sequences: a smaller one takes more steps.
+int64_t scratch_rows(int64_t batch, int64_t time) {
+  return std::max(batch, std::min(batch * time, int64_t{32}));
+}
+
+/// Shares of the batch for every model, so that each thread has one.
+int64_t parts_of_batch(int64_t models, int64_t batch) {
+  constexpr int64_t kFewestRows = 4;  // fewer leave the GEMM's registers empty
+  if (at::in_parallel_region()) return 1;
+  return std::clamp(at::get_num_threads() / models, int64_t{1},
+                    std::max(int64_t{1}, batch / kFewestRows));
+}
+
+/// Space between the scratch's rows: a power of two apart they would compete for cache sets.
+int64_t scratch_stride(const CellKind& kind, int64_t width) {
+  return (kind.gates * width + 15) / 16 * 16 + 16;
+}
+
+/// Adds the input's share of steps [from, from + steps) to the gates `[steps, B, stride]`.
+void add_input(const Sequence& s, int64_t from, int64_t steps, float* gates, int64_t stride) {
+  const float* x = s.x + from * s.xs.time;
+  const int64_t columns = s.kind.input * s.width;
+  const auto multiply = [&](int64_t rows, const float* a, int64_t lda, float* c, int64_t ldc) {
+    at::native::cpublas::brgemm(rows, columns, s.in, lda, s.input_stride, ldc, /*add_C=*/true, a,
+                                s.input, c, /*is_vnni=*/false);
+  };
+  if (steps == 1) {
+    multiply(s.batch, x, s.xs.batch, gates, stride);
+  } else if (s.batch == 1 || s.xs.time == s.batch * s.xs.batch) {
+    multiply(steps * s.batch, x, s.batch == 1 ? s.xs.time : s.xs.batch, gates, stride);
+  } else {
+    for (int64_t b = 0; b < s.batch; ++b)
+      multiply(steps, x + b * s.xs.batch, s.xs.time, gates + b * stride, s.batch * stride);
+  }
+}
+
+void run_sequence(const Sequence& s, float* scratch) {
+  const CellKind& kind = s.kind;
+  const int64_t stride = scratch_stride(kind, s.width), chunk = chunk_of(s.batch, s.time);
+  const auto row_bytes = static_cast<size_t>(kind.gates * s.width) * sizeof(float);
+  for (int64_t done = 0; done < s.time; done += chunk) {
+    const int64_t steps = std::min(chunk, s.time - done);
+    const int64_t from = s.reverse ? s.time - done - steps : done;
+    for (int64_t r = 0; r < steps * s.batch; ++r)
+      std::memcpy(scratch + r * stride, s.bias, row_bytes);
+    add_input(s, from, steps, scratch, stride);
+    for (int64_t k = 0; k < steps; ++k) {
+      const int64_t step = s.reverse ? steps - 1 - k : k;
+      float* gates = scratch + step * s.batch * stride;
+      at::native::cpublas::brgemm(s.batch, kind.hidden * s.width, s.width, s.width, s.hidden_stride,
+                                  stride, /*add_C=*/true, s.h, s.hidden,
+                                  gates + kind.offset * s.width, /*is_vnni=*/false);
+      float* y = s.y + (from + step) * s.ys.time;
+      for (int64_t b = 0; b < s.batch; ++b)
+        kind.cell({gates + b * stride, s.h + b * s.width,
+                   s.c == nullptr ? nullptr : s.c + b * s.width, y + b * s.ys.batch, s.width});
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------- the operator
+
+using Scratch = std::unique_ptr<float, decltype(&std::free)>;
+
+/// Aligned to a cache line.
+Scratch make_scratch(int64_t count) {
+  const auto bytes = (static_cast<size_t>(count) * sizeof(float) + 63) / 64 * 64;
+  Scratch made(static_cast<float*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))), std::free);
+  TORCH_CHECK(made != nullptr, "wide::recurrent_layer: no memory for ", bytes, " bytes");
+  return made;
+}
+
+/// Rows of the last axis contiguous: itself where it is so already.
+Tensor with_rows(const Tensor& t) {
+  return t.size(-1) == 1 || t.stride(-1) == 1 ? t : t.contiguous();
+}
+
+/// brgemm wants rows at least as far apart as they are long; a single row's stride means nothing.
+Tensor as_matrices(const Tensor& t) {
+  return (t.size(2) == 1 || t.stride(2) == 1) && t.stride(1) >= t.size(2) ? t : t.contiguous();
+}
+
+using Results = std::tuple<Tensor&, Tensor&>;
+
+Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& hidden,
+                            const OptionalTensor& bias, const Tensor& h0, const OptionalTensor& c0,
+                            c10::string_view cell, bool reverse, bool time_major, Tensor& y,
+                            Tensor& states) {
+  const CellKind& kind = find_kind(cell);
+  TORCH_CHECK(x.dim() == 4 && input.dim() == 3 && hidden.dim() == 3 && h0.dim() == 3,
+              "wide::recurrent_layer: x ", x.sizes(), ", weights ", input.sizes(), " and ",
+              hidden.sizes(), ", state ", h0.sizes(), " do not fit");
+  const int64_t n = x.size(0), batch = x.size(time_major ? 2 : 1);
+  const int64_t time = x.size(time_major ? 1 : 2), in = x.size(3), width = hidden.size(1);
+  TORCH_CHECK(input.sizes() == c10::IntArrayRef({n, in, kind.input * width}) &&
+                  hidden.sizes() == c10::IntArrayRef({n, width, kind.hidden * width}) &&
+                  h0.sizes() == c10::IntArrayRef({n, batch, width}) &&
+                  c0.has_value() == (kind.states == 2) && (!c0 || c0->sizes() == h0.sizes()) &&
+                  (!bias || bias->sizes() == c10::IntArrayRef({n, kind.gates * width})),
+              "wide::recurrent_layer: x ", x.sizes(), ", weights ", input.sizes(), " and ",
+              hidden.sizes(), ", state ", h0.sizes(), " do not fit");
+  TORCH_CHECK(y.is_contiguous() && states.is_contiguous() &&
+                  y.numel() == n * batch * time * width &&
+                  states.numel() == n * kind.states * batch * width,
+              "wide::recurrent_layer: results ", y.sizes(), " and ", states.sizes(),
+              " are not contiguous or too small");
+  const Tensor rows = with_rows(x), wi = as_matrices(input), wh = as_matrices(hidden);
+  const Tensor offset = bias ? with_rows(*bias) : at::zeros({1, kind.gates * width}, x.options());
+  states.select(1, 0).copy_(h0);
+  if (c0) states.select(1, 1).copy_(*c0);
+  const float *px = rows.const_data_ptr<float>(), *pi = wi.const_data_ptr<float>();
+  const float *ph = wh.const_data_ptr<float>(), *pb = offset.const_data_ptr<float>();
+  float *py = y.mutable_data_ptr<float>(), *ps = states.mutable_data_ptr<float>();
+  const Strides xs{rows.stride(time_major ? 2 : 1), rows.stride(time_major ? 1 : 2)};
+  const Strides ys = time_major ? Strides{width, batch * width} : Strides{time * width, width};
+  const int64_t state = batch * width, bias_stride = bias ? offset.stride(0) : 0;
+  // With fewer models than threads the batch is shared out too: sequences know nothing of each
+  // other, and a core reads the weights from a cache of its own.
+  const int64_t parts = parts_of_batch(n, batch), most = (batch + parts - 1) / parts;
+  const int64_t floats = scratch_rows(most, time) * scratch_stride(kind, width);
+  at::parallel_for(0, n * parts, 1, [&](int64_t begin, int64_t end) {
+    const Scratch scratch = make_scratch(floats);
+    for (int64_t job = begin; job < end; ++job) {
+      const int64_t i = job / parts, first = job % parts * most;
+      const int64_t count = std::min(most, batch - first);
+      if (count <= 0) continue;
+      float* h = ps + i * kind.states * state + first * width;
+      run_sequence({kind, count, time, in, width, px + i * rows.stride(0) + first * xs.batch,
+                    pi + i * wi.stride(0), ph + i * wh.stride(0), pb + i * bias_stride, xs, ys,
+                    wi.stride(1), wh.stride(1), py + i * time * state + first * ys.batch, h,
+                    kind.states == 2 ? h + state : nullptr, reverse},
+                   scratch.get());
+    }
+  });
+  return {y, states};
+}
+
+std::tuple<Tensor, Tensor> recurrent_layer_kernel(const Tensor& x, const Tensor& input,
+                                                  const Tensor& hidden, const OptionalTensor& bias,
+                                                  const Tensor& h0, const OptionalTensor& c0,
+                                                  c10::string_view cell, bool reverse,
+                                                  bool time_major) {
+  const int64_t width = hidden.size(1), batch = h0.size(1);
+  Tensor y = at::empty({x.size(0), x.size(1), x.size(2), width}, x.options());
+  Tensor states = at::empty({x.size(0), find_kind(cell).states, batch, width}, x.options());
+  recurrent_layer_out(x, input, hidden, bias, h0, c0, cell, reverse, time_major, y, states);
+  return {y, states};
+}
+
+#define WIDE_ARGUMENTS                                                                      \
+  "(Tensor x, Tensor input, Tensor hidden, Tensor? bias, Tensor h0, Tensor? c0, str cell, " \
+  "bool reverse, bool time_major"
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  m.def("recurrent_layer" WIDE_ARGUMENTS ") -> (Tensor, Tensor)");
+  m.def("recurrent_layer.out" WIDE_ARGUMENTS
+        ", *, Tensor(a!) y, Tensor(b!) states) -> (Tensor(a!), Tensor(b!))");
+}
+
+TORCH_LIBRARY_IMPL(wide, CPU, m) {
+  m.impl("recurrent_layer", recurrent_layer_kernel);
+  m.impl("recurrent_layer.out", recurrent_layer_out);
+}
+
+TORCH_LIBRARY_IMPL(wide, Autograd, m) {
+  m.impl("recurrent_layer", torch::autograd::autogradNotImplementedFallback());
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> recurrent_layer(const RecurrentLayer& layer) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("wide::recurrent_layer", "");
+  const auto optional = [](const OptionalTensor& t) { return t ? c10::IValue(*t) : c10::IValue(); };
+  std::vector<c10::IValue> stack{
+      layer.x,         layer.input,        layer.hidden, optional(layer.bias),
+      layer.h0,        optional(layer.c0), layer.cell,   layer.reverse,
+      layer.time_major};
+  op.callBoxed(&stack);
+  return {stack[0].toTensor(), stack[1].toTensor()};
+}
+
+bool recurrent_layer_applies(const Tensor& x, const Tensor& h0, const Tensor& weight) {
+  for (const Tensor* t : {&x, &h0, &weight})
+    if (!t->is_cpu() || t->scalar_type() != at::kFloat || t->numel() == 0 ||
+        (at::GradMode::is_enabled() && t->requires_grad()))
+      return false;
+  return true;
+}
+
+}  // namespace wide

@@ -1,0 +1,376 @@
+#include "primitives/kernels/winograd.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "primitives/kernels/convolution_tile.h"
+#include "primitives/kernels/operators.h"
+
+// Results are made in tiles of 2 x 2, each from a patch of 4 x 4 inputs. Patches and filters are
+// brought into a basis of 16 "frequencies", in which a convolution is one product per channel; the
+// sums over channels are those of a convolution with a single tap (convolution_tile.h).
+
+namespace wide {
+namespace {
+
+using at::Tensor;
+using convolution_tile::kFilters;
+using convolution_tile::kPositions;
+using convolution_tile::kRuns;
+
+constexpr int64_t kFrequencies = 16;
+constexpr int64_t kChunk = int64_t{kRuns} * kPositions;  // tiles at a time
+constexpr int64_t kSums = kFilters * kChunk;             // of one frequency
+constexpr int64_t kLanes = 8;
+constexpr int64_t kAhead = 3;  // channels from what is copied to what is fetched
+using Eight = float __attribute__((vector_size(32)));
+using EightIndices = int __attribute__((vector_size(32)));
+
+// ----------------------------------------------------------------------------- the two bases
+
+/// Patches side by side, the first at `rows`, the next two columns on: d to B^T d B. Frequency f of
+/// patch i goes to to[f * plane + i]; up to seven more are written.
+WIDE_CLONES void transform_patches(const float* rows, int64_t pitch, int64_t count, float* to,
+                                   int64_t plane) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Eight down[4][4];  // B^T d: of the columns 0..7, 8..15, 2..9 and 10..17
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) {
+      Eight d[4];
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r)
+        std::memcpy(&d[r], rows + r * pitch + 2 * i + v % 2 * 8 + v / 2 * 2, sizeof d[r]);
+      down[0][v] = d[0] - d[2];
+      down[1][v] = d[1] + d[2];
+      down[2][v] = d[2] - d[1];
+      down[3][v] = d[1] - d[3];
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      constexpr EightIndices kEven{0, 2, 4, 6, 8, 10, 12, 14}, kOdd{1, 3, 5, 7, 9, 11, 13, 15};
+      const Eight first = __builtin_shuffle(down[r][0], down[r][1], kEven);
+      const Eight second = __builtin_shuffle(down[r][0], down[r][1], kOdd);
+      const Eight third = __builtin_shuffle(down[r][2], down[r][3], kEven);
+      const Eight fourth = __builtin_shuffle(down[r][2], down[r][3], kOdd);
+      const Eight all[4] = {first - third, second + third, third - second, second - fourth};
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) std::memcpy(to + (4 * r + c) * plane + i, &all[c], sizeof all[c]);
+    }
+  }
+}
+
+/// Tiles of one row of tiles.
+struct Span {
+  int64_t x = 0, count = 0;  // its first tile
+  int64_t at = 0;            // its place in the chunk
+  int64_t first_row = 0;     // of the padded rows of the chunk
+  int64_t out = 0;           // its first result, of a model's filter 0
+  int64_t columns = 0;       // results in a row, at most two for each tile
+  bool below = true;         // there is a second row of results
+};
+
+/// Tiles of a span from their frequencies, m[f * kSums + i] of tile i: A^T m A.
+WIDE_CLONES void transform_results(const float* m, float bias, bool relu, const Span& span,
+                                   float* to, int64_t pitch) {
+  for (int64_t i = 0; i < span.count; i += kLanes) {
+    Eight down[2][4];
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) {
+      Eight f[4];
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) std::memcpy(&f[r], m + (4 * r + c) * kSums + i, sizeof f[r]);
+      down[0][c] = f[0] + f[1] + f[2];
+      down[1][c] = f[1] - f[2] - f[3];
+    }
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; ++r) {
+      if (r == 1 && !span.below) break;
+      Eight even = down[r][0] + down[r][1] + down[r][2] + bias;
+      Eight odd = down[r][1] - down[r][2] - down[r][3] + bias;
+      if (relu) {  // keeps NaN, as relu does
+        even = even < 0.0F ? Eight{} : even;
+        odd = odd < 0.0F ? Eight{} : odd;
+      }
+      const Eight both[2] = {
+          __builtin_shuffle(even, odd, EightIndices{0, 8, 1, 9, 2, 10, 3, 11}),
+          __builtin_shuffle(even, odd, EightIndices{4, 12, 5, 13, 6, 14, 7, 15})};
+      float* out = to + r * pitch + 2 * i;
+      const int64_t left = span.columns - 2 * i;
+      if (left >= 2 * kLanes)
+        std::memcpy(out, both, sizeof both);
+      else
+        std::memcpy(out, both, static_cast<size_t>(left) * sizeof(float));
+    }
+  }
+}
+
+// -------------------------------------------------------------------------------- one call
+
+/// What is the same for all models of a call.
+struct Work {
+  int64_t batch = 0, channels = 0, filters = 0, height = 0, width = 0;
+  int64_t pad_y = 0, pad_x = 0, out_height = 0, out_width = 0;
+  int64_t tiles_y = 0, tiles_x = 0;
+  int64_t stride_b = 0, stride_c = 0, stride_y = 0, stride_x = 0;  // of x
+  bool relu = false;
+
+  int64_t tiles() const { return batch * tiles_y * tiles_x; }
+  int64_t row_pitch() const { return 2 * tiles_x + 2 + 2 * kLanes; }  // patches read past the end
+  int64_t plane() const { return channels * kChunk + kPositions; }    // and write past it
+};
+
+/// A row of inputs that the chunk's patches read: where it is in a channel, and in the padded rows.
+struct Row {
+  int64_t from = 0, to = 0;
+};
+
+/// Some tiles of a model: up to kChunk, in the order of images, rows and columns.
+struct Chunk {
+  int runs = 0;
+  int64_t row_count = 0;  // padded ones
+  std::vector<Row> rows;  // those of them that lie inside the image
+  std::vector<Span> spans;
+
+  Chunk(const Work& w, int64_t begin, int64_t count)
+      : runs(static_cast<int>((count + kPositions - 1) / kPositions)) {
+    int64_t last_image = -1;
+    for (int64_t at = 0; at < count;) {
+      const int64_t tile = begin + at, across = tile / w.tiles_x;
+      const int64_t image = across / w.tiles_y, y = across % w.tiles_y;
+      Span span;
+      span.x = tile % w.tiles_x;
+      span.count = std::min(w.tiles_x - span.x, count - at);
+      span.at = at;
+      span.out = (image * w.filters * w.out_height + 2 * y) * w.out_width + 2 * span.x;
+      span.columns = std::min(w.out_width - 2 * span.x, 2 * span.count);
+      span.below = 2 * y + 1 < w.out_height;
+      // The two lower rows of the tiles above are the two upper ones of these.
+      const int64_t known = image == last_image ? 2 : 0;
+      span.first_row = row_count - known;
+      for (int64_t r = known; r < 4; ++r, ++row_count) {
+        const int64_t in = 2 * y + r - w.pad_y;
+        if (in >= 0 && in < w.height)
+          rows.push_back(
+              {image * w.stride_b + in * w.stride_y, row_count * w.row_pitch() + w.pad_x});
+      }
+      last_image = image;
+      at += span.count;
+      spans.push_back(span);
+    }
+  }
+};
+
+std::vector<Chunk> cut(const Work& work) {
+  std::vector<Chunk> chunks;
+  for (int64_t begin = 0; begin < work.tiles();) {
+    const int64_t runs = (work.tiles() - begin + kPositions - 1) / kPositions;
+    const int64_t most = (runs == 4 ? 2 : kRuns) * kPositions;  // a single run is slow
+    const int64_t count = std::min(work.tiles() - begin, most);
+    chunks.emplace_back(work, begin, count);
+    begin += count;
+  }
+  return chunks;
+}
+
+/// Short rows: no call per copy.
+void copy_row(const float* from, int64_t stride, int64_t count, float* to) {
+  int64_t i = 0;
+  if (stride == 1) {
+    for (; i + 8 <= count; i += 8) std::memcpy(to + i, from + i, 8 * sizeof(float));
+    for (; i + 4 <= count; i += 4) std::memcpy(to + i, from + i, 4 * sizeof(float));
+  }
+  for (; i < count; ++i) to[i] = from[i * stride];
+}
+
+/// Memory that a thread keeps between calls, in cache lines.
+float* thread_memory(int64_t floats) {
+  constexpr size_t kLine = 16;
+  thread_local std::vector<float> memory;
+  const size_t wanted = static_cast<size_t>(floats) + kLine;
+  if (memory.size() < wanted) memory.resize(wanted);
+  const size_t past = reinterpret_cast<uintptr_t>(memory.data()) / sizeof(float) % kLine;
+  return memory.data() + (kLine - past) % kLine;
+}
+
+/// The frequencies of all patches of a chunk, `[16, C, kChunk]`. Two channels' rows take turns in
+/// `rows`, since what was just written would have to be waited for.
+void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows, float* patches) {
+  const int64_t floats = chunk.row_count * w.row_pitch();
+  std::fill(rows, rows + 2 * floats, 0.0F);
+  const int64_t inside = std::min(w.width, 2 * w.tiles_x + 2 - w.pad_x);
+  const auto fill = [&](int64_t c) {
+    for (const Row& row : chunk.rows) {
+      const float* from = x + row.from + c * w.stride_c;
+      copy_row(from, w.stride_x, inside, rows + c % 2 * floats + row.to);
+      __builtin_prefetch(from + kAhead * w.stride_c);
+      __builtin_prefetch(from + kAhead * w.stride_c + kPositions);
+    }
+  };
+  fill(0);
+  for (int64_t c = 0; c < w.channels; ++c) {
+    if (c + 1 < w.channels) fill(c + 1);
+    for (const Span& s : chunk.spans)
+      transform_patches(rows + c % 2 * floats + s.first_row * w.row_pitch() + 2 * s.x,
+                        w.row_pitch(), s.count, patches + c * kChunk + s.at, w.plane());
+  }
+}
+
+/// The results of a chunk for all filters of a model.
+void compute(const Work& w, const Chunk& chunk, const float* patches, const float* filters,
+             const float* bias, float* sums, float* out) {
+  static constexpr float kZeros[kFilters] = {};
+  static constexpr convolution_tile::Tap kOnly{};
+  const int64_t image = w.out_height * w.out_width;
+  for (int64_t first = 0; first < w.filters; first += kFilters) {
+    convolution_tile::Tile tile;
+    tile.taps = &kOnly;
+    tile.tap_count = 1;
+    tile.channels = w.channels;
+    tile.channel_pitch = kChunk;
+    tile.bias = kZeros;
+    tile.pitch = kChunk;
+    tile.rows = static_cast<int>(std::min<int64_t>(w.filters - first, kFilters));
+    // Where the results go is fetched while they are summed.
+    for (int64_t o = 0; o < tile.rows; ++o)
+      for (const Span& s : chunk.spans)
+        for (int64_t r = 0; r < (s.below ? 2 : 1); ++r)
+          for (int64_t i = 0; i < s.columns; i += kPositions)
+            __builtin_prefetch(out + (first + o) * image + s.out + r * w.out_width + i, 1);
+    for (int64_t f = 0; f < kFrequencies; ++f) {
+      tile.filters = filters + (first / kFilters * kFrequencies + f) * w.channels * kFilters;
+      for (int r = 0; r < chunk.runs; ++r) {
+        tile.input[r] = patches + f * w.plane() + int64_t{r} * kPositions;
+        tile.out[r] = sums + f * kSums + int64_t{r} * kPositions;
+        tile.count[r] = kPositions;
+      }
+      convolution_tile::compute(tile, chunk.runs);
+    }
+    for (int64_t o = 0; o < tile.rows; ++o)
+      for (const Span& s : chunk.spans)
+        transform_results(sums + o * kChunk + s.at, bias == nullptr ? 0.0F : bias[first + o],
+                          w.relu, s, out + (first + o) * image + s.out, w.out_width);
+  }
+}
+
+// --------------------------------------------------------------------------------- operator
+
+Work make_work(const Tensor& x, int64_t out_channels, at::IntArrayRef padding, bool relu) {
+  TORCH_CHECK(x.dim() == 5 && padding.size() == 2 && padding[0] >= 0 && padding[1] >= 0 &&
+                  x.size(3) + 2 * padding[0] >= 3 && x.size(4) + 2 * padding[1] >= 3,
+              "wide::winograd_convolution: x ", x.sizes(), " and padding ", padding,
+              " do not fit a kernel of 3 x 3");
+  Work w;
+  w.batch = x.size(1);
+  w.channels = x.size(2);
+  w.filters = out_channels;
+  w.height = x.size(3);
+  w.width = x.size(4);
+  w.pad_y = padding[0];
+  w.pad_x = padding[1];
+  w.out_height = w.height + 2 * w.pad_y - 2;
+  w.out_width = w.width + 2 * w.pad_x - 2;
+  w.tiles_y = (w.out_height + 1) / 2;
+  w.tiles_x = (w.out_width + 1) / 2;
+  w.stride_b = x.stride(1);
+  w.stride_c = x.stride(2);
+  w.stride_y = x.stride(3);
+  w.stride_x = x.stride(4);
+  w.relu = relu;
+  return w;
+}
+
+Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
+                     int64_t out_channels, at::IntArrayRef padding, c10::string_view activation,
+                     Tensor& out) {
+  const Work w = make_work(x, out_channels, padding, activation == "relu");
+  const int64_t n = x.size(0);
+  const int64_t blocks = (out_channels + kFilters - 1) / kFilters;
+  const int64_t each = blocks * kFrequencies * w.channels * kFilters;
+  const int64_t results = w.batch * out_channels * w.out_height * w.out_width;
+  TORCH_CHECK(filters.is_contiguous() && filters.numel() == n * each,
+              "wide::winograd_convolution: filters ", filters.sizes(), " do not fit x ", x.sizes());
+  TORCH_CHECK(out.is_contiguous() && out.numel() == n * results, "wide::winograd_convolution: out ",
+              out.sizes(), " is not a contiguous [N, B, O, ...]");
+  const Tensor offsets = bias ? bias->contiguous() : Tensor();
+  const float *px = x.const_data_ptr<float>(), *pf = filters.const_data_ptr<float>();
+  const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
+  float* po = out.mutable_data_ptr<float>();
+  const std::vector<Chunk> chunks = cut(w);
+  int64_t rows = 0;
+  for (const Chunk& chunk : chunks) rows = std::max(rows, chunk.row_count);
+  const auto count = static_cast<int64_t>(chunks.size());
+  at::parallel_for(0, n * count, 1, [&](int64_t begin, int64_t end) {
+    const int64_t patches = kFrequencies * w.plane();
+    const int64_t sums = kFrequencies * kSums + kPositions;
+    float* memory = thread_memory(patches + sums + 2 * rows * w.row_pitch());
+    for (int64_t job = begin; job < end; ++job) {
+      const int64_t i = job / count;
+      const Chunk& chunk = chunks[static_cast<size_t>(job % count)];
+      fill_patches(w, chunk, px + i * x.stride(0), memory + patches + sums, memory);
+      compute(w, chunk, memory, pf + i * each, pb == nullptr ? nullptr : pb + i * out_channels,
+              memory + patches, po + i * results);
+    }
+  });
+  return out;
+}
+
+Tensor winograd_kernel(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
+                       int64_t out_channels, at::IntArrayRef padding, c10::string_view activation) {
+  const Work w = make_work(x, out_channels, padding, false);
+  Tensor out = at::empty({x.size(0), w.batch, out_channels, w.out_height, w.out_width},
+                         x.options().memory_format(at::MemoryFormat::Contiguous));
+  return winograd_out(x, filters, bias, out_channels, padding, activation, out);
+}
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  m.def(
+      "winograd_convolution(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
+      "padding, str activation) -> Tensor");
+  m.def(
+      "winograd_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
+      "padding, str activation, *, Tensor(a!) out) -> Tensor(a!)");
+}
+
+TORCH_LIBRARY_IMPL(wide, CPU, m) {
+  m.impl("winograd_convolution", winograd_kernel);
+  m.impl("winograd_convolution.out", winograd_out);
+}
+
+TORCH_LIBRARY_IMPL(wide, Autograd, m) {
+  m.impl("winograd_convolution", torch::autograd::autogradNotImplementedFallback());
+}
+
+/// G g along one axis: three taps to four.
+Tensor lift(const Tensor& taps, int64_t axis) {
+  const Tensor first = taps.select(axis, 0), last = taps.select(axis, 2);
+  const Tensor outer = (first + last) * 0.5, middle = taps.select(axis, 1) * 0.5;
+  return at::stack({first, outer + middle, outer - middle, last}, axis);
+}
+
+}  // namespace
+
+Tensor winograd_convolution(const Tensor& x, const Tensor& filters,
+                            const std::optional<Tensor>& bias, int64_t out_channels,
+                            const std::vector<int64_t>& padding) {
+  return kernels::call(
+      "winograd_convolution",
+      {x, filters, bias ? c10::IValue(*bias) : c10::IValue(), out_channels, padding, "none"});
+}
+
+Tensor winograd_filters(const Tensor& weight) {
+  const int64_t n = weight.size(0), filters = weight.size(1), channels = weight.size(2);
+  const int64_t blocks = (filters + kFilters - 1) / kFilters, missing = blocks * kFilters - filters;
+  const Tensor lifted = lift(lift(weight, 3), 4);
+  const Tensor full =
+      missing == 0 ? lifted : at::constant_pad_nd(lifted, {0, 0, 0, 0, 0, 0, 0, missing});
+  return full.reshape({n, blocks, kFilters, channels, kFrequencies})
+      .permute({0, 1, 4, 3, 2})
+      .contiguous();
+}
+
+}  // namespace wide

@@ -1,0 +1,193 @@
+// Rules for the class-target loss in its two directions, for which functorch has no batching rule,
+// and label smoothing written out: LibTorch's own form selects rows by data.
+#include <ATen/ATen.h>
+
+#include "engine/record/record.h"
+#include "engine/widen/describe.h"
+
+namespace wide {
+namespace {
+
+// ---------------------------------------------------------------------------------- nll_loss
+
+struct LossConfig {
+  int64_t reduction = at::Reduction::Mean, ignore = -100;
+  std::string text() const { return fmt::format("reduction={} ignore={}", reduction, ignore); }
+};
+
+std::optional<LossConfig> loss_config(const CallView& call, size_t at) {
+  return LossConfig{static_cast<int64_t>(call.number(at, 1)),
+                    static_cast<int64_t>(call.number(at + 1, -100))};
+}
+
+std::optional<Claimed> claim_forward(const CallView& call) {  // self, target, weight, red, ignore
+  if (!call.is_tensor(0) || !call.is_tensor(1) || call.value(0).sizes.size() > 2)
+    return std::nullopt;
+  return Claimed{*loss_config(call, 3), {call.id(0), call.id(1), call.id(2)}, {0, 1}};
+}
+
+std::optional<Claimed> claim_backward(const CallView& call) {  // grad, self, target, weight, ...
+  if (!call.is_tensor(0) || !call.is_tensor(1) || !call.is_tensor(2) ||
+      call.value(1).sizes.size() > 2)
+    return std::nullopt;
+  return Claimed{
+      *loss_config(call, 4), {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
+}
+
+/// Per row: the class (a harmless one where ignored) and its weight (zero where ignored).
+struct Rows {
+  Tensor classes, weight, ignored;
+};
+
+Rows rows(const LossConfig& c, const WideCall& call) {
+  const Tensor &self = call.inputs[0], &weight = call.inputs[2];
+  Rows r;
+  const Tensor target = self.dim() == 3 ? call.inputs[1] : call.inputs[1].unsqueeze(1);
+  r.ignored = target.eq(c.ignore);
+  r.classes = target.masked_fill(r.ignored, 0);
+  r.weight = weight.defined() ? weight.gather(1, r.classes) : at::ones_like(target, self.options());
+  r.weight = r.weight.masked_fill(r.ignored, 0);
+  return r;
+}
+
+Tensors nll_forward(const LossConfig& c, const WideCall& call) {
+  const Tensor& self = call.inputs[0];
+  const Tensor scores = self.dim() == 3 ? self : self.unsqueeze(1);  // [N, B, C]
+  const Rows r = rows(c, call);
+  const Tensor picked = scores.gather(2, r.classes.unsqueeze(2)).squeeze(2);
+  // An ignored row adds nothing even when its score is infinite.
+  const Tensor losses = (-picked * r.weight).masked_fill(r.ignored, 0);
+  const Tensor total = r.weight.sum(1);  // without a reduction only handed to the gradient
+  if (c.reduction == at::Reduction::None)
+    return {self.dim() == 3 ? losses : losses.squeeze(1), total};
+  return {c.reduction == at::Reduction::Mean ? losses.sum(1) / total : losses.sum(1), total};
+}
+
+Tensors nll_backward(const LossConfig& c, const WideCall& call) {
+  const Tensor &self = call.inputs[0], &grad = call.inputs[3], &total = call.inputs[4];
+  const Rows r = rows(c, call);
+  Tensor per_row = grad.dim() == 2 ? grad : grad.unsqueeze(1);  // reduction none, or one per model
+  if (c.reduction == at::Reduction::Mean) per_row = per_row / total.unsqueeze(1);
+  const Tensor values = (-r.weight * per_row).unsqueeze(2);
+  const Tensor shape = self.dim() == 3 ? self : self.unsqueeze(1);
+  const Tensor out = at::zeros_like(shape, at::MemoryFormat::Contiguous)
+                         .scatter(2, r.classes.unsqueeze(2), values);
+  return {self.dim() == 3 ? out : out.squeeze(1)};
+}
+
+/// The same over an image `[N, B, C, H, W]`: every pixel is a row.
+WideCall as_rows(const WideCall& call) {
+  WideCall flat = call;
+  flat.inputs[0] = call.inputs[0].movedim(2, -1).flatten(1, 3);
+  flat.inputs[1] = call.inputs[1].flatten(1);
+  return flat;
+}
+
+Tensors nll2d_forward(const LossConfig& c, const WideCall& call) {
+  Tensors made = nll_forward(c, as_rows(call));
+  if (c.reduction == at::Reduction::None) made[0] = made[0].view(call.inputs[1].sizes());
+  return made;
+}
+
+Tensors nll2d_backward(const LossConfig& c, const WideCall& call) {
+  WideCall flat = as_rows(call);
+  if (c.reduction == at::Reduction::None) flat.inputs[3] = call.inputs[3].flatten(1);
+  const auto s = call.inputs[0].sizes();
+  const Tensor made = nll_backward(c, flat)[0];
+  return {made.view({s[0], s[1], s[3], s[4], s[2]}).movedim(-1, 2)};
+}
+
+std::optional<Claimed> claim2d(const CallView& call, bool backward) {
+  const size_t at = backward ? 1 : 0;
+  if (!call.is_tensor(at) || call.value(at).sizes.size() != 4 || !call.is_tensor(at + 1))
+    return std::nullopt;
+  const LossConfig c = *loss_config(call, at + 3);
+  if (backward)
+    return Claimed{c, {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
+  return Claimed{c, {call.id(0), call.id(1), call.id(2)}, {0, 1}};
+}
+
+// --------------------------------------------------------------------------- label smoothing
+
+constexpr size_t kCrossEntropyArguments = 6;  // self, target, weight, reduction, ignore, smoothing
+
+bool smooths_classes(c10::ArrayRef<IValue> in) {
+  return in[5].toDouble() > 0 && in[0].toTensor().sizes() != in[1].toTensor().sizes();
+}
+
+void smoothed_cross_entropy(Stack& stack) {
+  const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - kCrossEntropyArguments);
+  const Tensor scores = in[0].toTensor(), target = in[1].toTensor();
+  const std::optional<Tensor> weight = in[2].toOptional<Tensor>();
+  const int64_t reduction = in[3].toInt(), ignore = in[4].toInt();
+  const double smoothing = in[5].toDouble();
+  const int64_t axis = scores.dim() == 1 ? 0 : 1, classes = scores.size(axis);
+  const Tensor logs = at::log_softmax(scores, axis), ignored = target.eq(ignore);
+  const Tensor hard = at::nll_loss_nd(logs, target, weight, reduction, ignore);
+  Tensor weighed = logs;
+  if (weight) {
+    Sizes sizes(static_cast<size_t>(scores.dim()), 1);
+    sizes[static_cast<size_t>(axis)] = classes;
+    weighed = logs * weight->view(sizes);
+  }
+  Tensor smooth = -weighed.sum(axis).masked_fill(ignored, 0);
+  if (reduction != at::Reduction::None) smooth = smooth.sum();
+  if (reduction == at::Reduction::Mean) {
+    const Tensor counts =
+        weight ? weight->index_select(0, target.masked_fill(ignored, 0).flatten()).view_as(target)
+               : at::ones_like(target, scores.options());
+    smooth = smooth / counts.masked_fill(ignored, 0).sum();
+  }
+  stack.resize(stack.size() - kCrossEntropyArguments);
+  stack.emplace_back(hard * (1 - smoothing) + smooth * (smoothing / static_cast<double>(classes)));
+}
+
+Target loss() {
+  Target t;
+  t.name = "nll_loss";
+  t.family = "loss";
+  t.summary = "Negative log likelihood of class targets, one loss per model";
+  t.claims = {{"aten::nll_loss_forward", claim_forward}};
+  t.strategies = {strategy<LossConfig>("wide", "gather, weigh and sum per model", nll_forward)};
+  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
+  return t;
+}
+
+Target loss_gradient() {
+  Target t;
+  t.name = "nll_loss_backward";
+  t.family = "loss";
+  t.summary = "Gradient of the negative log likelihood";
+  t.claims = {{"aten::nll_loss_backward", claim_backward}};
+  t.strategies = {strategy<LossConfig>("wide", "scatter per model", nll_backward)};
+  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
+  return t;
+}
+
+Target image_loss() {
+  Target t;
+  t.name = "nll_loss2d";
+  t.family = "loss";
+  t.summary = "Negative log likelihood of every pixel's class, and its gradient";
+  t.claims = {{"aten::nll_loss2d_forward", [](const CallView& c) { return claim2d(c, false); }}};
+  t.strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_forward)};
+  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
+  return t;
+}
+
+Target image_loss_gradient() {
+  Target t = image_loss();
+  t.name = "nll_loss2d_backward";
+  t.claims = {{"aten::nll_loss2d_backward", [](const CallView& c) { return claim2d(c, true); }}};
+  t.strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_backward)};
+  return t;
+}
+
+[[maybe_unused]] const bool registered[] = {
+    add_target(loss(), __FILE__), add_target(loss_gradient(), __FILE__),
+    add_target(image_loss(), __FILE__), add_target(image_loss_gradient(), __FILE__),
+    add_decomposition({"aten::cross_entropy_loss", "with label smoothing it selects rows by data",
+                       smooths_classes, smoothed_cross_entropy})};
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,66 @@
+// Assignment under a mask: y[mask] = value, which a recording without mutation turns into
+// index_put. functorch has no rule for masks, whose count of elements hangs on data; what every
+// element gets is known without counting them.
+#include <ATen/ATen.h>
+
+#include "engine/widen/describe.h"
+
+namespace wide {
+namespace {
+
+struct MaskConfig {
+  int64_t before = 0, after = 0;  // axes of the tensor on either side of the mask's
+  std::string text() const { return fmt::format("before={} after={}", before, after); }
+};
+
+/// self, indices, values, accumulate
+std::optional<Claimed> claim(const CallView& call) {
+  if (!call.is_tensor(0) || !call.is_tensor(2) || call.flag(3)) return std::nullopt;
+  const std::vector<ValueId> indices = call.list(1);
+  if (indices.empty() || indices.back() == kNone) return std::nullopt;
+  if (std::count(indices.begin(), indices.end(), kNone) + 1 !=
+      static_cast<std::ptrdiff_t>(indices.size()))
+    return std::nullopt;
+  const Value &self = call.value(0), &mask = call.meta(indices.back()), &value = call.value(2);
+  if (mask.dtype != at::kBool) return std::nullopt;
+  MaskConfig c;
+  c.before = static_cast<int64_t>(indices.size()) - 1;
+  c.after = static_cast<int64_t>(self.sizes.size() - mask.sizes.size()) - c.before;
+  // The same for every element under the mask: nothing but ones before the axes after it.
+  const auto extra = static_cast<int64_t>(value.sizes.size()) - c.after;
+  for (int64_t i = 0; i < extra; ++i)
+    if (value.sizes[static_cast<size_t>(i)] != 1) return std::nullopt;
+  return Claimed{c, {call.id(0), indices.back(), call.id(2)}, {0}};
+}
+
+/// where(mask, value, self), each aligned behind N.
+Tensors chosen(const MaskConfig& c, const WideCall& call) {
+  const Tensor &self = call.inputs[0], &mask = call.inputs[1], &value = call.inputs[2];
+  Sizes over = mask.sizes().vec();
+  over.insert(over.begin() + 1, static_cast<size_t>(c.before), 1);
+  over.insert(over.end(), static_cast<size_t>(c.after), 1);
+  Sizes to = value.sizes().vec();
+  if (value.dim() < self.dim()) {
+    to.insert(to.begin() + 1, static_cast<size_t>(self.dim() - value.dim()), 1);
+  } else {
+    to.erase(to.begin() + 1, to.begin() + 1 + (value.dim() - self.dim()));
+  }
+  return {at::where(mask.reshape(over), value.reshape(to), self)};
+}
+
+/// A target without a network: a rule, listed nowhere.
+Target target() {
+  Target t;
+  t.name = "masked_assignment";
+  t.family = "views";
+  t.summary = "Assignment under a mask over all models at once";
+  t.claims = {{"aten::index_put", claim}};
+  t.strategies = {strategy<MaskConfig>("wide", "a choice per element", chosen)};
+  t.parameter_inputs = {false, false, false};
+  return t;
+}
+
+WIDE_TARGET(target);
+
+}  // namespace
+}  // namespace wide

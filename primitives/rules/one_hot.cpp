@@ -1,0 +1,24 @@
+// one_hot looks at its classes to refuse those that do not fit; how many there are is known
+// beforehand in any network that has a fixed shape, and then comparing tells the same.
+#include <ATen/ATen.h>
+
+#include "engine/widen/describe.h"
+
+namespace wide {
+namespace {
+
+// classes, how many (-1: as many as there are, which only the data tells)
+bool count_is_known(c10::ArrayRef<IValue> in) { return in[1].toInt() > 0; }
+
+void one_hot(Stack& stack) {
+  const int64_t classes = stack.back().toInt();
+  stack.pop_back();
+  const Tensor index = stack.back().toTensor();
+  stack.back() = index.unsqueeze(-1).eq(at::arange(classes, index.options())).to(at::kLong);
+}
+
+[[maybe_unused]] const bool registered = add_decomposition(
+    {"aten::one_hot", "it looks at its classes to refuse them", count_is_known, one_hot});
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,45 @@
+// Padding as nn.ConvNd's padding modes record it. Zeros, reflect and replicate are operators with
+// rules of their own; circular is a composite that writes into fresh memory, which has neither a
+// gradient nor a cheap wide form once recorded: it is recorded as pieces side by side instead.
+#include <ATen/ATen.h>
+
+#include "engine/record/record.h"
+
+namespace wide {
+namespace {
+
+/// self, pad: from the last axis on, what goes before and what after, none of it negative.
+Tensor circular(Tensor x, const Sizes& pad) {
+  const auto axes = static_cast<int64_t>(pad.size() / 2);
+  for (int64_t k = 0; k < axes; ++k) {
+    const int64_t axis = x.dim() - 1 - k, size = x.size(axis);
+    const int64_t before = pad[static_cast<size_t>(2 * k)],
+                  after = pad[static_cast<size_t>(2 * k + 1)];
+    Tensors pieces;
+    if (before > 0) pieces.push_back(x.slice(axis, size - before, size));
+    pieces.push_back(x);
+    if (after > 0) pieces.push_back(x.slice(axis, 0, after));
+    if (pieces.size() > 1) x = at::cat(pieces, axis);
+  }
+  return x;
+}
+
+/// Whatever else it is asked, it refuses itself.
+bool goes_round_once(c10::ArrayRef<IValue> in) {
+  const Tensor x = in[0].toTensor();
+  const Sizes pad = in[1].toIntVector();
+  if (pad.size() % 2 != 0 || static_cast<int64_t>(pad.size() / 2) + 2 != x.dim()) return false;
+  for (size_t i = 0; i < pad.size(); ++i)
+    if (pad[i] < 0 || pad[i] > x.size(x.dim() - 1 - static_cast<int64_t>(i / 2))) return false;
+  return true;
+}
+
+[[maybe_unused]] const bool registered = add_decomposition(
+    {"aten::_pad_circular", "it copies into fresh memory", goes_round_once, [](Stack& stack) {
+       const Sizes pad = stack.back().toIntVector();
+       stack.pop_back();
+       stack.back() = circular(stack.back().toTensor(), pad);
+     }});
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,104 @@
+// Rules for slice assignment: y[:, 1:4] = ..., which a recording without mutation turns into copy
+// or fill, and slice_scatter. functorch has no rule for the first two; its third counts from start
+// to end as written, and an end left open is written as 2^63 - 1.
+#include <ATen/ops/full.h>
+#include <ATen/ops/slice_scatter.h>
+
+#include "engine/widen/describe.h"
+
+namespace wide {
+namespace {
+
+struct SliceConfig {
+  int64_t dim = 0, start = 0, end = 0, step = 1;
+  std::string text() const {
+    return fmt::format("dim={} start={} end={} step={}", dim, start, end, step);
+  }
+};
+
+/// An index as Python means it: from the end when negative, never outside.
+int64_t place(int64_t index, int64_t size) {
+  return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
+}
+
+std::optional<int64_t> index(const CallView& call, size_t i) {
+  const IValue& value = call.constant(i);
+  return value.isInt() ? std::optional(value.toInt()) : std::nullopt;
+}
+
+std::optional<Claimed> claim(const CallView& call) {
+  if (!call.is_tensor(0) || !call.is_tensor(1)) return std::nullopt;
+  const Sizes& sizes = call.value(0).sizes;
+  const auto rank = static_cast<int64_t>(sizes.size());
+  SliceConfig c;
+  c.dim = index(call, 2).value_or(0);
+  if (c.dim < 0) c.dim += rank;
+  if (c.dim < 0 || c.dim >= rank) return std::nullopt;
+  const int64_t size = sizes[static_cast<size_t>(c.dim)];
+  c.start = place(index(call, 3).value_or(0), size);
+  c.end = place(index(call, 4).value_or(size), size);
+  c.step = index(call, 5).value_or(1);
+  return Claimed{c, {call.id(0), call.id(1)}, {0}};
+}
+
+Tensors next_dimension(const SliceConfig& c, const WideCall& call) {
+  return {at::slice_scatter(call.inputs[0], call.inputs[1], c.dim + 1, c.start, c.end, c.step)};
+}
+
+struct FillConfig {
+  Sizes sizes;  // of one model
+  at::ScalarType dtype = at::kFloat;
+  c10::Scalar value;
+  std::string text() const { return fmt::format("sizes={}", fmt::join(sizes, "x")); }
+};
+
+/// `copy` and `fill`: all of the first argument is replaced, only its sizes and dtype are read.
+std::optional<Claimed> claim_fill(const CallView& call) {
+  if (!call.is_tensor(0)) return std::nullopt;
+  FillConfig c{call.value(0).sizes, call.value(0).dtype, 0};
+  if (call.is_tensor(1)) return Claimed{c, {call.id(0), call.id(1)}, {0}};
+  if (!call.constant(1).isScalar()) return std::nullopt;
+  c.value = call.constant(1).toScalar();
+  return Claimed{c, {call.id(0)}, {0}};
+}
+
+Tensors filled(const FillConfig& c, const WideCall& call) {
+  Sizes sizes = c.sizes;
+  sizes.insert(sizes.begin(), call.n);
+  const Tensor& like = call.inputs[0];
+  if (call.inputs.size() == 1) return {at::full(sizes, c.value, like.options())};
+  // N stays in front of what broadcasts.
+  const Tensor value = call.inputs[1].to(c.dtype);
+  Sizes aligned = value.sizes().vec();
+  aligned.insert(aligned.begin() + 1, sizes.size() - aligned.size(), 1);
+  return {value.reshape(aligned).expand(sizes).contiguous()};
+}
+
+/// Targets without a network: rules, listed nowhere.
+Target slices() {
+  Target t;
+  t.name = "slice_assignment";
+  t.family = "views";
+  t.summary = "Slice assignment over all models at once";
+  t.claims = {{"aten::slice_scatter", claim}};
+  t.strategies = {strategy<SliceConfig>("wide", "the next dimension", next_dimension)};
+  t.parameter_inputs = {false, false};
+  return t;
+}
+
+Target fills() {
+  Target t;
+  t.name = "fill";
+  t.family = "views";
+  t.summary = "Copies and fills over all models at once";
+  t.claims = {{"aten::copy", claim_fill}, {"aten::fill", claim_fill}};
+  t.strategies = {strategy<FillConfig>("wide", "the value broadcast behind N", filled)};
+  t.parameter_inputs = {false, false};
+  return t;
+}
+
+[[maybe_unused]] const bool registered =
+    add_target(slices(), __FILE__) && add_target(fills(), __FILE__);
+
+}  // namespace
+}  // namespace wide

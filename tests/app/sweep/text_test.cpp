@@ -1,0 +1,81 @@
+// The summary of a sweep fits a screen with all targets, and says what to do next.
+#include "app/sweep/text.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace wide {
+namespace {
+
+Case one_case(const std::string& target, int64_t n, double speedup) {
+  Case c;
+  c.target = target;
+  c.shape = "B8";
+  c.dtype = "f32";
+  c.device = "cpu";
+  c.mode = "eager";
+  c.n = n;
+  c.seconds = {0.1, 0.2, 0.1, 0, 0.5, 1};
+  Trial t;
+  t.strategy = t.timing.name = "fused";
+  t.timing.median_ns = 1e6;
+  t.speedup = Speedup{{speedup, speedup, speedup}, {speedup, speedup, speedup}, "loop"};
+  t.verdict = "FASTER";
+  c.trials = {t};
+  return c;
+}
+
+SweepReport report_of(int targets) {
+  SweepReport report;
+  report.name = "quick";
+  for (int i = 0; i < targets; ++i)
+    for (const int64_t n : {4, 32})
+      report.cases.push_back(one_case("target" + std::to_string(i), n, i + 1));
+  return report;
+}
+
+int64_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+TEST(SweepText, SummaryOfAllTargetsFitsAScreen) {
+  const std::string text = summary_text(report_of(29));
+  EXPECT_LE(lines(text), 36);
+  EXPECT_NE(text.find("time: 58 s: timing 50 %, compiling and tuning 20 %, checking 10 %"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n  next: workbench fuse"), std::string::npos);
+}
+
+TEST(SweepText, TopShowsTheLargestSpeedupsAndWhatIsWrong) {
+  SweepReport report = report_of(29);
+  report.cases[2].trials[0].status = Status::incorrect;
+  report.cases[2].trials[0].reason = "[target1/fused] value: too far";
+  report.cases[2].trials[0].speedup.reset();
+  const std::string text = summary_text(report, {2, {}, ""});
+  EXPECT_NE(text.find("target28 "), std::string::npos) << text;
+  EXPECT_NE(text.find("target27 "), std::string::npos);
+  EXPECT_NE(text.find("target1 "), std::string::npos);
+  EXPECT_EQ(text.find("target26 "), std::string::npos);
+  EXPECT_NE(text.find("and 26 more; --top 0 shows all"), std::string::npos);
+  EXPECT_NE(text.find("next: workbench trace target1 --wide 4"), std::string::npos);
+}
+
+TEST(SweepText, KindsOfOneTargetHaveLinesOfTheirOwn) {
+  SweepReport report = report_of(1);
+  report.cases.push_back(report.cases[0]);
+  report.cases.back().dtype = "f64";
+  const std::string text = summary_text(report);
+  EXPECT_NE(text.find("target0 f32"), std::string::npos) << text;
+  EXPECT_NE(text.find("target0 f64"), std::string::npos) << text;
+}
+
+TEST(SweepText, PublishedFiguresStandBesideTheirN) {
+  const std::string text =
+      summary_text(report_of(2), {0, {{"target1", {{4, 7.5}, {32, 8.8}}}}, "from elsewhere"});
+  EXPECT_NE(text.find("7.5x\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("8.8x\n"), std::string::npos);
+  EXPECT_NE(text.find("published: from elsewhere"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace wide

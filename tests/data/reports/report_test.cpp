@@ -1,0 +1,161 @@
+#include "data/reports/report.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/one_line.h"
+#include "data/preset.h"
+#include "data/text.h"
+#include "tests/data/python.h"
+
+namespace wide {
+namespace {
+
+Timing timing(const std::string& name, const std::string& kind, double ns) {
+  Timing t;
+  t.name = name;
+  t.kind = kind;
+  for (int i = 0; i < 20; ++i) t.samples_ns.push_back(ns * (1 + 0.001 * (i % 5)));
+  t.calls_per_sample = 3;
+  summarise(t);
+  return t;
+}
+
+Case make_case(int64_t n, const std::string& verdict, Status status = Status::ok) {
+  Case c;
+  c.target = "linear";
+  c.shape = "B16 D256";
+  c.n = n;
+  c.baselines = {timing("loop", "baseline", 100), timing("vmap", "baseline", 50)};
+  Trial t;
+  t.strategy = "einsum";
+  t.status = status;
+  t.timing = timing("einsum", "candidate", 25);
+  t.speedup = speedup_of(c.baselines, t.timing, 0);
+  t.verdict = verdict;
+  t.correctness = Correctness{};
+  c.trials.push_back(t);
+  return c;
+}
+
+TEST(Report, SpeedupIsOverTheLoopAndTheBest) {
+  const Case c = make_case(4, "FASTER");
+  EXPECT_EQ(c.trials[0].speedup->best_baseline, "vmap");
+  EXPECT_NEAR(c.trials[0].speedup->vs_loop.value, 4, 0.05);
+  EXPECT_NEAR(c.trials[0].speedup->vs_best.value, 2, 0.05);
+}
+
+TEST(Report, CrossoverIsTheSmallestNFromWhichAllAreFaster) {
+  const auto crossover = [](std::vector<Case> cases) { return crossovers(cases).at(0).n; };
+  EXPECT_EQ(crossover({make_case(4, "SLOWER"), make_case(8, "FASTER"), make_case(16, "FASTER")}),
+            8);
+  EXPECT_EQ(crossover({make_case(16, "FASTER"), make_case(4, "FASTER"), make_case(8, "SAME")}), 16);
+  EXPECT_EQ(crossover({make_case(4, "FASTER"), make_case(8, "FASTER", Status::incorrect)}),
+            std::nullopt);
+  EXPECT_EQ(crossover({make_case(4, "UNCLEAR")}), std::nullopt);
+}
+
+TEST(Report, IncorrectTrialsHaveNoSpeedup) {
+  SweepReport report;
+  report.cases = {make_case(4, "FASTER"), make_case(8, "FASTER", Status::incorrect)};
+  const auto j = to_json(report);
+  EXPECT_TRUE(j["cases"][0]["trials"][0]["speedup"].is_object());
+  EXPECT_EQ(j["cases"][0]["trials"][0]["speedup"]["vs_best_baseline"]["name"], "vmap");
+  EXPECT_EQ(j["cases"][0]["trials"][0]["verdict"], "FASTER");
+  EXPECT_TRUE(j["cases"][1]["trials"][0]["speedup"].is_null());
+  EXPECT_EQ(j["cases"][1]["trials"][0]["status"], "incorrect");
+  EXPECT_TRUE(j["crossover"][0]["n"].is_null());
+  EXPECT_TRUE(j["environment"]["gpu"].is_null());
+  EXPECT_EQ(j["environment"]["gpu_note"], "not run on a GPU");
+
+  FuseReport fuse;
+  FuseResult r;
+  r.n = 3;
+  r.speedup = report.cases[0].trials[0].speedup;
+  fuse.curve = {r};
+  EXPECT_TRUE(to_json(fuse)["speedup"].is_null());  // the check did not pass
+  fuse.curve[0].correctness.pass = true;
+  EXPECT_NEAR(to_json(fuse)["speedup"]["vs_loop"].get<double>(), 4, 0.05);
+  EXPECT_FALSE(to_json(fuse).contains("curve"));
+  fuse.curve.push_back(fuse.curve[0]);
+  EXPECT_EQ(to_json(fuse)["curve"].size(), 2u);
+}
+
+TEST(Report, EnvironmentIsCaptured) {
+  const Environment e = capture_environment("workbench list", "1.2.3", "abc");
+  EXPECT_FALSE(e.cpu.empty());
+  EXPECT_GT(e.cores, 0);
+  EXPECT_GT(e.memory_bytes, 0);
+  EXPECT_EQ(e.libtorch.rfind("2.11", 0), 0u);
+  EXPECT_GT(available_memory(), 0);
+  const char* argv[] = {"workbench", "fuse", "a b", "it's"};
+  EXPECT_EQ(command_line(4, argv), "workbench fuse 'a b' 'it'\\''s'");
+}
+
+TEST(Report, AnUnwritableReportIsAnEnvironmentError) {
+  try {
+    write_json("/nowhere/out.json", nlohmann::ordered_json::object());
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.exit_code(), 1);
+    EXPECT_STREQ(e.what(),
+                 "[/nowhere/out.json] writing: got No such file or directory, expected a place for "
+                 "the report; try another path");
+  }
+}
+
+TEST(Presets, ThoseOfTheProgramAreGood) {
+  std::vector<std::string> names;
+  for (const Preset& p : presets()) names.push_back(p.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"ci", "full", "models", "published", "quick"}));
+  EXPECT_EQ(find_preset("ci").sweep, "ci");
+}
+
+TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {
+  const Scratch scratch;
+  const std::string path = scratch / "p.json", head = "[" + path + "] ";
+  const auto refused = [&](const std::string& text) {
+    write_text(path, text);
+    return error_of([&] { find_preset(path); });
+  };
+  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"budgets":1})"),
+            head +
+                "key: got budgets, expected one of axes, baselines, budget_s, description, "
+                "devices, dtypes, modes, n, name, phases, schema, sweep, targets; try budget_s");
+  EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"]})"),
+            head + "schema: got 2, expected 1; try \"schema\": 1");
+  EXPECT_EQ(refused(R"({"schema":1})"),
+            head + "targets: got none, expected at least one; try primitives");
+  EXPECT_EQ(refused(R"({"schema":1,"targets":"linear"})"),
+            head + "targets: got \"linear\", expected a list of names; try [\"...\"]");
+  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"sweep":"huge"})"),
+            head + "sweep: got huge, expected quick, full, ci; try quick");
+  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"n":[0]})"),
+            head + "n: got 0, expected positive numbers; try 4");
+  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"phases":["sideways"]})"),
+            head + "phases: got sideways, expected forward, backward, step; try forward");
+  EXPECT_EQ(refused("[1]"), head +
+                                "preset: got array, expected an object; try the presets in "
+                                "presets/");
+  EXPECT_EQ(error_of([] { find_preset("quik"); }),
+            "[quik] sweep: got no such preset, expected ci, full, models, published, quick or a "
+            ".json file; try quick");
+}
+
+TEST(Text, OneLineWhateverIsThrown) {
+  EXPECT_EQ(one_line(std::runtime_error("first\nsecond")), "first");
+  EXPECT_EQ(one_line(std::runtime_error(
+                "The following operation failed in the TorchScript interpreter.\nTraceback of "
+                "TorchScript (most recent call last):\n  file x\nRuntimeError: the cause\n")),
+            "the cause");
+  EXPECT_EQ(printable("a\tb"), "a\\x09b");
+  EXPECT_EQ(listing({"a", "b", "c", "d"}, 2), "a, b and 2 more");
+  EXPECT_EQ(nearest("lenear", {"linear", "lstm"}), "linear");
+  EXPECT_EQ(nearest("zzz", {"linear", "lstm"}), "");
+  EXPECT_EQ(time_text(1234567), "1.23 ms");
+  EXPECT_EQ(bytes_text(1.5e6), "1.5 MB");
+}
+
+}  // namespace
+}  // namespace wide

@@ -1,0 +1,321 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/check/check.h"
+#include "engine/compile.h"
+#include "engine/error.h"
+#include "engine/lower/arena.h"
+#include "engine/lower/convolution.h"
+#include "engine/lower/out_variant.h"
+#include "engine/lower/threads.h"
+#include "primitives/kernels/batched_gemm.h"
+
+namespace wide {
+namespace {
+
+TEST(Arena, NeverPutsTwoLiveBuffersOnTopOfEachOther) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Lifetime> lives;
+    for (int i = 0; i < 40; ++i) {
+      const size_t begin = random() % 60;
+      lives.push_back({static_cast<int64_t>(random() % 5000), begin, begin + random() % 10});
+    }
+    const ArenaLayout layout = place(lives);
+    int64_t sum = 0;
+    for (size_t i = 0; i < lives.size(); ++i) {
+      EXPECT_EQ(layout.offsets[i] % 64, 0);
+      EXPECT_LE(layout.offsets[i] + lives[i].bytes, layout.bytes);
+      sum += lives[i].bytes + 63;
+      for (size_t j = 0; j < i; ++j) {
+        const bool together = lives[i].begin <= lives[j].end && lives[j].begin <= lives[i].end;
+        const bool apart = layout.offsets[i] + lives[i].bytes <= layout.offsets[j] ||
+                           layout.offsets[j] + lives[j].bytes <= layout.offsets[i];
+        EXPECT_TRUE(!together || apart) << i << " " << j;
+      }
+    }
+    EXPECT_LT(layout.bytes, sum);
+  }
+}
+
+TEST(Threads, EveryItemRunsOnceAndErrorsComeBack) {
+  for (int threads : {1, 2, 3, 7}) {
+    std::vector<std::atomic<int>> seen(50);
+    run_parallel(threads, 50, [&](int thread, int item) {
+      EXPECT_LT(thread, threads);
+      ++seen[static_cast<size_t>(item)];
+    });
+    for (auto& count : seen) EXPECT_EQ(count, 1);
+    EXPECT_THROW(run_parallel(threads, 50,
+                              [](int, int item) {
+                                if (item == 17) throw Error("[test] planted");
+                              }),
+                 Error);
+  }
+}
+
+TEST(OutVariant, ComputesWhatTheOperatorDoes) {
+  at::NoGradGuard no_grad;
+  const Tensor x = at::randn({2, 6, 8}), y = at::randn({2, 8, 5});
+  const Program program =
+      record({{"x", Role::input, x}, {"y", Role::input, y}}, [](const Tensors& t) {
+        const Tensor a = at::bmm(t[0], t[1]);
+        return Tensors{at::relu(a),
+                       a * 3,
+                       a + 2,
+                       a / 4,
+                       at::gelu(a),
+                       at::silu(a),
+                       at::tanh(a),
+                       at::softmax(a, -1),
+                       a.transpose(0, 1).clone(at::MemoryFormat::Contiguous),
+                       at::mean(a, {1}),
+                       at::cat({a, a}, 1),
+                       at::addcmul(a, a, a, 0.5),
+                       a.to(at::kDouble),
+                       at::max_pool2d(a, 2)};
+      });
+  int found = 0;
+  for (const Node& node : program.nodes) {
+    const auto variant = find_out_variant(node, c10::kCPU);
+    if (node.is_view() || !variant) continue;
+    ++found;
+    Tensors known(program.values.size());
+    // Inputs of the node by a run of the whole program up to it.
+    Program prefix = program;
+    prefix.outputs.clear();
+    for_each_value(node.arguments, [&](ValueId id) { prefix.outputs.push_back(id); });
+    const Tensors arguments = interpret(prefix, {x, y});
+    size_t next = 0;
+    for_each_value(node.arguments,
+                   [&](ValueId id) { known[static_cast<size_t>(id)] = arguments[next++]; });
+    auto value = [&](ValueId id) {
+      const Value& v = program.values[static_cast<size_t>(id)];
+      return v.role == Role::constant ? v.constant : known[static_cast<size_t>(id)];
+    };
+    Stack plain = make_stack(node.arguments, value);
+    node.op.callBoxed(&plain);
+    Stack stack = variant->adapt(make_stack(node.arguments, value));
+    Tensors out;
+    for_each_value(node.results, [&](ValueId id) {
+      const Value& v = program.values[static_cast<size_t>(id)];
+      out.push_back(at::full({v.numel()}, 77, at::TensorOptions().dtype(v.dtype)).view(v.sizes));
+    });
+    if (variant->op.schema().name() == "aten::copy_") {
+      stack.insert(stack.begin(), IValue(out[0]));
+      stack.emplace_back(false);
+    } else {
+      for (const Tensor& t : out) stack.emplace_back(t);
+    }
+    variant->op.callBoxed(&stack);
+    for (size_t r = 0; r < out.size(); ++r)
+      EXPECT_TRUE(at::allclose(out[r], plain[r].toTensor(), 1e-6, 1e-7)) << node.name();
+  }
+  EXPECT_GE(found, 13);
+}
+
+/// Whether packing pays is measured, so plans may or may not use it: here it is always held against
+/// the plain operator, in float64.
+TEST(PackedConvolution, EqualsThePlainOneInDouble) {
+  at::NoGradGuard no_grad;
+  int applied = 0;
+  for (const auto& [channels, out, groups, stride, bias, relu, last] :
+       {std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool, bool>{3, 5, 1, 1, true, true,
+                                                                         false},
+        {6, 9, 3, 2, true, false, true},
+        {8, 8, 8, 1, false, true, true},
+        {14, 21, 7, 1, true, true, false}}) {
+    const auto format = last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    const Tensor x = at::randn({2, channels, 7, 11}).contiguous(format);
+    const Tensor w = at::randn({out, channels / groups, 3, 3}).contiguous(format);
+    const Tensor b = bias ? at::randn({out}) : Tensor();
+    std::vector<Binding> bindings{{"x", Role::input, x}, {"w", Role::parameter, w}};
+    if (bias) bindings.push_back({"b", Role::parameter, b});
+    const Program program = record(bindings, [&, g = groups, s = stride](const Tensors& t) {
+      return Tensors{at::convolution(t[0], t[1], t.size() > 2 ? t[2] : Tensor(), {s, s}, {1, 1},
+                                     {1, 1}, false, {0, 0}, g)};
+    });
+    const Node& node = program.nodes.at(0);
+    ASSERT_EQ(node.name(), "aten::convolution");
+    // The strides a plan would have: those of oneDNN's own result.
+    Tensor y = at::convolution(x, w, b, {stride, stride}, {1, 1}, {1, 1}, false, {0, 0}, groups);
+    const auto packed = pack_convolution(node, describe(x), describe(y), w, b, relu, false);
+    if (!packed) continue;
+    ++applied;
+    Stack stack = packed->stack;
+    stack[0] = x;
+    stack[1] = packed->pack(w);
+    stack[2] = bias ? IValue(b) : IValue();
+    packed->op.callBoxed(&stack);
+    Tensor expected =
+        at::convolution(x.to(at::kDouble), w.to(at::kDouble), bias ? b.to(at::kDouble) : b,
+                        {stride, stride}, {1, 1}, {1, 1}, false, {0, 0}, groups);
+    if (relu) expected = expected.relu();
+    EXPECT_LT(max_relative_error({stack[0].toTensor()}, {expected}), 1e-5)
+        << channels << " channels, " << groups << " groups";
+  }
+  if (applied == 0) GTEST_SKIP() << "oneDNN has no packed convolution here";
+}
+
+TEST(PackedConvolution, TakesVolumesAndLeavesTheSeedAlone) {
+  at::NoGradGuard no_grad;
+  const auto last = at::MemoryFormat::ChannelsLast3d;
+  const Tensor x = at::randn({2, 6, 3, 5, 7}).contiguous(last);
+  const Tensor w = at::randn({9, 6, 3, 1, 3}).contiguous(last);
+  const Sizes ones{1, 1, 1}, padding{1, 0, 1}, zeros{0, 0, 0};
+  const auto plain = [&](const Tensor& in, const Tensor& weight) {
+    return at::convolution(in, weight, {}, ones, padding, ones, false, zeros, 1);
+  };
+  const Program program = record({{"x", Role::input, x}, {"w", Role::parameter, w}},
+                                 [&](const Tensors& t) -> Tensors { return {plain(t[0], t[1])}; });
+  at::manual_seed(3);
+  const Tensor drawn = at::randn({4});
+  at::manual_seed(3);
+  const auto packed = pack_convolution(program.nodes.at(0), describe(x), describe(plain(x, w)), w,
+                                       {}, false, false);
+  EXPECT_TRUE(at::randn({4}).equal(drawn));
+  if (!packed) GTEST_SKIP() << "oneDNN has no packed convolution of volumes here";
+  Stack stack = packed->stack;
+  stack[0] = x;
+  stack[1] = packed->pack(w);
+  packed->op.callBoxed(&stack);
+  EXPECT_LT(
+      max_relative_error({stack[0].toTensor()}, {plain(x.to(at::kDouble), w.to(at::kDouble))}),
+      1e-5);
+}
+
+TEST(BatchedGemm, EqualsDoubleAtOddSizes) {
+  at::NoGradGuard no_grad;
+  for (const auto& [n, m, k, o] : {std::tuple<int64_t, int64_t, int64_t, int64_t>{1, 1, 1, 1},
+                                   {3, 5, 7, 11},
+                                   {2, 97, 13, 64},
+                                   {5, 130, 64, 3},
+                                   {7, 8, 257, 17}}) {
+    const Tensor a = at::randn({n, m, k}), b = at::randn({n, k, o}), bias = at::randn({n, o});
+    const Tensor expected =
+        at::baddbmm(bias.unsqueeze(1).to(at::kDouble), a.to(at::kDouble), b.to(at::kDouble));
+    EXPECT_LT(max_relative_error({batched_gemm(a, b, bias)}, {expected}), 1e-5);
+    const Tensor rows = at::randn({n, m, k + 3}).slice(2, 0, k);  // rows with a gap between them
+    EXPECT_LT(max_relative_error({batched_gemm(rows, b, std::nullopt)},
+                                 {at::bmm(rows.to(at::kDouble), b.to(at::kDouble))}),
+              1e-5);
+  }
+}
+
+TEST(BatchedGemm, RefusesGradients) {
+  const Tensor a = at::randn({1, 2, 3}).requires_grad_(), b = at::randn({1, 3, 4});
+  EXPECT_FALSE(batched_gemm_applies(a, b));
+  EXPECT_ANY_THROW(batched_gemm(a, b, std::nullopt).sum().backward());
+}
+
+Ensemble with_inputs(const Network& net, Ensemble ensemble, const Ensemble& other) {
+  for (size_t i : net.indices(true)) ensemble.tensors[i] = other.tensors[i];
+  return ensemble;
+}
+
+/// Every network, every number of ranges: right, on new inputs too, and with new weights.
+class Ranges : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Ranges, GiveTheAnswersOfTheSeparateModels) {
+  at::NoGradGuard no_grad;
+  const Target& target = find_target(GetParam());
+  const Sweep& sweep =
+      target.sweeps.count("ci") ? target.sweeps.at("ci") : target.sweeps.at("quick");
+  const Network net = target.network(sweep.shapes.at(0));
+  if (net.random) GTEST_SKIP() << "draws random numbers: never split into ranges";
+  const Ensemble first = generate(net, 5, at::kFloat, at::kCPU, 21);
+  const Ensemble second = generate(net, 5, at::kFloat, at::kCPU, 22);
+  const Ensemble mixed = with_inputs(net, first, second);
+  const Program single = record_single(net, first);
+  const double tolerance =
+      std::max(target.tolerance_for(at::kFloat),
+               4 * max_relative_error(separate(single, second), reference(single, second)));
+  for (int ranges : {1, 2, 3, 5}) {
+    CompileOptions options;
+    options.tune = false;
+    options.threads = 2;
+    options.shards = ranges;
+    auto model = compile(net, first, options);
+    EXPECT_EQ(model->shards(), ranges);
+    const WideFunction run = as_function(*model, net);
+    for (const Ensemble* e : {&first, &mixed, &second, &first})
+      EXPECT_LE(max_relative_error(run(*e), reference(single, *e)), tolerance) << ranges;
+  }
+}
+
+std::vector<std::string> all_targets() {
+  std::vector<std::string> names;
+  for (const Target* t : targets()) names.push_back(t->name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, Ranges, ::testing::ValuesIn(all_targets()),
+                         [](const auto& one) { return one.param; });
+
+Network small() {
+  Network net;
+  net.name = "small";
+  net.tensors = {{"w", Role::parameter, {4, 6}}, {"x", Role::input, {3, 6}}};
+  net.forward = [](const Tensors& t) { return Tensors{at::relu(at::linear(t[1], t[0]))}; };
+  net.instantiate = [net](const Tensors& weights) { return bind(net, weights); };
+  return net;
+}
+
+TEST(CompiledModel, ResultsHeldByTheCallerStayAsTheyAre) {
+  at::NoGradGuard no_grad;
+  const Network net = small();
+  const Ensemble ensemble = generate(net, 4, at::kFloat, at::kCPU, 1);
+  CompileOptions options;
+  options.shards = 2;
+  auto model = compile(net, ensemble, options);
+  const Tensor x = ensemble.tensors[1];
+  const Tensors held = model->run({x});
+  const Tensor view = model->run({x * 2})[0].select(0, 1);  // only a view of it is held
+  const Tensor held_before = held[0].clone(), view_before = view.clone();
+  model->run({x * 3});
+  model->run({x * 4});
+  EXPECT_TRUE(held[0].equal(held_before));
+  EXPECT_TRUE(view.equal(view_before));
+  const void* address = model->run({x})[0].data_ptr();
+  EXPECT_EQ(model->run({x})[0].data_ptr(), address) << "memory nobody holds is used again";
+}
+
+TEST(CompiledModel, WhatIsFarOffIsTriedWholeAndOneByOneOnly) {
+  at::NoGradGuard no_grad;
+  const Network net = small();
+  const Ensemble ensemble = generate(net, 16, at::kFloat, at::kCPU, 1);
+  CompileOptions options;
+  options.threads = 2;
+  options.far_off_ns = 1;
+  const int shards = compile(net, ensemble, options)->shards();
+  EXPECT_TRUE(shards == 1 || shards == 16) << shards;
+}
+
+TEST(CompiledModel, RefusesOtherInputsByName) {
+  at::NoGradGuard no_grad;
+  const Network net = small();
+  const Ensemble ensemble = generate(net, 4, at::kFloat, at::kCPU, 1);
+  auto model = compile(net, ensemble, {});
+  try {
+    model->run({at::randn({4, 3, 7})});
+    FAIL() << "not refused";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "[small] input x: got f32[4, 3, 7], expected f32[4, 3, 6]; try compiling again "
+                 "for other sizes");
+  }
+}
+
+TEST(CompiledModel, ModesWithoutALoweringSaySo) {
+  const Network net = small();
+  const Ensemble ensemble = generate(net, 2, at::kFloat, at::kCPU, 1);
+  CompileOptions options;
+  options.mode = Mode::default_;
+  EXPECT_THROW(compile(net, ensemble, options), Unsupported);
+  EXPECT_THROW(parse_mode("fast"), Error);
+}
+
+}  // namespace
+}  // namespace wide

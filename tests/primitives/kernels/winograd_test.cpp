@@ -1,0 +1,133 @@
+#include "primitives/kernels/winograd.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/check/check.h"
+#include "engine/compile.h"
+
+namespace wide {
+namespace {
+
+/// One wide 3 x 3 layer and its tensors, float32.
+struct Layer {
+  Tensor x, weight, bias;
+  Sizes padding;
+
+  Layer(const Sizes& x_sizes, int64_t filters, Sizes pads)
+      : x(at::randn(x_sizes)),
+        weight(at::randn({x_sizes[0], filters, x_sizes[2], 3, 3})),
+        bias(at::randn({x_sizes[0], filters})),
+        padding(std::move(pads)) {}
+
+  Tensor winograd(bool with_bias = true) const {
+    return winograd_convolution(x, winograd_filters(weight),
+                                with_bias ? std::optional(bias) : std::nullopt, weight.size(1),
+                                padding);
+  }
+  /// Every model by itself.
+  Tensor expected(at::ScalarType dtype, bool with_bias = true) const {
+    Tensors each;
+    for (int64_t i = 0; i < x.size(0); ++i)
+      each.push_back(at::conv2d(x[i].to(dtype), weight[i].to(dtype),
+                                with_bias ? bias[i].to(dtype) : Tensor(), 1, padding));
+    return at::stack(each);
+  }
+};
+
+TEST(Winograd, EqualsEveryModelByItself) {
+  const at::NoGradGuard no_grad;
+  std::mt19937_64 random(5);
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  // Sizes cross those of tiles, runs and chunks; small images share a chunk, wide rows fill many.
+  for (int tried = 0; tried < 150;) {
+    const int64_t most = tried % 10 == 0 ? 130 : 20;
+    const Sizes pads{pick(0, 4), pick(0, 4)};
+    const Sizes sizes{pick(1, 4), pick(1, 6), pick(1, 19), pick(1, 12), pick(1, most)};
+    if (sizes[3] + 2 * pads[0] < 3 || sizes[4] + 2 * pads[1] < 3) continue;
+    ++tried;
+    const Layer layer(sizes, pick(1, 19), pads);
+    EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}), 1e-5)
+        << layer.x.sizes() << " " << layer.weight.sizes() << " padding " << layer.padding;
+    const Tensor bare = layer.expected(at::kDouble, false);
+    EXPECT_LE((layer.winograd(false) - bare).abs().max().item<double>(),
+              1e-5 * (1 + bare.abs().max().item<double>()));
+  }
+}
+
+TEST(Winograd, RoundsLittleMoreThanThePlainSum) {
+  const at::NoGradGuard no_grad;
+  const Layer layer({3, 2, 64, 16, 16}, 64, {1, 1});
+  const Tensors exact{layer.expected(at::kDouble)};
+  const double plain = max_relative_error({layer.expected(at::kFloat)}, exact);
+  EXPECT_GT(plain, 0);
+  EXPECT_LT(max_relative_error({layer.winograd()}, exact), 6 * plain);
+}
+
+TEST(Winograd, TakesInputsInAnyLayout) {
+  const at::NoGradGuard no_grad;
+  Layer layer({3, 2, 9, 9, 19}, 10, {1, 1});
+  const Tensor expected = layer.winograd();
+  layer.x = layer.x.permute({4, 1, 3, 0, 2}).contiguous().permute({3, 1, 4, 2, 0});
+  EXPECT_TRUE(layer.winograd().equal(expected));
+  layer.x = layer.x.select(0, 1).unsqueeze(0).expand_as(layer.x);  // one input for all models
+  EXPECT_TRUE(layer.winograd().select(0, 1).equal(expected.select(0, 1)));
+}
+
+TEST(Winograd, NothingOfOneModelReachesAnother) {
+  const at::NoGradGuard no_grad;
+  const Layer layer({3, 2, 9, 9, 19}, 10, {1, 1});
+  const Tensor before = layer.winograd();
+  for (int64_t sick = 0; sick < 3; ++sick) {
+    Layer poisoned = layer;
+    for (Tensor* t : {&poisoned.x, &poisoned.weight, &poisoned.bias}) {
+      *t = t->clone();
+      t->select(0, sick).fill_(NAN);
+    }
+    const Tensor after = poisoned.winograd();
+    for (int64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(before.select(0, i).equal(after.select(0, i)), i != sick);
+  }
+}
+
+TEST(Winograd, RefusesGradientsAndWhatDoesNotFit) {
+  Layer layer({2, 2, 9, 5, 6}, 8, {1, 1});
+  EXPECT_ANY_THROW(winograd_convolution(layer.x, layer.weight, std::nullopt, 8, {1, 1}));
+  EXPECT_ANY_THROW(
+      winograd_convolution(layer.x, winograd_filters(layer.weight), std::nullopt, 17, {1, 1}));
+  layer.padding = {1};
+  EXPECT_ANY_THROW(layer.winograd());
+  layer.padding = {1, 1};
+  layer.x.requires_grad_();
+  EXPECT_ANY_THROW(layer.winograd().sum().backward());
+}
+
+/// In a plan it does the relu behind it, and NaN goes through.
+TEST(Winograd, DoesTheReluBehindIt) {
+  const at::NoGradGuard no_grad;
+  Network net;
+  net.name = "conv-relu";
+  net.tensors = {{"w", Role::parameter, {11, 9, 3, 3}}, {"x", Role::input, {2, 9, 7, 8}}};
+  net.forward = [](const Tensors& t) {
+    return Tensors{at::relu(at::conv2d(t[1], t[0], {}, 1, 1))};
+  };
+  net.instantiate = [net](const Tensors& weights) { return bind(net, weights); };
+  Ensemble ensemble = generate(net, 3, at::kFloat, at::kCPU, 1);
+  CompileOptions options;
+  options.widen.force["conv2d"] = "winograd";
+  auto model = compile(net, ensemble, options);
+  EXPECT_NE(model->plan_text().find("wide::winograd_convolution.out with relu"), std::string::npos)
+      << model->plan_text();
+  const Program single = record_single(net, ensemble);
+  EXPECT_LT(max_relative_error(as_function(*model, net)(ensemble), reference(single, ensemble)),
+            1e-5);
+  ensemble.tensors[1].fill_(NAN);
+  EXPECT_TRUE(model->run({ensemble.tensors[1]})[0].isnan().all().item<bool>());
+}
+
+}  // namespace
+}  // namespace wide
