@@ -20,7 +20,4 @@ std::string bytes_text(double bytes);
 /// "3.4 ms", three digits.
 std::string time_text(double nanoseconds);
 
-/// The nearest of `names` to a misspelt one, or "" when none is near.
-std::string nearest(const std::string& name, const std::vector<std::string>& names);
-
 }  // namespace wide

@@ -77,10 +77,7 @@ WideModel load(const std::string& network, int64_t n, const Tensors& sample,
         at::isFloatingType(own.scalar_type()) && own.scalar_type() == opened.file->dtype()
             ? own.to(opened.dtype)
             : own;
-    Sizes sizes = t.sizes().vec();
-    sizes.insert(sizes.begin(), n);
-    weights.push_back(options.share_weights ? t.clone()
-                                            : t.unsqueeze(0).expand(sizes).contiguous());
+    weights.push_back(options.share_weights ? t.clone() : expanded(n, t).contiguous());
   }
   return make(std::move(opened), std::move(weights), std::move(shared), n, sample);
 }

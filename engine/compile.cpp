@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "engine/device.h"
 #include "engine/error.h"
@@ -13,6 +12,7 @@
 #include "engine/lower/large_pages.h"
 #include "engine/lower/quick_time.h"
 #include "engine/lower/tune.h"
+#include "engine/measure/clock.h"
 #include "engine/passes/pass.h"
 #include "engine/widen/derivative.h"
 
@@ -62,10 +62,6 @@ Program record_single(const Network& network, const Ensemble& ensemble) {
 
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 /// Applies the passes that are switched on, with a record of each.
 std::vector<PassRecord> apply_passes(Program& program, const CompileOptions& options) {
   std::vector<PassRecord> records;
@@ -74,9 +70,9 @@ std::vector<PassRecord> apply_passes(Program& program, const CompileOptions& opt
     PassRecord record;
     record.name = pass->name;
     record.nodes_before = static_cast<int64_t>(program.nodes.size());
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now_ns();
     record.summary = pass->run(program);
-    record.milliseconds = seconds_since(start) * 1e3;
+    record.milliseconds = (now_ns() - start) * 1e-6;
     record.nodes_after = static_cast<int64_t>(program.nodes.size());
     if (options.verify) program.verify();
     if (options.keep_text) record.text_after = program.text();
@@ -313,9 +309,9 @@ class Compiled final : public CompiledModel {
   double call_ns(Tried& tried) const {
     constexpr double kClear_ns = 2e4;
     const int calls = tried.ns > 0 ? std::clamp(static_cast<int>(kClear_ns / tried.ns), 1, 64) : 1;
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now_ns();
     for (int i = 0; i < calls; ++i) tried.executor->run(ensemble_.tensors, results_[0]);
-    return seconds_since(start) * 1e9 / calls;
+    return (now_ns() - start) / calls;
   }
 
   /// Median nanoseconds of a call; no closer look at one far above `best_ns`.

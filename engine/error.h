@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace wide {
 
@@ -32,6 +33,9 @@ template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) {
   throw Error(fmt::format(text, std::forward<Args>(args)...));
 }
+
+/// The nearest of `names` to a misspelt one, or "" when none is near.
+std::string nearest(const std::string& name, const std::vector<std::string>& names);
 
 /// A bug of ours, not of the user: aborts the operation with the place in the message.
 #define WIDE_ASSERT(condition, ...)                                                     \

@@ -173,17 +173,17 @@ void Program::verify() const {
 std::string Program::text() const {
   std::string out = n > 0 ? fmt::format("program for {} models\n", n) : "program for one model\n";
   auto describe_value = [&](ValueId id) {
-    const Value& v = values[static_cast<size_t>(id)];
+    const Value& v = value(id);
     return fmt::format("%{}: {}{}", id, v.wide ? "wide " : "", v.shape_text());
   };
   for (ValueId id : bound) {
-    const Value& v = values[static_cast<size_t>(id)];
+    const Value& v = value(id);
     out += fmt::format("  {} {} \"{}\"\n", to_string(v.role), describe_value(id), v.name);
   }
   std::set<ValueId> constants;
   for (const Node& node : nodes)
     for_each_value(node.arguments, [&](ValueId id) {
-      if (values[static_cast<size_t>(id)].role == Role::constant) constants.insert(id);
+      if (value(id).role == Role::constant) constants.insert(id);
     });
   for (ValueId id : constants) out += fmt::format("  constant {}\n", describe_value(id));
   Phase phase = Phase::main;
@@ -209,8 +209,7 @@ std::string Program::text() const {
   }
   for (ValueId id : outputs) out += fmt::format("  return %{}\n", id);
   for (const Update& u : updates)
-    out +=
-        fmt::format("  update \"{}\" = %{}\n", values[static_cast<size_t>(u.target)].name, u.value);
+    out += fmt::format("  update \"{}\" = %{}\n", value(u.target).name, u.value);
   return out;
 }
 

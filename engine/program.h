@@ -106,6 +106,8 @@ struct Program {
   /// Throws std::logic_error when a value is used before it is made, made twice, or out of range.
   void verify() const;
   std::string text() const;
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
   ValueId add_value(Value value);
   /// Lets every reader of `from` (nodes, regions, outputs, updates) read `to` instead.
   void replace_uses(ValueId from, ValueId to);
@@ -125,6 +127,17 @@ void for_each_value(const std::vector<Argument>& arguments, Visit visit) {
   for (const Argument& a : arguments)
     for (ValueId id : a.values)
       if (id != kNone) visit(id);
+}
+
+/// `[N, sizes...]`.
+inline Sizes wide_sizes(int64_t n, c10::IntArrayRef sizes) {
+  Sizes out{n};
+  out.insert(out.end(), sizes.begin(), sizes.end());
+  return out;
+}
+/// One value seen as that of n models: `[N, ...]`, nothing copied.
+inline Tensor expanded(int64_t n, const Tensor& one) {
+  return one.unsqueeze(0).expand(wide_sizes(n, one.sizes()));
 }
 
 /// The metadata of a tensor as a value (role intermediate, no name).

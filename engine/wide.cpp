@@ -14,12 +14,10 @@ constexpr double kNoise = 0.1;  // of inputs like the sample, as a part of its s
 
 /// One model's inputs as N models' distinct ones; integers stay, whatever their range is.
 Tensor like_sample(const Tensor& sample, int64_t n) {
-  Sizes sizes = sample.sizes().vec();
-  sizes.insert(sizes.begin(), n);
-  const Tensor wide = sample.detach().unsqueeze(0).expand(sizes);
+  const Tensor wide = expanded(n, sample.detach());
   if (!at::isFloatingType(sample.scalar_type()) || sample.numel() == 0) return wide.contiguous();
-  const Tensor noise =
-      at::randn(sizes, at::detail::createCPUGenerator(7), at::TensorOptions().dtype(at::kFloat));
+  const Tensor noise = at::randn(wide.sizes(), at::detail::createCPUGenerator(7),
+                                 at::TensorOptions().dtype(at::kFloat));
   const double spread = sample.numel() > 1 ? sample.to(at::kDouble).std().item<double>() : 1.0;
   return (wide + noise.to(wide.options()) * (kNoise * (spread > 0 ? spread : 1.0))).contiguous();
 }

@@ -12,13 +12,10 @@
 
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 int key_of(const std::string& name) {
   static const std::map<std::string, int> names = {

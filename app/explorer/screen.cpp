@@ -1,18 +1,14 @@
 #include <imgui.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 
 #include "app/explorer/driver.h"
 #include "app/sweep/runner.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double thread_s() {
   timespec t{};

@@ -4,22 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "app/cancel.h"
 #include "app/results/table.h"
 #include "app/trial/judge.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
-
-double now_ns() {
-  return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                 std::chrono::steady_clock::now().time_since_epoch())
-                                 .count());
-}
 
 Way way_of(const StepCost& step) {
   if (step.strategy == to_string(Way::vmap)) return Way::vmap;
@@ -71,7 +65,7 @@ Tensors pick(const Network& network, const Ensemble& ensemble, bool inputs) {
 int64_t separate_bytes(const Program& single, int64_t n) {
   int64_t weights = 0;
   for (const ValueId id : single.bound) {
-    const Value& v = single.values[static_cast<size_t>(id)];
+    const Value& v = single.value(id);
     if (v.role != Role::input) weights += v.bytes();
   }
   return (n - 1) * weights + single.peak_bytes();

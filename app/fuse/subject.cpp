@@ -234,9 +234,7 @@ Tensor Subject::weight(size_t index, size_t k, int64_t n) const {
     return loaded_.shared[k] ? loaded_.tensors[k] : loaded_.tensors[k].narrow(0, 0, n);
   const TensorSpec& spec = network_.tensors[index];
   const Tensor from = own_weight(index, k);
-  Sizes sizes = spec.sizes;
-  sizes.insert(sizes.begin(), n);
-  const Tensor stacked = at::empty(sizes, from.options());
+  const Tensor stacked = at::empty(wide_sizes(n, spec.sizes), from.options());
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t seed = (seed_ * 1000003 + static_cast<uint64_t>(i)) * 1000003 + k;
     stacked.select(0, i).copy_(similar(from, spec.role, at::detail::createCPUGenerator(seed)));
@@ -329,7 +327,7 @@ void Subject::note_unread() {
   std::vector<std::string> unread;
   size_t all = 0;
   for (const ValueId id : single_->bound) {
-    const Value& v = single_->values[static_cast<size_t>(id)];
+    const Value& v = single_->value(id);
     if (v.role != Role::parameter) continue;
     ++all;
     if (uses[static_cast<size_t>(id)] == 0) unread.push_back(printable(v.name));

@@ -5,17 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "app/sweep/text.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Columns of the terminal behind standard error.
 size_t columns() {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 
 #include "app/fuse/fuse.h"
@@ -16,16 +15,11 @@
 #include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/measure/clock.h"
 #include "engine/widen/derivative.h"
 
 namespace wide {
 namespace {
-
-double now_ns() {
-  return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                 std::chrono::steady_clock::now().time_since_epoch())
-                                 .count());
-}
 
 /// Adds the time until the end of its scope to `seconds`.
 class Clocked {

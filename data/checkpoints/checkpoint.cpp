@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <set>
 
@@ -16,6 +15,7 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
@@ -60,9 +60,8 @@ class Packer {
   Packer(const std::vector<TensorSpec>& specs, int64_t n, at::ScalarType dtype)
       : n_(n), equal_(specs.size(), true) {
     for (const TensorSpec& spec : specs) {
-      Sizes sizes = spec.sizes;
-      sizes.insert(sizes.begin(), n);
-      tensors_.push_back(at::empty(sizes, spec.dtype == at::kFloat ? dtype : spec.dtype));
+      tensors_.push_back(
+          at::empty(wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype));
       want_huge_pages(tensors_.back());
     }
   }
@@ -160,7 +159,7 @@ int64_t packed_bytes(const Network& network, int64_t n, at::ScalarType dtype) {
 
 LoadedWeights load_checkpoints(const Network& network, const std::vector<std::string>& files,
                                at::ScalarType dtype, bool share) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = now_s();
   const WantedWeights wanted(network);
   const auto& specs = wanted.specs();
   const auto n = static_cast<int64_t>(files.size());
@@ -208,7 +207,7 @@ LoadedWeights load_checkpoints(const Network& network, const std::vector<std::st
         fmt::format("{} of {} weights are equal in all checkpoints: --share-weights would save {}",
                     count, specs.size(), bytes_text(static_cast<double>(loaded.equal_bytes))));
   loaded.notes.assign(notes.begin(), notes.end());
-  loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  loaded.seconds = now_s() - start;
   return loaded;
 }
 

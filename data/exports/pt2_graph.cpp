@@ -64,7 +64,7 @@ class Writer {
   }
 
  private:
-  const Value& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  const Value& value(ValueId id) const { return program_.value(id); }
   std::string& name(ValueId id) { return names_[static_cast<size_t>(id)]; }
 
   /// `wish`, or with a number where that is taken.

@@ -54,7 +54,7 @@ class Writer {
   }
 
  private:
-  const Value& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  const Value& value(ValueId id) const { return program_.value(id); }
 
   jit::Node* insert(jit::Node* node) { return graph_->insertNode(node); }
 

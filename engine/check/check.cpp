@@ -28,11 +28,9 @@ Tensors one_by_one(const Program& single, const Ensemble& ensemble, bool raise) 
     const Tensors results = interpret(single, own);
     for (size_t k = 0; k < results.size(); ++k) {
       const Tensor& result = results[k];
-      if (i == 0) {
-        Sizes sizes = result.sizes().vec();
-        sizes.insert(sizes.begin(), ensemble.n);
-        stacked.push_back(in_large_pages(at::empty(sizes, result.options())));
-      }
+      if (i == 0)
+        stacked.push_back(
+            in_large_pages(at::empty(wide_sizes(ensemble.n, result.sizes()), result.options())));
       const Tensor row = stacked[k].select(0, i);
       WIDE_ASSERT(row.sizes() == result.sizes(), "models of several output sizes");
       row.copy_(result);

@@ -103,7 +103,7 @@ std::vector<std::string> result_names(const Program& single) {
   std::vector<std::string> names;
   for (size_t k = 0; k < single.outputs.size(); ++k) names.push_back(fmt::format("output {}", k));
   for (const Update& update : single.updates)
-    names.push_back("update of " + single.values[static_cast<size_t>(update.target)].name);
+    names.push_back("update of " + single.value(update.target).name);
   return names;
 }
 

@@ -4,9 +4,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "engine/lower/threads.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 
@@ -16,10 +16,9 @@ double median_ns(const std::function<void()>& call) {
   call();
   std::vector<double> samples;
   for (int i = 0; i < 5; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now_ns();
     call();
-    const auto stop = std::chrono::steady_clock::now();
-    samples.push_back(std::chrono::duration<double, std::nano>(stop - start).count());
+    samples.push_back(now_ns() - start);
   }
   std::nth_element(samples.begin(), samples.begin() + 2, samples.end());
   return samples[2];

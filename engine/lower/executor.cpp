@@ -27,10 +27,10 @@ bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& s
                     int threads) {
   int64_t bytes = 0;
   for (size_t i = 0; i < single.bound.size(); ++i) {
-    const Value& v = single.values[static_cast<size_t>(single.bound[i])];
+    const Value& v = single.value(single.bound[i]);
     if (v.role == Role::input) bytes += v.bytes() * (shared[i] ? 1 : n);
   }
-  for (ValueId id : single.outputs) bytes += n * single.values[static_cast<size_t>(id)].bytes();
+  for (ValueId id : single.outputs) bytes += n * single.value(id).bytes();
   return 2 * bytes > 3 * last_cache_bytes(threads);
 }
 
@@ -57,7 +57,7 @@ std::unordered_map<ValueId, Tensor> Executor::known_weights(const Range& range,
   const Program& program = sizes_.at(range.n).program->wide.program;
   std::unordered_map<ValueId, Tensor> known;
   for (size_t i = 0; i < program.bound.size(); ++i)
-    if (is_weight(program.values[static_cast<size_t>(program.bound[i])]))
+    if (is_weight(program.value(program.bound[i])))
       known[program.bound[i]] = slice(bound, i, range);
   run_phase(program, Phase::prologue, known);
   return known;
@@ -119,7 +119,7 @@ void Executor::run_shared(const Tensors& bound) {
       const bool again = first == nullptr || done.size() != nodes.size() || node.is_view();
       if (again) {
         Stack stack = make_stack(node.arguments, [&](ValueId id) {
-          const Value& v = program.values[static_cast<size_t>(id)];
+          const Value& v = program.value(id);
           return v.role == Role::constant ? v.constant : known.at(id);
         });
         node.op.callBoxed(&stack);

@@ -2,10 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include <chrono>
-
 #include "engine/error.h"
 #include "engine/lower/plan_builder.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 
@@ -87,10 +86,9 @@ void Plan::run() {
 std::vector<double> Plan::run_timed() {
   std::vector<double> ns;
   for (Step& step : steps_) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now_ns();
     execute(step);
-    ns.push_back(
-        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count());
+    ns.push_back(now_ns() - start);
   }
   for (auto& [value, window] : copies_) window.copy_(value);
   return ns;
@@ -108,7 +106,7 @@ void run_phase(const Program& program, Phase phase, std::unordered_map<ValueId, 
   for (const Node& node : program.nodes) {
     if (node.phase != phase) continue;
     Stack stack = make_stack(node.arguments, [&](ValueId id) {
-      const Value& v = program.values[static_cast<size_t>(id)];
+      const Value& v = program.value(id);
       return v.role == Role::constant ? v.constant : known.at(id);
     });
     node.op.callBoxed(&stack);

@@ -28,7 +28,7 @@ class PlanBuilder {
   void make_steps();
   void make_copies();
 
-  const Value& value(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  const Value& value(ValueId id) const { return program_.value(id); }
   ValueId root(ValueId id) const { return root_[static_cast<size_t>(id)]; }
   Tensor& slot(ValueId id) { return slots_[static_cast<size_t>(id)]; }
   Tensor tensor(ValueId id);

@@ -4,12 +4,12 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "engine/error.h"
 #include "engine/lower/large_pages.h"
 #include "engine/lower/quick_time.h"
 #include "engine/lower/threads.h"
+#include "engine/measure/clock.h"
 #include "engine/measure/roofline.h"
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
@@ -136,10 +136,9 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   plan.bind_outputs(out);
   // A result that a later step could read as a view costs no copy there: time the steps alone.
   auto once = [&] {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now_ns();
     plan.run_steps();
-    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start)
-        .count();
+    return now_ns() - start;
   };
   double median = 0;
   auto measure = [&] {

@@ -208,11 +208,7 @@ class Vmap {
   }
 
   // Nothing of the single models went into it.
-  Tensor repeat(const Tensor& tensor) const {
-    Sizes sizes = tensor.sizes().vec();
-    sizes.insert(sizes.begin(), n_);
-    return tensor.unsqueeze(0).expand(sizes);
-  }
+  Tensor repeat(const Tensor& tensor) const { return expanded(n_, tensor); }
 
   std::shared_ptr<const Derivative> derivative_;
   std::function<Tensors(const Tensors&)> forward_;

@@ -1,13 +1,13 @@
 #include "engine/measure/measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <random>
 
 #include "engine/device.h"
+#include "engine/measure/clock.h"
 #include "engine/measure/statistics.h"
 
 namespace wide {
@@ -20,10 +20,6 @@ constexpr int kCheckResamples = 500;  // for deciding when to stop, not for what
 constexpr double kSameBand = 0.03;
 constexpr double kSurely = 1.432;  // from a 95 % interval to a 99.5 % one, in logarithms
 
-double steady_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double, std::nano>(now).count();
-}
 constexpr double kRefillNs = 2e7;  // a call this long fills its caches as a small part of itself
 
 /// One contender on its way through warm-up, calibration and rounds.
@@ -102,7 +98,7 @@ class Runner {
   const Timing& timing() const { return timing_; }
 
  private:
-  double now() const { return options_.now_ns ? options_.now_ns() : steady_ns(); }
+  double now() const { return options_.now_ns ? options_.now_ns() : now_ns(); }
 
   void rewarm() {
     const double start = now();

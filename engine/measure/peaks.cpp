@@ -5,21 +5,16 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "engine/device.h"
 #include "engine/lower/caches.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
 
 constexpr double kLongEnoughNs = 60e6;  // for each of the things tried
 constexpr int kMostCalls = 400;
-
-double now_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double, std::nano>(now).count();
-}
 
 /// The shortest of many calls: whatever disturbs a call only makes it longer.
 class Shortest {

@@ -35,7 +35,7 @@ class NodeWork {
   Sizes sizes(const std::vector<Argument>& from, size_t i) const {
     if (i >= from.size() || from[i].kind != Argument::Kind::value || from[i].values[0] == kNone)
       return {};
-    return program_.values[static_cast<size_t>(from[i].values[0])].sizes;
+    return program_.value(from[i].values[0]).sizes;
   }
 
   // [.., M, K] x [.., K, N]
@@ -71,9 +71,8 @@ class NodeWork {
 
   double elements() const {
     double sum = 0;
-    for_each_value(node_.results, [&](ValueId id) {
-      sum += static_cast<double>(program_.values[static_cast<size_t>(id)].numel());
-    });
+    for_each_value(node_.results,
+                   [&](ValueId id) { sum += static_cast<double>(program_.value(id).numel()); });
     return sum;
   }
 
@@ -88,9 +87,7 @@ WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& s
   WorkLoad load;
   const auto models = static_cast<double>(n);
   for (const Node& node : single.nodes) load.flops += models * NodeWork(single, node).flops();
-  const auto bytes = [&](ValueId id) {
-    return static_cast<double>(single.values[static_cast<size_t>(id)].bytes());
-  };
+  const auto bytes = [&](ValueId id) { return static_cast<double>(single.value(id).bytes()); };
   const std::vector<int32_t> uses = single.uses();
   for (size_t i = 0; i < single.bound.size(); ++i)
     if (uses[static_cast<size_t>(single.bound[i])] > 0)
@@ -106,9 +103,7 @@ double estimate_ns(const Program& program, const Peaks& peaks) {
   for (const Node& node : program.nodes) {
     if (node.phase == Phase::prologue || node.is_view()) continue;
     double bytes = 0;
-    const auto add = [&](ValueId id) {
-      bytes += static_cast<double>(program.values[static_cast<size_t>(id)].bytes());
-    };
+    const auto add = [&](ValueId id) { bytes += static_cast<double>(program.value(id).bytes()); };
     for_each_value(node.arguments, add);
     for_each_value(node.results, add);
     const double flops = NodeWork(program, node).flops();

@@ -105,9 +105,7 @@ Ensemble own_state(const Network& network, const Program& single, Ensemble ensem
           "[{}] input {}: got one for all models that they change in place, expected one for each; "
           "try to leave it out of --shared-inputs",
           network.name, spec.name);
-    Sizes sizes = ensemble.tensors[at].sizes().vec();
-    sizes.insert(sizes.begin(), ensemble.n);
-    ensemble.tensors[at] = ensemble.tensors[at].unsqueeze(0).expand(sizes).contiguous();
+    ensemble.tensors[at] = expanded(ensemble.n, ensemble.tensors[at]).contiguous();
     ensemble.shared[at] = false;
   }
   return ensemble;
@@ -117,8 +115,7 @@ std::string outside_aten(const Program& program, const Node& node) {
   const std::string name = node.name();
   if (name.rfind("aten::", 0) != 0) return name;
   bool strided = true;
-  for_each_value(node.results,
-                 [&](ValueId id) { strided &= program.values[static_cast<size_t>(id)].strided; });
+  for_each_value(node.results, [&](ValueId id) { strided &= program.value(id).strided; });
   return strided ? "" : name + " with an opaque layout";
 }
 

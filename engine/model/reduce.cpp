@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "engine/error.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
@@ -50,11 +50,9 @@ class Reduced final : public CompiledModel {
     outputs.resize(model_->single().outputs.size());
     std::vector<double> samples;
     for (int i = 0; i < 9; ++i) {
-      const auto start = std::chrono::steady_clock::now();
+      const double start = now_ns();
       reduce_models(reduce_, outputs);
-      samples.push_back(
-          std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start)
-              .count());
+      samples.push_back(now_ns() - start);
     }
     std::nth_element(samples.begin(), samples.begin() + 4, samples.end());
     StepCost own;
@@ -124,7 +122,7 @@ void check_reduce(Reduce reduce, const Program& single, int64_t n) {
   if (reduce == Reduce::std && n < 2)
     fail("[--reduce] std: got n=1, expected at least 2 models; try -n 2 or mean");
   for (size_t k = 0; reduce != Reduce::none && k < single.outputs.size(); ++k) {
-    const Value& v = single.values[static_cast<size_t>(single.outputs[k])];
+    const Value& v = single.value(single.outputs[k]);
     const bool vote = reduce == Reduce::vote;
     const bool fits = vote ? !v.sizes.empty() && v.sizes.back() > 0 && v.dtype != at::kBool &&
                                  !c10::isComplexType(v.dtype)
@@ -145,7 +143,7 @@ void append_reduce(Program& wide, Reduce reduce) {
   if (reduce == Reduce::none) return;
   std::vector<Binding> bindings;
   for (const ValueId id : wide.outputs) {
-    const Value& v = wide.values[static_cast<size_t>(id)];
+    const Value& v = wide.value(id);
     bindings.push_back(
         {"", Role::input, at::zeros(v.sizes, at::TensorOptions(v.dtype).device(v.device)), true});
   }
@@ -157,7 +155,7 @@ void append_reduce(Program& wide, Reduce reduce) {
   const auto id_of = [&](ValueId id) {
     if (id == kNone) return id;
     ValueId& own = known[static_cast<size_t>(id)];
-    if (own == kNone) own = wide.add_value(end.values[static_cast<size_t>(id)]);
+    if (own == kNone) own = wide.add_value(end.value(id));
     return own;
   };
   for (Node node : end.nodes) {

@@ -18,8 +18,8 @@ bool is_bijective_view(const Node& node, const Program& program) {
   if (!names.count(node.op.schema().operator_name().name)) return false;
   if (node.results.size() != 1 || node.results[0].kind != Argument::Kind::value) return false;
   if (node.arguments[0].kind != Argument::Kind::value) return false;
-  const Value& in = program.values[static_cast<size_t>(node.arguments[0].values[0])];
-  const Value& out = program.values[static_cast<size_t>(node.results[0].values[0])];
+  const Value& in = program.value(node.arguments[0].values[0]);
+  const Value& out = program.value(node.results[0].values[0]);
   return in.dtype == out.dtype && in.numel() == out.numel();
 }
 
@@ -55,10 +55,10 @@ std::string run(Program& program) {
     const Node& node = program.nodes[i];
     if (node.results.size() != 1 || node.results[0].kind != Argument::Kind::value) continue;
     const ValueId made = node.results[0].values[0];
-    const Value& out = program.values[static_cast<size_t>(made)];
+    const Value& out = program.value(made);
     if (is_copy(node) || multiplies_by_one(node)) {
       const ValueId from = node.arguments[0].values[0];
-      if (same_layout(program.values[static_cast<size_t>(from)], out)) {
+      if (same_layout(program.value(from), out)) {
         program.replace_uses(made, from);
         ++cancelled;
       }
@@ -69,7 +69,7 @@ std::string run(Program& program) {
     // The furthest ancestor with this very layout.
     ValueId same = kNone;
     for (ValueId at = node.arguments[0].values[0];;) {
-      if (same_layout(program.values[static_cast<size_t>(at)], out)) same = at;
+      if (same_layout(program.value(at), out)) same = at;
       const int32_t by = viewed_by[static_cast<size_t>(at)];
       if (by < 0) break;
       at = program.nodes[static_cast<size_t>(by)].arguments[0].values[0];

@@ -13,7 +13,7 @@ namespace {
 std::string run(Program& program) {
   std::vector<bool> on_input(program.values.size(), false), wide(program.values.size(), false);
   for (ValueId id : program.bound) {
-    const Value& v = program.values[static_cast<size_t>(id)];
+    const Value& v = program.value(id);
     on_input[static_cast<size_t>(id)] = v.role == Role::input;
     wide[static_cast<size_t>(id)] = v.wide;
   }

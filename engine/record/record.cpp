@@ -137,7 +137,7 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
   if (node.name() == "aten::index.Tensor") {
     // Indexing by numbers gives as many elements as there are numbers; only masks select by data.
     for (const ValueId id : node.arguments.at(1).values)
-      if (id != kNone && is_mask(r.program.values[static_cast<size_t>(id)])) note(id);
+      if (id != kNone && is_mask(r.program.value(id))) note(id);
   } else {
     for_each_value(node.arguments, note);
   }
@@ -389,7 +389,7 @@ void name_modules(Program& program) {
   for (Node& node : program.nodes) {
     if (!node.origin.module.empty()) continue;
     for_each_value(node.arguments, [&](ValueId id) {
-      const Value& v = program.values[static_cast<size_t>(id)];
+      const Value& v = program.value(id);
       if (v.role != Role::parameter && v.role != Role::buffer) return;
       const auto dot = v.name.rfind('.');
       if (dot != std::string::npos && node.origin.module.empty())
@@ -479,7 +479,7 @@ Program record(const std::vector<Binding>& bindings,
     // A handle of our own, so that two bindings of one tensor stay two values.
     const Tensor inner = b.tensor.detach();
     const ValueId id = r->fresh(inner, b.role, true);
-    Value& v = r->program.values[static_cast<size_t>(id)];
+    Value& v = r->program.value(id);
     v.name = b.name;
     v.wide = b.wide;
     r->program.bound.push_back(id);
@@ -512,10 +512,8 @@ Program record(const std::vector<Binding>& bindings,
   Program program = std::move(r->program);
   for (const Node& node : program.nodes) {  // wide is what depends on something wide, or is drawn
     bool wide = n > 0 && node.is_random();
-    for_each_value(node.arguments,
-                   [&](ValueId id) { wide |= program.values[static_cast<size_t>(id)].wide; });
-    for_each_value(node.results,
-                   [&](ValueId id) { program.values[static_cast<size_t>(id)].wide = wide; });
+    for_each_value(node.arguments, [&](ValueId id) { wide |= program.value(id).wide; });
+    for_each_value(node.results, [&](ValueId id) { program.value(id).wide = wide; });
   }
   name_modules(program);
   remove_dead_nodes(program);

@@ -52,7 +52,7 @@ Derivative::Derivative(Network inner, Program single, std::optional<Optimiser> s
   }
   cotangents_ = tensors_.size();
   for (size_t k = 0; k < single_.outputs.size(); ++k) {
-    const Value& value = single_.values[static_cast<size_t>(single_.outputs[k])];
+    const Value& value = single_.value(single_.outputs[k]);
     if (!at::isFloatingType(value.dtype)) continue;
     outputs_.push_back(k);
     tensors_.push_back({fmt::format("cotangent.{}", k), Role::input, value.sizes});
@@ -156,11 +156,7 @@ std::vector<WideValue> Derivative::evaluate(int64_t n, const std::vector<WideVal
     for (const Tensor& t : inner) values.push_back({t, true});
     Tensors outputs;
     for (WideValue& v : evaluate_wide(single_, n, values, differentiable, coverage)) {
-      if (!v.wide) {
-        Sizes sizes = v.tensor.sizes().vec();
-        sizes.insert(sizes.begin(), n);
-        v.tensor = v.tensor.unsqueeze(0).expand(sizes);
-      }
+      if (!v.wide) v.tensor = expanded(n, v.tensor);
       outputs.push_back(v.tensor);
     }
     const auto real_outputs = static_cast<ptrdiff_t>(single_.outputs.size());

@@ -15,22 +15,6 @@ std::vector<std::unique_ptr<Target>>& all() {
   return targets;
 }
 
-/// Levenshtein distance, for "did you mean".
-size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 std::vector<const Target*> select(bool with_network) {
   std::vector<const Target*> out;
   for (const auto& t : all())
@@ -159,17 +143,14 @@ const std::vector<const Target*>& claimants() {
 }
 
 const Target& find_target(const std::string& name) {
-  const Target* nearest = nullptr;
-  size_t best = 4;
+  std::vector<std::string> names;
   for (const Target* t : targets()) {
     if (t->name == name) return *t;
-    if (const size_t d = distance(t->name, name); d < best) {
-      best = d;
-      nearest = t;
-    }
+    names.push_back(t->name);
   }
+  const std::string near = nearest(name, names);
   fail("[{}] name: got an unknown target, expected a registered one; try {}", name,
-       nearest ? nearest->name : "`workbench list`");
+       near.empty() ? "`workbench list`" : near);
 }
 
 namespace {

@@ -50,7 +50,7 @@ class CallView {
   Sizes ints(size_t i) const;                 // int[], also from one int
   bool flag(size_t i) const;
   double number(size_t i, double otherwise) const;
-  const Value& meta(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  const Value& meta(ValueId id) const { return program_.value(id); }
 
  private:
   const Program& program_;
@@ -78,7 +78,7 @@ class PatternView {
   explicit PatternView(const Program& program) : program_(program), made_by_(program.producers()) {}
   const Node& node(size_t i) const { return program_.nodes[i]; }
   CallView call(size_t i) const { return {program_, program_.nodes[i].arguments}; }
-  const Value& meta(ValueId id) const { return program_.values[static_cast<size_t>(id)]; }
+  const Value& meta(ValueId id) const { return program_.value(id); }
   /// The node that made `id` as its first result when it is `op` (any overload), else nullopt.
   std::optional<size_t> made_by(ValueId id, const std::string& op) const;
   /// The number that argument `i` of a node stands for: a constant, or a tensor of one element

@@ -137,15 +137,8 @@ class Evaluator {
         call.shared.push_back(false);
         continue;
       }
-      const WideValue& v = at(id);
-      call.shared.push_back(!v.wide);
-      if (v.wide) {
-        call.inputs.push_back(v.tensor);
-      } else {
-        std::vector<int64_t> sizes = v.tensor.sizes().vec();
-        sizes.insert(sizes.begin(), n_);
-        call.inputs.push_back(v.tensor.unsqueeze(0).expand(sizes));
-      }
+      call.shared.push_back(!at(id).wide);
+      call.inputs.push_back(widened(id));
     }
     return call;
   }
@@ -220,10 +213,7 @@ class Evaluator {
 
   Tensor widened(ValueId id) {
     const WideValue& v = at(id);
-    if (v.wide) return v.tensor;
-    std::vector<int64_t> sizes = v.tensor.sizes().vec();
-    sizes.insert(sizes.begin(), n_);
-    return v.tensor.unsqueeze(0).expand(sizes);
+    return v.wide ? v.tensor : expanded(n_, v.tensor);
   }
 
   void compute(const Item& item) {
@@ -442,7 +432,7 @@ WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue
                   const WidenOptions& options, const EvaluateWide& evaluate) {
   std::vector<Binding> bindings;
   for (size_t i = 0; i < bound.size(); ++i) {
-    const Value& v = program.values[static_cast<size_t>(program.bound[i])];
+    const Value& v = program.value(program.bound[i]);
     bindings.push_back({v.name, v.role, bound[i].tensor, bound[i].wide});
   }
   WideProgram result;
@@ -453,14 +443,8 @@ WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue
         std::vector<WideValue> values;
         for (size_t i = 0; i < tensors.size(); ++i) values.push_back({tensors[i], bound[i].wide});
         Tensors out;
-        for (WideValue& v : evaluate(program, n, values, options, &coverage)) {
-          if (!v.wide) {
-            std::vector<int64_t> sizes = v.tensor.sizes().vec();
-            sizes.insert(sizes.begin(), n);
-            v.tensor = v.tensor.unsqueeze(0).expand(sizes);
-          }
-          out.push_back(v.tensor);
-        }
+        for (const WideValue& v : evaluate(program, n, values, options, &coverage))
+          out.push_back(v.wide ? v.tensor : expanded(n, v.tensor));
         return out;
       },
       n);

@@ -63,8 +63,7 @@ std::optional<Claimed> claim_fill(const CallView& call) {
 }
 
 Tensors filled(const FillConfig& c, const WideCall& call) {
-  Sizes sizes = c.sizes;
-  sizes.insert(sizes.begin(), call.n);
+  const Sizes sizes = wide_sizes(call.n, c.sizes);
   const Tensor& like = call.inputs[0];
   if (call.inputs.size() == 1) return {at::full(sizes, c.value, like.options())};
   // N stays in front of what broadcasts.

@@ -194,9 +194,7 @@ Tensors wide_models(const Program& single, const Ensemble& ensemble,
   options.force = force;
   Tensors out;
   for (const WideValue& v : evaluate_wide(single, ensemble.n, bound, options, coverage)) {
-    Sizes sizes = v.tensor.sizes().vec();
-    sizes.insert(sizes.begin(), ensemble.n);
-    out.push_back(v.wide ? v.tensor : v.tensor.unsqueeze(0).expand(sizes));
+    out.push_back(v.wide ? v.tensor : expanded(ensemble.n, v.tensor));
   }
   return out;
 }

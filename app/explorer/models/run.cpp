@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "app/options.h"
 #include "app/sweep/record.h"
@@ -14,13 +13,10 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<std::string> list_of(const std::set<std::string>& names) {
   return {names.begin(), names.end()};

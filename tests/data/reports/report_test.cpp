@@ -7,6 +7,7 @@
 #include "data/one_line.h"
 #include "data/preset.h"
 #include "data/text.h"
+#include "engine/error.h"
 #include "tests/data/python.h"
 
 namespace wide {

@@ -92,7 +92,7 @@ TEST(OutVariant, ComputesWhatTheOperatorDoes) {
     for_each_value(node.arguments,
                    [&](ValueId id) { known[static_cast<size_t>(id)] = arguments[next++]; });
     auto value = [&](ValueId id) {
-      const Value& v = program.values[static_cast<size_t>(id)];
+      const Value& v = program.value(id);
       return v.role == Role::constant ? v.constant : known[static_cast<size_t>(id)];
     };
     Stack plain = make_stack(node.arguments, value);
@@ -100,7 +100,7 @@ TEST(OutVariant, ComputesWhatTheOperatorDoes) {
     Stack stack = variant->adapt(make_stack(node.arguments, value));
     Tensors out;
     for_each_value(node.results, [&](ValueId id) {
-      const Value& v = program.values[static_cast<size_t>(id)];
+      const Value& v = program.value(id);
       out.push_back(at::full({v.numel()}, 77, at::TensorOptions().dtype(v.dtype)).view(v.sizes));
     });
     if (variant->op.schema().name() == "aten::copy_") {

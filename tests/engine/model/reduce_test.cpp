@@ -37,7 +37,7 @@ TEST(Reduce, ProgramsEndInAtenOperators) {
     ASSERT_EQ(with.outputs.size(), wide.outputs.size());
     const Tensors got = interpret(with, ensemble.tensors);
     for (size_t k = 0; k < got.size(); ++k) {
-      const Value& v = with.values[static_cast<size_t>(with.outputs[k])];
+      const Value& v = with.value(with.outputs[k]);
       EXPECT_EQ(got[k].sizes(), at::IntArrayRef(v.sizes));
       EXPECT_TRUE(at::equal(got[k], reduce_models(kind, outputs)[k])) << to_string(kind);
     }

@@ -51,7 +51,7 @@ TEST(Record, IsFreeOfMutationAndLeavesBoundTensorsAlone) {
   EXPECT_TRUE(buffer.equal(buffer_before));
   for (const Node& node : p.nodes) EXPECT_FALSE(node.op.schema().is_mutable()) << node.name();
   ASSERT_EQ(p.updates.size(), 1U);
-  EXPECT_EQ(p.values[static_cast<size_t>(p.updates[0].target)].name, "mean");
+  EXPECT_EQ(p.value(p.updates[0].target).name, "mean");
   const Tensor other = at::randn({3, 4});
   const Tensors got = interpret(p, {other, buffer});
   const Tensor updated = buffer.clone();

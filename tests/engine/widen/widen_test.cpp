@@ -58,8 +58,7 @@ TEST(Widen, ComputesSharedWorkOnce) {
   EXPECT_EQ(count(wide.program, "aten::exp"), 1);
   for (const Node& node : wide.program.nodes) {
     if (node.name() != "aten::exp") continue;
-    EXPECT_EQ(wide.program.values[static_cast<size_t>(node.results[0].values[0])].sizes,
-              (Sizes{5, 8}));
+    EXPECT_EQ(wide.program.value(node.results[0].values[0]).sizes, (Sizes{5, 8}));
   }
   EXPECT_GT(wide.coverage.counts().at(Way::shared), 0);
   for (int ranges : {1, 2, 3, 5}) {
