@@ -3,8 +3,8 @@
 #include <set>
 
 #include "engine/check/check.h"
+#include "engine/model/module.h"
 #include "engine/model/packing.h"
-#include "engine/module.h"
 
 /// The public C++ API: N models of one architecture computed at once.
 ///
@@ -135,8 +135,8 @@ WideModel compile(const std::vector<Module>& models, const Tensors& sample,
 WideModel compile(const Module& model, int64_t n, const Tensors& sample,
                   const Options& options = {});
 
-/// N models, each with its own weights (engine/module.h says what a model can be), for inputs like
-/// `sample`, those of one model.
+/// N models, each with its own weights (engine/model/module.h says what a model can be), for inputs
+/// like `sample`, those of one model.
 template <class M>
 WideModel compile(const std::vector<M>& models, const Tensors& sample,
                   const Options& options = {}) {

@@ -16,6 +16,7 @@
 #include "app/version.h"
 #include "app/worker/host.h"
 #include "data/machine/peaks.h"
+#include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
+#include "data/reports/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
 

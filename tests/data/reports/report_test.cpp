@@ -6,6 +6,7 @@
 
 #include "data/one_line.h"
 #include "data/preset.h"
+#include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
 #include "tests/data/python.h"
