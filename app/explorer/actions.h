@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "app/explorer/palette.h"
+#include "app/explorer/action_palette.h"
 
 namespace wide {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "app/explorer/action_palette.h"
 #include "app/explorer/file_browser.h"
 #include "app/explorer/models/jobs.h"
 #include "app/explorer/models/library.h"
 #include "app/explorer/models/run.h"
-#include "app/explorer/palette.h"
 #include "app/explorer/panel.h"
 #include "app/explorer/settings.h"
 #include "app/explorer/ui/ui.h"
@@ -25,7 +25,7 @@ class Explorer {
   Library library;
   RunModel run;
   Settings settings;
-  Palette palette;
+  ActionPalette palette;
   KeySheet keys;
   FileBrowser files;
 

@@ -32,7 +32,7 @@ std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t swee
 
   const SweepReport report = read_sweep(from, sweep);
   SweepPlan plan{report.name, report.command, report.environment,
-                 Json::parse(head.text(3)).get<std::map<std::string, std::string>>(),
+                 nlohmann::json::parse(head.text(3)).get<std::map<std::string, std::string>>(),
                  planned_cases(from, sweep)};
   // No process runs it in the other store.
   const std::string state = head.text(5) == "running" ? "interrupted" : head.text(5);

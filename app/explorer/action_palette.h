@@ -14,7 +14,7 @@ struct Action {
 };
 
 /// Everything that can be done, found by typing a part of its name.
-class Palette {
+class ActionPalette {
  public:
   void show();
   void close() { open_ = false; }

@@ -1,4 +1,4 @@
-#include "app/explorer/palette.h"
+#include "app/explorer/action_palette.h"
 
 #include <algorithm>
 
@@ -14,9 +14,9 @@ std::string lower(std::string text) {
 
 }  // namespace
 
-void Palette::show() { open_ = fresh_ = true; }
+void ActionPalette::show() { open_ = fresh_ = true; }
 
-void Palette::draw(Ui& ui, const std::vector<Action>& actions) {
+void ActionPalette::draw(Ui& ui, const std::vector<Action>& actions) {
   if (!open_) return;
   if (!begin_dialog(ui, "palette", 480, 420)) return;
   ui.enter("palette");
