@@ -149,12 +149,11 @@ void append_reduce(Program& wide, Reduce reduce) {
   }
   const Program end = record(
       bindings, [&](const Tensors& outputs) { return reduce_models(reduce, outputs); }, wide.n);
-  std::vector<ValueId> known(end.values.size(), kNone);
-  for (size_t k = 0; k < end.bound.size(); ++k)
-    known[static_cast<size_t>(end.bound[k])] = wide.outputs[k];
+  ByValue<ValueId> known(end.values.size(), kNone);
+  for (size_t k = 0; k < end.bound.size(); ++k) known[end.bound[k]] = wide.outputs[k];
   const auto id_of = [&](ValueId id) {
     if (id == kNone) return id;
-    ValueId& own = known[static_cast<size_t>(id)];
+    ValueId& own = known[id];
     if (own == kNone) own = wide.add_value(end.value(id));
     return own;
   };

@@ -21,8 +21,4 @@ bool add_pass(Pass pass);
 /// All passes in the order in which they run.
 std::vector<const Pass*> passes();
 
-/// Removes what neither an output nor an update needs; random operators whose results are unused
-/// stay, so that the sequence of random numbers does not depend on it. Returns the number removed.
-int64_t remove_dead_nodes(Program& program);
-
 }  // namespace wide

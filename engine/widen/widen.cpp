@@ -90,19 +90,20 @@ void call_relaxed(const Node& node, Stack& stack) {
 class Evaluator {
  public:
   Evaluator(const Program& program, int64_t n, const WidenOptions& options, Coverage* coverage)
-      : program_(program), n_(n), options_(options), coverage_(coverage) {
-    env_.resize(program.values.size());
-    uses_ = program.uses();
-    left_ = uses_;
-  }
+      : program_(program),
+        n_(n),
+        options_(options),
+        coverage_(coverage),
+        env_(program.values.size()),
+        uses_(program.uses()),
+        left_(uses_) {}
 
   std::vector<WideValue> run(const std::vector<WideValue>& bound) {
     WIDE_ASSERT(bound.size() == program_.bound.size(), "{} values for {} bound", bound.size(),
                 program_.bound.size());
-    for (size_t i = 0; i < bound.size(); ++i)
-      env_[static_cast<size_t>(program_.bound[i])] = bound[i];
-    for (size_t i = 0; i < env_.size(); ++i)
-      if (program_.values[i].role == Role::constant) env_[i] = {program_.values[i].constant, false};
+    for (size_t i = 0; i < bound.size(); ++i) at(program_.bound[i]) = bound[i];
+    for (ValueId id = 0; id < env_.size(); ++id)
+      if (program_.value(id).role == Role::constant) at(id) = {program_.value(id).constant, false};
     VmapFallbackOff no_fallback;
     items_ = plan_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {
@@ -124,7 +125,7 @@ class Evaluator {
   }
 
  private:
-  WideValue& at(ValueId id) { return env_[static_cast<size_t>(id)]; }
+  WideValue& at(ValueId id) { return env_[id]; }
 
   std::string forced(const Target& t) const { return forced_strategy(options_, t); }
 
@@ -173,7 +174,7 @@ class Evaluator {
     if (!second.target || second.claimed.inputs.empty() || first.results->empty()) return nullptr;
     const auto& made = (*first.results)[0].values;
     if (made.size() != 1 || second.claimed.inputs[0] != made[0]) return nullptr;
-    if (uses_[static_cast<size_t>(made[0])] != reads(second, made[0])) return nullptr;
+    if (uses_[made[0]] != reads(second, made[0])) return nullptr;
     return &second;
   }
 
@@ -406,7 +407,7 @@ class Evaluator {
   void release(const Item& item) {
     item.for_each_node([&](size_t i) {
       for_each_value(program_.nodes[i].arguments, [&](ValueId id) {
-        if (--left_[static_cast<size_t>(id)] == 0) at(id).tensor.reset();
+        if (--left_[id] == 0) at(id).tensor.reset();
       });
     });
   }
@@ -415,8 +416,8 @@ class Evaluator {
   int64_t n_;
   const WidenOptions& options_;
   Coverage* coverage_;
-  std::vector<WideValue> env_;
-  std::vector<int32_t> uses_, left_;
+  ByValue<WideValue> env_;
+  ByValue<int32_t> uses_, left_;
   std::vector<Item> items_;
 };
 

@@ -82,18 +82,17 @@ TEST(OutVariant, ComputesWhatTheOperatorDoes) {
     const auto variant = find_out_variant(node, c10::kCPU);
     if (node.is_view() || !variant) continue;
     ++found;
-    Tensors known(program.values.size());
+    ByValue<Tensor> known(program.values.size());
     // Inputs of the node by a run of the whole program up to it.
     Program prefix = program;
     prefix.outputs.clear();
     for_each_value(node.arguments, [&](ValueId id) { prefix.outputs.push_back(id); });
     const Tensors arguments = interpret(prefix, {x, y});
     size_t next = 0;
-    for_each_value(node.arguments,
-                   [&](ValueId id) { known[static_cast<size_t>(id)] = arguments[next++]; });
+    for_each_value(node.arguments, [&](ValueId id) { known[id] = arguments[next++]; });
     auto value = [&](ValueId id) {
       const Value& v = program.value(id);
-      return v.role == Role::constant ? v.constant : known[static_cast<size_t>(id)];
+      return v.role == Role::constant ? v.constant : known[id];
     };
     Stack plain = make_stack(node.arguments, value);
     node.op.callBoxed(&plain);

@@ -50,7 +50,7 @@ void golden(const std::string& name, const std::vector<Binding>& bindings,
   const std::string said = pass(name).run(program);
   program.verify();
   text += name + ": " + said + "\n";
-  remove_dead_nodes(program);
+  program.remove_dead_nodes();
   text += program.text();
   const Tensors after = interpret(program, bound);
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(before[i].equal(after[i]));
