@@ -5,6 +5,7 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
+#include "engine/error.h"
 
 namespace wide {
 namespace {
@@ -58,10 +59,11 @@ class Choices : public ::testing::Test {
     network.tensors = {{"x", Role::input, {5}}};
     network.forward = [this](const Tensors& t) {
       ++recorded;
-      const Tensor positive = at::abs(t[0]) + 1;
-      return Tensors{at::erfinv(at::tanh(t[0])) + at::lgamma(positive), at::digamma(positive)};
+      const Tensor first = at::erfinv(at::tanh(t[0])), positive = at::abs(t[0]) + 1;
+      const Tensor second = at::lgamma(positive), third = at::digamma(positive);
+      return Tensors{first + second, third};
     };
-    network.instantiate = [this](const Tensors& weights) { return bind(network, weights); };
+    network.instantiate = [this](const Tensors& weights) { return wide::bind(network, weights); };
     ensemble = generate(network, 6, at::kFloat, at::kCPU, 3);
   }
   void TearDown() override { set_tuning_table(nullptr); }
@@ -99,7 +101,7 @@ TEST_F(Choices, GoByTheCallWhereWhatAppliesDiffersWithN) {
   EXPECT_EQ(shown(*model, "aten::digamma"), "planted_same/two");
   EXPECT_EQ(model->differences(),
             (std::vector<std::string>{
-                "node 3, aten::erfinv: runs as planted_small/small, which all models at once do "
+                "node 1, aten::erfinv: runs as planted_small/small, which all models at once do "
                 "not take: shown as vmap, [small] models: got 6, expected at most 2; try fewer",
                 "node 4, aten::lgamma: runs as planted_either/few, which all models at once do "
                 "not take: shown as planted_either/many, [few] models: got 6, expected at most 2; "
