@@ -10,8 +10,6 @@
 #include <unordered_map>
 
 #include "engine/error.h"
-#include "engine/model/portable.h"
-#include "engine/passes/pass.h"
 #include "engine/record/meta_kernels.h"
 #include "engine/record/recorded_constant.h"
 #include "engine/record/substitution.h"
@@ -35,7 +33,7 @@ struct Recording : c10::DebugInfoBase {
   // Results are held weakly: the address stays taken, the storage goes.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;
   Tensors strong;
-  std::vector<bool> depends;  // on an input or parameter, by value
+  ByValue<bool> depends;  // on an input or parameter, by value
   Origin origin;
   bool with_regions = false;
   int32_t depth = 0;
@@ -133,7 +131,7 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
   // Tagged for its other overload: here the lengths that decide the shape are numbers.
   if (node.name() == "aten::_ctc_loss") return;
   bool dependent = false;
-  const auto note = [&](ValueId id) { dependent |= r.depends[static_cast<size_t>(id)]; };
+  const auto note = [&](ValueId id) { dependent |= r.depends[id]; };
   if (node.name() == "aten::index.Tensor") {
     // Indexing by numbers gives as many elements as there are numbers; only masks select by data.
     for (const ValueId id : node.arguments.at(1).values)
@@ -193,8 +191,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   if (probe) return;
   std::lock_guard lock(r->mutex);
   bool dependent = false, all_known = true, any_tensor = false;
-  for_each_value(node.arguments,
-                 [&](ValueId id) { dependent |= r->depends[static_cast<size_t>(id)]; });
+  for_each_value(node.arguments, [&](ValueId id) { dependent |= r->depends[id]; });
   for (size_t i = base; i < stack->size(); ++i) {
     if (is_meta((*stack)[i])) return;
     if ((*stack)[i].isTensor() && (*stack)[i].toTensor().defined()) {
@@ -456,13 +453,13 @@ void roll_back(size_t nodes) {
   }
 }
 
-std::string recorded_outside_aten(size_t nodes) {
+std::string first_recorded(size_t nodes,
+                           const std::function<std::string(const Program&, const Node&)>& say) {
   Recording* r = current();
   if (r == nullptr) return "";
   std::lock_guard lock(r->mutex);
   for (size_t i = nodes; i < r->program.nodes.size(); ++i)
-    if (std::string name = outside_aten(r->program, r->program.nodes[i]); !name.empty())
-      return name;
+    if (std::string said = say(r->program, r->program.nodes[i]); !said.empty()) return said;
   return "";
 }
 
@@ -516,7 +513,7 @@ Program record(const std::vector<Binding>& bindings,
     for_each_value(node.results, [&](ValueId id) { program.value(id).wide = wide; });
   }
   name_modules(program);
-  remove_dead_nodes(program);
+  program.remove_dead_nodes();
   program.verify();
   return program;
 }

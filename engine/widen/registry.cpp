@@ -64,7 +64,7 @@ double CallView::number(size_t i, double otherwise) const {
 }
 
 std::optional<size_t> PatternView::made_by(ValueId id, const std::string& op) const {
-  const int32_t by = id == kNone ? -1 : made_by_[static_cast<size_t>(id)];
+  const int32_t by = id == kNone ? -1 : made_by_[id];
   if (by < 0) return std::nullopt;
   const Node& maker = node(static_cast<size_t>(by));
   if (maker.op.schema().operator_name().name != op || maker.results[0].values.size() != 1 ||

@@ -87,7 +87,7 @@ class PatternView {
 
  private:
   const Program& program_;
-  std::vector<int32_t> made_by_;
+  ByValue<int32_t> made_by_;
 };
 
 /// A primitive written out by hand: `nodes` compute it together with the pattern's last node.

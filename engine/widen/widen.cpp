@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/record/substitution.h"
+#include "engine/passes/pass.h"
 #include "engine/widen/items.h"
 
 namespace wide {
@@ -90,19 +90,20 @@ void call_relaxed(const Node& node, Stack& stack) {
 class Evaluator {
  public:
   Evaluator(const Program& program, int64_t n, const WidenOptions& options, Coverage* coverage)
-      : program_(program), n_(n), options_(options), coverage_(coverage) {
-    env_.resize(program.values.size());
-    uses_ = program.uses();
-    left_ = uses_;
-  }
+      : program_(program),
+        n_(n),
+        options_(options),
+        coverage_(coverage),
+        env_(program.values.size()),
+        uses_(program.uses()),
+        left_(uses_) {}
 
   std::vector<WideValue> run(const std::vector<WideValue>& bound) {
     WIDE_ASSERT(bound.size() == program_.bound.size(), "{} values for {} bound", bound.size(),
                 program_.bound.size());
-    for (size_t i = 0; i < bound.size(); ++i)
-      env_[static_cast<size_t>(program_.bound[i])] = bound[i];
-    for (size_t i = 0; i < env_.size(); ++i)
-      if (program_.values[i].role == Role::constant) env_[i] = {program_.values[i].constant, false};
+    for (size_t i = 0; i < bound.size(); ++i) at(program_.bound[i]) = bound[i];
+    for (ValueId id = 0; id < env_.size(); ++id)
+      if (program_.value(id).role == Role::constant) at(id) = {program_.value(id).constant, false};
     VmapFallbackOff no_fallback;
     items_ = plan_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {
@@ -124,7 +125,7 @@ class Evaluator {
   }
 
  private:
-  WideValue& at(ValueId id) { return env_[static_cast<size_t>(id)]; }
+  WideValue& at(ValueId id) { return env_[id]; }
 
   std::string forced(const Target& t) const { return forced_strategy(options_, t); }
 
@@ -173,7 +174,7 @@ class Evaluator {
     if (!second.target || second.claimed.inputs.empty() || first.results->empty()) return nullptr;
     const auto& made = (*first.results)[0].values;
     if (made.size() != 1 || second.claimed.inputs[0] != made[0]) return nullptr;
-    if (uses_[static_cast<size_t>(made[0])] != reads(second, made[0])) return nullptr;
+    if (uses_[made[0]] != reads(second, made[0])) return nullptr;
     return &second;
   }
 
@@ -239,8 +240,9 @@ class Evaluator {
 
   /// The strategy for a call among those not `refused` (name to reason), or the reason for none.
   std::pair<const Strategy*, std::string> choose(
-      const Target& t, const std::any& config, const WideCall& call,
-      const std::map<std::string, std::string>& refused) {
+      const Item& item, const WideCall& call, const std::map<std::string, std::string>& refused) {
+    const Target& t = *item.target;
+    const std::any& config = item.claimed.config;
     const std::string wanted = forced(t);
     std::vector<std::string> applicable;
     std::string why;
@@ -271,22 +273,23 @@ class Evaluator {
       throw Unsupported(fmt::format("[{}] strategy: got {}, expected one of {}; try `list`", t.name,
                                     wanted, fmt::join(applicable, ", ")));
     if (applicable.empty()) return {nullptr, why};
-    const std::string name =
-        options_.choose ? options_.choose(t, config, call, applicable) : applicable.front();
+    const ClaimedCall claimed{static_cast<int32_t>(item.first()), t, config, call, applicable};
+    const std::string name = options_.choose ? options_.choose(claimed) : applicable.front();
     return {t.strategy(name), why};
   }
 
-  /// Computes a claimed call by the strategy chosen for it; where only ATen will do and that one
-  /// used another operator, by the next. False, and the reason, where none is left.
+  /// Computes a claimed call by the strategy chosen for it; where only some operators will do and
+  /// that one used another, by the next. False, and the reason, where none is left.
   bool run_best(const Item& item, const WideCall& call, const Item* folded, std::string* why) {
     const Target& t = *item.target;
     for (std::map<std::string, std::string> refused;;) {
-      const auto [chosen, no] = choose(t, item.claimed.config, call, refused);
+      const auto [chosen, no] = choose(item, call, refused);
       *why = no;
       if (!chosen) return false;
       const size_t before = recorded_nodes();
       run_strategy(item, *chosen, call, folded);
-      const std::string other = options_.aten_only ? recorded_outside_aten(before) : "";
+      const std::string other =
+          options_.only ? first_recorded(before, options_.only->other) : std::string();
       if (other.empty()) {
         note(item, Way::strategy, chosen->name, *why);
         if (folded) note(*folded, Way::strategy, "folded into " + t.name, "");
@@ -294,7 +297,7 @@ class Evaluator {
       }
       roll_back(before);
       refused[chosen->name] = reason(t.name + "/" + chosen->name, "operator", other,
-                                     "ATen operators alone", "another strategy");
+                                     options_.only->which, "another strategy");
     }
   }
 
@@ -406,7 +409,7 @@ class Evaluator {
   void release(const Item& item) {
     item.for_each_node([&](size_t i) {
       for_each_value(program_.nodes[i].arguments, [&](ValueId id) {
-        if (--left_[static_cast<size_t>(id)] == 0) at(id).tensor.reset();
+        if (--left_[id] == 0) at(id).tensor.reset();
       });
     });
   }
@@ -415,8 +418,8 @@ class Evaluator {
   int64_t n_;
   const WidenOptions& options_;
   Coverage* coverage_;
-  std::vector<WideValue> env_;
-  std::vector<int32_t> uses_, left_;
+  ByValue<WideValue> env_;
+  ByValue<int32_t> uses_, left_;
   std::vector<Item> items_;
 };
 
@@ -460,6 +463,10 @@ WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue
   wide_program.outputs.resize(outputs);
   return result;
 }
+
+[[maybe_unused]] const bool fold_registered = add_pass(
+    {"fold", "joins two calls in a row where weights allow it, as batch norm into convolution",
+     Stage::widening, 10});
 
 int64_t estimate_bytes(const Program& program, int64_t n) { return n * program.peak_bytes(); }
 

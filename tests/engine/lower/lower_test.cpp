@@ -82,18 +82,17 @@ TEST(OutVariant, ComputesWhatTheOperatorDoes) {
     const auto variant = find_out_variant(node, c10::kCPU);
     if (node.is_view() || !variant) continue;
     ++found;
-    Tensors known(program.values.size());
+    ByValue<Tensor> known(program.values.size());
     // Inputs of the node by a run of the whole program up to it.
     Program prefix = program;
     prefix.outputs.clear();
     for_each_value(node.arguments, [&](ValueId id) { prefix.outputs.push_back(id); });
     const Tensors arguments = interpret(prefix, {x, y});
     size_t next = 0;
-    for_each_value(node.arguments,
-                   [&](ValueId id) { known[static_cast<size_t>(id)] = arguments[next++]; });
+    for_each_value(node.arguments, [&](ValueId id) { known[id] = arguments[next++]; });
     auto value = [&](ValueId id) {
       const Value& v = program.value(id);
-      return v.role == Role::constant ? v.constant : known[static_cast<size_t>(id)];
+      return v.role == Role::constant ? v.constant : known[id];
     };
     Stack plain = make_stack(node.arguments, value);
     node.op.callBoxed(&plain);
@@ -236,9 +235,9 @@ TEST_P(Ranges, GiveTheAnswersOfTheSeparateModels) {
     CompileOptions options;
     options.tune = false;
     options.threads = 2;
-    options.shards = ranges;
+    options.ranges = ranges;
     auto model = compile(net, first, options);
-    EXPECT_EQ(model->shards(), ranges);
+    EXPECT_EQ(model->ranges(), ranges);
     const WideFunction run = as_function(*model, net);
     for (const Ensemble* e : {&first, &mixed, &second, &first})
       EXPECT_LE(max_relative_error(run(*e), reference(single, *e)), tolerance) << ranges;
@@ -268,7 +267,7 @@ TEST(CompiledModel, ResultsHeldByTheCallerStayAsTheyAre) {
   const Network net = small();
   const Ensemble ensemble = generate(net, 4, at::kFloat, at::kCPU, 1);
   CompileOptions options;
-  options.shards = 2;
+  options.ranges = 2;
   auto model = compile(net, ensemble, options);
   const Tensor x = ensemble.tensors[1];
   const Tensors held = model->run({x});
@@ -289,8 +288,8 @@ TEST(CompiledModel, WhatIsFarOffIsTriedWholeAndOneByOneOnly) {
   CompileOptions options;
   options.threads = 2;
   options.far_off_ns = 1;
-  const int shards = compile(net, ensemble, options)->shards();
-  EXPECT_TRUE(shards == 1 || shards == 16) << shards;
+  const int ranges = compile(net, ensemble, options)->ranges();
+  EXPECT_TRUE(ranges == 1 || ranges == 16) << ranges;
 }
 
 TEST(CompiledModel, RefusesOtherInputsByName) {
