@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "app/results/table.h"
+#include "app/trial/contest.h"
 #include "data/bytes/part_file.h"
 #include "data/text.h"
 #include "engine/error.h"

@@ -58,12 +58,4 @@ std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensembl
   };
 }
 
-std::string automatic_strategy(const Target& target, const CompiledModel& model,
-                               std::vector<TuningKey>* keys) {
-  *keys = model.tuning_keys(target.name);
-  for (const CoverageItem& item : model.coverage().items)
-    if (item.primitive == target.name) return item.strategy;
-  return "";
-}
-
 }  // namespace wide

@@ -138,13 +138,13 @@ int64_t Store::begin(const SweepPlan& plan) {
   return connection_->write([&] { return insert_sweep(*connection_, plan, "running", ""); });
 }
 
-int64_t Store::resume(const SweepPlan& plan) {
+int64_t Store::resume(const SweepPlan& plan, bool again_disturbed) {
   return connection_->write([&] {
     std::string why;
     Query unfinished(*connection_,
                      "SELECT id, state, owner, settings, environment FROM sweep WHERE name = ? AND "
-                     "state <> 'complete' ORDER BY id DESC",
-                     plan.name);
+                     "(state <> 'complete' OR ?) ORDER BY id DESC",
+                     plan.name, int64_t{again_disturbed});
     while (unfinished.step()) {
       const int64_t sweep = unfinished.integer(0);
       const std::string differs =
@@ -169,7 +169,15 @@ int64_t Store::resume(const SweepPlan& plan) {
       if (before["git"] != now["git"])
         changes.back() += fmt::format(", git {} now {}", before["git"].get<std::string>(),
                                       now["git"].get<std::string>());
+      if (again_disturbed) changes.back() += ", disturbed cases again";
       append_changes(*connection_, sweep, changes);
+      // A partial case is shown as it is, and run again.
+      if (again_disturbed)
+        Query(*connection_,
+              "UPDATE \"case\" SET state = 'partial' WHERE sweep = ? AND state = 'done' AND "
+              "more ->> 'disturbed'",
+              sweep)
+            .run();
       Query(*connection_,
             "UPDATE sweep SET state = 'running', owner = ?, finished = NULL WHERE id = ?",
             this_process(), sweep)
@@ -178,9 +186,8 @@ int64_t Store::resume(const SweepPlan& plan) {
     }
     if (why.empty())
       why = fmt::format(
-          "[{}] resume: got no unfinished sweep of this name, expected one; try "
-          "without --resume",
-          printable(plan.name));
+          "[{}] resume: got no {}sweep of this name, expected one; try without --resume",
+          printable(plan.name), again_disturbed ? "" : "unfinished ");
     throw Error(why);
   });
 }

@@ -230,7 +230,7 @@ TEST_P(Ranges, GiveTheAnswersOfTheSeparateModels) {
   const Program single = record_single(net, first);
   const double tolerance =
       std::max(target.tolerance_for(at::kFloat),
-               4 * max_relative_error(separate(single, second), reference(single, second)));
+               4 * max_relative_error(separate(single, second), in_double(single, second)));
   for (int ranges : {1, 2, 3, 5}) {
     CompileOptions options;
     options.tune = false;
@@ -240,7 +240,7 @@ TEST_P(Ranges, GiveTheAnswersOfTheSeparateModels) {
     EXPECT_EQ(model->ranges(), ranges);
     const WideFunction run = as_function(*model, net);
     for (const Ensemble* e : {&first, &mixed, &second, &first})
-      EXPECT_LE(max_relative_error(run(*e), reference(single, *e)), tolerance) << ranges;
+      EXPECT_LE(max_relative_error(run(*e), in_double(single, *e)), tolerance) << ranges;
   }
 }
 
