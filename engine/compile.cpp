@@ -196,10 +196,10 @@ class Compiled final : public CompiledModel {
       std::vector<std::string>& chosen = chosen_[n];
       chosen.clear();
       Tuner& tuner = n == ensemble_.n ? whole_ : serial_;
-      widen_options.choose = [&tuner, &chosen](const Target& t, const std::any& c,
+      widen_options.choose = [&tuner, &chosen](const Rule& rule, const std::any& c,
                                                const WideCall& call,
                                                const std::vector<std::string>& applicable) {
-        return chosen.emplace_back(tuner.choose(t, c, call, applicable));
+        return chosen.emplace_back(tuner.choose(rule, c, call, applicable));
       };
       evaluate(single_, n, bound, widen_options, nullptr);
     }
@@ -207,7 +207,7 @@ class Compiled final : public CompiledModel {
     if (tune) {
       // The whole is shown with what its ranges chose.
       const std::vector<std::string>& chosen = chosen_[display ? executor_->models_at_a_time() : n];
-      widen_options.choose = [&next, &chosen](const Target&, const std::any&, const WideCall&,
+      widen_options.choose = [&next, &chosen](const Rule&, const std::any&, const WideCall&,
                                               const std::vector<std::string>&) {
         return chosen.at(next++);
       };

@@ -14,7 +14,7 @@
 #include "data/preset.h"
 #include "data/text.h"
 #include "engine/error.h"
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {

@@ -27,17 +27,17 @@ struct TunerOptions {
 class Tuner {
  public:
   explicit Tuner(TunerOptions options) : options_(options) {}
-  std::string choose(const Target& target, const std::any& config, const WideCall& call,
+  std::string choose(const Rule& rule, const std::any& config, const WideCall& call,
                      const std::vector<std::string>& applicable);
   /// Keys of scope "network" that were looked up for `primitive`.
   std::vector<TuningKey> keys(const std::string& primitive) const;
 
  private:
-  TuningKey key(const Target& target, const std::any& config, const WideCall& call,
+  TuningKey key(const Rule& rule, const std::any& config, const WideCall& call,
                 const std::string& scope) const;
-  TuningEntry fastest(const Target& target, const std::any& config, const WideCall& call,
+  TuningEntry fastest(const Rule& rule, const std::any& config, const WideCall& call,
                       const std::vector<std::string>& applicable) const;
-  std::string estimated(const Target& target, const std::any& config, const WideCall& call,
+  std::string estimated(const Rule& rule, const std::any& config, const WideCall& call,
                         const std::vector<std::string>& applicable) const;
 
   TunerOptions options_;
@@ -47,11 +47,11 @@ class Tuner {
 
 /// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand.
 /// One that takes far longer than `best_ns` is not measured any closer.
-double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+double time_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                      const WideCall& call, const TunerOptions& options, double best_ns = 0);
 
 /// Nanoseconds of `strategy` on `call` from its FLOPs, bytes and number of operators.
-double estimate_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+double estimate_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                          const WideCall& call, const TunerOptions& options);
 
 }  // namespace wide

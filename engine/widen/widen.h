@@ -3,7 +3,7 @@
 #include <set>
 
 #include "engine/program.h"
-#include "engine/widen/registry.h"
+#include "engine/widen/rule.h"
 
 namespace wide {
 
@@ -39,7 +39,7 @@ struct WidenOptions {
   /// primitive name to strategy name; also "vmap" and "per_model". Key "*": all of them.
   std::map<std::string, std::string> force;
   /// Called with a claim's applicable strategies when nothing is forced; empty: the first.
-  std::function<std::string(const Target&, const std::any& config, const WideCall&,
+  std::function<std::string(const Rule&, const std::any& config, const WideCall&,
                             const std::vector<std::string>& applicable)>
       choose;
   std::set<std::string> never;  // "conv2d/unfold": not chosen by itself, as where it crashed before

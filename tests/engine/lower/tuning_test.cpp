@@ -7,6 +7,7 @@
 
 #include "engine/compile.h"
 #include "engine/lower/tune.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {
@@ -114,7 +115,7 @@ TEST_F(Tuning, AnEstimateSeesWorkBytesAndLaunches) {
   WideCall seen;
   std::any config;
   WidenOptions options;
-  options.choose = [&](const Target&, const std::any& c, const WideCall& call,
+  options.choose = [&](const Rule&, const std::any& c, const WideCall& call,
                        const std::vector<std::string>& applicable) {
     seen = call;
     config = c;

@@ -10,6 +10,7 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/error.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {
