@@ -15,7 +15,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 #include "engine/passes/pass.h"
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {

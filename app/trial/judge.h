@@ -2,6 +2,7 @@
 #include "data/reports/report.h"
 #include "engine/compile.h"
 #include "engine/measure/roofline.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 

@@ -45,14 +45,14 @@ std::string inputs_text(const WideCall& call, bool strides) {
   return text;
 }
 
-std::string config_text(const Target& target, const std::any& config) {
-  return !target.strategies.empty() && target.strategies[0].config_text
-             ? target.strategies[0].config_text(config)
+std::string config_text(const Rule& rule, const std::any& config) {
+  return !rule.strategies.empty() && rule.strategies[0].config_text
+             ? rule.strategies[0].config_text(config)
              : "";
 }
 
 std::string call_text(const ClaimedCall& claimed, bool strides) {
-  return fmt::format("{} {} {}", claimed.target.name, config_text(claimed.target, claimed.config),
+  return fmt::format("{} {} {}", claimed.rule.name, config_text(claimed.rule, claimed.config),
                      inputs_text(claimed.call, strides));
 }
 
@@ -84,7 +84,7 @@ Tensors run_strategy(const Strategy& strategy, const std::any& config, const Wid
   return results;
 }
 
-Recorded record_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+Recorded record_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                          const WideCall& call, const TunerOptions& options) {
   Recorded recorded;
   std::vector<size_t> position;
@@ -92,7 +92,7 @@ Recorded record_strategy(const Target& target, const Strategy& strategy, const s
     if (!call.inputs[i].defined()) continue;
     // What a step changes is not packed beforehand.
     const bool parameter =
-        !options.gradients && i < target.parameter_inputs.size() && target.parameter_inputs[i];
+        !options.gradients && i < rule.parameter_inputs.size() && rule.parameter_inputs[i];
     recorded.bindings.push_back(
         {"", parameter ? Role::parameter : Role::input, call.inputs[i], true});
     position.push_back(i);
@@ -111,10 +111,10 @@ Recorded record_strategy(const Target& target, const Strategy& strategy, const s
 
 }  // namespace
 
-double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+double time_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                      const WideCall& call, const TunerOptions& options, double best_ns) {
   at::NoGradGuard no_grad;
-  const auto [bindings, program] = record_strategy(target, strategy, config, call, options);
+  const auto [bindings, program] = record_strategy(rule, strategy, config, call, options);
   std::unordered_map<ValueId, Tensor> known;
   for (size_t k = 0; k < bindings.size(); ++k)
     if (bindings[k].role == Role::parameter) known[program.bound[k]] = bindings[k].tensor;
@@ -159,19 +159,18 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   return median;
 }
 
-double estimate_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+double estimate_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                          const WideCall& call, const TunerOptions& options) {
   at::NoGradGuard no_grad;
-  const Program program = record_strategy(target, strategy, config, call, options).program;
+  const Program program = record_strategy(rule, strategy, config, call, options).program;
   return estimate_ns(program, typical_peaks(options.serial ? 1 : options.threads));
 }
 
 TuningKey Tuner::key(const ClaimedCall& claimed, const std::string& scope) const {
   TuningKey key;
   key.scope = scope;
-  key.primitive = claimed.target.name;
-  key.config =
-      config_text(claimed.target, claimed.config) + (options_.gradients ? " gradients" : "");
+  key.primitive = claimed.rule.name;
+  key.config = config_text(claimed.rule, claimed.config) + (options_.gradients ? " gradients" : "");
   key.shape = inputs_text(claimed.call, false);
   for (const Tensor& t : claimed.call.inputs) {
     if (!t.defined()) continue;
@@ -207,7 +206,7 @@ std::string Tuner::choose(const ClaimedCall& claimed) {
 }
 
 TuningEntry Tuner::fastest(const ClaimedCall& claimed) const {
-  const Target& target = claimed.target;
+  const Rule& rule = claimed.rule;
   const std::string kind = call_text(claimed, false) + " ";
   TuningEntry best;
   std::map<std::string, double> timed_ns;
@@ -215,7 +214,7 @@ TuningEntry Tuner::fastest(const ClaimedCall& claimed) const {
     if (options_.far_off->count(kind + name)) continue;
     double ns = 0;
     try {
-      ns = time_strategy(target, *target.strategy(name), claimed.config, claimed.call, options_,
+      ns = time_strategy(rule, *rule.strategy(name), claimed.config, claimed.call, options_,
                          best.median_ns);
     } catch (const c10::Error&) {
       if (!options_.gradients) throw;
@@ -232,12 +231,12 @@ TuningEntry Tuner::fastest(const ClaimedCall& claimed) const {
 }
 
 std::string Tuner::estimated(const ClaimedCall& claimed) const {
-  const Target& target = claimed.target;
+  const Rule& rule = claimed.rule;
   std::string best = claimed.applicable.front();
   double best_ns = 0;
   for (const std::string& name : claimed.applicable) {
     const double ns =
-        estimate_strategy(target, *target.strategy(name), claimed.config, claimed.call, options_);
+        estimate_strategy(rule, *rule.strategy(name), claimed.config, claimed.call, options_);
     if (best_ns == 0) {
       best_ns = kFarAhead * ns;
     } else if (ns < best_ns) {

@@ -43,11 +43,11 @@ class Tuner {
 
 /// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand.
 /// One that takes far longer than `best_ns` is not measured any closer.
-double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+double time_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                      const WideCall& call, const TunerOptions& options, double best_ns = 0);
 
 /// Nanoseconds of `strategy` on `call` from its FLOPs, bytes and number of operators.
-double estimate_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+double estimate_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                          const WideCall& call, const TunerOptions& options);
 
 }  // namespace wide

@@ -59,7 +59,7 @@ void TunedWidening::choose(const Ensemble& models) {
   std::map<Call, std::string>& chosen = chosen_[models.n];
   WidenOptions options = options_;
   options.choose = [&](const ClaimedCall& claimed) {
-    return chosen[{claimed.node, claimed.target.name}] = tuner.choose(claimed);
+    return chosen[{claimed.node, claimed.rule.name}] = tuner.choose(claimed);
   };
   evaluate_(*single_, models.n, values_of(models), options, nullptr);
 }
@@ -70,7 +70,7 @@ WideProgram TunedWidening::widen_as_for(int64_t n, const Ensemble& models) const
   if (!options.choose)
     options.choose = [&chosen = chosen_.at(n)](const ClaimedCall& claimed) {
       const std::vector<std::string>& able = claimed.applicable;
-      const auto known = chosen.find({claimed.node, claimed.target.name});
+      const auto known = chosen.find({claimed.node, claimed.rule.name});
       const bool applies =
           known != chosen.end() && std::find(able.begin(), able.end(), known->second) != able.end();
       return applies ? known->second : able.front();

@@ -29,7 +29,7 @@ class TunedWidening {
   std::vector<TuningKey> keys(const std::string& primitive) const;
 
  private:
-  using Call = std::pair<int32_t, std::string>;  // first node in Program(1), target
+  using Call = std::pair<int32_t, std::string>;  // first node in Program(1), rule
 
   void choose(const Ensemble& models);
 

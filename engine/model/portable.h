@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/network.h"
 #include "engine/widen/widen.h"
 
 namespace wide {

@@ -8,6 +8,7 @@
 #include "engine/error.h"
 #include "engine/model/portable.h"
 #include "engine/widen/items.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {
@@ -235,10 +236,10 @@ void WideModel::Impl::check_primitive(const Program& single) const {
   // What is forced to vmap or one by one is claimed by nobody.
   widen.force.erase(primitive);
   for (const Item& item : plan_items(single, widen)) {
-    const bool view = !item.target && single.nodes[item.begin].is_view();  // of a weight, mostly
-    if (!view && (!item.target || item.target->name != primitive))
+    const bool view = !item.rule && single.nodes[item.begin].is_view();  // of a weight, mostly
+    if (!view && (!item.rule || item.rule->name != primitive))
       fail("[{}] modules: got {}{}, expected this primitive alone; try wide::compile", primitive,
-           item.name, item.target ? " of " + item.target->name : "");
+           item.name, item.rule ? " of " + item.rule->name : "");
   }
 }
 

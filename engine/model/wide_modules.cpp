@@ -5,6 +5,7 @@
 #include "engine/error.h"
 #include "engine/model/wide_impl.h"
 #include "engine/record/substitution.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 

@@ -59,15 +59,15 @@ class Planner {
     std::optional<PatternView> view;
     for (size_t i = program_.nodes.size(); i-- > 0;) {
       const std::string& name = program_.nodes[i].op.schema().operator_name().name;
-      for (const Target* t : claimants())
-        for (const Pattern& pattern : t->patterns) {
-          if (pattern.op != name || group_of_[i] >= 0 || forced_strategy(options_, *t) == "vmap")
+      for (const Rule* rule : claimants())
+        for (const Pattern& pattern : rule->patterns) {
+          if (pattern.op != name || group_of_[i] >= 0 || forced_strategy(options_, *rule) == "vmap")
             continue;
           if (!view) view.emplace(program_);
           auto matched = pattern.match(*view, i);
           if (!matched) continue;
           Item item = plain_item(program_, i);
-          item.target = t;
+          item.rule = rule;
           item.claimed = std::move(matched->claimed);
           item.group = std::move(matched->nodes);
           item.group.push_back(i);
@@ -129,13 +129,14 @@ class Planner {
   }
 
   bool claim(Item& item) {
-    for (const Target* t : claimants()) {
-      for (const Claim& c : t->claims) {
+    for (const Rule* rule : claimants()) {
+      for (const Claim& c : rule->claims) {
         if (c.op != item.name) continue;
         auto claimed = c.match(CallView(program_, *item.arguments));
-        if (!claimed || !results_suffice(item, *claimed) || forced_strategy(options_, *t) == "vmap")
+        if (!claimed || !results_suffice(item, *claimed) ||
+            forced_strategy(options_, *rule) == "vmap")
           continue;
-        item.target = t;
+        item.rule = rule;
         item.claimed = std::move(*claimed);
         return true;
       }
@@ -199,8 +200,8 @@ std::vector<Item> plan_items(const Program& program, const WidenOptions& options
   return Planner(program, options).plan();
 }
 
-std::string forced_strategy(const WidenOptions& options, const Target& target) {
-  auto it = options.force.find(target.name);
+std::string forced_strategy(const WidenOptions& options, const Rule& rule) {
+  auto it = options.force.find(rule.name);
   if (it == options.force.end()) it = options.force.find("*");
   return it == options.force.end() ? "" : it->second;
 }

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "engine/program.h"
-#include "engine/widen/registry.h"
+#include "engine/widen/rule.h"
 
 namespace wide {
 
@@ -36,8 +36,8 @@ struct Coverage {
 
 /// A claimed call that a strategy is wanted for.
 struct ClaimedCall {
-  int32_t node;  // its first one in Program(1): with the target it names the call, whatever n is
-  const Target& target;
+  int32_t node;  // its first one in Program(1): with the rule it names the call, whatever n is
+  const Rule& rule;
   const std::any& config;
   const WideCall& call;
   const std::vector<std::string>& applicable;  // strategies; one at least

@@ -10,6 +10,7 @@
 #include "engine/lower/convolution.h"
 #include "engine/lower/out_variant.h"
 #include "engine/lower/threads.h"
+#include "engine/widen/target.h"
 #include "primitives/kernels/batched_gemm.h"
 
 namespace wide {

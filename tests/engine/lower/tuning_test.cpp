@@ -7,6 +7,7 @@
 
 #include "engine/compile.h"
 #include "engine/lower/tune.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {

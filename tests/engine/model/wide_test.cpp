@@ -13,7 +13,7 @@
 #include <filesystem>
 
 #include "engine/error.h"
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {
@@ -314,25 +314,23 @@ TEST(WideOptions, DoWhatTheySay) {
 }
 
 /// Claims `cos`, and computes the sine when it is asked to.
-Target planted() {
+Rule planted() {
   struct Config {
     std::string text() const { return "planted"; }
   };
-  Target t;
-  t.name = "planted_cos";
-  t.claims = {{"aten::cos", [](const CallView& call) -> std::optional<Claimed> {
-                 return Claimed{Config{}, {call.id(0)}, {}};
-               }}};
-  const auto made = [](const char* name, Tensor (*f)(const Tensor&)) {
-    Strategy s = strategy<Config>(
-        name, "", [f](const Config&, const WideCall& call) { return Tensors{f(call.inputs[0])}; });
-    s.only_when_asked = true;
-    return s;
-  };
-  t.strategies = {made("wrong", at::sin)};
-  return t;
+  Strategy wrong = strategy<Config>("wrong", "", [](const Config&, const WideCall& call) {
+    return Tensors{at::sin(call.inputs[0])};
+  });
+  wrong.only_when_asked = true;
+  return {.name = "planted_cos",
+          .summary = "",
+          .claims = {{"aten::cos",
+                      [](const CallView& call) -> std::optional<Claimed> {
+                        return Claimed{Config{}, {call.id(0)}, {}};
+                      }}},
+          .strategies = {wrong}};
 }
-WIDE_TARGET(planted);
+WIDE_RULES(planted());
 
 TEST(WideOptions, SafeRefusesAWrongProgram) {
   const Module cosine{[](const Tensors& in) { return Tensors{at::cos(in[0])}; }, {}, {}};

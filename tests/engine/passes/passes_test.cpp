@@ -12,6 +12,7 @@
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/wide.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {
