@@ -79,6 +79,7 @@ Builder& Builder::input_names(std::vector<std::string> names) {
 }
 Builder& Builder::dtype(at::ScalarType dtype) { return options_.dtype = dtype, *this; }
 Builder& Builder::signatures(size_t most) { return options_.signatures = most, *this; }
+Builder& Builder::frozen(bool on) { return options_.frozen = on, *this; }
 Builder& Builder::log(std::function<void(const std::string&)> log) {
   return options_.log = std::move(log), *this;
 }
@@ -113,7 +114,31 @@ const std::vector<std::string>& WideModel::input_names() const {
   return impl_->options.input_names;
 }
 
-Tensors WideModel::run(const Tensors& inputs) { return impl_->run(inputs); }
+std::vector<std::string> WideModel::weight_names() const {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : impl_->specs) names.push_back(spec.name);
+  return names;
+}
+
+Tensors WideModel::run(const Tensors& inputs) { return impl_->run(inputs, nullptr); }
+
+Tensors WideModel::run(const Tensors& inputs, const Tensors& weights,
+                       std::vector<std::pair<size_t, Tensor>>* changed) {
+  if (!weights.empty() && weights.size() != impl_->weights.size())
+    fail("[run] weights: got {}, expected {}; try one for each of weight_names()", weights.size(),
+         impl_->weights.size());
+  for (size_t k = 0; k < weights.size(); ++k) {
+    if (weights[k].is_same(impl_->weights[k])) continue;
+    check_weight(impl_->specs[k].name, weights[k], impl_->weights[k]);
+    impl_->weights[k] = weights[k].requires_grad() ? weights[k].detach() : weights[k];
+  }
+  return impl_->run(inputs, changed);
+}
+
+void WideModel::prepare(const Tensors& inputs) {
+  const at::NoGradGuard no_grad;
+  impl_->at(inputs);
+}
 
 std::map<std::string, Tensor> WideModel::state() const {
   std::map<std::string, Tensor> all;
