@@ -16,5 +16,6 @@ from .errors import Error  # noqa: E402
 from .module import WideModule  # noqa: E402
 from .options import Options  # noqa: E402
 from .packing import pack, unpack  # noqa: E402
+from .store import open  # noqa: E402
 
-__all__ = ["Error", "Options", "WideModule", "compile", "pack", "unpack"]
+__all__ = ["Error", "Options", "WideModule", "compile", "open", "pack", "unpack"]
