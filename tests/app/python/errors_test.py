@@ -108,7 +108,7 @@ class Refused(unittest.TestCase):
         self.assertIn("RuntimeError", text)
         wide = nw.compile([nn.Linear(4, 3) for _ in range(2)], torch.randn(2, 4))
         self.refused("in the model itself", lambda: wide(torch.randn(2, 2, 5)))
-        self.refused("", lambda: wide(torch.randn(2, 2, 4, dtype=torch.double)))
+        self.refused("RuntimeError", lambda: wide(torch.randn(2, 2, 4, dtype=torch.double)))
         with torch.no_grad():
             self.assertEqual(tuple(wide(torch.randn(2, 7, 4)).shape), (2, 7, 3))  # and goes on
 
