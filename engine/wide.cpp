@@ -210,6 +210,13 @@ Correctness WideModel::validate(double rtol) {
   return impl_->check_against_double(impl_->bring_up_to_date(impl_->compiled.front()), rtol);
 }
 
+WideModel::Parts WideModel::parts() const {
+  const Signature& s = impl_->last();
+  const Ensemble ensemble = impl_->ensemble(s.network, s.inputs);
+  return {Impl::with_live_inputs(s), s.single, ensemble,
+          impl_->compile_options(ensemble.tensors.front().device())};
+}
+
 void WideModel::export_to(const std::string& path) const {
   const at::NoGradGuard no_grad;
   const ExportFormat& format = export_format(path);

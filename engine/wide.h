@@ -122,6 +122,16 @@ class WideModel {
   /// dtype's own tolerance), isolation, order. Weights are as before afterwards.
   Correctness validate(double rtol = 0);
 
+  /// What the last call's program was compiled from, for those who hold it against the separate
+  /// models: the network (live weights among its inputs), Program(1), and all tensors as they are.
+  struct Parts {
+    Network network;
+    Program single;
+    Ensemble ensemble;
+    CompileOptions options;
+  };
+  Parts parts() const;
+
   /// Writes the program with its weights, in ATen operators alone: `.pt2` for torch.export.load,
   /// `.ts` for torch.jit.load.
   void export_to(const std::string& path) const;

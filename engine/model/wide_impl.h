@@ -45,14 +45,14 @@ struct WideModel::Impl {
   size_t weight_at(const std::string& name) const;
   bool shares_input(size_t k, const std::string& name) const;
   std::string input_name(size_t k) const;
+  CompileOptions compile_options(c10::Device device) const;
+  /// The network as it is compiled: live weights among its inputs.
+  static Network with_live_inputs(const Signature& s);
 
  private:
   Signature make(const std::string& key, const Tensors& inputs);
   /// Keeps the ensemble's weights: those that models shared and a call changes are their own now.
   void take(const Signature& s, const Ensemble& e);
-  /// The network as it is compiled: live weights among its inputs.
-  static Network with_live_inputs(const Signature& s);
-  CompileOptions compile_options(c10::Device device) const;
   Mode mode(c10::Device device) const;
   void check_now(Signature& s);
   void check_primitive(const Program& single) const;

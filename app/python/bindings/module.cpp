@@ -1,5 +1,6 @@
 #include <c10/core/InferenceMode.h>
 
+#include "app/python/bindings/benchmark.h"
 #include "app/python/bindings/core.h"
 #include "engine/error.h"
 
@@ -87,19 +88,28 @@ void bind_core(py::module_& m) {
       .def(py::init<py::object, py::object, const wide::NamedTensors&, const wide::NamedTensors&,
                     wide::Tensors, std::vector<bool>, int64_t, wide::Options>())
       .def("run", &Core::run)
-      .def("prepare", [](Core& c, const wide::Tensors& inputs) {
-        const c10::InferenceMode ordinary(false);
-        c.with([&](wide::WideModel& wide) { wide.prepare(inputs); });
-      })
+      .def("prepare",
+           [](Core& c, const wide::Tensors& inputs) {
+             const c10::InferenceMode ordinary(false);
+             c.with([&](wide::WideModel& wide) { wide.prepare(inputs); });
+           })
       .def("coverage", &coverage)
       .def("explain", &explain)
+      .def("benchmark", &benchmark, py::arg("budget_s"), py::arg("seed"))
       .def("validate", &validate, py::arg("rtol") = 0.0)
-      .def("plan", [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.plan(); }); })
-      .def("program", [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.program().text(); }); })
-      .def("bytes", [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.bytes(); }); })
-      .def("signatures", [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.signatures(); }); })
-      .def("export",
-           [](Core& c, const std::string& path) { c.with([&](wide::WideModel& wide) { wide.export_to(path); }); });
+      .def("plan",
+           [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.plan(); }); })
+      .def("program",
+           [](Core& c) {
+             return c.with([](wide::WideModel& wide) { return wide.program().text(); });
+           })
+      .def("bytes",
+           [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.bytes(); }); })
+      .def("signatures",
+           [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.signatures(); }); })
+      .def("export", [](Core& c, const std::string& path) {
+        c.with([&](wide::WideModel& wide) { wide.export_to(path); });
+      });
 }
 
 }  // namespace

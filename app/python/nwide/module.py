@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 from collections import OrderedDict
 
 import torch
@@ -13,7 +14,7 @@ from .architecture import aliases_of
 from .errors import Error, fail
 from .options import Options
 from .recording import Form, Recorder, explained, separate
-from .results import Coverage, Steps, Validation
+from .results import Benchmark, Coverage, Steps, Validation
 
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
 
@@ -197,6 +198,14 @@ class WideModule(nn.Module):
     def validate(self, rtol=0.0):
         """Against N separate models in float64: values, isolation of models, their order."""
         return Validation(**self._last().validate(rtol))
+
+    def benchmark(self, *args, budget_s=1.5, seed=0, **kwargs):
+        """The wide call beside the best honest alternatives (`loop`, `threads`, `vmap`) on these inputs, as it
+        is called now: frozen or not. `budget_s` seconds for each; checked before and after."""
+        form = Form((args, kwargs))
+        dims = self._dims(form)
+        self._prepare(form, [t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)], dims)
+        return Benchmark(json.loads(self._last().benchmark(budget_s, seed)))
 
     def export(self, path):
         """Writes the wide program with its weights in PyTorch's own operators: `.pt2` or `.ts`."""

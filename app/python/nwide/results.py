@@ -79,3 +79,50 @@ class Validation:
 
     def __bool__(self):
         return self.passed
+
+
+class Benchmark(_Rows):
+    """Times of all ways to run the N models; speedups of the wide one with their 95 % intervals."""
+
+    columns = ("name", "median", "quartiles", "over loop", "over best", "error", "verdict")
+
+    def __init__(self, case):
+        self.case = case  # as the reports have it
+        self.trial = case["trials"][0]
+        super().__init__([*case["baselines"], self.trial])
+
+    @property
+    def passed(self):
+        return self.trial["status"] == "ok"
+
+    def cells(self, row):
+        own = row is self.trial
+        name = row["strategy"] if own else row["name"]
+        if not row["median_ns"]:
+            return [name, "", "", "", "", "", f"{row.get('status', '')}: {row.get('reason', '')}"]
+        cells = [name, time_text(row["median_ns"]), f"{time_text(row['q1_ns'])} to {time_text(row['q3_ns'])}"]
+        speedup = row.get("speedup") if own else None
+        for key in ("vs_loop", "vs_best_baseline"):
+            ratio = (speedup or {}).get(key)
+            cells.append(f"{ratio['value']:.2f}x [{ratio['ci95'][0]:.2f}, {ratio['ci95'][1]:.2f}]"
+                         + (f" {ratio['name']}" if "name" in ratio else "") if ratio else "")
+        error = row.get("correctness", {}).get("max_rel") if own else None
+        verdict = (row.get("verdict") or row.get("reason") or row["status"]) if own else ""
+        return [*cells, "" if error is None else f"{error:.1e}", verdict]
+
+    def _repr_html_(self):
+        slowest = max((row["median_ns"] or 0 for row in self), default=0) or 1
+        lines = []
+        for i, row in enumerate(self):
+            own, y = row is self.trial, 22 * i
+            low, middle, high = ((row[k] or 0) / slowest * 300 for k in ("q1_ns", "median_ns", "q3_ns"))
+            colour = COLOURS["strategy"] if own else COLOURS["shared"]
+            lines.append(f'<text x="0" y="{y + 14}">{html.escape(self.cells(row)[0])}</text>'
+                         f'<rect x="80" y="{y + 3}" width="{middle:.1f}" height="14" fill="{colour}"/>'
+                         f'<line x1="{80 + low:.1f}" x2="{80 + high:.1f}" y1="{y + 10}" y2="{y + 10}" stroke="black"/>'
+                         f'<text x="{86 + max(middle, high):.1f}" y="{y + 14}">{self.cells(row)[1]}</text>')
+        height = 22 * len(self)
+        svg = (f'<svg width="480" height="{height}" viewBox="0 0 480 {height}" font-family="sans-serif" '
+               f'font-size="12">{"".join(lines)}</svg>')
+        notes = "".join(f"<div>{html.escape(note)}</div>" for note in self.case.get("notes", []))
+        return f"{svg}{super()._repr_html_()}{notes}"
