@@ -32,7 +32,10 @@ double tolerance_of(const wide::Ensemble& ensemble) {
   return tolerance;
 }
 
-std::string run(const wide::WideModel::Parts& parts, double budget_s, uint64_t seed) {
+std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed) {
+  // The check writes to what is not shared, and these are the user's own.
+  for (size_t k = 0; k < parts.ensemble.tensors.size(); ++k)
+    if (!parts.ensemble.shared[k]) parts.ensemble.tensors[k] = parts.ensemble.tensors[k].clone();
   wide::Contest contest{parts.network, parts.single, parts.ensemble};
   contest.candidates = {{"wide", [&](double) {
                            return wide::compile(parts.network, parts.ensemble, parts.options);
