@@ -80,6 +80,7 @@ Builder& Builder::input_names(std::vector<std::string> names) {
 }
 Builder& Builder::dtype(at::ScalarType dtype) { return options_.dtype = dtype, *this; }
 Builder& Builder::signatures(size_t most) { return options_.signatures = most, *this; }
+Builder& Builder::frozen(bool on) { return options_.frozen = on, *this; }
 Builder& Builder::log(std::function<void(const std::string&)> log) {
   return options_.log = std::move(log), *this;
 }
@@ -115,7 +116,31 @@ const std::vector<std::string>& WideModel::input_names() const {
   return impl_->options.input_names;
 }
 
-Tensors WideModel::run(const Tensors& inputs) { return impl_->run(inputs); }
+std::vector<std::string> WideModel::weight_names() const {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : impl_->specs) names.push_back(spec.name);
+  return names;
+}
+
+Tensors WideModel::run(const Tensors& inputs) { return impl_->run(inputs, nullptr); }
+
+Tensors WideModel::run(const Tensors& inputs, const Tensors& weights,
+                       std::vector<std::pair<size_t, Tensor>>* changed) {
+  if (!weights.empty() && weights.size() != impl_->weights.size())
+    fail("[run] weights: got {}, expected {}; try one for each of weight_names()", weights.size(),
+         impl_->weights.size());
+  for (size_t k = 0; k < weights.size(); ++k) {
+    if (weights[k].is_same(impl_->weights[k])) continue;
+    check_weight(impl_->specs[k].name, weights[k], impl_->weights[k]);
+    impl_->weights[k] = weights[k].requires_grad() ? weights[k].detach() : weights[k];
+  }
+  return impl_->run(inputs, changed);
+}
+
+void WideModel::prepare(const Tensors& inputs) {
+  const at::NoGradGuard no_grad;
+  impl_->at(inputs);
+}
 
 std::map<std::string, Tensor> WideModel::state() const {
   std::map<std::string, Tensor> all;
@@ -185,6 +210,14 @@ Correctness WideModel::validate(double rtol) {
   const at::NoGradGuard no_grad;
   impl_->last();
   return impl_->check_against_double(impl_->bring_up_to_date(impl_->compiled.front()), rtol);
+}
+
+WideModel::Parts WideModel::parts() const {
+  const Signature& s = impl_->last();
+  const Ensemble ensemble = impl_->ensemble(s.network, s.inputs);
+  auto [network, single] = Impl::with_live_inputs(s);
+  return {std::move(network), std::move(single), ensemble,
+          impl_->compile_options(ensemble.tensors.front().device())};
 }
 
 void WideModel::export_to(const std::string& path) const {

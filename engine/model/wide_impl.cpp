@@ -123,17 +123,16 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   for (const Node& node : s.single.nodes) s.network.random |= node.is_random();
   if (!primitive.empty()) check_primitive(s.single);
   e = own_state(s.network, s.single, e);
-  for (const Update& u : s.single.updates) {
-    const auto i = static_cast<size_t>(
-        std::find(s.single.bound.begin(), s.single.bound.end(), u.target) - s.single.bound.begin());
-    s.state.push_back(i);
-  }
+  for (const Update& u : s.single.updates)
+    s.changed.push_back(
+        static_cast<size_t>(std::find(s.single.bound.begin(), s.single.bound.end(), u.target) -
+                            s.single.bound.begin()));
+  for (size_t i = 0; i < s.network.tensors.size(); ++i)
+    s.live.push_back(
+        s.network.tensors[i].role != Role::input &&
+        (!options.frozen || std::find(s.changed.begin(), s.changed.end(), i) != s.changed.end()));
   take(s, e);
-  Network network = s.network;
-  // What a call changes comes in with every call: nothing that was made of it ahead would hold.
-  for (const size_t i : s.state) network.tensors[i].role = Role::input;
-  Program single = s.single;
-  for (const size_t i : s.state) single.value(single.bound[i]).role = Role::input;
+  auto [network, single] = with_live_inputs(s);
   s.model = compile(network, e, compile_options(e.tensors.front().device()), std::move(single));
   s.weights = version;
   report(s);
@@ -149,8 +148,15 @@ void WideModel::Impl::take(const Signature& s, const Ensemble& e) {
   }
 }
 
-bool WideModel::Impl::is_state(const Signature& s, size_t tensor) {
-  return std::find(s.state.begin(), s.state.end(), tensor) != s.state.end();
+std::pair<Network, Program> WideModel::Impl::with_live_inputs(const Signature& s) {
+  // What comes in with every call is an input: nothing that was made of it ahead would hold.
+  std::pair<Network, Program> all{s.network, s.single};
+  for (size_t i = 0; i < s.live.size(); ++i)
+    if (s.live[i]) {
+      all.first.tensors[i].role = Role::input;
+      all.second.value(all.second.bound[i]).role = Role::input;
+    }
+  return all;
 }
 
 Signature& WideModel::Impl::bring_up_to_date(Signature& s) {
@@ -159,7 +165,7 @@ Signature& WideModel::Impl::bring_up_to_date(Signature& s) {
   size_t weight = 0;
   for (size_t i = 0; i < s.network.tensors.size(); ++i) {
     if (s.network.tensors[i].role == Role::input) continue;
-    if (!is_state(s, i)) now.push_back(weights[weight]);
+    if (!s.live[i]) now.push_back(weights[weight]);
     ++weight;
   }
   s.model->set_weights(now);
@@ -175,13 +181,14 @@ Tensors WideModel::Impl::arguments(const Signature& s, const Tensors& inputs) co
       all.push_back(inputs[input++]);
       continue;
     }
-    if (is_state(s, i)) all.push_back(weights[weight]);
+    if (s.live[i]) all.push_back(weights[weight]);
     ++weight;
   }
   return all;
 }
 
-Tensors WideModel::Impl::run(const Tensors& inputs) {
+Tensors WideModel::Impl::run(const Tensors& inputs,
+                             std::vector<std::pair<size_t, Tensor>>* changed) {
   const at::NoGradGuard no_grad;
   if (!compiled.empty() && inputs.size() != compiled.front().inputs.size())
     fail("[run] inputs: got {}, expected {}; try one tensor for each input of forward",
@@ -189,11 +196,12 @@ Tensors WideModel::Impl::run(const Tensors& inputs) {
   Signature& s = at(inputs);
   Tensors results = s.model->run(arguments(s, inputs));
   const size_t outputs = s.single.outputs.size();
-  for (size_t k = 0; k < s.state.size(); ++k) {
-    if (s.network.tensors[s.state[k]].role == Role::input) continue;
+  for (size_t k = 0; k < s.changed.size(); ++k) {
+    if (s.network.tensors[s.changed[k]].role == Role::input) continue;
     size_t weight = 0;
-    for (size_t i = 0; i < s.state[k]; ++i) weight += s.network.tensors[i].role != Role::input;
+    for (size_t i = 0; i < s.changed[k]; ++i) weight += s.network.tensors[i].role != Role::input;
     weights[weight] = results[outputs + k];
+    if (changed) changed->emplace_back(weight, weights[weight]);
   }
   results.resize(outputs);
   return results;
@@ -209,9 +217,8 @@ Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
     for (const Tensor& t : e.tensors)
       if (at::isFloatingType(t.scalar_type()))
         tolerance = std::max(tolerance, tolerance_for(t.scalar_type()));
-  Network network = s.network;
-  for (const size_t i : s.state) network.tensors[i].role = Role::input;
-  const Correctness c = check(network, s.single, e, as_function(*s.model, network), tolerance);
+  const auto [network, single] = with_live_inputs(s);
+  const Correctness c = check(network, single, e, as_function(*s.model, network), tolerance);
   ++version;  // it was fed others
   bring_up_to_date(s);
   return c;
