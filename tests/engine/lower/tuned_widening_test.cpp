@@ -6,6 +6,7 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/error.h"
+#include "engine/wide.h"
 
 namespace wide {
 namespace {
@@ -125,6 +126,20 @@ TEST_F(Choices, ProgramOfOneModelIsRecordedOnce) {
   EXPECT_EQ(recorded, 2) << "the first had its program";
   EXPECT_EQ(given->single().text(), own->single().text());
   EXPECT_EQ(given->program().text(), own->program().text());
+}
+
+TEST(WideModel, RecordsOnceForItsSizesAndForWhatItExports) {
+  int recorded = 0;
+  const Module relu{[&](const Tensors& in) {
+                      ++recorded;
+                      return Tensors{at::relu(in[0])};
+                    },
+                    {},
+                    {}};
+  WideModel model = wide::compile(relu, 3, {at::randn({5})}, Builder().tune(false));
+  model.run({at::randn({3, 5})});
+  model.export_to(::testing::TempDir() + "recorded_once.ts");
+  EXPECT_EQ(recorded, 1);
 }
 
 }  // namespace
