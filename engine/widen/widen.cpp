@@ -1,7 +1,6 @@
 #include "engine/widen/widen.h"
 
 #include <ATen/ATen.h>
-#include <ATen/functorch/BatchedFallback.h>
 #include <ATen/functorch/BatchedTensorImpl.h>
 #include <ATen/functorch/DynamicLayer.h>
 
@@ -9,6 +8,7 @@
 
 #include "engine/error.h"
 #include "engine/passes/pass.h"
+#include "engine/process_switch.h"
 #include "engine/record/record.h"
 #include "engine/widen/items.h"
 
@@ -38,12 +38,6 @@ std::map<Way, int64_t> Coverage::counts() const {
 }
 
 namespace {
-
-struct VmapFallbackOff {
-  bool before = ft::isVmapFallbackEnabled();
-  VmapFallbackOff() { ft::setVmapFallbackEnabled(false); }
-  ~VmapFallbackOff() { ft::setVmapFallbackEnabled(before); }
-};
 
 struct VmapLayer {
   int64_t level;
@@ -105,7 +99,7 @@ class Evaluator {
     for (size_t i = 0; i < bound.size(); ++i) at(program_.bound[i]) = bound[i];
     for (ValueId id = 0; id < env_.size(); ++id)
       if (program_.value(id).role == Role::constant) at(id) = {program_.value(id).constant, false};
-    VmapFallbackOff no_fallback;
+    const VmapFallbackOff no_fallback;
     items_ = plan_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {
       const Item& item = items_[k];

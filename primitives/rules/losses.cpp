@@ -2,6 +2,7 @@
 // and label smoothing written out: LibTorch's own form selects rows by data.
 #include <ATen/ATen.h>
 
+#include "engine/record/data_dependence.h"
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
 
@@ -165,9 +166,12 @@ WIDE_RULES(
      .claims = {{"aten::nll_loss2d_backward", [](const CallView& c) { return claim2d(c, true); }}},
      .strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_backward)}});
 
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool registered[] = {
+    // Tagged for its other overload: here the lengths that decide the shape are numbers.
+    add_data_dependence(
+        {"aten::_ctc_loss", [](const Program&, const Node&) { return std::vector<ValueId>{}; }}),
     add_decomposition({"aten::cross_entropy_loss", "with label smoothing it selects rows by data",
-                       smooths_classes, smoothed_cross_entropy});
+                       smooths_classes, smoothed_cross_entropy})};
 
 }  // namespace
 }  // namespace wide
