@@ -44,6 +44,29 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+bool natural_less(const std::string& a, const std::string& b) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!digit(a[i]) || !digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const auto number = [&](const std::string& text, size_t* at) {
+      while (*at < text.size() && text[*at] == '0') ++*at;
+      const size_t begin = *at;
+      while (*at < text.size() && digit(text[*at])) ++*at;
+      return text.substr(begin, *at - begin);
+    };
+    const std::string x = number(a, &i), y = number(b, &j);
+    if (x.size() != y.size()) return x.size() < y.size();
+    if (x != y) return x < y;
+  }
+  if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
+  return a < b;
+}
+
 std::string bytes_text(double bytes) {
   static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
   size_t unit = 0;

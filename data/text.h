@@ -15,6 +15,9 @@ std::string listing(const std::vector<std::string>& names, size_t shown = 3);
 /// The parts of `text` between commas, spaces around them dropped, empty ones left out.
 std::vector<std::string> split(std::string_view text, char separator = ',');
 
+/// 10 after 9, not after 1: people number their seeds without leading zeros.
+bool natural_less(const std::string& a, const std::string& b);
+
 /// "1.5 MB", as people read it (powers of 1000).
 std::string bytes_text(double bytes);
 /// "3.4 ms", three digits.

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "data/checkpoints/checkpoint.h"
+#include "data/checkpoints/checkpoint_search.h"
 #include "data/networks/network_format.h"
 #include "data/text.h"
 #include "engine/error.h"

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "engine/check/check.h"
+#include "engine/model/module.h"
 #include "engine/model/packing.h"
-#include "engine/module.h"
 
 /// The public C++ API: N models of one architecture computed at once.
 ///
@@ -16,7 +16,7 @@
 /// several threads at once, each with WideModels, modules and options of its own. One WideModel is
 /// called by one thread at a time, whichever. So is a module or function while models are compiled
 /// from it, since it is called then. While anything is recorded anywhere, oneDNN and vmap's
-/// fallback are off in the whole process (engine/process_switch.h): other threads' results agree to
+/// fallback are off in the whole process (engine/record/process_switch.h): other threads' results agree to
 /// rounding, their times do not count. Measuring (peaks, tuning) wants the machine to itself.
 ///
 /// What goes wrong by a caller's mistake or a limit of the machine is a std::runtime_error of one
@@ -168,8 +168,8 @@ WideModel compile(const std::vector<Module>& models, const Tensors& sample,
 WideModel compile(const Module& model, int64_t n, const Tensors& sample,
                   const Options& options = {});
 
-/// N models, each with its own weights (engine/module.h says what a model can be), for inputs like
-/// `sample`, those of one model.
+/// N models, each with its own weights (engine/model/module.h says what a model can be), for inputs
+/// like `sample`, those of one model.
 template <class M>
 WideModel compile(const std::vector<M>& models, const Tensors& sample,
                   const Options& options = {}) {

@@ -7,6 +7,7 @@
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
 #include "data/reports/compare.h"
+#include "data/reports/report_json.h"
 
 namespace wide {
 namespace {

@@ -7,6 +7,9 @@
 
 #include "app/cli.h"
 #include "app/explorer/driver.h"
+#include "app/explorer/window/picture.h"
+#include "app/explorer/window/png.h"
+#include "app/explorer/window/window.h"
 #include "app/results/results.h"
 #include "data/text.h"
 #include "engine/error.h"

@@ -12,6 +12,7 @@
 #include "app/results/stored_tuning.h"
 #include "app/results/table.h"
 #include "app/version.h"
+#include "data/reports/report_json.h"
 #include "data/store/store.h"
 #include "data/tensors.h"
 #include "data/text.h"

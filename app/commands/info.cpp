@@ -9,6 +9,7 @@
 #include "data/machine/peaks.h"
 #include "data/networks/network_format.h"
 #include "data/reports/report.h"
+#include "data/reports/report_json.h"
 #include "data/store/store.h"
 #include "data/text.h"
 #include "engine/compile.h"

@@ -15,6 +15,7 @@
 #include "app/sweep/summary.h"
 #include "app/sweep/text.h"
 #include "app/worker/host.h"
+#include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
 

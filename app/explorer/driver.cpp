@@ -39,7 +39,7 @@ int key_of(const std::string& name) {
 
 void Driver::frames(int count) {
   for (int i = 0; i < count; ++i) {
-    // What the desktop tells is taken off its hands, and does not count: the script acts.
+    // The desktop's own events are read and dropped: only the script acts.
     Input real;
     screen_.platform().wait(real, 0);
     screen_.frame();
@@ -122,19 +122,28 @@ void Driver::type(const std::string& text) {
   frames(1);
 }
 
-void Driver::press(const std::string& keys) {
-  if (keys == "?") return type("?");
-  std::vector<int> all;
+void Driver::hold(const std::string& keys, bool down) {
   std::string rest = keys;
   for (size_t plus; (plus = rest.find('+')) != std::string::npos && plus > 0;) {
-    all.push_back(key_of(rest.substr(0, plus)));
+    screen_.input.keys[static_cast<size_t>(key_of(rest.substr(0, plus)))] = down;
     rest.erase(0, plus + 1);
   }
-  all.push_back(key_of(rest));
-  for (const int k : all) screen_.input.keys[static_cast<size_t>(k)] = true;
+  screen_.input.keys[static_cast<size_t>(key_of(rest))] = down;
+}
+
+void Driver::press(const std::string& keys) {
+  if (keys == "?") return type("?");
+  hold(keys, true);
   screen_.frame();
-  for (const int k : all) screen_.input.keys[static_cast<size_t>(k)] = false;
+  hold(keys, false);
   frames(2);
+}
+
+void Driver::click_with(const std::string& keys, const std::string& label) {
+  hold(keys, true);
+  click(label);
+  hold(keys, false);
+  frames(1);
 }
 
 void Driver::drag(const std::string& label, float x, float y, int button) {
@@ -196,6 +205,8 @@ void Driver::run_line(const std::string& line) {
   Explorer& explorer = screen_.explorer();
   if (what == "click") return click(rest);
   if (what == "double-click") return click(rest, 0, true);
+  if (what == "ctrl-click") return click_with("Ctrl", rest);
+  if (what == "shift-click") return click_with("Shift", rest);
   if (what == "hover") return hover(rest);
   if (what == "type") return type(rest);
   if (what == "press") return press(rest);
@@ -241,7 +252,8 @@ void Driver::run_line(const std::string& line) {
     return;
   }
   fail(
-      "[script] line: got {}, expected click, double-click, hover, type, press, await, settle, "
+      "[script] line: got {}, expected click, double-click, ctrl-click, shift-click, hover, type, "
+      "press, await, settle, "
       "wheel, show, expect, drop, picture, clipboard, report or faults; try click Start",
       printable(line));
 }

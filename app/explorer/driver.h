@@ -1,51 +1,9 @@
 #pragma once
-#include <functional>
-#include <memory>
 #include <string>
-#include <vector>
 
-#include "app/explorer/explorer.h"
-#include "app/explorer/window/platform.h"
+#include "app/explorer/screen.h"
 
 namespace wide {
-
-/// Times of frames.
-struct FrameTimes {
-  std::vector<double> work_ms;  // from its input to the end of its drawing
-  std::vector<double> cpu_ms;   // of it, on this thread's processor
-  double worst_ms() const;
-  double percentile_ms(double share) const;
-};
-
-/// The explorer on a platform, frame by frame.
-class Screen {
- public:
-  Screen(std::unique_ptr<Platform> platform, std::string db, Settings settings, bool whole = true);
-  ~Screen();
-
-  /// One frame with this input.
-  void frame();
-  /// Runs until somebody closes the window.
-  void loop();
-  /// Puts what is to be remembered into the settings.
-  void remember();
-
-  Explorer& explorer() { return explorer_; }
-  Ui& ui() { return ui_; }
-  Platform& platform() { return *platform_; }
-  Input input;
-  FrameTimes times;
-
- private:
-  void pictures();
-
-  Ui ui_;
-  std::unique_ptr<Platform> platform_;
-  Explorer explorer_;
-  bool whole_;
-  double last_s_ = 0;
-  int picture_waited_ = 0;
-};
 
 /// Does what a person does, by label: moves, clicks, types. Runs frames until the screen has
 /// answered; what is not there fails with an Error that names what is.
@@ -54,6 +12,8 @@ class Driver {
   explicit Driver(Screen& screen) : screen_(screen) {}
 
   void click(const std::string& label, int button = 0, bool twice = false);
+  /// With keys held down: "Ctrl", "Ctrl+Shift".
+  void click_with(const std::string& keys, const std::string& label);
   void hover(const std::string& label);
   /// Into whatever has the focus.
   void type(const std::string& text);
@@ -75,6 +35,7 @@ class Driver {
 
  private:
   void move_to(const std::string& label);
+  void hold(const std::string& keys, bool down);
   void frames(int count);
   [[noreturn]] void missing(const std::string& label) const;
 

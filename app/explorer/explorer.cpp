@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/explorer/actions.h"
+#include "data/plot/svg_document.h"
+#include "data/reports/report_format.h"
+
 namespace wide {
 namespace {
 
@@ -75,6 +79,46 @@ void Explorer::take_picture(const std::string& path, const Box& box) {
   pictures.push_back({path, box});
 }
 
+void Explorer::save_as(const std::string& kind, const std::string& name,
+                       std::function<void(const std::string&)> write) {
+  FileRequest request;
+  request.title = "Save as " + kind;
+  request.name = name;
+  request.to_write = true;
+  request.take = [write = std::move(write)](const std::vector<std::string>& paths) {
+    write(paths.front());
+  };
+  files.ask(std::move(request));
+}
+
+void Explorer::write_later(const std::string& path, std::function<std::string()> text) {
+  say("writing " + path);
+  jobs.start("write " + path, [this, path, text = std::move(text)]() -> Jobs::Result {
+    write_report(path, text());
+    return [this, path] { say("wrote " + path); };
+  });
+}
+
+void Explorer::plot_entries(Ui& ui, const Figure& figure, const Box& box, const std::string& name,
+                            const std::string& footer) {
+  if (ui.row("Plot as PNG", false))
+    save_as("PNG", name + ".png",
+            [this, box](const std::string& path) { take_picture(path, box); });
+  if (ui.row("Plot as SVG", false))
+    save_as("SVG", name + ".svg", [this, figure, footer](const std::string& path) {
+      write_later(path, [figure, footer] { return svg_document({figure}, figure.title, footer); });
+    });
+}
+
+void Explorer::drop(const std::vector<std::string>& paths) {
+  for (const PanelInfo& info : panels())
+    if (panels_[info.name]->drop(*this, paths)) {
+      show(info.name);
+      return;
+    }
+  say("nothing here takes these files; drop a network or checkpoints", true);
+}
+
 void Explorer::draw(Ui& ui, bool whole) {
   const ImVec2 size = ImGui::GetIO().DisplaySize;
   ImGui::SetNextWindowPos({0, 0});
@@ -111,10 +155,11 @@ void Explorer::draw(Ui& ui, bool whole) {
   place(ui, Place::bottom, left + gap, head + upper + gap, size.x - left - gap, bottom);
   footer(ui, size.y - foot, size.x, foot);
   ui.enter("explorer");
-  keys(ui);
-  palette(ui);
-  shortcuts(ui);
-  files(ui);
+  press_keys(*this);
+  const std::vector<Action> actions = actions_of(*this);
+  palette.draw(ui, actions);
+  keys.draw(ui, actions);
+  files.draw(ui);
   ImGui::End();
 }
 
@@ -166,7 +211,7 @@ void Explorer::header(Ui& ui) {
   const float buttons = width("Actions") + width("Light") + width("?") + ui.px(84) + 3 * space;
   ImGui::SameLine(right - buttons);
   if (ui.button("Actions", Look::quiet, true, "Everything that can be done, by name (Ctrl+P)"))
-    palette_open_ = palette_fresh_ = true;
+    palette.show();
   ImGui::SameLine(right - buttons + width("Actions") + space);
   if (ui.button(theme_label, Look::quiet, true, "Colours of the window (Ctrl+D)"))
     settings.dark = !settings.dark;
@@ -178,7 +223,7 @@ void Explorer::header(Ui& ui) {
     settings.scale = kScales[static_cast<size_t>(scale)];
   ui.tip("Size of everything; Auto follows the monitor.");
   ImGui::SameLine();
-  if (ui.button("?", Look::quiet, true, "Keys")) shortcuts_open_ = true;
+  if (ui.button("?", Look::quiet, true, "Keys")) keys.show();
   ImGui::EndChild();
   ImGui::PopStyleVar();
 }

@@ -4,20 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "app/explorer/file_browser.h"
 #include "app/explorer/models/jobs.h"
 #include "app/explorer/models/library.h"
 #include "app/explorer/models/run.h"
+#include "app/explorer/palette.h"
 #include "app/explorer/panel.h"
 #include "app/explorer/settings.h"
 #include "app/explorer/ui/ui.h"
 
 namespace wide {
-
-/// Something a person can do by name or by keys.
-struct Action {
-  std::string name, keys;  // keys: "Ctrl+P", or ""
-  std::function<void()> run;
-};
 
 /// The whole of the explorer but the window: what is stored, what runs, and the panels.
 class Explorer {
@@ -29,6 +25,9 @@ class Explorer {
   Library library;
   RunModel run;
   Settings settings;
+  Palette palette;
+  KeySheet keys;
+  FileBrowser files;
 
   /// Draws everything. `whole` false: only the panel that is shown in the middle.
   void draw(Ui& ui, bool whole = true);
@@ -52,8 +51,6 @@ class Explorer {
   /// saying where its numbers are from.
   void plot_entries(Ui& ui, const Figure& figure, const Box& box, const std::string& name,
                     const std::string& footer);
-  /// Asks for a file that exists.
-  void open_file(const std::string& what, std::function<void(const std::string& path)> take);
   /// Files that were dropped on the window: the first panel that takes them gets them.
   void drop(const std::vector<std::string>& paths);
   /// The next frame is written as a picture, cut to `box` in pixels (empty: all of it).
@@ -72,31 +69,12 @@ class Explorer {
   void splitter(Ui& ui, const char* name, float x, float y, float width, float height,
                 double* units, int sign);
   void footer(Ui& ui, float y, float width, float height);
-  void palette(Ui& ui);
-  void shortcuts(Ui& ui);
-  void files(Ui& ui);
-  void keys(Ui& ui);
-  std::vector<Action> actions();
 
   std::map<std::string, std::unique_ptr<Panel>> panels_;
   std::map<Place, std::string> shown_;
   std::string said_;
   bool said_error_ = false;
   uint64_t stored_ = 0;
-
-  bool palette_open_ = false, palette_fresh_ = false, shortcuts_open_ = false;
-  std::string palette_text_;
-  int palette_at_ = 0;
-
-  /// The file browser.
-  struct Files {
-    bool open = false, fresh = false, to_write = false;
-    std::string title, folder, name, error;
-    std::vector<std::pair<std::string, bool>> entries;  // name, is a folder
-    std::function<void(const std::string&)> take;
-  };
-  Files files_;
-  void list_files();
 };
 
 }  // namespace wide

@@ -1,10 +1,11 @@
+#include "app/explorer/screen.h"
+
 #include <imgui.h>
 
 #include <algorithm>
 #include <ctime>
 
-#include "app/explorer/driver.h"
-#include "app/sweep/runner.h"
+#include "app/explorer/window/png.h"
 #include "engine/measure/clock.h"
 
 namespace wide {
@@ -122,7 +123,7 @@ void Screen::loop() {
     if (timing) wait_s = kTimedPeriod_s;
     const float x = input.x, y = input.y;
     const bool acted = platform_->wait(input, wait_s);
-    // Where the mouse merely moves over a window that must stay quiet, it waits its turn.
+    // While a trial is timed, a mouse that only moves draws no frame before the period is over.
     const bool moved_only = (x != input.x || y != input.y) && !input.pressed[0] &&
                             !input.pressed[1] && !input.pressed[2] && input.wheel_y == 0 &&
                             input.characters.empty() && !input.down[0];

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "data/checkpoints/checkpoint.h"
+#include "data/checkpoints/checkpoint_search.h"
 #include "data/machine/environment.h"
 #include "data/networks/network_format.h"
 #include "data/one_line.h"

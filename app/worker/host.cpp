@@ -10,6 +10,7 @@
 
 #include "app/cancel.h"
 #include "app/trial/outcome.h"
+#include "data/reports/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -3,18 +3,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 
 #include "data/text.h"
-#include "engine/error.h"
 
 namespace wide {
 namespace {
@@ -22,51 +17,14 @@ namespace {
 constexpr size_t kWords = 4096;           // of what the worker prints
 constexpr size_t kLongest = 256u << 20u;  // bytes without an end of line that are still a message
 
-[[noreturn]] void cannot_start() {
-  throw Error(fmt::format("[worker] process: got {}, expected a new one; try again with fewer "
-                          "processes or open files",
-                          std::strerror(errno)),
-              1);
-}
-
-/// A descriptor beyond those that the worker is given numbers for.
-int high(int fd) {
-  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, 20);
-  ::close(fd);
-  if (moved < 0) cannot_start();
-  return moved;
-}
-
 struct Pipe {
   int read = -1, write = -1;
 };
 
 Pipe make_pipe() {
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC)) cannot_start();
-  return {high(fds[0]), high(fds[1])};
-}
-
-/// Between fork and exec: system calls only.
-[[noreturn]] void become_worker(pid_t parent, int commands, int prints, int replies, int beacon) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before it could be watched
-  const rlimit none{0, 0};
-  setrlimit(RLIMIT_CORE, &none);
-  // A worker that prints must not write into the answers.
-  const std::pair<int, int> moves[] = {
-      {commands, 0}, {prints, 1}, {prints, 2}, {replies, kReplyFd}, {beacon, kBeaconFd}};
-  for (const auto& [from, to] : moves)
-    if (dup2(from, to) < 0) _exit(1);
-  close_range(kBeaconFd + 1, ~0u, 0);
-  sigset_t nothing;
-  sigemptyset(&nothing);
-  sigprocmask(SIG_SETMASK, &nothing, nullptr);
-  char name[] = "workbench", command[] = "worker";
-  char* const arguments[] = {name, command, nullptr};
-  execv("/proc/self/exe", arguments);
-  _exit(127);
+  if (pipe2(fds, O_CLOEXEC)) cannot_spawn("worker");
+  return {fds[0], fds[1]};
 }
 
 void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
@@ -74,27 +32,32 @@ void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOC
 }  // namespace
 
 WorkerProcess::WorkerProcess() {
-  const int memory = memfd_create("workbench-beacon", MFD_CLOEXEC);
-  if (memory < 0 || ftruncate(memory, sizeof(Beacon))) cannot_start();
-  const int beacon = high(memory);
+  const int beacon = memfd_create("workbench-beacon", MFD_CLOEXEC);
+  if (beacon < 0 || ftruncate(beacon, sizeof(Beacon))) cannot_spawn("worker");
   void* page = mmap(nullptr, sizeof(Beacon), PROT_READ | PROT_WRITE, MAP_SHARED, beacon, 0);
-  if (page == MAP_FAILED) cannot_start();
+  if (page == MAP_FAILED) cannot_spawn("worker");
   beacon_ = static_cast<Beacon*>(page);
   const Pipe commands = make_pipe(), prints = make_pipe(), replies = make_pipe();
   to_ = commands.write;
   from_ = replies.read;
   printed_ = prints.read;
-  const pid_t self = getpid();
-  pid_ = fork();
-  if (pid_ == 0) become_worker(self, commands.read, prints.write, replies.write, beacon);
-  const int why = errno;
-  for (const int fd : {commands.read, prints.write, replies.write, beacon}) ::close(fd);
-  if (pid_ < 0) {
+  const auto close_theirs = [&] {
+    for (const int fd : {commands.read, prints.write, replies.write, beacon}) ::close(fd);
+  };
+  try {
+    // A worker that prints must not write into the answers.
+    process_.emplace("worker", std::vector<std::string>{"worker"},
+                     std::vector<std::pair<int, int>>{{commands.read, STDIN_FILENO},
+                                                      {prints.write, STDOUT_FILENO},
+                                                      {prints.write, STDERR_FILENO},
+                                                      {replies.write, kReplyFd},
+                                                      {beacon, kBeaconFd}});
+  } catch (...) {
+    close_theirs();
     close_all();
-    errno = why;
-    cannot_start();
+    throw;
   }
-  setpgid(pid_, pid_);  // whoever of the two comes first
+  close_theirs();
   set_nonblocking(from_);
   set_nonblocking(printed_);
   // Writing to a worker that is gone is an error code here, not a signal.
@@ -163,20 +126,11 @@ WorkerProcess::Heard WorkerProcess::hear(int milliseconds) {
 }
 
 WorkerProcess::End WorkerProcess::kill(int patience_ms) {
-  if (pid_ <= 0) return end_;
-  siginfo_t info{};
-  const auto ended = [&] {
-    info.si_pid = 0;
-    return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == pid_;
-  };
-  for (int waited = 0; waited < patience_ms && !ended(); waited += 5) usleep(5000);
-  end_.by_itself = ended();
-  // Not reaped yet, so the group still has its number: also what the worker left behind ends.
-  ::kill(-pid_, SIGKILL);
-  while (waitpid(pid_, &end_.status, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = -1;
+  if (!process_) return end_;
+  for (int waited = 0; waited < patience_ms && !process_->ended(); waited += 5) usleep(5000);
+  end_.by_itself = process_->ended();
+  end_.status = process_->reap();
+  process_.reset();
   if (printed_ >= 0) drain(&printed_, &words_);
   return end_;
 }

@@ -1,15 +1,13 @@
 #pragma once
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 
 #include "app/worker/protocol.h"
+#include "app/worker/spawn.h"
 
 namespace wide {
 
-/// A worker: this same program in a process group of its own, told what to do over a pipe. It dies
-/// with the thread that started it, whatever ends that.
+/// A worker: this same program told what to do over a pipe.
 class WorkerProcess {
  public:
   /// Throws Error with exit code 1 when no process can be started.
@@ -43,7 +41,7 @@ class WorkerProcess {
   void close_all();
   bool drain(int* fd, std::string* into);
 
-  pid_t pid_ = -1;
+  std::optional<Spawned> process_;
   End end_;
   int to_ = -1, from_ = -1, printed_ = -1;
   Beacon* beacon_ = nullptr;

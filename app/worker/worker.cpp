@@ -19,6 +19,7 @@
 #include "app/trial/stages.h"
 #include "app/worker/protocol.h"
 #include "data/one_line.h"
+#include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +14,7 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/lower/large_pages.h"
 #include "engine/measure/clock.h"
 
 namespace wide {
@@ -43,30 +43,19 @@ void for_chunks(const std::vector<Chunk>& chunks, Work work) {
   });
 }
 
-/// New memory costs more in page faults than the copy itself; larger pages have fewer.
-void want_huge_pages(const Tensor& tensor) {
-  constexpr uintptr_t kPage = 4096, kWorth = 4 << 20;
-  if (tensor.nbytes() < kWorth) return;
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr());
-  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
-  const uintptr_t last = (begin + tensor.nbytes()) / kPage * kPage;
-  ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-}
-
 /// Packs model after model. A weight that is equal in all models so far is written for model 0
-/// alone, so that what is shared in the end was never there N times.
+/// alone, so that a shared weight never takes N times its memory.
 class Packer {
  public:
   Packer(const std::vector<TensorSpec>& specs, int64_t n, at::ScalarType dtype)
       : n_(n), equal_(specs.size(), true) {
     for (const TensorSpec& spec : specs) {
-      tensors_.push_back(
-          at::empty(wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype));
-      want_huge_pages(tensors_.back());
+      tensors_.push_back(in_large_pages(
+          at::empty(wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype)));
     }
   }
 
-  /// `bytes` may be null where they are not as the weight wants them: then `make` gives a tensor.
+  /// `bytes` is null where dtype or layout differ from the weight's: then `make` converts.
   struct Source {
     const char* bytes = nullptr;
     std::function<Tensor()> make;

@@ -28,7 +28,7 @@ const std::vector<CheckpointFormat>& checkpoint_formats() { return formats(); }
 const CheckpointFormat& checkpoint_format(std::string_view bytes, const std::string& file) {
   for (const CheckpointFormat& format : checkpoint_formats())
     if (format.probe(bytes)) return format;
-  // Broken from the first byte on: the format that it is called after says best how.
+  // No format knows these bytes: that of the file's extension says best what is wrong with them.
   for (const CheckpointFormat& format : checkpoint_formats())
     for (const std::string& extension : format.extensions)
       if (!bytes.empty() && file.ends_with(extension)) return format;
@@ -56,7 +56,7 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
   int64_t stride = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = stride;
-    // Of an empty tensor, sizes may be anything that is no product.
+    // The other sizes of an empty tensor may be so large that their product overflows.
     if (__builtin_mul_overflow(stride, std::max<int64_t>(sizes[i], 1), &stride)) stride = 1;
   }
   return strides;

@@ -78,7 +78,8 @@ std::vector<std::pair<Prefix, Votes>> candidates(const CheckpointFile& file,
         continue;
       }
       for (const std::string& ahead : wanted.prefixes()) {
-        // Both at once would be a renaming, but containers are no part of a name.
+        // Names lose a prefix or gain one, not both, which would rename; the name of a container
+        // that the state_dict lay in is no prefix of that kind.
         if (!ahead.empty() && at != 0 && at != tensors[i].nested) continue;
         if (wanted.find(ahead + rest) < 0) continue;
         Votes& v = votes[{name.substr(0, at), ahead}];

@@ -1,10 +1,11 @@
+#include "data/checkpoints/checkpoint_search.h"
+
 #include <fmt/format.h>
 #include <glob.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "data/checkpoints/checkpoint.h"
 #include "data/checkpoints/checkpoint_format.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -13,31 +14,6 @@ namespace wide {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/// 10 after 9, not after 1: people number their seeds without leading zeros.
-bool natural_less(const std::string& a, const std::string& b) {
-  size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (!is_digit(a[i]) || !is_digit(b[j])) {
-      if (a[i] != b[j]) return a[i] < b[j];
-      ++i, ++j;
-      continue;
-    }
-    const auto number = [](const std::string& text, size_t* at) {
-      while (*at < text.size() && text[*at] == '0') ++*at;
-      const size_t begin = *at;
-      while (*at < text.size() && is_digit(text[*at])) ++*at;
-      return text.substr(begin, *at - begin);
-    };
-    const std::string x = number(a, &i), y = number(b, &j);
-    if (x.size() != y.size()) return x.size() < y.size();
-    if (x != y) return x < y;
-  }
-  if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
-  return a < b;
-}
 
 /// "w0.safetensors .. w7.safetensors".
 std::string range_text(const std::vector<std::string>& files) {

@@ -18,7 +18,7 @@ using pickle::Values;
 constexpr size_t kMostDimensions = 64;
 constexpr size_t kDeepest = 32;  // containers in one another that may hold tensors
 constexpr size_t kLongestName = 4096, kLongestKey = 256;
-/// Few bytes of a pickle can ask for much again and again; no state_dict comes near these.
+/// Limits, since a few bytes of a pickle can ask for very many items; no state_dict comes near.
 constexpr size_t kMostSizes = 1 << 22, kMostItems = 1 << 22, kMostNameBytes = 1 << 26;
 
 struct Dtype {
@@ -46,7 +46,7 @@ constexpr Dtype kDtypes[] = {
 
 constexpr std::string_view kRebuild = "torch._utils._rebuild_";
 
-/// Names that are no storages and no dtypes. Of all but the tensors nothing is kept.
+/// Names that are neither storages nor dtypes. Only tensors are kept of what they make.
 constexpr std::string_view kNames[] = {
     "collections.OrderedDict",
     "collections.defaultdict",
@@ -186,7 +186,7 @@ Id Meaning::call(Values& values, std::string_view name, Id arguments) {
   }
   if (name == "collections.OrderedDict") {
     const Id dict = values.add(Kind::dict);
-    // Python 2 hands over its items as pairs.
+    // Python 2 writes the items as a list of pairs.
     for (const Id list : values[arguments].items)
       for (const Id pair : values[list].items) {
         if (++copied_items_ > kMostItems)

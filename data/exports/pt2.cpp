@@ -40,7 +40,7 @@ class Archive {
       const Pt2Tensor& t = all[i];
       const std::string file = fmt::format("{}{}", prefix, i);
       const Tensor here = t.tensor.detach().to(at::kCPU).resolve_conj().resolve_neg();
-      // Dense, but in the order of its strides: the memory as it lies.
+      // The tensor is dense, maybe permuted: its memory is written as it lies, with its strides.
       record(fmt::format("{}{}", folder, file), here.const_data_ptr(), here.nbytes());
       json meta;
       meta["path_name"] = file;

@@ -108,7 +108,7 @@ class Writer {
       const Value& v = value(id);
       if (v.role != Role::constant || uses_[id] == 0 || is_number(id)) continue;
       const std::string lifted = fmt::format("lifted_tensor_{}", model_.constants.size());
-      // Dense in memory, in the order it has: an expanded constant would be bytes that repeat.
+      // Cloned, since an expanded constant has no dense memory to write.
       const Tensor dense = at::clone(v.constant);
       name(id) = fresh("c_" + lifted);
       values_[name(id)] = pt2_tensor_meta(describe(dense), false);

@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "data/networks/pt2/enumerations.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -11,34 +12,11 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// The schema has numbers of its own for these.
 int scalar_type_number(at::ScalarType type) {
-  static const std::map<at::ScalarType, int> numbers{
-      {at::kByte, 1},    {at::kChar, 2},        {at::kShort, 3},         {at::kInt, 4},
-      {at::kLong, 5},    {at::kHalf, 6},        {at::kFloat, 7},         {at::kDouble, 8},
-      {at::kBool, 12},   {at::kComplexHalf, 9}, {at::kComplexFloat, 10}, {at::kComplexDouble, 11},
-      {at::kUInt16, 28}, {at::kBFloat16, 13}};
-  const auto at = numbers.find(type);
-  if (at == numbers.end())
+  const pt2::Dtype dtype = pt2::dtype_of(type);
+  if (dtype == pt2::Dtype::unknown)
     fail("[.pt2] dtype: got {}, expected one the format has; try --dtype f32", c10::toString(type));
-  return at->second;
-}
-
-int layout_number(c10::Layout layout) { return layout == c10::kStrided ? 7 : 0; }
-
-int memory_format_number(c10::MemoryFormat format) {
-  switch (format) {
-    case c10::MemoryFormat::Contiguous:
-      return 1;
-    case c10::MemoryFormat::ChannelsLast:
-      return 2;
-    case c10::MemoryFormat::ChannelsLast3d:
-      return 3;
-    case c10::MemoryFormat::Preserve:
-      return 4;
-    default:
-      return 0;
-  }
+  return static_cast<int>(dtype);
 }
 
 json device_json(c10::Device device) {
@@ -74,10 +52,10 @@ nlohmann::ordered_json pt2_constant(const c10::Argument& declared, const IValue&
       case c10::TypeKind::ScalarTypeType:
         return {{"as_scalar_type", scalar_type_number(static_cast<at::ScalarType>(v.toInt()))}};
       case c10::TypeKind::LayoutType:
-        return {{"as_layout", layout_number(static_cast<c10::Layout>(v.toInt()))}};
+        return {{"as_layout",
+                 static_cast<c10::Layout>(v.toInt()) == c10::kStrided ? pt2::kStridedLayout : 0}};
       case c10::TypeKind::MemoryFormatType:
-        return {
-            {"as_memory_format", memory_format_number(static_cast<c10::MemoryFormat>(v.toInt()))}};
+        return {{"as_memory_format", pt2::number_of(static_cast<c10::MemoryFormat>(v.toInt()))}};
       default:
         return {{"as_int", v.toInt()}};
     }

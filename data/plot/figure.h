@@ -1,25 +1,21 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "data/plot/canvas.h"
-#include "data/plot/scale.h"
+#include "data/plot/measure.h"
 
 namespace wide {
-
-/// What a plot shows of each trial along N, beside its error.
-enum class Measure { speedup, time, throughput, memory, roofline, compile };
 
 /// One trial in a plot.
 struct CurvePoint {
   double n = 1;
-  // Of a speedup with its 95 % interval, of a time with its quartiles; none: not to be shown.
+  // low, high: the 95 % interval of a speedup, the quartiles of a time. Without a value no point.
   std::optional<double> value, low, high;
   bool incorrect = false;       // drawn as a cross
+  bool chosen = false;          // what the engine takes at this n
   std::optional<double> error;  // max relative error; not finite: beyond every scale
   std::string about;            // in words, for who points at it
 };
@@ -31,8 +27,8 @@ struct Curve {
   std::string group;     // its mode: what small multiples are made by
   std::vector<CurvePoint> points;
   std::optional<int64_t> crossover;
-  int style = 0;  // which colour, shape and dash
-  bool chosen = false;
+  int style = 0;        // which colour, shape and dash
+  bool chosen = false;  // at some n
 };
 
 /// Figures somebody else published, set beside ours.
@@ -54,7 +50,7 @@ struct Figure {
   std::vector<Curve> curves;
   std::vector<Allowance> allowances;  // ascending in n
   std::optional<PublishedLine> published;
-  std::vector<std::string> notes;  // what could not be drawn: unsupported, crashed, ...
+  std::vector<std::string> notes;  // sentences: what is not drawn, or not to be trusted, and why
 };
 
 /// More curves than this in one plot cannot be told apart: `split` such figures.
@@ -71,60 +67,5 @@ struct Limits {
   bool incorrect = false;  // there are crosses
 };
 Limits limits_of(const Figure& figure);
-
-/// Where the plots lie, and what their axes are: values on the left, errors on the right.
-struct FigureGeometry {
-  double x = 0, top = 0, width = 0;
-  double lane = 0;  // of crosses, below both plots
-  Box value, legend, error;
-  LogScale value_y, error_y, value_n, error_n;
-  bool legend_below = false;  // else between the plots
-};
-inline constexpr double kPlotHeight = 232;
-
-/// `plot_height` is that of both plots' inside.
-FigureGeometry geometry_of(const Limits& limits, double x, double y, double width,
-                           double plot_height = kPlotHeight, bool legend_below = false);
-
-/// What who looks at it has chosen to see.
-struct FigureView {
-  std::set<std::string> hidden;  // names of curves
-  std::string lit;               // the others step back
-  bool notes = true;
-};
-
-/// A point, or the cross of one that is incorrect, where it was drawn.
-struct DrawnMark {
-  enum class Side { value, error, lane };
-  const Curve* curve = nullptr;  // of the figure that was drawn
-  const CurvePoint* point = nullptr;
-  Point at;
-  Side side = Side::value;
-};
-
-struct DrawnFigure {
-  double height = 0;
-  std::vector<std::pair<std::string, Box>> legend;  // by the curve's name
-  std::vector<DrawnMark> marks;
-};
-
-/// Draws at the top left that the geometry says. Points outside of the axes are left out.
-DrawnFigure draw(Canvas& canvas, const Figure& figure, const Limits& limits,
-                 const FigureGeometry& geometry, const FigureView& view = {});
-/// The same at `x`, `y`, `width` wide; returns the height taken.
-double draw(Canvas& canvas, const Figure& figure, const Limits& limits, double x, double y,
-            double width);
-
-/// "12.3 µs", "4.56 GB", "3.2×": a value as the axis of its measure has it.
-std::string value_text(Measure measure, double value);
-/// "speedup over the best baseline", "time of a call of all N".
-std::string measure_title(const Figure& figure);
-
-/// `text` in lines not wider than `width`.
-std::vector<std::string> wrap(const Canvas& canvas, const std::string& text, const TextStyle& style,
-                              double width);
-/// `text`, or its beginning and an ellipsis.
-std::string shorten(const Canvas& canvas, const std::string& text, const TextStyle& style,
-                    double width);
 
 }  // namespace wide

@@ -1,16 +1,17 @@
+#include "data/plot/figure_draw.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "data/plot/figure.h"
-#include "data/plot/scale.h"
+#include "data/plot/canvas_text.h"
 
 namespace wide {
 namespace {
 
-constexpr double kLane = 20, kMarker = 7, kLabel = 10.5;
+constexpr double kMarker = 7, kLabel = 10.5;
 constexpr Colour kText{Tone::text}, kMuted{Tone::muted}, kGrid{Tone::grid}, kRule{Tone::rule};
 
 /// An entry of the legend stands where its curve ends, as far as its neighbours allow.
@@ -38,8 +39,7 @@ class Drawing {
     canvas_.begin("figure", figure_.title + " " + figure_.subtitle);
     heading();
     axes();
-    for (const Curve& curve : figure_.curves)
-      if (shown(curve)) band(curve);
+    if (const Curve* curve = banded()) band(*curve);
     references();
     for (size_t i = 0; i < figure_.curves.size(); ++i)
       if (shown(figure_.curves[i])) values(figure_.curves[i], i);
@@ -66,7 +66,7 @@ class Drawing {
     canvas_.text({g_.x + 10, g_.top + 35}, shorten(canvas_, figure_.subtitle, small, g_.width - 20),
                  small);
     const TextStyle head{kText, 11.5, Align::left, true};
-    canvas_.text({g_.value.x, g_.value.y - 10}, measure_title(figure_), head);
+    canvas_.text({g_.value.x, g_.value.y - 10}, measure_title(figure_.measure, figure_.over), head);
     canvas_.text({g_.error.x, g_.error.y - 10}, "max relative error", head);
   }
 
@@ -178,7 +178,7 @@ class Drawing {
       if (std::isfinite(a.*what) && a.*what > 0)
         line.push_back({g_.error_n.at(a.n), error_at(a.*what)});
     if (line.empty()) return;
-    // To the edges: the line is for the eye, its values are at the Ns.
+    // Extended to the edges of the plot; only the values at the measured Ns are data.
     line.insert(line.begin(), {g_.error.x, line.front().y});
     line.push_back({g_.error.right(), line.back().y});
     canvas_.begin(name, name);
@@ -212,7 +212,7 @@ class Drawing {
     }
   }
 
-  /// Where it covers least; earlier places are preferred.
+  /// Puts the label where it covers fewest obstacles; of equal places the first.
   void place(const Label& label) {
     const TextStyle style{label.colour, kLabel, Align::left, false, true};
     const double wide = canvas_.text_width(label.text, style);
@@ -273,6 +273,25 @@ class Drawing {
   bool inside(const CurvePoint& p) const { return p.n >= limits_.n_low && p.n <= limits_.n_high; }
   bool inside(const CurvePoint& p, double value) const {
     return inside(p) && value >= limits_.low && value <= limits_.high;
+  }
+
+  /// Bands over each other hide what they stand for, so that one curve has its own: the one that is
+  /// looked at, else the selected one, else what the engine chose (at the largest N, where that
+  /// differs), else one that is alone.
+  const Curve* banded() const {
+    std::vector<const Curve*> all;
+    for (const Curve& curve : figure_.curves)
+      if (shown(curve)) all.push_back(&curve);
+    if (all.size() == 1) return all.front();
+    const std::string& name = view_.lit.empty() ? view_.selected : view_.lit;
+    const Curve* chosen = nullptr;
+    double at = 0;
+    for (const Curve* curve : all) {
+      if (!name.empty() && curve->name == name) return curve;
+      for (const CurvePoint& p : curve->points)
+        if (p.chosen && p.n > at) at = p.n, chosen = curve;
+    }
+    return name.empty() ? chosen : nullptr;
   }
 
   void band(const Curve& curve) {
@@ -370,7 +389,7 @@ class Drawing {
 
   /// What is incorrect has no speedup: its crosses stand in a lane of their own below the plot.
   void crosses() {
-    const double y = g_.value.bottom() + kLane / 2;
+    const double y = g_.value.bottom() + g_.lane / 2;
     canvas_.text({g_.value.x - 4, y + 3}, "incorrect", {{Tone::wrong}, 9.5, Align::right});
     for (const double n : limits_.ns) {
       if (n < limits_.n_low || n > limits_.n_high) continue;
@@ -532,31 +551,6 @@ class Drawing {
 };
 
 }  // namespace
-
-FigureGeometry geometry_of(const Limits& limits, double x, double y, double width,
-                           double plot_height, bool legend_below) {
-  FigureGeometry g;
-  g.x = x;
-  g.top = y;
-  g.width = width;
-  g.legend_below = legend_below;
-  const double panels = y + 66, left = x + 54, between = 50, right = x + width - 10;
-  if (legend_below) {
-    g.value = {left, panels, 0.58 * (right - left - between), plot_height};
-    g.legend = {};
-  } else {
-    g.value = {left, panels, 0.42 * width, plot_height};
-    g.legend = {g.value.right() + 16, panels, 0.22 * width, plot_height};
-  }
-  const double second = legend_below ? g.value.right() + between : g.legend.right() + 44;
-  g.error = {second, panels, right - second, plot_height};
-  g.lane = limits.incorrect ? kLane : 0;
-  g.value_y = {limits.low, limits.high, g.value.bottom(), g.value.y};
-  g.error_y = {limits.error_low, limits.error_high, g.error.bottom(), g.error.y};
-  g.value_n = {limits.n_low, limits.n_high, g.value.x, g.value.right()};
-  g.error_n = {limits.n_low, limits.n_high, g.error.x, g.error.right()};
-  return g;
-}
 
 DrawnFigure draw(Canvas& canvas, const Figure& figure, const Limits& limits,
                  const FigureGeometry& geometry, const FigureView& view) {

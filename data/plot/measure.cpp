@@ -1,6 +1,8 @@
+#include "data/plot/measure.h"
+
 #include <fmt/format.h>
 
-#include "data/plot/figure.h"
+#include "data/plot/scale.h"
 
 namespace wide {
 namespace {
@@ -34,8 +36,8 @@ std::string value_text(Measure measure, double value) {
   return short_number(value) + "×";
 }
 
-std::string measure_title(const Figure& figure) {
-  switch (figure.measure) {
+std::string measure_title(Measure measure, const std::string& over) {
+  switch (measure) {
     case Measure::speedup:
       break;
     case Measure::time:
@@ -49,7 +51,7 @@ std::string measure_title(const Figure& figure) {
     case Measure::compile:
       return "first call, compiling included";
   }
-  return "speedup over " + figure.over;
+  return "speedup over " + over;
 }
 
 }  // namespace wide

@@ -16,7 +16,7 @@ std::vector<double> inside(const LogScale& scale, const std::vector<double>& man
   for (int k = first; k <= last; ++k)
     for (const double m : mantissas) {
       const double value = m * std::pow(10.0, k);
-      // An end that is meant to be a tick must not fall to rounding.
+      // Rounding must not lose a tick that lies exactly at an end of the axis.
       if (value >= scale.low * (1 - 1e-9) && value <= scale.high * (1 + 1e-9))
         values.push_back(value);
     }
@@ -85,7 +85,7 @@ std::vector<Tick> value_ticks(const LogScale& scale, double gap_px,
     values = inside(scale, mantissas);
     if (closest_px(scale, values) >= gap_px) break;
   }
-  // Over very many decades even those are too close.
+  // Where even those are too close, over very many decades, every other one goes.
   while (values.size() > 2 && closest_px(scale, values) < gap_px)
     for (size_t i = 1; i < values.size(); ++i)
       values.erase(values.begin() + static_cast<std::ptrdiff_t>(i));

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "data/reports/compare_noise.h"
+#include "data/reports/report_json.h"
 #include "data/reports/report_tables.h"
 
 namespace wide {
@@ -35,7 +36,7 @@ struct Side {
   const Trial* t = nullptr;
 };
 
-/// Of twins the first counts.
+/// Where two cases have the same key the first counts.
 std::map<TrialKey, Side> trials_of(const SweepReport& report) {
   std::map<TrialKey, Side> out;
   for (const Case& c : report.cases)

@@ -133,7 +133,7 @@ Noise noise_of(const std::vector<Change>& changes, const std::vector<double>& ap
   for (const auto& [name, logs] : groups) {
     if (logs.size() < 2) continue;
     const double middle = median(logs), count = static_cast<double>(logs.size());
-    // A middle that follows its own few values hides part of their scatter.
+    // The median of few values lies too close to them: their scatter is scaled up for that.
     for (const double log : logs)
       scatter.push_back((log - middle) * std::sqrt(count / (count - 1)));
   }

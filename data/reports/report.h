@@ -1,6 +1,5 @@
 #pragma once
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,9 +10,6 @@
 #include "engine/widen/widen.h"
 
 namespace wide {
-
-/// Of the JSON reports; a reader refuses any other.
-inline constexpr int kReportSchema = 1;
 
 /// How often each way was taken, or its share of the time.
 using Ways = std::map<Way, double>;
@@ -150,22 +146,5 @@ double allowed(const Correctness& correctness);
 /// As tables show numbers: "3.62x [3.55, 3.70]" and "2.1e-07"; nothing for what is not known.
 std::string speedup_text(const std::optional<Interval>& interval);
 std::string error_text(double relative);
-
-nlohmann::ordered_json to_json(const Environment& environment);
-nlohmann::ordered_json to_json(const FuseReport& report);
-nlohmann::ordered_json to_json(const SweepReport& report);
-nlohmann::ordered_json to_json(const Case& c);
-
-/// The reverse of to_json: every field comes back as it was written. Throws Error (exit code 2)
-/// that names the field that is missing or of the wrong kind; `where` is the file, for the message.
-Case case_from_json(const nlohmann::ordered_json& json, const std::string& where);
-SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::string& where);
-/// Reads a sweep's report file.
-SweepReport read_sweep_report(const std::string& path);
-
-/// As a file holds it.
-std::string report_text(const nlohmann::ordered_json& json);
-/// "-" is stdout. Throws Error with exit code 1 where it cannot be written.
-void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
 }  // namespace wide

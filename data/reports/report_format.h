@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "data/plot/figures.h"
+#include "data/reports/figures.h"
 #include "data/reports/report.h"
 
 namespace wide {
 
-/// A kind of file that a sweep's report is written as. One file each under data/formats,
+/// A kind of file that a sweep's report is written as. One file each under data/reports/formats,
 /// registered by itself at static initialisation.
 struct ReportFormat {
   std::string name;     // also its option: "csv" is --csv

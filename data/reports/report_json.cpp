@@ -1,6 +1,7 @@
+#include "data/reports/report_json.h"
+
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report.h"
 #include "data/reports/report_format.h"
 
 namespace wide {

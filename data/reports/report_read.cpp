@@ -1,4 +1,6 @@
 // Reads back what report_json.cpp writes; the two files change together.
+#include "data/reports/report_read.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -6,7 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report.h"
+#include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
 

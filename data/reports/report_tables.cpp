@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "data/reports/report_json.h"
 #include "data/text.h"
 
 namespace wide {

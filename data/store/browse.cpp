@@ -2,7 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/store/results.h"
+#include "data/store/rows.h"
+#include "data/store/sweeps.h"
 
 namespace wide {
 namespace {
@@ -132,31 +133,16 @@ int32_t Words::find(std::string_view word) const {
   return it == numbers_.end() ? -1 : it->second;
 }
 
-TrialTable Store::trials(int64_t sweep) {
-  return connection_->read([&] {
-    TrialTable table;
-    table.sweep = sweep;
-    const std::map<int64_t, TrialRow> cases = rows_of_cases(*connection_, &table);
-    add_trials(*connection_, cases, &table);
-    add_baselines(*connection_, cases, &table);
-    Query state(*connection_, "SELECT state, coalesce(owner, '') FROM sweep WHERE id = ?", sweep);
-    if (state.step() && shown_state(state.text(0), state.text(1)) == "interrupted")
-      add_interrupted_rows(*connection_, &table);
-    return table;
-  });
-}
-
-SweepPlan Store::plan(int64_t sweep) {
-  return connection_->read([&] {
-    SweepPlan plan;
-    Query head(*connection_, "SELECT name, command, settings FROM sweep WHERE id = ?", sweep);
-    if (!head.step()) return plan;
-    plan.name = head.text(0);
-    plan.command = head.text(1);
-    Json::parse(head.text(2)).get_to(plan.settings);
-    plan.cases = planned_cases(*connection_, sweep);
-    return plan;
-  });
+TrialTable read_trial_table(Connection& connection, int64_t sweep) {
+  TrialTable table;
+  table.sweep = sweep;
+  const std::map<int64_t, TrialRow> cases = rows_of_cases(connection, &table);
+  add_trials(connection, cases, &table);
+  add_baselines(connection, cases, &table);
+  Query state(connection, "SELECT state, coalesce(owner, '') FROM sweep WHERE id = ?", sweep);
+  if (state.step() && shown_state(state.text(0), state.text(1)) == "interrupted")
+    add_interrupted_rows(connection, &table);
+  return table;
 }
 
 }  // namespace wide

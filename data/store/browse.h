@@ -9,6 +9,8 @@
 // Very many trials at once: rows of numbers, and each word kept once.
 namespace wide {
 
+class Connection;
+
 /// Numbers for words, in the order they come. Number 0 is the empty word.
 class Words {
  public:
@@ -60,5 +62,8 @@ struct TrialTable {
 
   const std::string& word(int32_t number) const { return words[number]; }
 };
+
+/// Works inside the transaction that `Store` has opened.
+TrialTable read_trial_table(Connection& connection, int64_t sweep);
 
 }  // namespace wide

@@ -1,7 +1,12 @@
+#include "data/store/cases.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "data/reports/report_json.h"
+#include "data/reports/report_read.h"
 #include "data/store/results.h"
+#include "data/store/sweeps.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -124,40 +129,7 @@ void add_interrupted(Connection& connection, int64_t sweep, SweepReport* report)
   }
 }
 
-}  // namespace
-
-bool insert_case(Connection& connection, int64_t sweep, int64_t position, const Case& result) {
-  Query planned(connection,
-                "SELECT id FROM \"case\" WHERE sweep = ? AND position = ? AND state <> 'done'",
-                sweep, position);
-  if (!planned.step()) return false;
-  const int64_t id = planned.integer(0);
-  Query(connection, "DELETE FROM timing WHERE \"case\" = ?", id).run();  // of a partial result
-  Query(connection, "DELETE FROM trial WHERE \"case\" = ?", id).run();
-  Json json = case_object(result);
-  Json baselines = taken(json, "baselines"), trials = taken(json, "trials");
-  WIDE_ASSERT(baselines.size() == result.baselines.size() && trials.size() == result.trials.size());
-  for (size_t i = 0; i < baselines.size(); ++i) {
-    baselines[i].erase("samples_ns");
-    insert_timing(connection, {id, std::nullopt, std::nullopt, static_cast<int64_t>(i)},
-                  baselines[i], result.baselines[i].samples_ns);
-  }
-  for (size_t i = 0; i < trials.size(); ++i)
-    insert_trial(connection, id, static_cast<int64_t>(i), trials[i],
-                 result.trials[i].timing.samples_ns);
-  take_fields(kCase, json);
-  const bool partial = std::any_of(result.trials.begin(), result.trials.end(), [](const Trial& t) {
-    return t.status == Status::cancelled || t.status == Status::interrupted;
-  });
-  Query(connection, "UPDATE \"case\" SET state = ?, more = ? WHERE id = ?",
-        partial ? "partial" : "done", json_text(json), id)
-      .run();
-  return true;
-}
-
-namespace {
-
-/// The cases that `chosen` selects by `key`, into the report `json` that lacks nothing else.
+/// Adds the cases that `chosen` selects by `key` to the report `json`, which is complete otherwise.
 SweepReport read_cases(Connection& connection, const Chosen& chosen, int64_t key, Json json) {
   Json& cases = json["cases"] = Json::array();
   Places places;
@@ -202,10 +174,6 @@ SweepReport read_cases(Connection& connection, const Chosen& chosen, int64_t key
   return report;
 }
 
-}  // namespace
-
-namespace {
-
 /// A sweep's report without its cases.
 Json head_object(Connection& connection, int64_t sweep) {
   Json json = {{"schema", kReportSchema}};
@@ -227,6 +195,35 @@ Json head_object(Connection& connection, int64_t sweep) {
 
 }  // namespace
 
+bool insert_case(Connection& connection, int64_t sweep, int64_t position, const Case& result) {
+  Query planned(connection,
+                "SELECT id FROM \"case\" WHERE sweep = ? AND position = ? AND state <> 'done'",
+                sweep, position);
+  if (!planned.step()) return false;
+  const int64_t id = planned.integer(0);
+  Query(connection, "DELETE FROM timing WHERE \"case\" = ?", id).run();  // of a partial result
+  Query(connection, "DELETE FROM trial WHERE \"case\" = ?", id).run();
+  Json json = case_object(result);
+  Json baselines = taken(json, "baselines"), trials = taken(json, "trials");
+  WIDE_ASSERT(baselines.size() == result.baselines.size() && trials.size() == result.trials.size());
+  for (size_t i = 0; i < baselines.size(); ++i) {
+    baselines[i].erase("samples_ns");
+    insert_timing(connection, {id, std::nullopt, std::nullopt, static_cast<int64_t>(i)},
+                  baselines[i], result.baselines[i].samples_ns);
+  }
+  for (size_t i = 0; i < trials.size(); ++i)
+    insert_trial(connection, id, static_cast<int64_t>(i), trials[i],
+                 result.trials[i].timing.samples_ns);
+  take_fields(kCase, json);
+  const bool partial = std::any_of(result.trials.begin(), result.trials.end(), [](const Trial& t) {
+    return t.status == Status::cancelled || t.status == Status::interrupted;
+  });
+  Query(connection, "UPDATE \"case\" SET state = ?, more = ? WHERE id = ?",
+        partial ? "partial" : "done", json_text(json), id)
+      .run();
+  return true;
+}
+
 SweepReport read_sweep(Connection& connection, int64_t sweep) {
   Json json = head_object(connection, sweep);
   const std::string state = json["sweep"]["state"];
@@ -235,19 +232,15 @@ SweepReport read_sweep(Connection& connection, int64_t sweep) {
   return report;
 }
 
-SweepReport Store::load_head(int64_t sweep) {
-  return connection_->read([&] {
-    return sweep_from_json(head_object(*connection_, sweep), printable(connection_->path()));
-  });
+SweepReport read_sweep_head(Connection& connection, int64_t sweep) {
+  return sweep_from_json(head_object(connection, sweep), printable(connection.path()));
 }
 
-std::optional<Case> Store::load_case(int64_t case_id) {
-  return connection_->read([&]() -> std::optional<Case> {
-    Json json = to_json(SweepReport{});
-    SweepReport report = read_cases(*connection_, kOneCase, case_id, std::move(json));
-    if (report.cases.empty()) return std::nullopt;
-    return std::move(report.cases.front());
-  });
+std::optional<Case> read_case(Connection& connection, int64_t case_id) {
+  Json json = to_json(SweepReport{});
+  SweepReport report = read_cases(connection, kOneCase, case_id, std::move(json));
+  if (report.cases.empty()) return std::nullopt;
+  return std::move(report.cases.front());
 }
 
 }  // namespace wide

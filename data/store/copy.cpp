@@ -1,9 +1,12 @@
+#include "data/store/copy.h"
+
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/store/results.h"
+#include "data/store/cases.h"
+#include "data/store/sweeps.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -31,7 +34,7 @@ std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t swee
   SweepPlan plan{report.name, report.command, report.environment,
                  Json::parse(head.text(3)).get<std::map<std::string, std::string>>(),
                  planned_cases(from, sweep)};
-  // Nobody runs it where it comes to.
+  // No process runs it in the other store.
   const std::string state = head.text(5) == "running" ? "interrupted" : head.text(5);
   const int64_t id = insert_sweep(to, plan, state, uuid);
   Query(to, "UPDATE sweep SET started = ?, finished = ?, changes = ?, owner = NULL WHERE id = ?",
@@ -54,7 +57,7 @@ std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t swee
 
 }  // namespace
 
-void Store::export_sweep(int64_t sweep, const std::string& path) {
+void export_sweep(Connection& connection, int64_t sweep, const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
     throw Error(
@@ -66,7 +69,7 @@ void Store::export_sweep(int64_t sweep, const std::string& path) {
   try {
     {
       Connection out(part, {}, Access::create);
-      connection_->read([&] { out.write([&] { copy_sweep(*connection_, out, sweep); }); });
+      connection.read([&] { out.write([&] { copy_sweep(connection, out, sweep); }); });
       out.leave_wal();
     }
     std::filesystem::rename(part, path);
@@ -76,15 +79,14 @@ void Store::export_sweep(int64_t sweep, const std::string& path) {
   }
 }
 
-std::vector<int64_t> Store::import_sweeps(const std::string& path) {
+std::vector<int64_t> import_sweeps(Connection& connection, const std::string& path) {
   Connection source(path, {}, Access::read);
-  return connection_->write([&] {
+  return connection.write([&] {
     return source.read([&] {
       std::vector<int64_t> added;
       Query sweeps(source, "SELECT id FROM sweep ORDER BY id");
       while (sweeps.step())
-        if (const auto id = copy_sweep(source, *connection_, sweeps.integer(0)))
-          added.push_back(*id);
+        if (const auto id = copy_sweep(source, connection, sweeps.integer(0))) added.push_back(*id);
       return added;
     });
   });

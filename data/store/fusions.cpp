@@ -1,5 +1,8 @@
+#include "data/store/fusions.h"
+
 #include <nlohmann/json.hpp>
 
+#include "data/reports/report_json.h"
 #include "data/store/results.h"
 #include "engine/error.h"
 
@@ -76,57 +79,51 @@ Json point_object(Connection& connection, int64_t point, Json json) {
 
 }  // namespace
 
-int64_t Store::add_fuse(const FuseReport& report) {
-  return connection_->write([&] {
-    const int64_t environment = insert_environment(*connection_, report.environment);
-    FuseReport head = report;
-    head.curve.clear();
-    Json json = to_json(head);
-    json.erase("environment");
-    const int64_t fuse = insert_row(*connection_, kFuse, {environment}, json);
-    int64_t position = 0;
-    for (const FuseResult& result : report.curve)
-      insert_point(*connection_, fuse, position++, report, result);
-    return fuse;
-  });
+int64_t insert_fuse(Connection& connection, const FuseReport& report) {
+  const int64_t environment = insert_environment(connection, report.environment);
+  FuseReport head = report;
+  head.curve.clear();
+  Json json = to_json(head);
+  json.erase("environment");
+  const int64_t fuse = insert_row(connection, kFuse, {environment}, json);
+  int64_t position = 0;
+  for (const FuseResult& result : report.curve)
+    insert_point(connection, fuse, position++, report, result);
+  return fuse;
 }
 
-std::vector<FuseRow> Store::fusions(int64_t limit, int64_t offset) {
-  return connection_->read([&] {
-    std::vector<FuseRow> rows;
-    Query query(*connection_,
-                "SELECT f.id, f.model, f.device, f.dtype, f.mode, e.date, e.host FROM fuse AS f "
-                "JOIN environment AS e ON e.id = f.environment ORDER BY f.id DESC LIMIT ? OFFSET ?",
-                limit, offset);
-    while (query.step()) {
-      FuseRow row{query.integer(0), query.text(1), query.text(2), query.text(3),
-                  query.text(4),    query.text(5), query.text(6), {}};
-      Query ns(*connection_, "SELECT n FROM fuse_point WHERE fuse = ? ORDER BY position", row.id);
-      while (ns.step()) row.n.push_back(ns.integer(0));
-      rows.push_back(std::move(row));
-    }
-    return rows;
-  });
+std::vector<FuseRow> list_fusions(Connection& connection, int64_t limit, int64_t offset) {
+  std::vector<FuseRow> rows;
+  Query query(connection,
+              "SELECT f.id, f.model, f.device, f.dtype, f.mode, e.date, e.host FROM fuse AS f "
+              "JOIN environment AS e ON e.id = f.environment ORDER BY f.id DESC LIMIT ? OFFSET ?",
+              limit, offset);
+  while (query.step()) {
+    FuseRow row{query.integer(0), query.text(1), query.text(2), query.text(3),
+                query.text(4),    query.text(5), query.text(6), {}};
+    Query ns(connection, "SELECT n FROM fuse_point WHERE fuse = ? ORDER BY position", row.id);
+    while (ns.step()) row.n.push_back(ns.integer(0));
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
-Json Store::load_fuse(int64_t fuse) {
-  return connection_->read([&] {
-    Query head(*connection_, select_rows(kFuse, "WHERE id = ?"), fuse);
-    if (!head.step())
-      fail(
-          "[fusion {}] store: got no such number, expected a stored trial fusion; try workbench "
-          "list fusions",
-          fuse);
-    Json json = row_object(head, kFuse);
-    json["environment"] = environment_object(*connection_, row_key(head, 0).value());
-    std::vector<Json> curve;
-    Query points(*connection_, select_rows(kFusePoint, "WHERE fuse = ? ORDER BY position"), fuse);
-    while (points.step())
-      curve.push_back(point_object(*connection_, row_id(points), row_object(points, kFusePoint)));
-    if (!curve.empty()) json.update(curve.back());
-    if (curve.size() > 1) json["curve"] = curve;
-    return json;
-  });
+Json read_fuse(Connection& connection, int64_t fuse) {
+  Query head(connection, select_rows(kFuse, "WHERE id = ?"), fuse);
+  if (!head.step())
+    fail(
+        "[fusion {}] store: got no such number, expected a stored trial fusion; try workbench "
+        "list fusions",
+        fuse);
+  Json json = row_object(head, kFuse);
+  json["environment"] = environment_object(connection, row_key(head, 0).value());
+  std::vector<Json> curve;
+  Query points(connection, select_rows(kFusePoint, "WHERE fuse = ? ORDER BY position"), fuse);
+  while (points.step())
+    curve.push_back(point_object(connection, row_id(points), row_object(points, kFusePoint)));
+  if (!curve.empty()) json.update(curve.back());
+  if (curve.size() > 1) json["curve"] = curve;
+  return json;
 }
 
 }  // namespace wide

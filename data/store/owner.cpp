@@ -9,7 +9,7 @@
 namespace wide {
 namespace {
 
-/// What the numbers of processes belong to: this boot of this machine, this container.
+/// Within what process numbers are unique: this boot of this machine, this container.
 std::string where() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
@@ -25,7 +25,7 @@ std::string where() {
 std::string start_of(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  // The name, in parentheses, may hold anything.
+  // The second field, the program's name in parentheses, may itself hold spaces and parentheses.
   const size_t close = text.rfind(')');
   if (close == std::string::npos) return "";
   std::istringstream fields(text.substr(close + 1));

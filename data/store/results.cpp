@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "data/reports/report_json.h"
+
 namespace wide {
 namespace {
 
@@ -54,7 +56,7 @@ void insert_timing(Connection& connection, const std::vector<Key>& keys, Json& j
   const int64_t id = insert_row(connection, kTiming, keys, json);
   const std::vector<uint64_t> words = packed(samples);
   Query insert(connection, "INSERT INTO samples(timing, ns) VALUES(?, ?)", id);
-  // Of no samples too: an empty vector's null pointer would be NULL.
+  // An empty vector may point nowhere, which SQLite would store as NULL instead of no bytes.
   insert.bind_blob(words.empty() ? "" : static_cast<const void*>(words.data()), words.size() * 8);
   insert.run();
 }

@@ -135,7 +135,7 @@ Json column_json(const SQLite::Column& column, bool boolean) {
   return column.getString();
 }
 
-/// Takes a value out, and what holds nothing else then.
+/// Takes a value out, and the objects around it that are empty then.
 void take(Json& object, const Json::json_pointer& at) {
   if (!object.contains(at)) return;
   const Json::json_pointer above = at.parent_pointer();
@@ -199,7 +199,7 @@ Json row_object(Query& query, const Layout& layout) {
   Json object = Json::object();
   int column = 1 + static_cast<int>(layout.keys.size());
   const int first = column;
-  // A nested object of which nothing is known was null.
+  // A nested object all of whose columns are NULL was null itself.
   std::map<std::string, bool> known;
   for (const Field& f : layout.fields) known[f.outer] |= !query.at(column++).isNull();
   column = first;

@@ -6,8 +6,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/store/results.h"
+#include "data/store/cases.h"
+#include "data/store/copy.h"
+#include "data/store/fusions.h"
 #include "data/store/schema.h"
+#include "data/store/sweeps.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -60,6 +63,91 @@ Store::Store(std::unique_ptr<Connection> connection) : connection_(std::move(con
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
+
+int64_t Store::begin(const SweepPlan& plan) {
+  return connection_->write([&] { return insert_sweep(*connection_, plan, "running", ""); });
+}
+
+int64_t Store::resume(const SweepPlan& plan, bool again_disturbed) {
+  return connection_->write([&] { return resume_sweep(*connection_, plan, again_disturbed); });
+}
+
+std::vector<int64_t> Store::missing(int64_t sweep) {
+  return connection_->read([&] { return missing_cases(*connection_, sweep); });
+}
+
+std::map<int64_t, Case> Store::done(int64_t sweep) {
+  return connection_->read([&] { return done_cases(*connection_, sweep); });
+}
+
+void Store::begin_case(int64_t sweep, int64_t position) {
+  return connection_->write([&] { return wide::begin_case(*connection_, sweep, position); });
+}
+
+void Store::add_case(int64_t sweep, int64_t position, const Case& result) {
+  return connection_->write([&] { return wide::add_case(*connection_, sweep, position, result); });
+}
+
+void Store::finish(int64_t sweep, const std::string& state,
+                   const std::vector<std::string>& changes) {
+  return connection_->write([&] { return finish_sweep(*connection_, sweep, state, changes); });
+}
+
+void Store::add_changes(int64_t sweep, const std::vector<std::string>& changes) {
+  return connection_->write([&] { return append_changes(*connection_, sweep, changes); });
+}
+
+std::vector<SweepRow> Store::sweeps(int64_t limit, int64_t offset) {
+  return connection_->read([&] { return list_sweeps(*connection_, limit, offset); });
+}
+
+std::optional<int64_t> Store::find(const std::string& which) {
+  return connection_->read([&] { return find_sweep(*connection_, which); });
+}
+
+SweepReport Store::load(int64_t sweep) {
+  return connection_->read([&] { return read_sweep(*connection_, sweep); });
+}
+
+SweepReport Store::load_head(int64_t sweep) {
+  return connection_->read([&] { return read_sweep_head(*connection_, sweep); });
+}
+
+TrialTable Store::trials(int64_t sweep) {
+  return connection_->read([&] { return read_trial_table(*connection_, sweep); });
+}
+
+std::optional<Case> Store::load_case(int64_t case_id) {
+  return connection_->read([&] { return read_case(*connection_, case_id); });
+}
+
+SweepPlan Store::plan(int64_t sweep) {
+  return connection_->read([&] { return read_plan(*connection_, sweep); });
+}
+
+void Store::remove(int64_t sweep) {
+  return connection_->write([&] { return delete_sweep(*connection_, sweep); });
+}
+
+int64_t Store::add_fuse(const FuseReport& report) {
+  return connection_->write([&] { return insert_fuse(*connection_, report); });
+}
+
+std::vector<FuseRow> Store::fusions(int64_t limit, int64_t offset) {
+  return connection_->read([&] { return list_fusions(*connection_, limit, offset); });
+}
+
+nlohmann::ordered_json Store::load_fuse(int64_t fuse) {
+  return connection_->read([&] { return read_fuse(*connection_, fuse); });
+}
+
+void Store::export_sweep(int64_t sweep, const std::string& path) {
+  wide::export_sweep(*connection_, sweep, path);
+}
+
+std::vector<int64_t> Store::import_sweeps(const std::string& path) {
+  return wide::import_sweeps(*connection_, path);
+}
 
 StoreFacts Store::facts() {
   return connection_->read([&] {

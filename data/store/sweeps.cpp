@@ -1,9 +1,13 @@
+#include "data/store/sweeps.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "data/reports/report_json.h"
+#include "data/store/cases.h"
 #include "data/store/owner.h"
 #include "data/store/results.h"
 #include "data/text.h"
@@ -53,16 +57,6 @@ void refuse_other_machine(int64_t sweep, const Json& before, const Json& now) {
   }
 }
 
-void append_changes(Connection& connection, int64_t sweep,
-                    const std::vector<std::string>& changes) {
-  if (changes.empty()) return;
-  Query read(connection, "SELECT changes FROM sweep WHERE id = ?", sweep);
-  if (!read.step()) return;
-  Json all = Json::parse(read.text(0));
-  for (const std::string& change : changes) all.push_back(change);
-  Query(connection, "UPDATE sweep SET changes = ? WHERE id = ?", json_text(all), sweep).run();
-}
-
 /// Throws unless this process may write results of `sweep`.
 void expect_mine(Connection& connection, int64_t sweep) {
   Query owner(connection, "SELECT owner FROM sweep WHERE id = ? AND state = 'running'", sweep);
@@ -94,6 +88,16 @@ void check_name(const std::string& what, const std::string& name) {
          name.empty() ? "nothing" : printable(name), what);
 }
 
+void append_changes(Connection& connection, int64_t sweep,
+                    const std::vector<std::string>& changes) {
+  if (changes.empty()) return;
+  Query read(connection, "SELECT changes FROM sweep WHERE id = ?", sweep);
+  if (!read.step()) return;
+  Json all = Json::parse(read.text(0));
+  for (const std::string& change : changes) all.push_back(change);
+  Query(connection, "UPDATE sweep SET changes = ? WHERE id = ?", json_text(all), sweep).run();
+}
+
 std::string shown_state(const std::string& state, const std::string& owner) {
   return state == "running" && !runs(owner) ? "interrupted" : state;
 }
@@ -109,6 +113,17 @@ std::vector<CasePlan> planned_cases(Connection& connection, int64_t sweep) {
                      query.text(5), query.integer(6),
                      Json::parse(query.text(7)).get<std::vector<std::string>>()});
   return cases;
+}
+
+SweepPlan read_plan(Connection& connection, int64_t sweep) {
+  SweepPlan plan;
+  Query head(connection, "SELECT name, command, settings FROM sweep WHERE id = ?", sweep);
+  if (!head.step()) return plan;
+  plan.name = head.text(0);
+  plan.command = head.text(1);
+  Json::parse(head.text(2)).get_to(plan.settings);
+  plan.cases = planned_cases(connection, sweep);
+  return plan;
 }
 
 int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::string& state,
@@ -134,188 +149,155 @@ int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::s
   return sweep;
 }
 
-int64_t Store::begin(const SweepPlan& plan) {
-  return connection_->write([&] { return insert_sweep(*connection_, plan, "running", ""); });
-}
-
-int64_t Store::resume(const SweepPlan& plan, bool again_disturbed) {
-  return connection_->write([&] {
-    std::string why;
-    Query unfinished(*connection_,
-                     "SELECT id, state, owner, settings, environment FROM sweep WHERE name = ? AND "
-                     "(state <> 'complete' OR ?) ORDER BY id DESC",
-                     plan.name, int64_t{again_disturbed});
-    while (unfinished.step()) {
-      const int64_t sweep = unfinished.integer(0);
-      const std::string differs =
-          difference(Json::parse(unfinished.text(3)), planned_cases(*connection_, sweep), plan);
-      if (!differs.empty()) {
-        if (why.empty())
-          why = fmt::format(
-              "[sweep {}] resume: {} as it was started; try the same choices, or "
-              "without --resume",
-              sweep, differs);
-        continue;
-      }
-      if (shown_state(unfinished.text(1), unfinished.text(2)) == "running")
-        fail(
-            "[sweep {}] resume: got one that another process still runs, expected an interrupted "
-            "one; try when that has ended",
-            sweep);
-      const Json before = environment_object(*connection_, unfinished.integer(4));
-      const Json now = to_json(plan.environment);
-      refuse_other_machine(sweep, before, now);
-      std::vector<std::string> changes = {"resumed " + utc_now()};
-      if (before["git"] != now["git"])
-        changes.back() += fmt::format(", git {} now {}", before["git"].get<std::string>(),
-                                      now["git"].get<std::string>());
-      if (again_disturbed) changes.back() += ", disturbed cases again";
-      append_changes(*connection_, sweep, changes);
-      // A partial case is shown as it is, and run again.
-      if (again_disturbed)
-        Query(*connection_,
-              "UPDATE \"case\" SET state = 'partial' WHERE sweep = ? AND state = 'done' AND "
-              "more ->> 'disturbed'",
-              sweep)
-            .run();
-      Query(*connection_,
-            "UPDATE sweep SET state = 'running', owner = ?, finished = NULL WHERE id = ?",
-            this_process(), sweep)
+int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_disturbed) {
+  std::string why;
+  Query unfinished(connection,
+                   "SELECT id, state, owner, settings, environment FROM sweep WHERE name = ? AND "
+                   "(state <> 'complete' OR ?) ORDER BY id DESC",
+                   plan.name, int64_t{again_disturbed});
+  while (unfinished.step()) {
+    const int64_t sweep = unfinished.integer(0);
+    const std::string differs =
+        difference(Json::parse(unfinished.text(3)), planned_cases(connection, sweep), plan);
+    if (!differs.empty()) {
+      if (why.empty())
+        why = fmt::format(
+            "[sweep {}] resume: {} as it was started; try the same choices, or "
+            "without --resume",
+            sweep, differs);
+      continue;
+    }
+    if (shown_state(unfinished.text(1), unfinished.text(2)) == "running")
+      fail(
+          "[sweep {}] resume: got one that another process still runs, expected an interrupted "
+          "one; try when that has ended",
+          sweep);
+    const Json before = environment_object(connection, unfinished.integer(4));
+    const Json now = to_json(plan.environment);
+    refuse_other_machine(sweep, before, now);
+    std::vector<std::string> changes = {"resumed " + utc_now()};
+    if (before["git"] != now["git"])
+      changes.back() += fmt::format(", git {} now {}", before["git"].get<std::string>(),
+                                    now["git"].get<std::string>());
+    if (again_disturbed) changes.back() += ", disturbed cases again";
+    append_changes(connection, sweep, changes);
+    // A partial case is shown as it is, and run again.
+    if (again_disturbed)
+      Query(connection,
+            "UPDATE \"case\" SET state = 'partial' WHERE sweep = ? AND state = 'done' AND "
+            "more ->> 'disturbed'",
+            sweep)
           .run();
-      return sweep;
-    }
-    if (why.empty())
-      why = fmt::format(
-          "[{}] resume: got no {}sweep of this name, expected one; try without --resume",
-          printable(plan.name), again_disturbed ? "" : "unfinished ");
-    throw Error(why);
-  });
-}
-
-std::vector<int64_t> Store::missing(int64_t sweep) {
-  return connection_->read([&] {
-    std::vector<int64_t> positions;
-    Query query(*connection_,
-                "SELECT position FROM \"case\" WHERE sweep = ? AND state <> 'done' ORDER BY 1",
-                sweep);
-    while (query.step()) positions.push_back(query.integer(0));
-    return positions;
-  });
-}
-
-std::map<int64_t, Case> Store::done(int64_t sweep) {
-  return connection_->read([&] {
-    SweepReport report = read_sweep(*connection_, sweep);
-    std::map<int64_t, Case> cases;
-    size_t next = 0;
-    Query query(*connection_,
-                "SELECT position, state FROM \"case\" WHERE sweep = ? AND state IN ('done', "
-                "'partial') ORDER BY position",
-                sweep);
-    for (; query.step(); ++next)
-      if (query.text(1) == "done") cases[query.integer(0)] = std::move(report.cases.at(next));
-    return cases;
-  });
-}
-
-void Store::begin_case(int64_t sweep, int64_t position) {
-  connection_->write([&] {
-    expect_mine(*connection_, sweep);
-    Query(*connection_,
-          "UPDATE \"case\" SET state = 'running' WHERE sweep = ? AND position = ? AND state = "
-          "'planned'",
-          sweep, position)
+    Query(connection, "UPDATE sweep SET state = 'running', owner = ?, finished = NULL WHERE id = ?",
+          this_process(), sweep)
         .run();
-  });
+    return sweep;
+  }
+  if (why.empty())
+    why = fmt::format("[{}] resume: got no {}sweep of this name, expected one; try without --resume",
+                      printable(plan.name), again_disturbed ? "" : "unfinished ");
+  throw Error(why);
 }
 
-void Store::add_case(int64_t sweep, int64_t position, const Case& result) {
-  connection_->write([&] {
-    expect_mine(*connection_, sweep);
-    if (!insert_case(*connection_, sweep, position, result))
-      throw Error(fmt::format("[sweep {}] store: got case {} again, expected one that is missing; "
-                              "try workbench list sweeps",
-                              sweep, position + 1),
-                  1);
-  });
+std::vector<int64_t> missing_cases(Connection& connection, int64_t sweep) {
+  std::vector<int64_t> positions;
+  Query query(connection,
+              "SELECT position FROM \"case\" WHERE sweep = ? AND state <> 'done' ORDER BY 1",
+              sweep);
+  while (query.step()) positions.push_back(query.integer(0));
+  return positions;
 }
 
-void Store::finish(int64_t sweep, const std::string& state,
-                   const std::vector<std::string>& changes) {
-  connection_->write([&] {
-    expect_mine(*connection_, sweep);
-    append_changes(*connection_, sweep, changes);
-    Query(*connection_, "UPDATE sweep SET state = ?, finished = ?, owner = NULL WHERE id = ?",
-          state, utc_now(), sweep)
-        .run();
-  });
+std::map<int64_t, Case> done_cases(Connection& connection, int64_t sweep) {
+  SweepReport report = read_sweep(connection, sweep);
+  std::map<int64_t, Case> cases;
+  size_t next = 0;
+  Query query(connection,
+              "SELECT position, state FROM \"case\" WHERE sweep = ? AND state IN ('done', "
+              "'partial') ORDER BY position",
+              sweep);
+  for (; query.step(); ++next)
+    if (query.text(1) == "done") cases[query.integer(0)] = std::move(report.cases.at(next));
+  return cases;
 }
 
-void Store::add_changes(int64_t sweep, const std::vector<std::string>& changes) {
-  connection_->write([&] { append_changes(*connection_, sweep, changes); });
+void begin_case(Connection& connection, int64_t sweep, int64_t position) {
+  expect_mine(connection, sweep);
+  Query(connection,
+        "UPDATE \"case\" SET state = 'running' WHERE sweep = ? AND position = ? AND state = "
+        "'planned'",
+        sweep, position)
+      .run();
 }
 
-std::vector<SweepRow> Store::sweeps(int64_t limit, int64_t offset) {
-  return connection_->read([&] {
-    std::vector<SweepRow> rows;
-    Query query(*connection_,
-                "SELECT s.id, s.name, s.state, coalesce(s.owner, ''), s.started, "
-                "coalesce(s.finished, ''), s.command, e.host, e.cpu, coalesce(e.gpu, ''), "
-                "(SELECT count(*) FROM \"case\" WHERE sweep = s.id), "
-                "(SELECT count(*) FROM \"case\" WHERE sweep = s.id AND state = 'done') "
-                "FROM sweep AS s JOIN environment AS e ON e.id = s.environment "
-                "ORDER BY s.id DESC LIMIT ? OFFSET ?",
-                limit, offset);
-    while (query.step()) {
-      SweepRow row;
-      row.id = query.integer(0);
-      row.name = query.text(1);
-      row.state = shown_state(query.text(2), query.text(3));
-      row.started = query.text(4);
-      row.finished = query.text(5);
-      row.command = query.text(6);
-      row.host = query.text(7);
-      row.cpu = query.text(8);
-      row.gpu = query.text(9);
-      row.cases = query.integer(10);
-      row.done = query.integer(11);
-      row.trials = count_trials(*connection_, row.id);
-      rows.push_back(std::move(row));
-    }
-    return rows;
-  });
+void add_case(Connection& connection, int64_t sweep, int64_t position, const Case& result) {
+  expect_mine(connection, sweep);
+  if (!insert_case(connection, sweep, position, result))
+    throw Error(fmt::format("[sweep {}] store: got case {} again, expected one that is missing; "
+                            "try workbench list sweeps",
+                            sweep, position + 1),
+                1);
 }
 
-std::optional<int64_t> Store::find(const std::string& which) {
-  return connection_->read([&]() -> std::optional<int64_t> {
-    const auto first = [](Query&& query) -> std::optional<int64_t> {
-      if (!query.step() || query.at(0).isNull()) return std::nullopt;
-      return query.integer(0);
-    };
-    if (which == "last") return first(Query(*connection_, "SELECT max(id) FROM sweep"));
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), number);
-    if (error == std::errc() && end == which.data() + which.size())
-      return first(Query(*connection_, "SELECT id FROM sweep WHERE id = ?", number));
-    if (const auto id =
-            first(Query(*connection_, "SELECT sweep FROM reference WHERE name = ?", which)))
-      return id;
-    return first(Query(*connection_, "SELECT max(id) FROM sweep WHERE name = ?", which));
-  });
+void finish_sweep(Connection& connection, int64_t sweep, const std::string& state,
+                  const std::vector<std::string>& changes) {
+  expect_mine(connection, sweep);
+  append_changes(connection, sweep, changes);
+  Query(connection, "UPDATE sweep SET state = ?, finished = ?, owner = NULL WHERE id = ?", state,
+        utc_now(), sweep)
+      .run();
 }
 
-SweepReport Store::load(int64_t sweep) {
-  return connection_->read([&] { return read_sweep(*connection_, sweep); });
+std::vector<SweepRow> list_sweeps(Connection& connection, int64_t limit, int64_t offset) {
+  std::vector<SweepRow> rows;
+  Query query(connection,
+              "SELECT s.id, s.name, s.state, coalesce(s.owner, ''), s.started, "
+              "coalesce(s.finished, ''), s.command, e.host, e.cpu, coalesce(e.gpu, ''), "
+              "(SELECT count(*) FROM \"case\" WHERE sweep = s.id), "
+              "(SELECT count(*) FROM \"case\" WHERE sweep = s.id AND state = 'done') "
+              "FROM sweep AS s JOIN environment AS e ON e.id = s.environment "
+              "ORDER BY s.id DESC LIMIT ? OFFSET ?",
+              limit, offset);
+  while (query.step()) {
+    SweepRow row;
+    row.id = query.integer(0);
+    row.name = query.text(1);
+    row.state = shown_state(query.text(2), query.text(3));
+    row.started = query.text(4);
+    row.finished = query.text(5);
+    row.command = query.text(6);
+    row.host = query.text(7);
+    row.cpu = query.text(8);
+    row.gpu = query.text(9);
+    row.cases = query.integer(10);
+    row.done = query.integer(11);
+    row.trials = count_trials(connection, row.id);
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
-void Store::remove(int64_t sweep) {
-  connection_->write([&] {
-    Query query(*connection_, "SELECT environment FROM sweep WHERE id = ?", sweep);
-    if (!query.step()) return;
-    const int64_t environment = query.integer(0);
-    Query(*connection_, "DELETE FROM sweep WHERE id = ?", sweep).run();
-    drop_environment(*connection_, environment);
-  });
+std::optional<int64_t> find_sweep(Connection& connection, const std::string& which) {
+  const auto first = [](Query&& query) -> std::optional<int64_t> {
+    if (!query.step() || query.at(0).isNull()) return std::nullopt;
+    return query.integer(0);
+  };
+  if (which == "last") return first(Query(connection, "SELECT max(id) FROM sweep"));
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), number);
+  if (error == std::errc() && end == which.data() + which.size())
+    return first(Query(connection, "SELECT id FROM sweep WHERE id = ?", number));
+  if (const auto id = first(Query(connection, "SELECT sweep FROM reference WHERE name = ?", which)))
+    return id;
+  return first(Query(connection, "SELECT max(id) FROM sweep WHERE name = ?", which));
+}
+
+void delete_sweep(Connection& connection, int64_t sweep) {
+  Query query(connection, "SELECT environment FROM sweep WHERE id = ?", sweep);
+  if (!query.step()) return;
+  const int64_t environment = query.integer(0);
+  Query(connection, "DELETE FROM sweep WHERE id = ?", sweep).run();
+  drop_environment(connection, environment);
 }
 
 }  // namespace wide

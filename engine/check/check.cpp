@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/check/check_detail.h"
+#include "engine/check/check_random.h"
 #include "engine/error.h"
 #include "engine/lower/large_pages.h"
 

@@ -1,3 +1,5 @@
+#include "engine/check/check_random.h"
+
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -9,10 +11,6 @@
 #include "engine/check/check_detail.h"
 #include "engine/check/distribution.h"
 #include "engine/error.h"
-
-// Random networks have no expected value, only an expected distribution: that of the separate
-// models. Both are run with many seeds and their draws compared. Seeds are fixed, so that what
-// passes once passes always.
 
 namespace wide::detail {
 namespace {

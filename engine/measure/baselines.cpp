@@ -14,7 +14,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/process_switch.h"
+#include "engine/record/process_switch.h"
 #include "engine/widen/derivative.h"
 
 namespace wide {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "engine/error.h"
-#include "engine/process_switch.h"
+#include "engine/record/process_switch.h"
 #include "engine/record/data_dependence.h"
 #include "engine/record/meta_kernels.h"
 #include "engine/record/recorded_constant.h"

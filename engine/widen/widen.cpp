@@ -8,7 +8,7 @@
 
 #include "engine/error.h"
 #include "engine/passes/pass.h"
-#include "engine/process_switch.h"
+#include "engine/record/process_switch.h"
 #include "engine/record/record.h"
 #include "engine/widen/items.h"
 

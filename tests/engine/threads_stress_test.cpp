@@ -7,7 +7,7 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/lower/tuning.h"
-#include "engine/process_switch.h"
+#include "engine/record/process_switch.h"
 
 namespace wide {
 namespace {

@@ -1,4 +1,4 @@
-"""Who may include whom, and the headers that cost ten seconds a file."""
+"""Who may include whom: folders, the rooms in them, files; and the headers that cost ten seconds a file."""
 
 import os
 import re
@@ -16,18 +16,134 @@ ALLOWED = {
 }
 HEAVY = {"torch/torch.h", "torch/script.h", "torch/extension.h"}
 GENERATED = {"workbench_version.h"}
+# What the rooms of a folder know of each other. A room is a folder, or a header with its .cpp at a folder's
+# top; a single header is known without the rest of its room. What is not listed here may not be included.
+ROOMS = {
+    "engine/error": set(),
+    "engine/program": {"engine/error"},
+    "engine/device": {"engine/error", "engine/program"},
+    "engine/record": {"engine/error", "engine/program"},
+    "engine/passes": {"engine/error", "engine/program"},
+    "engine/network": {"engine/error", "engine/program", "engine/record"},
+    "engine/widen": {"engine/error", "engine/program", "engine/record", "engine/network"},
+    "engine/measure": {"engine/error", "engine/program", "engine/device", "engine/network", "engine/widen",
+                       "engine/lower/caches.h"},
+    "engine/lower": {"engine/error", "engine/program", "engine/device", "engine/network", "engine/record",
+                     "engine/widen", "engine/passes", "engine/measure"},
+    "engine/compile": {"engine/error", "engine/program", "engine/device", "engine/network", "engine/record",
+                       "engine/widen", "engine/passes", "engine/measure", "engine/lower"},
+    "engine/check": {"engine/error", "engine/program", "engine/network", "engine/compile", "engine/measure",
+                     "engine/lower/large_pages.h"},
+    "engine/model": {"engine/error", "engine/program", "engine/network", "engine/record", "engine/widen",
+                     "engine/passes", "engine/measure", "engine/compile", "engine/check",
+                     "engine/lower/large_pages.h", "engine/wide"},
+    "engine/wide": {"engine/error", "engine/program", "engine/network", "engine/compile", "engine/check",
+                    "engine/model"},
+    "engine/cuda": {"engine/error", "engine/program", "engine/device"},
+    "primitives/kernels": set(),
+    "primitives/rules": {"primitives", "primitives/kernels"},
+    "primitives": {"primitives/kernels"},
+    "blocks": set(),
+    "blocks/models": {"blocks"},
+    "data/text": set(),
+    "data/escape": set(),
+    "data/one_line": {"data/text"},
+    "data/preset": {"data/text"},
+    "data/bytes": {"data/text"},
+    "data/tensors": {"data/text", "data/bytes"},
+    "data/machine": {"data/text", "data/tensors"},
+    "data/checkpoints": {"data/text", "data/one_line", "data/tensors", "data/bytes"},
+    "data/networks": {"data/text", "data/one_line", "data/tensors", "data/bytes",
+                      "data/checkpoints/checkpoint_format.h"},
+    "data/exports": {"data/text", "data/bytes", "data/networks/pt2/enumerations.h"},
+    "data/wide_file": {"data/text", "data/checkpoints", "data/networks"},
+    "data/plot": {"data/text", "data/escape"},
+    "data/reports": {"data/text", "data/escape", "data/one_line", "data/bytes", "data/machine", "data/plot"},
+    "data/store": {"data/text", "data/one_line", "data/machine", "data/reports"},
+    "app/explorer/ui": set(),
+    "app/explorer/window": {"app/explorer/ui"},
+    "app/explorer/models": set(),
+    "app/explorer": {"app/explorer/ui", "app/explorer/window", "app/explorer/models"},
+    "app/explorer/panels": {"app/explorer", "app/explorer/ui", "app/explorer/models"},
+    "app/commands": {"app/explorer", "app/explorer/window"},
+}
+# Arrows against that order which are still there; nothing is added here.
+AGAINST = {
+    ("engine/record/record.cpp", "engine/model/portable.h"),
+    ("engine/record/record.cpp", "engine/passes/pass.h"),
+    ("engine/widen/derivative.cpp", "engine/compile.h"),
+    ("engine/lower/executor.h", "engine/compile.h"),
+}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
+
+
+def includes(top, path):
+    """(line, quote, header) of each."""
+    with open(os.path.join(top, path), encoding="utf-8") as code:
+        text = code.read()
+    return [(text.count("\n", 0, match.start()) + 1, *match.groups()) for match in INCLUDE.finditer(text)]
+
+
+def room_of(path):
+    """The narrowest room a file lies in; None where it lies in none."""
+    place = os.path.splitext(path)[0]
+    while place and place not in ROOMS:
+        place = os.path.dirname(place)
+    return place or None
+
+
+def room_violations(top):
+    found, used = [], set()
+    for path in sources.code_files(top):
+        room = room_of(path)
+        if path.startswith(("engine/", "data/")) and not room:
+            found.append(f"{path}: got a file in no room, expected one that ROOMS lists")
+        for line, _, header in includes(top, path):
+            other = room_of(header)
+            if path.startswith("app/") and (other or "").startswith("app/explorer") and not room:
+                found.append(f"{path}:{line}: the explorer is for its command alone, not for {header}")
+            if not room or not other or room == other or header in ROOMS[room] or other in ROOMS[room]:
+                continue
+            if room.split("/")[0] != other.split("/")[0]:
+                continue  # another folder of the project: ALLOWED says
+            if (path, header) in AGAINST:
+                used.add((path, header))
+            else:
+                found.append(f"{path}:{line}: {room} may not include {header}")
+    found += [f"{path}: includes {header} no more; take it out of AGAINST" for path, header in sorted(AGAINST - used)
+              if os.path.exists(os.path.join(top, path))]
+    return found
+
+
+def circles(knows):
+    """Circles of a graph, each as a path that ends where it begins."""
+    found, done = [], set()
+
+    def visit(place, path):
+        if place in path:
+            found.append(" -> ".join(path[path.index(place):] + [place]))
+            return
+        if place in done:
+            return
+        for other in sorted(knows.get(place, ())):
+            visit(other, path + [place])
+        done.add(place)
+
+    for place in sorted(knows):
+        visit(place, [])
+    return found
+
+
+def circles_of_files(top):
+    """A header that includes itself, through others."""
+    return circles({path: {header for _, _, header in includes(top, path)} for path in sources.code_files(top)})
 
 
 def violations(top):
     found = []
     for path in sources.code_files(top):
         folder = path.split("/")[0]
-        with open(os.path.join(top, path), encoding="utf-8") as code:
-            text = code.read()
-        for match in INCLUDE.finditer(text):
-            quote, header = match.groups()
-            line = text.count("\n", 0, match.start()) + 1
+        for line, quote, header in includes(top, path):
             target = header.split("/")[0]
             if header in HEAVY:
                 found.append(f"{path}:{line}: {header} takes ten seconds a file; include what is used")
@@ -43,6 +159,45 @@ def violations(top):
 class Includes(unittest.TestCase):
     def test_project(self):
         self.assertEqual(violations(sources.root()), [])
+        self.assertEqual(room_violations(sources.root()), [])
+        self.assertEqual(circles_of_files(sources.root()), [])
+
+    def test_rooms_have_an_order(self):
+        # wide.h is what the rooms of models implement: the one pair that knows each other.
+        knows = {room: {room_of(place) for place in places} - {room} for room, places in ROOMS.items()}
+        single = {(room, place) for room, places in ROOMS.items() for place in places if place.endswith(".h")}
+        for room, place in single:
+            knows[room].discard(room_of(place))
+        knows["engine/model"].discard("engine/wide")
+        self.assertEqual(circles(knows), [])
+
+    def test_finds_what_is_planted_in_rooms(self):
+        planted = {
+            "engine/record/a.cpp": '#include "engine/widen/registry.h"\n',
+            "engine/passes/b.h": '#include "engine/lower/plan.h"\n',
+            "engine/widen/c.cpp": '#include "engine/model/packing.h"\n',
+            "engine/check/d.cpp": '#include "engine/lower/plan.h"\n',  # large_pages.h alone
+            "engine/strange.cpp": '#include "engine/error.h"\n',
+            "engine/program.h": '#include "engine/compile.h"\n',
+            "primitives/kernels/e.cpp": '#include "primitives/layout.h"\n',
+            "data/plot/f.cpp": '#include "data/reports/report.h"\n',
+            "data/bytes/g.cpp": '#include "data/checkpoints/checkpoint.h"\n',
+            "app/explorer/models/h.cpp": '#include "app/explorer/ui/ui.h"\n',
+            "app/explorer/ui/i.cpp": '#include "app/explorer/explorer.h"\n',
+            "app/sweep/j.cpp": '#include "app/explorer/explorer.h"\n',
+            "engine/record/record.cpp": '#include "engine/passes/pass.h"\n',  # without its other exception
+        }
+        for path, text in planted.items():
+            with self.subTest(path), sources.Tree({path: text}) as top:
+                self.assertEqual(len(room_violations(top)), 1)
+
+    def test_finds_circles_of_files(self):
+        files = {"data/a.h": '#include "data/b.h"\n', "data/b.h": '#include "data/c.h"\n',
+                 "data/c.h": '#include "data/a.h"\n', "data/d.cpp": '#include "data/a.h"\n'}
+        with sources.Tree(files) as top:
+            self.assertEqual(circles_of_files(top), ["data/a.h -> data/b.h -> data/c.h -> data/a.h"])
+        with sources.Tree(files | {"data/c.h": ""}) as top:
+            self.assertEqual(circles_of_files(top), [])
 
     def test_finds_what_is_planted(self):
         planted = {

@@ -1,5 +1,6 @@
-"""What stands at the top of the project, and how long a file may be."""
+"""What stands at the top of the project and of its folders, and how long a file may be."""
 
+import collections
 import os
 import unittest
 
@@ -7,6 +8,8 @@ import sources
 
 TOP = {"workbench", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "presets", *sources.FOLDERS}
 LONGEST = 600
+DOZEN = 12
+ROOMS_ALONE = ("engine", "data", "app")  # what is in them lies in rooms
 
 
 def strangers(top):
@@ -23,16 +26,46 @@ def too_long(top):
     return found
 
 
+def crowded(top):
+    """Folders whose files nobody takes in at a glance: without a README, or where rooms are called for."""
+    count = collections.Counter(os.path.dirname(path) for path in sources.code_files(top))
+    found = []
+    for folder, files in sorted(count.items()):
+        if files <= DOZEN:
+            continue
+        if folder in ROOMS_ALONE:
+            found.append(f"{folder}/: got {files} files of code at its top, expected at most {DOZEN}")
+        elif not os.path.exists(os.path.join(top, folder, "README.md")):
+            found.append(f"{folder}/: got {files} files of code and no README.md, expected one")
+    return found
+
+
 class Layout(unittest.TestCase):
     def test_project(self):
         self.assertEqual(strangers(sources.root()), [])
         self.assertEqual(too_long(sources.root()), [])
+        self.assertEqual(crowded(sources.root()), [])
 
     def test_finds_what_is_planted(self):
         with sources.Tree({"scripts/run.sh": "", "engine/a.cpp": "\n"}) as top:
             self.assertEqual(strangers(top), ["scripts"])
         with sources.Tree({"app/a.cpp": "\n" * 601, "app/b.cpp": "\n" * 600}) as top:
             self.assertEqual(too_long(top), ["app/a.cpp: got 601 lines, expected at most 600"])
+
+    def test_finds_what_is_crowded(self):
+        def files(folder, count):
+            return {f"{folder}/file{i}.cpp": "" for i in range(count)}
+
+        for folder in ("engine", "app", "data"):
+            with sources.Tree(files(folder, 13) | {f"{folder}/README.md": ""}) as top:
+                self.assertEqual(crowded(top),
+                                 [f"{folder}/: got 13 files of code at its top, expected at most 12"])
+            with sources.Tree(files(folder, 12) | files(folder + "/room", 12)) as top:
+                self.assertEqual(crowded(top), [])
+        with sources.Tree(files("engine/room", 13)) as top:
+            self.assertEqual(crowded(top), ["engine/room/: got 13 files of code and no README.md, expected one"])
+        with sources.Tree(files("engine/room", 13) | {"engine/room/README.md": "", "primitives/a.h": ""}) as top:
+            self.assertEqual(crowded(top), [])
 
 
 if __name__ == "__main__":

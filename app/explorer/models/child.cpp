@@ -1,15 +1,10 @@
 #include "app/explorer/models/child.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
-#include <cstring>
-
-#include "engine/error.h"
 
 namespace wide {
 
@@ -22,32 +17,22 @@ void Child::start(std::vector<std::string> arguments) {
   if (running()) return;
   if (thread_.joinable()) thread_.join();
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC))
-    throw Error(fmt::format("[explorer] process: got {}, expected a new one; try again with fewer "
-                            "open files",
-                            std::strerror(errno)),
-                1);
-  arguments.insert(arguments.begin(), "workbench");
-  std::vector<char*> list;
-  for (std::string& a : arguments) list.push_back(a.data());
-  list.push_back(nullptr);
-  const pid_t pid = fork();
-  if (pid == 0) {  // between fork and exec: system calls only
-    setpgid(0, 0);
-    dup2(ends[1], STDOUT_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    execv("/proc/self/exe", list.data());
-    _exit(127);
-  }
-  ::close(ends[1]);
-  {
+  if (pipe2(ends, O_CLOEXEC)) cannot_spawn("explorer");
+  try {
     const std::lock_guard lock(mutex_);
-    pid_ = pid;
     code_ = -1;
     output_.clear();
+    process_.emplace(
+        "explorer", std::move(arguments),
+        std::vector<std::pair<int, int>>{{ends[1], STDOUT_FILENO}, {ends[1], STDERR_FILENO}});
+    thread_ = std::thread([this, from = ends[0]] { listen(from); });
+  } catch (...) {
+    process_.reset();
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw;
   }
-  if (pid > 0) setpgid(pid, pid);
-  thread_ = std::thread([this, from = ends[0]] { listen(from); });
+  ::close(ends[1]);
 }
 
 void Child::listen(int from) {
@@ -63,25 +48,24 @@ void Child::listen(int from) {
     wake();
   }
   ::close(from);
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  process_->await();  // without the lock: it may close its output long before it ends
   {
     const std::lock_guard lock(mutex_);
+    const int status = process_->reap();
     code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    pid_ = -1;
+    process_.reset();
   }
   wake();
 }
 
 void Child::stop() {
   const std::lock_guard lock(mutex_);
-  if (pid_ > 0) ::kill(-pid_, SIGKILL);
+  if (process_) process_->kill();
 }
 
 bool Child::running() const {
   const std::lock_guard lock(mutex_);
-  return pid_ > 0;
+  return process_.has_value();
 }
 
 std::string Child::output() const {

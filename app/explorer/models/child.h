@@ -1,11 +1,12 @@
 #pragma once
-#include <sys/types.h>
-
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "app/worker/spawn.h"
 
 namespace wide {
 
@@ -14,7 +15,8 @@ namespace wide {
 class Child {
  public:
   ~Child();
-  /// `arguments` as on the command line, without the program's name.
+  /// `arguments` as on the command line, without the program's name. Throws Error with exit code 1
+  /// where there can be no new process.
   void start(std::vector<std::string> arguments);
   void stop();
   bool running() const;
@@ -30,7 +32,7 @@ class Child {
 
   mutable std::mutex mutex_;
   std::thread thread_;
-  pid_t pid_ = -1;
+  std::optional<Spawned> process_;
   int code_ = -1;
   std::string output_;
 };

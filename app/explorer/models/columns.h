@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "data/plot/figure.h"
+#include "data/plot/measure.h"
 #include "data/store/browse.h"
 
 namespace wide {

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "data/checkpoints/checkpoint_format.h"
+#include "data/checkpoints/checkpoint_search.h"
+#include "data/networks/network_format.h"
 #include "data/reports/report.h"
 #include "data/text.h"
 
@@ -83,18 +85,30 @@ std::vector<std::string> trace_arguments(const FuseChoices& c) {
   return arguments;
 }
 
+std::string weights_text(const std::vector<std::string>& weights) {
+  if (weights.empty()) return "none: seeded copies";
+  const size_t count = find_checkpoints(weights).files.size();
+  return count == 1 ? "1 checkpoint" : fmt::format("{} checkpoints", count);
+}
+
 bool take_files(const std::vector<std::string>& paths, FuseChoices* choices) {
+  const auto is_of = [](const std::string& path, const auto& formats) {
+    for (const auto& format : formats)
+      for (const std::string& extension : format.extensions)
+        if (path.ends_with(extension)) return true;
+    return false;
+  };
   bool any = false;
   std::vector<std::string> weights;
   for (const std::string& path : paths) {
-    const std::string kind = std::filesystem::path(path).extension().string();
-    if (kind == ".ts" || kind == ".pt2" || kind == ".pth") {
-      choices->model = path;
-      any = true;
-    } else if (kind == ".safetensors" || kind == ".pt" || kind == ".bin") {
+    // A name that may be either, as .pt, is taken for weights: people have more of those.
+    if (is_of(path, checkpoint_formats()))
       weights.push_back(path);
-      any = true;
-    }
+    else if (is_of(path, network_formats()))
+      choices->model = path;
+    else
+      continue;
+    any = true;
   }
   if (!weights.empty()) {
     choices->weights = weights;

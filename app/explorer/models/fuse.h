@@ -23,6 +23,9 @@ std::vector<std::string> fuse_arguments(const FuseChoices& choices, const std::s
 std::vector<std::string> trace_arguments(const FuseChoices& choices);
 /// For the wide program in a file of its own, .pt2 or .ts: checked, hardly timed, not stored.
 std::vector<std::string> export_arguments(const FuseChoices& choices, const std::string& path);
+/// What the weights stand for: "64 checkpoints" of a pattern that matches so many. Throws Error
+/// where there are none.
+std::string weights_text(const std::vector<std::string>& weights);
 /// Files that were dropped: a network becomes the model, checkpoints become weights. False where
 /// none of them is either.
 bool take_files(const std::vector<std::string>& paths, FuseChoices* choices);

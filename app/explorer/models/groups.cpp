@@ -41,7 +41,7 @@ Trial trial_of(const TrialTable& table, const TrialRow& row) {
   }
   if (!std::isnan(row.max_rel) || !std::isnan(row.tolerance)) {
     Correctness& c = t.correctness.emplace();
-    // An error that is not a number was not finite.
+    // The store has no infinities: it keeps a NULL, which is read as NaN.
     c.max_rel = std::isnan(row.max_rel) ? HUGE_VAL : row.max_rel;
     c.eager_max_rel = or_zero(row.eager_max_rel);
     c.tolerance = or_zero(row.tolerance);

@@ -9,7 +9,7 @@
 namespace wide {
 
 Jobs::Jobs() {
-  // Two: what a long comparison computes must not hold up a click on a point.
+  // Two threads: a long comparison must not hold up a click on a point.
   for (int i = 0; i < 2; ++i) threads_.emplace_back([this] { serve(); });
 }
 

@@ -7,7 +7,7 @@
 #include "app/explorer/models/groups.h"
 #include "app/explorer/models/jobs.h"
 #include "app/explorer/models/trials.h"
-#include "data/plot/figures.h"
+#include "data/reports/figures.h"
 #include "data/store/store.h"
 
 namespace wide {

@@ -26,7 +26,7 @@ class ComparePanel : public Panel {
     if (before_ == 0) {
       after_ = {sweeps[0].id};
       before_ = sweeps[1].id;
-      // The last one of the same name says more than whatever ran before.
+      // Proposed is the last sweep of the same name, rather than whichever ran before.
       for (size_t i = sweeps.size(); i-- > 1;)
         if (sweeps[i].name == sweeps[0].name) before_ = sweeps[i].id;
     }

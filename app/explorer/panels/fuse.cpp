@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/child.h"
 #include "app/explorer/models/fuse.h"
 #include "app/explorer/ui/plot_view.h"
+#include "data/checkpoints/checkpoint_format.h"
+#include "data/networks/network_format.h"
+#include "data/one_line.h"
 #include "data/plot/scale.h"
 #include "data/reports/report_format.h"
 #include "data/text.h"
@@ -76,25 +80,15 @@ class FusePanel : public Panel {
     ui.field("network", &choices_.model, "net.pt2, net.ts, or a registered name such as lenet",
              width - column - ui.px(92));
     ImGui::SameLine();
-    if (ui.button("Choose##network"))
-      explorer.open_file("Choose a network: .pt2 or TorchScript",
-                         [this](const std::string& path) { choices_.model = path; });
+    if (ui.button("Choose##network")) choose_network(explorer);
     labelled("weights");
-    const std::string count = choices_.weights.empty()
-                                  ? "none: seeded copies"
-                                  : fmt::format("{} checkpoints", choices_.weights.size());
-    if (ui.button("Add")) {
-      explorer.open_file("Add a checkpoint", [this](const std::string& path) {
-        choices_.weights.push_back(path);
-        choices_.n.clear();
-      });
-    }
+    if (ui.button("Add")) choose_weights(explorer);
     ImGui::SameLine();
     if (ui.button("None##weights", Look::plain, !choices_.weights.empty()))
       choices_.weights.clear();
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
-    ui.text(count);
+    ui.text(weights());
     ui.tip("Or drop a network and its checkpoints on the window.");
     ImGui::SameLine();
     ui.checkbox("share equal ones", &choices_.share_weights);
@@ -124,14 +118,64 @@ class FusePanel : public Panel {
     ImGui::Separator();
   }
 
+  void choose_network(Explorer& explorer) {
+    FileRequest request;
+    request.title = "Choose a network: .pt2 or TorchScript";
+    request.folder = std::filesystem::path(choices_.model).parent_path().string();
+    request.extensions = extensions_of(network_formats());
+    request.take = [this](const std::vector<std::string>& paths) {
+      choices_.model = paths.front();
+    };
+    explorer.files.ask(std::move(request));
+  }
+
+  void choose_weights(Explorer& explorer) {
+    FileRequest request;
+    request.title = "Add checkpoints, one per model";
+    request.folder = std::filesystem::path(choices_.model).parent_path().string();
+    request.extensions = extensions_of(checkpoint_formats());
+    request.several = true;
+    request.count = weights_text;
+    request.take = [this](const std::vector<std::string>& paths) {
+      weights_text(paths);  // refuses what holds none
+      choices_.weights.insert(choices_.weights.end(), paths.begin(), paths.end());
+      choices_.n.clear();
+    };
+    explorer.files.ask(std::move(request));
+  }
+
+  /// How many there are; files are looked for only when other ones are named.
+  const std::string& weights() {
+    if (counted_ && *counted_ == choices_.weights) return count_;
+    counted_ = choices_.weights;
+    try {
+      count_ = weights_text(choices_.weights);
+    } catch (const std::exception& e) {
+      count_ = one_line(e);
+    }
+    return count_;
+  }
+
+  template <class Format>
+  static std::vector<std::string> extensions_of(const std::vector<Format>& formats) {
+    std::vector<std::string> all;
+    for (const Format& format : formats)
+      all.insert(all.end(), format.extensions.begin(), format.extensions.end());
+    return all;
+  }
+
   enum class Doing { fusing, tracing, exporting };
 
   void start(Explorer& explorer, std::vector<std::string> arguments, Doing doing) {
     error_.clear();
     child_.wake = [&explorer] { explorer.jobs.wake(); };
-    child_.start(std::move(arguments));
-    started_ = true;
     doing_ = doing;
+    try {
+      child_.start(std::move(arguments));
+      started_ = true;
+    } catch (const std::exception& e) {
+      error_ = one_line(e);
+    }
   }
 
   void running(Ui& ui) {
@@ -320,6 +364,8 @@ class FusePanel : public Panel {
   }
 
   FuseChoices choices_;
+  std::optional<std::vector<std::string>> counted_;
+  std::string count_;  // of those
   Child child_;
   bool started_ = false;
   Doing doing_ = Doing::fusing;

@@ -54,7 +54,7 @@ class PlotPanel : public Panel {
       ui.fitted(why, ImGui::GetContentRegionAvail().x);
     }
     if (!figure->notes.empty()) {
-      ui.fitted(fmt::format("not drawn: {}", fmt::join(figure->notes, " · ")),
+      ui.fitted(fmt::format("{}", fmt::join(figure->notes, " · ")),
                 ImGui::GetContentRegionAvail().x, true);
     }
   }

@@ -163,6 +163,10 @@ std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
   cursor_n_ = next_cursor_n_;
   next_lit_.clear();
   next_cursor_n_ = 0;
+  std::string selected_name;
+  for (const Curve& curve : figure.curves)
+    if (selected && curve.strategy == selected->strategy && curve.group == selected->mode)
+      selected_name = curve.name;
   std::optional<PickedPoint> picked;
   const std::vector<Figure> parts = split(figure);
   const ImVec2 room = ImGui::GetContentRegionAvail();
@@ -177,7 +181,8 @@ std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
     const FigureGeometry g = geometry_of(limits_, 0, 0, width, plot, true);
     const ImVec2 origin = ImGui::GetCursorScreenPos();
     DrawCanvas canvas(ui, *ImGui::GetWindowDrawList(), origin);
-    const DrawnFigure drawn = wide::draw(canvas, part, limits_, g, {hidden_, lit_, false});
+    const DrawnFigure drawn =
+        wide::draw(canvas, part, limits_, g, {hidden_, lit_, selected_name, false});
     ImGui::InvisibleButton(fmt::format("plot##{}", id++).c_str(),
                            {std::max(1.0f, room.x), static_cast<float>(drawn.height * scale)},
                            ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);

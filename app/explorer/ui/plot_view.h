@@ -5,7 +5,7 @@
 #include <string>
 
 #include "app/explorer/ui/draw_canvas.h"
-#include "data/plot/figure.h"
+#include "data/plot/figure_draw.h"
 
 namespace wide {
 

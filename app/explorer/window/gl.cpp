@@ -20,7 +20,7 @@ SharedLibrary::SharedLibrary(const char* file, const char* what, const char* pac
                 6);
 }
 
-// Drivers leave threads and handlers behind: unloading them under these ends badly.
+// Never closed: drivers leave threads and exit handlers behind that run their code.
 SharedLibrary::~SharedLibrary() = default;
 
 void* SharedLibrary::symbol(const char* name) {
@@ -121,7 +121,7 @@ void GlRenderer::draw(ImDrawData* data, int fonts, const ImVec4& background) {
     ImGui_ImplOpenGL3_NewFrame();  // makes its objects where there are none
     if (fonts_ >= 0) ImGui_ImplOpenGL3_CreateFontsTexture();
     fonts_ = fonts;
-    // The draw data was made before this texture had a name.
+    // The draw data was recorded before the number of this texture was known.
     for (int i = 0; i < data->CmdListsCount; ++i)
       for (ImDrawCmd& command : data->CmdLists[i]->CmdBuffer)
         command.TextureId = ImGui::GetIO().Fonts->TexID;

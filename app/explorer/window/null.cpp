@@ -1,4 +1,4 @@
-#include "app/explorer/window/platform.h"
+#include "app/explorer/window/null.h"
 
 namespace wide {
 namespace {

@@ -1,3 +1,5 @@
+#include "app/explorer/window/picture.h"
+
 #include <EGL/egl.h>
 #include <EGL/eglext.h>
 #include <fmt/format.h>

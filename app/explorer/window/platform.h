@@ -43,14 +43,4 @@ class Platform {
   virtual void set_cursor(ImGuiMouseCursor) {}
 };
 
-/// Draws nothing, and nobody sits before it.
-std::unique_ptr<Platform> null_platform(int width, int height);
-/// A window of the desktop. Throws Error with exit code 6 where there is none, or no OpenGL 3.
-std::unique_ptr<Platform> window_platform(int width, int height);
-/// A picture in memory, through EGL: needs no display. Throws Error with exit code 6.
-std::unique_ptr<Platform> picture_platform(int width, int height);
-
-/// Throws Error with exit code 1 when it cannot be written.
-void write_png(const std::string& path, const Pixels& pixels);
-
 }  // namespace wide

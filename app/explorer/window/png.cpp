@@ -1,8 +1,9 @@
+#include "app/explorer/window/png.h"
+
 #include <fmt/format.h>
 
 #include <cstdio>
 
-#include "app/explorer/window/platform.h"
 #include "data/reports/report_format.h"
 #include "data/text.h"
 #include "engine/error.h"

@@ -1,3 +1,5 @@
+#include "app/explorer/window/window.h"
+
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>

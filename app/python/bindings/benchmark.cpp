@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/trial/contest.h"
+#include "data/reports/report_json.h"
 #include "engine/widen/target.h"
 
 namespace nwide {

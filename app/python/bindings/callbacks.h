@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "engine/module.h"
+#include "engine/model/module.h"
 
 namespace nwide {
 

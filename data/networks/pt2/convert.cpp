@@ -3,6 +3,7 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "data/networks/pt2/enumerations.h"
 #include "engine/error.h"
 
 namespace wide::pt2 {
@@ -65,26 +66,11 @@ std::optional<c10::IValue> number_list(const Argument& a, c10::TypeKind element,
   }
 }
 
-std::optional<int64_t> memory_format(int64_t number) {
-  switch (number) {
-    case 1:
-      return static_cast<int64_t>(at::MemoryFormat::Contiguous);
-    case 2:
-      return static_cast<int64_t>(at::MemoryFormat::ChannelsLast);
-    case 3:
-      return static_cast<int64_t>(at::MemoryFormat::ChannelsLast3d);
-    case 4:
-      return static_cast<int64_t>(at::MemoryFormat::Preserve);
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace
 
 at::ScalarType Setting::dtype(at::ScalarType exported) const {
   if (exported == from) return to;
-  // Complex numbers follow where there are any of that precision.
+  // Complex numbers follow from f32 to f64; LibTorch lacks them for the other dtypes.
   if (from == at::kFloat && to == at::kDouble && exported == at::kComplexFloat)
     return at::kComplexDouble;
   return exported;
@@ -92,50 +78,6 @@ at::ScalarType Setting::dtype(at::ScalarType exported) const {
 
 at::Tensor Setting::apply(const at::Tensor& constant) const {
   return constant.to(device, dtype(constant.scalar_type()));
-}
-
-at::ScalarType scalar_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::u8:
-      return at::kByte;
-    case Dtype::i8:
-      return at::kChar;
-    case Dtype::i16:
-      return at::kShort;
-    case Dtype::i32:
-      return at::kInt;
-    case Dtype::i64:
-      return at::kLong;
-    case Dtype::f16:
-      return at::kHalf;
-    case Dtype::f32:
-      return at::kFloat;
-    case Dtype::f64:
-      return at::kDouble;
-    case Dtype::c32:
-      return at::kComplexHalf;
-    case Dtype::c64:
-      return at::kComplexFloat;
-    case Dtype::c128:
-      return at::kComplexDouble;
-    case Dtype::boolean:
-      return at::kBool;
-    case Dtype::bf16:
-      return at::kBFloat16;
-    case Dtype::u16:
-      return at::kUInt16;
-    case Dtype::f8_e4m3fn:
-      return at::kFloat8_e4m3fn;
-    case Dtype::f8_e5m2:
-      return at::kFloat8_e5m2;
-    case Dtype::f8_e4m3fnuz:
-      return at::kFloat8_e4m3fnuz;
-    case Dtype::f8_e5m2fnuz:
-      return at::kFloat8_e5m2fnuz;
-    case Dtype::unknown:
-      break;
-  }
-  return at::ScalarType::Undefined;
 }
 
 at::Tensor number_tensor(const c10::IValue& number) {
@@ -176,13 +118,14 @@ std::optional<c10::IValue> constant(const Argument& a, const c10::TypePtr& type,
     case K::memory_format: {
       const auto format = memory_format(a.items.front().integer);
       if (kind != c10::TypeKind::IntType || !format) return std::nullopt;
-      return c10::IValue(*format);
+      return c10::IValue(static_cast<int64_t>(*format));
     }
     case K::layout:
-      if (kind != c10::TypeKind::IntType || a.items.front().integer != 7) return std::nullopt;
+      if (kind != c10::TypeKind::IntType || a.items.front().integer != kStridedLayout)
+        return std::nullopt;
       return c10::IValue(static_cast<int64_t>(at::kStrided));
     case K::device:
-      // Wherever it was exported: everything lies where the weights are.
+      // The device of the export is ignored: everything lies where the weights are.
       if (kind != c10::TypeKind::DeviceObjType) return std::nullopt;
       return c10::IValue(setting.device);
     case K::tensor:

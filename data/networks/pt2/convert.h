@@ -19,8 +19,6 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
-at::ScalarType scalar_type(Dtype dtype);
-
 /// A constant argument as a value of the operator's type, or nothing when it does not fit there.
 std::optional<c10::IValue> constant(const Argument& argument, const c10::TypePtr& type,
                                     std::optional<int32_t> length, const Setting& setting);

@@ -11,7 +11,8 @@
 #include "data/bytes/refuse.h"
 #include "data/networks/network_format.h"
 #include "data/networks/pt2/archive.h"
-#include "data/networks/pt2/plan.h"
+#include "data/networks/pt2/call_list_builder.h"
+#include "data/networks/pt2/enumerations.h"
 #include "data/networks/pt2/symbols.h"
 #include "data/networks/pt2/tree.h"
 #include "engine/record/recorded_constant.h"
@@ -33,7 +34,7 @@ Tensor make_tensor(const std::shared_ptr<const MappedFile>& file, const Stored& 
   if (reinterpret_cast<uintptr_t>(data) % element == 0)
     return at::from_blob(
         data, sizes, strides, [file](void*) {}, dtype);
-  // The bytes from the first element to the last, moved to where they are aligned.
+  // Not aligned in the file: the bytes from the first element to the last are copied.
   int64_t last = 0;
   for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
   const Tensor flat = at::empty({last + 1}, dtype);
@@ -58,7 +59,7 @@ struct WriteBack {
   size_t output = 0, place = 0;
 };
 
-/// An archive made ready. Everything made from it holds this: plans point into the program.
+/// An archive made ready. Everything made from it holds this: call lists point into it.
 struct Loaded {
   std::string name;
   std::shared_ptr<const MappedFile> file;
@@ -76,16 +77,16 @@ struct Loaded {
   const Program& program() const { return archive.program; }
 };
 
-/// A plan with the constants that go with it, for one dtype and device.
+/// The calls of a graph with the constants that go with them, for one dtype and device.
 struct Prepared {
-  std::unique_ptr<const Plan> plan;
+  CallList calls;
   std::vector<std::pair<size_t, Tensor>> constants;
 };
 
-/// Plans by setting, made when first asked for; shared by all models.
-class Plans {
+/// Call lists by setting, made when first asked for; shared by all models.
+class CallLists {
  public:
-  explicit Plans(std::shared_ptr<const Loaded> loaded) : loaded_(std::move(loaded)) {}
+  explicit CallLists(std::shared_ptr<const Loaded> loaded) : loaded_(std::move(loaded)) {}
 
   const Loaded& loaded() const { return *loaded_; }
 
@@ -98,9 +99,9 @@ class Plans {
     }
     const std::lock_guard lock(mutex_);
     for (const auto& prepared : all_)
-      if (prepared->plan->setting() == setting) return *prepared;
+      if (prepared->calls.setting == setting) return *prepared;
     auto prepared = std::make_unique<Prepared>();
-    prepared->plan = std::make_unique<Plan>(loaded_->program(), setting, loaded_->name);
+    prepared->calls = list_calls(loaded_->program(), setting, loaded_->name);
     for (const auto& [place, tensor] : loaded_->constants)
       prepared->constants.emplace_back(place, setting.apply(tensor));
     all_.push_back(std::move(prepared));
@@ -129,8 +130,8 @@ void put_inputs(Registers& registers, const std::vector<Entry>& entries, const T
 }
 
 /// Runs a graph whose inputs are in their registers; buffers are updated in place.
-Tensors run(const Loaded& loaded, const Plan& plan, Registers& registers) {
-  const std::vector<c10::IValue> outputs = plan.run(registers);
+Tensors run(const Loaded& loaded, const CallList& calls, Registers& registers) {
+  const std::vector<c10::IValue> outputs = calls.run(registers);
   for (const WriteBack& w : loaded.write_backs)
     if (outputs[w.output].isTensor())
       registers[w.place].toTensor().copy_(outputs[w.output].toTensor());
@@ -236,13 +237,13 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs) const {
   network.aliases = loaded_->aliases;
   network.notes = loaded_->notes;
 
-  const auto plans = std::make_shared<Plans>(loaded_);
+  const auto lists = std::make_shared<CallLists>(loaded_);
   const std::vector<TensorSpec> specs = network.tensors;
   const auto count = static_cast<std::ptrdiff_t>(inputs.size());
-  network.forward = [plans, entry, specs, count](const Tensors& bound) {
-    const Loaded& loaded = plans->loaded();
-    const Prepared& prepared = plans->get(bound, specs);
-    Registers registers = prepared.plan->registers();
+  network.forward = [lists, entry, specs, count](const Tensors& bound) {
+    const Loaded& loaded = lists->loaded();
+    const Prepared& prepared = lists->get(bound, specs);
+    Registers registers = prepared.calls.registers();
     put_inputs(registers, entry, {bound.begin(), bound.begin() + count});
     for (size_t k = 0; k < loaded.weights.size(); ++k)
       for (const size_t place : loaded.weights[k].places)
@@ -250,17 +251,17 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs) const {
     for (const auto& [place, tensor] : prepared.constants)
       put(registers, place, recorded_constant(tensor));
     for (const auto& [place, number] : loaded.numbers) registers[place] = number;
-    return run(loaded, *prepared.plan, registers);
+    return run(loaded, prepared.calls, registers);
   };
 
-  network.instantiate = [plans, entry, specs, count](const Tensors& weights) -> Model {
-    const Loaded& loaded = plans->loaded();
-    const Prepared& prepared = plans->get(weights, {specs.begin() + count, specs.end()});
-    Registers registers = prepared.plan->registers();
+  network.instantiate = [lists, entry, specs, count](const Tensors& weights) -> Model {
+    const Loaded& loaded = lists->loaded();
+    const Prepared& prepared = lists->get(weights, {specs.begin() + count, specs.end()});
+    Registers registers = prepared.calls.registers();
     for (size_t k = 0; k < loaded.weights.size(); ++k) {
       // A forward may update its buffers in place; the caller's tensors must not see that.
       const Weight& weight = loaded.weights[k];
-      const auto& written = prepared.plan->written();
+      const auto& written = prepared.calls.written;
       const bool own = std::any_of(weight.places.begin(), weight.places.end(), [&](size_t place) {
         return written.count(place) ||
                std::any_of(loaded.write_backs.begin(), loaded.write_backs.end(),
@@ -271,10 +272,10 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs) const {
     }
     for (const auto& [place, tensor] : prepared.constants) put(registers, place, tensor);
     for (const auto& [place, number] : loaded.numbers) registers[place] = number;
-    return [plans, entry, plan = prepared.plan.get(), registers](const Tensors& given) mutable {
+    return [lists, entry, calls = &prepared.calls, registers](const Tensors& given) mutable {
       const at::NoGradGuard no_grad;
       put_inputs(registers, entry, given);
-      return run(plans->loaded(), *plan, registers);
+      return run(lists->loaded(), *calls, registers);
     };
   };
   return network;
@@ -329,7 +330,7 @@ class Loader {
   }
 
   void find_written() {
-    written_ = Plan(loaded_->program(), {}, loaded_->name).written();
+    written_ = list_calls(loaded_->program(), {}, loaded_->name).written;
     for (const OutputSpec& o : loaded_->program().outputs)
       if (o.kind == OutputSpec::Kind::mutation)
         for (size_t i = 0; i < loaded_->program().inputs.size(); ++i)
@@ -376,7 +377,8 @@ class Loader {
             loaded_->constants.emplace_back(i, make_tensor(loaded_->file, *stored));
             return;
           }
-          // What models write to is their own, whether checkpoints hold it or not.
+          // A tensor that forward writes to needs one copy per model, also when no checkpoint has
+          // it.
           add_weight(*stored, Role::buffer);
           it = weight_of_.find(spec.target);
         }

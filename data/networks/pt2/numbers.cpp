@@ -1,11 +1,11 @@
+#include "data/networks/pt2/numbers.h"
+
 #include <cmath>
 #include <functional>
 #include <map>
 
 #include "data/bytes/refuse.h"
-#include "data/networks/pt2/plan.h"
 
-// Python's operators on sizes: `_operator.floordiv`, `torch.sym_max`, `math.trunc`.
 namespace wide::pt2 {
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include "data/escape.h"
 #include "data/reports/report_format.h"
+#include "data/reports/report_json.h"
 
 namespace wide {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "data/escape.h"
 #include "data/plot/svg.h"
+#include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
 #include "data/reports/report_tables.h"
 

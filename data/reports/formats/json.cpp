@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/reports/report_format.h"
+#include "data/reports/report_json.h"
 
 namespace wide {
 namespace {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
 
 namespace wide {

@@ -201,6 +201,52 @@ TEST_F(ExplorerDriver, SavesWhereTheFileBrowserSays) {
   EXPECT_NE(screen_->explorer().said().find("/nonexistent/folder/out.csv"), std::string::npos);
 }
 
+TEST_F(ExplorerDriver, ChoosesManyCheckpointsBesideTheNetwork) {
+  open();
+  for (const char* name :
+       {"net.pt2", "w1.safetensors", "w2.safetensors", "w10.safetensors", "notes.txt", "x.npy"})
+    std::ofstream(file_.path(name)) << "x";
+  screen_->explorer().show("fuse");
+  driver_->click("network");
+  driver_->type(file_.path("net.pt2"));
+  EXPECT_TRUE(driver_->sees("none: seeded copies"));
+  driver_->click("Add");
+  // In the network's folder, the files that fit alone, by their numbers.
+  const auto row = [&](const std::string& name) { return screen_->ui().items.find(name); };
+  ASSERT_TRUE(row("w2.safetensors") && row("w10.safetensors"));
+  EXPECT_LT(row("w2.safetensors")->box.y, row("w10.safetensors")->box.y);
+  EXPECT_FALSE(row("notes.txt") || row("x.npy") || row("net.pt2"));
+  EXPECT_TRUE(driver_->sees("other files not shown"));
+  driver_->click("w1.safetensors");
+  EXPECT_TRUE(driver_->sees("1 checkpoint"));
+  driver_->click_with("Ctrl", "w10.safetensors");
+  EXPECT_TRUE(driver_->sees("2 checkpoints"));
+  driver_->click_with("Shift", "w1.safetensors");
+  EXPECT_TRUE(driver_->sees("3 checkpoints"));
+  driver_->click_with("Ctrl", "w2.safetensors");
+  EXPECT_TRUE(driver_->sees("2 checkpoints"));
+  driver_->click("Open");
+  EXPECT_FALSE(row("Open"));
+  EXPECT_TRUE(driver_->sees("2 checkpoints"));
+  driver_->click("None");
+  // A pattern counts what it matches; what matches nothing is not taken.
+  driver_->click("Add");
+  driver_->type("w*.safetensors");
+  EXPECT_TRUE(driver_->sees("3 checkpoints"));
+  driver_->press("Enter");
+  EXPECT_FALSE(row("Open"));
+  EXPECT_TRUE(driver_->sees("3 checkpoints"));
+  driver_->click("None");
+  driver_->click("Add");
+  driver_->type("v*.safetensors");
+  driver_->press("Enter");
+  EXPECT_TRUE(driver_->sees("weights: got no file"));
+  driver_->click("All");
+  EXPECT_TRUE(driver_->sees("3 checkpoints"));
+  driver_->click("Cancel");
+  EXPECT_TRUE(driver_->sees("none: seeded copies"));
+}
+
 TEST_F(ExplorerDriver, PaletteAndKeys) {
   open();
   driver_->press("Ctrl+P");

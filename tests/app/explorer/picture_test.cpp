@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "app/explorer/window/picture.h"
 #include "data/plot/palette.h"
 #include "tests/app/explorer/stored.h"
 

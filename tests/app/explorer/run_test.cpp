@@ -8,6 +8,7 @@
 #include "app/explorer/models/run.h"
 #include "app/sweep/record.h"
 #include "data/reports/report.h"
+#include "data/reports/report_json.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "app/explorer/driver.h"
+#include "app/explorer/window/null.h"
 #include "tests/data/store/stored.h"
 
 // A store with a sweep of every kind of trial, and the explorer on it without a window.

@@ -1,4 +1,5 @@
 #include "data/checkpoints/checkpoint.h"
+#include "data/checkpoints/checkpoint_search.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

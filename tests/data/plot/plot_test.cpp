@@ -4,7 +4,8 @@
 #include <set>
 
 #include "data/escape.h"
-#include "data/plot/figure.h"
+#include "data/plot/canvas_text.h"
+#include "data/plot/figure_draw.h"
 #include "data/plot/scale.h"
 #include "data/plot/svg.h"
 
@@ -95,6 +96,44 @@ TEST(Plot, WhatIsNotANumberIsDrawnSomewhereSane) {
   EXPECT_NE(svg.find("&lt;title&gt;"), std::string::npos);
   Figure nothing;
   EXPECT_GT(draw(canvas, nothing, limits_of(nothing), 0, 0, 800), 300);
+}
+
+/// The names of the curves whose bands are drawn.
+std::set<std::string> bands(const Figure& f, const FigureView& view) {
+  SvgCanvas canvas(800, 600);
+  const Limits limits = limits_of(f);
+  draw(canvas, f, limits, geometry_of(limits, 0, 0, 800), view);
+  const std::string svg = canvas.document("bands");
+  std::set<std::string> found;
+  for (const Curve& curve : f.curves)
+    if (svg.find("band " + curve.name) != std::string::npos) found.insert(curve.name);
+  return found;
+}
+
+TEST(Plot, OneCurveHasItsBandTheOthersWhenTheyAreLookedAt) {
+  Figure f = figure(4, {"eager"});
+  for (Curve& curve : f.curves) {
+    curve.points[0].low = 0.1;
+    curve.points[0].high = 10;
+    curve.points.push_back(curve.points[0]);
+    curve.points[1].n = 8;
+  }
+  using Names = std::set<std::string>;
+  EXPECT_EQ(bands(f, {}), Names{});  // nothing says which
+  f.curves[1].points[0].chosen = true;
+  EXPECT_EQ(bands(f, {}), Names{"s1"});
+  f.curves[2].points[1].chosen = true;  // at a larger N
+  EXPECT_EQ(bands(f, {}), Names{"s2"});
+  FigureView view;
+  view.selected = "s0";
+  EXPECT_EQ(bands(f, view), Names{"s0"});
+  view.lit = "s3";
+  EXPECT_EQ(bands(f, view), Names{"s3"});
+  view = {};
+  view.hidden = {"s2"};
+  EXPECT_EQ(bands(f, view), Names{"s1"});
+  view.hidden = {"s1", "s2", "s3"};
+  EXPECT_EQ(bands(f, view), Names{"s0"});  // alone
 }
 
 TEST(Plot, TextIsWrappedAndShortenedBetweenCharacters) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "data/reports/compare_noise.h"
+#include "data/reports/report_json.h"
 
 namespace wide {
 namespace {

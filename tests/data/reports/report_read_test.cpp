@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "data/reports/report.h"
+#include "data/reports/report_json.h"
+#include "data/reports/report_read.h"
 #include "tests/data/python.h"
 
 namespace wide {

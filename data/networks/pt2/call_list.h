@@ -46,37 +46,19 @@ using Registers = std::vector<c10::IValue>;
 
 /// An exported graph as a list of steps: sub-graphs inlined, arguments looked up, values dropped at
 /// their last use. Shared by all models of one architecture; a run changes nothing in it.
-class Plan {
- public:
-  /// Throws Error naming the operator for what LibTorch does not have, and for control flow.
-  Plan(const Program& program, const Setting& setting, const std::string& file);
+struct CallList {
+  Setting setting;
+  std::string file;  // for messages
+  std::vector<Step> steps;
+  size_t register_count = 0;                           // input i of the graph is register i
+  std::vector<std::pair<int, c10::IValue>> constants;  // by register
+  std::vector<int> outputs;                            // registers; -1: none, or a plain number
+  std::set<size_t> written;  // graph inputs whose memory an operator writes to
 
-  const Setting& setting() const { return setting_; }
-  /// Graph inputs (by index) whose memory an operator writes to.
-  const std::set<size_t>& written() const { return written_; }
-
-  /// Registers with the constants in them; input i of the graph is register i.
+  /// Registers with the constants in them.
   Registers registers() const;
-  /// Runs all steps and gives what is in the registers of the graph's outputs, None where an output
-  /// is none or a plain number.
+  /// Runs all steps and gives what is in the registers of the graph's outputs, None for -1.
   std::vector<c10::IValue> run(Registers& registers) const;
-
- private:
-  friend class PlanBuilder;
-  void compute(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const;
-  void call(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const;
-
-  Setting setting_;
-  std::string file_;
-  std::vector<Step> steps_;
-  std::vector<std::pair<int, c10::IValue>> constants_;
-  std::vector<int> outputs_;
-  std::set<size_t> written_;
-  size_t count_ = 0;
 };
-
-/// The value of a function of Python numbers, "add" or "sym_max". Throws Error for an unknown one.
-c10::IValue python_number(const std::string& function, const std::vector<c10::IValue>& arguments);
-bool known_python_number(const std::string& function);
 
 }  // namespace wide::pt2

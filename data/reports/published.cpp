@@ -1,6 +1,6 @@
-#include <map>
+#include "data/reports/published.h"
 
-#include "data/plot/figures.h"
+#include <map>
 
 namespace wide {
 namespace {

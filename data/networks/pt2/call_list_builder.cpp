@@ -1,7 +1,10 @@
+#include "data/networks/pt2/call_list_builder.h"
+
 #include <algorithm>
 
 #include "data/bytes/refuse.h"
-#include "data/networks/pt2/plan.h"
+#include "data/networks/pt2/enumerations.h"
+#include "data/networks/pt2/numbers.h"
 
 namespace wide::pt2 {
 namespace {
@@ -22,26 +25,28 @@ bool is_plain_wrapper(const std::string& name) {
   return names.count(name) > 0;
 }
 
-/// Operators that only state what they were given: nothing to compute.
+/// Assertions about their arguments, whose results nobody reads: skipped.
 bool only_states(const std::string& name) {
   return name == "aten::_assert_tensor_metadata" || name == "aten::_assert_async" ||
          starts(name, "aten::sym_constrain_range");
 }
 
-/// Hands out its argument itself in eval mode, though its schema does not say so.
+/// Operators that return their argument itself in eval mode, though their schema declares no alias.
 bool may_return_argument(const std::string& name) {
   return name == "aten::dropout" || name == "aten::feature_dropout" ||
          name == "aten::alpha_dropout" || name == "aten::type_as";
 }
 
-}  // namespace
-
-/// Turns a program's graph, and the graphs in it, into a plan's steps.
-class PlanBuilder {
+/// Turns a program's graph, and the graphs in it, into steps.
+class Builder {
  public:
-  PlanBuilder(Plan& plan, const Program& program) : plan_(plan), program_(program) {}
+  Builder(const Program& program, const Setting& setting, const std::string& file)
+      : program_(program) {
+    list_.setting = setting;
+    list_.file = file;
+  }
 
-  void build() {
+  CallList build() {
     Names names;
     for (size_t i = 0; i < program_.graph.inputs.size(); ++i) {
       const int r = fresh();
@@ -49,32 +54,33 @@ class PlanBuilder {
       for (const Item& item : program_.graph.inputs[i].items)
         if (!item.name.empty()) names[item.name] = r;
     }
-    inputs_ = plan_.count_;
+    inputs_ = list_.register_count;
     nodes(program_.graph, names);
     for (const Argument& output : program_.graph.outputs) {
       const bool tensor = output.kind == K::tensor && !output.list && !output.items[0].name.empty();
-      plan_.outputs_.push_back(tensor ? value(names, output.items[0].name, "the outputs") : -1);
+      list_.outputs.push_back(tensor ? value(names, output.items[0].name, "the outputs") : -1);
     }
     drop_dead();
+    return std::move(list_);
   }
 
  private:
   int fresh() {
     roots_.emplace_back();
-    return static_cast<int>(plan_.count_++);
+    return static_cast<int>(list_.register_count++);
   }
 
   [[noreturn]] void refuse_node(const Node& node, const std::string& got,
                                 const std::string& expected,
                                 const std::string& advice = "export it again") const {
-    refuse(plan_.file_, "operator " + printable(node.target), got, expected, advice);
+    refuse(list_.file, "operator " + printable(node.target), got, expected, advice);
   }
 
   int value(const Names& names, const std::string& name, const std::string& reader) const {
     const auto it = names.find(name);
     if (it == names.end())
-      refuse(plan_.file_, "value " + printable(name), "none made before " + printable(reader),
-             "one", "export it again");
+      refuse(list_.file, "value " + printable(name), "none made before " + printable(reader), "one",
+             "export it again");
     return it->second;
   }
 
@@ -242,7 +248,7 @@ class PlanBuilder {
     return true;
   }
 
-  /// `mul.Tensor` of a tensor and a number is `mul.Scalar`: without a tensor made of the number.
+  /// Calls `mul.Scalar` where `mul.Tensor` has a number in the place of a tensor.
   c10::OperatorHandle for_numbers(const Node& node, const c10::OperatorHandle& op) const {
     const auto& arguments = op.schema().arguments();
     std::string of_number;
@@ -307,12 +313,12 @@ class PlanBuilder {
       }
       symbolic(type, wanted, f, misfit);
     } else {
-      // Empty lists say nothing of what they would hold.
+      // The type of an empty list's elements is not stored: any will do.
       Argument plain = a;
       if (a.list && a.items.empty()) plain.kind = K::integer;
       const auto fixed = type->kind() == c10::TypeKind::TensorType
                              ? tensor_of(plain)
-                             : constant(plain, wanted.type(), wanted.N(), plan_.setting_);
+                             : constant(plain, wanted.type(), wanted.N(), list_.setting);
       if (!fixed) misfit();
       step.arguments.push_back(*fixed);
       return;
@@ -324,7 +330,7 @@ class PlanBuilder {
   /// A number where there must be a tensor; none where one may be missing.
   std::optional<c10::IValue> tensor_of(const Argument& a) const {
     if (a.kind == K::none) return c10::IValue();
-    const auto number = constant(a, c10::NumberType::get(), std::nullopt, plan_.setting_);
+    const auto number = constant(a, c10::NumberType::get(), std::nullopt, list_.setting);
     if (!number) return std::nullopt;
     return c10::IValue(number_tensor(*number));
   }
@@ -371,7 +377,7 @@ class PlanBuilder {
                                       roots_[static_cast<size_t>(r)].end());
     for (size_t i = 0; i < of_argument.size(); ++i)
       if (const auto* alias = schema.arguments()[i].alias_info(); alias && alias->isWrite())
-        plan_.written_.insert(of_argument[i].begin(), of_argument[i].end());
+        list_.written.insert(of_argument[i].begin(), of_argument[i].end());
     for (size_t k = 0; k < step.results.size(); ++k) {
       const auto* alias = schema.returns()[k].alias_info();
       const bool all = may_return_argument(schema.name());
@@ -439,7 +445,7 @@ class PlanBuilder {
     if (dtype.kind == K::dtype)
       mode.dtype = scalar_type(static_cast<Dtype>(dtype.items[0].integer));
     mode.detail = flag(node, 2);
-    mode.device = plan_.setting_.device.type();
+    mode.device = list_.setting.device.type();
     *at = 4;
   }
 
@@ -486,21 +492,21 @@ class PlanBuilder {
     if (kind == K::tensor) return -1;
     const int r = fresh();
     kept_.insert(r);
-    plan_.constants_.emplace_back(r, kind == K::real      ? c10::IValue(item.real)
-                                     : kind == K::boolean ? c10::IValue(item.integer != 0)
-                                                          : c10::IValue(item.integer));
+    list_.constants.emplace_back(r, kind == K::real      ? c10::IValue(item.real)
+                                    : kind == K::boolean ? c10::IValue(item.integer != 0)
+                                                         : c10::IValue(item.integer));
     return r;
   }
 
-  void add(Step step) { plan_.steps_.push_back(std::move(step)); }
+  void add(Step step) { list_.steps.push_back(std::move(step)); }
 
   /// Walks backwards: a register goes after the last step that reads it, or that makes it unread.
   void drop_dead() {
-    std::set<int> read(plan_.outputs_.begin(), plan_.outputs_.end());
+    std::set<int> read(list_.outputs.begin(), list_.outputs.end());
     const auto keeps = [&](int r) {
       return r < 0 || static_cast<size_t>(r) < inputs_ || kept_.count(r) > 0;
     };
-    for (auto step = plan_.steps_.rbegin(); step != plan_.steps_.rend(); ++step) {
+    for (auto step = list_.steps.rbegin(); step != list_.steps.rend(); ++step) {
       std::map<int, int> here;
       for (const Filling& f : step->fillings)
         for (const int r : f.values) ++here[r];
@@ -517,17 +523,18 @@ class PlanBuilder {
     }
   }
 
-  Plan& plan_;
   const Program& program_;
+  CallList list_;
   std::vector<std::set<size_t>> roots_;  // per register: the inputs whose memory it may see
   std::set<int> kept_;
   size_t inputs_ = 0;
   int depth_ = 0;
 };
 
-Plan::Plan(const Program& program, const Setting& setting, const std::string& file)
-    : setting_(setting), file_(file) {
-  PlanBuilder(*this, program).build();
+}  // namespace
+
+CallList list_calls(const Program& program, const Setting& setting, const std::string& file) {
+  return Builder(program, setting, file).build();
 }
 
 }  // namespace wide::pt2

@@ -1,4 +1,4 @@
-#include "data/plot/figures.h"
+#include "data/reports/figures.h"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,10 @@
 #include <cmath>
 #include <set>
 
-#include "data/plot/svg.h"
+#include "data/reports/published.h"
 
 namespace wide {
 namespace {
-
-constexpr double kWidth = 800, kGap = 20;
 
 bool same_figure(const Case& a, const Case& b) {
   return a.target == b.target && a.shape == b.shape && a.dtype == b.dtype && a.device == b.device &&
@@ -73,6 +71,7 @@ CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options)
   CurvePoint p;
   p.n = static_cast<double>(c.n);
   p.incorrect = t.status == Status::incorrect;
+  p.chosen = t.chosen;
   p.about = fmt::format("{} at N={}: {}", t.strategy, c.n, to_string(t.status));
   if (t.correctness) {
     p.error = t.correctness->max_rel;
@@ -96,35 +95,53 @@ CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options)
   return p;
 }
 
-/// What was not measured, and why: one line for all Ns with the same reason.
+/// "4, 8 and 16".
+std::string ns_text(const std::vector<int64_t>& ns) {
+  std::string text;
+  for (size_t i = 0; i < ns.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == ns.size() ? " and " : ", ") + std::to_string(ns[i]);
+  return text;
+}
+
+/// What is not drawn and why, one sentence for all Ns with the same reason; and which times other
+/// programs disturbed.
 std::vector<std::string> notes_of(const std::vector<Case>& cases, bool several_modes) {
   struct Note {
-    std::string what, reason, ns;
+    std::string name, reason;
+    Status status;
+    std::vector<int64_t> ns;
   };
   std::vector<Note> notes;
-  const auto add = [&](const std::string& what, const std::string& reason, int64_t n) {
-    auto note = std::find_if(notes.begin(), notes.end(), [&](const Note& other) {
-      return other.what == what && other.reason == reason;
-    });
-    if (note == notes.end())
-      notes.push_back({what, reason, fmt::format("{}", n)});
-    else
-      note->ns += fmt::format(", {}", n);
-  };
+  std::vector<int64_t> disturbed;
+  double least = 1, most = 0;
   for (const Case& c : cases) {
-    for (const Trial& t : c.trials)
-      if (t.status != Status::ok)
-        add(fmt::format("{}: {}{}", to_string(t.status), t.strategy,
-                        several_modes ? " · " + c.mode : ""),
-            t.reason, c.n);
-    if (c.disturbed)
-      add("disturbed: other programs took too much of the machine",
-          fmt::format("{:.0f} % of the cores", 100 * c.other_load), c.n);
+    for (const Trial& t : c.trials) {
+      if (t.status == Status::ok) continue;
+      const std::string name = t.strategy + (several_modes ? " · " + c.mode : "");
+      auto note = std::find_if(notes.begin(), notes.end(), [&](const Note& other) {
+        return other.name == name && other.reason == t.reason && other.status == t.status;
+      });
+      if (note == notes.end()) note = notes.insert(note, Note{name, t.reason, t.status, {}});
+      note->ns.push_back(c.n);
+    }
+    if (!c.disturbed) continue;
+    disturbed.push_back(c.n);
+    least = std::min(least, c.other_load);
+    most = std::max(most, c.other_load);
   }
   std::vector<std::string> lines;
   for (const Note& note : notes)
-    lines.push_back(fmt::format("{} (N={}){}", note.what, note.ns,
-                                note.reason.empty() ? "" : ": " + note.reason));
+    lines.push_back(fmt::format("{} at N={} {}: {}{}", note.name, ns_text(note.ns),
+                                note.status == Status::incorrect ? "is a cross" : "is not drawn",
+                                to_string(note.status),
+                                note.reason.empty() ? "" : ", " + note.reason));
+  if (!disturbed.empty()) {
+    const std::string low = fmt::format("{:.0f}", 100 * least),
+                      high = fmt::format("{:.0f}", 100 * most);
+    lines.push_back(fmt::format(
+        "times at N={} are not to be trusted: other programs took {} % of the cores meanwhile",
+        ns_text(disturbed), low == high ? low : low + " to " + high));
+  }
   return lines;
 }
 
@@ -153,7 +170,7 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
       curve.chosen |= t.chosen;
       curve.points.push_back(point_of(c, t, options));
     }
-  // A speedup is over them; any other measure is worth seeing beside theirs.
+  // Speedups are over the baselines; of every other measure the baselines are curves too.
   if (options.measure != Measure::speedup)
     for (const Case& c : cases)
       for (const Timing& b : c.baselines) {
@@ -195,39 +212,12 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
   return figure;
 }
 
-double draw_all(Canvas& canvas, const Figure& figure, double y) {
-  const Limits limits = limits_of(figure);
-  for (const Figure& part : split(figure)) y += draw(canvas, part, limits, 0, y, kWidth) + kGap;
-  return y;
-}
-
 }  // namespace
 
 std::vector<Figure> figures_of(const std::vector<Case>& cases, const FigureOptions& options) {
   std::vector<Figure> figures;
   for (const auto& group : groups_of(cases)) figures.push_back(figure_of(group, options));
   return figures;
-}
-
-std::string svg_document(const std::vector<Figure>& figures, const std::string& title,
-                         const std::string& footer) {
-  SvgCanvas canvas(kWidth, 0);
-  const TextStyle small{{Tone::muted}, 10.5};
-  double y = 12;
-  for (const Figure& figure : figures) y = draw_all(canvas, figure, y);
-  canvas.line({10, y - 8}, {kWidth - 10, y - 8}, {{Tone::grid}, 1});
-  for (const std::string& line : wrap(canvas, title + " · " + footer, small, kWidth - 20)) {
-    canvas.text({10, y + 8}, line, small);
-    y += 15;
-  }
-  canvas.set_height(y + 12);
-  return canvas.document(title);
-}
-
-std::string svg_element(const Figure& figure) {
-  SvgCanvas canvas(kWidth, 0);
-  canvas.set_height(draw_all(canvas, figure, 0) - kGap);
-  return canvas.element(figure.title + " " + figure.subtitle);
 }
 
 }  // namespace wide

@@ -1,4 +1,4 @@
-#include "data/networks/pt2/plan.h"
+#include "data/networks/pt2/call_list.h"
 
 #include <ATen/InferSize.h>
 #include <ATen/TensorUtils.h>
@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "data/bytes/refuse.h"
+#include "data/networks/pt2/numbers.h"
 #include "data/one_line.h"
 
 namespace wide::pt2 {
@@ -114,15 +115,8 @@ const c10::OperatorHandle& reshape() {
   return op;
 }
 
-}  // namespace
-
-Registers Plan::registers() const {
-  Registers registers(count_);
-  for (const auto& [index, value] : constants_) registers[static_cast<size_t>(index)] = value;
-  return registers;
-}
-
-void Plan::call(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const {
+void call(const std::string& file, const Step& step, Registers& registers,
+          std::vector<c10::IValue>& stack) {
   stack = step.arguments;
   for (const Filling& f : step.fillings) stack[f.place] = filled(f, registers);
   const c10::OperatorHandle& op =
@@ -137,14 +131,15 @@ void Plan::call(const Step& step, Registers& registers, std::vector<c10::IValue>
     if (!stack[i].isTensorList()) continue;
     const c10::List<at::Tensor> list = stack[i].toTensorList();
     if (list.size() < to.size())
-      refuse(file_, "operator " + step.op->schema().name(), fmt::format("{} results", list.size()),
+      refuse(file, "operator " + step.op->schema().name(), fmt::format("{} results", list.size()),
              fmt::format("{} as exported", to.size()), "export it for these inputs");
     for (size_t k = 0; k < to.size(); ++k)
       if (to[k] >= 0) registers[static_cast<size_t>(to[k])] = list.get(k);
   }
 }
 
-void Plan::compute(const Step& step, Registers& registers, std::vector<c10::IValue>& stack) const {
+void compute(const std::string& file, const Step& step, Registers& registers,
+             std::vector<c10::IValue>& stack) {
   const auto read = [&]() -> const c10::IValue& {
     return registers[static_cast<size_t>(step.fillings[0].values[0])];
   };
@@ -153,7 +148,7 @@ void Plan::compute(const Step& step, Registers& registers, std::vector<c10::IVal
   };
   switch (step.kind) {
     case Step::Kind::call:
-      return call(step, registers, stack);
+      return call(file, step, registers, stack);
     case Step::Kind::size:
       return write(read().toTensor().size(step.detail));
     case Step::Kind::count:
@@ -165,7 +160,7 @@ void Plan::compute(const Step& step, Registers& registers, std::vector<c10::IVal
     }
     case Step::Kind::check:
       if (read().toScalar().equal(0))
-        refuse(file_, "condition of the export", "inputs that do not meet it",
+        refuse(file, "condition of the export", "inputs that do not meet it",
                printable(step.text, 200), "give other inputs");
       return;
     case Step::Kind::grad:
@@ -175,10 +170,18 @@ void Plan::compute(const Step& step, Registers& registers, std::vector<c10::IVal
   }
 }
 
-std::vector<c10::IValue> Plan::run(Registers& registers) const {
+}  // namespace
+
+Registers CallList::registers() const {
+  Registers made(register_count);
+  for (const auto& [index, value] : constants) made[static_cast<size_t>(index)] = value;
+  return made;
+}
+
+std::vector<c10::IValue> CallList::run(Registers& registers) const {
   Modes modes;
   std::vector<c10::IValue> stack;
-  for (const Step& step : steps_) {
+  for (const Step& step : steps) {
     try {
       if (step.kind == Step::Kind::grad)
         modes.set_grad(step.detail);
@@ -187,18 +190,18 @@ std::vector<c10::IValue> Plan::run(Registers& registers) const {
       else if (step.kind == Step::Kind::leave)
         modes.leave();
       else
-        compute(step, registers, stack);
+        compute(file, step, registers, stack);
     } catch (const c10::Error& e) {
-      refuse(file_, "operator " + (step.op ? step.op->schema().name() : step.text), one_line(e),
+      refuse(file, "operator " + (step.op ? step.op->schema().name() : step.text), one_line(e),
              "one that can be computed", "export it for these inputs");
     }
     for (const int dead : step.dead) registers[static_cast<size_t>(dead)] = c10::IValue();
   }
-  std::vector<c10::IValue> outputs;
-  outputs.reserve(outputs_.size());
-  for (const int r : outputs_)
-    outputs.push_back(r < 0 ? c10::IValue() : registers[static_cast<size_t>(r)]);
-  return outputs;
+  std::vector<c10::IValue> results;
+  results.reserve(outputs.size());
+  for (const int r : outputs)
+    results.push_back(r < 0 ? c10::IValue() : registers[static_cast<size_t>(r)]);
+  return results;
 }
 
 }  // namespace wide::pt2

@@ -1,4 +1,4 @@
-#include "engine/process_switch.h"
+#include "engine/record/process_switch.h"
 
 #include <ATen/Context.h>
 #include <ATen/functorch/BatchedFallback.h>

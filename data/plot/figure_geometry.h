@@ -1,0 +1,21 @@
+#pragma once
+#include "data/plot/figure.h"
+#include "data/plot/scale.h"
+
+namespace wide {
+
+/// Where the plots lie, and what their axes are: values on the left, errors on the right.
+struct FigureGeometry {
+  double x = 0, top = 0, width = 0;
+  double lane = 0;  // of crosses, below both plots
+  Box value, legend, error;
+  LogScale value_y, error_y, value_n, error_n;
+  bool legend_below = false;  // else between the plots
+};
+inline constexpr double kPlotHeight = 232;
+
+/// `plot_height` is that of both plots' inside.
+FigureGeometry geometry_of(const Limits& limits, double x, double y, double width,
+                           double plot_height = kPlotHeight, bool legend_below = false);
+
+}  // namespace wide

@@ -1,0 +1,16 @@
+#pragma once
+#include "data/store/connection.h"
+
+// Cases, their trials and samples in the tables. Every function works inside the transaction that
+// `Store` has opened.
+namespace wide {
+
+/// Fills in a planned case. False when it is done already, or there is no such position.
+bool insert_case(Connection& connection, int64_t sweep, int64_t position, const Case& result);
+/// All of a sweep that is done, in the order of its plan.
+SweepReport read_sweep(Connection& connection, int64_t sweep);
+/// The same without its cases.
+SweepReport read_sweep_head(Connection& connection, int64_t sweep);
+std::optional<Case> read_case(Connection& connection, int64_t case_id);
+
+}  // namespace wide

@@ -1,0 +1,12 @@
+#pragma once
+#include "data/store/connection.h"
+
+// Trial fusions in the tables. Every function works inside the transaction that `Store` has opened.
+namespace wide {
+
+int64_t insert_fuse(Connection& connection, const FuseReport& report);
+std::vector<FuseRow> list_fusions(Connection& connection, int64_t limit, int64_t offset);
+/// As a report's JSON.
+nlohmann::ordered_json read_fuse(Connection& connection, int64_t fuse);
+
+}  // namespace wide

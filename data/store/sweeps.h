@@ -1,0 +1,32 @@
+#pragma once
+#include "data/store/connection.h"
+
+// Sweeps in the tables. Every function works inside the transaction that `Store` has opened.
+namespace wide {
+
+/// Throws where `name` could be taken for a number, `last` or a file.
+void check_name(const std::string& what, const std::string& name);
+/// A sweep's state as users see it: one that says running and whose process is gone was
+/// interrupted.
+std::string shown_state(const std::string& state, const std::string& owner);
+
+/// Adds a sweep with its cases planned, owned by this process; an empty `uuid` is made.
+int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::string& state,
+                     const std::string& uuid);
+int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_disturbed);
+std::vector<CasePlan> planned_cases(Connection& connection, int64_t sweep);
+SweepPlan read_plan(Connection& connection, int64_t sweep);
+
+std::vector<int64_t> missing_cases(Connection& connection, int64_t sweep);
+std::map<int64_t, Case> done_cases(Connection& connection, int64_t sweep);
+void begin_case(Connection& connection, int64_t sweep, int64_t position);
+void add_case(Connection& connection, int64_t sweep, int64_t position, const Case& result);
+void append_changes(Connection& connection, int64_t sweep, const std::vector<std::string>& changes);
+void finish_sweep(Connection& connection, int64_t sweep, const std::string& state,
+                  const std::vector<std::string>& changes);
+
+std::vector<SweepRow> list_sweeps(Connection& connection, int64_t limit, int64_t offset);
+std::optional<int64_t> find_sweep(Connection& connection, const std::string& which);
+void delete_sweep(Connection& connection, int64_t sweep);
+
+}  // namespace wide

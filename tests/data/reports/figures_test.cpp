@@ -1,0 +1,53 @@
+#include "data/reports/figures.h"
+
+#include <gtest/gtest.h>
+
+namespace wide {
+namespace {
+
+Case case_of(int64_t n, Status status, const std::string& reason, double other_load) {
+  Case c;
+  c.target = "linear";
+  c.mode = "eager";
+  c.n = n;
+  c.other_load = other_load;
+  c.disturbed = other_load > 0;
+  Trial good;
+  good.strategy = good.timing.name = "einsum";
+  good.speedup = Speedup{{2, 1.9, 2.1}, {1.5, 1.4, 1.6}, "threads"};
+  Trial bad;
+  bad.strategy = bad.timing.name = "vmap";
+  bad.status = status;
+  bad.reason = reason;
+  c.trials = {good, bad};
+  return c;
+}
+
+std::vector<std::string> notes(const std::vector<Case>& cases) {
+  return figures_of(cases, {}).at(0).notes;
+}
+
+TEST(Figures, NotesSayWhatIsLeftOutAndWhy) {
+  EXPECT_EQ(
+      notes({case_of(4, Status::unsupported, "no rule", 0),
+             case_of(8, Status::unsupported, "no rule", 0),
+             case_of(16, Status::unsupported, "no rule", 0), case_of(32, Status::crashed, "", 0)}),
+      (std::vector<std::string>{"vmap at N=4, 8 and 16 is not drawn: unsupported, no rule",
+                                "vmap at N=32 is not drawn: crashed"}));
+  EXPECT_EQ(notes({case_of(4, Status::incorrect, "error 0.1", 0)}),
+            (std::vector<std::string>{"vmap at N=4 is a cross: incorrect, error 0.1"}));
+}
+
+TEST(Figures, NotesSayWhichTimesAreNotToBeTrusted) {
+  EXPECT_EQ(
+      notes({case_of(4, Status::ok, "", 0.2), case_of(8, Status::ok, "", 0.456),
+             case_of(16, Status::ok, "", 0)}),
+      (std::vector<std::string>{"times at N=4 and 8 are not to be trusted: other programs took 20 "
+                                "to 46 % of the cores meanwhile"}));
+  EXPECT_EQ(notes({case_of(4, Status::ok, "", 0.3)}),
+            (std::vector<std::string>{"times at N=4 are not to be trusted: other programs took 30 "
+                                      "% of the cores meanwhile"}));
+}
+
+}  // namespace
+}  // namespace wide
