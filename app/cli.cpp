@@ -27,7 +27,7 @@ std::string& typed() {
   return text;
 }
 
-int complain(const std::string& line, int exit_code) {
+int say(const std::string& line, int exit_code) {
   // One line whatever the message holds: scripts read the last line of stderr.
   std::string flat = line;
   std::replace_if(
@@ -100,7 +100,7 @@ int dispatch(int argc, char** argv) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     const auto chosen = app.get_subcommands();
     const std::string thing = chosen.empty() ? "workbench" : "workbench " + chosen[0]->get_name();
-    return complain(fmt::format("[{}] usage: {}; try {} --help", thing, e.what(), thing), 2);
+    return say(fmt::format("[{}] usage: {}; try {} --help", thing, e.what(), thing), 2);
   }
   const std::string name = app.get_subcommands().at(0)->get_name();
   for (const auto& command : commands)
@@ -109,6 +109,13 @@ int dispatch(int argc, char** argv) {
 }
 
 }  // namespace
+
+int complain(const std::vector<Complaint>& complaints) {
+  for (const int code : {4, 5, 3, 1})
+    for (const Complaint& c : complaints)
+      if (c.exit_code == code) return say(c.line, code);
+  return 0;
+}
 
 bool add_command(MakeCommand make) {
   makers().push_back(std::move(make));
@@ -122,13 +129,13 @@ int run_cli(int argc, char** argv) {
   try {
     return dispatch(argc, argv);
   } catch (const Cancelled&) {
-    return complain("[workbench] cancelled", 130);
+    return say("[workbench] cancelled", 130);
   } catch (const Error& e) {
-    return complain(e.what(), e.exit_code());
+    return say(e.what(), e.exit_code());
   } catch (const std::bad_alloc&) {
-    return complain("[workbench] memory: got none left, expected more; try fewer models", 5);
+    return say("[workbench] memory: got none left, expected more; try fewer models", 5);
   } catch (const std::exception& e) {
-    return complain("[workbench] " + one_line(e), 1);
+    return say("[workbench] " + one_line(e), 1);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -25,6 +26,16 @@ class Command {
 
 using MakeCommand = std::function<std::unique_ptr<Command>()>;
 bool add_command(MakeCommand make);
+
+/// What a command that has done its work says against the result: an exit code and its line. Code 0
+/// says nothing.
+struct Complaint {
+  int exit_code = 0;
+  std::string line;
+};
+/// Says on standard error the one that counts most (4 before 5 before 3 before 1), and returns its
+/// exit code; 0 where there is none.
+int complain(const std::vector<Complaint>& complaints);
 
 /// The command line as it was typed, for reports.
 const std::string& typed_command();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/network.h"
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 
 // What options mean: text to values, or an Error naming the option.
 namespace wide {

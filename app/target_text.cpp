@@ -7,7 +7,6 @@
 #include "app/results/table.h"
 #include "data/tensors.h"
 #include "data/text.h"
-#include "engine/widen/axes.h"
 
 namespace wide {
 namespace {
@@ -71,13 +70,13 @@ std::string target_text(const Target& t) {
     sweeps.add({name, fmt::format("{}", fmt::join(sweep.n, ",")), listing(shapes_of(sweep), 4)});
   text += sweeps.text();
 
-  const auto axes = axes_of(t.name);
-  if (axes.empty()) return text;
-  Table options({"--axis", "left out", ""}, {});
-  for (const OptionalAxis& axis : axes)
-    options.add({fmt::format("{}.{}", t.name, axis.name),
-                 axis.otherwise ? std::to_string(*axis.otherwise) : "", axis.meaning});
-  return text + "\n" + options.text();
+  Table axes({"--axis", "default", ""}, {});
+  for (const Axis& axis : t.axes) {
+    const std::string absent = axis.otherwise ? std::to_string(*axis.otherwise) : axis.derived;
+    axes.add({fmt::format("{}.{}", t.name, axis.name), axis.required() ? "the sweep's" : absent,
+              axis.meaning});
+  }
+  return text + "\n" + axes.text();
 }
 
 Json target_json(const Target& t) {
@@ -94,10 +93,11 @@ Json target_json(const Target& t) {
   for (const auto& [name, sweep] : t.sweeps)
     j["sweeps"][name] = {{"n", sweep.n}, {"shapes", shapes_of(sweep)}};
   j["axes"] = Json::array();
-  for (const OptionalAxis& axis : axes_of(t.name))
+  for (const Axis& axis : t.axes)
     j["axes"].push_back({{"name", axis.name},
                          {"meaning", axis.meaning},
-                         {"otherwise", axis.otherwise ? Json(*axis.otherwise) : Json(nullptr)}});
+                         {"otherwise", axis.otherwise ? Json(*axis.otherwise) : Json(nullptr)},
+                         {"derived", axis.derived.empty() ? Json(nullptr) : Json(axis.derived)}});
   return j;
 }
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 

@@ -32,6 +32,11 @@ Target target() {
   t.formula = "y = Wo attention(R(q), R(k), v),  NBTD, NTd -> NBTD";
   t.source = "transformer attention layer; RoPE on neighbouring channels";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"D", "features"},
+            {"h", "heads of attention"},
+            {"rope", "0: positions are not rotated", 1}};
   const Shape quick{{"B", 4}, {"T", 128}, {"D", 256}, {"h", 4}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
@@ -42,11 +47,16 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two linear layers around a softmax over T terms";
+  t.odd_shapes = {{{"B", 3}, {"T", 5}, {"D", 6}, {"h", 3}},
+                  {{"B", 1}, {"T", 1}, {"D", 5}, {"h", 5}, {"rope", 0}}};
   t.refusals = {{{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 4}},
                  "[attention_block] h: got 4, expected a divisor of D=6; try h=1"},
                 {{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 2}},
                  "[attention_block] D/h: got 3, expected an even number of channels to rotate; try "
                  "rope=0"}};
+  t.oracle = std::string(kStreamsOracle) + R"(
+y = linear('out')(attend(*heads(linear('qkv')(t['x']), a.h), t.get('rope')))
+)";
   t.parts = attention_parts();
   return t;
 }

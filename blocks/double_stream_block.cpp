@@ -70,6 +70,13 @@ Target target() {
   t.formula = "x += g1 A(M(x)), x += g2 MLP(M(x)) per stream,  NBTD, NBID, NBE -> NBTD, NBID";
   t.source = "FLUX, DoubleStreamBlock";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"Tt", "steps of the text"},
+            {"Ti", "steps of the image"},
+            {"D", "features"},
+            {"h", "heads of attention"},
+            {"E", "features of the conditioning"},
+            {"rope", "0: positions are not rotated", 1}};
   const Shape quick{{"B", 4}, {"Tt", 64}, {"Ti", 256}, {"D", 256}, {"h", 4}, {"E", 256}};
   t.sweeps["quick"] = {{4, 8}, {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32}, {quick}};
@@ -81,10 +88,22 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "eight linear layers and a softmax in a row";
+  t.odd_shapes = {{{"B", 1}, {"Tt", 2}, {"Ti", 3}, {"D", 6}, {"h", 1}, {"E", 5}, {"rope", 0}}};
   t.refusals = {{{{"B", 1}, {"Tt", 2}, {"Ti", 2}, {"D", 6}, {"h", 4}, {"E", 2}},
                  "[double_stream_block] h: got 4, expected a divisor of D=6; try h=1"},
                 {{{"B", 1}, {"Tt", 2}, {"Ti", 2}, {"D", 4}, {"h", 2}, {"E", 0}},
                  "[double_stream_block] E: got 0, expected at least 1; try E=1"}};
+  t.oracle = std::string(kStreamsOracle) + R"(
+modulation, parts, y = {}, [], []
+for s in ('text', 'image'):
+    modulation[s] = linear(f'{s}_mod')(nn.SiLU()(t['emb'])).chunk(6, -1)
+    parts.append(heads(linear(f'{s}_qkv')(modulate(t[s], *modulation[s][:2])), a.h))
+for s, attended in zip(('text', 'image'), attend_jointly(parts, t.get('rope'))):
+    _, _, gate1, shift, scale, gate2 = modulation[s]
+    x = t[s] + gate1[:, None] * linear(f'{s}_out')(attended)
+    mlp = nn.Sequential(linear(f'{s}_mlp.0'), nn.GELU('tanh'), linear(f'{s}_mlp.2'))
+    y.append(x + gate2[:, None] * mlp(modulate(x, shift, scale)))
+)";
   t.parts = attention_parts();
   return t;
 }

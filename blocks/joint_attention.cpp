@@ -37,6 +37,9 @@ Target target() {
   t.formula = "t, i = Wo attention(R(q), R(k), v) over [text; image],  NBTD, NBID -> NBTD, NBID";
   t.source = "FLUX, Stable Diffusion 3; RoPE on neighbouring channels of the joined sequence";
   t.network = network;
+  t.axes = {
+      {"B", "samples"},  {"Tt", "steps of the text"}, {"Ti", "steps of the image"},
+      {"D", "features"}, {"h", "heads of attention"}, {"rope", "0: positions are not rotated", 1}};
   const Shape quick{{"B", 4}, {"Tt", 64}, {"Ti", 256}, {"D", 256}, {"h", 4}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
@@ -47,10 +50,17 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two linear layers around a softmax over Tt + Ti terms";
+  t.odd_shapes = {{{"B", 2}, {"Tt", 1}, {"Ti", 5}, {"D", 12}, {"h", 3}},
+                  {{"B", 1}, {"Tt", 3}, {"Ti", 2}, {"D", 3}, {"h", 3}, {"rope", 0}}};
   t.refusals = {{{{"B", 1}, {"Tt", 2}, {"Ti", 2}, {"D", 6}, {"h", 4}},
                  "[joint_attention] h: got 4, expected a divisor of D=6; try h=1"},
                 {{{"B", 1}, {"Tt", 2}, {"Ti", 0}, {"D", 4}, {"h", 2}},
                  "[joint_attention] Ti: got 0, expected at least 1; try Ti=1"}};
+  t.oracle = std::string(kStreamsOracle) + R"(
+parts = [heads(linear(f'{s}_qkv')(t[s]), a.h) for s in ('text', 'image')]
+attended = attend_jointly(parts, t.get('rope'))
+y = [linear(f'{s}_out')(x) for s, x in zip(('text', 'image'), attended)]
+)";
   t.parts = attention_parts();
   return t;
 }

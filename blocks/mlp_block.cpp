@@ -8,6 +8,7 @@ namespace {
 
 Network network(const Shape& shape) {
   for (const char* axis : {"B", "T", "D"}) at_least("mlp_block", shape, axis, 1);
+  at_least_where_given("mlp_block", shape, {"hidden"}, 1);
   const int64_t d = shape["D"], hidden = shape.get("hidden", 4 * d);
   Layers layers;
   layers.input("x", {shape["B"], shape["T"], d});
@@ -29,6 +30,10 @@ Target target() {
   t.formula = "y = W2 gelu(W1 x + b1) + b2,  NBTD -> NBTD";
   t.source = "transformer feed-forward layer";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"D", "features"},
+            {"hidden", "features between the layers", {}, "4 D"}};
   const Shape quick{{"B", 4}, {"T", 128}, {"D", 256}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
@@ -40,6 +45,7 @@ Target target() {
   t.tolerance_reason = "two dot products of up to 4D terms";
   t.refusals = {
       {{{"B", 1}, {"T", 1}, {"D", 0}}, "[mlp_block] D: got 0, expected at least 1; try D=1"}};
+  t.oracle = "y = linear('down')(nn.functional.gelu(linear('up')(t['x'])))";
   t.parts = {{"fused", {{"linear", "brgemm"}}}, {"einsum", {{"linear", "einsum"}}}};
   return t;
 }

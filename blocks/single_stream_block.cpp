@@ -40,6 +40,12 @@ Target target() {
   t.formula = "y = x + g W2 [attention(m); gelu(u(m))],  NBTD, NBE -> NBTD";
   t.source = "FLUX, SingleStreamBlock";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"D", "features"},
+            {"h", "heads of attention"},
+            {"E", "features of the conditioning"},
+            {"rope", "0: positions are not rotated", 1}};
   const Shape quick{{"B", 4}, {"T", 320}, {"D", 256}, {"h", 4}, {"E", 256}};
   t.sweeps["quick"] = {{4, 8}, {quick}};
   t.sweeps["full"] = {{2, 4, 8, 16, 32}, {quick}};
@@ -51,10 +57,18 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "three linear layers and a softmax in a row";
+  t.odd_shapes = {{{"B", 3}, {"T", 5}, {"D", 4}, {"h", 1}, {"E", 1}, {"rope", 0}}};
   t.refusals = {{{{"B", 1}, {"T", 2}, {"D", 6}, {"h", 4}, {"E", 2}},
                  "[single_stream_block] h: got 4, expected a divisor of D=6; try h=1"},
                 {{{"B", 1}, {"T", 2}, {"D", 4}, {"h", 2}, {"E", 2}, {"rope", 2}},
                  "[single_stream_block] rope: got 2, expected 0 or 1; try rope=1"}};
+  t.oracle = std::string(kStreamsOracle) + R"(
+shift, scale, gate = linear('modulation')(nn.SiLU()(t['emb'])).chunk(3, -1)
+both = linear('linear1')(modulate(t['x'], shift, scale))
+attended = attend(*heads(both[..., :3 * a.D], a.h), t.get('rope'))
+both = torch.cat([attended, nn.GELU('tanh')(both[..., 3 * a.D:])], -1)
+y = t['x'] + gate[:, None] * linear('linear2')(both)
+)";
   t.parts = attention_parts();
   return t;
 }

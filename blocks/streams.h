@@ -72,6 +72,38 @@ inline void rope_input(Layers& layers, int64_t length, int64_t depth, bool wante
   if (wanted) layers.input("rope", {length, depth});
 }
 
+/// Their parts again for the oracles, in Python and by other means: complex numbers for rotations,
+/// slices for heads, softmax written out.
+inline constexpr const char* kStreamsOracle = R"(
+def rotate(x, angles):
+    """Channels (2k, 2k+1) of a head as one complex number, turned by the angle of each column."""
+    if angles is None:
+        return x
+    z = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    turn = torch.polar(torch.ones_like(angles), angles).unflatten(-1, (-1, 2))
+    return torch.stack([(z * turn[..., 0]).real, (z * turn[..., 1]).imag], -1).flatten(-2)
+
+def heads(qkv, h):
+    """q, k and v as [B, h, T, d]."""
+    b, length, dim = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    return [qkv[..., i * dim:(i + 1) * dim].reshape(b, length, h, dim // h).transpose(1, 2)
+            for i in range(3)]
+
+def attend(q, k, v, angles):
+    q, k = rotate(q, angles), rotate(k, angles)
+    weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5, -1)
+    return (weights @ v).transpose(1, 2).flatten(-2)
+
+def attend_jointly(parts, angles):
+    first = parts[0][0].shape[2]
+    y = attend(*(torch.cat(pair, 2) for pair in zip(*parts)), angles)
+    return y[:, :first], y[:, first:]
+
+def modulate(x, shift, scale):
+    normal = nn.LayerNorm(x.shape[-1], eps=1e-6, elementwise_affine=False)(x)
+    return normal * (1 + scale[:, None]) + shift[:, None]
+)";
+
 /// What the engine may be told about the parts of an attention block.
 inline std::map<std::string, std::map<std::string, std::string>> attention_parts() {
   return {{"fused", {{"attention", "fused"}}}, {"math", {{"attention", "math"}}}};

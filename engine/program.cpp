@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/error.h"
@@ -134,39 +135,39 @@ ValueId Program::add_value(Value value) {
 }
 
 void Program::verify() const {
-  std::vector<bool> made(values.size(), false);
+  ByValue<bool> made(values.size(), false);
   auto check_range = [&](ValueId id, const std::string& where) {
     WIDE_ASSERT(id >= 0 && static_cast<size_t>(id) < values.size(), "value {} out of range in {}",
                 id, where);
   };
   for (ValueId id : bound) {
     check_range(id, "bound");
-    made[static_cast<size_t>(id)] = true;
+    made[id] = true;
   }
-  for (size_t i = 0; i < values.size(); ++i)
-    if (values[i].role == Role::constant) {
-      WIDE_ASSERT(values[i].constant.defined(), "constant %{} has no tensor", i);
-      made[i] = true;
+  for (ValueId id = 0; id < made.size(); ++id)
+    if (value(id).role == Role::constant) {
+      WIDE_ASSERT(value(id).constant.defined(), "constant %{} has no tensor", id);
+      made[id] = true;
     }
   for (const Node& node : nodes) {
     for_each_value(node.arguments, [&](ValueId id) {
       check_range(id, node.name());
-      WIDE_ASSERT(made[static_cast<size_t>(id)], "{} reads %{} before it is made", node.name(), id);
+      WIDE_ASSERT(made[id], "{} reads %{} before it is made", node.name(), id);
     });
     for_each_value(node.results, [&](ValueId id) {
       check_range(id, node.name());
-      WIDE_ASSERT(!made[static_cast<size_t>(id)], "{} makes %{} again", node.name(), id);
-      made[static_cast<size_t>(id)] = true;
+      WIDE_ASSERT(!made[id], "{} makes %{} again", node.name(), id);
+      made[id] = true;
     });
   }
   for (ValueId id : outputs) {
     check_range(id, "outputs");
-    WIDE_ASSERT(made[static_cast<size_t>(id)], "output %{} is never made", id);
+    WIDE_ASSERT(made[id], "output %{} is never made", id);
   }
   for (const Update& u : updates) {
     check_range(u.value, "updates");
     check_range(u.target, "updates");
-    WIDE_ASSERT(made[static_cast<size_t>(u.value)], "update %{} is never made", u.value);
+    WIDE_ASSERT(made[u.value], "update %{} is never made", u.value);
   }
 }
 
@@ -240,56 +241,78 @@ void Program::keep_nodes(const std::vector<bool>& keep) {
   regions = std::move(still);
 }
 
-std::vector<int32_t> Program::uses() const {
-  std::vector<int32_t> count(values.size(), 0);
-  for (const Node& node : nodes)
-    for_each_value(node.arguments, [&](ValueId id) { ++count[static_cast<size_t>(id)]; });
-  for (ValueId id : outputs) ++count[static_cast<size_t>(id)];
-  for (const Update& u : updates) ++count[static_cast<size_t>(u.value)];
+int64_t Program::remove_dead_nodes() {
+  ByValue<bool> live(values.size(), false);
+  const auto need = [&](ValueId id) { live[id] = true; };
+  std::for_each(outputs.begin(), outputs.end(), need);
+  for (const Update& u : updates) need(u.value);
+  std::vector<bool> keep(nodes.size(), false);
+  // A composite call that is needed needs its arguments, even one that its own nodes made anew
+  // (a view of what was changed in place): whoever claims the call as a whole reads it.
+  std::multimap<size_t, const Region*> ending;
+  for (const Region& r : regions)
+    if (r.end > r.begin) ending.emplace(static_cast<size_t>(r.end - 1), &r);
+  int64_t removed = 0;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const auto [first, last] = ending.equal_range(i);
+    for (auto it = first; it != last; ++it) {
+      bool read = false;
+      for_each_value(it->second->results, [&](ValueId id) { read |= live[id]; });
+      if (read) for_each_value(it->second->arguments, need);
+    }
+    bool needed = nodes[i].is_random();
+    for_each_value(nodes[i].results, [&](ValueId id) { needed |= live[id]; });
+    keep[i] = needed;
+    if (needed)
+      for_each_value(nodes[i].arguments, need);
+    else
+      ++removed;
+  }
+  if (removed > 0) keep_nodes(keep);
+  return removed;
+}
+
+ByValue<int32_t> Program::uses() const {
+  ByValue<int32_t> count(values.size(), 0);
+  for (const Node& node : nodes) for_each_value(node.arguments, [&](ValueId id) { ++count[id]; });
+  for (ValueId id : outputs) ++count[id];
+  for (const Update& u : updates) ++count[u.value];
   return count;
 }
 
-std::vector<int32_t> Program::producers() const {
-  std::vector<int32_t> producer(values.size(), -1);
+ByValue<int32_t> Program::producers() const {
+  ByValue<int32_t> producer(values.size(), -1);
   for (size_t i = 0; i < nodes.size(); ++i)
-    for_each_value(nodes[i].results, [&](ValueId id) {
-      producer[static_cast<size_t>(id)] = static_cast<int32_t>(i);
-    });
+    for_each_value(nodes[i].results, [&](ValueId id) { producer[id] = static_cast<int32_t>(i); });
   return producer;
 }
 
 int64_t Program::peak_bytes() const {
   // A view keeps its base alive and costs nothing itself.
-  std::vector<ValueId> root(values.size());
-  for (size_t i = 0; i < values.size(); ++i) root[i] = static_cast<ValueId>(i);
-  std::vector<size_t> last(values.size(), 0);
+  ByValue<ValueId> root(values.size());
+  for (ValueId id = 0; id < root.size(); ++id) root[id] = id;
+  ByValue<size_t> last(values.size(), 0);  // by root
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i].is_view() && nodes[i].arguments[0].kind == Argument::Kind::value)
-      for_each_value(nodes[i].results, [&](ValueId id) {
-        root[static_cast<size_t>(id)] = root[static_cast<size_t>(nodes[i].arguments[0].values[0])];
-      });
-    for_each_value(nodes[i].arguments, [&](ValueId id) {
-      last[static_cast<size_t>(root[static_cast<size_t>(id)])] = i;
-    });
+      for_each_value(nodes[i].results,
+                     [&](ValueId id) { root[id] = root[nodes[i].arguments[0].values[0]]; });
+    for_each_value(nodes[i].arguments, [&](ValueId id) { last[root[id]] = i; });
   }
-  for (ValueId id : outputs)
-    last[static_cast<size_t>(root[static_cast<size_t>(id)])] = nodes.size();
-  for (const Update& u : updates)
-    last[static_cast<size_t>(root[static_cast<size_t>(u.value)])] = nodes.size();
+  for (ValueId id : outputs) last[root[id]] = nodes.size();
+  for (const Update& u : updates) last[root[u.value]] = nodes.size();
   int64_t now = 0;
-  for (size_t i = 0; i < values.size(); ++i)
-    if (values[i].role != Role::intermediate) now += values[i].bytes();
+  for (const Value& v : values)
+    if (v.role != Role::intermediate) now += v.bytes();
   int64_t peak = now;
-  std::vector<std::vector<size_t>> dying(nodes.size() + 1);
+  std::vector<std::vector<ValueId>> dying(nodes.size() + 1);
   for (size_t i = 0; i < nodes.size(); ++i) {
     for_each_value(nodes[i].results, [&](ValueId id) {
-      size_t v = static_cast<size_t>(id);
-      if (static_cast<size_t>(root[v]) != v) return;
-      now += values[v].bytes();
-      dying[std::max(last[v], i)].push_back(v);
+      if (root[id] != id) return;
+      now += value(id).bytes();
+      dying[std::max(last[id], i)].push_back(id);
     });
     peak = std::max(peak, now);
-    for (size_t v : dying[i]) now -= values[v].bytes();
+    for (ValueId id : dying[i]) now -= value(id).bytes();
   }
   return peak;
 }
@@ -351,34 +374,44 @@ void take_results(const std::vector<Argument>& results, const Stack& stack,
 Tensors interpret(const Program& program, const Tensors& bound) {
   WIDE_ASSERT(bound.size() == program.bound.size(), "{} tensors for {} bound values", bound.size(),
               program.bound.size());
-  Tensors env(program.values.size());
-  for (size_t i = 0; i < bound.size(); ++i) env[static_cast<size_t>(program.bound[i])] = bound[i];
-  for (size_t i = 0; i < env.size(); ++i)
-    if (program.values[i].role == Role::constant) env[i] = program.values[i].constant;
-  std::vector<int32_t> left = program.uses();
-  const std::function<Tensor(ValueId)> value = [&](ValueId id) {
-    return env[static_cast<size_t>(id)];
-  };
+  ByValue<Tensor> env(program.values.size());
+  for (size_t i = 0; i < bound.size(); ++i) env[program.bound[i]] = bound[i];
+  for (ValueId id = 0; id < env.size(); ++id)
+    if (program.value(id).role == Role::constant) env[id] = program.value(id).constant;
+  ByValue<int32_t> left = program.uses();
+  const std::function<Tensor(ValueId)> value = [&](ValueId id) { return env[id]; };
   const std::function<void(ValueId, const Tensor&)> put = [&](ValueId id, const Tensor& t) {
-    if (left[static_cast<size_t>(id)] > 0) env[static_cast<size_t>(id)] = t;
+    if (left[id] > 0) env[id] = t;
   };
   for (const Node& node : program.nodes) {
     Stack stack = make_stack(node.arguments, value);
     node.op.callBoxed(&stack);
     take_results(node.results, stack, put);
     for_each_value(node.arguments, [&](ValueId id) {
-      if (--left[static_cast<size_t>(id)] == 0) env[static_cast<size_t>(id)].reset();
+      if (--left[id] == 0) env[id].reset();
     });
   }
   Tensors results;
-  for (ValueId id : program.outputs) results.push_back(env[static_cast<size_t>(id)]);
-  for (const Update& u : program.updates) results.push_back(env[static_cast<size_t>(u.value)]);
+  for (ValueId id : program.outputs) results.push_back(env[id]);
+  for (const Update& u : program.updates) results.push_back(env[u.value]);
   return results;
 }
 
 at::ScalarType raised(at::ScalarType type) {
   if (c10::isComplexType(type)) return at::kComplexDouble;
   return c10::isFloatingType(type) ? at::kDouble : type;
+}
+
+/// Where an operator is told no dtype, a factory takes the default one: what it made was real then.
+/// Others keep to their arguments, which are raised.
+static IValue raised_default(const Program& program, const Node& node) {
+  IValue dtype;
+  for_each_value(node.results, [&](ValueId id) {
+    const at::ScalarType made = program.value(id).dtype;
+    if (dtype.isNone() && (c10::isFloatingType(made) || c10::isComplexType(made)))
+      dtype = static_cast<int64_t>(raised(made));
+  });
+  return dtype;
 }
 
 Program raise_to_double(const Program& program) {
@@ -394,12 +427,13 @@ Program raise_to_double(const Program& program) {
   for (Node& node : result.nodes) {
     const auto& schema = node.op.schema().arguments();
     for (size_t i = 0; i < node.arguments.size(); ++i) {
+      if (node.arguments[i].kind != Argument::Kind::constant) continue;
       IValue& v = node.arguments[i].constant;
       c10::TypePtr type = schema[i].real_type();
       if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-      if (node.arguments[i].kind == Argument::Kind::constant && v.isInt() &&
-          type->kind() == c10::TypeKind::ScalarTypeType)
-        v = static_cast<int64_t>(raised(static_cast<at::ScalarType>(v.toInt())));
+      if (type->kind() != c10::TypeKind::ScalarTypeType) continue;
+      if (v.isInt()) v = static_cast<int64_t>(raised(static_cast<at::ScalarType>(v.toInt())));
+      if (v.isNone()) v = raised_default(program, node);
     }
   }
   return result;

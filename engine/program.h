@@ -19,6 +19,25 @@ using Stack = std::vector<IValue>;
 using ValueId = int32_t;
 constexpr ValueId kNone = -1;
 
+/// One T for every value of a program, by its id.
+template <class T>
+class ByValue {
+ public:
+  ByValue() = default;
+  explicit ByValue(size_t count, const T& each = T()) : all_(count, each) {}
+  typename std::vector<T>::reference operator[](ValueId id) {
+    return all_[static_cast<size_t>(id)];
+  }
+  typename std::vector<T>::const_reference operator[](ValueId id) const {
+    return all_[static_cast<size_t>(id)];
+  }
+  ValueId size() const { return static_cast<ValueId>(all_.size()); }
+  void push_back(const T& one) { all_.push_back(one); }
+
+ private:
+  std::vector<T> all_;
+};
+
 /// Where a value comes from. Parameters, buffers and inputs are bound from outside.
 enum class Role { input, parameter, buffer, constant, intermediate };
 const char* to_string(Role role);
@@ -113,10 +132,14 @@ struct Program {
   void replace_uses(ValueId from, ValueId to);
   /// Keeps the nodes with `keep[i]`, moving regions along; a region that lost its end is dropped.
   void keep_nodes(const std::vector<bool>& keep);
+  /// Removes what neither an output nor an update needs; random operators whose results are unused
+  /// stay, so that the sequence of random numbers does not depend on it. Returns the number
+  /// removed.
+  int64_t remove_dead_nodes();
   /// For every value the number of reads by nodes, outputs and updates.
-  std::vector<int32_t> uses() const;
+  ByValue<int32_t> uses() const;
   /// For every value the node that makes it, or -1.
-  std::vector<int32_t> producers() const;
+  ByValue<int32_t> producers() const;
   /// Bytes alive at the worst moment when values go after their last use, bound values included.
   int64_t peak_bytes() const;
 };

@@ -56,12 +56,13 @@ Options Options::safe() {
 Builder& Builder::mode(Mode mode) { return options_.mode = mode, *this; }
 Builder& Builder::quickest() { return options_.mode = std::nullopt, *this; }
 Builder& Builder::threads(int threads) { return options_.threads = threads, *this; }
-Builder& Builder::shards(int shards) { return options_.shards = shards, *this; }
+Builder& Builder::ranges(int ranges) { return options_.ranges = ranges, *this; }
 Builder& Builder::tune(bool on) { return options_.tune = on, *this; }
 Builder& Builder::strategy(const std::string& primitive, const std::string& strategy) {
   return options_.strategies[primitive] = strategy, *this;
 }
 Builder& Builder::without(const std::string& pass) {
+  check_pass_names({pass});
   return options_.passes_off.insert(pass), *this;
 }
 Builder& Builder::verify(bool on) { return options_.verify = on, *this; }
@@ -79,6 +80,7 @@ Builder& Builder::input_names(std::vector<std::string> names) {
 }
 Builder& Builder::dtype(at::ScalarType dtype) { return options_.dtype = dtype, *this; }
 Builder& Builder::signatures(size_t most) { return options_.signatures = most, *this; }
+Builder& Builder::frozen(bool on) { return options_.frozen = on, *this; }
 Builder& Builder::log(std::function<void(const std::string&)> log) {
   return options_.log = std::move(log), *this;
 }
@@ -93,6 +95,7 @@ WideModel::WideModel(Source source, std::vector<TensorSpec> specs, Tensors weigh
                      std::vector<bool> shared, int64_t n, const Tensors& sample, Options options)
     : impl_(std::make_unique<Impl>()) {
   const at::NoGradGuard no_grad;
+  check_pass_names(options.passes_off);
   impl_->source = std::move(source);
   impl_->specs = std::move(specs);
   impl_->shared = std::move(shared);
@@ -113,7 +116,31 @@ const std::vector<std::string>& WideModel::input_names() const {
   return impl_->options.input_names;
 }
 
-Tensors WideModel::run(const Tensors& inputs) { return impl_->run(inputs); }
+std::vector<std::string> WideModel::weight_names() const {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : impl_->specs) names.push_back(spec.name);
+  return names;
+}
+
+Tensors WideModel::run(const Tensors& inputs) { return impl_->run(inputs, nullptr); }
+
+Tensors WideModel::run(const Tensors& inputs, const Tensors& weights,
+                       std::vector<std::pair<size_t, Tensor>>* changed) {
+  if (!weights.empty() && weights.size() != impl_->weights.size())
+    fail("[run] weights: got {}, expected {}; try one for each of weight_names()", weights.size(),
+         impl_->weights.size());
+  for (size_t k = 0; k < weights.size(); ++k) {
+    if (weights[k].is_same(impl_->weights[k])) continue;
+    check_weight(impl_->specs[k].name, weights[k], impl_->weights[k]);
+    impl_->weights[k] = weights[k].requires_grad() ? weights[k].detach() : weights[k];
+  }
+  return impl_->run(inputs, changed);
+}
+
+void WideModel::prepare(const Tensors& inputs) {
+  const at::NoGradGuard no_grad;
+  impl_->at(inputs);
+}
 
 std::map<std::string, Tensor> WideModel::state() const {
   std::map<std::string, Tensor> all;
@@ -185,13 +212,22 @@ Correctness WideModel::validate(double rtol) {
   return impl_->check_against_double(impl_->bring_up_to_date(impl_->compiled.front()), rtol);
 }
 
+WideModel::Parts WideModel::parts() const {
+  const Signature& s = impl_->last();
+  const Ensemble ensemble = impl_->ensemble(s.network, s.inputs);
+  auto [network, single] = Impl::with_live_inputs(s);
+  return {std::move(network), std::move(single), ensemble,
+          impl_->compile_options(ensemble.tensors.front().device())};
+}
+
 void WideModel::export_to(const std::string& path) const {
   const at::NoGradGuard no_grad;
   const ExportFormat& format = export_format(path);
   const Signature& s = impl_->last();
   WidenOptions options;
   options.force = impl_->options.strategies;
-  format.write(make_portable(s.network, impl_->ensemble(s.network, s.inputs), options), path);
+  const Ensemble models = impl_->ensemble(s.network, s.inputs);
+  format.write(make_portable(s.network, s.single, models, options), path);
 }
 
 }  // namespace wide

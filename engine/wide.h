@@ -12,6 +12,13 @@
 ///     wide::WideModel wide = wide::compile(models, {torch::randn({16, 64})});
 ///     torch::Tensor y = wide.run({x})[0];  // x [N, 16, 64] -> y [N, 16, 10]
 ///
+/// What may be called from which thread: compiling, loading, running and destroying are safe on
+/// several threads at once, each with WideModels, modules and options of its own. One WideModel is
+/// called by one thread at a time, whichever. So is a module or function while models are compiled
+/// from it, since it is called then. While anything is recorded anywhere, oneDNN and vmap's
+/// fallback are off in the whole process (engine/record/process_switch.h): other threads' results agree to
+/// rounding, their times do not count. Measuring (peaks, tuning) wants the machine to itself.
+///
 /// What goes wrong by a caller's mistake or a limit of the machine is a std::runtime_error of one
 /// line that names the thing, what was got and what was expected.
 namespace wide {
@@ -20,10 +27,10 @@ namespace wide {
 struct Options {
   std::optional<Mode> mode = Mode::eager;         // nullopt: the quickest this machine has
   int threads = 0;                                // 0: as many as LibTorch uses
-  int shards = 0;                                 // ranges of models; 0: measured
+  int ranges = 0;                                 // of models; 0: measured
   bool tune = true;                               // measure what is fastest; false: guess
   std::map<std::string, std::string> strategies;  // primitive to strategy; "*": all
-  std::set<std::string> passes_off;               // by name; "fold", "layout", ...
+  std::set<std::string> passes_off;               // by name (workbench list passes); "fold", ...
   bool verify = false;                            // the program after every pass
   bool verbose = false;                           // say what was done, through `log`
   bool validate = false;                          // against float64 after compiling
@@ -33,6 +40,7 @@ struct Options {
   std::vector<std::string> input_names;           // empty: the file's own, or x0, x1, ...
   std::optional<at::ScalarType> dtype;            // of weights from files; none: the file's own
   size_t signatures = 8;                          // input sizes kept compiled, the oldest goes
+  bool frozen = true;                             // weights are packed and folded ahead of calls
   std::function<void(const std::string&)> log;    // empty: std::clog
 
   static Options default_();  // eager
@@ -49,10 +57,10 @@ class Builder {
   Builder& mode(Mode mode);
   Builder& quickest();
   Builder& threads(int threads);
-  Builder& shards(int shards);
+  Builder& ranges(int ranges);
   Builder& tune(bool on = true);
   Builder& strategy(const std::string& primitive, const std::string& strategy);
-  Builder& without(const std::string& pass);
+  Builder& without(const std::string& pass);  // throws Error for a name that no pass has
   Builder& verify(bool on = true);
   Builder& verbose(bool on = true);
   Builder& validate(double rtol = 0);
@@ -61,6 +69,7 @@ class Builder {
   Builder& input_names(std::vector<std::string> names);
   Builder& dtype(at::ScalarType dtype);
   Builder& signatures(size_t most);
+  Builder& frozen(bool on);
   Builder& log(std::function<void(const std::string&)> log);
   const Options& options() const { return options_; }
   operator Options() const { return options_; }
@@ -72,7 +81,7 @@ class Builder {
 struct PrimitiveOptions;
 
 /// N models with their weights, compiled for the sizes of the inputs that they are called with: for
-/// each new signature once more. One call at a time.
+/// each new signature once more. One call at a time, from any thread.
 class WideModel {
  public:
   WideModel(WideModel&&) noexcept;
@@ -81,12 +90,22 @@ class WideModel {
 
   int64_t n() const;
   const std::vector<std::string>& input_names() const;
+  std::vector<std::string> weight_names() const;
 
   /// Inputs `[N, ...]` in the models' order, shared ones without N; outputs `[N, ...]`. Buffers
   /// that a call changes are kept, as separate models keep theirs; inputs are left as they are.
   /// A result's memory is used again only after the caller has let go of it.
   Tensors run(const Tensors& inputs);
   Tensors operator()(const Tensors& inputs) { return run(inputs); }
+  /// The same on weights that live elsewhere, in the order of `weight_names()`, `[N, ...]` or
+  /// shared as before; none: those of the last call. Where `Options::frozen` is off nothing is kept
+  /// of them: whoever wrote to them, by whatever way, finds it in the next call. Frozen, they count
+  /// only when a new size is compiled. `changed`: which weights the call replaced, and by what.
+  Tensors run(const Tensors& inputs, const Tensors& weights,
+              std::vector<std::pair<size_t, Tensor>>* changed = nullptr);
+
+  /// Compiles for inputs of these sizes, as the first such call would; runs nothing.
+  void prepare(const Tensors& inputs);
 
   /// All weights by name, `[N, ...]`, shared ones without N; as they are after the last call.
   std::map<std::string, Tensor> state() const;
@@ -110,6 +129,16 @@ class WideModel {
   /// dtype's own tolerance), isolation, order. Weights are as before afterwards.
   Correctness validate(double rtol = 0);
 
+  /// What the last call's program was compiled from, for those who hold it against the separate
+  /// models: the network (live weights among its inputs), Program(1), and all tensors as they are.
+  struct Parts {
+    Network network;
+    Program single;
+    Ensemble ensemble;
+    CompileOptions options;
+  };
+  Parts parts() const;
+
   /// Writes the program with its weights, in ATen operators alone: `.pt2` for torch.export.load,
   /// `.ts` for torch.jit.load.
   void export_to(const std::string& path) const;
@@ -128,6 +157,10 @@ class WideModel {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// What `compile` makes a model of: code of `module` with other tensors in the place of its own.
+/// `specs`: of its tensors that are defined, each once, in order.
+WideModel::Source source_of(const Module& module, std::vector<TensorSpec>* specs);
 
 /// What the templates below end in. All modules are of one architecture; the first is recorded.
 WideModel compile(const std::vector<Module>& models, const Tensors& sample,

@@ -19,15 +19,12 @@ struct ModulatedConfig {
 
 // ------------------------------------------------------------------------------ single model
 
-/// Axes: B, T (absent: x is [B, D]), D, E.
 Network network(const Shape& shape) {
   for (const char* axis : {"B", "D", "E"}) at_least("ada_layer_norm_zero_single", shape, axis, 1);
   const int64_t b = shape["B"], d = shape["D"], e = shape["E"];
   Sizes x{b, d};
-  if (shape.has("T")) {
-    at_least("ada_layer_norm_zero_single", shape, "T", 1);
-    x = {b, shape["T"], d};
-  }
+  at_least_where_given("ada_layer_norm_zero_single", shape, {"T"}, 1);
+  if (shape.has("T")) x = {b, shape["T"], d};
   Network net;
   net.name = "ada_layer_norm_zero_single";
   net.tensors = {input("x", x), input("emb", {b, e}),
@@ -122,6 +119,10 @@ Target target() {
   t.formula = "y = LN(x) (1 + scale) + shift, gate;  NBTD, NBE -> NBTD, NBD";
   t.source = "FLUX, AdaLayerNormZeroSingle";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence", {}, "none: x is [B, D]"},
+            {"D", "features"},
+            {"E", "features of the conditioning"}};
   const Shape quick{{"B", 8}, {"T", 128}, {"D", 256}, {"E", 256}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {full_n(), {quick}};
@@ -132,10 +133,23 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 5e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "statistics of D terms, scaled by a dot product of E terms";
+  t.odd_shapes = {{{"B", 3}, {"D", 7}, {"E", 5}},
+                  {{"B", 1}, {"T", 1}, {"D", 3}, {"E", 2}},
+                  {{"B", 2}, {"T", 5}, {"D", 37}, {"E", 3}}};
   t.refusals = {{{{"B", 1}, {"T", 0}, {"D", 2}, {"E", 2}},
                  "[ada_layer_norm_zero_single] T: got 0, expected at least 1; try T=1"},
                 {{{"B", 1}, {"D", 2}, {"E", 0}},
                  "[ada_layer_norm_zero_single] E: got 0, expected at least 1; try E=1"}};
+  t.oracle = R"(
+# Spelled out from the paper's formulas, without torch's layer_norm and chunk.
+x, emb = t['x'], t['emb'] * torch.sigmoid(t['emb'])
+w, b = t['linear.weight'].split(a.D), t['linear.bias'].split(a.D)
+shift, scale, gate = (emb @ w[k].T + b[k] for k in range(3))
+normal = (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-6)
+if a.T:
+    shift, scale = shift[:, None], scale[:, None]
+y = [normal * (1 + scale) + shift, gate]
+)";
   t.patterns = {{"aten::add", match}};
   t.strategies = {
       strategy<ModulatedConfig>("one_pass",

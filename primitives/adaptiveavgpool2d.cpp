@@ -75,6 +75,12 @@ Target target() {
   t.formula = "y = mean over windows of x,  NBCHW -> NBChw";
   t.source = "torch.nn.AdaptiveAvgPool2d";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"C", "channels"},
+            {"H", "height"},
+            {"W", "width"},
+            {"oh", "height of the result", 1},
+            {"ow", "width of the result", {}, "oh"}};
   std::vector<Shape> shapes;
   for (const int64_t size : {56, 32})
     for (const int64_t c : {64, 256})
@@ -85,10 +91,22 @@ Target target() {
   t.flops = [](const Shape& s) { return double(s["B"] * s["C"] * s["H"] * s["W"]); };
   t.tolerance = {{at::kFloat, 2e-6}, {at::kDouble, 1e-12}};
   t.tolerance_reason = "means of a few thousand terms, summed in an order of the library's choice";
+  t.odd_shapes = {{{"B", 1}, {"C", 1}, {"H", 1}, {"W", 1}},
+                  {{"B", 2}, {"C", 3}, {"H", 7}, {"W", 5}, {"oh", 3}, {"ow", 2}},
+                  {{"B", 2}, {"C", 1}, {"H", 3}, {"W", 4}, {"oh", 5}, {"ow", 4}},
+                  {{"B", 1}, {"C", 2}, {"H", 6}, {"W", 11}, {"oh", 6}, {"ow", 1}}};
   t.refusals = {{{{"B", 1}, {"C", 1}, {"H", 4}, {"W", 4}, {"oh", 0}},
                  "[adaptiveavgpool2d] oh: got 0, expected at least 1; try oh=1"},
                 {{{"B", 1}, {"C", 1}, {"H", 0}, {"W", 4}},
                  "[adaptiveavgpool2d] H: got 0, expected at least 1; try H=1"}};
+  t.oracle = R"(
+oh, ow = a.oh, a.ow or a.oh
+rows = [slice(i * a.H // oh, -(-(i + 1) * a.H // oh)) for i in range(oh)]
+columns = [slice(j * a.W // ow, -(-(j + 1) * a.W // ow)) for j in range(ow)]
+means = [torch.stack([t['x'][:, :, i, j].mean((2, 3)) for j in columns], -1) for i in rows]
+y = nn.AdaptiveAvgPool2d((oh, ow))(t['x'])
+assert torch.allclose(torch.stack(means, -2), y, rtol=1e-12, atol=1e-12)
+)";
   t.claims = {{"aten::adaptive_avg_pool2d", claim}, {"aten::_adaptive_avg_pool2d", claim}};
   t.strategies = {
       strategy<AdaptiveConfig>("one_pass", "every plane read once, windows summed in cache",

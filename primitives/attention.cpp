@@ -157,6 +157,11 @@ Target target() {
   t.formula = "y = softmax(q kᵀ / sqrt(d)) v,  NBTD -> NBTD";
   t.source = "torch.nn.MultiheadAttention";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"D", "features"},
+            {"h", "heads of attention"},
+            {"causal", "1: no step looks at later ones", 0}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}, {"h", 8}}}};
   t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16}},
                                       {"T", {64, 128, 256, 512}},
@@ -173,8 +178,16 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "two linear layers around a softmax over T terms";
+  t.odd_shapes = {{{"B", 3}, {"T", 5}, {"D", 6}, {"h", 3}},
+                  {{"B", 1}, {"T", 7}, {"D", 4}, {"h", 1}, {"causal", 1}}};
   t.refusals = {{{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 4}},
                  "[attention] h: got 4, expected a divisor of D=6; try h=1"}};
+  t.oracle = R"(
+mask = nn.Transformer.generate_square_subsequent_mask(a.T, dtype=torch.float64)
+layer = load(nn.MultiheadAttention(a.D, a.h, batch_first=True))
+x = t['x']
+y = layer(x, x, x, attn_mask=mask if a.causal else None, need_weights=False)[0]
+)";
   t.claims = {{"aten::scaled_dot_product_attention", claim}};
   t.strategies = {
       strategy<AttentionConfig>("fused", "N folded into the batch of the attention kernel", fused),

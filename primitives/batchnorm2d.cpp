@@ -18,6 +18,8 @@ Target target() {
       for (const int64_t h : {16, 32, 56}) full.push_back({{"B", b}, {"C", c}, {"H", h}, {"W", h}});
   t.sweeps["full"] = {full_n_100(), batchnorm::both_modes(full)};
   t.sweeps["ci"] = {{4, 16}, batchnorm::both_modes({{{"B", 4}, {"C", 32}, {"H", 16}, {"W", 16}}})};
+  t.odd_shapes = {{{"B", 1}, {"C", 3}, {"H", 1}, {"W", 1}},
+                  {{"B", 3}, {"C", 5}, {"H", 3}, {"W", 2}, {"train", 1}}};
   t.refusals = {{{{"B", 1}, {"C", 4}, {"H", 1}, {"W", 1}, {"train", 1}},
                  "[batchnorm2d] B: got one value per channel, expected more in training; try B=2"}};
   return t;

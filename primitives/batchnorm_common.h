@@ -18,8 +18,7 @@ struct Config {
 
 // ------------------------------------------------------------------------------ single model
 
-/// Axes: B, C and those of `space`; train; affine (1); track (1): running statistics; batches: a
-/// cumulative average (momentum None) at its batches-th batch.
+/// The axes of `space` lie behind B and C; a single one may be absent.
 inline Network network(const std::string& name, const std::vector<const char*>& space,
                        const Shape& shape) {
   at_least(name.c_str(), shape, "B", 1);
@@ -30,6 +29,7 @@ inline Network network(const std::string& name, const std::vector<const char*>& 
     at_least(name.c_str(), shape, axis, 1);
     sizes.push_back(shape[axis]);
   }
+  at_least_where_given(name.c_str(), shape, {"batches"}, 1);
   const bool train = shape.get("train", 0) != 0, track = shape.get("track", 1) != 0;
   const bool affine = shape.get("affine", 1) != 0, from_batch = train || !track;
   const int64_t c = shape["C"], values = c10::multiply_integers(sizes) / c;
@@ -212,6 +212,25 @@ inline Target target(const std::string& name, const std::vector<const char*>& sp
   t.family = "normalization";
   t.summary = "Batch normalisation, every model with its own statistics";
   t.network = [=](const Shape& shape) { return network(name, space, shape); };
+  t.axes = {{"B", "samples"}, {"C", "channels"}};
+  for (const char* axis : space)
+    t.axes.push_back(
+        {axis, "extent of the image", {}, space.size() == 1 ? "none: x is [B, C]" : ""});
+  t.axes.insert(t.axes.end(),
+                {{"train", "1: with the statistics of the batch", 0},
+                 {"affine", "0: no weights", 1},
+                 {"track", "0: no running statistics", 1},
+                 {"batches", "at this batch of a cumulative average", {}, "none: momentum 0.1"}});
+  t.oracle = fmt::format(R"(
+norm = load(nn.BatchNorm{}d(a.C, affine=bool(a.affine), track_running_stats=bool(a.track),
+                           momentum=None if a.batches else 0.1)).train(bool(a.train))
+if a.batches:
+    norm.num_batches_tracked.fill_(a.batches - 1)
+y = [norm(t['x'])]
+if a.train and a.track:
+    y += [norm.running_mean, norm.running_var]
+)",
+                         space.size());
   t.flops = [space](const Shape& s) {
     double values = double(s["B"] * s["C"]);
     for (const char* axis : space) values *= double(s.get(axis, 1));

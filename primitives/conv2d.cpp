@@ -49,6 +49,15 @@ Target target() {
                                                   winograd, winograd_applies));
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "sums of C k k products; Winograd kernels lose another digit";
+  t.odd_shapes = {
+      {{"B", 1}, {"C", 1}, {"k", 1}, {"H", 1}, {"W", 1}},
+      {{"B", 2}, {"C", 4}, {"k", 3}, {"H", 7}, {"W", 9}, {"O", 6}, {"groups", 2}, {"stride", 2}},
+      {{"B", 2}, {"C", 3}, {"k", 3}, {"H", 8}, {"W", 5}, {"dilation", 2}, {"padding", 1}},
+      {{"B", 2}, {"C", 5}, {"k", 3}, {"H", 6}, {"W", 5}, {"groups", 5}},
+      {{"B", 1}, {"C", 2}, {"k", 2}, {"H", 5}, {"W", 3}, {"same", 1}, {"biases", 0}},
+      {{"B", 1}, {"C", 2}, {"k", 5}, {"H", 7}, {"W", 3}, {"padding_mode", 1}},
+      {{"B", 1}, {"C", 3}, {"k", 3}, {"H", 2}, {"W", 17}, {"padding_mode", 2}, {"biases", 0}},
+      {{"B", 2}, {"C", 2}, {"k", 3}, {"H", 5}, {"W", 4}, {"padding_mode", 3}, {"stride", 2}}};
   t.refusals = {{{{"B", 1}, {"C", 4}, {"k", 3}, {"H", 8}, {"W", 8}, {"groups", 3}},
                  "[conv2d] groups: got 3, expected a divisor of C=4 and O=4; try groups=1"},
                 {{{"B", 1}, {"C", 4}, {"k", 5}, {"H", 2}, {"W", 8}, {"padding", 0}},

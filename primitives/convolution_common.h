@@ -1,5 +1,4 @@
 #pragma once
-#include "engine/widen/axes.h"
 #include "primitives/kernels/direct_convolution.h"
 #include "primitives/layout.h"
 
@@ -278,8 +277,8 @@ struct Options {
 inline Options options(const Layer& layer, const Shape& shape) {
   Options o;
   for (const char* axis : {"B", "C", "k"}) at_least(layer.name.c_str(), shape, axis, 1);
-  for (const char* axis : {"groups", "stride", "dilation"})
-    if (shape.has(axis)) at_least(layer.name.c_str(), shape, axis, 1);
+  at_least_where_given(layer.name.c_str(), shape, {"groups", "stride", "dilation", "O"}, 1);
+  at_least_where_given(layer.name.c_str(), shape, {"padding"}, 0);
   o.channels = shape["C"];
   o.out = shape.get("O", o.channels);
   o.taps = shape["k"];
@@ -382,19 +381,39 @@ inline double flops(const Layer& layer, const Shape& shape) {
 
 // ------------------------------------------------------------------------------ registration
 
-/// Axes beyond B, C, k and the extents.
-inline std::vector<OptionalAxis> optional_axes(const Layer& layer) {
-  std::vector<OptionalAxis> axes{
-      {"O", {}, "filters; C of them"},     {"padding", {}, "along every axis; dilation (k-1)/2"},
-      {"groups", 1, "groups of channels"}, {"stride", 1, "along every axis"},
-      {"dilation", 1, "along every axis"}, {"biases", 1, "0: none"}};
+inline std::vector<Axis> axes(const Layer& layer) {
+  std::vector<Axis> axes{{"B", "samples"}, {"C", "channels"}, {"k", "taps along every axis"}};
+  for (const auto& extent : layer.extents) axes.push_back({extent, "extent of the image"});
+  axes.insert(axes.end(), {{"O", "filters", {}, "C"},
+                           {"padding", "along every axis", {}, "dilation (k-1)/2"},
+                           {"groups", "groups of channels", 1},
+                           {"stride", "along every axis", 1},
+                           {"dilation", "along every axis", 1},
+                           {"biases", "0: none", 1}});
   if (layer.transposed) {
-    axes.push_back({"output_padding", 0, "less than stride or dilation"});
+    axes.push_back({"output_padding", "less than stride or dilation", 0});
   } else {
-    axes.push_back({"same", 0, "1: padding \"same\""});
-    axes.push_back({"padding_mode", 0, "0 zeros, 1 reflect, 2 replicate, 3 circular"});
+    axes.push_back({"same", "1: padding \"same\"", 0});
+    axes.push_back({"padding_mode", "0 zeros, 1 reflect, 2 replicate, 3 circular", 0});
   }
   return axes;
+}
+
+/// The layer of torch.nn, in Python.
+inline std::string oracle(const Layer& layer) {
+  const char* const transposed = "output_padding=a.output_padding";
+  const char* const ordinary =
+      "padding_mode=['zeros', 'reflect', 'replicate', 'circular'][a.padding_mode]";
+  return fmt::format(R"(
+padding = a.dilation * (a.k - 1) // 2 if a.padding is None else a.padding
+layer = load(nn.Conv{}{}d(
+    a.C, a.O or a.C, a.k, a.stride, {}, dilation=a.dilation, groups=a.groups, bias=bool(a.biases),
+    {}))
+y = layer(t['x'])
+)",
+                     layer.transposed ? "Transpose" : "", layer.dims(),
+                     layer.transposed ? "padding" : "'same' if a.same else padding",
+                     layer.transposed ? transposed : ordinary);
 }
 
 /// All of a convolution's target but its sweeps, refusals and tolerance.
@@ -404,7 +423,8 @@ inline Target target(const Layer& layer) {
   for (const auto& extent : layer.extents) space += extent, taps += "k";
   Target t;
   t.name = layer.name;
-  add_axes(t.name, optional_axes(layer));
+  t.axes = axes(layer);
+  t.oracle = oracle(layer);
   t.kind = Kind::primitive;
   t.family = "convolution";
   t.summary = fmt::format("{}-D {}convolution, any stride, padding, dilation and groups", dims,

@@ -17,6 +17,24 @@ Target target() {
                     {{{"B", 4}, {"C", 16}, {"k", 4}, {"stride", 2}, {"padding", 1}, {"L", 32}}}};
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "sums of C k / stride products in an order of the library's choice";
+  t.odd_shapes = {
+      {{"B", 1}, {"C", 1}, {"k", 1}, {"L", 1}},
+      {{"B", 2},
+       {"C", 4},
+       {"k", 3},
+       {"L", 7},
+       {"O", 6},
+       {"groups", 2},
+       {"stride", 3},
+       {"output_padding", 2}},
+      {{"B", 3}, {"C", 3}, {"k", 4}, {"L", 5}, {"dilation", 2}, {"padding", 0}, {"biases", 0}},
+      {{"B", 1},
+       {"C", 2},
+       {"k", 2},
+       {"L", 3},
+       {"stride", 5},
+       {"padding", 0},
+       {"output_padding", 3}}};
   t.refusals = {
       {{{"B", 1}, {"C", 6}, {"k", 3}, {"L", 8}, {"groups", 4}},
        "[convtranspose1d] groups: got 4, expected a divisor of C=6 and O=6; try groups=1"},

@@ -86,6 +86,10 @@ Target target() {
   t.formula = "y = x * mask / (1 - p),  NB.. -> NB..";
   t.source = "torch.nn.Dropout";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"C", "channels"},
+            {"percent", "probability of dropping", 50}};
   const std::vector<Shape> shapes{{{"B", 16}, {"T", 128}, {"C", 64}},
                                   {{"B", 16}, {"T", 256}, {"C", 64}}};
   t.sweeps["quick"] = {quick_n(), shapes};

@@ -18,6 +18,7 @@ struct EmbeddingConfig {
 
 Network network(const Shape& shape) {
   for (const char* axis : {"B", "T", "V", "D"}) at_least("embedding", shape, axis, 1);
+  at_least_where_given("embedding", shape, {"padding_idx"}, -1);
   const int64_t v = shape["V"], d = shape["D"], padding = shape.get("padding_idx", -1);
   if (padding >= v)
     fail("[embedding] padding_idx: got {}, expected less than V={}; try padding_idx=0", padding, v);
@@ -91,6 +92,11 @@ Target target() {
   t.formula = "y = W[ids],  NBT, NVD -> NBTD";
   t.source = "torch.nn.Embedding";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"T", "indices of a sample"},
+            {"V", "rows of the table"},
+            {"D", "features of a row"},
+            {"padding_idx", "a row that learns nothing; -1: none", -1}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"V", 1000}, {"D", 256}}}};
   t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16, 32}},
                                       {"T", {64, 128, 256}},
@@ -100,8 +106,10 @@ Target target() {
   t.flops = [](const Shape&) { return 0.0; };
   t.tolerance = {{at::kFloat, 1e-7}, {at::kDouble, 1e-12}};
   t.tolerance_reason = "rows are copied";
+  t.odd_shapes = {{{"B", 3}, {"T", 1}, {"V", 5}, {"D", 3}, {"padding_idx", 2}}};
   t.refusals = {{{{"B", 1}, {"T", 1}, {"V", 4}, {"D", 2}, {"padding_idx", 4}},
                  "[embedding] padding_idx: got 4, expected less than V=4; try padding_idx=0"}};
+  t.oracle = "y = load(nn.Embedding(a.V, a.D))(t['ids'])";
   t.claims = {{"aten::embedding", claim}};
   t.strategies = {
       strategy<EmbeddingConfig>("rows", "rows copied from every model's own table", rows,

@@ -67,6 +67,11 @@ Target target() {
   t.formula = "y = (x - mean) / sqrt(var + eps) * w + b,  NBC.., NC -> NBC..";
   t.source = "torch.nn.GroupNorm";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"C", "channels"},
+            {"H", "height"},
+            {"W", "width"},
+            {"groups", "groups of channels"}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"C", 64}, {"H", 32}, {"W", 32}, {"groups", 8}}}};
   Sweep full{full_n_100(), {}};
   for (const int64_t b : {4, 8, 16})
@@ -78,8 +83,10 @@ Target target() {
   t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["C"] * s["H"] * s["W"]); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum C/groups H W terms in single precision";
+  t.odd_shapes = {{{"B", 3}, {"C", 6}, {"H", 5}, {"W", 1}, {"groups", 3}}};
   t.refusals = {{{{"B", 1}, {"C", 6}, {"H", 2}, {"W", 2}, {"groups", 4}},
                  "[groupnorm] groups: got 4, expected a divisor of C=6; try groups=1"}};
+  t.oracle = "y = load(nn.GroupNorm(a.groups, a.C))(t['x'])";
   t.claims = {{"aten::group_norm", claim_region}, {"aten::native_group_norm", claim_node}};
   t.strategies = {
       strategy<GroupNormConfig>("one_pass", "statistics and own affine part in one pass, inference",

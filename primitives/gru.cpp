@@ -25,6 +25,7 @@ Target target() {
   t.summary = "Gated recurrent unit over a sequence";
   t.formula = "h' = (1 - z) n + z h,  NBTI, N3HI, N3HH -> NBTH, NBH";
   t.source = "torch.nn.GRU";
+  t.oracle = recurrent::oracle("GRU", "t['h0']");
   t.claims = {{"aten::gru", [](const CallView& c) { return recurrent::claim(c, "gru"); }}};
   return t;
 }

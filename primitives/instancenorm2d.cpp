@@ -15,7 +15,6 @@ struct InstanceNormConfig {
 
 // ------------------------------------------------------------------------------ single model
 
-/// Axes besides the sizes: affine (1), track (0): running statistics, updated.
 Network network(const Shape& shape) {
   for (const char* axis : {"B", "C", "H", "W"}) at_least("instancenorm2d", shape, axis, 1);
   if (shape["H"] * shape["W"] < 2)
@@ -77,6 +76,12 @@ Target target() {
   t.formula = "y = (x - mean) / sqrt(var + eps) * w + b,  NBCHW, NC -> NBCHW";
   t.source = "torch.nn.InstanceNorm2d";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"C", "channels"},
+            {"H", "height"},
+            {"W", "width"},
+            {"affine", "0: no weights", 1},
+            {"track", "1: running statistics, updated", 0}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"C", 64}, {"H", 32}, {"W", 32}}}};
   Sweep full{full_n_100(), {}};
   for (const int64_t b : {4, 8, 16})
@@ -88,10 +93,19 @@ Target target() {
   t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["C"] * s["H"] * s["W"]); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum H W terms in single precision";
+  t.odd_shapes = {{{"B", 3}, {"C", 5}, {"H", 3}, {"W", 2}, {"affine", 0}},
+                  {{"B", 2}, {"C", 3}, {"H", 5}, {"W", 7}, {"track", 1}},
+                  {{"B", 1}, {"C", 2}, {"H", 2}, {"W", 1}, {"affine", 0}, {"track", 1}}};
   t.refusals = {{{{"B", 1}, {"C", 2}, {"H", 1}, {"W", 1}},
                  "[instancenorm2d] H: got one value per channel, expected more; try H=2"},
                 {{{"B", 1}, {"C", 0}, {"H", 2}, {"W", 2}},
                  "[instancenorm2d] C: got 0, expected at least 1; try C=1"}};
+  t.oracle = R"(
+norm = load(nn.InstanceNorm2d(a.C, affine=bool(a.affine), track_running_stats=bool(a.track)))
+y = [norm(t['x'])]
+if a.track:
+    y += [norm.running_mean, norm.running_var]
+)";
   t.claims = {{"aten::instance_norm", claim}};
   t.strategies = {
       strategy<InstanceNormConfig>(

@@ -91,6 +91,7 @@ Target target() {
   t.formula = "y = (x - mean) / sqrt(var + eps) * w + b,  NBTD, ND -> NBTD";
   t.source = "torch.nn.LayerNorm";
   t.network = network;
+  t.axes = {{"B", "samples"}, {"T", "steps of a sequence"}, {"D", "features"}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
   t.sweeps["full"] = {
       full_n_100(),
@@ -99,8 +100,10 @@ Target target() {
   t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["T"] * s["D"]); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum D terms in single precision";
+  t.odd_shapes = {{{"B", 3}, {"T", 1}, {"D", 7}}, {{"B", 1}, {"T", 5}, {"D", 67}}};
   t.refusals = {
       {{{"B", 1}, {"T", 1}, {"D", 0}}, "[layernorm] D: got 0, expected at least 1; try D=1"}};
+  t.oracle = "y = load(nn.LayerNorm(a.D))(t['x'])";
   t.claims = {{"aten::layer_norm", [](const CallView& c) { return claim(c, false, {0}); }},
               {"aten::native_layer_norm",
                [](const CallView& c) {

@@ -29,6 +29,7 @@ Target target() {
   t.summary = "Long short-term memory over a sequence";
   t.formula = "c' = f c + i g, h' = o tanh(c'),  NBTI, N4HI, N4HH -> NBTH, NBH, NBH";
   t.source = "torch.nn.LSTM";
+  t.oracle = recurrent::oracle("LSTM", "(t['h0'], t['c0'])");
   t.claims = {{"aten::lstm", [](const CallView& c) { return recurrent::claim(c, "lstm"); }}};
   return t;
 }

@@ -11,6 +11,7 @@ namespace {
 
 Network network(const Shape& shape) {
   for (const char* axis : {"B", "D"}) at_least("mlp_embedder", shape, axis, 1);
+  at_least_where_given("mlp_embedder", shape, {"O"}, 1);
   const int64_t d = shape["D"], hidden = shape.get("H", 4 * d), out = shape.get("O", d);
   if (hidden < 1) fail("[mlp_embedder] H: got {}, expected at least 1; try H={}", hidden, 4 * d);
   Network net;
@@ -35,6 +36,10 @@ Target target() {
   t.formula = "y = W2 silu(W1 x + b1) + b2,  NBD -> NBO";
   t.source = "FLUX, MLPEmbedder";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"D", "features"},
+            {"H", "features between the layers", {}, "4 D"},
+            {"O", "features out", {}, "D"}};
   const std::vector<Shape> shapes{{{"B", 8}, {"D", 128}}, {{"B", 8}, {"D", 256}}};
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {full_n(), shapes};
@@ -45,9 +50,11 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two dot products of up to 4D terms";
+  t.odd_shapes = {{{"B", 1}, {"D", 1}}, {{"B", 3}, {"D", 5}, {"H", 7}, {"O", 2}}};
   t.refusals = {
       {{{"B", 1}, {"D", 0}}, "[mlp_embedder] D: got 0, expected at least 1; try D=1"},
       {{{"B", 1}, {"D", 2}, {"H", 0}}, "[mlp_embedder] H: got 0, expected at least 1; try H=8"}};
+  t.oracle = "y = linear('out_layer')(nn.SiLU()(linear('in_layer')(t['x'])))";
   t.parts = {{"fused", {{"linear", "brgemm"}}}, {"einsum", {{"linear", "einsum"}}}};
   return t;
 }

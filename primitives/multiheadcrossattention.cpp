@@ -45,6 +45,11 @@ Target target() {
   t.formula = "y = softmax(q kᵀ / sqrt(d)) v,  NBTD, NBSD -> NBTD";
   t.source = "torch.nn.MultiheadAttention";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"Tq", "steps that ask"},
+            {"Tkv", "steps that are asked"},
+            {"D", "features"},
+            {"h", "heads of attention"}};
   const Shape quick{{"B", 8}, {"Tq", 64}, {"Tkv", 64}, {"D", 256}, {"h", 8}};
   t.sweeps["quick"] = {quick_n(), {quick}};
   t.sweeps["full"] = {full_n(), {quick}};
@@ -55,10 +60,16 @@ Target target() {
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "two linear layers around a softmax over Tkv terms";
+  t.odd_shapes = {{{"B", 3}, {"Tq", 1}, {"Tkv", 5}, {"D", 6}, {"h", 3}},
+                  {{"B", 1}, {"Tq", 7}, {"Tkv", 2}, {"D", 3}, {"h", 1}}};
   t.refusals = {{{{"B", 1}, {"Tq", 2}, {"Tkv", 3}, {"D", 6}, {"h", 4}},
                  "[multiheadcrossattention] h: got 4, expected a divisor of D=6; try h=1"},
                 {{{"B", 1}, {"Tq", 2}, {"Tkv", 0}, {"D", 6}, {"h", 2}},
                  "[multiheadcrossattention] Tkv: got 0, expected at least 1; try Tkv=1"}};
+  t.oracle = R"(
+layer = load(nn.MultiheadAttention(a.D, a.h, batch_first=True))
+y = layer(t['x'], t['context'], t['context'], need_weights=False)[0]
+)";
   t.parts = {{"fused", {{"attention", "fused"}}}, {"math", {{"attention", "math"}}}};
   return t;
 }

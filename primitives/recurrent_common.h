@@ -166,10 +166,10 @@ inline Tensors run(const RecurrentConfig& c, const WideCall& call, const Cell* c
   return results;
 }
 
-/// The single model: axes B T I H, and optionally layers, bidirectional, batch_first, biases.
+/// The single model.
 inline Network network(const std::string& name, const Shape& shape, int64_t gates) {
   for (const char* axis : {"B", "T", "I", "H"}) at_least(name.c_str(), shape, axis, 1);
-  at_least(name.c_str(), Shape(shape).set("layers", shape.get("layers", 1)), "layers", 1);
+  at_least_where_given(name.c_str(), shape, {"layers"}, 1);
   RecurrentConfig c;
   c.cell = name == "rnn" ? (shape.get("relu", 0) != 0 ? "rnn_relu" : "rnn_tanh") : name;
   c.layers = shape.get("layers", 1);
@@ -222,13 +222,37 @@ inline double flops(const Shape& s, int64_t gates) {
   return sum;
 }
 
-/// Sweeps, tolerance and the two strategies: the same for the three families.
+/// The layer of torch.nn in Python, with further `arguments` of its constructor.
+inline std::string oracle(const std::string& layer, const std::string& states,
+                          const std::string& arguments = "") {
+  return fmt::format(R"(
+layer = load(nn.{}(a.I, a.H, num_layers=a.layers, bias=bool(a.biases),
+                   batch_first=bool(a.batch_first), bidirectional=bool(a.bidirectional){}))
+out, state = layer(t['x'], {})
+y = [out, *state] if isinstance(state, tuple) else [out, state]
+)",
+                     layer, arguments, states);
+}
+
+/// Axes, sweeps, tolerance and the two strategies: the same for the three families.
 inline Target target(const std::string& name, int64_t gates,
                      const std::function<Cell(const RecurrentConfig&)>& cell) {
   Target t;
   t.name = name;
   t.kind = Kind::primitive;
   t.family = "recurrent";
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"I", "features in"},
+            {"H", "features of the state"},
+            {"layers", "one on top of the other", 1},
+            {"bidirectional", "1: also from the end", 0},
+            {"batch_first", "0: x is [T, B, I]", 1},
+            {"biases", "0: none", 1}};
+  t.odd_shapes = {
+      {{"B", 1}, {"T", 1}, {"I", 1}, {"H", 1}},
+      {{"B", 3}, {"T", 5}, {"I", 2}, {"H", 3}, {"layers", 2}, {"bidirectional", 1}},
+      {{"B", 2}, {"T", 3}, {"I", 4}, {"H", 3}, {"layers", 3}, {"batch_first", 0}, {"biases", 0}}};
   t.network = [name, gates](const Shape& s) { return network(name, s, gates); };
   t.sweeps["quick"] = {{8, 16, 32}, {{{"B", 8}, {"T", 32}, {"I", 64}, {"H", 128}}}};
   t.sweeps["full"] = {

@@ -22,7 +22,6 @@ struct RmsNormConfig {
 
 // ------------------------------------------------------------------------------ single model
 
-/// Axes besides the sizes: affine (1); byhand (0): written out.
 Network network(const Shape& shape) {
   for (const char* axis : {"B", "T", "D"}) at_least("rmsnorm", shape, axis, 1);
   const int64_t d = shape["D"];
@@ -174,14 +173,24 @@ Target target() {
   t.formula = "y = x / sqrt(mean(x²) + eps) * w,  NBTD, ND -> NBTD";
   t.source = "torch.nn.RMSNorm";
   t.network = network;
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"D", "features"},
+            {"affine", "0: no weights", 1},
+            {"byhand", "1: written out instead of rms_norm", 0}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
   t.sweeps["full"] = {full_n_100(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}}}};
   t.flops = [](const Shape& s) { return 5.0 * double(s["B"] * s["T"] * s["D"]); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "the mean square sums D terms in single precision";
+  t.odd_shapes = {{{"B", 3}, {"T", 1}, {"D", 7}},
+                  {{"B", 1}, {"T", 5}, {"D", 37}, {"byhand", 1}},
+                  {{"B", 2}, {"T", 3}, {"D", 5}, {"affine", 0}},
+                  {{"B", 2}, {"T", 3}, {"D", 5}, {"affine", 0}, {"byhand", 1}}};
   t.refusals = {
       {{{"B", 1}, {"T", 1}, {"D", 0}}, "[rmsnorm] D: got 0, expected at least 1; try D=1"}};
+  t.oracle = "y = load(nn.RMSNorm(a.D, eps=1e-5, elementwise_affine=bool(a.affine)))(t['x'])";
   t.claims = {{"aten::rms_norm", [](const CallView& c) { return claim(c, {0}); }},
               {"aten::_fused_rms_norm", [](const CallView& c) {
                  return claim(c, {0, -1});

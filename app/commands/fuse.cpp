@@ -145,7 +145,7 @@ class Fuse : public Command {
     if (!json_.empty()) write_json(json_, to_json(report));
     if (store) store->add_fuse(report);
     if (!quiet_) print(report, shared_nodes);
-    return verdict_of(report);
+    return complain({incorrect_point(report)});
   }
 
  private:
@@ -171,15 +171,14 @@ class Fuse : public Command {
     if (explain_) fmt::print("{}", explain_text(report.curve.back()));
   }
 
-  int verdict_of(const FuseReport& report) const {
+  static Complaint incorrect_point(const FuseReport& report) {
     for (const FuseResult& r : report.curve)
       if (!r.correctness.pass)
-        throw Error(
-            fmt::format("[{}] correctness at n={}: got {}, expected the answers of the "
-                        "separate models; try --strategy *=vmap",
-                        printable(report.model), r.n, printable(r.correctness.failure, 300)),
-            4);
-    return 0;
+        return {4,
+                fmt::format("[{}] correctness at n={}: got {}, expected the answers of the "
+                            "separate models; try --strategy *=vmap",
+                            printable(report.model), r.n, printable(r.correctness.failure, 300))};
+    return {};
   }
 
   SubjectOptions subject_;

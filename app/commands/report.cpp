@@ -7,6 +7,7 @@
 #include "app/cli.h"
 #include "app/results/results.h"
 #include "app/sweep/regression.h"
+#include "app/sweep/summary.h"
 #include "app/sweep/text.h"
 #include "data/reports/report_format.h"
 #include "data/reports/report_tables.h"
@@ -52,8 +53,7 @@ class ReportCommand : public Command {
       to_stdout |= path == "-";
     }
     if (!written) print(report);
-    against_.check(report, db_, to_stdout);
-    return 0;
+    return complain(against_.check(report, db_, to_stdout));
   }
 
  private:
@@ -75,7 +75,7 @@ class ReportCommand : public Command {
   }
 
   static void print(const SweepReport& report) {
-    for (const auto& cases : target_groups(report.cases)) fmt::print("{}", target_text(cases));
+    for (const auto& cases : target_groups(report.cases)) fmt::print("{}", cases_text(cases));
     fmt::print("{}", summary_text(report));
   }
 

@@ -10,30 +10,17 @@
 #include "app/options.h"
 #include "app/results/table.h"
 #include "app/sweep/printer.h"
-#include "app/sweep/record.h"
 #include "app/sweep/regression.h"
+#include "app/sweep/session.h"
+#include "app/sweep/summary.h"
 #include "app/sweep/text.h"
-#include "app/version.h"
 #include "app/worker/host.h"
-#include "data/machine/peaks.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
 namespace {
-
-/// Everything that was run, for the summary and the report's file.
-class Collector : public SweepObserver {
- public:
-  explicit Collector(SweepReport* report) : report_(report) {}
-  void on_case(const Case& c) override { report_->cases.push_back(c); }
-  void on_known(const Case& c) override { report_->cases.push_back(c); }
-  void on_end(const std::string& state) override { report_->state = state; }
-
- private:
-  SweepReport* report_;
-};
 
 class SweepCommand : public Command {
  public:
@@ -74,6 +61,11 @@ class SweepCommand : public Command {
     app.add_flag("--quiet", quiet_, "print nothing but errors");
     auto* resume = app.add_flag("--resume", resume_,
                                 "continue the interrupted sweep of this name; asked the same");
+    app.add_option("--again", again_,
+                   "with --resume: measure again what other programs disturbed, also of a sweep "
+                   "that is complete")
+        ->check(CLI::IsMember({"disturbed"}))
+        ->needs(resume);
     app.add_flag("--no-store", no_store_, "keep no result in the store")->excludes(resume);
     app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
   }
@@ -90,69 +82,43 @@ class SweepCommand : public Command {
     settings.forced = parse_strategies(choices_.strategies);
 
     against_.prepare(db_);
-    SweepReport report;
-    report.name = name_.empty() ? preset.name : name_;
-    report.command = typed_command();
-    report.environment = capture_environment(typed_command(), version(), git_state());
-    report.id = report.environment.date;
-
+    const std::string name = name_.empty() ? preset.name : name_;
     if (dry_run_) {
-      fmt::print("{}", plan_text(report.name, cases, settings, ""));
+      fmt::print("{}", plan_text(name, cases, settings, ""));
       return 0;
     }
-    add_peaks(report.environment, machine_peaks(cases.front().device, settings.threads));
-    std::optional<SweepRecorder> recorder;
-    std::string kept;  // what the first line says of the store
-    if (!no_store_) {
-      recorder.emplace(Store::create(Store::path(db_)),
-                       store_plan(report.name, cases, settings, report.environment), resume_);
-      report.id = std::to_string(recorder->id());
-      settings.tuning_db = Store::path(db_);
-      kept = resume_ ? fmt::format("; continues sweep {}, {} cases are done", report.id,
-                                   recorder->done_before())
-                     : fmt::format("; stored as sweep {}", report.id);
+    SweepSession session({name, typed_command(), cases, settings, no_store_ ? "" : Store::path(db_),
+                          wanted_resume()});
+    if (!quiet_) {
+      fmt::print("{}", plan_text(name, cases, settings, kept_text(session)));
+      if (!session.busy().empty()) fmt::print("note: {}\n", session.busy());
     }
-
-    if (!quiet_) fmt::print("{}", plan_text(report.name, cases, settings, kept));
     std::fflush(stdout);
     catch_cancel();
-    SweepPrinter printer(cases, settings.budget_s, quiet_);
-    Collector collector(&report);
-    SweepRunner runner(cases, settings);
-    if (recorder) recorder->attach(runner);  // first: what is shown as done is stored
-    runner.add(printer);
-    runner.add(collector);
-    runner.run();
-    report.changes = changes_of(report);
-    if (recorder) recorder->add_changes(report.changes);
+    SweepPrinter printer(session, quiet_);
+    session.runner().add(printer);
+    const std::string state = session.run();
+    const SweepReport& report = session.report();
     if (!json_.empty()) write_json(json_, to_json(report));
-    if (report.state == "cancelled") throw Cancelled();
+    if (state == "cancelled") throw Cancelled();
     if (!quiet_)
       fmt::print("{}", summary_text(report, {top_, preset.published, preset.published_note}));
-    const int code = exit_code(report);
-    against_.check(report, db_, quiet_);
-    return code;
+    std::vector<Complaint> complaints = against_.check(report, db_, quiet_);
+    complaints.push_back(failed_trials(report));
+    return complain(complaints);
   }
 
  private:
-  static std::vector<std::string> changes_of(const SweepReport& report) {
-    Environment now;
-    now.cores = usable_cores();
-    now.threads = report.environment.threads;
-    read_processor(now);
-    std::vector<std::string> changes = changes_between(report.environment, now);
-    int64_t disturbed = 0;
-    double most = 0;
-    for (const Case& c : report.cases) {
-      disturbed += c.disturbed ? 1 : 0;
-      most = std::max(most, c.other_load);
-    }
-    if (disturbed > 0)
-      changes.push_back(
-          fmt::format("other processes disturbed {} of {} cases: {:.0f} % of the cores "
-                      "at most",
-                      disturbed, report.cases.size(), 100 * most));
-    return changes;
+  Resume wanted_resume() const {
+    return !resume_ ? Resume::no : again_.empty() ? Resume::missing : Resume::disturbed;
+  }
+
+  /// What the first line says of the store.
+  std::string kept_text(const SweepSession& session) const {
+    if (no_store_) return "";
+    return resume_ ? fmt::format("; continues sweep {}, {} cases are done", session.stored_as(),
+                                 session.done_before())
+                   : fmt::format("; stored as sweep {}", session.stored_as());
   }
 
   /// What is about to run: one line, with --dry-run one more for each target.
@@ -189,29 +155,9 @@ class SweepCommand : public Command {
     return head + table.text("  ");
   }
 
-  /// Incorrect counts before what crashed, hung or ran out of memory; one line says which.
-  int exit_code(const SweepReport& report) const {
-    for (const auto& [statuses, code] :
-         {std::pair{std::set{Status::incorrect}, 4},
-          {std::set{Status::crashed, Status::timeout, Status::oom}, 5}}) {
-      std::vector<std::string> trials;
-      for (const Case& c : report.cases)
-        for (const Trial& t : c.trials)
-          if (statuses.count(t.status))
-            trials.push_back(
-                fmt::format("{}/{} n={} {}", c.target, t.strategy, c.n, to_string(t.status)));
-      if (!trials.empty())
-        throw Error(fmt::format("[{}] trials: got {} that failed ({}), expected ok or unsupported; "
-                                "try --targets with one of them",
-                                printable(report.name), trials.size(), listing(trials)),
-                    code);
-    }
-    return 0;
-  }
-
   SweepChoices choices_;
   Against against_;
-  std::string preset_, name_, json_, db_;
+  std::string preset_, name_, json_, db_, again_;
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 0, timeout_ = 0;

@@ -324,14 +324,14 @@ const Program& Subject::single() {
 
 /// Parameters that change nothing: parts for training alone, or the wrong forward.
 void Subject::note_unread() {
-  const std::vector<int32_t> uses = single_->uses();
+  const ByValue<int32_t> uses = single_->uses();
   std::vector<std::string> unread;
   size_t all = 0;
   for (const ValueId id : single_->bound) {
     const Value& v = single_->value(id);
     if (v.role != Role::parameter) continue;
     ++all;
-    if (uses[static_cast<size_t>(id)] == 0) unread.push_back(printable(v.name));
+    if (uses[id] == 0) unread.push_back(printable(v.name));
   }
   if (!unread.empty())
     notes_.push_back(fmt::format("{} of {} parameters are not read by forward: {}", unread.size(),

@@ -32,6 +32,11 @@ std::string fallback_lines(const FuseResult& r) {
   return out;
 }
 
+std::string verdict_text(const FuseResult& r) {
+  const std::string word = verdict_of(r);
+  return word + (r.disturbed && !word.empty() ? ", disturbed" : "");
+}
+
 std::string correctness_line(const Correctness& c) {
   if (!c.pass) return "INCORRECT: " + printable(c.failure, 300);
   return fmt::format("yes: error {} (separate models {}, tolerance {}){}{}{}",
@@ -53,7 +58,7 @@ std::string times(const FuseResult& r) {
     if (t.kind == "candidate" && r.speedup) {
       row.push_back(speedup_text(r.speedup->vs_loop));
       row.push_back(speedup_text(r.speedup->vs_best) + " over " + r.speedup->best_baseline);
-      row.push_back(verdict(r.speedup->vs_best));
+      row.push_back(verdict_text(r));
     } else if (t.kind == "baseline" && !baselines.empty() && t.median_ns > 0) {
       const double loop = baselines.front().median_ns;
       row.push_back(fmt::format("{:.2f}x", loop / t.median_ns));
@@ -114,9 +119,7 @@ std::string curve_text(const FuseReport& report) {
                r.speedup ? speedup_text(r.speedup->vs_best) : "",
                bytes_text(static_cast<double>(r.wide_bytes)),
                bytes_text(static_cast<double>(r.separate_bytes)), error_text(r.correctness.max_rel),
-               !r.correctness.pass ? "INCORRECT"
-               : r.speedup         ? verdict(r.speedup->vs_best)
-                                   : ""});
+               r.correctness.pass ? verdict_text(r) : "INCORRECT"});
   }
   std::string out = table.text();
   if (const auto& along = report.along_n) {

@@ -6,7 +6,6 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
-#include "engine/widen/axes.h"
 
 namespace wide {
 namespace {
@@ -50,27 +49,29 @@ void parse_axis(const std::string& text, Axes* axes) {
   (*axes)[text.substr(0, dot)][text.substr(dot + 1, equals - dot - 1)] = sizes;
 }
 
+/// Refuses an axis that the target does not have.
+void check_axis(const Target& target, const std::string& axis) {
+  std::vector<std::string> known;
+  for (const Axis& a : target.axes) known.push_back(a.name);
+  if (std::find(known.begin(), known.end(), axis) != known.end()) return;
+  const std::string near = nearest(axis, known);
+  fail("[{}] axis: got {}, expected one of {}; try {}.{}=...", target.name, printable(axis),
+       listing(known, 99), target.name, near.empty() && !known.empty() ? known.front() : near);
+}
+
 std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axes& axes) {
   std::vector<Shape> shapes = sweep.shapes;
   const auto mine = axes.find(target.name);
   if (mine == axes.end()) return shapes;
   for (const auto& [axis, sizes] : mine->second) {
     std::vector<Shape> replaced;
+    check_axis(target, axis);
     std::set<std::string> seen;
-    for (const Shape& shape : shapes) {
-      std::vector<std::string> known;
-      for (const auto& [name, size] : shape.axes()) known.push_back(name);
-      for (const OptionalAxis& more : axes_of(target.name))
-        if (!shape.has(more.name)) known.push_back(more.name);
-      if (std::find(known.begin(), known.end(), axis) == known.end()) {
-        fail("[{}] axis: got {}, expected one of {}; try {}.{}=...", target.name, printable(axis),
-             listing(known, 99), target.name, known.empty() ? "B" : known.front());
-      }
+    for (const Shape& shape : shapes)
       for (const int64_t size : sizes) {
         const Shape next = Shape(shape).set(axis, size);
         if (seen.insert(next.text()).second) replaced.push_back(next);
       }
-    }
     shapes = std::move(replaced);
   }
   return shapes;

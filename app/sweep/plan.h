@@ -7,6 +7,7 @@
 #include "data/preset.h"
 #include "data/reports/report.h"
 #include "engine/compile.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 

@@ -21,29 +21,16 @@ size_t columns() {
 
 }  // namespace
 
-SweepPrinter::SweepPrinter(const std::vector<PlannedCase>& cases, double budget_s, bool quiet)
-    : start_s_(now_s()), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {
-  for (const PlannedCase& c : cases) {
-    estimates_s_.push_back(estimate_seconds({c}, budget_s));
-    left_estimate_s_ += estimates_s_.back();
-  }
-}
-
-double SweepPrinter::left_s() const {
-  // The first cases say little about the rest: the estimate counts until ten are done, then what
-  // they took of theirs.
-  const double pace = run_ >= 10 && done_estimate_s_ > 0 ? done_s_ / done_estimate_s_ : 1;
-  const double spent_now = case_start_s_ > 0 ? now_s() - case_start_s_ : 0;
-  return std::max(0.0, left_estimate_s_ * pace - spent_now);
-}
+SweepPrinter::SweepPrinter(SweepSession& session, bool quiet)
+    : session_(session), start_s_(now_s()), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void SweepPrinter::show(const std::string& doing) {
   if (quiet_) return;
   const double minutes = (now_s() - start_s_) / 60;
   const std::string rate =
       run_ > 0 ? fmt::format("{:.1f} cases/min · ", static_cast<double>(run_) / minutes) : "";
-  std::string text = fmt::format("[{}/{}] {} · {}{} left", begun_, estimates_s_.size(), line_, rate,
-                                 duration_text(left_s()));
+  std::string text = fmt::format("[{}/{}] {} · {}{} left", begun_, session_.runner().cases().size(),
+                                 line_, rate, duration_text(session_.left_s()));
   if (!terminal_) {
     fmt::print(stderr, "{}\n", text);
     return;
@@ -68,7 +55,6 @@ void SweepPrinter::on_begin(const PlannedCase& p) {
   if (!group_.empty() && !same_table(group_.back(), empty_case(p))) flush();
   ++begun_;
   line_ = fmt::format("{} {} N={}", p.target->name, p.shape.text(), p.n);
-  case_start_s_ = now_s();
   show("");
 }
 
@@ -77,18 +63,13 @@ void SweepPrinter::on_stage(const std::string& what, const std::string& trial) {
 }
 
 void SweepPrinter::on_case(const Case& result) {
-  const double estimate_s = estimates_s_.at(begun_ - 1);
-  left_estimate_s_ -= estimate_s;
-  done_estimate_s_ += estimate_s;
-  done_s_ += now_s() - case_start_s_;
-  case_start_s_ = 0;
   ++run_;
   group_.push_back(result);
 }
 
 void SweepPrinter::on_known(const Case& result) {
   if (!group_.empty() && !same_table(group_.back(), result)) flush();
-  left_estimate_s_ -= estimates_s_.at(begun_++);
+  ++begun_;
   group_.push_back(result);
 }
 
@@ -96,7 +77,7 @@ void SweepPrinter::on_end(const std::string&) { flush(); }
 
 void SweepPrinter::flush() {
   clear();
-  if (!quiet_ && !group_.empty()) fmt::print("{}", target_text(group_));
+  if (!quiet_ && !group_.empty()) fmt::print("{}", cases_text(group_));
   std::fflush(stdout);
   group_.clear();
 }

@@ -1,5 +1,5 @@
 #pragma once
-#include "app/sweep/runner.h"
+#include "app/sweep/session.h"
 
 namespace wide {
 
@@ -8,7 +8,7 @@ namespace wide {
 /// elsewhere it is a plain line a case.
 class SweepPrinter : public SweepObserver {
  public:
-  SweepPrinter(const std::vector<PlannedCase>& cases, double budget_s, bool quiet);
+  SweepPrinter(SweepSession& session, bool quiet);
   void on_begin(const PlannedCase& planned) override;
   void on_stage(const std::string& what, const std::string& trial) override;
   void on_case(const Case& result) override;
@@ -19,13 +19,10 @@ class SweepPrinter : public SweepObserver {
   void flush();
   void show(const std::string& doing);
   void clear();
-  double left_s() const;
 
-  std::vector<double> estimates_s_;  // of every case, in order
-  double left_estimate_s_ = 0;       // of those to come
-  double done_estimate_s_ = 0, done_s_ = 0;
-  double start_s_, case_start_s_ = 0;
-  size_t begun_ = 0, run_ = 0;
+  SweepSession& session_;
+  double start_s_;
+  size_t begun_ = 0, run_ = 0;  // cases; `run_` without those that were done before
   bool quiet_, terminal_;
   std::string line_;
   std::vector<Case> group_;  // of one target, for its table

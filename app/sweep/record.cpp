@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "app/options.h"
+#include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -25,9 +27,41 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
   return plan;
 }
 
-SweepRecorder::SweepRecorder(Store store, const SweepPlan& plan, bool resume)
-    : store_(std::move(store)), id_(resume ? store_.resume(plan) : store_.begin(plan)) {
-  if (resume) done_ = store_.done(id_);
+std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings) {
+  const auto setting = [&](const char* name) {
+    const auto it = plan.settings.find(name);
+    return it == plan.settings.end() ? std::string() : it->second;
+  };
+  settings->budget_s = std::stod(setting("--budget"));
+  settings->seed = std::stoull(setting("--seed"));
+  settings->threads = std::stoi(setting("--threads"));
+  if (!setting("--strategy").empty()) settings->forced = parse_strategies({setting("--strategy")});
+  settings->baselines = split(setting("baselines"));
+  std::vector<PlannedCase> cases;
+  for (const CasePlan& c : plan.cases) {
+    PlannedCase planned;
+    planned.target = &find_target(c.target);
+    for (const std::string& axis : split(c.shape, ' ')) {
+      const size_t digits = axis.find_first_of("0123456789");
+      if (digits != std::string::npos)
+        planned.shape.set(axis.substr(0, digits), std::stoll(axis.substr(digits)));
+    }
+    planned.n = c.n;
+    planned.dtype = parse_float_dtype(c.dtype);
+    planned.device = parse_device(c.device);
+    planned.mode = parse_mode(c.mode);
+    planned.phase = c.phase;
+    planned.strategies = c.strategies;
+    cases.push_back(std::move(planned));
+  }
+  return cases;
+}
+
+SweepRecorder::SweepRecorder(Store store, const SweepPlan& plan, Resume resume)
+    : store_(std::move(store)),
+      id_(resume == Resume::no ? store_.begin(plan)
+                               : store_.resume(plan, resume == Resume::disturbed)) {
+  if (resume != Resume::no) done_ = store_.done(id_);
 }
 
 void SweepRecorder::attach(SweepRunner& runner) {

@@ -6,15 +6,25 @@
 
 namespace wide {
 
+/// What a sweep is to do anew of one that was run before.
+enum class Resume {
+  no,         // it is a new one
+  missing,    // continues an unfinished one: what has no result yet
+  disturbed,  // continues any: also what other programs disturbed
+};
+
 /// What a sweep is asked to do, as the store remembers it.
 SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& cases,
                      const SweepSettings& settings, const Environment& environment);
+/// The cases that a stored sweep has planned, and its settings, to be resumed. Throws Error where
+/// its targets are not registered here.
+std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings);
 
 /// Puts a sweep into the store as it goes: what has been told to it is on disk.
 class SweepRecorder : public SweepObserver {
  public:
-  /// Begins a sweep, or continues the interrupted one that was asked the same.
-  SweepRecorder(Store store, const SweepPlan& plan, bool resume);
+  /// Begins a sweep, or continues the one that was asked the same.
+  SweepRecorder(Store store, const SweepPlan& plan, Resume resume);
   /// Has `runner` leave out what is done, and tell of the rest. Once, before it runs.
   void attach(SweepRunner& runner);
 

@@ -3,37 +3,63 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <set>
 
 #include "app/options.h"
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
-#include "data/reports/compare.h"
 #include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
 
-void regression_check(const SweepReport& report, const SweepReport& reference,
-                      std::optional<double> percent, bool quiet) {
-  const Comparison comparison = compare_sweeps(reference, report);
-  if (!quiet) fmt::print("\n{}", comparison_text(comparison));
-  if (!percent) return;
-  std::vector<std::string> names;
-  for (const ComparedTrial& t : regressions(comparison, *percent))
-    names.push_back(fmt::format("{} +{:.0f} % [{:.0f}, {:.0f}]", t.key.text(), t.slower_percent(),
-                                100 * (1 / t.change.high - 1), 100 * (1 / t.change.low - 1)));
-  if (names.empty()) return;
-  throw Error(fmt::format("[{}] regression: got {} trials slower than in {} ({}), expected at most "
-                          "+{:g} % time; try workbench compare",
-                          printable(report.name), names.size(), printable(reference.name),
-                          listing(names), *percent),
-              3);
+Complaint failed_trials(const SweepReport& report) {
+  for (const auto& [statuses, code] :
+       {std::pair{std::set{Status::incorrect}, 4},
+        {std::set{Status::crashed, Status::timeout, Status::oom}, 5}}) {
+    std::vector<std::string> trials;
+    for (const Case& c : report.cases)
+      for (const Trial& t : c.trials)
+        if (statuses.count(t.status))
+          trials.push_back(
+              fmt::format("{}/{} n={} {}", c.target, t.strategy, c.n, to_string(t.status)));
+    if (!trials.empty())
+      return {code, fmt::format("[{}] trials: got {} that failed ({}), expected ok or unsupported; "
+                                "try --targets with one of them",
+                                printable(report.name), trials.size(), listing(trials))};
+  }
+  return {};
+}
+
+std::vector<Complaint> slower_trials(const SweepReport& report, const SweepReport& reference,
+                                     const Comparison& comparison, double percent) {
+  std::vector<Complaint> complaints;
+  std::vector<std::string> slower, disturbed;
+  for (const ComparedTrial& t : regressions(comparison, percent))
+    slower.push_back(fmt::format("{} +{:.0f} % [{:.0f}, {:.0f}]", t.key.text(), t.slower_percent(),
+                                 100 * (1 / t.change.high - 1), 100 * (1 / t.change.low - 1)));
+  for (const ComparedTrial& t : comparison.trials)
+    if (t.disturbed) disturbed.push_back(t.key.text());
+  if (!slower.empty())
+    complaints.push_back(
+        {3, fmt::format("[{}] regression: got {} trials slower than in {} ({}), expected at most "
+                        "+{:g} % time; try workbench compare",
+                        printable(report.name), slower.size(), printable(reference.name),
+                        listing(slower), percent)});
+  if (!disturbed.empty())
+    complaints.push_back(
+        {1, fmt::format("[{}] regression: got {} trials that other programs disturbed here or in "
+                        "{} ({}), expected a quiet machine; try --resume --again disturbed",
+                        printable(report.name), disturbed.size(), printable(reference.name),
+                        listing(disturbed))});
+  return complaints;
 }
 
 void Against::declare(CLI::App& app) {
   app.add_option("--against", name_, "compare with this reference, or any SWEEP of `report`");
   app.add_option("--fail-on-regression", percent_,
-                 "exit with 3 when a trial is SLOWER than there by more than this percentage")
+                 "exit with 3 when a trial is SLOWER than there by more than this percentage, with "
+                 "1 when other programs disturbed one")
       ->check(not_positive);
 }
 
@@ -45,11 +71,14 @@ void Against::prepare(const std::string& db) {
   if (!name_.empty() && !reference_) reference_ = find_sweep(name_, db);
 }
 
-void Against::check(const SweepReport& report, const std::string& db, bool quiet) {
+std::vector<Complaint> Against::check(const SweepReport& report, const std::string& db,
+                                      bool quiet) {
   prepare(db);
-  if (!reference_) return;
-  regression_check(report, *reference_, percent_ > 0 ? std::optional(percent_) : std::nullopt,
-                   quiet);
+  if (!reference_) return {};
+  const Comparison comparison = compare_sweeps(*reference_, report);
+  if (!quiet) fmt::print("\n{}", comparison_text(comparison));
+  if (!(percent_ > 0)) return {};
+  return slower_trials(report, *reference_, comparison, percent_);
 }
 
 }  // namespace wide

@@ -2,19 +2,19 @@
 #include <optional>
 #include <string>
 
-#include "data/reports/report.h"
-
-namespace CLI {
-class App;
-}
+#include "app/cli.h"
+#include "data/reports/compare.h"
 
 namespace wide {
 
-/// Compares with a reference and says on stdout, unless `quiet`, what is slower; throws Error with
-/// exit code 3 that names the trials when one is SLOWER by more than `percent` more time (none:
-/// nothing is refused).
-void regression_check(const SweepReport& report, const SweepReport& reference,
-                      std::optional<double> percent, bool quiet = false);
+/// Exit code 4 where a trial is incorrect, else 5 where one crashed, hung or ran out of memory; one
+/// line says which.
+Complaint failed_trials(const SweepReport& report);
+
+/// What a comparison says against `report`: exit code 3 names the trials that are SLOWER by more
+/// than `percent` more time; 1 says what nothing can be said of, since other programs disturbed it.
+std::vector<Complaint> slower_trials(const SweepReport& report, const SweepReport& reference,
+                                     const Comparison& comparison, double percent);
 
 /// The options `--against NAME --fail-on-regression PCT`, for commands that have a report.
 class Against {
@@ -23,8 +23,10 @@ class Against {
   /// To be called before the work: half of the options without the other half is refused, and so
   /// is a reference that there is not.
   void prepare(const std::string& db);
-  /// Nothing without --against.
-  void check(const SweepReport& report, const std::string& db, bool quiet = false);
+  /// Compares, and says on stdout, unless `quiet`, what changed. Nothing without --against; no
+  /// complaints without --fail-on-regression.
+  std::vector<Complaint> check(const SweepReport& report, const std::string& db,
+                               bool quiet = false);
 
  private:
   std::string name_;

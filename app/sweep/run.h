@@ -1,7 +1,6 @@
 #pragma once
 #include "app/sweep/plan.h"
 #include "app/trial/stages.h"
-#include "data/reports/report.h"
 
 namespace wide {
 
@@ -16,13 +15,9 @@ struct SweepSettings {
   std::string tuning_db;                      // remembers which strategy won; "": nobody does
 };
 
-/// Runs one case in this process: every strategy is compiled and checked, all of them and the
-/// baselines are timed interleaved, and every one is checked again. A trial that fails is a
-/// result, not an error. `stages` is told what is going on.
+/// Runs one case in this process: makes its models, holds the contest of its strategies, and lets
+/// the tuning table know who won. A trial that fails is a result, not an error. `stages` is told
+/// what is going on.
 Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages);
-
-/// The reason of an `oom` trial; `got` says how memory ran out, or that it was not tried.
-std::string out_of_memory_text(const std::string& thing, const std::string& got, int64_t needed,
-                               int64_t available);
 
 }  // namespace wide

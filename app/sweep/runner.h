@@ -22,8 +22,7 @@ class SweepObserver {
   virtual void on_end(const std::string& /*state*/) {}
 };
 
-/// Runs planned cases one after the other and tells its observers. The one way a sweep is run: by
-/// the command line, the store and the explorer.
+/// Runs planned cases one after the other and tells its observers.
 class SweepRunner {
  public:
   SweepRunner(std::vector<PlannedCase> cases, SweepSettings settings);
@@ -40,6 +39,7 @@ class SweepRunner {
   void stop() { stop_ = true; }
 
   const std::vector<PlannedCase>& cases() const { return cases_; }
+  const SweepSettings& settings() const { return settings_; }
 
  private:
   bool stopped() const;

@@ -1,3 +1,5 @@
+#include "app/sweep/summary.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -150,6 +152,7 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
                                       fmt::format("{}", row.unsupported),
                                       fmt::format("{}", row.bad)};
     if (published) cells.push_back(row.published > 0 ? fmt::format("{}x", row.published) : "");
+    if (row.largest->disturbed) cells[4] += " disturbed";
     table.add(cells);
   }
   const Environment& e = report.environment;
@@ -158,6 +161,7 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
                                  e.gpu.empty() ? "not run on a GPU" : e.gpu, table.text("  "));
   if (hidden > 0) text += fmt::format("  and {} more; --top 0 shows all\n", hidden);
   if (published) text += "  published: " + printable(options.published_note, 400) + "\n";
+  if (const std::string why = disturbed_text(report.cases); !why.empty()) text += "  " + why + "\n";
   return text + time_line(report) + next_line(report, all);
 }
 

@@ -11,8 +11,9 @@
 namespace wide {
 namespace {
 
-std::string verdict_text(const Trial& t) {
-  return t.status == Status::ok ? t.verdict : to_string(t.status);
+std::string verdict_text(const Case& c, const Trial& t) {
+  return (t.status == Status::ok ? t.verdict : to_string(t.status)) +
+         (c.disturbed ? ", disturbed" : "");
 }
 
 std::vector<std::string> row(const Case& c, const Trial& t) {
@@ -25,7 +26,7 @@ std::vector<std::string> row(const Case& c, const Trial& t) {
           compared ? speedup_text(t.speedup->vs_loop) : "",
           compared ? speedup_text(t.speedup->vs_best) + " " + t.speedup->best_baseline : "",
           t.correctness ? error_text(t.correctness->max_rel) : "",
-          verdict_text(t)};
+          verdict_text(c, t)};
 }
 
 std::string crossover_line(const std::vector<Case>& cases) {
@@ -44,7 +45,7 @@ bool same_table(const Case& a, const Case& b) {
          a.phase == b.phase;
 }
 
-std::string target_text(const std::vector<Case>& cases) {
+std::string cases_text(const std::vector<Case>& cases) {
   const Case& first = cases.front();
   Table table({"N", "shape", "strategy", "median", "over loop", "over best baseline", "error", ""},
               {true, false, false, true, true, true, true, false});
@@ -57,6 +58,7 @@ std::string target_text(const std::vector<Case>& cases) {
       if (!t.reason.empty())
         ++reasons[fmt::format("{} {}: {}", t.strategy, to_string(t.status), t.reason)];
     }
+    for (const std::string& note : c.notes) ++reasons["note: " + printable(note, 200)];
   }
   std::string out = fmt::format("\n{} · {} · {} · {} · {}\n{}", first.target, first.device,
                                 first.dtype, first.mode, first.phase, table.text("  "));

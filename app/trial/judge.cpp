@@ -30,7 +30,7 @@ void CaseJudge::baseline(Timing& timing) const {
 
 void CaseJudge::candidate(Timing& timing, const CompiledModel& model) const {
   timing.steps = model.steps();
-  judge(timing, load_, peaks_, dtype_, std::min(threads_, model.shards()));
+  judge(timing, load_, peaks_, dtype_, std::min(threads_, model.ranges()));
 }
 
 int64_t candidate_bytes(const Ensemble& ensemble, const CompiledModel& model, c10::Device device,
@@ -56,14 +56,6 @@ std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensembl
     *packed = pack(separate, shared, *packed);
     unpack(model.run(*packed), n);
   };
-}
-
-std::string automatic_strategy(const Target& target, const CompiledModel& model,
-                               std::vector<TuningKey>* keys) {
-  *keys = model.tuning_keys(target.name);
-  for (const CoverageItem& item : model.coverage().items)
-    if (item.primitive == target.name) return item.strategy;
-  return "";
 }
 
 }  // namespace wide

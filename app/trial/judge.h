@@ -2,6 +2,7 @@
 #include "data/reports/report.h"
 #include "engine/compile.h"
 #include "engine/measure/roofline.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 
@@ -34,10 +35,5 @@ int64_t candidate_bytes(const Ensemble& ensemble, const CompiledModel& model, c1
 /// where the inputs are stacked, call after call, by all candidates of a case.
 std::function<void()> packing_call(CompiledModel& model, const Ensemble& ensemble,
                                    const Network& network, const std::shared_ptr<Tensors>& packed);
-
-/// The strategy of `target` that the engine takes when nothing is forced; "" when none of its
-/// calls was claimed. `keys`: where the tuning table is told what won.
-std::string automatic_strategy(const Target& target, const CompiledModel& model,
-                               std::vector<TuningKey>* keys);
 
 }  // namespace wide

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
+#include "app/trial/outcome.h"
 #include "data/reports/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -48,9 +49,9 @@ struct WorkerHost::Attempt {
   std::string reason;
   std::string stage = "start", name;  // what ran last; an empty name: the whole case
   std::vector<std::string> timed;     // contenders, while they are being timed
-  int64_t needed = 0, available = 0;  // bytes
-  bool worker_was_used = false;       // had run other cases before
-  std::string error;                  // of the request itself: the sweep cannot go on
+  MemoryNeed memory;
+  bool worker_was_used = false;  // had run other cases before
+  std::string error;             // of the request itself: the sweep cannot go on
   int error_code = 2;
 };
 
@@ -76,6 +77,7 @@ Case WorkerHost::run(const PlannedCase& planned, const Watch& watch) {
     trial(strategy).reason = a.reason;
     std::erase(left.strategies, strategy);
   };
+  std::vector<std::string> notes;  // on baselines that took a worker with them
   const Clock::time_point begun = Clock::now();
   const auto total_s = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
   while (!left.strategies.empty()) {
@@ -84,12 +86,14 @@ Case WorkerHost::run(const PlannedCase& planned, const Watch& watch) {
     if (a.result) {
       for (Trial& t : a.result->trials) trial(t.strategy) = std::move(t);
       a.result->trials = std::move(done.trials);
+      a.result->notes.insert(a.result->notes.begin(), notes.begin(), notes.end());
       a.result->seconds.total = total_s();
       return std::move(*a.result);
     }
     worker_.reset();
     if (is_baseline(a.name)) {
       settings.baselines_off.insert(a.name.substr(std::strlen(kBaselinePrefix)));
+      notes.push_back("a baseline is left out: " + a.reason);
     } else if (!a.name.empty()) {
       fail_trial(a.name, a);
     } else if (!a.worker_was_used || a.status == Status::timeout) {
@@ -97,6 +101,7 @@ Case WorkerHost::run(const PlannedCase& planned, const Watch& watch) {
     }
     // Else an earlier case may have spoilt the worker's memory: once more in a fresh one.
   }
+  done.notes = std::move(notes);
   done.seconds.total = total_s();
   return done;
 }
@@ -174,8 +179,7 @@ bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
       return true;
     }
     if (message.contains("memory")) {
-      a.needed = message["memory"].at(0);
-      a.available = message["memory"].at(1);
+      a.memory = {message["memory"].at(0), message["memory"].at(1)};
     } else if (message.contains("time")) {
       message["time"].get_to(a.timed);
       a.stage = "time";
@@ -211,7 +215,7 @@ void WorkerHost::describe_end(Attempt& a) {
   if ((killed && end.by_itself) || speaks_of_memory(words)) {
     a.status = Status::oom;
     a.reason = out_of_memory_text(thing, killed ? "killed by the system during " + a.stage : words,
-                                  a.needed, a.available);
+                                  a.memory);
     return;
   }
   a.status = Status::crashed;

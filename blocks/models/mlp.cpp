@@ -37,6 +37,7 @@ Network deep_mlp(const Shape& shape) {
 Target shallow() {
   Target t = model_target("mlp", "Two linear layers with a ReLU", "W2 relu(W1 x),  NBD -> NBD", mlp,
                           {{100}, {{{"B", 32}, {"D", 64}}}});
+  t.axes = {{"B", "samples"}, {"D", "features"}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 16}}}};
   t.sweeps["published"] = {{20}, {{{"B", 32}, {"D", 64}}}};
   t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["D"] * s["D"]); };
@@ -48,6 +49,7 @@ Target deep() {
   Target t =
       model_target("deep_mlp", "Square linear layers with GELU", "gelu(W x) repeated,  NBD -> NBD",
                    deep_mlp, {{20}, {{{"B", 32}, {"D", 64}, {"layers", 4}}}});
+  t.axes = {{"B", "samples"}, {"D", "features"}, {"layers", "layers"}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 16}, {"layers", 3}}}};
   t.sweeps["published"] = {{20}, {{{"B", 32}, {"D", 64}, {"layers", 8}}}};
   t.flops = [](const Shape& s) { return 2.0 * double(s["B"] * s["D"] * s["D"] * s["layers"]); };

@@ -100,6 +100,7 @@ Target block_target() {
   Target t = model_target("resblock", "Residual block: two convolutions with batch norm",
                           "relu(x + f(x)),  NBCHW -> NBCHW", resblock,
                           {{20}, {{{"B", 2}, {"C", 64}, {"H", 16}, {"W", 16}}}});
+  t.axes = {{"B", "samples"}, {"C", "channels"}, {"H", "height"}, {"W", "width"}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"C", 8}, {"H", 8}, {"W", 8}}}};
   t.sweeps["published"] = {{20}, {{{"B", 8}, {"C", 64}, {"H", 16}, {"W", 16}}}};
   t.flops = [](const Shape& s) {
@@ -113,6 +114,7 @@ Target block_target() {
 Target network_target() {
   Target t = model_target("resnet18", "ResNet-18 in eval mode", "NB3HW -> NB(classes)", resnet18,
                           {{10}, {{{"B", 1}, {"H", 64}, {"W", 64}, {"classes", 10}}}});
+  t.axes = {{"B", "samples"}, {"H", "height"}, {"W", "width"}, {"classes", "classes"}};
   t.sweeps["full"].n = {2, 4, 8, 10, 16, 20, 32};
   t.sweeps["ci"] = {{4}, {{{"B", 1}, {"H", 32}, {"W", 32}, {"classes", 10}}}};
   t.sweeps["published"] = {{10}, {{{"B", 8}, {"H", 64}, {"W", 64}, {"classes", 10}}}};

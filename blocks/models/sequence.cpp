@@ -51,6 +51,10 @@ Network lstm_net(const Shape& shape) {
 Target transformer_target() {
   Target t = model_target("transformer", "Pre-norm transformer block", "NBTD -> NBTD", transformer,
                           {{16}, {{{"B", 4}, {"T", 32}, {"D", 64}, {"h", 4}}}});
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"D", "features"},
+            {"h", "heads of attention"}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"T", 8}, {"D", 16}, {"h", 2}}}};
   t.flops = [](const Shape& s) {
     const double tokens = double(s["B"] * s["T"]), d = double(s["D"]);
@@ -65,6 +69,10 @@ Target lstm_target() {
   Target t =
       model_target("lstm_net", "LSTM over a sequence, Linear on the last step", "NBTI -> NB8",
                    lstm_net, {{8}, {{{"B", 8}, {"T", 32}, {"I", 64}, {"H", 128}}}});
+  t.axes = {{"B", "samples"},
+            {"T", "steps of a sequence"},
+            {"I", "features in"},
+            {"H", "features of the state"}};
   t.sweeps["ci"] = {{4, 8}, {{{"B", 2}, {"T", 8}, {"I", 8}, {"H", 16}}}};
   t.flops = [](const Shape& s) {
     return 8.0 * double(s["B"] * s["T"] * s["H"] * (s["I"] + s["H"])) +

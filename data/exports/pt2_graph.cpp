@@ -21,9 +21,10 @@ json as_tensor(const std::string& name) { return {{"as_tensor", named(name)}}; }
 class Writer {
  public:
   explicit Writer(const Portable& portable)
-      : portable_(portable), program_(portable.program), uses_(program_.uses()) {
-    names_.resize(program_.values.size());
-  }
+      : portable_(portable),
+        program_(portable.program),
+        uses_(program_.uses()),
+        names_(program_.values.size()) {}
 
   Pt2Model write() {
     for (const std::string& name : portable_.input_names) taken_.insert(name);
@@ -65,7 +66,7 @@ class Writer {
 
  private:
   const Value& value(ValueId id) const { return program_.value(id); }
-  std::string& name(ValueId id) { return names_[static_cast<size_t>(id)]; }
+  std::string& name(ValueId id) { return names_[id]; }
 
   /// `wish`, or with a number where that is taken.
   std::string fresh(const std::string& wish) {
@@ -103,10 +104,9 @@ class Writer {
   }
 
   void lift_constants() {
-    for (size_t i = 0; i < program_.values.size(); ++i) {
-      const auto id = static_cast<ValueId>(i);
+    for (ValueId id = 0; id < uses_.size(); ++id) {
       const Value& v = value(id);
-      if (v.role != Role::constant || uses_[i] == 0 || is_number(id)) continue;
+      if (v.role != Role::constant || uses_[id] == 0 || is_number(id)) continue;
       const std::string lifted = fmt::format("lifted_tensor_{}", model_.constants.size());
       // Cloned, since an expanded constant has no dense memory to write.
       const Tensor dense = at::clone(v.constant);
@@ -177,7 +177,7 @@ class Writer {
     const auto result = [&](ValueId id) {
       std::string as = node_name;
       if (!one) {
-        const bool read = id != kNone && uses_[static_cast<size_t>(id)] > 0;
+        const bool read = id != kNone && uses_[id] > 0;
         as = read ? fresh("getitem") : fresh(fmt::format("{}_unused_{}", node_name, unused));
         ++unused;
       }
@@ -268,8 +268,8 @@ class Writer {
   using Kind = wide::Argument::Kind;
   const Portable& portable_;
   const Program& program_;
-  const std::vector<int32_t> uses_;
-  std::vector<std::string> names_;
+  const ByValue<int32_t> uses_;
+  ByValue<std::string> names_;
   std::set<std::string> taken_;
   std::set<ValueId> handed_out_;
   json inputs_ = json::array(), input_specs_ = json::array(), nodes_ = json::array();

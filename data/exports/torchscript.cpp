@@ -99,12 +99,12 @@ class Writer {
     size_t input = 0;
     for (const ValueId id : program_.bound)
       if (value(id).role == Role::input)
-        of_[static_cast<size_t>(id)] = graph_->addInput(portable_.input_names.at(input++));
+        of_[id] = graph_->addInput(portable_.input_names.at(input++));
     for (const ValueId id : program_.bound) {
       const Value& v = value(id);
-      if (v.role == Role::input || uses_[static_cast<size_t>(id)] == 0) continue;
+      if (v.role == Role::input || uses_[id] == 0) continue;
       const Slot slot = slot_of(v.name);
-      of_[static_cast<size_t>(id)] = graph_->insertGetAttr(holder(slot.module), slot.name);
+      of_[id] = graph_->insertGetAttr(holder(slot.module), slot.name);
     }
   }
 
@@ -114,7 +114,7 @@ class Writer {
   }
 
   jit::Value* of(ValueId id) {
-    jit::Value*& known = of_[static_cast<size_t>(id)];
+    jit::Value*& known = of_[id];
     if (!known) known = graph_->insertConstant(value(id).constant);
     return known;
   }
@@ -178,12 +178,11 @@ class Writer {
       out->setType(schema.returns()[r].type());
       const wide::Argument& result = node.results[r];
       if (result.kind == wide::Argument::Kind::value) {
-        of_[static_cast<size_t>(result.values[0])] = out;
+        of_[result.values[0]] = out;
       } else if (result.kind != wide::Argument::Kind::constant) {
         jit::Node* parts = insert(graph_->createListUnpack(out, result.values.size()));
         for (size_t k = 0; k < result.values.size(); ++k)
-          if (result.values[k] != kNone)
-            of_[static_cast<size_t>(result.values[k])] = parts->outputs()[k];
+          if (result.values[k] != kNone) of_[result.values[k]] = parts->outputs()[k];
       }
     }
   }
@@ -206,12 +205,12 @@ class Writer {
 
   const Portable& portable_;
   const Program& program_;
-  const std::vector<int32_t> uses_;
+  const ByValue<int32_t> uses_;
   std::shared_ptr<jit::CompilationUnit> unit_;
   std::shared_ptr<jit::Graph> graph_;
   std::map<std::string, jit::Module> modules_;
   std::map<std::string, jit::Value*> holders_;
-  std::vector<jit::Value*> of_;  // by value of the program
+  ByValue<jit::Value*> of_;  // by value of the program
 };
 
 void write(const Portable& portable, const std::string& path) {

@@ -78,7 +78,7 @@ std::vector<Difference> environment_of(const Environment& a, const Environment& 
 
 std::vector<CrossoverChange> crossovers_of(const SweepReport& before, const SweepReport& after) {
   const auto key = [](const Crossover& c) {
-    return std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.strategy);
+    return std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy);
   };
   std::vector<CrossoverChange> out;
   const std::vector<Crossover> old = crossovers(before.cases);
@@ -182,6 +182,8 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
                     std::exp(change.log + error)};
     trial.verdict = verdict_of_change(trial.change);
     if (!change.known) trial.why_unclear = "no baseline or too few samples in common";
+    if (work.disturbed[i]) trial.why_unclear = "other programs disturbed it";
+    trial.disturbed = work.disturbed[i] && out.hardware.empty();
     if (!out.hardware.empty()) trial.why_unclear = "other hardware: " + out.hardware.front();
     if (!trial.why_unclear.empty()) trial.verdict = "UNCLEAR";
     out.trials.push_back(std::move(trial));
@@ -243,6 +245,7 @@ nlohmann::ordered_json to_json(const Comparison& comparison) {
                                {"dtype", c.where.dtype},
                                {"device", c.where.device},
                                {"mode", c.where.mode},
+                               {"phase", c.where.phase},
                                {"strategy", c.where.strategy},
                                {"before", number(c.before)},
                                {"after", number(c.after)}});

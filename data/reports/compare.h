@@ -39,6 +39,7 @@ struct ComparedTrial {
   Interval change;          // of its speed against the baselines: 0.5 is half as fast
   std::string verdict;      // FASTER, SLOWER, SAME, UNCLEAR: after against before
   std::string why_unclear;  // where no number could be trusted
+  bool disturbed = false;   // by other programs, in one of the two: that alone is why
   /// Percent more time than before, as `--fail-on-regression` counts.
   double slower_percent() const { return 100 * (1 / change.value - 1); }
 };

@@ -84,12 +84,14 @@ CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options)
     return p;
   }
   if (!t.speedup) return p;
-  const Interval& speedup = options.over_loop ? t.speedup->vs_loop : t.speedup->vs_best;
+  const Interval speedup =
+      options.over_loop ? t.speedup->vs_loop.value_or(Interval{}) : t.speedup->vs_best;
   set_value(p, speedup);
   if (!p.value) return p;
   p.about +=
       fmt::format(", {:.4g}x [{:.4g}, {:.4g}] over {}, {}", speedup.value, speedup.low,
                   speedup.high, options.over_loop ? "loop" : t.speedup->best_baseline, t.verdict);
+  if (c.disturbed) p.about += ", disturbed";
   return p;
 }
 

@@ -40,23 +40,45 @@ Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate
   return result;
 }
 
+std::string disturbed_text(const std::vector<Case>& cases) {
+  size_t disturbed = 0;
+  double most = 0;
+  for (const Case& c : cases)
+    if (c.disturbed) {
+      ++disturbed;
+      most = std::max(most, c.other_load);
+    }
+  if (disturbed == 0) return "";
+  return fmt::format(
+      "{} of {} cases {} disturbed, UNCLEAR: other programs took up to {:.0f} % of the cores; "
+      "--resume --again disturbed measures just {} again",
+      disturbed, cases.size(), disturbed == 1 ? "is" : "are", 100 * most,
+      disturbed == 1 ? "that" : "those");
+}
+
 double allowed(const Correctness& c) { return std::max(c.tolerance, 4 * c.eager_max_rel); }
 
-std::string speedup_text(const Interval& i) {
-  const int digits = i.value < 10 ? 2 : 1;
-  return fmt::format("{:.{}f}x [{:.{}f}, {:.{}f}]", i.value, digits, i.low, digits, i.high, digits);
+std::string speedup_text(const std::optional<Interval>& i) {
+  if (!i) return "";
+  const int digits = i->value < 10 ? 2 : 1;
+  return fmt::format("{:.{}f}x [{:.{}f}, {:.{}f}]", i->value, digits, i->low, digits, i->high,
+                     digits);
 }
 
 std::string error_text(double relative) {
   return relative == 0 ? "0" : fmt::format("{:.1e}", relative);
 }
 
+std::string verdict_of(const FuseResult& result) {
+  if (!result.correctness.pass || !result.speedup) return "";
+  return result.disturbed ? "UNCLEAR" : verdict(result.speedup->vs_best);
+}
+
 AlongN along_n(const std::vector<FuseResult>& curve) {
   AlongN along;
   bool faster = true;  // from here to the largest N
   for (auto it = curve.rbegin(); it != curve.rend(); ++it) {
-    faster = faster && it->correctness.pass && it->speedup &&
-             verdict(it->speedup->vs_best) == std::string("FASTER");
+    faster = faster && verdict_of(*it) == "FASTER";
     if (faster) along.crossover = it->n;
   }
   for (const FuseResult& r : curve) {
@@ -71,8 +93,8 @@ AlongN along_n(const std::vector<FuseResult>& curve) {
 }
 
 std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
-  using Key =
-      std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
+  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string,
+                         std::string, std::string>;
   struct Point {
     int64_t n;
     bool faster;
@@ -81,7 +103,7 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
   std::vector<Key> order;
   for (const Case& c : cases)
     for (const Trial& t : c.trials) {
-      const Key key{c.target, c.shape, c.dtype, c.device, c.mode, t.strategy};
+      const Key key{c.target, c.shape, c.dtype, c.device, c.mode, c.phase, t.strategy};
       if (!curves.count(key)) order.push_back(key);
       auto& points = curves[key];
       if (t.status != Status::unsupported)
@@ -93,7 +115,7 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
     std::sort(points.begin(), points.end(),
               [](const Point& a, const Point& b) { return a.n < b.n; });
     Crossover c;
-    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.strategy) = key;
+    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy) = key;
     for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) c.n = it->n;
     found.push_back(std::move(c));
   }

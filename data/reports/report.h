@@ -21,7 +21,8 @@ struct Fallback {
 
 /// Against the loop, and against the best of all honest baselines.
 struct Speedup {
-  Interval vs_loop, vs_best;
+  std::optional<Interval> vs_loop;  // where the loop is among the baselines
+  Interval vs_best;
   std::string best_baseline;
 };
 
@@ -39,6 +40,8 @@ struct FuseResult {
   int64_t wide_bytes = 0, separate_bytes = 0;
   std::vector<PassRecord> passes;
   std::vector<StepCost> steps;  // with --explain
+  double other_load = 0;        // share of the cores that other processes took while it was timed
+  bool disturbed = false;
   std::vector<std::string> notes;
   std::vector<CoverageItem> items;
   std::string plan;
@@ -104,13 +107,14 @@ struct Case {
   bool disturbed = false;      // they took too much for its times to be trusted
   int64_t window_frames = -1;  // that the explorer drew while it was timed; -1: there was no window
   CaseSeconds seconds;
+  std::vector<std::string> notes;  // on baselines that are missing
   std::vector<Timing> baselines;
   std::vector<Trial> trials;
 };
 
 /// The smallest N from which every larger measured N is FASTER than the best baseline; none: null.
 struct Crossover {
-  std::string target, shape, dtype, device, mode, strategy;
+  std::string target, shape, dtype, device, mode, phase, strategy;
   std::optional<int64_t> n;
 };
 
@@ -124,17 +128,23 @@ struct SweepReport {
 /// Crossovers over all cases that differ in N only, per strategy.
 std::vector<Crossover> crossovers(const std::vector<Case>& cases);
 
+/// Of a fusion's wide program over the best baseline; "" where there is no speedup.
+std::string verdict_of(const FuseResult& result);
+
 /// Of the points of a trial fusion along N.
 AlongN along_n(const std::vector<FuseResult>& curve);
 
 /// The index of the best baseline (smallest median), and the speedup of a candidate.
 Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed);
 
+/// "3 of 12 cases are disturbed: ...", and what to do about it; "" where none is.
+std::string disturbed_text(const std::vector<Case>& cases);
+
 /// Error allowed, as contract words it: at most max(tolerance, 4 x eager's own error).
 double allowed(const Correctness& correctness);
 
-/// As tables show numbers: "3.62x [3.55, 3.70]" and "2.1e-07".
-std::string speedup_text(const Interval& interval);
+/// As tables show numbers: "3.62x [3.55, 3.70]" and "2.1e-07"; nothing for what is not known.
+std::string speedup_text(const std::optional<Interval>& interval);
 std::string error_text(double relative);
 
 }  // namespace wide

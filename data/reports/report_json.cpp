@@ -69,11 +69,12 @@ void add_fuse_result(Json& j, const FuseResult& r) {
   for (const Timing& t : r.results) j["results"].push_back(timing_json(t));
   j["chosen"] = r.chosen.empty() ? Json(nullptr) : Json(r.chosen);
   if (r.speedup && r.correctness.pass) {
-    j["speedup"] = {{"vs_loop", r.speedup->vs_loop.value},
-                    {"vs_loop_ci95", ci(r.speedup->vs_loop)},
-                    {"vs_best_baseline", r.speedup->vs_best.value},
-                    {"vs_best_baseline_ci95", ci(r.speedup->vs_best)},
-                    {"best_baseline", r.speedup->best_baseline}};
+    j["speedup"] = Json::object();
+    if (const auto& loop = r.speedup->vs_loop)
+      j["speedup"] = {{"vs_loop", loop->value}, {"vs_loop_ci95", ci(*loop)}};
+    j["speedup"]["vs_best_baseline"] = r.speedup->vs_best.value;
+    j["speedup"]["vs_best_baseline_ci95"] = ci(r.speedup->vs_best);
+    j["speedup"]["best_baseline"] = r.speedup->best_baseline;
   } else {
     j["speedup"] = nullptr;
   }
@@ -98,6 +99,8 @@ void add_fuse_result(Json& j, const FuseResult& r) {
                             {"median_ns", s.median_ns},
                             {"share", s.share}});
   }
+  j["other_load"] = r.other_load;
+  j["disturbed"] = r.disturbed;
   j["notes"] = r.notes;
   j["plan"] = r.plan;
 }
@@ -109,12 +112,12 @@ Json trial_json(const Trial& t) {
   j["reason"] = t.reason.empty() ? Json(nullptr) : Json(t.reason);
   j["chosen"] = t.chosen;
   if (t.speedup && t.status == Status::ok) {
-    j["speedup"] = {
-        {"vs_loop", {{"value", t.speedup->vs_loop.value}, {"ci95", ci(t.speedup->vs_loop)}}},
-        {"vs_best_baseline",
-         {{"value", t.speedup->vs_best.value},
-          {"ci95", ci(t.speedup->vs_best)},
-          {"name", t.speedup->best_baseline}}}};
+    j["speedup"] = Json::object();
+    if (const auto& loop = t.speedup->vs_loop)
+      j["speedup"]["vs_loop"] = {{"value", loop->value}, {"ci95", ci(*loop)}};
+    j["speedup"]["vs_best_baseline"] = {{"value", t.speedup->vs_best.value},
+                                        {"ci95", ci(t.speedup->vs_best)},
+                                        {"name", t.speedup->best_baseline}};
     j["verdict"] = t.verdict;
   } else {
     j["speedup"] = nullptr;
@@ -200,6 +203,7 @@ nlohmann::ordered_json to_json(const Case& c) {
   if (const CaseSeconds& s = c.seconds; s.total > 0)
     j["seconds"] = {{"setup", s.setup},         {"compile", s.compile}, {"check", s.check},
                     {"baselines", s.baselines}, {"timing", s.timing},   {"total", s.total}};
+  j["notes"] = c.notes;
   j["baselines"] = Json::array();
   for (const Timing& t : c.baselines) j["baselines"].push_back(timing_json(t));
   j["trials"] = Json::array();
@@ -225,6 +229,7 @@ nlohmann::ordered_json to_json(const SweepReport& report) {
                               {"dtype", c.dtype},
                               {"device", c.device},
                               {"mode", c.mode},
+                              {"phase", c.phase},
                               {"strategy", c.strategy},
                               {"n", c.n ? Json(*c.n) : Json(nullptr)}});
   return j;

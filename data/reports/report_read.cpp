@@ -170,7 +170,10 @@ Trial trial_from(const Object& j) {
   if (j.has("speedup")) {
     const Object both = j.object("speedup");
     t.speedup.emplace();
-    t.speedup->vs_loop = interval_from(both.object("vs_loop"));
+    if (both.has("vs_loop")) {
+      const Interval loop = interval_from(both.object("vs_loop"));
+      if (loop.value > 0) t.speedup->vs_loop = loop;  // else it was not among the baselines
+    }
     const Object best = both.object("vs_best_baseline");
     t.speedup->vs_best = interval_from(best);
     best.read("name", &t.speedup->best_baseline);
@@ -232,6 +235,7 @@ Case case_from_json(const nlohmann::ordered_json& json, const std::string& where
     seconds.read("timing", &c.seconds.timing);
     seconds.read("total", &c.seconds.total);
   }
+  if (j.has("notes")) j.read("notes", &c.notes);
   for (const Json& t : j.array("baselines"))
     c.baselines.push_back(timing_from({t, j.inside("baselines")}));
   for (const Json& t : j.array("trials")) c.trials.push_back(trial_from({t, j.inside("trials")}));

@@ -16,9 +16,14 @@ TableCell count(int64_t value) { return {value ? fmt::format("{}", value) : "", 
 TableCell time_cell(double ns) { return ns > 0 ? TableCell{time_text(ns), ns} : TableCell{}; }
 TableCell error_cell(double error) { return {error_text(error), error}; }
 
-TableCell speedup_cell(const Interval& i, const std::string& over = "") {
-  return {speedup_text(i) + (over.empty() ? "" : " " + over), i.value};
+TableCell speedup_cell(const std::optional<Interval>& i, const std::string& over = "") {
+  if (!i) return {};
+  return {speedup_text(i) + (over.empty() ? "" : " " + over), i->value};
 }
+
+std::string share_text(double share) { return fmt::format("{:.0f} % of cores", 100 * share); }
+
+bool is_disturbed(const Case& c) { return c.disturbed; }
 
 bool compared(const Trial& t) { return t.status == Status::ok && t.speedup.has_value(); }
 
@@ -85,6 +90,8 @@ ReportTable timing_table(const std::vector<Case>& cases) {
     column(name, true);
   column("verdict", false);
   for (const char* name : {"max error", "allowed"}) column(name, true);
+  const bool disturbed = std::any_of(cases.begin(), cases.end(), is_disturbed);
+  if (disturbed) column("disturbed", true);
   for (const Case& c : cases) {
     const auto add = [&](const Timing& t, const std::string& name, const Trial* trial) {
       std::vector<TableCell> row = {number(c.n), {c.shape, {}}};
@@ -101,6 +108,9 @@ ReportTable timing_table(const std::vector<Case>& cases) {
       const bool checked = trial && trial->correctness;
       row.push_back(checked ? error_cell(trial->correctness->max_rel) : TableCell{});
       row.push_back(checked ? error_cell(allowed(*trial->correctness)) : TableCell{});
+      if (disturbed)
+        row.push_back(c.disturbed ? TableCell{share_text(c.other_load), c.other_load}
+                                  : TableCell{});
       table.rows.push_back(std::move(row));
     };
     for (const Timing& b : c.baselines) add(b, b.name, nullptr);
@@ -111,8 +121,8 @@ ReportTable timing_table(const std::vector<Case>& cases) {
 
 ReportTable summary_table(const SweepReport& report) {
   ReportTable table{{"target", "largest N", "best strategy", "over loop", "over best baseline",
-                     "verdict", "ok", "incorrect", "failed", "unsupported"},
-                    {false, true, false, true, true, false, true, true, true, true},
+                     "verdict", "ok", "incorrect", "failed", "unsupported", "disturbed"},
+                    {false, true, false, true, true, false, true, true, true, true, true},
                     {}};
   for (const auto& cases : target_groups(report.cases)) {
     int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, largest = 0;
@@ -140,14 +150,15 @@ ReportTable summary_table(const SweepReport& report) {
          count(ok),
          count(incorrect),
          count(failed),
-         count(unsupported)});
+         count(unsupported),
+         count(std::count_if(cases.begin(), cases.end(), is_disturbed))});
   }
   return table;
 }
 
 ReportTable crossover_table(const std::vector<Case>& cases) {
-  ReportTable table{{"strategy", "shape", "device", "dtype", "mode", "faster from N"},
-                    {false, false, false, false, false, true},
+  ReportTable table{{"strategy", "shape", "device", "dtype", "mode", "phase", "faster from N"},
+                    {false, false, false, false, false, false, true},
                     {}};
   for (const Crossover& c : crossovers(cases))
     table.rows.push_back({{c.strategy, {}},
@@ -155,24 +166,28 @@ ReportTable crossover_table(const std::vector<Case>& cases) {
                           {c.device, {}},
                           {c.dtype, {}},
                           {c.mode, {}},
+                          {c.phase, {}},
                           c.n ? number(*c.n) : TableCell{"never", {}}});
   return table;
 }
 
 ReportTable reason_table(const std::vector<Case>& cases) {
   ReportTable table{{"strategy", "status", "N", "reason"}, {false, false, false, false}, {}};
-  for (const Case& c : cases)
-    for (const Trial& t : c.trials) {
-      if (t.status == Status::ok) continue;
-      const std::vector<std::string> key = {t.strategy, to_string(t.status), t.reason};
-      auto row = std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& r) {
-        return r[0].text == key[0] && r[1].text == key[1] && r[3].text == key[2];
-      });
-      if (row == table.rows.end())
-        table.rows.push_back({{key[0], {}}, {key[1], {}}, number(c.n), {key[2], {}}});
-      else
-        (*row)[2] = {(*row)[2].text + fmt::format(", {}", c.n), (*row)[2].value};
-    }
+  const auto add = [&](const std::string& who, const std::string& what, int64_t n,
+                       const std::string& why) {
+    auto row = std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& r) {
+      return r[0].text == who && r[1].text == what && r[3].text == why;
+    });
+    if (row == table.rows.end())
+      table.rows.push_back({{who, {}}, {what, {}}, number(n), {why, {}}});
+    else
+      (*row)[2] = {(*row)[2].text + fmt::format(", {}", n), (*row)[2].value};
+  };
+  for (const Case& c : cases) {
+    for (const Trial& t : c.trials)
+      if (t.status != Status::ok) add(t.strategy, to_string(t.status), c.n, t.reason);
+    for (const std::string& note : c.notes) add("baselines", "note", c.n, note);
+  }
   return table;
 }
 

@@ -31,7 +31,7 @@ ReportTable timing_table(const std::vector<Case>& cases);
 ReportTable summary_table(const SweepReport& report);
 /// From which N on a strategy is FASTER than the best baseline.
 ReportTable crossover_table(const std::vector<Case>& cases);
-/// Why trials of these cases are not ok, a row per reason.
+/// Why trials of these cases are not ok, and what is to be said of baselines: a row per reason.
 ReportTable reason_table(const std::vector<Case>& cases);
 /// What it was measured on; nested names are joined by spaces.
 ReportTable environment_table(const Environment& environment);

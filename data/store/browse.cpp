@@ -41,7 +41,7 @@ void add_trials(Connection& connection, const std::map<int64_t, TrialRow>& cases
   Query query(
       connection,
       "SELECT t.\"case\", t.id, t.strategy, t.status, t.reason, t.verdict, t.best_baseline, "
-      "t.chosen, t.vs_best, t.vs_best_low, t.vs_best_high, t.vs_loop, t.vs_loop_low, "
+      "t.chosen, t.vs_best, t.vs_best_low, t.vs_best_high, nullif(t.vs_loop, 0), t.vs_loop_low, "
       "t.vs_loop_high, m.median_ns, m.q1_ns, m.q3_ns, m.first_call_ns, m.peak_bytes, "
       "m.flops_share, m.bytes_share, c.max_rel, c.eager_max_rel, c.tolerance, c.isolated, "
       "c.ordered FROM \"case\" AS k JOIN trial AS t ON t.\"case\" = k.id LEFT JOIN timing AS m ON "

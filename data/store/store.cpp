@@ -68,8 +68,8 @@ int64_t Store::begin(const SweepPlan& plan) {
   return connection_->write([&] { return insert_sweep(*connection_, plan, "running", ""); });
 }
 
-int64_t Store::resume(const SweepPlan& plan) {
-  return connection_->write([&] { return resume_sweep(*connection_, plan); });
+int64_t Store::resume(const SweepPlan& plan, bool again_disturbed) {
+  return connection_->write([&] { return resume_sweep(*connection_, plan, again_disturbed); });
 }
 
 std::vector<int64_t> Store::missing(int64_t sweep) {

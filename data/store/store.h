@@ -85,7 +85,9 @@ class Store {
   int64_t begin(const SweepPlan& plan);
   /// Takes over the latest unfinished sweep that was asked the same as `plan`. Throws Error when
   /// there is none, saying what differs; when it runs still; when the machine is another.
-  int64_t resume(const SweepPlan& plan);
+  /// `again_disturbed`: also a finished one, and its disturbed cases have no result that counts as
+  /// done any more; the old one is kept until `add_case` brings another.
+  int64_t resume(const SweepPlan& plan, bool again_disturbed = false);
   /// Positions in the plan that have no result yet.
   std::vector<int64_t> missing(int64_t sweep);
   /// The results there are, by position in the plan.

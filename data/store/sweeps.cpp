@@ -149,12 +149,12 @@ int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::s
   return sweep;
 }
 
-int64_t resume_sweep(Connection& connection, const SweepPlan& plan) {
+int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_disturbed) {
   std::string why;
   Query unfinished(connection,
                    "SELECT id, state, owner, settings, environment FROM sweep WHERE name = ? AND "
-                   "state <> 'complete' ORDER BY id DESC",
-                   plan.name);
+                   "(state <> 'complete' OR ?) ORDER BY id DESC",
+                   plan.name, int64_t{again_disturbed});
   while (unfinished.step()) {
     const int64_t sweep = unfinished.integer(0);
     const std::string differs =
@@ -179,17 +179,23 @@ int64_t resume_sweep(Connection& connection, const SweepPlan& plan) {
     if (before["git"] != now["git"])
       changes.back() += fmt::format(", git {} now {}", before["git"].get<std::string>(),
                                     now["git"].get<std::string>());
+    if (again_disturbed) changes.back() += ", disturbed cases again";
     append_changes(connection, sweep, changes);
+    // A partial case is shown as it is, and run again.
+    if (again_disturbed)
+      Query(connection,
+            "UPDATE \"case\" SET state = 'partial' WHERE sweep = ? AND state = 'done' AND "
+            "more ->> 'disturbed'",
+            sweep)
+          .run();
     Query(connection, "UPDATE sweep SET state = 'running', owner = ?, finished = NULL WHERE id = ?",
           this_process(), sweep)
         .run();
     return sweep;
   }
   if (why.empty())
-    why = fmt::format(
-        "[{}] resume: got no unfinished sweep of this name, expected one; try "
-        "without --resume",
-        printable(plan.name));
+    why = fmt::format("[{}] resume: got no {}sweep of this name, expected one; try without --resume",
+                      printable(plan.name), again_disturbed ? "" : "unfinished ");
   throw Error(why);
 }
 

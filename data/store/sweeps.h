@@ -13,7 +13,7 @@ std::string shown_state(const std::string& state, const std::string& owner);
 /// Adds a sweep with its cases planned, owned by this process; an empty `uuid` is made.
 int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::string& state,
                      const std::string& uuid);
-int64_t resume_sweep(Connection& connection, const SweepPlan& plan);
+int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_disturbed);
 std::vector<CasePlan> planned_cases(Connection& connection, int64_t sweep);
 SweepPlan read_plan(Connection& connection, int64_t sweep);
 

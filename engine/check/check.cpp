@@ -49,7 +49,7 @@ class ValueCheck {
         candidate_(candidate),
         names_(detail::result_names(single)),
         permuted_(expected.permuted),
-        expected_(expected.reference),
+        expected_(expected.exact),
         own_(expected.separate),
         run_again_(run_again) {
     result_.tolerance = tolerance;
@@ -190,7 +190,7 @@ WideFunction as_function(CompiledModel& model, const Network& network) {
   };
 }
 
-Tensors reference(const Program& single, const Ensemble& ensemble) {
+Tensors in_double(const Program& single, const Ensemble& ensemble) {
   return one_by_one(raise_to_double(single), ensemble, true);
 }
 
@@ -207,9 +207,9 @@ Expected expect(const Network& network, const Program& single, const Ensemble& e
   expected.permuted = detail::permute(ensemble, detail::rotation(ensemble.n));
   if (network.random) expected.draws = detail::draw_separate(single, ensemble);
   if (expected.draws) return expected;
-  expected.reference = reference(single, ensemble);
+  expected.exact = in_double(single, ensemble);
   expected.separate = separate(single, ensemble);
-  expected.eager_max_rel = max_relative_error(expected.separate, expected.reference);
+  expected.eager_max_rel = max_relative_error(expected.separate, expected.exact);
   return expected;
 }
 

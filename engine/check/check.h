@@ -25,21 +25,21 @@ using WideFunction = std::function<Tensors(const Ensemble&)>;
 WideFunction as_function(CompiledModel& model, const Network& network);
 
 /// The N separate models in float64: outputs then updates, `[N, ...]` each.
-Tensors reference(const Program& single, const Ensemble& ensemble);
+Tensors in_double(const Program& single, const Ensemble& ensemble);
 /// The N separate models in their own dtype, through Program(1).
 Tensors separate(const Program& single, const Ensemble& ensemble);
 
 namespace detail {
-struct RandomReference;
+struct SeparateDraws;
 }
 
 /// What the separate models give, for checking many candidates of one case against it. Of a network
 /// that draws random numbers: what they draw with many seeds; null when nothing depends on them.
 struct Expected {
-  Tensors reference, separate;
+  Tensors exact, separate;
   double eager_max_rel = 0;  // of `separate`
   Ensemble permuted;         // in another order, for all candidates
-  std::shared_ptr<const detail::RandomReference> draws = {};
+  std::shared_ptr<const detail::SeparateDraws> draws = {};
 };
 Expected expect(const Network& network, const Program& single, const Ensemble& ensemble);
 

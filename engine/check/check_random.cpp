@@ -246,11 +246,11 @@ class RandomCheck {
 
 }  // namespace
 
-std::shared_ptr<const RandomReference> draw_separate(const Program& single,
-                                                     const Ensemble& ensemble) {
+std::shared_ptr<const SeparateDraws> draw_separate(const Program& single,
+                                                   const Ensemble& ensemble) {
   const at::NoGradGuard guard;
   const auto run = [&] { return separate(single, ensemble); };
-  auto made = std::make_shared<RandomReference>();
+  auto made = std::make_shared<SeparateDraws>();
   made->first = with_seed(kSeparateSeed, run);
   made->elements = choose_elements(made->first);
   made->drawn = draw(run, kSeparateSeed, kSeeds, made->elements, made->first);

@@ -7,14 +7,14 @@
 namespace wide::detail {
 
 /// What the separate models draw with many seeds.
-struct RandomReference {
+struct SeparateDraws {
   std::vector<Tensor> elements;  // by result: those that are looked at
   Tensors first;                 // whole results of the first seed
   Tensors drawn;                 // per result `[seeds, N, elements]`
 };
 /// Null when the network turns out to draw nothing that matters (dropout with p = 0), so that its
 /// values can be checked.
-std::shared_ptr<const RandomReference> draw_separate(const Program& single,
+std::shared_ptr<const SeparateDraws> draw_separate(const Program& single,
                                                      const Ensemble& ensemble);
 
 /// The check of a network that draws random numbers: `expected` has its draws.

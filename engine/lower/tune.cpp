@@ -45,10 +45,15 @@ std::string inputs_text(const WideCall& call, bool strides) {
   return text;
 }
 
-std::string config_text(const Target& target, const std::any& config) {
-  return !target.strategies.empty() && target.strategies[0].config_text
-             ? target.strategies[0].config_text(config)
+std::string config_text(const Rule& rule, const std::any& config) {
+  return !rule.strategies.empty() && rule.strategies[0].config_text
+             ? rule.strategies[0].config_text(config)
              : "";
+}
+
+std::string call_text(const ClaimedCall& claimed, bool strides) {
+  return fmt::format("{} {} {}", claimed.rule.name, config_text(claimed.rule, claimed.config),
+                     inputs_text(claimed.call, strides));
 }
 
 /// A strategy's program on a call, and what its inputs are.
@@ -79,7 +84,7 @@ Tensors run_strategy(const Strategy& strategy, const std::any& config, const Wid
   return results;
 }
 
-Recorded record_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+Recorded record_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                          const WideCall& call, const TunerOptions& options) {
   Recorded recorded;
   std::vector<size_t> position;
@@ -87,7 +92,7 @@ Recorded record_strategy(const Target& target, const Strategy& strategy, const s
     if (!call.inputs[i].defined()) continue;
     // What a step changes is not packed beforehand.
     const bool parameter =
-        !options.gradients && i < target.parameter_inputs.size() && target.parameter_inputs[i];
+        !options.gradients && i < rule.parameter_inputs.size() && rule.parameter_inputs[i];
     recorded.bindings.push_back(
         {"", parameter ? Role::parameter : Role::input, call.inputs[i], true});
     position.push_back(i);
@@ -100,16 +105,16 @@ Recorded record_strategy(const Target& target, const Strategy& strategy, const s
         return run_strategy(strategy, config, inner, options.gradients);
       },
       call.n);
-  for (const Pass* pass : passes()) pass->run(recorded.program);
+  run_passes(recorded.program);
   return recorded;
 }
 
 }  // namespace
 
-double time_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+double time_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                      const WideCall& call, const TunerOptions& options, double best_ns) {
   at::NoGradGuard no_grad;
-  const auto [bindings, program] = record_strategy(target, strategy, config, call, options);
+  const auto [bindings, program] = record_strategy(rule, strategy, config, call, options);
   std::unordered_map<ValueId, Tensor> known;
   for (size_t k = 0; k < bindings.size(); ++k)
     if (bindings[k].role == Role::parameter) known[program.bound[k]] = bindings[k].tensor;
@@ -154,21 +159,20 @@ double time_strategy(const Target& target, const Strategy& strategy, const std::
   return median;
 }
 
-double estimate_strategy(const Target& target, const Strategy& strategy, const std::any& config,
+double estimate_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                          const WideCall& call, const TunerOptions& options) {
   at::NoGradGuard no_grad;
-  const Program program = record_strategy(target, strategy, config, call, options).program;
+  const Program program = record_strategy(rule, strategy, config, call, options).program;
   return estimate_ns(program, typical_peaks(options.serial ? 1 : options.threads));
 }
 
-TuningKey Tuner::key(const Target& target, const std::any& config, const WideCall& call,
-                     const std::string& scope) const {
+TuningKey Tuner::key(const ClaimedCall& claimed, const std::string& scope) const {
   TuningKey key;
   key.scope = scope;
-  key.primitive = target.name;
-  key.config = config_text(target, config) + (options_.gradients ? " gradients" : "");
-  key.shape = inputs_text(call, false);
-  for (const Tensor& t : call.inputs) {
+  key.primitive = claimed.rule.name;
+  key.config = config_text(claimed.rule, claimed.config) + (options_.gradients ? " gradients" : "");
+  key.shape = inputs_text(claimed.call, false);
+  for (const Tensor& t : claimed.call.inputs) {
     if (!t.defined()) continue;
     key.device = t.device().str();
     if (!key.dtype.empty() && !t.is_floating_point()) continue;
@@ -177,13 +181,13 @@ TuningKey Tuner::key(const Target& target, const std::any& config, const WideCal
   }
   const bool whole = scope == "network";
   key.threads = whole || !options_.serial ? options_.threads : 1;
-  key.n = whole ? options_.n : call.n;
+  key.n = whole ? options_.n : claimed.call.n;
   return key;
 }
 
-std::string Tuner::choose(const Target& target, const std::any& config, const WideCall& call,
-                          const std::vector<std::string>& applicable) {
-  const TuningKey network = key(target, config, call, "network");
+std::string Tuner::choose(const ClaimedCall& claimed) {
+  const std::vector<std::string>& applicable = claimed.applicable;
+  const TuningKey network = key(claimed, "network");
   seen_.emplace(network.text(), network);
   if (applicable.size() == 1) return applicable[0];
   const auto can = [&](const std::optional<TuningEntry>& entry) {
@@ -191,28 +195,27 @@ std::string Tuner::choose(const Target& target, const std::any& config, const Wi
            std::find(applicable.begin(), applicable.end(), entry->strategy) != applicable.end();
   };
   if (const auto entry = tuning_table().lookup(network); can(entry)) return entry->strategy;
-  const std::string exactly =
-      target.name + " " + config_text(target, config) + " " + inputs_text(call, true);
+  const std::string exactly = call_text(claimed, true);
   if (auto it = known_.find(exactly); it != known_.end()) return it->second;
-  const TuningKey alone = key(target, config, call, "call");
+  const TuningKey alone = key(claimed, "call");
   if (const auto entry = tuning_table().lookup(alone); can(entry)) return entry->strategy;
-  if (!options_.measure) return known_[exactly] = estimated(target, config, call, applicable);
-  const TuningEntry best = fastest(target, config, call, applicable);
+  if (!options_.measure) return known_[exactly] = estimated(claimed);
+  const TuningEntry best = fastest(claimed);
   tuning_table().store(alone, best);
   return known_[exactly] = best.strategy;
 }
 
-TuningEntry Tuner::fastest(const Target& target, const std::any& config, const WideCall& call,
-                           const std::vector<std::string>& applicable) const {
-  const std::string kind =
-      target.name + " " + config_text(target, config) + " " + inputs_text(call, false) + " ";
+TuningEntry Tuner::fastest(const ClaimedCall& claimed) const {
+  const Rule& rule = claimed.rule;
+  const std::string kind = call_text(claimed, false) + " ";
   TuningEntry best;
   std::map<std::string, double> timed_ns;
-  for (const std::string& name : applicable) {
+  for (const std::string& name : claimed.applicable) {
     if (options_.far_off->count(kind + name)) continue;
     double ns = 0;
     try {
-      ns = time_strategy(target, *target.strategy(name), config, call, options_, best.median_ns);
+      ns = time_strategy(rule, *rule.strategy(name), claimed.config, claimed.call, options_,
+                         best.median_ns);
     } catch (const c10::Error&) {
       if (!options_.gradients) throw;
       continue;  // its own operator has no gradient
@@ -223,16 +226,17 @@ TuningEntry Tuner::fastest(const Target& target, const std::any& config, const W
   for (const auto& [name, ns] : timed_ns)
     if (best.median_ns > kLongCall_ns && ns > kFarOff * best.median_ns)
       options_.far_off->insert(kind + name);
-  if (best.strategy.empty()) best.strategy = applicable.front();
+  if (best.strategy.empty()) best.strategy = claimed.applicable.front();
   return best;
 }
 
-std::string Tuner::estimated(const Target& target, const std::any& config, const WideCall& call,
-                             const std::vector<std::string>& applicable) const {
-  std::string best = applicable.front();
+std::string Tuner::estimated(const ClaimedCall& claimed) const {
+  const Rule& rule = claimed.rule;
+  std::string best = claimed.applicable.front();
   double best_ns = 0;
-  for (const std::string& name : applicable) {
-    const double ns = estimate_strategy(target, *target.strategy(name), config, call, options_);
+  for (const std::string& name : claimed.applicable) {
+    const double ns =
+        estimate_strategy(rule, *rule.strategy(name), claimed.config, claimed.call, options_);
     if (best_ns == 0) {
       best_ns = kFarAhead * ns;
     } else if (ns < best_ns) {

@@ -88,9 +88,9 @@ WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& s
   const auto models = static_cast<double>(n);
   for (const Node& node : single.nodes) load.flops += models * NodeWork(single, node).flops();
   const auto bytes = [&](ValueId id) { return static_cast<double>(single.value(id).bytes()); };
-  const std::vector<int32_t> uses = single.uses();
+  const ByValue<int32_t> uses = single.uses();
   for (size_t i = 0; i < single.bound.size(); ++i)
-    if (uses[static_cast<size_t>(single.bound[i])] > 0)
+    if (uses[single.bound[i]] > 0)
       load.bytes += bytes(single.bound[i]) * (i < shared.size() && shared[i] ? 1 : models);
   for (const ValueId id : single.outputs) load.bytes += models * bytes(id);
   for (const Update& update : single.updates) load.bytes += models * bytes(update.value);

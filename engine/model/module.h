@@ -19,6 +19,10 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 struct Module {
   std::function<Tensors(const Tensors& inputs)> forward;
   NamedTensors parameters, buffers;
+  /// A separate model with other tensors (parameters, then buffers, each once), as its users run
+  /// it, to be timed against. Empty: `forward` with those tensors standing in for its own.
+  std::function<std::function<Tensors(const Tensors& inputs)>(const Tensors& tensors)> instantiate =
+      {};
 };
 
 namespace detail {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/passes/pass.h"
 
@@ -20,25 +19,22 @@ std::vector<ExportFormat>& formats() {
 void drop_weight_copies(Program& program) {
   static const std::set<std::string> any_layout{"aten::bmm", "aten::baddbmm", "aten::mm",
                                                 "aten::addmm"};
-  std::vector<bool> on_input(program.values.size(), false), needed(program.values.size(), false);
-  for (const ValueId id : program.bound) {
-    const auto at = static_cast<size_t>(id);
-    on_input[at] = program.values[at].role == Role::input;
-  }
+  ByValue<bool> on_input(program.values.size(), false), needed(program.values.size(), false);
+  for (const ValueId id : program.bound) on_input[id] = program.value(id).role == Role::input;
   for (const Node& node : program.nodes) {
     bool input = node.is_random();
     for_each_value(node.arguments, [&](ValueId id) {
-      input |= on_input[static_cast<size_t>(id)];
-      if (!any_layout.count(node.name())) needed[static_cast<size_t>(id)] = true;
+      input |= on_input[id];
+      if (!any_layout.count(node.name())) needed[id] = true;
     });
-    for_each_value(node.results, [&](ValueId id) { on_input[static_cast<size_t>(id)] = input; });
+    for_each_value(node.results, [&](ValueId id) { on_input[id] = input; });
   }
-  for (const ValueId id : program.outputs) needed[static_cast<size_t>(id)] = true;
-  for (const Update& u : program.updates) needed[static_cast<size_t>(u.value)] = true;
+  for (const ValueId id : program.outputs) needed[id] = true;
+  for (const Update& u : program.updates) needed[u.value] = true;
   for (const Node& node : program.nodes) {
     if (node.name() != "aten::clone" || node.arguments[0].kind != Argument::Kind::value) continue;
     const ValueId made = node.results[0].values[0];
-    if (on_input[static_cast<size_t>(made)] || needed[static_cast<size_t>(made)]) continue;
+    if (on_input[made] || needed[made]) continue;
     program.replace_uses(made, node.arguments[0].values[0]);
   }
 }
@@ -46,8 +42,8 @@ void drop_weight_copies(Program& program) {
 /// The attention that a CPU chooses, as the call that chooses anew on whatever device the program
 /// comes to run on.
 void choose_attention_anew(Program& program) {
-  std::vector<bool> used(program.values.size(), false);
-  const auto use = [&](ValueId id) { used[static_cast<size_t>(id)] = true; };
+  ByValue<bool> used(program.values.size(), false);
+  const auto use = [&](ValueId id) { used[id] = true; };
   for (const Node& node : program.nodes) for_each_value(node.arguments, use);
   for (const ValueId id : program.outputs) use(id);
   for (const Update& u : program.updates) use(u.value);
@@ -56,7 +52,7 @@ void choose_attention_anew(Program& program) {
   for (Node& node : program.nodes) {
     if (node.name() != "aten::_scaled_dot_product_flash_attention_for_cpu") continue;
     const ValueId sums = node.results[1].values[0];
-    if (sums != kNone && used[static_cast<size_t>(sums)]) continue;
+    if (sums != kNone && used[sums]) continue;
     // (q, k, v, dropout_p, is_causal, attn_mask, scale) -> (q, k, v, attn_mask, dropout_p,
     // is_causal, scale, enable_gqa)
     const std::vector<Argument> in = std::move(node.arguments);
@@ -70,11 +66,10 @@ void choose_attention_anew(Program& program) {
 
 /// What is to be exported in ATen's words: passes that only take away.
 void clean(Program& program) {
-  static const std::set<std::string> taking_away{"common-subexpressions", "layout", "dead-code"};
   drop_weight_copies(program);
   choose_attention_anew(program);
   for (const Pass* pass : passes())
-    if (taking_away.count(pass->name)) pass->run(program);
+    if (pass->portable) pass->run(program);
 }
 
 }  // namespace
@@ -119,10 +114,10 @@ std::string outside_aten(const Program& program, const Node& node) {
   return strided ? "" : name + " with an opaque layout";
 }
 
-Portable make_portable(const Network& network, const Ensemble& ensemble, WidenOptions options) {
-  const Program single = record_single(network, ensemble);
+Portable make_portable(const Network& network, const Program& single, const Ensemble& ensemble,
+                       WidenOptions options) {
   const Ensemble own = own_state(network, single, ensemble);
-  options.aten_only = true;
+  options.only = OperatorsAllowed{"ATen operators alone", outside_aten};
   options.fold = false;
   std::vector<WideValue> bound;
   for (size_t i = 0; i < own.tensors.size(); ++i)

@@ -69,9 +69,10 @@ class Reduced final : public CompiledModel {
   void set_weights(const Tensors& weights) override { model_->set_weights(weights); }
   const Program& single() const override { return model_->single(); }
   const Program& program() const override { return program_; }
+  std::vector<std::string> differences() const override { return model_->differences(); }
   const Coverage& coverage() const override { return model_->coverage(); }
   const std::vector<PassRecord>& passes() const override { return model_->passes(); }
-  int shards() const override { return model_->shards(); }
+  int ranges() const override { return model_->ranges(); }
   std::string plan_text() const override { return model_->plan_text(); }
   int64_t bytes() const override { return model_->bytes(); }
   int64_t steps() const override {
@@ -149,12 +150,11 @@ void append_reduce(Program& wide, Reduce reduce) {
   }
   const Program end = record(
       bindings, [&](const Tensors& outputs) { return reduce_models(reduce, outputs); }, wide.n);
-  std::vector<ValueId> known(end.values.size(), kNone);
-  for (size_t k = 0; k < end.bound.size(); ++k)
-    known[static_cast<size_t>(end.bound[k])] = wide.outputs[k];
+  ByValue<ValueId> known(end.values.size(), kNone);
+  for (size_t k = 0; k < end.bound.size(); ++k) known[end.bound[k]] = wide.outputs[k];
   const auto id_of = [&](ValueId id) {
     if (id == kNone) return id;
-    ValueId& own = known[static_cast<size_t>(id)];
+    ValueId& own = known[id];
     if (own == kNone) own = wide.add_value(end.value(id));
     return own;
   };

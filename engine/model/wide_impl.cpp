@@ -8,6 +8,7 @@
 #include "engine/error.h"
 #include "engine/model/portable.h"
 #include "engine/widen/items.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {
@@ -76,7 +77,7 @@ CompileOptions WideModel::Impl::compile_options(c10::Device device) const {
   CompileOptions o;
   o.mode = mode(device);
   o.threads = options.threads;
-  o.shards = options.shards;
+  o.ranges = options.ranges;
   o.tune = options.tune;
   o.passes_off = options.passes_off;
   o.verify = options.verify;
@@ -122,16 +123,17 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   for (const Node& node : s.single.nodes) s.network.random |= node.is_random();
   if (!primitive.empty()) check_primitive(s.single);
   e = own_state(s.network, s.single, e);
-  for (const Update& u : s.single.updates) {
-    const auto i = static_cast<size_t>(
-        std::find(s.single.bound.begin(), s.single.bound.end(), u.target) - s.single.bound.begin());
-    s.state.push_back(i);
-  }
+  for (const Update& u : s.single.updates)
+    s.changed.push_back(
+        static_cast<size_t>(std::find(s.single.bound.begin(), s.single.bound.end(), u.target) -
+                            s.single.bound.begin()));
+  for (size_t i = 0; i < s.network.tensors.size(); ++i)
+    s.live.push_back(
+        s.network.tensors[i].role != Role::input &&
+        (!options.frozen || std::find(s.changed.begin(), s.changed.end(), i) != s.changed.end()));
   take(s, e);
-  Network network = s.network;
-  // What a call changes comes in with every call: nothing that was made of it ahead would hold.
-  for (const size_t i : s.state) network.tensors[i].role = Role::input;
-  s.model = compile(network, e, compile_options(e.tensors.front().device()));
+  auto [network, single] = with_live_inputs(s);
+  s.model = compile(network, e, compile_options(e.tensors.front().device()), std::move(single));
   s.weights = version;
   report(s);
   return s;
@@ -146,8 +148,15 @@ void WideModel::Impl::take(const Signature& s, const Ensemble& e) {
   }
 }
 
-bool WideModel::Impl::is_state(const Signature& s, size_t tensor) {
-  return std::find(s.state.begin(), s.state.end(), tensor) != s.state.end();
+std::pair<Network, Program> WideModel::Impl::with_live_inputs(const Signature& s) {
+  // What comes in with every call is an input: nothing that was made of it ahead would hold.
+  std::pair<Network, Program> all{s.network, s.single};
+  for (size_t i = 0; i < s.live.size(); ++i)
+    if (s.live[i]) {
+      all.first.tensors[i].role = Role::input;
+      all.second.value(all.second.bound[i]).role = Role::input;
+    }
+  return all;
 }
 
 Signature& WideModel::Impl::bring_up_to_date(Signature& s) {
@@ -156,7 +165,7 @@ Signature& WideModel::Impl::bring_up_to_date(Signature& s) {
   size_t weight = 0;
   for (size_t i = 0; i < s.network.tensors.size(); ++i) {
     if (s.network.tensors[i].role == Role::input) continue;
-    if (!is_state(s, i)) now.push_back(weights[weight]);
+    if (!s.live[i]) now.push_back(weights[weight]);
     ++weight;
   }
   s.model->set_weights(now);
@@ -172,13 +181,14 @@ Tensors WideModel::Impl::arguments(const Signature& s, const Tensors& inputs) co
       all.push_back(inputs[input++]);
       continue;
     }
-    if (is_state(s, i)) all.push_back(weights[weight]);
+    if (s.live[i]) all.push_back(weights[weight]);
     ++weight;
   }
   return all;
 }
 
-Tensors WideModel::Impl::run(const Tensors& inputs) {
+Tensors WideModel::Impl::run(const Tensors& inputs,
+                             std::vector<std::pair<size_t, Tensor>>* changed) {
   const at::NoGradGuard no_grad;
   if (!compiled.empty() && inputs.size() != compiled.front().inputs.size())
     fail("[run] inputs: got {}, expected {}; try one tensor for each input of forward",
@@ -186,11 +196,12 @@ Tensors WideModel::Impl::run(const Tensors& inputs) {
   Signature& s = at(inputs);
   Tensors results = s.model->run(arguments(s, inputs));
   const size_t outputs = s.single.outputs.size();
-  for (size_t k = 0; k < s.state.size(); ++k) {
-    if (s.network.tensors[s.state[k]].role == Role::input) continue;
+  for (size_t k = 0; k < s.changed.size(); ++k) {
+    if (s.network.tensors[s.changed[k]].role == Role::input) continue;
     size_t weight = 0;
-    for (size_t i = 0; i < s.state[k]; ++i) weight += s.network.tensors[i].role != Role::input;
+    for (size_t i = 0; i < s.changed[k]; ++i) weight += s.network.tensors[i].role != Role::input;
     weights[weight] = results[outputs + k];
+    if (changed) changed->emplace_back(weight, weights[weight]);
   }
   results.resize(outputs);
   return results;
@@ -206,9 +217,8 @@ Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
     for (const Tensor& t : e.tensors)
       if (at::isFloatingType(t.scalar_type()))
         tolerance = std::max(tolerance, tolerance_for(t.scalar_type()));
-  Network network = s.network;
-  for (const size_t i : s.state) network.tensors[i].role = Role::input;
-  const Correctness c = check(network, s.single, e, as_function(*s.model, network), tolerance);
+  const auto [network, single] = with_live_inputs(s);
+  const Correctness c = check(network, single, e, as_function(*s.model, network), tolerance);
   ++version;  // it was fed others
   bring_up_to_date(s);
   return c;
@@ -233,10 +243,10 @@ void WideModel::Impl::check_primitive(const Program& single) const {
   // What is forced to vmap or one by one is claimed by nobody.
   widen.force.erase(primitive);
   for (const Item& item : plan_items(single, widen)) {
-    const bool view = !item.target && single.nodes[item.begin].is_view();  // of a weight, mostly
-    if (!view && (!item.target || item.target->name != primitive))
+    const bool view = !item.rule && single.nodes[item.begin].is_view();  // of a weight, mostly
+    if (!view && (!item.rule || item.rule->name != primitive))
       fail("[{}] modules: got {}{}, expected this primitive alone; try wide::compile", primitive,
-           item.name, item.target ? " of " + item.target->name : "");
+           item.name, item.rule ? " of " + item.rule->name : "");
   }
 }
 
@@ -251,6 +261,7 @@ void WideModel::Impl::report(const Signature& s) const {
                     item.primitive.empty() ? "" : "/",
                     item.strategy + (item.reason.empty() ? "" : ", " + item.reason)));
   say(s.model->program().text());
+  for (const std::string& line : s.model->differences()) say(line);
 }
 
 const Signature& WideModel::Impl::last() const {

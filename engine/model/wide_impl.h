@@ -10,14 +10,15 @@ struct Signature {
   std::string key;
   Network network;
   Program single;
-  std::vector<size_t> state;  // of the network's tensors: weights that a call changes
+  std::vector<size_t> changed;  // by update of the program: the tensor of the network
+  std::vector<bool> live;       // by tensor of the network: a weight that comes in with every call
   std::unique_ptr<CompiledModel> model;
   Tensors inputs;       // N models' inputs it was compiled with
   int64_t weights = 0;  // the version it has
 };
 
-/// A WideModel's insides. Weights that a call changes come into the compiled model as inputs, so
-/// that nothing is packed or folded of them ahead.
+/// A WideModel's insides. Weights that a call changes, and all that are not frozen, come into the
+/// compiled model as inputs, so that nothing is packed or folded of them ahead.
 struct WideModel::Impl {
   Source source;
   std::vector<TensorSpec> specs;
@@ -30,7 +31,7 @@ struct WideModel::Impl {
   std::list<Signature> compiled;  // the last used first
   int64_t version = 0;            // of the weights, calls' own changes left out
 
-  Tensors run(const Tensors& inputs);
+  Tensors run(const Tensors& inputs, std::vector<std::pair<size_t, Tensor>>* changed);
   /// What is compiled for inputs of these sizes, with the weights as they are.
   Signature& at(const Tensors& inputs);
   Signature& bring_up_to_date(Signature& s);
@@ -44,13 +45,14 @@ struct WideModel::Impl {
   size_t weight_at(const std::string& name) const;
   bool shares_input(size_t k, const std::string& name) const;
   std::string input_name(size_t k) const;
+  CompileOptions compile_options(c10::Device device) const;
+  /// The network and Program(1) as they are compiled: live weights among the inputs.
+  static std::pair<Network, Program> with_live_inputs(const Signature& s);
 
  private:
   Signature make(const std::string& key, const Tensors& inputs);
   /// Keeps the ensemble's weights: those that models shared and a call changes are their own now.
   void take(const Signature& s, const Ensemble& e);
-  static bool is_state(const Signature& s, size_t tensor);
-  CompileOptions compile_options(c10::Device device) const;
   Mode mode(c10::Device device) const;
   void check_now(Signature& s);
   void check_primitive(const Program& single) const;

@@ -5,6 +5,7 @@
 #include "engine/error.h"
 #include "engine/model/wide_impl.h"
 #include "engine/record/substitution.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 
@@ -50,8 +51,11 @@ WideModel::Source source_of(const Module& module, const NamedTensors& own,
       const Substitution others(held, Tensors(middle, bound.end()));
       return module.forward(Tensors(bound.begin(), middle));
     };
-    const Network self = network;
-    network.instantiate = [self](const Tensors& weights) { return bind(self, weights); };
+    network.instantiate = module.instantiate;
+    if (!network.instantiate) {
+      const Network self = network;
+      network.instantiate = [self](const Tensors& weights) { return bind(self, weights); };
+    }
     return network;
   };
 }
@@ -99,6 +103,11 @@ Packed pack_modules(const std::vector<Module>& models, bool share) {
 }
 
 }  // namespace
+
+WideModel::Source source_of(const Module& module, std::vector<TensorSpec>* specs) {
+  const NamedTensors own = own_tensors(module, specs);
+  return source_of(module, own, *specs);
+}
 
 WideModel compile(const std::vector<Module>& models, const Tensors& sample,
                   const Options& options) {

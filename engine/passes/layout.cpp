@@ -50,7 +50,7 @@ bool multiplies_by_one(const Node& node) {
 std::string run(Program& program) {
   int64_t cancelled = 0;
   // The node that made a value as a bijective view, else -1.
-  std::vector<int32_t> viewed_by(program.values.size(), -1);
+  ByValue<int32_t> viewed_by(program.values.size(), -1);
   for (size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
     if (node.results.size() != 1 || node.results[0].kind != Argument::Kind::value) continue;
@@ -65,12 +65,12 @@ std::string run(Program& program) {
       continue;
     }
     if (!is_bijective_view(node, program)) continue;
-    viewed_by[static_cast<size_t>(made)] = static_cast<int32_t>(i);
+    viewed_by[made] = static_cast<int32_t>(i);
     // The furthest ancestor with this very layout.
     ValueId same = kNone;
     for (ValueId at = node.arguments[0].values[0];;) {
       if (same_layout(program.value(at), out)) same = at;
-      const int32_t by = viewed_by[static_cast<size_t>(at)];
+      const int32_t by = viewed_by[at];
       if (by < 0) break;
       at = program.nodes[static_cast<size_t>(by)].arguments[0].values[0];
     }
@@ -81,8 +81,9 @@ std::string run(Program& program) {
   return fmt::format("cancelled {} views and copies", cancelled);
 }
 
-[[maybe_unused]] const bool registered = add_pass(
-    {"layout", "cancels permutes that meet their inverse and copies that copy nothing", 30, run});
+[[maybe_unused]] const bool registered =
+    add_pass({"layout", "cancels permutes that meet their inverse and copies that copy nothing",
+              Stage::program, 30, run, /*portable=*/true});
 
 }  // namespace
 

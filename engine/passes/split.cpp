@@ -11,22 +11,22 @@ namespace {
 /// Prologue: what depends on parameters, buffers and constants alone. Shared: what the inputs
 /// reach but no single model does. Random operators stay in main, in their order.
 std::string run(Program& program) {
-  std::vector<bool> on_input(program.values.size(), false), wide(program.values.size(), false);
+  ByValue<bool> on_input(program.values.size(), false), wide(program.values.size(), false);
   for (ValueId id : program.bound) {
     const Value& v = program.value(id);
-    on_input[static_cast<size_t>(id)] = v.role == Role::input;
-    wide[static_cast<size_t>(id)] = v.wide;
+    on_input[id] = v.role == Role::input;
+    wide[id] = v.wide;
   }
   int64_t count[3] = {0, 0, 0};
   for (Node& node : program.nodes) {
     bool input = node.is_random(), model = node.is_random();
     for_each_value(node.arguments, [&](ValueId id) {
-      input = input || on_input[static_cast<size_t>(id)];
-      model = model || wide[static_cast<size_t>(id)];
+      input = input || on_input[id];
+      model = model || wide[id];
     });
     for_each_value(node.results, [&](ValueId id) {
-      on_input[static_cast<size_t>(id)] = input;
-      wide[static_cast<size_t>(id)] = model;
+      on_input[id] = input;
+      wide[id] = model;
     });
     node.phase = !input ? Phase::prologue : model ? Phase::main : Phase::shared;
     ++count[static_cast<int>(node.phase)];
@@ -41,8 +41,9 @@ std::string run(Program& program) {
                      count[static_cast<int>(Phase::shared)], count[static_cast<int>(Phase::main)]);
 }
 
-[[maybe_unused]] const bool registered = add_pass(
-    {"split", "parameters alone into a prologue, model-independent work out of main", 100, run});
+[[maybe_unused]] const bool registered =
+    add_pass({"split", "parameters alone into a prologue, model-independent work out of main",
+              Stage::program, 100, run});
 
 }  // namespace
 

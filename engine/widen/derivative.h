@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/network.h"
 #include "engine/widen/widen.h"
 
 namespace wide {

@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "engine/error.h"
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 
@@ -53,6 +53,13 @@ inline void at_least(const char* target, const Shape& shape, const char* axis, i
   if (shape[axis] < least)
     fail("[{}] {}: got {}, expected at least {}; try {}={}", target, axis, shape[axis], least, axis,
          least);
+}
+
+/// Refuses a shape where one of these axes is given and too small.
+inline void at_least_where_given(const char* target, const Shape& shape,
+                                 std::initializer_list<const char*> axes, int64_t least) {
+  for (const char* axis : axes)
+    if (shape.has(axis)) at_least(target, shape, axis, least);
 }
 
 /// Refuses a shape where `divisor` does not divide `axis`.

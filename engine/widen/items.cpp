@@ -59,15 +59,15 @@ class Planner {
     std::optional<PatternView> view;
     for (size_t i = program_.nodes.size(); i-- > 0;) {
       const std::string& name = program_.nodes[i].op.schema().operator_name().name;
-      for (const Target* t : claimants())
-        for (const Pattern& pattern : t->patterns) {
-          if (pattern.op != name || group_of_[i] >= 0 || forced_strategy(options_, *t) == "vmap")
+      for (const Rule* rule : claimants())
+        for (const Pattern& pattern : rule->patterns) {
+          if (pattern.op != name || group_of_[i] >= 0 || forced_strategy(options_, *rule) == "vmap")
             continue;
           if (!view) view.emplace(program_);
           auto matched = pattern.match(*view, i);
           if (!matched) continue;
           Item item = plain_item(program_, i);
-          item.target = t;
+          item.rule = rule;
           item.claimed = std::move(matched->claimed);
           item.group = std::move(matched->nodes);
           item.group.push_back(i);
@@ -88,9 +88,8 @@ class Planner {
     for (size_t i : group) {
       holds = holds && group_of_[i] < 0;
       if (i != group.back())
-        for_each_value(program_.nodes[i].results, [&](ValueId id) {
-          holds = holds && uses_[static_cast<size_t>(id)] == inside[id];
-        });
+        for_each_value(program_.nodes[i].results,
+                       [&](ValueId id) { holds = holds && uses_[id] == inside[id]; });
     }
     return holds;
   }
@@ -130,13 +129,14 @@ class Planner {
   }
 
   bool claim(Item& item) {
-    for (const Target* t : claimants()) {
-      for (const Claim& c : t->claims) {
+    for (const Rule* rule : claimants()) {
+      for (const Claim& c : rule->claims) {
         if (c.op != item.name) continue;
         auto claimed = c.match(CallView(program_, *item.arguments));
-        if (!claimed || !results_suffice(item, *claimed) || forced_strategy(options_, *t) == "vmap")
+        if (!claimed || !results_suffice(item, *claimed) ||
+            forced_strategy(options_, *rule) == "vmap")
           continue;
-        item.target = t;
+        item.rule = rule;
         item.claimed = std::move(*claimed);
         return true;
       }
@@ -148,37 +148,35 @@ class Planner {
     for (size_t i = 0; i < claimed.results.size() && i < item.results->size(); ++i)
       if (claimed.results[i] < 0)
         for (ValueId id : (*item.results)[i].values)
-          if (id != kNone && uses_[static_cast<size_t>(id)] > 0) return false;
+          if (id != kNone && uses_[id] > 0) return false;
     return true;
   }
 
   /// Nothing made inside is used later but its results.
   bool closed(const Region& region) const {
-    std::vector<int32_t> inside(program_.values.size(), 0);
+    ByValue<int32_t> inside(program_.values.size(), 0);
     for (int32_t i = region.begin; i < region.end; ++i)
       for_each_value(program_.nodes[static_cast<size_t>(i)].arguments,
-                     [&](ValueId id) { ++inside[static_cast<size_t>(id)]; });
-    std::vector<bool> result(program_.values.size(), false), made(program_.values.size(), false);
-    for_each_value(region.results, [&](ValueId id) { result[static_cast<size_t>(id)] = true; });
+                     [&](ValueId id) { ++inside[id]; });
+    ByValue<bool> result(program_.values.size(), false), made(program_.values.size(), false);
+    for_each_value(region.results, [&](ValueId id) { result[id] = true; });
     bool closed = true;
     for (int32_t i = region.begin; i < region.end; ++i)
       for_each_value(program_.nodes[static_cast<size_t>(i)].results, [&](ValueId id) {
-        const size_t v = static_cast<size_t>(id);
-        made[v] = true;
-        if (!result[v] && uses_[v] != inside[v]) closed = false;
+        made[id] = true;
+        if (!result[id] && uses_[id] != inside[id]) closed = false;
       });
     for_each_value(region.results, [&](ValueId id) {
       // A result that is an argument handed through is no computation of the region; one that
       // nobody reads may have been removed.
-      const size_t v = static_cast<size_t>(id);
-      if (!made[v] && uses_[v] > 0) closed = false;
+      if (!made[id] && uses_[id] > 0) closed = false;
     });
     return closed;
   }
 
   const Program& program_;
   const WidenOptions& options_;
-  std::vector<int32_t> uses_;
+  ByValue<int32_t> uses_;
   std::vector<Item> groups_;
   std::vector<int32_t> group_of_;  // by node: index in groups_, or -1
 };
@@ -202,8 +200,8 @@ std::vector<Item> plan_items(const Program& program, const WidenOptions& options
   return Planner(program, options).plan();
 }
 
-std::string forced_strategy(const WidenOptions& options, const Target& target) {
-  auto it = options.force.find(target.name);
+std::string forced_strategy(const WidenOptions& options, const Rule& rule) {
+  auto it = options.force.find(rule.name);
   if (it == options.force.end()) it = options.force.find("*");
   return it == options.force.end() ? "" : it->second;
 }

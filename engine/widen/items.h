@@ -10,7 +10,7 @@ struct Item {
   const std::vector<Argument>* results = nullptr;
   c10::OperatorHandle op;
   std::string name;
-  const Target* target = nullptr;
+  const Rule* rule = nullptr;
   Claimed claimed;
   std::vector<size_t> group;  // all nodes of a claimed pattern, in order; else empty
 
@@ -32,6 +32,6 @@ Item plain_item(const Program& program, size_t i);
 std::vector<Item> plan_items(const Program& program, const WidenOptions& options);
 
 /// The strategy asked for by name, or "".
-std::string forced_strategy(const WidenOptions& options, const Target& target);
+std::string forced_strategy(const WidenOptions& options, const Rule& rule);
 
 }  // namespace wide

@@ -1,14 +1,15 @@
 #include "engine/widen/widen.h"
 
 #include <ATen/ATen.h>
-#include <ATen/functorch/BatchedFallback.h>
 #include <ATen/functorch/BatchedTensorImpl.h>
 #include <ATen/functorch/DynamicLayer.h>
 
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/record/substitution.h"
+#include "engine/passes/pass.h"
+#include "engine/record/process_switch.h"
+#include "engine/record/record.h"
 #include "engine/widen/items.h"
 
 namespace wide {
@@ -37,12 +38,6 @@ std::map<Way, int64_t> Coverage::counts() const {
 }
 
 namespace {
-
-struct VmapFallbackOff {
-  bool before = ft::isVmapFallbackEnabled();
-  VmapFallbackOff() { ft::setVmapFallbackEnabled(false); }
-  ~VmapFallbackOff() { ft::setVmapFallbackEnabled(before); }
-};
 
 struct VmapLayer {
   int64_t level;
@@ -90,26 +85,26 @@ void call_relaxed(const Node& node, Stack& stack) {
 class Evaluator {
  public:
   Evaluator(const Program& program, int64_t n, const WidenOptions& options, Coverage* coverage)
-      : program_(program), n_(n), options_(options), coverage_(coverage) {
-    env_.resize(program.values.size());
-    uses_ = program.uses();
-    left_ = uses_;
-  }
+      : program_(program),
+        n_(n),
+        options_(options),
+        coverage_(coverage),
+        env_(program.values.size()),
+        uses_(program.uses()),
+        left_(uses_) {}
 
   std::vector<WideValue> run(const std::vector<WideValue>& bound) {
     WIDE_ASSERT(bound.size() == program_.bound.size(), "{} values for {} bound", bound.size(),
                 program_.bound.size());
-    for (size_t i = 0; i < bound.size(); ++i)
-      env_[static_cast<size_t>(program_.bound[i])] = bound[i];
-    for (size_t i = 0; i < env_.size(); ++i)
-      if (program_.values[i].role == Role::constant) env_[i] = {program_.values[i].constant, false};
-    VmapFallbackOff no_fallback;
+    for (size_t i = 0; i < bound.size(); ++i) at(program_.bound[i]) = bound[i];
+    for (ValueId id = 0; id < env_.size(); ++id)
+      if (program_.value(id).role == Role::constant) at(id) = {program_.value(id).constant, false};
+    const VmapFallbackOff no_fallback;
     items_ = plan_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {
       const Item& item = items_[k];
       OriginScope origin({program_.nodes[item.begin].origin.module,
-                          item.target ? item.target->name : "", "",
-                          static_cast<int32_t>(item.begin)});
+                          item.rule ? item.rule->name : "", "", static_cast<int32_t>(item.begin)});
       if (const Item* second = foldable(k); second && try_fold(item, *second)) {
         ++k;
       } else {
@@ -124,9 +119,9 @@ class Evaluator {
   }
 
  private:
-  WideValue& at(ValueId id) { return env_[static_cast<size_t>(id)]; }
+  WideValue& at(ValueId id) { return env_[id]; }
 
-  std::string forced(const Target& t) const { return forced_strategy(options_, t); }
+  std::string forced(const Rule& rule) const { return forced_strategy(options_, rule); }
 
   WideCall wide_call(const Item& item) {
     WideCall call;
@@ -160,20 +155,20 @@ class Evaluator {
     return random;
   }
 
-  static bool shares_parameters(const Target& t, const WideCall& call) {
-    for (size_t i = 0; i < call.inputs.size() && i < t.parameter_inputs.size(); ++i)
-      if (t.parameter_inputs[i] && call.shared[i] && call.inputs[i].defined()) return true;
+  static bool shares_parameters(const Rule& rule, const WideCall& call) {
+    for (size_t i = 0; i < call.inputs.size() && i < rule.parameter_inputs.size(); ++i)
+      if (rule.parameter_inputs[i] && call.shared[i] && call.inputs[i].defined()) return true;
     return false;
   }
 
   /// The next item when a registered fold joins it to item k.
   const Item* foldable(size_t k) {
-    if (!options_.fold || k + 1 >= items_.size() || !items_[k].target) return nullptr;
+    if (!options_.fold || k + 1 >= items_.size() || !items_[k].rule) return nullptr;
     const Item &first = items_[k], &second = items_[k + 1];
-    if (!second.target || second.claimed.inputs.empty() || first.results->empty()) return nullptr;
+    if (!second.rule || second.claimed.inputs.empty() || first.results->empty()) return nullptr;
     const auto& made = (*first.results)[0].values;
     if (made.size() != 1 || second.claimed.inputs[0] != made[0]) return nullptr;
-    if (uses_[static_cast<size_t>(made[0])] != reads(second, made[0])) return nullptr;
+    if (uses_[made[0]] != reads(second, made[0])) return nullptr;
     return &second;
   }
 
@@ -187,9 +182,9 @@ class Evaluator {
 
   bool try_fold(const Item& first, const Item& second) {
     for (const Fold& fold : folds()) {
-      if (fold.first != first.target->name || fold.second != second.target->name) continue;
-      if (!any_wide(first) || forced(*first.target) == "per_model" ||
-          forced(*second.target) == "per_model")
+      if (fold.first != first.rule->name || fold.second != second.rule->name) continue;
+      if (!any_wide(first) || forced(*first.rule) == "per_model" ||
+          forced(*second.rule) == "per_model")
         continue;
       const WideCall a = wide_call(first);
       WideCall b;  // its first input is the result that is never made
@@ -199,7 +194,7 @@ class Evaluator {
         b.inputs.push_back(i == 0 || id == kNone ? Tensor() : widened(id));
         b.shared.push_back(i > 0 && id != kNone && !at(id).wide);
       }
-      if (shares_parameters(*first.target, a) || shares_parameters(*second.target, b)) continue;
+      if (shares_parameters(*first.rule, a) || shares_parameters(*second.rule, b)) continue;
       auto inputs = fold.rewrite(first.claimed.config, a, second.claimed.config, b);
       if (!inputs) continue;
       WideCall folded = a;
@@ -222,9 +217,9 @@ class Evaluator {
       return;
     }
     std::string why;
-    if (item.target) {
+    if (item.rule) {
       const WideCall call = wide_call(item);
-      if (forced(*item.target) == "per_model") {
+      if (forced(*item.rule) == "per_model") {
         if (item.group.empty()) {
           compute_per_model(item, "asked for");
         } else {
@@ -239,67 +234,69 @@ class Evaluator {
 
   /// The strategy for a call among those not `refused` (name to reason), or the reason for none.
   std::pair<const Strategy*, std::string> choose(
-      const Target& t, const std::any& config, const WideCall& call,
-      const std::map<std::string, std::string>& refused) {
-    const std::string wanted = forced(t);
+      const Item& item, const WideCall& call, const std::map<std::string, std::string>& refused) {
+    const Rule& rule = *item.rule;
+    const std::any& config = item.claimed.config;
+    const std::string wanted = forced(rule);
     std::vector<std::string> applicable;
     std::string why;
-    for (const Strategy& s : t.strategies) {
+    for (const Strategy& s : rule.strategies) {
       if (const auto no = refused.find(s.name); no != refused.end()) {
         if (why.empty() || s.name == wanted) why = no->second;
         if (s.name == wanted && options_.strict) throw Unsupported(no->second);
         continue;
       }
       if (options_.differentiable && !s.differentiable) {
-        const std::string no = reason(t.name + "/" + s.name, "gradients", "a backward pass",
+        const std::string no = reason(rule.name + "/" + s.name, "gradients", "a backward pass",
                                       "a forward pass only", "per_model");
         if (why.empty() || s.name == wanted) why = no;
         if (s.name == wanted && options_.strict) throw Unsupported(no);
         continue;
       }
-      if (shares_parameters(t, call)) continue;  // vmap knows what is the same for all
+      if (shares_parameters(rule, call)) continue;  // vmap knows what is the same for all
       if (auto no = s.applies(config, call)) {
         if (why.empty() || s.name == wanted) why = *no;
         if (s.name == wanted && options_.strict) throw Unsupported(*no);
         continue;
       }
       if (s.name == wanted) return {&s, ""};
-      if (s.only_when_asked || options_.never.count(t.name + "/" + s.name)) continue;
+      if (s.only_when_asked || options_.never.count(rule.name + "/" + s.name)) continue;
       applicable.push_back(s.name);
     }
-    if (!wanted.empty() && options_.strict && options_.force.count(t.name))
-      throw Unsupported(fmt::format("[{}] strategy: got {}, expected one of {}; try `list`", t.name,
-                                    wanted, fmt::join(applicable, ", ")));
+    if (!wanted.empty() && options_.strict && options_.force.count(rule.name))
+      throw Unsupported(fmt::format("[{}] strategy: got {}, expected one of {}; try `list`",
+                                    rule.name, wanted, fmt::join(applicable, ", ")));
     if (applicable.empty()) return {nullptr, why};
-    const std::string name =
-        options_.choose ? options_.choose(t, config, call, applicable) : applicable.front();
-    return {t.strategy(name), why};
+    const ClaimedCall claimed{static_cast<int32_t>(item.first()), rule, config, call, applicable};
+    const std::string name = options_.choose ? options_.choose(claimed) : applicable.front();
+    return {rule.strategy(name), why};
   }
 
-  /// Computes a claimed call by the strategy chosen for it; where only ATen will do and that one
-  /// used another operator, by the next. False, and the reason, where none is left.
+  /// Computes a claimed call by the strategy chosen for it; where only some operators will do and
+  /// that one used another, by the next. False, and the reason, where none is left.
   bool run_best(const Item& item, const WideCall& call, const Item* folded, std::string* why) {
-    const Target& t = *item.target;
+    const Rule& rule = *item.rule;
     for (std::map<std::string, std::string> refused;;) {
-      const auto [chosen, no] = choose(t, item.claimed.config, call, refused);
+      const auto [chosen, no] = choose(item, call, refused);
       *why = no;
       if (!chosen) return false;
       const size_t before = recorded_nodes();
       run_strategy(item, *chosen, call, folded);
-      const std::string other = options_.aten_only ? recorded_outside_aten(before) : "";
+      const std::string other =
+          options_.only ? first_recorded(before, options_.only->other) : std::string();
       if (other.empty()) {
         note(item, Way::strategy, chosen->name, *why);
-        if (folded) note(*folded, Way::strategy, "folded into " + t.name, "");
+        if (folded) note(*folded, Way::strategy, "folded into " + rule.name, "");
         return true;
       }
       roll_back(before);
-      refused[chosen->name] = reason(t.name + "/" + chosen->name, "operator", other,
-                                     "ATen operators alone", "another strategy");
+      refused[chosen->name] = reason(rule.name + "/" + chosen->name, "operator", other,
+                                     options_.only->which, "another strategy");
     }
   }
 
   void run_strategy(const Item& item, const Strategy& s, const WideCall& call, const Item* folded) {
-    OriginScope origin({program_.nodes[item.begin].origin.module, item.target->name, s.name,
+    OriginScope origin({program_.nodes[item.begin].origin.module, item.rule->name, s.name,
                         static_cast<int32_t>(item.begin)});
     const Tensors made = s.run(item.claimed.config, call);
     const std::vector<Argument>& results = folded ? *folded->results : *item.results;
@@ -313,9 +310,8 @@ class Evaluator {
   }
 
   void compute_shared(const Item& item) {
-    OriginScope origin({program_.nodes[item.begin].origin.module,
-                        item.target ? item.target->name : "", "shared",
-                        static_cast<int32_t>(item.begin)});
+    OriginScope origin({program_.nodes[item.begin].origin.module, item.rule ? item.rule->name : "",
+                        "shared", static_cast<int32_t>(item.begin)});
     item.for_each_node([&](size_t i) {
       const Node& node = program_.nodes[i];
       Stack stack = make_stack(node.arguments, [&](ValueId id) { return at(id).tensor; });
@@ -368,9 +364,8 @@ class Evaluator {
   }
 
   void compute_per_model(const Item& item, const std::string& why) {
-    OriginScope origin({program_.nodes[item.begin].origin.module,
-                        item.target ? item.target->name : "", "per_model",
-                        static_cast<int32_t>(item.begin)});
+    OriginScope origin({program_.nodes[item.begin].origin.module, item.rule ? item.rule->name : "",
+                        "per_model", static_cast<int32_t>(item.begin)});
     std::vector<Stack> each;
     for (int64_t i = 0; i < n_; ++i) {
       Stack stack = make_stack(*item.arguments, [&](ValueId id) {
@@ -398,7 +393,7 @@ class Evaluator {
     if (!coverage_) return;
     coverage_->items.push_back({static_cast<int32_t>(item.first()),
                                 static_cast<int32_t>(item.count()), item.name,
-                                item.target ? item.target->name : "", strategy, way, why,
+                                item.rule ? item.rule->name : "", strategy, way, why,
                                 program_.nodes[item.begin].origin.module});
   }
 
@@ -406,7 +401,7 @@ class Evaluator {
   void release(const Item& item) {
     item.for_each_node([&](size_t i) {
       for_each_value(program_.nodes[i].arguments, [&](ValueId id) {
-        if (--left_[static_cast<size_t>(id)] == 0) at(id).tensor.reset();
+        if (--left_[id] == 0) at(id).tensor.reset();
       });
     });
   }
@@ -415,8 +410,8 @@ class Evaluator {
   int64_t n_;
   const WidenOptions& options_;
   Coverage* coverage_;
-  std::vector<WideValue> env_;
-  std::vector<int32_t> uses_, left_;
+  ByValue<WideValue> env_;
+  ByValue<int32_t> uses_, left_;
   std::vector<Item> items_;
 };
 
@@ -460,6 +455,10 @@ WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue
   wide_program.outputs.resize(outputs);
   return result;
 }
+
+[[maybe_unused]] const bool fold_registered = add_pass(
+    {"fold", "joins two calls in a row where weights allow it, as batch norm into convolution",
+     Stage::widening, 10});
 
 int64_t estimate_bytes(const Program& program, int64_t n) { return n * program.peak_bytes(); }
 

@@ -92,19 +92,14 @@ Tensors folded(const KernelConfig& c, const WideCall& call) {
   return {back(y), back(sums)};
 }
 
-Target target() {
-  Target t;
-  t.name = "attention_kernels";
-  t.family = "attention";
-  t.summary = "The attention kernels of LibTorch over all models' sequences at once";
-  t.claims = {
-      {kForward, claim_forward}, {kBackward, claim_backward}, {kEfficient, claim_efficient}};
-  t.strategies = {strategy<KernelConfig>("folded", "N folded into the batch", folded)};
-  t.parameter_inputs = {false, false, false, false};
-  return t;
-}
-
-WIDE_TARGET(target);
+WIDE_RULES(
+    // q NBHTd, k NBHSd, v NBHSd, mask N..TS -> y NBHTd, sums NBHT: as [NB] sequences
+    {.name = "attention_kernels",
+     .summary = "The attention kernels of LibTorch over all models' sequences at once",
+     .claims = {{kForward, claim_forward},
+                {kBackward, claim_backward},
+                {kEfficient, claim_efficient}},
+     .strategies = {strategy<KernelConfig>("folded", "N folded into the batch", folded)}});
 
 }  // namespace
 }  // namespace wide

@@ -55,31 +55,24 @@ Tensors unpool3d(const BatchedConfig& c, const WideCall& call) {
   return {apart(c, at::max_unpool3d(x, at, c.sizes, c.stride, c.padding), call.n)};
 }
 
-/// Targets without a network: rules, listed nowhere.
-Target rule(const char* name, const char* summary, Claim claim, Strategy how, size_t inputs) {
-  Target t;
-  t.name = name;
-  t.family = "views";
-  t.summary = summary;
-  t.claims = {std::move(claim)};
-  t.strategies = {std::move(how)};
-  t.parameter_inputs.assign(inputs, false);
-  return t;
-}
+const char* const kFolded = "N folded into the batch";
 
-[[maybe_unused]] const bool registered[] = {
-    add_target(rule("affine_grid", "Sampling grids of all models at once",
-                    {"aten::affine_grid_generator", claim_grid},
-                    strategy<BatchedConfig>("folded", "N folded into the batch", grid), 1),
-               __FILE__),
-    add_target(rule("max_unpool2d", "Undoes max pools of all models at once",
-                    {"aten::max_unpool2d", [](const CallView& c) { return claim_unpool(c, 2); }},
-                    strategy<BatchedConfig>("folded", "N folded into the batch", unpool2d), 2),
-               __FILE__),
-    add_target(rule("max_unpool3d", "Undoes max pools of all models at once",
-                    {"aten::max_unpool3d", [](const CallView& c) { return claim_unpool(c, 3); }},
-                    strategy<BatchedConfig>("folded", "N folded into the batch", unpool3d), 2),
-               __FILE__)};
+WIDE_RULES(
+    // theta NB23 -> NBHW2, theta NB34 -> NBDHW3
+    {.name = "affine_grid",
+     .summary = "Sampling grids of all models at once",
+     .claims = {{"aten::affine_grid_generator", claim_grid}},
+     .strategies = {strategy<BatchedConfig>("folded", kFolded, grid)}},
+    // x NBChw, indices NBChw -> NBCHW
+    {.name = "max_unpool2d",
+     .summary = "Undoes max pools of all models at once",
+     .claims = {{"aten::max_unpool2d", [](const CallView& c) { return claim_unpool(c, 2); }}},
+     .strategies = {strategy<BatchedConfig>("folded", kFolded, unpool2d)}},
+    // x NBCdhw, indices NBCdhw -> NBCDHW
+    {.name = "max_unpool3d",
+     .summary = "Undoes max pools of all models at once",
+     .claims = {{"aten::max_unpool3d", [](const CallView& c) { return claim_unpool(c, 3); }}},
+     .strategies = {strategy<BatchedConfig>("folded", kFolded, unpool3d)}});
 
 }  // namespace
 }  // namespace wide

@@ -82,35 +82,24 @@ Tensors trilinear(const TrilinearConfig& c, const WideCall& call) {
                          next(c.expand2), next(c.expand3), next(c.sum), c.unroll + 1)};
 }
 
-Target cells() {
-  Target t;
-  t.name = "recurrent_cell";
-  t.family = "recurrent";
-  t.summary = "One step of a recurrent layer for all models at once";
-  for (const auto& [op, name] : std::map<std::string, const char*>{{"aten::gru_cell", "gru"},
-                                                                   {"aten::lstm_cell", "lstm"},
-                                                                   {"aten::rnn_tanh_cell", "tanh"},
-                                                                   {"aten::rnn_relu_cell", "relu"}})
-    t.claims.push_back(
-        {op, [name = name](const CallView& call) { return claim_cell(call, name); }});
-  t.strategies = {strategy<CellConfig>("wide", "two batched GEMMs and the gates", cell)};
-  t.parameter_inputs = {false, true, true, true, true, false, false};
-  return t;
+Claim cell_claim(const char* op, const char* cell) {
+  return {op, [cell](const CallView& call) { return claim_cell(call, cell); }};
 }
 
-Target product() {
-  Target t;
-  t.name = "trilinear";
-  t.family = "linear";
-  t.summary = "The three-way product of nn.Bilinear";
-  t.claims = {{"aten::_trilinear", claim_trilinear}};
-  t.strategies = {strategy<TrilinearConfig>("wide", "N as one more axis", trilinear)};
-  t.parameter_inputs = {false, false, false};
-  return t;
-}
-
-[[maybe_unused]] const bool registered[] = {add_target(cells(), __FILE__),
-                                            add_target(product(), __FILE__)};
+WIDE_RULES(
+    // x NBI, h NBH, W NGI, W NGH, b NG -> h NBH, of lstm c NBH too
+    {.name = "recurrent_cell",
+     .summary = "One step of a recurrent layer for all models at once",
+     .claims = {cell_claim("aten::gru_cell", "gru"), cell_claim("aten::lstm_cell", "lstm"),
+                cell_claim("aten::rnn_tanh_cell", "tanh"),
+                cell_claim("aten::rnn_relu_cell", "relu")},
+     .strategies = {strategy<CellConfig>("wide", "two batched GEMMs and the gates", cell)},
+     .parameter_inputs = {false, true, true, true, true}},
+    // of Bilinear: x NBI, W NOIJ, y NBJ -> NBO; each first given axes of size one, then summed over
+    {.name = "trilinear",
+     .summary = "The three-way product of nn.Bilinear",
+     .claims = {{"aten::_trilinear", claim_trilinear}},
+     .strategies = {strategy<TrilinearConfig>("wide", "N as one more axis", trilinear)}});
 
 }  // namespace
 }  // namespace wide

@@ -61,18 +61,13 @@ Tensors collected(const BagConfig& c, const WideCall& call) {
   return {sums / count.clamp_min(1).unsqueeze(2)};
 }
 
-Target target() {
-  Target t;
-  t.name = "embedding_bag";
-  t.family = "embedding";
-  t.summary = "Sums, means or maxima of table rows over bags of indices";
-  t.claims = {{"aten::_embedding_bag", claim}, {"aten::_embedding_bag_forward_only", claim}};
-  t.strategies = {strategy<BagConfig>("wide", "rows looked up, then collected", collected)};
-  t.parameter_inputs = {false, true, false, false};
-  return t;
-}
-
-WIDE_TARGET(target);
+WIDE_RULES(
+    // ids NM, W NVD, offsets NB, scale NM -> NBD
+    {.name = "embedding_bag",
+     .summary = "Sums, means or maxima of table rows over bags of indices",
+     .claims = {{"aten::_embedding_bag", claim}, {"aten::_embedding_bag_forward_only", claim}},
+     .strategies = {strategy<BagConfig>("wide", "rows looked up, then collected", collected)},
+     .parameter_inputs = {false, true}});
 
 }  // namespace
 }  // namespace wide

@@ -2,6 +2,7 @@
 // and label smoothing written out: LibTorch's own form selects rows by data.
 #include <ATen/ATen.h>
 
+#include "engine/record/data_dependence.h"
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
 
@@ -142,50 +143,33 @@ void smoothed_cross_entropy(Stack& stack) {
   stack.emplace_back(hard * (1 - smoothing) + smooth * (smoothing / static_cast<double>(classes)));
 }
 
-Target loss() {
-  Target t;
-  t.name = "nll_loss";
-  t.family = "loss";
-  t.summary = "Negative log likelihood of class targets, one loss per model";
-  t.claims = {{"aten::nll_loss_forward", claim_forward}};
-  t.strategies = {strategy<LossConfig>("wide", "gather, weigh and sum per model", nll_forward)};
-  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
-  return t;
-}
-
-Target loss_gradient() {
-  Target t;
-  t.name = "nll_loss_backward";
-  t.family = "loss";
-  t.summary = "Gradient of the negative log likelihood";
-  t.claims = {{"aten::nll_loss_backward", claim_backward}};
-  t.strategies = {strategy<LossConfig>("wide", "scatter per model", nll_backward)};
-  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
-  return t;
-}
-
-Target image_loss() {
-  Target t;
-  t.name = "nll_loss2d";
-  t.family = "loss";
-  t.summary = "Negative log likelihood of every pixel's class, and its gradient";
-  t.claims = {{"aten::nll_loss2d_forward", [](const CallView& c) { return claim2d(c, false); }}};
-  t.strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_forward)};
-  t.parameter_inputs = {false, false, false};  // weights of classes may be the same for all
-  return t;
-}
-
-Target image_loss_gradient() {
-  Target t = image_loss();
-  t.name = "nll_loss2d_backward";
-  t.claims = {{"aten::nll_loss2d_backward", [](const CallView& c) { return claim2d(c, true); }}};
-  t.strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_backward)};
-  return t;
-}
+// Weights of classes are no parameters here: they may be the same for all.
+WIDE_RULES(
+    // x NBC, class NB, weight NC -> N, sum of weights N; without a reduction NB
+    {.name = "nll_loss",
+     .summary = "Negative log likelihood of class targets, one loss per model",
+     .claims = {{"aten::nll_loss_forward", claim_forward}},
+     .strategies = {strategy<LossConfig>("wide", "gather, weigh and sum per model", nll_forward)}},
+    // gradient N, x NBC, class NB, weight NC, sum of weights N -> NBC
+    {.name = "nll_loss_backward",
+     .summary = "Gradient of the negative log likelihood",
+     .claims = {{"aten::nll_loss_backward", claim_backward}},
+     .strategies = {strategy<LossConfig>("wide", "scatter per model", nll_backward)}},
+    // x NBCHW, class NBHW, weight NC -> N, sum of weights N; without a reduction NBHW
+    {.name = "nll_loss2d",
+     .summary = "Negative log likelihood of every pixel's class",
+     .claims = {{"aten::nll_loss2d_forward", [](const CallView& c) { return claim2d(c, false); }}},
+     .strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_forward)}},
+    // gradient N, x NBCHW, class NBHW, weight NC, sum of weights N -> NBCHW
+    {.name = "nll_loss2d_backward",
+     .summary = "Gradient of the negative log likelihood of every pixel's class",
+     .claims = {{"aten::nll_loss2d_backward", [](const CallView& c) { return claim2d(c, true); }}},
+     .strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_backward)}});
 
 [[maybe_unused]] const bool registered[] = {
-    add_target(loss(), __FILE__), add_target(loss_gradient(), __FILE__),
-    add_target(image_loss(), __FILE__), add_target(image_loss_gradient(), __FILE__),
+    // Tagged for its other overload: here the lengths that decide the shape are numbers.
+    add_data_dependence(
+        {"aten::_ctc_loss", [](const Program&, const Node&) { return std::vector<ValueId>{}; }}),
     add_decomposition({"aten::cross_entropy_loss", "with label smoothing it selects rows by data",
                        smooths_classes, smoothed_cross_entropy})};
 

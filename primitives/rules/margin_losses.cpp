@@ -206,32 +206,35 @@ void ctc_written_out(Stack& stack) {
 
 // ------------------------------------------------------------------------------ registration
 
+/// One loss per model of `op`, and its gradient.
 template <class Config>
-Target rule(const char* name, const char* op,
-            std::optional<Claimed> (*claim)(const CallView&, bool),
-            Tensors (*run)(const Config&, const WideCall&), const char* forward = "") {
-  Target t;
-  t.name = name;
-  t.family = "loss";
-  t.summary = std::string(op) + " and its gradient, one loss per model";
-  t.claims = {{fmt::format("aten::{}{}", op, forward),
-               [claim](const CallView& c) { return claim(c, false); }},
-              {fmt::format("aten::{}_backward", op),
-               [claim](const CallView& c) { return claim(c, true); }}};
-  t.strategies = {strategy<Config>("wide", "N folded into the batch, reduced per model", run)};
-  t.parameter_inputs = {};
-  return t;
+Rule loss(const char* name, const char* op,
+          std::optional<Claimed> (*claim)(const CallView&, bool backward),
+          Tensors (*run)(const Config&, const WideCall&), const char* forward = "") {
+  return {
+      .name = name,
+      .summary = std::string(op) + " and its gradient, one loss per model",
+      .claims = {{fmt::format("aten::{}{}", op, forward),
+                  [claim](const CallView& c) { return claim(c, false); }},
+                 {fmt::format("aten::{}_backward", op),
+                  [claim](const CallView& c) { return claim(c, true); }}},
+      .strategies = {strategy<Config>("wide", "N folded into the batch, reduced per model", run)}};
 }
 
-[[maybe_unused]] const bool registered[] = {
-    add_target(rule("multi_margin_loss", "multi_margin_loss", claim_multi, multi_margin), __FILE__),
-    add_target(rule("multilabel_margin_loss", "multilabel_margin_loss", claim_multilabel,
-                    multilabel_margin, "_forward"),
-               __FILE__),
-    add_target(rule("soft_margin_loss", "soft_margin_loss", claim_soft, soft_margin), __FILE__),
-    add_target(rule("ctc_loss", "_ctc_loss", claim_ctc, ctc), __FILE__),
-    add_decomposition(
-        {"aten::ctc_loss", "it fills a tensor by address", ctc_applies, ctc_written_out})};
+// Each -> N, or without a reduction one loss for each of B; its gradient: of N -> as x.
+WIDE_RULES(
+    // x NBC, class NB, weight NC
+    loss("multi_margin_loss", "multi_margin_loss", claim_multi, multi_margin),
+    // x NBC, classes NBC
+    loss("multilabel_margin_loss", "multilabel_margin_loss", claim_multilabel, multilabel_margin,
+         "_forward"),
+    // x N.., signs N..
+    loss("soft_margin_loss", "soft_margin_loss", claim_soft, soft_margin),
+    // log probabilities NTBC, labels NBS
+    loss("ctc_loss", "_ctc_loss", claim_ctc, ctc));
+
+[[maybe_unused]] const bool registered = add_decomposition(
+    {"aten::ctc_loss", "it fills a tensor by address", ctc_applies, ctc_written_out});
 
 }  // namespace
 }  // namespace wide

@@ -48,19 +48,12 @@ Tensors chosen(const MaskConfig& c, const WideCall& call) {
   return {at::where(mask.reshape(over), value.reshape(to), self)};
 }
 
-/// A target without a network: a rule, listed nowhere.
-Target target() {
-  Target t;
-  t.name = "masked_assignment";
-  t.family = "views";
-  t.summary = "Assignment under a mask over all models at once";
-  t.claims = {{"aten::index_put", claim}};
-  t.strategies = {strategy<MaskConfig>("wide", "a choice per element", chosen)};
-  t.parameter_inputs = {false, false, false};
-  return t;
-}
-
-WIDE_TARGET(target);
+WIDE_RULES(
+    // x N..M..D, mask N..M, value N(1)..D -> N..M..D
+    {.name = "masked_assignment",
+     .summary = "Assignment under a mask over all models at once",
+     .claims = {{"aten::index_put", claim}},
+     .strategies = {strategy<MaskConfig>("wide", "a choice per element", chosen)}});
 
 }  // namespace
 }  // namespace wide

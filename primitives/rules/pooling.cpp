@@ -61,22 +61,15 @@ Tensors folded(const PoolConfig& c, const WideCall& call) {
       at::avg_pool2d(flat, c.kernel, c.stride, c.padding, c.ceil, c.count_padding, c.divisor))};
 }
 
-/// A target without a network: a rule, listed nowhere.
-Target target() {
-  Target t;
-  t.name = "pooling";
-  t.family = "pooling";
-  t.summary = "Pools over all models' planes at once";
-  t.claims = {{"aten::max_pool2d_with_indices", claim_max},
-              {"aten::avg_pool2d", claim_average},
-              {"aten::adaptive_max_pool2d", claim_adaptive_max}};
-  t.strategies = {
-      strategy<PoolConfig>("folded", "N folded into the batch or the channels", folded)};
-  t.parameter_inputs = {false};
-  return t;
-}
-
-WIDE_TARGET(target);
+WIDE_RULES(
+    // x NBCHW -> NBChw, of max pools indices NBChw too
+    {.name = "pooling",
+     .summary = "Pools over all models' planes at once",
+     .claims = {{"aten::max_pool2d_with_indices", claim_max},
+                {"aten::avg_pool2d", claim_average},
+                {"aten::adaptive_max_pool2d", claim_adaptive_max}},
+     .strategies = {
+         strategy<PoolConfig>("folded", "N folded into the batch or the channels", folded)}});
 
 }  // namespace
 }  // namespace wide

@@ -73,31 +73,17 @@ Tensors filled(const FillConfig& c, const WideCall& call) {
   return {value.reshape(aligned).expand(sizes).contiguous()};
 }
 
-/// Targets without a network: rules, listed nowhere.
-Target slices() {
-  Target t;
-  t.name = "slice_assignment";
-  t.family = "views";
-  t.summary = "Slice assignment over all models at once";
-  t.claims = {{"aten::slice_scatter", claim}};
-  t.strategies = {strategy<SliceConfig>("wide", "the next dimension", next_dimension)};
-  t.parameter_inputs = {false, false};
-  return t;
-}
-
-Target fills() {
-  Target t;
-  t.name = "fill";
-  t.family = "views";
-  t.summary = "Copies and fills over all models at once";
-  t.claims = {{"aten::copy", claim_fill}, {"aten::fill", claim_fill}};
-  t.strategies = {strategy<FillConfig>("wide", "the value broadcast behind N", filled)};
-  t.parameter_inputs = {false, false};
-  return t;
-}
-
-[[maybe_unused]] const bool registered =
-    add_target(slices(), __FILE__) && add_target(fills(), __FILE__);
+WIDE_RULES(
+    // x N..D.., part N..d.. -> N..D..
+    {.name = "slice_assignment",
+     .summary = "Slice assignment over all models at once",
+     .claims = {{"aten::slice_scatter", claim}},
+     .strategies = {strategy<SliceConfig>("wide", "the next dimension", next_dimension)}},
+    // x N.., value N or broadcast -> N..
+    {.name = "fill",
+     .summary = "Copies and fills over all models at once",
+     .claims = {{"aten::copy", claim_fill}, {"aten::fill", claim_fill}},
+     .strategies = {strategy<FillConfig>("wide", "the value broadcast behind N", filled)}});
 
 }  // namespace
 }  // namespace wide

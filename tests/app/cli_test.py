@@ -84,6 +84,10 @@ class Cli(unittest.TestCase):
         self.refused(2, "linear", "sweep", "ci", "--targets", "lineer")
         self.refused(2, "axis: got Q, expected one of", "sweep", "ci", "--targets", "linear",
                      "--axis", "linear.Q=3")
+        self.refused(2, r"\[lstm\] axis: got layer, expected one of B, T, I, H, layers, .*; try lstm.layers=",
+                     "sweep", "ci", "--targets", "lstm", "--axis", "lstm.layer=2")
+        self.refused(2, r"\[linear\] T: got 0, expected at least 1; try T=1", "sweep", "ci", "--targets", "linear",
+                     "--axis", "linear.T=0")
         # An axis that no sweep of the target has, but its layer does.
         self.refused(2, r"\[conv2d\] groups: got 3, expected a divisor of C=32 and O=32; try groups=1",
                      "sweep", "ci", "--targets", "conv2d", "--axis", "conv2d.groups=3")
@@ -135,13 +139,6 @@ class Cli(unittest.TestCase):
                 self.assertEqual(file.read(), workbench("list", folder, "--md").stdout,
                                  f"./workbench list {folder} --md > {folder}/README.md makes it anew")
 
-    def test_presets_that_are_gone_are_said(self):
-        os.makedirs(self.path("empty/presets"), exist_ok=True)
-        run = subprocess.run([BINARY, "sweep", "ci"], capture_output=True, text=True, timeout=60, check=False,
-                             env={**os.environ, "WORKBENCH_SOURCE": self.path("empty")})
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertRegex(run.stderr, r"^\[ci\] presets: got none in .*empty/presets, expected quick.json and others")
-
     def test_a_picture_that_cannot_be_written_is_said(self):
         self.refused(1, "/nowhere/p.png. writing: got No such file", "--screenshot", "/nowhere/p.png", "--view", "plot")
 
@@ -159,10 +156,27 @@ class Cli(unittest.TestCase):
             self.assertEqual((run.returncode, run.stderr), (0, ""), arguments)
             self.assertTrue(run.stdout)
         listed = json.loads(workbench("list", "--json").stdout)
-        self.assertEqual(set(listed), {"primitives", "blocks", "models", "presets", "panels"})
+        self.assertEqual(set(listed), {"primitives", "blocks", "models", "passes", "presets", "panels"})
         self.assertIn("linear", [p["name"] for p in listed["primitives"]])
         self.assertEqual(set(json.loads(workbench("list", "models", "--json").stdout)), {"models"})
         self.assertIn("eager", json.loads(workbench("info", "--json").stdout)["modes"])
+
+    def test_passes(self):
+        table = json.loads(workbench("list", "passes", "--json").stdout)["passes"]
+        names = [row["name"] for row in table]
+        self.assertEqual(names, ["fold", "common-subexpressions", "layout", "dead-code", "split", "ranges",
+                                 "kernels", "memory-plan"])
+        self.assertEqual(table[2]["stage"], "on the program")
+        self.assertEqual(table[2]["off"], "--passes-off layout")
+        lines = workbench("list", "passes").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines if line.startswith("  ")], names)
+        self.refused(2, r"^\[--passes-off\] name: got layuot, expected one of fold, .*; try layout$",
+                     "trace", "mlp_block", "--passes-off", "split,layuot")
+        run = workbench("trace", "mlp_block", "--wide", "4", "--passes-off", "layout")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        ran = run.stdout.split("# passes")[1].split("# coverage")[0]
+        self.assertIn("dead-code", ran)
+        self.assertNotIn("layout", ran)
 
     def test_trace(self):
         run = workbench("trace", "mlp_block", "--wide", "4")
@@ -195,6 +209,31 @@ class Cli(unittest.TestCase):
                 self.assertTrue(trial["correctness"]["pass"])
                 self.assertEqual(len(trial["speedup"]["vs_loop"]["ci95"]), 2)
                 self.assertIn(trial["verdict"], ("FASTER", "SLOWER", "SAME", "UNCLEAR"))
+
+    def test_axes_that_no_sweep_has(self):
+        """What a layer may be told beyond the shapes of its sweeps is an axis like any other."""
+        report = self.path("axes.json")
+        axes = {"linear": "T=3", "attention": "causal=1", "lstm": "layers=2", "batchnorm1d": "affine=0",
+                "dropout": "percent=0", "embedding": "padding_idx=1", "mlp_block": "hidden=7"}
+        run = workbench("sweep", "ci", "--targets", ",".join(axes), "-n", "2", "--budget", "0.01", "--json", report,
+                        *(word for target, axis in axes.items() for word in ("--axis", f"{target}.{axis}")))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        with open(report, encoding="utf-8") as file:
+            cases = json.load(file)["cases"]
+        self.assertEqual({c["target"] for c in cases}, set(axes))
+        for case in cases:
+            self.assertIn(axes[case["target"]].replace("=", ""), case["shape"].split())
+            self.assertEqual({t["status"] for t in case["trials"]} - {"unsupported"}, {"ok"}, case["target"])
+
+    def test_all_axes_are_listed_with_their_defaults(self):
+        text = workbench("list", "linear").stdout
+        for row in (r"linear\.B +the sweep's +samples", r"linear\.T +none: x is \[B, D\] +steps",
+                    r"linear\.O +D +features out"):
+            self.assertRegex(text, row)
+        self.assertRegex(workbench("list", "attention").stdout, r"attention\.causal +0 +1: no step looks")
+        axes = {a["name"]: a for a in json.loads(workbench("list", "lstm", "--json").stdout)["axes"]}
+        self.assertEqual((axes["layers"]["otherwise"], axes["layers"]["derived"]), (1, None))
+        self.assertEqual((axes["H"]["otherwise"], axes["H"]["derived"]), (None, None))
 
     def test_what_does_not_apply_is_unsupported_with_its_reason(self):
         report = self.path("lstm.json")

@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 
 // Targets to plant faults in. They exist only in children of a test, which ask for them by the
 // environment.
@@ -34,6 +34,7 @@ inline Target planted_target(const std::string& name, const std::string& op, Net
   Target t;
   t.name = network.name = name;
   t.family = "planted";
+  t.axes = {{"B", "samples"}};
   network.instantiate = [network](const Tensors& weights) { return bind(network, weights); };
   t.network = [network](const Shape&) { return network; };
   t.sweeps["ci"] = {{3}, {Shape{{"B", 4}}}};

@@ -221,6 +221,7 @@ class Reports(unittest.TestCase):
             self.assertEqual(row["kind"], timing["kind"])
             self.assertEqual(row["status"], timing.get("status", ""))
             self.assertEqual(row["reason"], timing.get("reason") or "")
+            self.assertEqual(row["disturbed"], "true" if case["disturbed"] else "false")
             self.assertEqual(row["verdict"], timing.get("verdict") or "")
             for name in ("vs_loop", "vs_best_baseline"):
                 both = (timing.get("speedup") or {}).get(name)
@@ -309,6 +310,7 @@ class Reports(unittest.TestCase):
                     self.assertEqual(child.get("message"), trial["reason"])
             got = {p.get("name"): p.get("value") for p in case.iter("property")}
             self.assertEqual(got["status"], trial["status"])
+            self.assertEqual("disturbed" in got, where["disturbed"])
             if trial["speedup"]:
                 self.assertEqual(float(got["vs_loop"]), trial["speedup"]["vs_loop"]["value"])
                 self.assertEqual(float(got["vs_best_baseline"]),
@@ -385,6 +387,8 @@ class Reports(unittest.TestCase):
         self.assertGreater(len(got), 10)
         # A reference by its name.
         self.assertEqual(workbench("reference", "set", "good", "stored").returncode, 0)
+        with sqlite3.connect(DB) as store:
+            store.execute("""UPDATE "case" SET more = json_set(more, '$.disturbed', json('false'))""")
         run = workbench("report", "last", "--against", "good", "--fail-on-regression", "1")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
 
@@ -460,6 +464,7 @@ class Compare(unittest.TestCase):
             data = json.load(file)
         noise = random.Random(7)
         for case in data["cases"]:
+            case["disturbed"] = False
             for timing in case["baselines"] + case["trials"]:
                 median = timing["median_ns"]
                 timing["samples_ns"] = [median * noise.gauss(1, 0.01) for _ in range(21)]
@@ -510,15 +515,44 @@ class Compare(unittest.TestCase):
                     trial["samples_ns"] = [s / 1e6 for s in trial["samples_ns"]]
                     trial["median_ns"] /= 1e6
         self.write(change)
+        out = os.path.join(self.folder.name, "again.json")
         common = ["sweep", "ci", "--targets", "linear", "-n", "2,3,5", "--budget", "0.01", "--no-store",
-                  "--quiet", "--fail-on-regression"]
+                  "--quiet", "--json", out, "--fail-on-regression"]
+
+        def disturbed():  # by whatever else this machine does now
+            with open(out, encoding="utf-8") as file:
+                return [case["disturbed"] for case in json.load(file)["cases"]]
+
         run = workbench(*common, "1e12", "--against", self.after)
-        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        if any(disturbed()):
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertRegex(run.stderr, r"regression: got \d+ trials that other programs disturbed here or in ci")
+        else:
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
         run = workbench(*common, "40", "--against", self.after)
-        self.assertEqual(run.returncode, 3, run.stderr)
-        self.assertRegex(run.stderr, r"regression: got \d+ trials slower than in ci \(linear/")
+        self.assertEqual(run.returncode, 1 if all(disturbed()) else 3, run.stderr)
+        if not all(disturbed()):
+            self.assertRegex(run.stderr, r"regression: got \d+ trials slower than in ci \(linear/")
         run = workbench(*common, "40")
         self.assertEqual(run.returncode, 2)
+
+    def test_what_was_disturbed_passes_nothing(self):
+        def change(data):
+            data["cases"][0].update(disturbed=True, other_load=0.48)
+        self.write(change)
+        run = workbench("report", self.after, "--against", self.before)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertRegex(run.stdout, r"1 of 6 cases is disturbed, UNCLEAR: .* 48 % .*--resume --again disturbed")
+        run = workbench("report", self.after, "--against", self.before, "--fail-on-regression", "10")
+        self.assertEqual(run.returncode, 1)
+        self.assertRegex(run.stderr, r"^\[ci\] regression: got \d trials that other programs disturbed .*\n$")
+
+        def slower(data):  # a regression elsewhere says more
+            change(data)
+            self.slow(data)
+        self.write(slower)
+        run = workbench("report", self.after, "--against", self.before, "--fail-on-regression", "25")
+        self.assertEqual(run.returncode, 3, run.stderr)
 
     def test_other_hardware_is_unclear(self):
         def change(data):

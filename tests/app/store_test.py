@@ -138,6 +138,26 @@ class Kept(Folder):
                           (SELECT id FROM "case" WHERE sweep = (SELECT max(id) FROM sweep) AND n > 1)""")
             self.assertEqual(chosen, [(strategy,)])
 
+    def test_what_was_disturbed_is_measured_again(self):
+        self.refused(2, "--again requires --resume", *SWEEP, "--again", "disturbed", "--db", self.db)
+        self.refused(2, "--again: all not in", *SWEEP, "--resume", "--again", "all", "--db", self.db)
+        self.refused(2, "got no sweep of this name", *SWEEP, "--resume", "--again", "disturbed", "--db", self.db)
+        self.run_well(*SWEEP, "--db", self.db, "--quiet")
+        connection = sqlite3.connect(self.db)
+        with connection:  # the middle one alone
+            connection.execute("""UPDATE "case" SET more = json_set(more, '$.disturbed',
+                                  json(iif(position = 1, 'true', 'false')))""")
+        connection.close()
+        before = rows(self.db, 'SELECT "case", id FROM trial ORDER BY 1, 2')
+        out = self.run_well(*SWEEP, "--resume", "--again", "disturbed", "--db", self.db)
+        self.assertRegex(out.splitlines()[0], "continues sweep 1, 2 cases are done")
+        after = rows(self.db, 'SELECT "case", id FROM trial ORDER BY 1, 2')
+        self.assertEqual({case for case, _ in set(after) - set(before)},
+                         {rows(self.db, 'SELECT id FROM "case" WHERE position = 1')[0][0]})
+        self.assertEqual(len(after), len(before))
+        self.assertEqual(rows(self.db, "SELECT count(*), state FROM sweep"), [(1, "complete")])
+        self.assertIn("disturbed cases again", rows(self.db, "SELECT changes FROM sweep")[0][0])
+
     def test_nothing_is_kept_when_asked(self):
         self.run_well(*SWEEP, "--db", self.db, "--no-store", "--quiet")
         self.run_well("fuse", "mlp", "-n", "2", "--budget", "0.02", "--db", self.db, "--no-store", "--quiet")

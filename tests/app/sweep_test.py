@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -155,6 +156,46 @@ class Sweep(unittest.TestCase):
         self.assertIn("and 1 more; --top 0 shows all", summary)
         self.assertRegex(summary, r"time: .*timing \d+ %, compiling and tuning \d+ %, checking \d+ %")
         self.assertIn("next: workbench", summary)
+
+    def test_notes_on_baselines_are_kept_and_shown(self):
+        report, db = self.path("notes.json"), self.path("notes.db")
+        run = workbench("sweep", self.preset(n=[1]), "--budget", "0.01", "--db", db, "--json", report)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        note = "baseline threads is not available: one "  # thread, or model
+        self.assertIn("\n  note: " + note, run.stdout)
+        with open(report, encoding="utf-8") as file:
+            notes = json.load(file)["cases"][0]["notes"]
+        self.assertTrue(any(n.startswith(note) for n in notes), notes)
+        for name in ("json", "md", "html"):
+            self.assertIn(note, workbench("report", "last", "--" + name, "-", "--db", db).stdout, name)
+
+    def test_without_a_loop_nothing_is_said_of_it(self):
+        report = self.path("no_loop.json")
+        run = workbench("sweep", self.preset(baselines=["vmap"]), *QUICK, "--json", report)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertNotIn("0.00x", run.stdout)
+        with open(report, encoding="utf-8") as file:
+            speedups = [t["speedup"] for t in json.load(file)["cases"][0]["trials"]]
+        self.assertTrue(speedups and all(set(s) == {"vs_best_baseline"} for s in speedups), speedups)
+        for name in ("csv", "md", "html", "svg", "junit"):
+            text = workbench("report", report, "--" + name, "-", *(["--over", "loop"] if name == "svg" else []))
+            self.assertEqual(text.returncode, 0, text.stderr)
+            self.assertNotRegex(text.stdout, r"0\.00x|name=\"vs_loop\"", name)
+
+    def test_a_busy_machine_is_said(self):
+        spin = [sys.executable, "-c", "while True: pass"]
+        others = [subprocess.Popen(spin) for _ in os.sched_getaffinity(0)]
+        try:
+            run = workbench("sweep", self.preset(), "--no-store", "--budget", "0.05")
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stdout.splitlines()[1], r"^note: other programs took \d+ % of the cores as it began")
+        self.assertRegex(run.stdout, r"UNCLEAR, disturbed\n")
+        self.assertRegex(run.stdout, r"\n  1 of 1 cases is disturbed, UNCLEAR: .*--resume --again disturbed")
+        self.assertNotRegex(run.stdout, "FASTER|SLOWER")
 
     # ---- what ends it
 

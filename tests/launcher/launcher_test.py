@@ -109,6 +109,15 @@ class Launcher(unittest.TestCase):
         self.run_it(WORKBENCH_CUDA="off")
         self.assertEqual(self.called(), ["dpkg-query", "cmake", "ninja"])
 
+    def test_python_asks_for_an_interpreter_with_torch(self):
+        done = self.run_it("python", "/none")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "workbench: python: got '/none', expected a Python interpreter with torch 2.11\n"))
+        self.tool("snake", "exit 1")
+        done = self.run_it("python", "snake")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"snake: got no torch 2\.11, expected one; try .* -m pip install torch==2\.11\.0\n$")
+
     def test_test_ends_with_ctest(self):
         done = self.run_it("test", "-R", "recorder")
         self.assertEqual(done.returncode, 0)

@@ -34,7 +34,7 @@ void expect_claimed(const std::string& target, const Tensors& wide, const Functi
   const Recorded r = record_all(wide, function);
   const auto all = claimants();
   const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Target* t) { return t->name == target; });
+      std::find_if(all.begin(), all.end(), [&](const Rule* rule) { return rule->name == target; });
   ASSERT_NE(found, all.end());
   for (const Strategy& strategy : (*found)->strategies) {
     Coverage coverage;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/properties/harness.h"
@@ -36,6 +37,17 @@ Tensor read(const fs::path& path) {
   return t;
 }
 
+/// What the target's oracle is asked: every axis that the target has, null where it has no number.
+nlohmann::json question(const Subject& subject) {
+  nlohmann::json axes = nlohmann::json::object();
+  for (const Axis& axis : subject.target->axes) {
+    axes[axis.name] = nullptr;
+    if (axis.otherwise) axes[axis.name] = *axis.otherwise;
+    if (subject.shape.has(axis.name)) axes[axis.name] = subject.shape[axis.name];
+  }
+  return {{"target", subject.target->name}, {"axes", axes}, {"oracle", subject.target->oracle}};
+}
+
 struct Case {
   Subject subject;
   Tensors expected;
@@ -54,13 +66,11 @@ TEST(AgainstTorch, SingleModelsMeanWhatTorchMeans) {
     for (const Subject& subject : subjects(target->name)) {
       const Network network = subject.network();
       if (network.random) continue;
+      EXPECT_FALSE(target->oracle.empty()) << target->name;
       const Tensors model = generate(network, 2, at::kDouble, at::kCPU, 29).model(1);
       const fs::path folder = root / fmt::format("{:03}", cases.size());
       fs::create_directories(folder);
-      std::ofstream description(folder / "case");
-      description << target->name;
-      for (const auto& [axis, size] : subject.shape.axes())
-        description << ' ' << axis << '=' << size;
+      std::ofstream(folder / "case") << question(subject);
       Tensors own;
       for (size_t k = 0; k < model.size(); ++k) {
         write(folder / fmt::format("{}.{}", k, network.tensors[k].name), model[k]);

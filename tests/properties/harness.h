@@ -4,7 +4,7 @@
 
 #include "engine/error.h"
 #include "engine/record/record.h"
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 #include "engine/widen/widen.h"
 
 namespace wide::testing {

@@ -267,6 +267,7 @@ TEST_P(TargetRefusal, DescriptorIsComplete) {
   EXPECT_FALSE(target.source.empty());
   EXPECT_FALSE(target.tolerance_reason.empty());
   EXPECT_FALSE(target.file.empty());
+  EXPECT_FALSE(target.axes.empty());
   for (const char* sweep : {"quick", "full", "ci"}) {
     ASSERT_TRUE(target.sweeps.count(sweep)) << sweep;
     EXPECT_FALSE(target.sweeps.at(sweep).n.empty());

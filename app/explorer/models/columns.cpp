@@ -59,6 +59,8 @@ const std::vector<Column>& columns() {
        false},
       {"ordered", "ordered", nullptr, [](const Row& r) { return flag(r.ordered); }, yes_no, 76,
        false},
+      {"disturbed", "others took", nullptr,
+       [](const Row& r) { return r.disturbed ? r.other_load : TrialRow::kNone; }, share, 96, false},
       {"reason", "reason", &Row::reason, nullptr, nullptr, 360},
   };
   return all;
@@ -76,6 +78,8 @@ int column_index(const std::string& key) {
 }
 
 std::string cell_text(const TrialTable& table, const TrialRow& row, const Column& column) {
+  if (column.word == &Row::verdict && row.disturbed)
+    return row.baseline ? "disturbed" : table.word(row.verdict) + ", disturbed";
   if (column.word) return table.word(row.*column.word);
   const double value = column.number(row);
   return std::isnan(value) ? "" : column.text(value);

@@ -34,9 +34,10 @@ Trial trial_of(const TrialTable& table, const TrialRow& row) {
   t.verdict = table.word(row.verdict);
   t.timing = timing_of(table, row);
   if (!std::isnan(row.vs_best)) {
-    t.speedup = Speedup{{row.vs_loop, row.vs_loop_low, row.vs_loop_high},
-                        {row.vs_best, row.vs_best_low, row.vs_best_high},
-                        table.word(row.best_baseline)};
+    t.speedup = Speedup{
+        {}, {row.vs_best, row.vs_best_low, row.vs_best_high}, table.word(row.best_baseline)};
+    if (!std::isnan(row.vs_loop))
+      t.speedup->vs_loop = {row.vs_loop, row.vs_loop_low, row.vs_loop_high};
   }
   if (!std::isnan(row.max_rel) || !std::isnan(row.tolerance)) {
     Correctness& c = t.correctness.emplace();

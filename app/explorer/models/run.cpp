@@ -6,12 +6,7 @@
 #include <algorithm>
 
 #include "app/options.h"
-#include "app/sweep/record.h"
-#include "app/version.h"
-#include "data/machine/peaks.h"
 #include "data/one_line.h"
-#include "data/tensors.h"
-#include "data/text.h"
 #include "engine/error.h"
 #include "engine/measure/clock.h"
 
@@ -76,36 +71,6 @@ RunPlan plan_of(const RunChoices& c) {
   return plan;
 }
 
-std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings) {
-  const auto setting = [&](const char* name) {
-    const auto it = plan.settings.find(name);
-    return it == plan.settings.end() ? std::string() : it->second;
-  };
-  settings->budget_s = std::stod(setting("--budget"));
-  settings->seed = std::stoull(setting("--seed"));
-  settings->threads = std::stoi(setting("--threads"));
-  if (!setting("--strategy").empty()) settings->forced = parse_strategies({setting("--strategy")});
-  settings->baselines = split(setting("baselines"));
-  std::vector<PlannedCase> cases;
-  for (const CasePlan& c : plan.cases) {
-    PlannedCase planned;
-    planned.target = &find_target(c.target);
-    for (const std::string& axis : split(c.shape, ' ')) {
-      const size_t digits = axis.find_first_of("0123456789");
-      if (digits != std::string::npos)
-        planned.shape.set(axis.substr(0, digits), std::stoll(axis.substr(digits)));
-    }
-    planned.n = c.n;
-    planned.dtype = parse_float_dtype(c.dtype);
-    planned.device = parse_device(c.device);
-    planned.mode = parse_mode(c.mode);
-    planned.phase = c.phase;
-    planned.strategies = c.strategies;
-    cases.push_back(std::move(planned));
-  }
-  return cases;
-}
-
 const char* to_string(RunState state) {
   static const char* const names[] = {"idle",   "preparing",  "running",
                                       "paused", "cancelling", "ended"};
@@ -115,12 +80,7 @@ const char* to_string(RunState state) {
 /// Tells the model of the sweep, on the thread that runs it.
 class RunModel::Watcher : public SweepObserver {
  public:
-  Watcher(RunModel& model, const SweepRunner& runner, double budget_s) : model_(model) {
-    for (const PlannedCase& c : runner.cases()) {
-      estimates_s_.push_back(estimate_seconds({c}, budget_s));
-      model_.left_estimate_s_ += estimates_s_.back();
-    }
-  }
+  explicit Watcher(RunModel& model) : model_(model) {}
 
   /// How often the window drew while the case that has just ended was timed.
   int64_t frames() const { return timed_frames_; }
@@ -135,7 +95,6 @@ class RunModel::Watcher : public SweepObserver {
     model_.progress_.state = model_.cancel_ ? RunState::cancelling : RunState::running;
     where_ = fmt::format("{} {} N={}", planned.target->name, planned.shape.text(), planned.n);
     model_.progress_.doing = where_;
-    model_.case_begun_s_ = now_s();
     timed_frames_ = 0;
     lock.unlock();
     model_.wake();
@@ -165,21 +124,15 @@ class RunModel::Watcher : public SweepObserver {
     frames_at_ = -1;
   }
 
-  void on_case(const Case& result) override { note(result, true); }
-  void on_known(const Case& result) override { note(result, false); }
+  void on_case(const Case& result) override { note(result); }
+  void on_known(const Case& result) override { note(result); }
 
  private:
-  void note(const Case& result, bool ran) {
+  void note(const Case& result) {
     {
       const std::lock_guard lock(model_.mutex_);
       RunProgress& p = model_.progress_;
-      const double estimate_s = estimates_s_.at(p.done++);
-      model_.left_estimate_s_ -= estimate_s;
-      if (ran) {
-        model_.done_estimate_s_ += estimate_s;
-        model_.done_s_ += now_s() - model_.case_begun_s_;
-      }
-      model_.case_begun_s_ = 0;
+      ++p.done;
       p.timing = false;
       for (auto& [name, share] : p.targets) {
         if (name != result.target) continue;
@@ -196,9 +149,23 @@ class RunModel::Watcher : public SweepObserver {
   }
 
   RunModel& model_;
-  std::vector<double> estimates_s_;
   std::string where_;
   int64_t frames_at_ = -1, timed_frames_ = 0;
+};
+
+/// Takes the session back from the other threads before it goes.
+class RunModel::Lent {
+ public:
+  explicit Lent(RunModel* model) : model_(model) {}
+  ~Lent() {
+    const std::lock_guard lock(model_->mutex_);
+    model_->session_ = nullptr;
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+
+ private:
+  RunModel* model_;
 };
 
 RunModel::RunModel(Jobs& jobs, std::string db)
@@ -250,84 +217,78 @@ void RunModel::start() {
     plan_ = std::move(plan);
     return;
   }
-  launch(std::move(plan.cases), settings_of(choices_),
-         choices_.name.empty() ? choices_.preset : choices_.name, command_of(choices_), false);
+  launch({choices_.name.empty() ? choices_.preset : choices_.name, command_of(choices_),
+          std::move(plan.cases), settings_of(choices_), db_, Resume::no});
 }
 
-void RunModel::resume(int64_t sweep) {
+void RunModel::resume(int64_t sweep, Resume how) {
   if (active()) return;
   try {
     const SweepPlan plan = Store::read(db_).plan(sweep);
     SweepSettings settings;
     std::vector<PlannedCase> cases = planned_again(plan, &settings);
-    launch(std::move(cases), std::move(settings), plan.name, plan.command, true);
+    launch({plan.name, plan.command, std::move(cases), std::move(settings), db_, how});
   } catch (const std::exception& e) {
     const std::lock_guard lock(mutex_);
     progress_.error = one_line(e);
   }
 }
 
-void RunModel::launch(std::vector<PlannedCase> cases, SweepSettings settings,
-                      const std::string& name, const std::string& command, bool resume) {
+void RunModel::launch(SweepRequest request) {
   if (thread_.joinable()) thread_.join();
   {
     const std::lock_guard lock(mutex_);
     progress_ = {};
     progress_.state = RunState::preparing;
-    progress_.name = name;
+    progress_.name = request.name;
     progress_.doing = "measuring what the machine reaches at most";
-    progress_.total = cases.size();
-    for (const PlannedCase& c : cases) {
+    progress_.total = request.cases.size();
+    for (const PlannedCase& c : request.cases) {
       if (progress_.targets.empty() || progress_.targets.back().first != c.target->name)
         progress_.targets.emplace_back(c.target->name, RunShare{});
       ++progress_.targets.back().second.total;
     }
     pause_ = cancel_ = false;
     begun_s_ = now_s();
-    case_begun_s_ = left_estimate_s_ = done_estimate_s_ = done_s_ = 0;
   }
-  thread_ = std::thread(
-      [this, cases = std::move(cases), settings = std::move(settings), name, command,
-       resume]() mutable { work(std::move(cases), std::move(settings), name, command, resume); });
+  thread_ =
+      std::thread([this, request = std::move(request)]() mutable { work(std::move(request)); });
 }
 
-void RunModel::work(std::vector<PlannedCase> cases, SweepSettings settings, std::string name,
-                    std::string command, bool resume) {
-  std::string ended, error;
+void RunModel::work(SweepRequest request) {
+  std::string ended, error, disturbed;
   try {
-    Environment environment = capture_environment(command, version(), git_state());
-    add_peaks(environment, machine_peaks(cases.front().device, settings.threads));
-    SweepRunner runner(cases, settings);
-    SweepRecorder recorder(Store::create(db_), store_plan(name, cases, settings, environment),
-                           resume);
-    Watcher watcher(*this, runner, settings.budget_s);
-    runner.amend([&](Case& result) {
+    SweepSession session(std::move(request));
+    Watcher watcher(*this);
+    session.runner().amend([&](Case& result) {
       watcher.end_timing();
       result.window_frames = watcher.frames();
     });
-    recorder.attach(runner);  // first: what is shown as done is stored
-    runner.add(watcher);
+    session.runner().add(watcher);
     {
       const std::lock_guard lock(mutex_);
-      progress_.sweep = recorder.id();
+      progress_.sweep = session.stored_as();
+      progress_.busy = session.busy();
       progress_.state = RunState::running;
-      runner_ = &runner;
-      if (cancel_) runner.stop();
+      session_ = &session;
+      if (cancel_) session.runner().stop();
     }
     ++stored_;
     wake();
-    ended = runner.run();
+    const Lent lent(this);
+    ended = session.run();
+    disturbed = disturbed_text(session.report().cases);
   } catch (const std::exception& e) {
     error = one_line(e);
   }
   {
     const std::lock_guard lock(mutex_);
-    runner_ = nullptr;
     progress_.state = RunState::ended;
     progress_.elapsed_s = now_s() - begun_s_;
     progress_.timing = false;
     progress_.ended = ended;
     progress_.error = error;
+    progress_.disturbed = disturbed;
     progress_.doing.clear();
   }
   ++stored_;
@@ -348,7 +309,7 @@ void RunModel::go_on() {
 void RunModel::cancel() {
   const std::lock_guard lock(mutex_);
   cancel_ = true;
-  if (runner_) runner_->stop();
+  if (session_) session_->runner().stop();
   if (progress_.state != RunState::idle && progress_.state != RunState::ended)
     progress_.state = RunState::cancelling;
   unpaused_.notify_all();
@@ -359,10 +320,7 @@ RunProgress RunModel::progress() const {
   RunProgress p = progress_;
   if (p.state == RunState::idle || p.state == RunState::ended) return p;
   p.elapsed_s = now_s() - begun_s_;
-  // The estimate counts until ten cases are done, then what they took of theirs.
-  const double pace = p.done >= 10 && done_estimate_s_ > 0 ? done_s_ / done_estimate_s_ : 1;
-  const double spent_s = case_begun_s_ > 0 ? now_s() - case_begun_s_ : 0;
-  p.left_s = std::max(0.0, left_estimate_s_ * pace - spent_s);
+  if (session_) p.left_s = session_->left_s();
   if (pause_ && p.state == RunState::running) p.doing += " (then it pauses)";
   return p;
 }

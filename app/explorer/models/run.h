@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "app/explorer/models/jobs.h"
-#include "app/sweep/runner.h"
+#include "app/sweep/session.h"
 #include "data/preset.h"
-#include "data/store/store.h"
 
 namespace wide {
 
@@ -39,10 +38,6 @@ struct RunPlan {
 };
 RunPlan plan_of(const RunChoices& choices);
 
-/// The cases that a stored sweep has planned, and its settings, to be resumed. Throws Error where
-/// its targets are not registered here.
-std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings);
-
 enum class RunState { idle, preparing, running, paused, cancelling, ended };
 const char* to_string(RunState state);
 
@@ -55,6 +50,8 @@ struct RunShare {
 struct RunProgress {
   RunState state = RunState::idle;
   std::string name, doing, error, ended;  // ended: "complete", "cancelled"
+  std::string busy;                       // others used the machine as it began; or ""
+  std::string disturbed;                  // how many cases they disturbed, and what to do; or ""
   int64_t sweep = 0;                      // its number in the store
   size_t done = 0, total = 0;             // cases
   double elapsed_s = 0, left_s = 0;
@@ -79,8 +76,9 @@ class RunModel {
 
   // ---- running it ----
   void start();
-  /// Continues an interrupted or cancelled sweep of the store.
-  void resume(int64_t sweep);
+  /// Continues an interrupted or cancelled sweep of the store, or has what was disturbed measured
+  /// again.
+  void resume(int64_t sweep, Resume how = Resume::missing);
   void pause();  // after the case that runs
   void go_on();
   void cancel();
@@ -95,10 +93,9 @@ class RunModel {
 
  private:
   class Watcher;
-  void launch(std::vector<PlannedCase> cases, SweepSettings settings, const std::string& name,
-              const std::string& command, bool resume);
-  void work(std::vector<PlannedCase> cases, SweepSettings settings, std::string name,
-            std::string command, bool resume);
+  class Lent;
+  void launch(SweepRequest request);
+  void work(SweepRequest request);
 
   Jobs& jobs_;
   std::string db_;
@@ -110,9 +107,9 @@ class RunModel {
   std::condition_variable unpaused_;
   RunProgress progress_;
   bool pause_ = false, cancel_ = false;
-  SweepRunner* runner_ = nullptr;
+  SweepSession* session_ = nullptr;
   std::atomic<uint64_t> stored_{0};
-  double begun_s_ = 0, case_begun_s_ = 0, left_estimate_s_ = 0, done_estimate_s_ = 0, done_s_ = 0;
+  double begun_s_ = 0;
   std::thread thread_;
 };
 

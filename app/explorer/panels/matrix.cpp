@@ -56,6 +56,8 @@ class MatrixPanel : public Panel {
     ImGui::PopFont();
     ImGui::SameLine(0, ui.px(14));
     ui.small("– nothing ran");
+    ImGui::SameLine(0, ui.px(14));
+    ui.small("~ disturbed by other programs");
     if (overview.ns.size() > kMostNs) {
       ImGui::SameLine(0, ui.px(14));
       ui.small(fmt::format("{} of {} Ns", kMostNs, overview.ns.size()));
@@ -130,7 +132,10 @@ class MatrixPanel : public Panel {
                         const OverviewCell& cell) {
     const bool any = cell.row >= 0, bad = cell.incorrect + cell.failed > 0;
     if (any) ImGui::TableSetBgColor(ImGuiTableBgTarget_CellBg, shade(ui, cell.speedup));
-    const std::string text = (any   ? short_number(cell.speedup) + "×"
+    const TrialRow* best =
+        any ? &explorer.library.table()->rows[static_cast<size_t>(cell.row)] : nullptr;
+    const std::string text = std::string(any && best->disturbed ? "~" : "") +
+                             (any   ? short_number(cell.speedup) + "×"
                               : bad ? ""
                                     : "–") +
                              std::string(bad ? (any ? " ✗" : "✗") : "");
@@ -143,10 +148,13 @@ class MatrixPanel : public Panel {
       std::string about = name;
       if (any) {
         const TrialTable& table = *explorer.library.table();
-        const TrialRow& row = table.rows[static_cast<size_t>(cell.row)];
+        const TrialRow& row = *best;
         about += fmt::format("\n{}: {}x over {}, 95 % between {} and {}", table.word(row.strategy),
                              short_number(row.vs_best), table.word(row.best_baseline),
                              short_number(row.vs_best_low), short_number(row.vs_best_high));
+        if (row.disturbed)
+          about += fmt::format("\ndisturbed: other programs took {:.0f} % of the cores",
+                               100 * row.other_load);
       }
       about += fmt::format("\n{} right, {} incorrect, {} failed, {} unsupported", cell.right,
                            cell.incorrect, cell.failed, cell.unsupported);

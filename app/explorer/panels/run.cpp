@@ -38,7 +38,7 @@ class RunPanel : public Panel {
       show_progress(explorer, ui, progress);
       return;
     }
-    if (progress.state == RunState::ended || !progress.error.empty()) show_end(ui, progress);
+    if (progress.state == RunState::ended || !progress.error.empty()) show_end(ui, run, progress);
     if (explorer.library.listed() && explorer.library.sweeps().empty()) first_run(ui, run);
     choose(ui, run);
   }
@@ -65,7 +65,7 @@ class RunPanel : public Panel {
     ImGui::Separator();
   }
 
-  static void show_end(Ui& ui, const RunProgress& p) {
+  static void show_end(Ui& ui, RunModel& run, const RunProgress& p) {
     if (!p.error.empty()) {
       ui.tinted("The sweep stopped", ui.theme().bad);
       ui.wrapped(p.error);
@@ -73,6 +73,12 @@ class RunPanel : public Panel {
       ui.tinted(fmt::format("Sweep {} {}: {} cases in {}", p.sweep, p.ended, p.done,
                             duration_text(p.elapsed_s)),
                 p.ended == "complete" ? ui.theme().good : ui.theme().warn);
+    }
+    if (!p.disturbed.empty()) {
+      ui.tinted("Other programs disturbed it", ui.theme().warn);
+      ui.wrapped(p.disturbed);
+      if (ui.button("Measure those again", Look::plain, true, "--resume --again disturbed"))
+        run.resume(p.sweep, Resume::disturbed);
     }
     ImGui::Separator();
   }
@@ -86,6 +92,8 @@ class RunPanel : public Panel {
     ui.bar(share, fmt::format("{} of {} cases · {} left", p.done, p.total, duration_text(p.left_s)),
            width);
     ui.wrapped(p.doing.empty() ? " " : p.doing, false);
+    if (!p.busy.empty()) ui.tinted(ui.fit(p.busy, width), ui.theme().warn);
+    if (!p.busy.empty()) ui.tip(p.busy);
     if (p.state == RunState::paused) {
       if (ui.button("Go on", Look::primary)) run.go_on();
     } else if (ui.button("Pause", Look::plain, p.state == RunState::running,

@@ -50,7 +50,7 @@ std::vector<std::string> columns() {
   full.cases.resize(1);
   full.cases[0].baselines.resize(1);
   Trial trial;
-  trial.speedup = Speedup{};
+  trial.speedup = Speedup{Interval{}, {}, ""};
   trial.correctness = Correctness{};
   trial.correctness->note = trial.correctness->failure = "text";
   full.cases[0].trials = {trial};

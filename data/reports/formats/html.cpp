@@ -78,8 +78,8 @@ std::string table_text(const ReportTable& table, const std::string& kind) {
   return out + "</tbody></table></div>\n";
 }
 
-std::string target_text(const std::vector<Case>& cases, size_t index,
-                        const FigureOptions& options) {
+std::string target_section(const std::vector<Case>& cases, size_t index,
+                           const FigureOptions& options) {
   std::string out = fmt::format("<h2 id=\"t{}\">{} <span class=\"muted\">{}</span></h2>\n", index,
                                 escape(cases.front().target), escape(common_text(cases)));
   for (Figure figure : figures_of(cases, options)) {
@@ -89,7 +89,7 @@ std::string target_text(const std::vector<Case>& cases, size_t index,
   out += table_text(timing_table(cases), "timings");
   out += "<h3>Crossover</h3>\n" + table_text(crossover_table(cases), "crossover");
   const ReportTable reasons = reason_table(cases);
-  if (!reasons.rows.empty()) out += "<h3>Not ok</h3>\n" + table_text(reasons, "reasons");
+  if (!reasons.rows.empty()) out += "<h3>Not ok, and notes</h3>\n" + table_text(reasons, "reasons");
   return out;
 }
 
@@ -99,8 +99,10 @@ std::string text(const SweepReport& report, const FigureOptions& options) {
   size_t index = 0;
   for (const auto& cases : target_groups(report.cases)) {
     links += fmt::format("<a href=\"#t{}\">{}</a>\n", index, escape(cases.front().target));
-    targets += target_text(cases, index++, options);
+    targets += target_section(cases, index++, options);
   }
+  std::string disturbed = escape(disturbed_text(report.cases));
+  if (!disturbed.empty()) disturbed = "<p class=\"incorrect\">" + disturbed + "</p>\n";
   std::string changes;
   for (const std::string& change : report.changes)
     changes += fmt::format("<p class=\"incorrect\">{}</p>\n", escape(change));
@@ -114,7 +116,7 @@ std::string text(const SweepReport& report, const FigureOptions& options) {
       escape(report.name), kStyle, SvgCanvas::style(), report.cases.size(), escape(report.state),
       escape(e.date), escape(e.cpu), e.threads, e.gpu.empty() ? "not run on a GPU" : escape(e.gpu),
       escape(e.libtorch), links, escape(report.command),
-      table_text(summary_table(report), "summary"), targets, changes,
+      table_text(summary_table(report), "summary") + disturbed, targets, changes,
       table_text(environment_table(e), "environment"), kScript);
 }
 

@@ -47,9 +47,10 @@ std::string testcase(const Case& c, const Trial& t) {
       xml_escape(clean_text(c.target)), xml_escape(clean_text(name)), seconds(t.timing));
   out += property("status", to_string(t.status));
   if (!t.timing.samples_ns.empty()) out += property("median_ns", t.timing.median_ns);
+  if (c.disturbed) out += property("disturbed", c.other_load);
   if (t.correctness) out += property("max_rel", t.correctness->max_rel);
   if (t.status == Status::ok && t.speedup) {
-    out += property("vs_loop", t.speedup->vs_loop.value);
+    if (const auto& loop = t.speedup->vs_loop) out += property("vs_loop", loop->value);
     out += property("vs_best_baseline", t.speedup->vs_best.value);
     out += property("verdict", t.verdict);
   }

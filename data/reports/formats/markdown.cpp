@@ -40,6 +40,8 @@ std::string text(const SweepReport& report, const FigureOptions&) {
                                 markdown_escape(report.environment.date));
   if (!report.command.empty()) out += code(report.command);
   out += "## Summary\n\n" + table_text(summary_table(report));
+  if (const std::string text = disturbed_text(report.cases); !text.empty())
+    out += markdown_escape(text) + "\n\n";
   for (const auto& cases : target_groups(report.cases)) {
     out += fmt::format("## {}\n\n{}\n\n{}", markdown_escape(cases.front().target),
                        markdown_escape(common_text(cases)), table_text(timing_table(cases)));

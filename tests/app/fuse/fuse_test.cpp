@@ -1,40 +1,48 @@
-// What a fusion believes of its baselines.
+// A fusion is a contest with one candidate.
 #include "app/fuse/fuse.h"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include "engine/check/check.h"
-#include "engine/record/record.h"
-#include "engine/widen/describe.h"
 
 namespace wide {
 namespace {
 
-TEST(FuseRun, ALoopThatIsNotWhatWasRecordedIsSaid) {
-  Network network;
-  network.name = "doubled";
-  network.tensors = {input("x", {3, 4}), parameter("weight", {2, 4})};
-  network.forward = [](const Tensors& t) -> Tensors { return {at::linear(t[0], t[1])}; };
-  network = as_function(network);
-  const Network honest = network;
-  network.instantiate = [honest](const Tensors& weights) {
-    return honest.instantiate({weights[0] * 2});
-  };
-  const Ensemble ensemble = generate(network, 3, at::kFloat, c10::kCPU, 5);
-  const Tensors first = ensemble.model(0);
-  const Program single = record(
-      {{"x", Role::input, first[0]}, {"weight", Role::parameter, first[1]}}, network.forward);
-  const Tensors expected = reference(single, ensemble);
-  for (const bool wrong : {false, true}) {
-    std::vector<std::string> notes;
-    std::string disagreement;
-    const auto good = honest_baselines(wrong ? network : honest, ensemble, 1, expected, 1e-2,
-                                       &notes, &disagreement);
-    EXPECT_EQ(disagreement.empty(), !wrong) << disagreement;
-    EXPECT_EQ(
-        std::any_of(good.begin(), good.end(), [](const Baseline& b) { return b.name == "loop"; }),
-        !wrong);
-  }
+/// How many matrix products in float64 `work` calls.
+int64_t products_in_double(const std::function<void()>& work) {
+  static int64_t count;
+  count = 0;
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& call)
+                                     -> std::unique_ptr<at::ObserverContext> {
+        const std::string name = call.name();
+        const bool product = name == "aten::addmm" || name == "aten::mm" || name == "aten::linear";
+        for (const c10::IValue& v : call.inputs())
+          if (product && v.isTensor() && v.toTensor().scalar_type() == at::kDouble) {
+            ++count;
+            break;
+          }
+        return nullptr;
+      }).needsInputs(true));
+  work();
+  at::removeCallback(handle);
+  return count;
+}
+
+TEST(FuseRun, TheRunInDoubleIsMadeOnce) {
+  SubjectOptions asked;
+  asked.model = "linear";
+  asked.n = "3";
+  Subject subject(asked);
+  const Program& single = subject.single();
+  const int64_t once =
+      products_in_double([&] { in_double(single, subject.ensemble(subject.ns().back())); });
+  EXPECT_GE(once, 3);
+  FuseOptions options;
+  options.budget_s = 0.001;
+  fuse(subject, 3, options);  // which may have to measure the machine first
+  EXPECT_EQ(products_in_double([&] { fuse(subject, 3, options); }), once);
 }
 
 }  // namespace

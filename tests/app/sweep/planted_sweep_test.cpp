@@ -88,6 +88,16 @@ std::optional<Target> planted(const std::string& fault) {
   if (fault == "worn by timing")
     return of_linear(
         [](const Planted&, const WideCall& c) { return Tensors{call_worn(planted_product(c))}; });
+  if (fault == "loop of other models") {
+    Target t =
+        of_linear([](const Planted&, const WideCall& c) { return Tensors{planted_product(c)}; });
+    Network doubled = t.network(Shape{});
+    doubled.instantiate = [honest = doubled.instantiate](const Tensors& weights) {
+      return honest({weights[0] * 2, weights[1]});
+    };
+    t.network = [doubled](const Shape&) { return doubled; };
+    return t;
+  }
   if (fault == "stale running statistics")
     return target("a_planted", "aten::_native_batch_norm_legit_functional", batch_norm(), {0, 3, 4},
                   [](const Planted&, const WideCall& c) {
@@ -156,6 +166,12 @@ TEST_P(PlantedSweep, EndsIncorrectWithExitCodeFour) {
         const bool late = GetParam() == std::string_view("worn by timing");
         EXPECT_EQ(trial.at("reason").get<std::string>().rfind("after timing: ", 0) == 0, late)
             << trial.at("reason");
+        const bool loop = GetParam() == std::string_view("loop of other models");
+        EXPECT_EQ(trial.at("reason").get<std::string>().find("keep numbers between calls") !=
+                      std::string::npos,
+                  loop)
+            << trial.at("reason");
+        EXPECT_EQ(one.at("notes").dump().find("baseline loop is wrong") != std::string::npos, loop);
         ++incorrect;
       }
   EXPECT_EQ(incorrect, 1);
@@ -166,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, PlantedSweep,
                          ::testing::Values("weight of another model", "wrong axis",
                                            "bias of model 0 for all", "mean over models",
                                            "stale running statistics", "mask shared by all",
-                                           "worn by timing"),
+                                           "worn by timing", "loop of other models"),
                          [](const auto& one) {
                            std::string name = one.param;
                            for (char& c : name)

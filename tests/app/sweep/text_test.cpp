@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "app/sweep/summary.h"
+
 namespace wide {
 namespace {
 
@@ -20,7 +22,7 @@ Case one_case(const std::string& target, int64_t n, double speedup) {
   Trial t;
   t.strategy = t.timing.name = "fused";
   t.timing.median_ns = 1e6;
-  t.speedup = Speedup{{speedup, speedup, speedup}, {speedup, speedup, speedup}, "loop"};
+  t.speedup = Speedup{Interval{speedup, speedup, speedup}, {speedup, speedup, speedup}, "loop"};
   t.verdict = "FASTER";
   c.trials = {t};
   return c;
@@ -75,6 +77,38 @@ TEST(SweepText, PublishedFiguresStandBesideTheirN) {
   EXPECT_NE(text.find("7.5x\n"), std::string::npos) << text;
   EXPECT_NE(text.find("8.8x\n"), std::string::npos);
   EXPECT_NE(text.find("published: from elsewhere"), std::string::npos);
+}
+
+TEST(SweepText, DisturbedCasesAreMarkedCountedAndSayWhatToDo) {
+  SweepReport report = report_of(2);
+  EXPECT_EQ(summary_text(report).find("disturbed"), std::string::npos);
+  EXPECT_EQ(cases_text(report.cases).find("disturbed"), std::string::npos);
+  Case& last = report.cases.back();
+  last.disturbed = true;
+  last.other_load = 0.48;
+  last.trials[0].verdict = "UNCLEAR";
+  EXPECT_NE(cases_text({last}).find("UNCLEAR, disturbed\n"), std::string::npos);
+  const std::string text = summary_text(report);
+  EXPECT_NE(text.find("2.00x [2.00, 2.00] disturbed"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("\n  1 of 4 cases is disturbed, UNCLEAR: other programs took up to 48 % of the "
+                "cores; --resume --again disturbed measures just that again\n"),
+      std::string::npos)
+      << text;
+}
+
+TEST(SweepText, WithoutALoopThatColumnIsEmpty) {
+  SweepReport report = report_of(1);
+  for (Case& c : report.cases) c.trials[0].speedup->vs_loop.reset();
+  EXPECT_EQ((summary_text(report) + cases_text(report.cases)).find("0.00x"), std::string::npos);
+}
+
+TEST(SweepText, NotesOnBaselinesAreSaidOnce) {
+  SweepReport report = report_of(1);
+  for (Case& c : report.cases) c.notes = {"baseline vmap is not available: no rule"};
+  EXPECT_NE(
+      cases_text(report.cases).find("\n  note: baseline vmap is not available: no rule (2x)\n"),
+      std::string::npos);
 }
 
 }  // namespace

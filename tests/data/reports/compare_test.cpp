@@ -226,6 +226,27 @@ TEST(Compare, ADisturbedCaseNeedsTwiceTheEvidence) {
   EXPECT_GT(width(), 1.6 * quiet);
 }
 
+TEST(Compare, ADisturbedCaseIsUnclearOnEitherSide) {
+  Simulation machine(6);
+  SweepReport before = machine.sweep();
+  machine.slow_strategy = 3;
+  SweepReport after = machine.sweep();
+  ASSERT_FALSE(regressions(compare_sweeps(before, after), 10).empty());
+  for (SweepReport* side : {&before, &after}) {
+    side->cases[0].disturbed = true;
+    for (const ComparedTrial& t : compare_sweeps(before, after).trials) {
+      const bool disturbed = t.key.n == side->cases[0].n && t.key.target == side->cases[0].target &&
+                             t.key.shape == side->cases[0].shape;
+      EXPECT_EQ(t.disturbed, disturbed) << t.key.text();
+      EXPECT_EQ(t.why_unclear, disturbed ? "other programs disturbed it" : "");
+      EXPECT_TRUE(!disturbed || t.verdict == "UNCLEAR");
+    }
+    side->cases[0].disturbed = false;
+  }
+  for (Case& c : after.cases) c.disturbed = true;
+  EXPECT_TRUE(regressions(compare_sweeps(before, after), 10).empty());
+}
+
 TEST(Compare, StatusesCrossoversAndMissingTrialsAreListed) {
   Simulation machine(8);
   machine.targets = 1;

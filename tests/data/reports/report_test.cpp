@@ -6,6 +6,8 @@
 
 #include "data/one_line.h"
 #include "data/preset.h"
+#include "data/reports/report_format.h"
+#include "data/reports/report_tables.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -44,7 +46,7 @@ Case make_case(int64_t n, const std::string& verdict, Status status = Status::ok
 TEST(Report, SpeedupIsOverTheLoopAndTheBest) {
   const Case c = make_case(4, "FASTER");
   EXPECT_EQ(c.trials[0].speedup->best_baseline, "vmap");
-  EXPECT_NEAR(c.trials[0].speedup->vs_loop.value, 4, 0.05);
+  EXPECT_NEAR(c.trials[0].speedup->vs_loop->value, 4, 0.05);
   EXPECT_NEAR(c.trials[0].speedup->vs_best.value, 2, 0.05);
 }
 
@@ -56,6 +58,78 @@ TEST(Report, CrossoverIsTheSmallestNFromWhichAllAreFaster) {
   EXPECT_EQ(crossover({make_case(4, "FASTER"), make_case(8, "FASTER", Status::incorrect)}),
             std::nullopt);
   EXPECT_EQ(crossover({make_case(4, "UNCLEAR")}), std::nullopt);
+}
+
+TEST(Report, CrossoversOfPhasesAreApart) {
+  Case forward = make_case(4, "FASTER"), backward = make_case(8, "SLOWER");
+  backward.phase = "backward";
+  const std::vector<Crossover> found = crossovers({forward, backward});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].phase, "forward");
+  EXPECT_EQ(found[0].n, 4);
+  EXPECT_EQ(found[1].phase, "backward");
+  EXPECT_EQ(found[1].n, std::nullopt);
+  SweepReport report;
+  report.cases = {forward, backward};
+  EXPECT_EQ(to_json(report)["crossover"][1]["phase"], "backward");
+  EXPECT_EQ(crossover_table(report.cases).rows.size(), 2u);
+}
+
+/// Every format of a report of this one case.
+std::string in_all_formats(const Case& c) {
+  SweepReport report;
+  report.cases = {c};
+  std::string all;
+  for (const ReportFormat& format : report_formats()) {
+    const std::string text = format.text(report, {});
+    const std::string mark = format.name == "json"  ? "\"disturbed\": true"
+                             : format.name == "csv" ? ",true,"
+                                                    : "disturbed";
+    EXPECT_EQ(text.find(mark) != std::string::npos, c.disturbed) << format.name;
+    all += text;
+  }
+  return all;
+}
+
+TEST(Report, WithoutALoopNothingIsSaidOfIt) {
+  Case c = make_case(4, "FASTER");
+  c.baselines.erase(c.baselines.begin());
+  c.trials[0].speedup = speedup_of(c.baselines, c.trials[0].timing, 0);
+  EXPECT_FALSE(c.trials[0].speedup->vs_loop);
+  EXPECT_FALSE(to_json(c)["trials"][0]["speedup"].contains("vs_loop"));
+  EXPECT_EQ(in_all_formats(c).find("0.00x"), std::string::npos);
+  const Case back = case_from_json(to_json(c), "x");
+  EXPECT_FALSE(back.trials[0].speedup->vs_loop);
+  // As it was written before: zeros.
+  auto old = to_json(c);
+  old["trials"][0]["speedup"]["vs_loop"] = {{"value", 0.0}, {"ci95", {0.0, 0.0}}};
+  EXPECT_FALSE(case_from_json(old, "x").trials[0].speedup->vs_loop);
+  FuseReport fuse;
+  fuse.curve.resize(1);
+  fuse.curve[0].correctness.pass = true;
+  fuse.curve[0].speedup = c.trials[0].speedup;
+  EXPECT_FALSE(to_json(fuse)["speedup"].contains("vs_loop"));
+}
+
+TEST(Report, ADisturbedCaseIsMarkedInEveryFormat) {
+  Case c = make_case(4, "UNCLEAR");
+  EXPECT_EQ(disturbed_text({c}), "");
+  c.disturbed = true;
+  c.other_load = 0.48;
+  EXPECT_EQ(disturbed_text({c, make_case(8, "FASTER")}),
+            "1 of 2 cases is disturbed, UNCLEAR: other programs took up to 48 % of the cores; "
+            "--resume --again disturbed measures just that again");
+  in_all_formats(c);
+}
+
+TEST(Report, NotesOnBaselinesComeBackAndAreShown) {
+  Case c = make_case(4, "FASTER");
+  c.notes = {"baseline vmap is not available: no rule"};
+  EXPECT_EQ(case_from_json(to_json(c), "x").notes, c.notes);
+  auto old = to_json(c);
+  old.erase("notes");
+  EXPECT_TRUE(case_from_json(old, "x").notes.empty());
+  EXPECT_EQ(reason_table({c}).rows.at(0).at(3).text, c.notes[0]);
 }
 
 TEST(Report, IncorrectTrialsHaveNoSpeedup) {

@@ -319,7 +319,7 @@ struct CountingModel : CompiledModel {
   const Coverage& coverage() const override { return coverage_; }
   const std::vector<PassRecord>& passes() const override { return passes_; }
   std::vector<StepCost> explain(const Tensors&) override { return {}; }
-  int shards() const override { return 1; }
+  int ranges() const override { return 1; }
   std::string plan_text() const override { return ""; }
   int64_t bytes() const override { return 0; }
 };
@@ -345,7 +345,7 @@ TEST(Check, AsFunctionSetsWeightsOnlyWhenTheyDiffer) {
 
 TEST(Check, ReferenceIsTheSeparateModelsInDouble) {
   const Subject subject(conv_norm_network(), 3);
-  const Tensors expected = reference(subject.single, subject.ensemble);
+  const Tensors expected = in_double(subject.single, subject.ensemble);
   for (int64_t i = 0; i < 3; ++i) {
     Tensors model;
     for (const Tensor& t : subject.ensemble.model(i)) model.push_back(t.to(at::kDouble));

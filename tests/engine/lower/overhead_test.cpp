@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/compile.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {

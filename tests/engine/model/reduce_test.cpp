@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "engine/widen/registry.h"
+#include "engine/widen/target.h"
 #include "tests/data/python.h"
 
 namespace wide {

@@ -182,7 +182,7 @@ TEST(Derivative, RepeatedStepsFeedStateBack) {
 TEST(Derivative, BaselinesGiveTheSameAnswers) {
   for (const std::string phase : {"backward", "step"}) {
     const Subject s(mlp_network(), phase);
-    const Tensors expected = reference(s.single, s.ensemble);
+    const Tensors expected = in_double(s.single, s.ensemble);
     for (const Baseline& baseline : baselines(s.network, s.ensemble, 2)) {
       ASSERT_EQ(baseline.unavailable, "") << phase << " " << baseline.name;
       baseline.call();
@@ -222,7 +222,7 @@ TEST(Derivative, SaysWhatCannotBeDifferentiated) {
 TEST(Derivative, OneModelToo) {
   const Subject s(mlp_network(), "step", Optimiser::sgd, 1);
   const auto model = compile(s.network, s.ensemble);
-  EXPECT_LT(max_relative_error(model->run(s.pick(true)), reference(s.single, s.ensemble)), 1e-5);
+  EXPECT_LT(max_relative_error(model->run(s.pick(true)), in_double(s.single, s.ensemble)), 1e-5);
 }
 
 }  // namespace

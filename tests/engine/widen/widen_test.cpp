@@ -63,7 +63,7 @@ TEST(Widen, ComputesSharedWorkOnce) {
   EXPECT_GT(wide.coverage.counts().at(Way::shared), 0);
   for (int ranges : {1, 2, 3, 5}) {
     CompileOptions options;
-    options.shards = ranges;
+    options.ranges = ranges;
     options.threads = 2;
     auto model = compile(net, ensemble, options);
     const Correctness c = check(net, single, ensemble, as_function(*model, net), 1e-5);
@@ -84,7 +84,7 @@ TEST(Widen, CountsPerModelAndSaysWhy) {
   // The failed attempt left nothing behind: three calls, their slices, one stack.
   EXPECT_EQ(count(wide.program, "aten::histc"), 3);
   const Tensor got = interpret(wide.program, ensemble.tensors)[0];
-  EXPECT_LT(max_relative_error({got}, reference(single, ensemble)), 1e-6);
+  EXPECT_LT(max_relative_error({got}, in_double(single, ensemble)), 1e-6);
 }
 
 TEST(Widen, ErrorsOtherThanMissingRulesAreErrors) {
@@ -102,7 +102,7 @@ TEST(Widen, ForcesEveryWay) {
   const Network net = heads();
   const Ensemble ensemble = generate(net, 3, at::kFloat, at::kCPU, 3);
   const Program single = record_single(net, ensemble);
-  const Tensors expected = reference(single, ensemble);
+  const Tensors expected = in_double(single, ensemble);
   for (const std::string way : {"per_model", "vmap"}) {
     WidenOptions options;
     options.force["*"] = way;

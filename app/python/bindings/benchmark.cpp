@@ -1,0 +1,71 @@
+#include "app/python/bindings/benchmark.h"
+
+#include <nlohmann/json.hpp>
+
+#include "app/trial/contest.h"
+#include "data/reports/report_json.h"
+#include "engine/widen/target.h"
+
+namespace nwide {
+namespace {
+
+/// Ctrl-C in Python ends the contest between two calls.
+class UntilInterrupted : public wide::Stages {
+ public:
+  void begin(const std::string&, const std::string&) override { look(); }
+  void call(size_t) override {
+    if (++calls_ % 64 == 0) look();
+  }
+
+ private:
+  void look() {
+    const py::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+  int64_t calls_ = 0;
+};
+
+double tolerance_of(const wide::Ensemble& ensemble) {
+  double tolerance = 0;
+  for (const wide::Tensor& t : ensemble.tensors)
+    if (at::isFloatingType(t.scalar_type()))
+      tolerance = std::max(tolerance, wide::Target{}.tolerance_for(t.scalar_type()));
+  return tolerance;
+}
+
+std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed) {
+  // The check writes to what is not shared, and these are the user's own.
+  for (size_t k = 0; k < parts.ensemble.tensors.size(); ++k)
+    if (!parts.ensemble.shared[k]) parts.ensemble.tensors[k] = parts.ensemble.tensors[k].clone();
+  wide::Contest contest{parts.network, parts.single, parts.ensemble};
+  contest.candidates = {{"wide", [&](double) {
+                           return wide::compile(parts.network, parts.ensemble, parts.options);
+                         }}};
+  contest.tolerance = tolerance_of(parts.ensemble);
+  contest.budget_s = budget_s;
+  contest.seed = seed;
+  contest.threads = parts.options.threads;
+  UntilInterrupted stages;
+  wide::ContestResult held = wide::hold(contest, stages);
+  if (held.trials.front().thrown) std::rethrow_exception(held.trials.front().thrown);
+  wide::Case result;
+  result.target = parts.network.name;
+  result.n = parts.ensemble.n;
+  result.dtype = "f32";
+  result.device = "cpu";
+  result.mode = to_string(parts.options.mode);
+  result.notes = std::move(held.notes);
+  result.baselines = std::move(held.baselines);
+  result.trials = {std::move(held.trials.front().trial)};
+  result.other_load = held.other_load;
+  result.disturbed = held.disturbed;
+  return wide::to_json(result).dump();
+}
+
+}  // namespace
+
+std::string benchmark(Core& core, double budget_s, uint64_t seed) {
+  return core.with([&](wide::WideModel& m) { return run(m.parts(), budget_s, seed); });
+}
+
+}  // namespace nwide

@@ -1,0 +1,50 @@
+#pragma once
+#include <mutex>
+
+#include "app/python/bindings/callbacks.h"
+#include "engine/wide.h"
+
+namespace nwide {
+
+/// What one recording of a model saw, to tell two of them apart.
+struct Recorded {
+  std::string program;               // as text
+  wide::Tensors constants;           // that it captured, in order
+  std::vector<std::string> updates;  // names of what it changes, inputs among them
+  bool random = false;               // draws random numbers
+};
+/// Records `forward` on one model's `inputs`; arguments as those of Core.
+Recorded record(py::object forward, const wide::NamedTensors& parameters,
+                const wide::NamedTensors& buffers, const wide::Tensors& inputs,
+                const std::vector<std::string>& input_names);
+
+/// What Python's `nwide.WideModule` stands on: a WideModel whose weights live in Python. Several
+/// threads may call one; they take turns.
+class Core {
+ public:
+  /// `forward`: one model's tensors in, its tensors out, in a row. `instantiate`: a separate model
+  /// with the tensors given, as such a function. `parameters`, `buffers`: of the model that forward
+  /// runs, by name. `shared`: of these, by position, which are the same for all models.
+  Core(py::object forward, py::object instantiate, const wide::NamedTensors& parameters,
+       const wide::NamedTensors& buffers, wide::Tensors weights, std::vector<bool> shared,
+       int64_t n, wide::Options options);
+
+  /// Outputs `[N, ...]`, then what the call changed, as pairs of a weight's position and value.
+  /// `weights` empty: as they were in the last call.
+  std::pair<wide::Tensors, std::vector<std::pair<size_t, wide::Tensor>>> run(
+      const wide::Tensors& inputs, const wide::Tensors& weights);
+
+  /// `visit(model)` with the GIL released, while nobody else runs it.
+  template <class Visit>
+  auto with(Visit visit) {
+    const py::gil_scoped_release released;
+    const std::lock_guard lock(*mutex_);
+    return visit(model_);
+  }
+
+ private:
+  wide::WideModel model_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+};
+
+}  // namespace nwide

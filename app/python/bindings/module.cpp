@@ -1,0 +1,138 @@
+#include <c10/core/InferenceMode.h>
+
+#include "app/python/bindings/benchmark.h"
+#include "app/python/bindings/core.h"
+#include "engine/error.h"
+
+namespace nwide {
+namespace {
+
+py::dict coverage_item(const wide::CoverageItem& item) {
+  py::dict out;
+  out["node"] = item.node;
+  out["nodes"] = item.nodes;
+  out["operator"] = item.op;
+  out["primitive"] = item.primitive;
+  out["strategy"] = item.strategy;
+  out["way"] = wide::to_string(item.way);
+  out["reason"] = item.reason;
+  out["module"] = item.module;
+  return out;
+}
+
+py::list coverage(Core& core) {
+  const auto items = core.with([](wide::WideModel& m) { return m.coverage().items; });
+  py::list out;
+  for (const wide::CoverageItem& item : items) out.append(coverage_item(item));
+  return out;
+}
+
+py::list explain(Core& core) {
+  const auto steps = core.with([](wide::WideModel& m) { return m.explain(); });
+  py::list out;
+  for (const wide::StepCost& step : steps) {
+    py::dict row;
+    row["operator"] = step.op;
+    row["module"] = step.module;
+    row["primitive"] = step.primitive;
+    row["strategy"] = step.strategy;
+    row["shape"] = step.shape;
+    row["median_ns"] = step.median_ns;
+    row["share"] = step.share;
+    out.append(row);
+  }
+  return out;
+}
+
+py::dict validate(Core& core, double rtol) {
+  const wide::Correctness c = core.with([&](wide::WideModel& m) { return m.validate(rtol); });
+  py::dict out;
+  out["max_rel"] = c.max_rel;
+  out["eager_max_rel"] = c.eager_max_rel;
+  out["tolerance"] = c.tolerance;
+  out["isolated"] = c.isolated;
+  out["ordered"] = c.ordered;
+  out["passed"] = c.pass;
+  out["note"] = c.note;
+  out["failure"] = c.failure;
+  return out;
+}
+
+void bind_options(py::module_& m) {
+  py::class_<wide::Options>(m, "Options")
+      .def(py::init<>())
+      .def_property(
+          "mode",
+          [](const wide::Options& o) {
+            return o.mode ? std::optional<std::string>(to_string(*o.mode)) : std::nullopt;
+          },
+          [](wide::Options& o, const std::optional<std::string>& name) {
+            o.mode = name ? std::optional(wide::parse_mode(*name)) : std::nullopt;
+          })
+      .def_readwrite("threads", &wide::Options::threads)
+      .def_readwrite("tune", &wide::Options::tune)
+      .def_readwrite("strategies", &wide::Options::strategies)
+      .def_readwrite("passes_off", &wide::Options::passes_off)
+      .def_readwrite("verify", &wide::Options::verify)
+      .def_readwrite("verbose", &wide::Options::verbose)
+      .def_readwrite("validate", &wide::Options::validate)
+      .def_readwrite("rtol", &wide::Options::rtol)
+      .def_readwrite("shared_inputs", &wide::Options::shared_inputs)
+      .def_readwrite("input_names", &wide::Options::input_names)
+      .def_readwrite("signatures", &wide::Options::signatures)
+      .def_readwrite("frozen", &wide::Options::frozen);
+}
+
+void bind_core(py::module_& m) {
+  py::class_<Core>(m, "Core")
+      .def(py::init<py::object, py::object, const wide::NamedTensors&, const wide::NamedTensors&,
+                    wide::Tensors, std::vector<bool>, int64_t, wide::Options>())
+      .def("run", &Core::run)
+      .def("prepare",
+           [](Core& c, const wide::Tensors& inputs) {
+             const c10::InferenceMode ordinary(false);
+             c.with([&](wide::WideModel& wide) { wide.prepare(inputs); });
+           })
+      .def("coverage", &coverage)
+      .def("explain", &explain)
+      .def("benchmark", &benchmark, py::arg("budget_s"), py::arg("seed"))
+      .def("validate", &validate, py::arg("rtol") = 0.0)
+      .def("plan",
+           [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.plan(); }); })
+      .def("program",
+           [](Core& c) {
+             return c.with([](wide::WideModel& wide) { return wide.program().text(); });
+           })
+      .def("bytes",
+           [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.bytes(); }); })
+      .def("signatures",
+           [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.signatures(); }); })
+      .def("export", [](Core& c, const std::string& path) {
+        c.with([&](wide::WideModel& wide) { wide.export_to(path); });
+      });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "What nwide stands on; use nwide itself.";
+  // One line for the user, the documented exit code of the command line beside it.
+  static py::exception<wide::Error> error(m, "Error", PyExc_RuntimeError);
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const wide::Error& e) {
+      error(e.what());
+    }
+  });
+  py::class_<Recorded>(m, "Recorded")
+      .def_readonly("program", &Recorded::program)
+      .def_readonly("constants", &Recorded::constants)
+      .def_readonly("updates", &Recorded::updates)
+      .def_readonly("random", &Recorded::random);
+  m.def("record", &record);
+  bind_options(m);
+  bind_core(m);
+}
+
+}  // namespace nwide

@@ -1,0 +1,21 @@
+"""N models of one architecture computed at once, from Python.
+
+    import torch, nwide as nw
+    wide = nw.compile(models, sample)   # a list of nn.Module, or compile(model, sample, n=8)
+    y = wide(x)                         # [N, B, ...]
+"""
+
+import torch
+
+TORCH = "2.11"
+if not torch.__version__.startswith(TORCH + "."):
+    raise ImportError(f"[nwide] torch: got {torch.__version__}, expected {TORCH}; try pip install torch=={TORCH}.0")
+
+from .compiling import compile  # noqa: E402
+from .errors import Error  # noqa: E402
+from .module import WideModule  # noqa: E402
+from .options import Options  # noqa: E402
+from .packing import pack, unpack  # noqa: E402
+from .store import open  # noqa: E402
+
+__all__ = ["Error", "Options", "WideModule", "compile", "open", "pack", "unpack"]

@@ -1,0 +1,49 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+Tensors = list[Tensor]
+
+class Error(RuntimeError): ...
+
+class Options:
+    mode: str | None
+    threads: int
+    tune: bool
+    strategies: dict[str, str]
+    passes_off: set[str]
+    verify: bool
+    verbose: bool
+    validate: bool
+    rtol: float
+    shared_inputs: set[str]
+    input_names: list[str]
+    signatures: int
+    frozen: bool
+
+class Recorded:
+    program: str
+    constants: Tensors
+    updates: list[str]
+    random: bool
+
+def record(forward: Callable[[Tensors], Tensors], parameters: Sequence[tuple[str, Tensor]],
+           buffers: Sequence[tuple[str, Tensor]], inputs: Sequence[Tensor], input_names: Sequence[str]) -> Recorded: ...
+
+class Core:
+    def __init__(self, forward: Callable[[Tensors], Tensors],
+                 instantiate: Callable[[Tensors], Callable[[Tensors], Tensors]],
+                 parameters: Sequence[tuple[str, Tensor]], buffers: Sequence[tuple[str, Tensor]],
+                 weights: Sequence[Tensor], shared: Sequence[bool], n: int, options: Options) -> None: ...
+    def run(self, inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensors, list[tuple[int, Tensor]]]: ...
+    def prepare(self, inputs: Sequence[Tensor]) -> None: ...
+    def coverage(self) -> list[dict[str, Any]]: ...
+    def explain(self) -> list[dict[str, Any]]: ...
+    def benchmark(self, budget_s: float, seed: int) -> str: ...
+    def validate(self, rtol: float = ...) -> dict[str, Any]: ...
+    def plan(self) -> str: ...
+    def program(self) -> str: ...
+    def bytes(self) -> int: ...
+    def signatures(self) -> int: ...
+    def export(self, path: str) -> None: ...

@@ -1,0 +1,128 @@
+"""What N models must have in common, and the tensors that each has of its own."""
+
+import torch
+from torch import nn
+
+from .errors import fail
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+
+
+def path_text(path):
+    return path or "the model itself"
+
+
+def _plain(value):
+    if isinstance(value, PLAIN):
+        return True
+    return isinstance(value, (tuple, list, set, frozenset)) and all(_plain(v) for v in value)
+
+
+def _attributes(module):
+    """What a submodule was made with, as far as it can be compared; names of nn.Module's own begin with _."""
+    return {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and _plain(v)}
+
+
+def check_same(models):
+    """Refuses models that differ by more than their tensors' values."""
+    first = dict(models[0].named_modules())
+    for i, model in enumerate(models[1:], 1):
+        other = dict(model.named_modules())
+        if other.keys() != first.keys():
+            odd = sorted(other.keys() ^ first.keys())[0]
+            fail("compile", f"submodules of model {i}", f"{path_text(odd)} in one model alone",
+                 "those of model 0", "models of one architecture")
+        for path, module in first.items():
+            twin = other[path]
+            if type(twin) is not type(module):
+                fail("compile", f"{path_text(path)} of model {i}", type(twin).__name__,
+                     f"{type(module).__name__} as in model 0", "models of one architecture")
+            if twin.extra_repr() != module.extra_repr():
+                fail("compile", f"{path_text(path)} of model {i}", twin.extra_repr(),
+                     f"{module.extra_repr()} as in model 0", "models of one architecture")
+            mine, its = _attributes(module), _attributes(twin)
+            for name in sorted(mine.keys() | its.keys()):
+                if name not in mine or name not in its or mine[name] != its[name]:
+                    fail("compile", f"{path_text(path)}.{name} of model {i}", its.get(name, "none"),
+                         f"{mine.get(name, 'none')} as in model 0", "models of one architecture")
+            if twin.training != module.training:
+                fail("compile", f"{path_text(path)}.training of model {i}", twin.training,
+                     f"{module.training} as in model 0", "model.eval() or model.train() on all of them")
+
+
+class Slot:
+    """One tensor that every model has under a name: where it stands in a module."""
+
+    def __init__(self, name, kind, persistent=True):
+        self.name, self.kind, self.persistent = name, kind, persistent
+        self.path, _, self.leaf = name.rpartition(".")
+
+    def of(self, model):
+        owner = model.get_submodule(self.path)
+        if self.kind == "attribute":
+            return vars(owner)[self.leaf]
+        return (owner._parameters if self.kind == "parameter" else owner._buffers)[self.leaf]
+
+
+def slots_of(model):
+    """Parameters, buffers and tensors that nobody registered, each tensor once, in this order."""
+    seen, slots = set(), []
+
+    def add(slot):
+        tensor = slot.of(model)
+        if tensor is not None and id(tensor) not in seen:
+            seen.add(id(tensor))
+            slots.append(slot)
+
+    for name, _ in model.named_parameters():
+        add(Slot(name, "parameter"))
+    for path, module in model.named_modules():
+        for leaf in module._buffers:
+            add(Slot(f"{path}.{leaf}".lstrip("."), "buffer", leaf not in module._non_persistent_buffers_set))
+    for path, module in model.named_modules():
+        for leaf, value in vars(module).items():
+            if isinstance(value, torch.Tensor):
+                add(Slot(f"{path}.{leaf}".lstrip("."), "attribute"))
+    return slots
+
+
+def aliases_of(model, slots):
+    """Further names of tied tensors: name to the name in `slots`."""
+    known = {id(slot.of(model)): slot.name for slot in slots}
+    found = {}
+    for named in (model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)):
+        for name, tensor in named:
+            first = known.get(id(tensor))
+            if first is not None and first != name:
+                found[name] = first
+    return found
+
+
+def gather(models, slot):
+    """The slot's tensor of every model, checked to fit together."""
+    tensors = [slot.of(model) for model in models]
+    first = tensors[0]
+    for i, tensor in enumerate(tensors):
+        if not isinstance(tensor, torch.Tensor):
+            fail("compile", f"{slot.name} of model {i}", type(tensor).__name__, "a tensor as in model 0",
+                 "models of one architecture")
+        if tensor.is_meta:
+            fail("compile", f"{slot.name} of model {i}", "a meta tensor", "one with values",
+                 "model.to_empty(device='cpu') and weights")
+        if tensor.layout is not torch.strided:
+            fail("compile", f"{slot.name} of model {i}", f"layout {tensor.layout}", "torch.strided", "tensor.to_dense()")
+        for what, own, expected in (("shape", tuple(tensor.shape), tuple(first.shape)),
+                                    ("dtype", tensor.dtype, first.dtype), ("device", tensor.device, first.device)):
+            if own != expected:
+                fail("compile", f"{slot.name} of model {i}", f"{what} {own}", f"{expected} as in model 0",
+                     "models of one architecture")
+    return tensors
+
+
+class FunctionModule(nn.Module):
+    """A function of tensors as a model without weights."""
+
+    def __init__(self, function):
+        super().__init__()
+        self._function = function
+        self.forward = function

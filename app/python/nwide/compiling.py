@@ -1,0 +1,116 @@
+"""From models to one wide module."""
+
+import copy
+
+import torch
+from torch import nn
+
+from .architecture import FunctionModule, check_same, gather, slots_of
+from .errors import Error, fail
+from .module import WideModule
+from .options import Options
+from .recording import Form, Recorder, argument_names, differ, record
+
+
+def compile(models, sample=None, *, n=None, in_dims=0, options=None):
+    """N models of one architecture as one nn.Module.
+
+    `models`: a list of nn.Module, or one module or function of tensors together with `n`.
+    `sample`: one model's input, a tensor, a tuple of arguments or a dict of keyword arguments; compiled
+    for such inputs at once, else at the first call. `in_dims`: as torch.func.vmap's, of positional
+    arguments: the dimension that counts models, or None for what is given once for all.
+    Raises nw.Error, in one line, for models that differ by more than their tensors' values, and for
+    what cannot be recorded: results whose value or shape hangs on data, inputs changed in place.
+    """
+    options = options or Options()
+    models = _models(models, n)
+    check_same(models)
+    first = models[0]
+    slots = slots_of(first)
+    shared, weights = [], []
+    for slot in slots:
+        tensors = gather(models, slot)
+        one = len(models) > 1 and all(t is tensors[0] for t in tensors) and n is None
+        captured = slot.kind == "attribute" and all(torch.equal(t, tensors[0]) for t in tensors[1:])
+        shared.append(one or captured)
+        weights.append(tensors[0].detach().clone() if one or captured
+                       else torch.stack([t.detach() for t in tensors]))
+    wide = WideModule(copy.deepcopy(first), slots, weights, shared, len(models), in_dims, options)
+    if sample is not None:
+        args, kwargs = _arguments(sample)
+        form = Form((args, kwargs))
+        for name, t in zip(argument_names(first, form), form.tensors):
+            if t.is_meta:
+                fail("compile", f"sample {name}", "a meta tensor", "one with values", "torch.zeros_like(..., device='cpu')")
+        wide._export_like = _check_recording(models, form)
+        dims = wide._dims(form)
+        wide._prepare(form, [t if d is None else _spread(t, wide.n) for t, d in zip(form.tensors, dims)], dims)
+    return wide
+
+
+def _models(models, n):
+    if isinstance(models, nn.ModuleList):
+        models = list(models)
+    if isinstance(models, (list, tuple)):
+        if not models:
+            fail("compile", "models", "none", "at least one", "one for each")
+        if n is not None and n != len(models):
+            fail("compile", "n", n, f"{len(models)}, as many as there are models", "leaving n out")
+        if all(isinstance(m, nn.Module) for m in models):
+            return list(models)
+        if len(set(map(id, models))) > 1:
+            odd = next(m for m in models if not isinstance(m, nn.Module))
+            fail("compile", "models", type(odd).__name__, "nn.Module", "one function with n=")
+        models, n = models[0], len(models)
+    if n is None:
+        fail("compile", "n", "none", "how many models", "n=8, or a list of models")
+    if not isinstance(n, int) or n < 1:
+        fail("compile", "n", n, "at least 1", "n=1")
+    if not isinstance(models, nn.Module):
+        if not callable(models):
+            fail("compile", "models", type(models).__name__, "a list of nn.Module, or a function", "[model]")
+        models = FunctionModule(models)
+    return [models] * n
+
+
+def _arguments(sample):
+    if isinstance(sample, dict):
+        return (), sample
+    return (tuple(sample) if isinstance(sample, (tuple, list)) else (sample,)), {}
+
+
+def _spread(sample, n):
+    """One model's input as N models' distinct ones; integers stay, whatever their range is."""
+    wide = sample.detach().unsqueeze(0).expand(n, *sample.shape)
+    if not sample.is_floating_point() or sample.numel() == 0:
+        return wide.contiguous()
+    noise = torch.randn(wide.shape, generator=torch.Generator().manual_seed(7)).to(wide)
+    spread = float(sample.double().std()) if sample.numel() > 1 else 1.0
+    return wide + noise * (0.1 * (spread or 1.0))
+
+
+def _check_recording(models, form):
+    """Records the first model twice, under different seeds, and the last one; says which form forward needs."""
+    def see(model, seed, exporting):
+        slots = slots_of(model)
+        named = {kind: [(s.name, s.of(model)) for s in slots if (s.kind == "parameter") == kind] for kind in (True, False)}
+        return record(Recorder(model, form, exporting), form.tensors, named[True], named[False], seed)
+
+    first, exporting = models[0], False
+    try:
+        one = see(first, 1, exporting)
+    except Error as error:
+        if "data-dependent" not in str(error):
+            raise
+        exporting = True  # libraries leave out checks of values then
+        one = see(first, 1, exporting)
+    for name in one.updates:
+        if name in Recorder(first, form).names:
+            fail("forward", f"input {name}", "a change in place", "an input left as it is", f"{name} = {name}.clone()")
+    if differ(one, see(first, 2, exporting)):
+        fail("forward", "program", "another one in another call", "one that hangs on sizes alone",
+             "torch's own random numbers in place of random's and NumPy's")
+    if models[-1] is not first and differ(one, see(models[-1], 1, exporting)):
+        fail("compile", f"program of model {len(models) - 1}", "another one", "that of model 0",
+             "models of one architecture; tensors that models keep apart belong into buffers")
+    return exporting

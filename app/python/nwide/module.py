@@ -1,0 +1,333 @@
+"""N models as one nn.Module."""
+
+import contextlib
+import copy
+import json
+from collections import OrderedDict
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from . import _core
+from .architecture import aliases_of
+from .errors import Error, fail
+from .options import Options
+from .recording import Form, Recorder, explained, separate
+from .results import Benchmark, Coverage, Steps, Validation
+
+MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
+
+
+class Branch(nn.Module):
+    """A part of the tree of names that the models have."""
+
+    def __repr__(self):
+        return "..."
+
+
+class _NoBackward(torch.autograd.Function):
+    """Results of a call that somebody may mean to differentiate: refused when they do, not ignored."""
+
+    @staticmethod
+    def forward(ctx, wanted, *outputs):
+        return outputs
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        fail("backward", "gradient", "a call of a wide program", "one without gradients in this version",
+             "torch.inference_mode(), or requires_grad_(False)")
+
+
+class WideModule(nn.Module):
+    """N models of one architecture: inputs `[N, ...]` in, what the model gives `[N, ...]` out.
+
+    `parameters()`, `state_dict()` and so on are those of the N models stacked, `[N, ...]`, under the
+    names that one model has; what all models hold as one and the same tensor is there once, without N.
+    Weights are read anew in every call, however they were written to, unless `freeze()` was called.
+    """
+
+    def __init__(self, model, slots, weights, shared, n, in_dims, options):
+        super().__init__()
+        hide = object.__setattr__  # of nn.Module's registration: these are not part of the state
+        hide(self, "_model", model)
+        hide(self, "_slots", slots)
+        hide(self, "_shared", shared)
+        hide(self, "_options", options)
+        hide(self, "_in_dims", in_dims)
+        hide(self, "_frozen", False)
+        hide(self, "_export_like", False)  # recorded with the flag of torch.export set
+        hide(self, "_cores", OrderedDict())
+        hide(self, "_places", [])
+        self.n = n
+        for slot, tensor in zip(slots, weights):
+            self._put(slot, tensor)
+        for other, name in aliases_of(model, slots).items():
+            self._tie(other, name)
+        nn.Module.train(self, model.training)
+
+    # ------------------------------------------------------------------ the tree of names
+
+    def _branch(self, path):
+        at = self
+        for step in path.split(".") if path else []:
+            at = at._modules.setdefault(step, Branch())
+        return at
+
+    def _put(self, slot, tensor):
+        at = self._branch(slot.path)
+        if slot.kind == "parameter":
+            at._parameters[slot.leaf] = nn.Parameter(tensor, requires_grad=slot.of(self._model).requires_grad)
+            self._places.append((at._parameters, slot.leaf))
+        elif slot.kind == "buffer":
+            at._buffers[slot.leaf] = tensor
+            if not slot.persistent:
+                at._non_persistent_buffers_set.add(slot.leaf)
+            self._places.append((at._buffers, slot.leaf))
+        else:
+            kept = vars(at).setdefault("_unregistered", {})
+            kept[slot.leaf] = tensor
+            self._places.append((kept, slot.leaf))
+
+    def _tie(self, other, name):
+        source_path, _, source = name.rpartition(".")
+        path, _, leaf = other.rpartition(".")
+        source_at, at = self._branch(source_path), self._branch(path)
+        for kind in ("_parameters", "_buffers"):
+            if source in getattr(source_at, kind):
+                getattr(at, kind)[leaf] = getattr(source_at, kind)[source]
+
+    def _weights(self):
+        return [at[leaf] for at, leaf in self._places]
+
+    # ------------------------------------------------------------------ calls
+
+    def forward(self, *args, **kwargs):
+        form = Form((args, kwargs))
+        dims = self._dims(form)
+        tensors = [t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)] if any(dims) else form.tensors
+        core, recorder = self._core(form, dims)
+        with _explaining(recorder):
+            outputs, changed = core.run(tensors, [] if self._frozen else self._weights())
+        for k, value in changed:
+            at, leaf = self._places[k]
+            at[leaf].data.copy_(value)
+        if torch.is_grad_enabled():
+            outputs = self._guarded(tensors, outputs)
+        shapes = tuple(t.shape if d is None else t.shape[1:] for t, d in zip(tensors, dims))
+        return recorder.form_of(shapes).build(outputs)
+
+    def _prepare(self, form, tensors, dims):
+        """Compiles for a call with such wide tensors."""
+        core, recorder = self._core(form, dims)
+        with _explaining(recorder):
+            core.prepare(tensors)
+
+    def _guarded(self, inputs, outputs):
+        wanted = next((t for t in (*inputs, *self.parameters()) if t.requires_grad), None)
+        if wanted is None:
+            return outputs
+        real = [i for i, t in enumerate(outputs) if t.is_floating_point() or t.is_complex()]
+        outputs = list(outputs)
+        for i, t in zip(real, _NoBackward.apply(wanted, *(outputs[i] for i in real))):
+            outputs[i] = t
+        return outputs
+
+    def _dims(self, form):
+        """For each tensor of the call the dimension that counts models, or None."""
+        if self._in_dims == 0:
+            return (0,) * len(form.tensors)
+        args, kwargs = pytree.tree_unflatten(list(range(len(form.rest))), form.spec)
+        in_dims = self._in_dims
+        if not isinstance(in_dims, tuple):
+            in_dims = (in_dims,) * len(args)
+        try:
+            flat = pytree._broadcast_to_and_flatten((list(in_dims), 0), pytree.tree_structure((list(args), kwargs)))
+        except ValueError:
+            flat = None
+        if flat is None:
+            fail("compile", "in_dims", self._in_dims, f"one for each of the {len(args)} arguments", "in_dims=0")
+        return tuple(d for d, rest in zip(flat, form.rest) if rest is None)
+
+    def _core(self, form, dims):
+        """What is compiled for such a call: its form, the submodules' modes, autocast."""
+        modes = tuple(m.training for m in self._model.modules())
+        key = form.key(), dims, modes, _autocast()
+        if key in self._cores:
+            self._cores.move_to_end(key)
+            return self._cores[key]
+        recorder = Recorder(self._model, form, self._export_like)
+        options = self._options._core(
+            frozen=self._frozen, input_names=recorder.names,
+            shared_inputs={name for name, d in zip(recorder.names, dims) if d is None})
+        parameters, others = [], []
+        for slot in self._slots:
+            (parameters if slot.kind == "parameter" else others).append((slot.name, slot.of(self._model)))
+        model, slots = self._model, self._slots
+        core = _core.Core(recorder, lambda tensors: separate(model, slots, form, tensors), parameters, others,
+                          [t.detach() for t in self._weights()], list(self._shared), self.n, options)
+        self._cores[key] = core, recorder
+        while len(self._cores) > MOST_FORMS:
+            self._cores.popitem(last=False)
+        return core, recorder
+
+    def _last(self):
+        if not self._cores:
+            fail("wide", "program", "no call yet", "one", "a sample, or a call")
+        return next(reversed(self._cores.values()))[0]
+
+    # ------------------------------------------------------------------ what there is to know
+
+    @property
+    def coverage(self):
+        """How every operator was made wide: a strategy, vmap, once for all, or one by one with the reason."""
+        return Coverage(self._last().coverage())
+
+    def explain(self):
+        """The steps of the wide program with what each takes."""
+        return Steps(self._last().explain())
+
+    def plan(self):
+        """The lowering in words."""
+        return self._last().plan()
+
+    def program(self):
+        """The wide program after the passes."""
+        return self._last().program()
+
+    def validate(self, rtol=0.0):
+        """Against N separate models in float64: values, isolation of models, their order."""
+        return Validation(**self._last().validate(rtol))
+
+    def benchmark(self, *args, budget_s=1.5, seed=0, **kwargs):
+        """The wide call beside the best honest alternatives (`loop`, `threads`, `vmap`) on these inputs, as it
+        is called now: frozen or not. `budget_s` seconds for each; checked before and after."""
+        form = Form((args, kwargs))
+        dims = self._dims(form)
+        self._prepare(form, [t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)], dims)
+        return Benchmark(json.loads(self._last().benchmark(budget_s, seed)))
+
+    def export(self, path):
+        """Writes the wide program with its weights in PyTorch's own operators: `.pt2` or `.ts`."""
+        self._last().export(str(path))
+
+    # ------------------------------------------------------------------ state
+
+    def freeze(self, on=True):
+        """Weights are fixed from here on: packed and folded once, not in every call. What is written to
+        them afterwards counts from the next `freeze()`, `load_state_dict`, `to` or `train`."""
+        object.__setattr__(self, "_frozen", on)
+        self._forget()
+        return self
+
+    def _forget(self):
+        self._cores.clear()
+
+    def train(self, mode=True):
+        self._model.train(mode)
+        self._forget() if self._frozen else None
+        return super().train(mode)
+
+    def _apply(self, fn, recurse=True):
+        self._model._apply(fn)
+        self._forget()
+        return super()._apply(fn, recurse)
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        self._forget() if self._frozen else None
+        return super().load_state_dict(state_dict, strict, assign)
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        state["_cores"] = OrderedDict()  # compiled again where it is needed
+        state["_places"] = None
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        object.__setattr__(self, "_places", [])
+        for slot in self._slots:
+            at = self._branch(slot.path)
+            kind = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}[slot.kind]
+            self._places.append((vars(at)[kind], slot.leaf))
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        """Model i: its `state_dict()`, `load_state_dict()` and `module()`."""
+        if not -self.n <= i < self.n:
+            raise IndexError(f"[wide] model: got {i}, expected {-self.n} to {self.n - 1}; try 0")
+        return One(self, i % self.n)
+
+    def copy_to(self, models):
+        """Writes every model's weights into modules of its architecture."""
+        models = list(models)
+        if len(models) != self.n:
+            fail("copy_to", "models", len(models), self.n, "one for each")
+        for i, model in enumerate(models):
+            self[i]._write(model)
+
+    def __repr__(self):
+        return f"WideModule({self.n} x {type(self._model).__name__})"
+
+
+class One:
+    """One of the N models."""
+
+    def __init__(self, wide, index):
+        self._wide, self._index = wide, index
+
+    def _own(self):
+        wide = self._wide
+        for slot, shared, (at, leaf) in zip(wide._slots, wide._shared, wide._places):
+            yield slot, at[leaf].detach() if shared else at[leaf].detach()[self._index]
+
+    def state_dict(self):
+        """As the model itself gives it; views of the wide tensors."""
+        names = {slot.name: tensor for slot, tensor in self._own()}
+        ties = aliases_of(self._wide._model, self._wide._slots)
+        return OrderedDict((name, names[ties.get(name, name)]) for name in self._wide._model.state_dict())
+
+    def load_state_dict(self, state):
+        """Writes this model's weights alone. Refuses names or shapes that are not the model's."""
+        own = self.state_dict()
+        for name in sorted(own.keys() ^ state.keys()):
+            fail("load_state_dict", name, "none" if name in own else "a tensor",
+                 "a tensor" if name in own else "none", "the state_dict of such a model")
+        for name, tensor in own.items():
+            if state[name].shape != tensor.shape:
+                fail("load_state_dict", name, tuple(state[name].shape), tuple(tensor.shape),
+                     "the state_dict of such a model")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(state[name])
+        if self._wide._frozen:
+            self._wide._forget()
+
+    def _write(self, model):
+        with torch.no_grad():
+            for slot, tensor in self._own():
+                slot.of(model).copy_(tensor)
+
+    def module(self):
+        """A model of its own with these weights."""
+        own = copy.deepcopy(self._wide._model)
+        self._write(own)
+        return own
+
+
+@contextlib.contextmanager
+def _explaining(recorder):
+    """Errors of a recording say where in the user's code they come from."""
+    recorder.place = ""
+    try:
+        yield
+    except Exception as error:
+        if recorder.place or not isinstance(error, Error):
+            raise explained(error, recorder) from error
+        raise
+
+
+def _autocast():
+    return torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu")

@@ -1,0 +1,36 @@
+"""Between separate models' tensors and wide ones."""
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .errors import fail
+
+
+def pack(separate):
+    """N models' inputs, nested alike, to wide ones `[N, ...]`."""
+    separate = list(separate)
+    if not separate:
+        fail("pack", "models", "none", "at least one", "a tensor for each model")
+    forms = [pytree.tree_flatten(one) for one in separate]
+    for i, (_, spec) in enumerate(forms):
+        if spec != forms[0][1]:
+            fail("pack", f"model {i}", spec, f"{forms[0][1]} as of model 0", "inputs nested alike")
+    columns = []
+    for k, column in enumerate(zip(*(leaves for leaves, _ in forms))):
+        for i, t in enumerate(column):
+            if not isinstance(t, torch.Tensor) or t.shape != column[0].shape or t.dtype != column[0].dtype:
+                got = f"{t.dtype} {tuple(t.shape)}" if isinstance(t, torch.Tensor) else type(t).__name__
+                fail("pack", f"tensor {k} of model {i}", got, f"{column[0].dtype} {tuple(column[0].shape)} as of model 0",
+                     "tensors of one shape")
+        columns.append(torch.stack(column))
+    return pytree.tree_unflatten(columns, forms[0][1])
+
+
+def unpack(wide):
+    """Wide tensors, nested in any way, to a list with each model's own, as views."""
+    leaves, spec = pytree.tree_flatten(wide)
+    counts = {t.shape[0] for t in leaves if isinstance(t, torch.Tensor) and t.dim()}
+    if len(counts) != 1:
+        fail("unpack", "models", sorted(counts) or "no tensor", "one N in front of every tensor", "what a wide module gave")
+    n = counts.pop()
+    return [pytree.tree_unflatten([t[i] if isinstance(t, torch.Tensor) else t for t in leaves], spec) for i in range(n)]

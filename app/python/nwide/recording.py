@@ -1,0 +1,206 @@
+"""Running a model so that the engine sees what it does."""
+
+import contextlib
+import copy
+import inspect
+import random
+import sys
+import traceback
+
+import torch
+from torch.utils import _pytree as pytree
+
+from . import _core
+from .architecture import path_text
+from .errors import Error, fail, one_line
+
+HERE = __name__.rpartition(".")[0]
+
+
+class Form:
+    """How a call's tensors lie among its arguments or results; what is no tensor is part of the form."""
+
+    def __init__(self, tree):
+        leaves, self.spec = pytree.tree_flatten(tree)
+        self.rest = tuple(None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves)
+        self.tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self.single = len(leaves) == 1 and self.rest[0] is None and self.spec.is_leaf()
+
+    def build(self, tensors):
+        if self.single:
+            return tensors[0]
+        left = iter(tensors)
+        return pytree.tree_unflatten([next(left) if r is None else r[0] for r in self.rest], self.spec)
+
+    def key(self):
+        return self.spec, tuple(r if r is None else (type(r[0]), _hashable(r[0])) for r in self.rest)
+
+    def same(self, other):
+        return self.spec == other.spec and self.key()[1] == other.key()[1]
+
+
+def _hashable(value):
+    try:
+        hash(value)
+        return value
+    except TypeError:
+        return repr(value)
+
+
+def argument_names(model, form):
+    """A name for each tensor among the arguments: forward's own, and the way into it where they are nested."""
+    args, kwargs = pytree.tree_unflatten(list(range(len(form.rest))), form.spec)
+    try:
+        bound = inspect.signature(model.forward).bind(*args, **kwargs).arguments
+        named = {}
+        for name, value in bound.items():
+            parameter = inspect.signature(model.forward).parameters[name]
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                named.update({f"{name}.{i}": v for i, v in enumerate(value)})
+            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            else:
+                named[name] = value
+    except (TypeError, ValueError):
+        named = {**{f"x{i}": v for i, v in enumerate(args)}, **kwargs}
+    names = {}
+    for name, value in named.items():
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
+            steps = [str(getattr(step, "key", getattr(step, "idx", getattr(step, "name", step)))) for step in path]
+            names[leaf] = ".".join([name, *steps])
+    return [names[i] for i, rest in enumerate(form.rest) if rest is None]
+
+
+@contextlib.contextmanager
+def untouched_randomness(seed):
+    """Draws inside begin from `seed`; those outside go on as if nothing had been drawn."""
+    states = [(random.setstate, random.getstate())]
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        states.append((numpy.random.set_state, numpy.random.get_state()))
+        numpy.random.seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            for put, state in states:
+                put(state)
+
+
+@contextlib.contextmanager
+def as_for_export(on):
+    """The flag by which libraries leave out checks of their inputs' values."""
+    if not on:
+        yield
+        return
+    before = torch.compiler._is_exporting_flag
+    torch.compiler._is_exporting_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_exporting_flag = before
+
+
+class Recorder:
+    """One model's forward as a function of tensors in a row. `arguments`: the form of a call."""
+
+    def __init__(self, model, arguments, exporting=False):
+        self.model, self.arguments, self.exporting = model, arguments, exporting
+        self.results = {}  # form of the results, by the inputs' shapes
+        self.place = ""  # where the last call failed
+        self.names = argument_names(model, arguments)
+
+    def __call__(self, tensors):
+        self.place = ""
+        args, kwargs = self.arguments.build(tensors)
+        before = {module: dict(vars(module)) for module in self.model.modules()}
+        try:
+            with as_for_export(self.exporting), torch.compiler.set_stance("force_eager"):
+                results = Form(self.model(*args, **kwargs))
+        except Exception as error:
+            self.place = place_of(error, self.model)
+            raise
+        finally:
+            left = self._left_behind(before)
+        if left:
+            fail(left, "state", "a tensor that forward keeps outside its buffers", "one that it returns",
+                 "register_buffer")
+        self.results[tuple(t.shape for t in tensors)] = results
+        return results.tensors
+
+    def _left_behind(self, before):
+        """The first attribute that holds a tensor of the recording; all are put back as they were."""
+        found = ""
+        for path, module in self.model.named_modules():
+            own = vars(module)
+            for name, value in list(own.items()):
+                if name.startswith("_") and name in ("_parameters", "_buffers", "_modules"):
+                    continue
+                if any(isinstance(leaf, torch.Tensor) and torch._is_functional_tensor(leaf)
+                       for leaf in pytree.tree_leaves(value) if not isinstance(leaf, torch.nn.Module)):
+                    found = found or f"{path}.{name}".lstrip(".")
+                    if name in before.get(module, {}):
+                        own[name] = before[module][name]
+                    else:
+                        del own[name]
+        return found
+
+    def form_of(self, shapes):
+        """The form of what such inputs give."""
+        if len(self.results) == 1:
+            return next(iter(self.results.values()))
+        return self.results[shapes]
+
+
+def place_of(error, model):
+    """The submodule and the user's line where an exception came from."""
+    paths = {id(module): path for path, module in model.named_modules()}
+    path, line = "", ""
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith(HERE):
+            continue
+        owner = frame.f_locals.get("self")
+        if id(owner) in paths:
+            path = paths[id(owner)]
+        if not name.startswith("torch."):
+            line = f"{frame.f_code.co_filename}:{number}"
+    return ", ".join(part for part in (f"in {path_text(path)}", f"at {line}" if line else "") if part)
+
+
+def explained(error, recorder):
+    """The error of a recording as one of ours, with its place."""
+    text = str(error) if isinstance(error, Error) else (
+        f"[forward] call: got {one_line(error)}, expected an answer; try the model itself on this input")
+    return Error(f"{text} ({recorder.place})" if recorder.place else text)
+
+
+def record(recorder, tensors, parameters, buffers, seed=0):
+    """What one recording sees, under a seed."""
+    try:
+        with untouched_randomness(seed):
+            return _core.record(recorder, parameters, buffers, tensors, recorder.names)
+    except Exception as error:
+        raise explained(error, recorder) from error
+
+
+def differ(one, other):
+    """Whether two recordings are of different programs, constants included."""
+    return one.program != other.program or len(one.constants) != len(other.constants) or any(
+        a.shape != b.shape or a.dtype != b.dtype or not torch.equal(a, b)
+        for a, b in zip(one.constants, other.constants))
+
+
+def separate(model, slots, arguments, tensors):
+    """A model of its own with other tensors, as its user would run it, as a function of tensors in a row."""
+    own = copy.deepcopy(model)
+    with torch.no_grad():
+        for slot, tensor in zip(slots, tensors):
+            slot.of(own).data = tensor
+
+    def run(inputs):
+        args, kwargs = arguments.build(inputs)
+        return [leaf for leaf in pytree.tree_leaves(own(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    return run

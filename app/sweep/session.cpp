@@ -1,0 +1,104 @@
+#include "app/sweep/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "app/version.h"
+#include "data/machine/load.h"
+#include "data/machine/peaks.h"
+#include "engine/measure/clock.h"
+
+namespace wide {
+namespace {
+
+/// Long enough for the system's count of processor time to say something.
+constexpr double kLookS = 0.3;
+/// The first cases say little about the rest: until so many are done the estimate counts as it is.
+constexpr size_t kSomeCases = 10;
+
+SweepSettings with_store(SweepSettings settings, const std::string& db) {
+  settings.tuning_db = db;
+  return settings;
+}
+
+}  // namespace
+
+SweepSession::SweepSession(SweepRequest request)
+    : runner_(std::move(request.cases), with_store(std::move(request.settings), request.db)) {
+  const LoadWatch watch;
+  const double begun_s = now_s();
+  const std::vector<PlannedCase>& cases = runner_.cases();
+  const SweepSettings& settings = runner_.settings();
+  report_.name = request.name;
+  report_.command = request.command;
+  report_.environment = capture_environment(request.command, version(), git_state());
+  report_.id = report_.environment.date;
+  add_peaks(report_.environment, machine_peaks(cases.front().device, settings.threads));
+  if (!request.db.empty()) {
+    recorder_.emplace(Store::create(request.db),
+                      store_plan(request.name, cases, settings, report_.environment),
+                      request.resume);
+    report_.id = std::to_string(recorder_->id());
+    recorder_->attach(runner_);  // first: what is shown as done is stored
+  }
+  for (const PlannedCase& c : cases) {
+    estimates_s_.push_back(estimate_seconds({c}, settings.budget_s));
+    left_estimate_s_ += estimates_s_.back();
+  }
+  std::this_thread::sleep_for(std::chrono::duration<double>(begun_s + kLookS - now_s()));
+  if (const double load = watch.other_load(); load > kDisturbedShare)
+    busy_ = fmt::format(
+        "other programs took {:.0f} % of the cores as it began: what they disturb is UNCLEAR",
+        100 * load);
+}
+
+std::string SweepSession::run() {
+  runner_.add(*this);  // last: a case begins when nobody waits any more
+  std::string state = runner_.run();
+  note_changes();
+  return state;
+}
+
+void SweepSession::note_changes() {
+  Environment now;
+  now.cores = usable_cores();
+  now.threads = report_.environment.threads;
+  read_processor(now);
+  report_.changes = changes_between(report_.environment, now);
+  if (!busy_.empty()) report_.changes.push_back(busy_);
+  if (recorder_) recorder_->add_changes(report_.changes);
+}
+
+void SweepSession::on_begin(const PlannedCase&) {
+  const std::lock_guard lock(mutex_);
+  case_begun_s_ = now_s();
+}
+
+void SweepSession::on_case(const Case& result) {
+  report_.cases.push_back(result);
+  const std::lock_guard lock(mutex_);
+  const double estimate_s = estimates_s_.at(done_++);
+  left_estimate_s_ -= estimate_s;
+  run_estimate_s_ += estimate_s;
+  run_s_ += now_s() - case_begun_s_;
+  case_begun_s_ = 0;
+  ++run_;
+}
+
+void SweepSession::on_known(const Case& result) {
+  report_.cases.push_back(result);
+  const std::lock_guard lock(mutex_);
+  left_estimate_s_ -= estimates_s_.at(done_++);
+}
+
+double SweepSession::left_s() const {
+  const std::lock_guard lock(mutex_);
+  const double pace = run_ >= kSomeCases && run_estimate_s_ > 0 ? run_s_ / run_estimate_s_ : 1;
+  const double spent_s = case_begun_s_ > 0 ? now_s() - case_begun_s_ : 0;
+  return std::max(0.0, left_estimate_s_ * pace - spent_s);
+}
+
+}  // namespace wide

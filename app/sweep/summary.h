@@ -1,0 +1,22 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/reports/report.h"
+
+namespace wide {
+
+struct SummaryOptions {
+  int64_t top = 0;  // rows shown, the largest speedups first; 0: all, in their order
+  /// Figures of others to set beside ours: target to N to speedup, and where they come from.
+  std::map<std::string, std::map<int64_t, double>> published;
+  std::string published_note;
+};
+
+/// One line per target at its largest N, where the time went, what is wrong, and what to do next.
+/// Fits a screen with all targets there are.
+std::string summary_text(const SweepReport& report, const SummaryOptions& options = {});
+
+}  // namespace wide

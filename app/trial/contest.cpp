@@ -1,0 +1,309 @@
+#include "app/trial/contest.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/trial/honest.h"
+#include "app/trial/judge.h"
+#include "data/machine/load.h"
+#include "data/text.h"
+#include "engine/device.h"
+#include "engine/measure/clock.h"
+#include "engine/widen/derivative.h"
+
+namespace wide {
+namespace {
+
+class Holding {
+ public:
+  Holding(const Contest& contest, Stages& stages)
+      : contest_(contest),
+        stages_(stages),
+        inputs_(pick(contest.network, contest.ensemble, true)),
+        weights_(pick(contest.network, contest.ensemble, false)) {}
+
+  ContestResult run() {
+    {
+      const Clocked clocked(&result_.seconds.setup);
+      expected_ = expect(contest_.network, contest_.single, contest_.ensemble);
+    }
+    drawn_.resize(contest_.candidates.size());
+    for (const Candidate& candidate : contest_.candidates) {
+      ContestTrial& t = result_.trials.emplace_back();
+      t.trial.strategy = t.trial.timing.name = candidate.name;
+      t.trial.timing.kind = "candidate";
+    }
+    for (size_t i = 0; i < result_.trials.size(); ++i) {
+      stages_.begin("prepare", contest_.candidates[i].name);
+      guarded(result_.trials[i], [&] { prepare(i); });
+    }
+    const bool any = std::any_of(result_.trials.begin(), result_.trials.end(),
+                                 [](const ContestTrial& t) { return t.model != nullptr; });
+    if (any) time_all();
+    for (size_t i = 0; i < result_.trials.size(); ++i) {
+      if (result_.trials[i].trial.status != Status::ok) continue;
+      stages_.begin("check", contest_.candidates[i].name);
+      guarded(result_.trials[i], [&] { check_after(i); });
+    }
+    compare();
+    return std::move(result_);
+  }
+
+ private:
+  /// One of those who are timed: a candidate by its index, or a baseline.
+  struct Timed {
+    Contender contender;
+    std::optional<size_t> candidate;
+  };
+
+  /// What goes wrong inside one trial ends that trial only.
+  void guarded(ContestTrial& t, const std::function<void()>& work) const {
+    try {
+      work();
+    } catch (...) {
+      end(t, std::current_exception());
+    }
+  }
+
+  void end(ContestTrial& t, std::exception_ptr thrown) const {
+    const Outcome outcome = outcome_of(thrown, t.trial.strategy, contest_.memory);
+    t.trial.status = outcome.status;
+    t.trial.reason = outcome.reason;
+    t.thrown = std::move(thrown);
+    t.model.reset();
+  }
+
+  static void judge(Trial& trial, const Correctness& correctness) {
+    trial.correctness = correctness;
+    if (correctness.pass) return;
+    trial.status = Status::incorrect;
+    trial.reason = printable(correctness.failure, 300);
+  }
+
+  static void fail_check(Trial& trial, std::string why) {
+    Correctness c = *trial.correctness;
+    c.pass = false;
+    c.failure = std::move(why);
+    judge(trial, c);
+  }
+
+  void prepare(size_t i) {
+    ContestTrial& t = result_.trials[i];
+    Timing& timing = t.trial.timing;
+    {
+      const Clocked clocked(&result_.seconds.compile);
+      const double start = now_ns();
+      t.model = contest_.candidates[i].compile(2 * best_call_ns_);
+      double call = 0;
+      timing.peak_bytes = candidate_bytes(contest_.ensemble, *t.model, contest_.device, [&] {
+        const double begun = now_ns();
+        t.model->run(inputs_);
+        synchronize(contest_.device);
+        call = now_ns() - begun;
+      });
+      timing.first_call_ns = now_ns() - start;
+      best_call_ns_ = best_call_ns_ == 0 ? call : std::min(best_call_ns_, call);
+    }
+    const Clocked clocked(&result_.seconds.check);
+    judge(t.trial, check(contest_.network, contest_.single, contest_.ensemble,
+                         as_function(*t.model, contest_.network), contest_.tolerance,
+                         contest_.candidates[i].masks_shared, &expected_,
+                         /*run_again=*/false));  // `check_after` does
+    t.model->set_weights(weights_);              // the check fed it others
+    if (contest_.reduce != Reduce::none) {
+      // Models are told apart before they are reduced; from here on it is the reduced answer.
+      t.model = reduced(std::move(t.model), contest_.reduce);
+      if (t.trial.correctness->pass && !contest_.network.random) check_values(t, "reduced");
+    }
+    if (contest_.network.random) drawn_[i] = draw(*t.model);
+  }
+
+  /// The results of one seed, always the same one.
+  Tensors draw(CompiledModel& model) const {
+    at::manual_seed(contest_.seed);
+    Tensors results;
+    for (const Tensor& t : model.run(inputs_)) results.push_back(t.clone());
+    return results;
+  }
+
+  void check_after(size_t i) {
+    const Clocked clocked(&result_.seconds.check);
+    ContestTrial& t = result_.trials[i];
+    if (!contest_.network.random) {
+      check_values(t, "after timing");
+      return;
+    }
+    // Its statistics were checked before; timing may not have changed what a seed draws.
+    const Tensors now = draw(*t.model);
+    for (size_t k = 0; k < now.size(); ++k)
+      if (!now[k].equal(drawn_[i][k]))
+        fail_check(t.trial,
+                   fmt::format("after timing: output {} differs from before for one seed", k));
+  }
+
+  /// Against float64 again: a path that spoils its own buffers is right at first only.
+  void check_values(ContestTrial& t, const char* when) const {
+    Correctness& c = *t.trial.correctness;
+    const double error = error_of(t.model->run(inputs_), allowed(c));
+    c.max_rel = std::max(c.max_rel, error);
+    if (!(error <= allowed(c)))
+      fail_check(t.trial, fmt::format("{}: relative error {}, expected at most {}", when,
+                                      error_text(error), error_text(allowed(c))));
+  }
+
+  double error_of(const Tensors& got, double tolerance) const {
+    if (contest_.reduce == Reduce::none) return max_relative_error(got, expected_.exact);
+    const auto updates = static_cast<std::ptrdiff_t>(contest_.single.outputs.size());
+    const double error = reduced_error(contest_.reduce, {got.begin(), got.begin() + updates},
+                                       expected_.exact, tolerance);
+    return std::max(error,
+                    max_relative_error({got.begin() + updates, got.end()},
+                                       {expected_.exact.begin() + updates, expected_.exact.end()}));
+  }
+
+  bool wants(const std::string& baseline) const {
+    const auto& these = contest_.baselines;
+    const bool named =
+        these.empty() || std::find(these.begin(), these.end(), baseline) != these.end();
+    return named && !contest_.baselines_off.count(baseline);
+  }
+
+  std::vector<Timed> find_baselines() {
+    std::vector<Timed> timed;
+    if (contest_.baselines_off.count("*")) return timed;
+    stages_.begin("baseline", std::string(kBaselinePrefix) + "*");
+    const Clocked clocked(&result_.seconds.baselines);
+    const double tolerance = std::max({1e-2, contest_.tolerance, 4 * expected_.eager_max_rel});
+    HonestBaselines honest =
+        honest_baselines(contest_.network, contest_.ensemble, contest_.threads, expected_.exact,
+                         tolerance, [this](const std::string& name) {
+                           if (!wants(name)) return false;
+                           stages_.begin("baseline", kBaselinePrefix + name);
+                           return true;
+                         });
+    result_.notes = std::move(honest.notes);
+    for (ContestTrial& t : result_.trials)
+      if (!honest.disagreement.empty() && t.trial.status == Status::ok)
+        fail_check(t.trial, honest.disagreement);
+    for (Baseline& b : honest.good)
+      timed.push_back({{b.name, "baseline", std::move(b.call), contest_.device}, std::nullopt});
+    return timed;
+  }
+
+  void time_all() {
+    std::vector<Timed> timed = find_baselines();
+    // The permuted inputs have served; their memory has what stacking asks for.
+    const auto packed = std::make_shared<Tensors>(pick(contest_.network, expected_.permuted, true));
+    expected_.permuted = {};
+    for (size_t i = 0; i < result_.trials.size(); ++i) {
+      CompiledModel* model = result_.trials[i].model.get();
+      if (!model) continue;
+      Contender c{contest_.candidates[i].name, "candidate",
+                  repeated_call(*model, contest_.network, inputs_), contest_.device};
+      c.has_run = true;
+      if (contest_.phase != "step" && contest_.reduce == Reduce::none)
+        c.call_with_packing = packing_call(*model, contest_.ensemble, contest_.network, packed);
+      timed.push_back({std::move(c), i});
+    }
+    const LoadWatch watch;
+    // Who fails in the middle leaves, and the others are timed without it.
+    while (!timed.empty() && timed.back().candidate && !time_once(timed)) continue;
+    result_.other_load = watch.other_load();
+    result_.disturbed = result_.other_load > kDisturbedShare;
+  }
+
+  /// False when somebody failed and was taken out.
+  bool time_once(std::vector<Timed>& timed) {
+    std::vector<Contender> contenders;
+    std::vector<std::string> names;
+    size_t current = 0;
+    for (const Timed& t : timed) {
+      Contender& told = contenders.emplace_back(t.contender);
+      const auto tell = [&, index = names.size()](std::function<void()> call) {
+        return [this, &current, index, call = std::move(call)] {
+          stages_.call(current = index);
+          call();
+        };
+      };
+      told.call = tell(told.call);
+      if (told.call_with_packing) told.call_with_packing = tell(told.call_with_packing);
+      names.push_back((t.candidate ? "" : kBaselinePrefix) + told.name);
+    }
+    MeasureOptions how;
+    how.budget_s = contest_.budget_s;
+    how.seed = contest_.seed;
+    stages_.time(names);
+    const Clocked clocked(&result_.seconds.timing);
+    std::vector<Timing> timings;
+    try {
+      timings = measure(contenders, how);
+    } catch (...) {
+      leave(timed[current], std::current_exception());
+      timed.erase(timed.begin() + static_cast<ptrdiff_t>(current));
+      return false;
+    }
+    const CaseJudge judge(contest_.single, contest_.ensemble, contest_.device, contest_.dtype,
+                          contest_.threads, contest_.flops);
+    for (size_t i = 0; i < timed.size(); ++i) {
+      Timing& t = timings[i];
+      if (!timed[i].candidate) {
+        judge.baseline(t);
+        result_.baselines.push_back(std::move(t));
+        continue;
+      }
+      ContestTrial& of = result_.trials[*timed[i].candidate];
+      t.first_call_ns = of.trial.timing.first_call_ns;
+      t.peak_bytes = of.trial.timing.peak_bytes;
+      judge.candidate(t, *of.model);
+      of.trial.timing = std::move(t);
+    }
+    return true;
+  }
+
+  void leave(const Timed& who, const std::exception_ptr& thrown) {
+    if (who.candidate)
+      end(result_.trials[*who.candidate], thrown);
+    else
+      result_.notes.push_back(fmt::format(
+          "baseline {} failed while it was timed and is left out: {}", who.contender.name,
+          outcome_of(thrown, who.contender.name, contest_.memory).reason));
+  }
+
+  void compare() {
+    for (ContestTrial& t : result_.trials) {
+      if (t.trial.status != Status::ok || result_.baselines.empty()) continue;
+      t.trial.speedup = speedup_of(result_.baselines, t.trial.timing, contest_.seed);
+      t.trial.verdict = result_.disturbed ? "UNCLEAR" : verdict(t.trial.speedup->vs_best);
+    }
+  }
+
+  const Contest& contest_;
+  Stages& stages_;
+  Tensors inputs_, weights_;
+  double best_call_ns_ = 0;  // of the candidates prepared so far, untimed
+  Expected expected_;
+  std::vector<Tensors>
+      drawn_;  // by candidate, of random networks: what one seed gave before timing
+  ContestResult result_;
+};
+
+}  // namespace
+
+ContestResult hold(const Contest& contest, Stages& stages) {
+  const at::NoGradGuard no_grad;
+  return Holding(contest, stages).run();
+}
+
+Tensors pick(const Network& network, const Ensemble& ensemble, bool inputs) {
+  Tensors out;
+  for (const size_t i : network.indices(inputs)) out.push_back(ensemble.tensors[i]);
+  return out;
+}
+
+Clocked::Clocked(double* seconds) : seconds_(seconds), begun_ns_(now_ns()) {}
+Clocked::~Clocked() { *seconds_ += (now_ns() - begun_ns_) * 1e-9; }
+
+}  // namespace wide

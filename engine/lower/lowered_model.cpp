@@ -1,0 +1,94 @@
+#include "engine/lower/lowered_model.h"
+
+#include <ATen/ATen.h>
+
+#include "engine/error.h"
+
+namespace wide {
+
+LoweredModel::LoweredModel(Lowered made) : made_(std::move(made)) {
+  if (made_.executor->ranges() == 1) whole_ = made_.executor->program();
+  if (made_.options.keep_text) whole_program();
+}
+
+Tensors LoweredModel::run(const Tensors& inputs) {
+  if (made_.options.mode == Mode::reduce_overhead) return replay(inputs);
+  bind_inputs(inputs);
+  const Tensors& results = made_.results.next(*made_.executor);
+  made_.executor->run(made_.ensemble.tensors, results);
+  return results;
+}
+
+void LoweredModel::set_weights(const Tensors& weights) {
+  const auto at = made_.network.indices(false);
+  WIDE_ASSERT(weights.size() == at.size(), "{} weights for {}", weights.size(), at.size());
+  for (size_t k = 0; k < at.size(); ++k) made_.ensemble.tensors[at[k]] = weights[k].contiguous();
+  made_.executor->set_weights(made_.ensemble.tensors);
+  graph_.reset();  // it reads the packed weights where they were
+}
+
+/// Nothing runs it where models run in ranges: it is made for those who want to see it.
+const RangeProgram& LoweredModel::whole_program() const {
+  if (!whole_) whole_ = made_.whole(made_.ensemble);
+  return *whole_;
+}
+
+std::vector<std::string> LoweredModel::differences() const {
+  return wide::differences(coverage(), whole_program().wide.coverage);
+}
+
+const std::vector<PassRecord>& LoweredModel::passes() const {
+  return (made_.options.keep_text ? whole_ : made_.executor->program())->passes;
+}
+
+std::vector<StepCost> LoweredModel::explain(const Tensors& inputs) {
+  bind_inputs(inputs);
+  return made_.executor->explain(made_.ensemble.tensors, made_.results.next(*made_.executor));
+}
+
+/// One launch of everything: inputs are copied to where the captured graph reads them, results
+/// out of where it leaves them.
+Tensors LoweredModel::replay(const Tensors& inputs) {
+  at::NoGradGuard no_grad;
+  const auto at = made_.network.indices(true);
+  if (!graph_) {
+    bind_inputs(inputs);
+    for (size_t i : at) made_.ensemble.tensors[i] = made_.ensemble.tensors[i].clone();
+    captured_ = made_.results.next(*made_.executor);
+    const c10::Device device = made_.ensemble.tensors[0].device();
+    graph_ = device_runtime(device.type())->capture(device, [this] {
+      made_.executor->run(made_.ensemble.tensors, captured_);
+    });
+  }
+  for (size_t k = 0; k < at.size(); ++k) {
+    check_input(k, inputs);
+    made_.ensemble.tensors[at[k]].copy_(inputs[k]);
+  }
+  graph_->replay();
+  Tensors results;
+  for (const Tensor& t : captured_) results.push_back(t.clone());
+  return results;
+}
+
+/// Throws Error unless input k is there with the sizes and type that were compiled for.
+void LoweredModel::check_input(size_t k, const Tensors& inputs) const {
+  const auto at = made_.network.indices(true);
+  if (inputs.size() != at.size())
+    fail("[{}] inputs: got {}, expected {}; try one tensor for each", made_.network.name,
+         inputs.size(), at.size());
+  const Tensor& bound = made_.ensemble.tensors[at[k]];
+  if (inputs[k].sizes() != bound.sizes() || inputs[k].scalar_type() != bound.scalar_type())
+    fail("[{}] input {}: got {}, expected {}; try compiling again for other sizes",
+         made_.network.name, made_.network.tensors[at[k]].name, describe(inputs[k]).shape_text(),
+         describe(bound).shape_text());
+}
+
+void LoweredModel::bind_inputs(const Tensors& inputs) {
+  const auto at = made_.network.indices(true);
+  for (size_t k = 0; k < at.size(); ++k) {
+    check_input(k, inputs);
+    made_.ensemble.tensors[at[k]] = inputs[k].contiguous();
+  }
+}
+
+}  // namespace wide

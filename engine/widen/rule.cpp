@@ -1,0 +1,60 @@
+#include "engine/widen/rule.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace wide {
+
+namespace {
+
+std::deque<Rule>& own() {
+  static std::deque<Rule> rules;
+  return rules;
+}
+
+std::vector<const Rule*>& entered() {
+  static std::vector<const Rule*> rules;
+  return rules;
+}
+
+std::vector<Fold>& all_folds() {
+  static std::vector<Fold> folds;
+  return folds;
+}
+
+}  // namespace
+
+const Strategy* Rule::strategy(const std::string& wanted) const {
+  for (const Strategy& s : strategies)
+    if (s.name == wanted) return &s;
+  return nullptr;
+}
+
+bool add_rules(std::vector<Rule> rules, const char* file) {
+  for (Rule& rule : rules) {
+    rule.file = file;
+    add_claimant(own().emplace_back(std::move(rule)));
+  }
+  return true;
+}
+
+void add_claimant(const Rule& rule) { entered().push_back(&rule); }
+
+const std::vector<const Rule*>& claimants() {
+  static const std::vector<const Rule*> sorted = [] {
+    std::vector<const Rule*> rules = entered();
+    std::sort(rules.begin(), rules.end(),
+              [](const Rule* a, const Rule* b) { return a->name < b->name; });
+    return rules;
+  }();
+  return sorted;
+}
+
+bool add_fold(Fold fold) {
+  all_folds().push_back(std::move(fold));
+  return true;
+}
+
+const std::vector<Fold>& folds() { return all_folds(); }
+
+}  // namespace wide

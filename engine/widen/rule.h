@@ -1,0 +1,48 @@
+#pragma once
+#include "engine/widen/claim.h"
+#include "engine/widen/strategy.h"
+
+namespace wide {
+
+/// Recorded calls and how they are computed for all models at once: what functorch calls a
+/// batching rule. Of primitives this is the part that claims (Target); a rule by itself is for
+/// operators that are no layer, such as losses, pools and assignments, and is listed nowhere.
+struct Rule {
+  std::string name;
+  std::string summary;  // one line
+  std::vector<Claim> claims{};
+  std::vector<Strategy> strategies{};  // first: the default
+  /// Of the canonical inputs: which are parameters, those beyond its end are not. What is made of
+  /// parameters alone is made once; parameters that models share are left to vmap.
+  std::vector<bool> parameter_inputs{};
+  std::vector<Pattern> patterns{};
+  std::string file{};  // where it is registered
+
+  const Strategy* strategy(const std::string& name) const;
+};
+
+/// Registers at static initialisation; `file` is __FILE__. Returns true.
+bool add_rules(std::vector<Rule> rules, const char* file);
+#define WIDE_RULES(...) \
+  [[maybe_unused]] static const bool registered_rules = ::wide::add_rules({__VA_ARGS__}, __FILE__)
+
+/// Enters a rule that is part of something larger and lives as long as the program.
+void add_claimant(const Rule& rule);
+/// All that claim recorded calls, sorted by name: rules, and the targets that claim.
+const std::vector<const Rule*>& claimants();
+
+/// A rewrite of two claimed calls in a row into one: `second` reads only the first output of
+/// `first`, nobody else does. `rewrite` returns the inputs for `first` alone that give the result
+/// of both, or nullopt when these two do not fold.
+struct Fold {
+  std::string name;           // "batchnorm into convolution"
+  std::string first, second;  // names of what claims them
+  std::function<std::optional<Tensors>(const std::any& first_config, const WideCall& first,
+                                       const std::any& second_config, const WideCall& second)>
+      rewrite;
+};
+/// Registers at static initialisation.
+bool add_fold(Fold fold);
+const std::vector<Fold>& folds();
+
+}  // namespace wide

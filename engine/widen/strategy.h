@@ -1,0 +1,57 @@
+#pragma once
+#include <any>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/program.h"
+
+namespace wide {
+
+/// What a strategy is called with. Inputs are in the primitive's canonical order, wide
+/// (`[N, ...]`, shared ones expanded), undefined where absent.
+struct WideCall {
+  int64_t n = 0;
+  Tensors inputs;
+  std::vector<bool> shared;  // which inputs were the same for all models
+};
+
+/// Yes, or the reason why not: `[conv2d/grouped] groups: got 3, expected ...; try ...`.
+using Applies = std::optional<std::string>;
+
+/// One way to compute a wide primitive: dispatcher calls only, no threads, no `.item()`.
+struct Strategy {
+  std::string name;
+  std::string summary;
+  /// nullopt when it applies, else the reason. `config` is the primitive's typed configuration.
+  std::function<Applies(const std::any& config, const WideCall& call)> applies;
+  std::function<Tensors(const std::any& config, const WideCall& call)> run;
+  std::function<std::string(const std::any& config)> config_text;  // canonical: the tuning key
+  bool only_when_asked = false;  // means something else (one mask for all): never chosen by itself
+  bool differentiable = true;
+};
+
+/// A Strategy of functions that take the primitive's own configuration.
+template <class Config>
+Strategy strategy(std::string name, std::string summary,
+                  std::function<Tensors(const Config&, const WideCall&)> run,
+                  std::function<Applies(const Config&, const WideCall&)> applies = {}) {
+  Strategy s;
+  s.name = std::move(name);
+  s.summary = std::move(summary);
+  s.run = [run](const std::any& c, const WideCall& call) {
+    return run(std::any_cast<const Config&>(c), call);
+  };
+  s.config_text = [](const std::any& c) { return std::any_cast<const Config&>(c).text(); };
+  s.applies = [applies](const std::any& c, const WideCall& call) {
+    return applies ? applies(std::any_cast<const Config&>(c), call) : Applies{};
+  };
+  return s;
+}
+
+/// The reason a strategy gives: `[conv2d/grouped] groups: got 3, expected 1; try unfold`.
+std::string reason(const std::string& thing, const std::string& what, const std::string& got,
+                   const std::string& expected, const std::string& advice);
+
+}  // namespace wide

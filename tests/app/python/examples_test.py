@@ -1,0 +1,37 @@
+"""The examples beside the package run, are short, and print what they say."""
+
+import package
+
+package.enter()
+
+import os  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+import unittest  # noqa: E402
+
+FOLDER = os.path.join(os.environ["WORKBENCH_SOURCE"], "app", "python", "examples")
+PRINTED = {
+    "adapters.py": ["equal True", "base (256, 256) adapters (32, 256, 4)"],
+    "critics.py": ["values torch.Size([10, 64]) equal True"],
+    "deep_ensemble.py": ["equal True"],
+    "monte_carlo_dropout.py": ["masks differ True"],
+    "per_user.py": ["user 3 True", "others unchanged True"],
+}
+
+
+class Examples(unittest.TestCase):
+    def test_all(self):
+        self.assertEqual(sorted(os.listdir(FOLDER)), sorted(PRINTED))
+        for name, lines in PRINTED.items():
+            with self.subTest(name):
+                path = os.path.join(FOLDER, name)
+                with open(path, encoding="utf-8") as text:
+                    self.assertLess(len(text.readlines()), 40)
+                done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for line in lines:
+                    self.assertIn(line, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,276 @@
+"""A wide module keeps what nn.Module promises."""
+
+import package
+
+package.enter()
+
+import copy  # noqa: E402
+import io  # noqa: E402
+import pickle  # noqa: E402
+import threading  # noqa: E402
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+
+def mlps(n, seed=0):
+    torch.manual_seed(seed)
+    models = [nn.Sequential(nn.Linear(6, 11), nn.BatchNorm1d(11), nn.ReLU(), nn.Linear(11, 3)) for _ in range(n)]
+    for model in models:  # statistics of their own
+        model(torch.randn(40, 6) * 2 + 1)
+    return [m.eval() for m in models]
+
+
+def separate(models, x):
+    """Each model in float64 on its own input."""
+    with torch.no_grad():
+        return torch.stack([copy.deepcopy(m).double()(one.double()) for m, one in zip(models, x)])
+
+
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, batch, *, scale, flag=True, extra=None):
+        y = self.a(batch["x"]) * scale
+        return {"y": self.b(y), "more": (y, None, 3), "flag": flag} if flag else y
+
+
+class Close(unittest.TestCase):
+    def close(self, got, expected, tolerance=1e-5):
+        self.assertEqual(tuple(got.shape), tuple(expected.shape))
+        error = (got.double() - expected.double()).abs().max() / expected.double().abs().max().clamp(min=1e-30)
+        self.assertLess(float(error), tolerance)
+
+
+class Calls(Close):
+    def test_equal_to_the_separate_models(self):
+        for n in (1, 3, 7):
+            models, x = mlps(n), torch.randn(n, 5, 6)
+            wide = nw.compile(models, x[0])
+            with torch.no_grad():
+                self.close(wide(x), separate(models, x))
+                self.close(wide.freeze()(x), separate(models, x))
+
+    def test_batches_take_turns_without_compiling_again(self):
+        models = mlps(3)
+        wide = nw.compile(models, torch.randn(1, 6))
+        with torch.no_grad():
+            for batch in (1, 256, 1, 256, 1, 256):
+                x = torch.randn(3, batch, 6)
+                self.close(wide(x), separate(models, x))
+            self.assertEqual(next(iter(wide._cores.values()))[0].signatures(), 2)
+
+    def test_nested_arguments_and_results(self):
+        models = [Nested() for _ in range(3)]
+        x, scale = torch.randn(3, 2, 4), torch.randn(3, 1)
+        wide = nw.compile(models, {"batch": {"x": x[0]}, "scale": scale[0]})
+        with torch.no_grad():
+            got = wide({"x": x}, scale=scale)
+            self.assertEqual(list(got), ["y", "more", "flag"])
+            self.assertEqual(got["more"][1:], (None, 3))
+            self.assertIs(got["flag"], True)
+            for i, model in enumerate(models):
+                own = model({"x": x[i]}, scale=scale[i])
+                self.close(got["y"][i], own["y"])
+                self.close(got["more"][0][i], own["more"][0])
+            self.assertEqual(tuple(wide({"x": x}, scale=scale, flag=False).shape), (3, 2, 4))
+
+    def test_one_input_for_all(self):
+        models, x = mlps(4), torch.randn(5, 6)
+        wide = nw.compile(models, x, in_dims=None)
+        with torch.no_grad():
+            self.close(wide(x), separate(models, x.expand(4, 5, 6)))
+        wide = nw.compile(models, x, in_dims=1)  # models counted by the second dimension
+        y = torch.randn(5, 4, 6)
+        with torch.no_grad():
+            self.close(wide(y), separate(models, y.transpose(0, 1)))
+
+    def test_functions_of_tensors(self):
+        wide = nw.compile(lambda a, b: a @ b.mT + 1, n=3)
+        a, b = torch.randn(3, 2, 4), torch.randn(3, 5, 4)
+        self.close(wide(a, b), a @ b.mT + 1)
+
+    def test_under_inference_mode_and_back(self):
+        models, x = mlps(3), torch.randn(3, 2, 6)
+        wide = nw.compile(models, x[0])
+        with torch.inference_mode():
+            first = wide(x)
+        second = wide(x.clone().requires_grad_(False))
+        self.assertTrue(torch.equal(first, second))
+        self.assertFalse(wide(x).is_inference())
+
+    def test_autocast(self):
+        models, x = [nn.Linear(8, 8) for _ in range(3)], torch.randn(3, 4, 8)
+        wide = nw.compile(models, x[0])
+        with torch.no_grad():
+            plain = wide(x)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                cast = wide(x)
+                own = torch.stack([m(one) for m, one in zip(models, x)])
+            self.assertEqual(cast.dtype, torch.bfloat16)
+            self.close(cast.float(), own.float(), 2e-2)
+            self.assertTrue(torch.equal(wide(x), plain))
+
+    def test_captured_tensors(self):
+        class Masked(nn.Module):
+            def __init__(self, own):
+                super().__init__()
+                self.linear = nn.Linear(4, 4)
+                self.mask = torch.tensor([1.0, 0.0, 1.0, 0.0])  # nobody registered it
+                self.own = own
+
+            def forward(self, x):
+                return self.linear(x * self.mask) + self.own
+        models = [Masked(torch.full((4,), float(i))) for i in range(3)]
+        x = torch.randn(3, 2, 4)
+        with torch.no_grad():
+            expected = torch.stack([m(one) for m, one in zip(models, x)])
+            self.close(nw.compile(models, x[0])(x), expected)
+
+    def test_tied_weights(self):
+        class Tied(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.into, self.out = nn.Embedding(9, 4), nn.Linear(4, 9, bias=False)
+                self.out.weight = self.into.weight
+
+            def forward(self, ids):
+                return self.out(self.into(ids))
+        models = [Tied() for _ in range(3)]
+        ids = torch.randint(0, 9, (3, 5))
+        wide = nw.compile(models, ids[0])
+        with torch.no_grad():
+            self.close(wide(ids), torch.stack([m(one) for m, one in zip(models, ids)]))
+        self.assertEqual(set(wide.state_dict()), {"into.weight", "out.weight"})
+        self.assertEqual(len(list(wide.parameters())), 1)
+
+
+class State(Close):
+    def test_names_are_those_of_the_models(self):
+        models = mlps(3)
+        wide = nw.compile(models, torch.randn(2, 6))
+        own = models[0].state_dict()
+        self.assertEqual(list(wide.state_dict()), list(own))
+        for name, tensor in wide.state_dict().items():
+            self.assertTrue(torch.equal(tensor, torch.stack([m.state_dict()[name] for m in models])), name)
+        self.assertEqual([n for n, _ in wide.named_parameters()], [n for n, _ in models[0].named_parameters()])
+
+    def test_every_way_to_write_weights_counts(self):
+        models, x = mlps(3), torch.randn(3, 4, 6)
+        wide = nw.compile(models, x[0])
+        others = mlps(3, seed=9)
+        with torch.no_grad():
+            wide(x)
+            for i, other in enumerate(others):
+                wide[i].load_state_dict(other.state_dict())
+            self.close(wide(x), separate(others, x))
+            wide.load_state_dict({n: torch.stack([m.state_dict()[n] for m in models]) for n in models[0].state_dict()})
+            self.close(wide(x), separate(models, x))
+            weight = dict(wide.named_parameters())["3.weight"]
+            weight.mul_(2)
+            weight.data[1] = 0.5
+            changed = [copy.deepcopy(m) for m in models]
+            for i, m in enumerate(changed):
+                m[3].weight.mul_(2)
+                if i == 1:
+                    m[3].weight.data.fill_(0.5)
+            self.close(wide(x), separate(changed, x))
+            weight.data = torch.zeros_like(weight)
+            for m in changed:
+                m[3].weight.zero_()
+            self.close(wide(x), separate(changed, x))
+            wide.copy_to(models)
+            self.close(wide(x), separate(models, x))
+
+    def test_copies_and_pickles(self):
+        models, x = mlps(3), torch.randn(3, 4, 6)
+        wide = nw.compile(models, x[0])
+        with torch.no_grad():
+            y = wide(x)
+            twin = copy.deepcopy(wide)
+            next(twin.parameters()).zero_()
+            self.assertTrue(torch.equal(wide(x), y))
+            self.assertFalse(torch.equal(twin(x), y))
+            self.assertTrue(torch.equal(pickle.loads(pickle.dumps(wide))(x), y))
+            parent = nn.Sequential(wide, nn.Linear(3, 2))
+            file = io.BytesIO()
+            torch.save(parent.state_dict(), file)
+            file.seek(0)
+            other = nn.Sequential(nw.compile(mlps(3, seed=5), x[0]), nn.Linear(3, 2))
+            other.load_state_dict(torch.load(file))
+            self.assertTrue(torch.equal(other(x), parent(x)))
+
+    def test_other_dtypes(self):
+        models, x = mlps(3), torch.randn(3, 4, 6)
+        wide = nw.compile(models, x[0])
+        with torch.no_grad():
+            wide(x)
+            self.close(wide.double()(x.double()), separate(models, x), 1e-12)
+            self.assertEqual(wide(x.double()).dtype, torch.float64)
+
+    def test_train_mode_has_statistics_and_masks_of_its_own(self):
+        models, x = mlps(3), torch.randn(3, 16, 6)
+        wide = nw.compile(models, x[0]).train()
+        for m in models:
+            m.train()
+        with torch.no_grad():
+            for _ in range(3):
+                got = wide(x)
+                expected = torch.stack([m(one) for m, one in zip(models, x)])
+                self.close(got, expected, 1e-4)
+            for i, m in enumerate(models):
+                for name, tensor in m.state_dict().items():
+                    self.close(wide[i].state_dict()[name], tensor, 1e-4)
+            drop = nw.compile(nn.Dropout(0.5).train(), torch.ones(1000), n=3)
+            masks = drop(torch.ones(3, 1000)) == 0
+            self.assertFalse(torch.equal(masks[0], masks[1]))
+            for mask in masks:
+                self.assertLess(abs(float(mask.float().mean()) - 0.5), 0.1)
+            self.assertEqual(int((drop.eval()(torch.ones(3, 1000)) == 0).sum()), 0)
+
+    def test_frozen_until_told(self):
+        models, x = mlps(3), torch.randn(3, 4, 6)
+        wide = nw.compile(models, x[0]).freeze()
+        with torch.no_grad():
+            wide(x)
+            next(wide.parameters()).mul_(3)
+            wide.freeze()
+            after = wide(x)
+            self.close(after, separate([wide[i].module() for i in range(3)], x))
+
+    def test_gradients_are_refused_by_name(self):
+        models, x = mlps(2), torch.randn(2, 4, 6)
+        wide = nw.compile(models, x[0])
+        with self.assertRaisesRegex(nw.Error, r"^\[backward\] gradient: got .*, expected .*; try "):
+            wide(x).sum().backward()
+
+
+class Threads(Close):
+    def test_a_model_in_each(self):
+        failures = []
+
+        def work(seed):
+            try:
+                for k in range(5):
+                    models, x = mlps(3, seed), torch.randn(3, 1 + k, 6)
+                    wide = nw.compile(models, x[0])
+                    with torch.no_grad():
+                        for _ in range(20):
+                            self.close(wide(x), separate(models, x))
+            except BaseException as error:  # noqa: BLE001
+                failures.append(error)
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failures, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,74 @@
+// What the end of a sweep says to scripts.
+#include "app/sweep/regression.h"
+
+#include <gtest/gtest.h>
+
+namespace wide {
+namespace {
+
+SweepReport report_with(std::vector<Status> statuses) {
+  SweepReport report;
+  report.name = "mine";
+  Case& c = report.cases.emplace_back();
+  c.target = "linear";
+  c.n = 3;
+  for (const Status status : statuses) {
+    c.trials.emplace_back().strategy = "s" + std::to_string(c.trials.size());
+    c.trials.back().status = status;
+  }
+  return report;
+}
+
+ComparedTrial compared(const std::string& strategy, double change, bool disturbed) {
+  ComparedTrial t;
+  t.key.target = "linear";
+  t.key.strategy = strategy;
+  t.key.n = 3;
+  t.before_ns = 1;
+  t.after_ns = 1 / change;
+  t.change = {change, 0.9 * change, 1.1 * change};
+  t.verdict = disturbed ? "UNCLEAR" : change < 1 ? "SLOWER" : "FASTER";
+  t.disturbed = disturbed;
+  return t;
+}
+
+TEST(SweepExitCode, IncorrectBeforeCrashedBeforeOk) {
+  EXPECT_EQ(failed_trials(report_with({Status::ok, Status::unsupported})).exit_code, 0);
+  EXPECT_EQ(failed_trials(report_with({Status::oom, Status::ok})).exit_code, 5);
+  const Complaint both = failed_trials(report_with({Status::timeout, Status::incorrect}));
+  EXPECT_EQ(both.exit_code, 4);
+  EXPECT_EQ(both.line,
+            "[mine] trials: got 1 that failed (linear/s2 n=3 incorrect), expected ok or "
+            "unsupported; try --targets with one of them");
+}
+
+TEST(SweepExitCode, ADisturbedTrialPassesNothing) {
+  const SweepReport report = report_with({Status::ok}), reference = report;
+  Comparison c;
+  c.trials = {compared("quiet", 1.0, false)};
+  EXPECT_TRUE(slower_trials(report, reference, c, 10).empty());
+  c.trials = {compared("noisy", 0.5, true)};
+  std::vector<Complaint> said = slower_trials(report, reference, c, 10);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].exit_code, 1);
+  EXPECT_EQ(said[0].line,
+            "[mine] regression: got 1 trials that other programs disturbed here or in mine "
+            "(linear/noisy n=3), expected a quiet machine; try --resume --again disturbed");
+  c.trials.push_back(compared("slow", 0.5, false));
+  said = slower_trials(report, reference, c, 10);
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0].exit_code, 3);
+}
+
+TEST(SweepExitCode, OneComplaintIsSaidTheOneThatCounts) {
+  const std::vector<Complaint> all = {{1, "one"}, {3, "three"}, {5, "five"}, {4, "four"}, {}};
+  for (const auto& [count, code] : {std::pair{4, 4}, {3, 5}, {2, 3}, {1, 1}, {0, 0}}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(complain({all.begin(), all.begin() + count}), code);
+    const std::string line = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(line, code == 0 ? "" : all[count == 4 ? 3 : count == 3 ? 2 : count - 1].line + "\n");
+  }
+}
+
+}  // namespace
+}  // namespace wide
