@@ -44,7 +44,7 @@ struct FuseResult {
   int64_t wide_bytes = 0, separate_bytes = 0;
   std::vector<PassRecord> passes;
   std::vector<StepCost> steps;  // with --explain
-  double other_load = 0;  // share of the cores that other processes took while it was timed
+  double other_load = 0;        // share of the cores that other processes took while it was timed
   bool disturbed = false;
   std::vector<std::string> notes;
   std::vector<CoverageItem> items;

@@ -249,7 +249,7 @@ class RandomCheck {
 }  // namespace
 
 std::shared_ptr<const SeparateDraws> draw_separate(const Program& single,
-                                                     const Ensemble& ensemble) {
+                                                   const Ensemble& ensemble) {
   const at::NoGradGuard guard;
   const auto run = [&] { return separate(single, ensemble); };
   auto made = std::make_shared<SeparateDraws>();

@@ -58,8 +58,9 @@ inline Case shown_case(const std::string& target, int64_t n) {
       t.correctness->max_rel = 0.25;
       continue;
     }
-    t.speedup = Speedup{
-        {2 * value, 1.9 * value, 2.1 * value}, {value, 0.95 * value, 1.05 * value}, "threads"};
+    t.speedup = Speedup{Interval{2 * value, 1.9 * value, 2.1 * value},
+                        {value, 0.95 * value, 1.05 * value},
+                        "threads"};
     t.verdict = "FASTER";
   }
   return c;
@@ -93,7 +94,7 @@ inline FuseReport shown_fusion() {
     r.n = n;
     r.coverage = {{Way::strategy, 3}, {Way::per_model, 1}};
     r.fallbacks = {{5, "aten::odd", "no batching rule"}};
-    r.speedup = Speedup{{4, 3, 5}, {2, 1.5, 2.5}, "threads"};
+    r.speedup = Speedup{Interval{4, 3, 5}, {2, 1.5, 2.5}, "threads"};
     r.correctness.max_rel = 1e-7 * static_cast<double>(n);
     r.correctness.tolerance = 1e-3;
     r.correctness.pass = n == 2;

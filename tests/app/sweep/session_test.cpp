@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "app/explorer/models/run.h"
+#include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide {
@@ -19,7 +22,7 @@ class OtherPrograms {
     for (int i = 0; i < usable_cores(); ++i) {
       const pid_t child = fork();
       if (child == 0)
-        for (volatile unsigned spin = 0;; spin = spin + 1) {
+        for (std::atomic<unsigned> spin = 0;; ++spin) {
         }
       children_.push_back(child);
     }
