@@ -1,9 +1,11 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "engine/lower/tuning.h"
 #include "engine/network.h"
+#include "engine/passes/pass.h"
 #include "engine/widen/widen.h"
 
 namespace wide {
@@ -14,25 +16,16 @@ const char* to_string(Mode mode);
 /// Throws Error for an unknown name.
 Mode parse_mode(const std::string& name);
 
-/// What a pass did, for `trace` and `--explain`.
-struct PassRecord {
-  std::string name;
-  double milliseconds = 0;
-  int64_t nodes_before = 0, nodes_after = 0;
-  std::string summary;     // one line: "folded 2 batch norms"
-  std::string text_after;  // the program afterwards, only when CompileOptions::keep_text
-};
-
 struct CompileOptions {
   Mode mode = Mode::eager;
   int threads = 0;  // 0: as many as at::get_num_threads()
-  int shards = 0;   // ranges of models; 0: measured
+  int ranges = 0;   // of models; 0: measured
   WidenOptions widen;
-  std::set<std::string> passes_off;  // by pass name
+  std::set<std::string> passes_off;  // by name, of any stage
   bool verify = false;               // verify the program after every pass
   bool keep_text = false;
-  bool tune = true;  // measure strategies, layouts and the number of shards; false: guess
-  /// A strategy whose call takes longer than this is not tried at every number of shards, only with
+  bool tune = true;  // measure strategies, layouts and the number of ranges; false: guess
+  /// A strategy whose call takes longer than this is not tried at every number of ranges, only with
   /// all models at once and with one at a time; 0: all are.
   double far_off_ns = 0;
 };
@@ -55,26 +48,32 @@ class CompiledModel {
   /// New weights (all non-input tensors in the network's order); folding and packing run again.
   virtual void set_weights(const Tensors& weights) = 0;
 
-  virtual const Program& single() const = 0;   // Program(1) as recorded
-  virtual const Program& program() const = 0;  // Program(N) after the passes
+  virtual const Program& single() const = 0;  // Program(1) as recorded
+  /// Program(N) after the passes, every call by the strategy that runs, where that applies to all
+  /// N at once; `differences` has those where it does not.
+  virtual const Program& program() const = 0;
+  virtual std::vector<std::string> differences() const { return {}; }
   virtual const Coverage& coverage() const = 0;
   /// What the passes did to the program of a range of models, which is what runs; to Program(N)
   /// where their texts are kept.
   virtual const std::vector<PassRecord>& passes() const = 0;
   virtual std::vector<StepCost> explain(const Tensors& inputs) = 0;
-  virtual int shards() const = 0;
-  virtual std::string plan_text() const = 0;   // the lowering in words: shards, layouts, arena
+  virtual int ranges() const = 0;
+  virtual std::string plan_text() const = 0;   // the lowering in words: ranges, layouts, arena
   virtual int64_t bytes() const = 0;           // weights as packed, plus arenas
-  virtual int64_t steps() const { return 0; }  // operator calls of one call, over all shards
+  virtual int64_t steps() const { return 0; }  // operator calls of one call, over all ranges
   /// What the strategies of `primitive` were looked up by, one for each kind of call of it: where
   /// somebody who has timed whole networks stores what won.
   virtual std::vector<TuningKey> tuning_keys(const std::string& /*primitive*/) const { return {}; }
 };
 
-/// Records, widens, optimises and lowers `network` for `ensemble.n` models.
-/// Throws Error: unsupported mode or device, does not fit, data-dependent operators.
+/// Records, widens, optimises and lowers `network` for `ensemble.n` models, by what measures
+/// fastest; whether it is right, `check` says (engine/check/check.h). `single`: the network's
+/// Program(1) where it was recorded before; its bound values have the roles of `network.tensors`.
+/// Throws Error: unsupported mode or device, unknown pass, does not fit, data-dependent operators.
 std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& ensemble,
-                                       const CompileOptions& options = {});
+                                       const CompileOptions& options = {},
+                                       std::optional<Program> single = std::nullopt);
 
 /// Records Program(1) of `network` on model 0 of `ensemble`.
 Program record_single(const Network& network, const Ensemble& ensemble);

@@ -56,12 +56,13 @@ Options Options::safe() {
 Builder& Builder::mode(Mode mode) { return options_.mode = mode, *this; }
 Builder& Builder::quickest() { return options_.mode = std::nullopt, *this; }
 Builder& Builder::threads(int threads) { return options_.threads = threads, *this; }
-Builder& Builder::shards(int shards) { return options_.shards = shards, *this; }
+Builder& Builder::ranges(int ranges) { return options_.ranges = ranges, *this; }
 Builder& Builder::tune(bool on) { return options_.tune = on, *this; }
 Builder& Builder::strategy(const std::string& primitive, const std::string& strategy) {
   return options_.strategies[primitive] = strategy, *this;
 }
 Builder& Builder::without(const std::string& pass) {
+  check_pass_names({pass});
   return options_.passes_off.insert(pass), *this;
 }
 Builder& Builder::verify(bool on) { return options_.verify = on, *this; }
@@ -93,6 +94,7 @@ WideModel::WideModel(Source source, std::vector<TensorSpec> specs, Tensors weigh
                      std::vector<bool> shared, int64_t n, const Tensors& sample, Options options)
     : impl_(std::make_unique<Impl>()) {
   const at::NoGradGuard no_grad;
+  check_pass_names(options.passes_off);
   impl_->source = std::move(source);
   impl_->specs = std::move(specs);
   impl_->shared = std::move(shared);
@@ -191,7 +193,8 @@ void WideModel::export_to(const std::string& path) const {
   const Signature& s = impl_->last();
   WidenOptions options;
   options.force = impl_->options.strategies;
-  format.write(make_portable(s.network, impl_->ensemble(s.network, s.inputs), options), path);
+  const Ensemble models = impl_->ensemble(s.network, s.inputs);
+  format.write(make_portable(s.network, s.single, models, options), path);
 }
 
 }  // namespace wide

@@ -20,10 +20,10 @@ namespace wide {
 struct Options {
   std::optional<Mode> mode = Mode::eager;         // nullopt: the quickest this machine has
   int threads = 0;                                // 0: as many as LibTorch uses
-  int shards = 0;                                 // ranges of models; 0: measured
+  int ranges = 0;                                 // of models; 0: measured
   bool tune = true;                               // measure what is fastest; false: guess
   std::map<std::string, std::string> strategies;  // primitive to strategy; "*": all
-  std::set<std::string> passes_off;               // by name; "fold", "layout", ...
+  std::set<std::string> passes_off;               // by name (workbench list passes); "fold", ...
   bool verify = false;                            // the program after every pass
   bool verbose = false;                           // say what was done, through `log`
   bool validate = false;                          // against float64 after compiling
@@ -49,10 +49,10 @@ class Builder {
   Builder& mode(Mode mode);
   Builder& quickest();
   Builder& threads(int threads);
-  Builder& shards(int shards);
+  Builder& ranges(int ranges);
   Builder& tune(bool on = true);
   Builder& strategy(const std::string& primitive, const std::string& strategy);
-  Builder& without(const std::string& pass);
+  Builder& without(const std::string& pass);  // throws Error for a name that no pass has
   Builder& verify(bool on = true);
   Builder& verbose(bool on = true);
   Builder& validate(double rtol = 0);

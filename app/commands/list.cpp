@@ -14,6 +14,7 @@
 #include "data/preset.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/passes/pass.h"
 #include "engine/widen/registry.h"
 
 namespace wide {
@@ -28,15 +29,15 @@ class List : public Command {
  public:
   std::string name() const override { return "list"; }
   std::string summary() const override {
-    return "what there is: primitives, blocks, models, presets, panels; what is stored: sweeps, "
-           "fusions";
+    return "what there is: primitives, blocks, models, passes, presets, panels; what is stored: "
+           "sweeps, fusions";
   }
 
   void declare(CLI::App& app) override {
     app.add_option(
         "WHAT", what_,
-        "primitives, blocks, models, presets, panels; sweeps and fusions that are stored; or the "
-        "name of a primitive, block or model; default: all that is not stored");
+        "primitives, blocks, models, passes, presets, panels; sweeps and fusions that are stored; "
+        "or the name of a primitive, block or model; default: all that is not stored");
     auto* json = app.add_flag("--json", json_, "as JSON");
     app.add_flag("--md", markdown_, "primitives, blocks or models as a Markdown table")
         ->excludes(json);
@@ -46,8 +47,8 @@ class List : public Command {
   int run() override {
     if (what_ == "sweeps" || what_ == "fusions") return list_stored();
     if (markdown_) return list_markdown();
-    static const std::set<std::string> groups{"",       "primitives", "blocks",
-                                              "models", "presets",    "panels"};
+    static const std::set<std::string> groups{"",       "primitives", "blocks", "models",
+                                              "passes", "presets",    "panels"};
     if (!groups.count(what_)) return list_one();
     Json all = Json::object();
     std::string text;
@@ -61,6 +62,20 @@ class List : public Command {
         table.add(
             {"  " + t.name, kind == Kind::model ? "" : listing(strategy_names(t), 99), t.summary});
         all[title].push_back(target_json(t));
+      }
+      text += (text.empty() ? "" : "\n") + table.text();
+    }
+    if (what_.empty() || what_ == "passes") {
+      // In the order in which they run.
+      Table table({"passes", "stage", "order", "summary"}, {false, false, true, false});
+      all["passes"] = Json::array();
+      for (const Pass* p : passes()) {
+        table.add({"  " + p->name, to_string(p->stage), std::to_string(p->order), p->summary});
+        all["passes"].push_back({{"name", p->name},
+                                 {"stage", to_string(p->stage)},
+                                 {"order", p->order},
+                                 {"summary", p->summary},
+                                 {"off", "--passes-off " + p->name}});
       }
       text += (text.empty() ? "" : "\n") + table.text();
     }
@@ -98,9 +113,8 @@ class List : public Command {
       return 0;
     }
     fail(
-        "[list] WHAT: got {}, expected primitives, blocks, models, presets, panels, sweeps, "
-        "fusions or "
-        "one of their names; try workbench list",
+        "[list] WHAT: got {}, expected primitives, blocks, models, passes, presets, panels, "
+        "sweeps, fusions or the name of a primitive, block or model; try workbench list",
         printable(what_));
   }
 

@@ -46,6 +46,7 @@ class Trace : public Command {
     options.keep_text = true;
     options.verify = true;
     options.passes_off = {passes_off_.begin(), passes_off_.end()};
+    check_pass_names(options.passes_off);
     // Recording needs one model; inputs may be given for as many as there are.
     if (subject_.weights.empty() && subject_.inputs.empty())
       subject_.n = fmt::format("{}", std::max<int64_t>(wide_, 1));
@@ -56,12 +57,14 @@ class Trace : public Command {
     if (wide_ > subject.ns().back())
       fail("[--wide] models: got {}, expected at most the {} given; try --wide {}", wide_,
            subject.ns().back(), subject.ns().back());
-    const auto model = compile(subject.network(), subject.ensemble(wide_), options);
+    const auto model =
+        compile(subject.network(), subject.ensemble(wide_), options, subject.single());
     if (steps_)
       for (const PassRecord& pass : model->passes())
         if (!pass.text_after.empty())
           fmt::print("\n# after {}: {}\n{}", pass.name, pass.summary, pass.text_after);
     fmt::print("\n# {} models as they run\n{}", wide_, model->program().text());
+    for (const std::string& line : model->differences()) fmt::print("# {}\n", printable(line, 300));
     print_passes(*model);
     return 0;
   }

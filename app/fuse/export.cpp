@@ -22,7 +22,7 @@ std::vector<std::string> export_wide(Subject& subject, int64_t n, const FuseOpti
   const at::NoGradGuard no_grad;
   const Network& network = subject.network();
   const Ensemble ensemble = subject.ensemble(n);
-  Portable portable = make_portable(network, ensemble, options.compile.widen);
+  Portable portable = make_portable(network, subject.single(), ensemble, options.compile.widen);
   if (!network.random) {
     Tensors made = run(portable, pick(network, ensemble, true));
     // What several models say together says too little about each of them.

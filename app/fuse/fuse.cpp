@@ -122,7 +122,7 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   r.n = n;
 
   const double start = now_ns();
-  std::unique_ptr<CompiledModel> model = compile(network, ensemble, options.compile);
+  std::unique_ptr<CompiledModel> model = compile(network, ensemble, options.compile, single);
   const int64_t peak_bytes =
       candidate_bytes(ensemble, *model, subject.device(), [&] { model->run(inputs); });
   r.first_call_ns = now_ns() - start;

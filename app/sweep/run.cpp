@@ -205,7 +205,7 @@ class CaseRun {
     {
       const Clocked clocked(&result_.seconds.compile);
       const double start = now_ns();
-      r.model = compile(network_, ensemble_, options);
+      r.model = compile(network_, ensemble_, options, single_);
       double call = 0;
       r.trial.timing.peak_bytes = candidate_bytes(ensemble_, *r.model, planned_.device, [&] {
         const double begun = now_ns();
@@ -227,7 +227,7 @@ class CaseRun {
 
   std::string no_rule(CompileOptions options) const {
     options.tune = false;
-    const auto one = compile(network_, ensemble_.models(0, 1), options);
+    const auto one = compile(network_, ensemble_.models(0, 1), options, single_);
     return not_as_asked(target_, "vmap", one->coverage());
   }
 
@@ -386,7 +386,7 @@ class CaseRun {
     // Compiling tries what it chooses from: nothing that may have taken a worker with it.
     for (const Strategy& s : target_.strategies)
       if (!ran(s.name)) options.widen.never.insert(target_.name + "/" + s.name);
-    const auto model = compile(network_, ensemble_, options);
+    const auto model = compile(network_, ensemble_, options, single_);
     automatic_ = automatic_strategy(target_, *model, &keys_);
     if (automatic_.empty()) automatic_ = "vmap";
   }

@@ -30,7 +30,7 @@ void CaseJudge::baseline(Timing& timing) const {
 
 void CaseJudge::candidate(Timing& timing, const CompiledModel& model) const {
   timing.steps = model.steps();
-  judge(timing, load_, peaks_, dtype_, std::min(threads_, model.shards()));
+  judge(timing, load_, peaks_, dtype_, std::min(threads_, model.ranges()));
 }
 
 int64_t candidate_bytes(const Ensemble& ensemble, const CompiledModel& model, c10::Device device,

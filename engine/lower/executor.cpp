@@ -38,13 +38,13 @@ bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& s
 
 Executor::Executor(const Program& single, const Ensemble& ensemble, const MakeProgram& make,
                    const ExecutorOptions& options)
-    : single_(single), n_(ensemble.n), shared_(ensemble.shared), options_(options) {
+    : n_(ensemble.n), shared_(ensemble.shared), options_(options) {
   const int64_t count = std::clamp<int64_t>(options.ranges, 1, n_);
   for (int64_t k = 0; k < count; ++k) {
     const int64_t begin = n_ * k / count, end = n_ * (k + 1) / count;
     ranges_.push_back({begin, end - begin, {}});
   }
-  make_plans(make, ensemble.tensors);
+  make_plans(single, make, ensemble.tensors);
   set_weights(ensemble.tensors);
 }
 
@@ -63,7 +63,7 @@ std::unordered_map<ValueId, Tensor> Executor::known_weights(const Range& range,
   return known;
 }
 
-void Executor::make_plans(const MakeProgram& make, const Tensors& bound) {
+void Executor::make_plans(const Program& single, const MakeProgram& make, const Tensors& bound) {
   at::NoGradGuard no_grad;
   const int threads = ranges_.size() == 1 ? 1 : options_.threads;
   for (const Range& range : ranges_) {
@@ -75,7 +75,7 @@ void Executor::make_plans(const MakeProgram& make, const Tensors& bound) {
     const auto known = known_weights(range, bound);
     PlanOptions plan = options_.plan;
     plan.serial = ranges_.size() > 1;
-    plan.stream_results = outgrows_cache(single_, n_, shared_, options_.threads);
+    plan.stream_results = outgrows_cache(single, n_, shared_, options_.threads);
     plan.packing = std::make_shared<PackingChoices>();
     for (int t = 0; t < threads; ++t)
       size.plans.push_back(std::make_unique<Plan>(program, known, plan));

@@ -44,6 +44,10 @@ class Executor {
   int64_t bytes() const;
   int64_t steps() const;  // operator calls of one call, over all ranges
   std::string text() const;
+  /// The program of the first range; of the others it differs by their number of models at most.
+  const std::shared_ptr<const RangeProgram>& program() const {
+    return sizes_.at(models_at_a_time()).program;
+  }
   /// Sizes and types of the results for all N models.
   std::vector<Value> results() const;
 
@@ -61,13 +65,12 @@ class Executor {
     std::unordered_map<ValueId, Tensor> shared;   // what the shared phase made in this call
   };
 
-  void make_plans(const MakeProgram& make, const Tensors& bound);
+  void make_plans(const Program& single, const MakeProgram& make, const Tensors& bound);
   std::unordered_map<ValueId, Tensor> known_weights(const Range& range, const Tensors& bound) const;
   void run_shared(const Tensors& bound);
   Plan& prepare(int thread, int range, const Tensors& bound, const Tensors& results);
   Tensor slice(const Tensors& bound, size_t i, const Range& range) const;
 
-  const Program& single_;
   int64_t n_;
   std::vector<bool> shared_;
   ExecutorOptions options_;

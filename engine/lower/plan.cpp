@@ -5,8 +5,20 @@
 #include "engine/error.h"
 #include "engine/lower/plan_builder.h"
 #include "engine/measure/clock.h"
+#include "engine/passes/pass.h"
 
 namespace wide {
+
+namespace {
+// What PlanBuilder does by PlanOptions::kernels and PlanOptions::arena.
+[[maybe_unused]] const bool registered =
+    add_pass({"kernels",
+              "packs weights of convolutions; convolutions and GEMMs do their activation",
+              Stage::lowering, 20}) &&
+    add_pass({"memory-plan",
+              "lets operators write into one arena, by lifetime, in place where they can",
+              Stage::lowering, 30});
+}  // namespace
 
 Window::Window(const Value& value) {
   int64_t extent = value.numel() == 0 ? 0 : 1;

@@ -32,7 +32,7 @@ struct PlanOptions {
   std::shared_ptr<PackingChoices> packing = std::make_shared<PackingChoices>();
   /// Results that nothing reads again go past the caches, for operators that can `stream`.
   bool stream_results = false;
-  bool serial = true;  // to be run single-threaded, as a shard among others
+  bool serial = true;  // to be run single-threaded, as a range among others
 };
 
 /// A result that the operator allocates itself: element -1 means the result is no list.

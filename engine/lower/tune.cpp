@@ -51,6 +51,11 @@ std::string config_text(const Target& target, const std::any& config) {
              : "";
 }
 
+std::string call_text(const ClaimedCall& claimed, bool strides) {
+  return fmt::format("{} {} {}", claimed.target.name, config_text(claimed.target, claimed.config),
+                     inputs_text(claimed.call, strides));
+}
+
 /// A strategy's program on a call, and what its inputs are.
 struct Recorded {
   std::vector<Binding> bindings;
@@ -100,7 +105,7 @@ Recorded record_strategy(const Target& target, const Strategy& strategy, const s
         return run_strategy(strategy, config, inner, options.gradients);
       },
       call.n);
-  for (const Pass* pass : passes()) pass->run(recorded.program);
+  run_passes(recorded.program);
   return recorded;
 }
 
@@ -161,14 +166,14 @@ double estimate_strategy(const Target& target, const Strategy& strategy, const s
   return estimate_ns(program, typical_peaks(options.serial ? 1 : options.threads));
 }
 
-TuningKey Tuner::key(const Target& target, const std::any& config, const WideCall& call,
-                     const std::string& scope) const {
+TuningKey Tuner::key(const ClaimedCall& claimed, const std::string& scope) const {
   TuningKey key;
   key.scope = scope;
-  key.primitive = target.name;
-  key.config = config_text(target, config) + (options_.gradients ? " gradients" : "");
-  key.shape = inputs_text(call, false);
-  for (const Tensor& t : call.inputs) {
+  key.primitive = claimed.target.name;
+  key.config =
+      config_text(claimed.target, claimed.config) + (options_.gradients ? " gradients" : "");
+  key.shape = inputs_text(claimed.call, false);
+  for (const Tensor& t : claimed.call.inputs) {
     if (!t.defined()) continue;
     key.device = t.device().str();
     if (!key.dtype.empty() && !t.is_floating_point()) continue;
@@ -177,13 +182,13 @@ TuningKey Tuner::key(const Target& target, const std::any& config, const WideCal
   }
   const bool whole = scope == "network";
   key.threads = whole || !options_.serial ? options_.threads : 1;
-  key.n = whole ? options_.n : call.n;
+  key.n = whole ? options_.n : claimed.call.n;
   return key;
 }
 
-std::string Tuner::choose(const Target& target, const std::any& config, const WideCall& call,
-                          const std::vector<std::string>& applicable) {
-  const TuningKey network = key(target, config, call, "network");
+std::string Tuner::choose(const ClaimedCall& claimed) {
+  const std::vector<std::string>& applicable = claimed.applicable;
+  const TuningKey network = key(claimed, "network");
   seen_.emplace(network.text(), network);
   if (applicable.size() == 1) return applicable[0];
   const auto can = [&](const std::optional<TuningEntry>& entry) {
@@ -191,28 +196,27 @@ std::string Tuner::choose(const Target& target, const std::any& config, const Wi
            std::find(applicable.begin(), applicable.end(), entry->strategy) != applicable.end();
   };
   if (const auto entry = tuning_table().lookup(network); can(entry)) return entry->strategy;
-  const std::string exactly =
-      target.name + " " + config_text(target, config) + " " + inputs_text(call, true);
+  const std::string exactly = call_text(claimed, true);
   if (auto it = known_.find(exactly); it != known_.end()) return it->second;
-  const TuningKey alone = key(target, config, call, "call");
+  const TuningKey alone = key(claimed, "call");
   if (const auto entry = tuning_table().lookup(alone); can(entry)) return entry->strategy;
-  if (!options_.measure) return known_[exactly] = estimated(target, config, call, applicable);
-  const TuningEntry best = fastest(target, config, call, applicable);
+  if (!options_.measure) return known_[exactly] = estimated(claimed);
+  const TuningEntry best = fastest(claimed);
   tuning_table().store(alone, best);
   return known_[exactly] = best.strategy;
 }
 
-TuningEntry Tuner::fastest(const Target& target, const std::any& config, const WideCall& call,
-                           const std::vector<std::string>& applicable) const {
-  const std::string kind =
-      target.name + " " + config_text(target, config) + " " + inputs_text(call, false) + " ";
+TuningEntry Tuner::fastest(const ClaimedCall& claimed) const {
+  const Target& target = claimed.target;
+  const std::string kind = call_text(claimed, false) + " ";
   TuningEntry best;
   std::map<std::string, double> timed_ns;
-  for (const std::string& name : applicable) {
+  for (const std::string& name : claimed.applicable) {
     if (options_.far_off->count(kind + name)) continue;
     double ns = 0;
     try {
-      ns = time_strategy(target, *target.strategy(name), config, call, options_, best.median_ns);
+      ns = time_strategy(target, *target.strategy(name), claimed.config, claimed.call, options_,
+                         best.median_ns);
     } catch (const c10::Error&) {
       if (!options_.gradients) throw;
       continue;  // its own operator has no gradient
@@ -223,16 +227,17 @@ TuningEntry Tuner::fastest(const Target& target, const std::any& config, const W
   for (const auto& [name, ns] : timed_ns)
     if (best.median_ns > kLongCall_ns && ns > kFarOff * best.median_ns)
       options_.far_off->insert(kind + name);
-  if (best.strategy.empty()) best.strategy = applicable.front();
+  if (best.strategy.empty()) best.strategy = claimed.applicable.front();
   return best;
 }
 
-std::string Tuner::estimated(const Target& target, const std::any& config, const WideCall& call,
-                             const std::vector<std::string>& applicable) const {
-  std::string best = applicable.front();
+std::string Tuner::estimated(const ClaimedCall& claimed) const {
+  const Target& target = claimed.target;
+  std::string best = claimed.applicable.front();
   double best_ns = 0;
-  for (const std::string& name : applicable) {
-    const double ns = estimate_strategy(target, *target.strategy(name), config, call, options_);
+  for (const std::string& name : claimed.applicable) {
+    const double ns =
+        estimate_strategy(target, *target.strategy(name), claimed.config, claimed.call, options_);
     if (best_ns == 0) {
       best_ns = kFarAhead * ns;
     } else if (ns < best_ns) {

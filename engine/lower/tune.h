@@ -12,7 +12,7 @@
 namespace wide {
 
 struct TunerOptions {
-  bool serial = false;     // calls are those of a shard, single-threaded among others
+  bool serial = false;     // calls are those of a range, single-threaded among others
   int threads = 1;         // of the whole network
   int64_t n = 0;           // models of the whole network
   bool measure = true;     // false: estimate what the table does not know
@@ -27,18 +27,14 @@ struct TunerOptions {
 class Tuner {
  public:
   explicit Tuner(TunerOptions options) : options_(options) {}
-  std::string choose(const Target& target, const std::any& config, const WideCall& call,
-                     const std::vector<std::string>& applicable);
+  std::string choose(const ClaimedCall& claimed);
   /// Keys of scope "network" that were looked up for `primitive`.
   std::vector<TuningKey> keys(const std::string& primitive) const;
 
  private:
-  TuningKey key(const Target& target, const std::any& config, const WideCall& call,
-                const std::string& scope) const;
-  TuningEntry fastest(const Target& target, const std::any& config, const WideCall& call,
-                      const std::vector<std::string>& applicable) const;
-  std::string estimated(const Target& target, const std::any& config, const WideCall& call,
-                        const std::vector<std::string>& applicable) const;
+  TuningKey key(const ClaimedCall& claimed, const std::string& scope) const;
+  TuningEntry fastest(const ClaimedCall& claimed) const;
+  std::string estimated(const ClaimedCall& claimed) const;
 
   TunerOptions options_;
   std::map<std::string, std::string> known_;  // with strides, which the table does not tell apart

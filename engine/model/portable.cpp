@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/passes/pass.h"
 
@@ -67,11 +66,10 @@ void choose_attention_anew(Program& program) {
 
 /// What is to be exported in ATen's words: passes that only take away.
 void clean(Program& program) {
-  static const std::set<std::string> taking_away{"common-subexpressions", "layout", "dead-code"};
   drop_weight_copies(program);
   choose_attention_anew(program);
   for (const Pass* pass : passes())
-    if (taking_away.count(pass->name)) pass->run(program);
+    if (pass->portable) pass->run(program);
 }
 
 }  // namespace
@@ -116,10 +114,10 @@ std::string outside_aten(const Program& program, const Node& node) {
   return strided ? "" : name + " with an opaque layout";
 }
 
-Portable make_portable(const Network& network, const Ensemble& ensemble, WidenOptions options) {
-  const Program single = record_single(network, ensemble);
+Portable make_portable(const Network& network, const Program& single, const Ensemble& ensemble,
+                       WidenOptions options) {
   const Ensemble own = own_state(network, single, ensemble);
-  options.aten_only = true;
+  options.only = OperatorsAllowed{"ATen operators alone", outside_aten};
   options.fold = false;
   std::vector<WideValue> bound;
   for (size_t i = 0; i < own.tensors.size(); ++i)

@@ -26,10 +26,11 @@ std::string outside_aten(const Program& program, const Node& node);
 /// Throws Error for an input that all models share and change in place.
 Ensemble own_state(const Network& network, const Program& single, Ensemble ensemble);
 
-/// The portable program of N models. A buffer that a call changes is kept for each model, also
-/// where the ensemble shares it. Throws Error for what it cannot hold: operators outside ATen, an
-/// in-place change of an input that all models share.
-Portable make_portable(const Network& network, const Ensemble& ensemble, WidenOptions options);
+/// The portable program of N models, from Program(1). A buffer that a call changes is kept for each
+/// model, also where the ensemble shares it. Throws Error for what it cannot hold: operators
+/// outside ATen, an in-place change of an input that all models share.
+Portable make_portable(const Network& network, const Program& single, const Ensemble& ensemble,
+                       WidenOptions options);
 
 /// The inputs and results of `portable` on new inputs, run through the dispatcher: outputs, then
 /// updates. Inputs in the order of the network's inputs.

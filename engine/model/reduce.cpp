@@ -69,9 +69,10 @@ class Reduced final : public CompiledModel {
   void set_weights(const Tensors& weights) override { model_->set_weights(weights); }
   const Program& single() const override { return model_->single(); }
   const Program& program() const override { return program_; }
+  std::vector<std::string> differences() const override { return model_->differences(); }
   const Coverage& coverage() const override { return model_->coverage(); }
   const std::vector<PassRecord>& passes() const override { return model_->passes(); }
-  int shards() const override { return model_->shards(); }
+  int ranges() const override { return model_->ranges(); }
   std::string plan_text() const override { return model_->plan_text(); }
   int64_t bytes() const override { return model_->bytes(); }
   int64_t steps() const override {

@@ -76,7 +76,7 @@ CompileOptions WideModel::Impl::compile_options(c10::Device device) const {
   CompileOptions o;
   o.mode = mode(device);
   o.threads = options.threads;
-  o.shards = options.shards;
+  o.ranges = options.ranges;
   o.tune = options.tune;
   o.passes_off = options.passes_off;
   o.verify = options.verify;
@@ -131,7 +131,9 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   Network network = s.network;
   // What a call changes comes in with every call: nothing that was made of it ahead would hold.
   for (const size_t i : s.state) network.tensors[i].role = Role::input;
-  s.model = compile(network, e, compile_options(e.tensors.front().device()));
+  Program single = s.single;
+  for (const size_t i : s.state) single.value(single.bound[i]).role = Role::input;
+  s.model = compile(network, e, compile_options(e.tensors.front().device()), std::move(single));
   s.weights = version;
   report(s);
   return s;
@@ -251,6 +253,7 @@ void WideModel::Impl::report(const Signature& s) const {
                     item.primitive.empty() ? "" : "/",
                     item.strategy + (item.reason.empty() ? "" : ", " + item.reason)));
   say(s.model->program().text());
+  for (const std::string& line : s.model->differences()) say(line);
 }
 
 const Signature& WideModel::Impl::last() const {

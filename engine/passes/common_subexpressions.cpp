@@ -51,7 +51,8 @@ std::string run(Program& program) {
 }
 
 [[maybe_unused]] const bool registered =
-    add_pass({"common-subexpressions", "computes equal things once", 20, run});
+    add_pass({"common-subexpressions", "computes equal things once", Stage::program, 20, run,
+              /*portable=*/true});
 
 }  // namespace
 

@@ -5,10 +5,10 @@
 namespace wide {
 namespace {
 
-[[maybe_unused]] const bool registered =
-    add_pass({"dead-code", "removes what no output needs", 90, [](Program& program) {
-                return fmt::format("removed {} nodes", program.remove_dead_nodes());
-              }});
+[[maybe_unused]] const bool registered = add_pass(
+    {"dead-code", "removes what no output needs", Stage::program, 90,
+     [](Program& program) { return fmt::format("removed {} nodes", program.remove_dead_nodes()); },
+     /*portable=*/true});
 
 }  // namespace
 }  // namespace wide

@@ -81,8 +81,9 @@ std::string run(Program& program) {
   return fmt::format("cancelled {} views and copies", cancelled);
 }
 
-[[maybe_unused]] const bool registered = add_pass(
-    {"layout", "cancels permutes that meet their inverse and copies that copy nothing", 30, run});
+[[maybe_unused]] const bool registered =
+    add_pass({"layout", "cancels permutes that meet their inverse and copies that copy nothing",
+              Stage::program, 30, run, /*portable=*/true});
 
 }  // namespace
 

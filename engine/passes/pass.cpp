@@ -1,15 +1,37 @@
 #include "engine/passes/pass.h"
 
 #include <algorithm>
+#include <tuple>
+
+#include "engine/error.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 
 namespace {
+
 std::vector<Pass>& all() {
   static std::vector<Pass> passes;
   return passes;
 }
+
+bool exists(const std::string& name) {
+  return std::any_of(all().begin(), all().end(), [&](const Pass& p) { return p.name == name; });
+}
+
 }  // namespace
+
+const char* to_string(Stage stage) {
+  switch (stage) {
+    case Stage::widening:
+      return "while widening";
+    case Stage::program:
+      return "on the program";
+    case Stage::lowering:
+      return "in lowering";
+  }
+  return "?";
+}
 
 bool add_pass(Pass pass) {
   all().push_back(std::move(pass));
@@ -20,9 +42,43 @@ std::vector<const Pass*> passes() {
   std::vector<const Pass*> sorted;
   for (const Pass& p : all()) sorted.push_back(&p);
   std::sort(sorted.begin(), sorted.end(), [](const Pass* a, const Pass* b) {
-    return a->order != b->order ? a->order < b->order : a->name < b->name;
+    return std::tie(a->stage, a->order, a->name) < std::tie(b->stage, b->order, b->name);
   });
   return sorted;
+}
+
+void check_pass_names(const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    if (exists(name)) continue;
+    std::vector<std::string> known;
+    for (const Pass* p : passes()) known.push_back(p->name);
+    const std::string near = nearest(name, known);
+    fail("[--passes-off] name: got {}, expected one of {}; try {}", name, fmt::join(known, ", "),
+         near.empty() ? "workbench list passes" : near);
+  }
+}
+
+bool pass_is_on(const std::string& name, const std::set<std::string>& off) {
+  WIDE_ASSERT(exists(name), "{} is no pass", name);
+  return off.count(name) == 0;
+}
+
+std::vector<PassRecord> run_passes(Program& program, const PassOptions& options) {
+  std::vector<PassRecord> records;
+  for (const Pass* pass : passes()) {
+    if (!pass->run || !pass_is_on(pass->name, options.off)) continue;
+    PassRecord record;
+    record.name = pass->name;
+    record.nodes_before = static_cast<int64_t>(program.nodes.size());
+    const double start = now_ns();
+    record.summary = pass->run(program);
+    record.milliseconds = (now_ns() - start) * 1e-6;
+    record.nodes_after = static_cast<int64_t>(program.nodes.size());
+    if (options.verify) program.verify();
+    if (options.keep_text) record.text_after = program.text();
+    records.push_back(std::move(record));
+  }
+  return records;
 }
 
 }  // namespace wide

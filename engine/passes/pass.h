@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -7,18 +8,53 @@
 
 namespace wide {
 
-/// One rewrite of Program(N). It returns what it did in a few words ("removed 3 nodes"), never
-/// changes the number or order of random operators, and keeps inputs, outputs and updates.
+/// Where in the pipeline a pass does its work.
+enum class Stage { widening, program, lowering };
+const char* to_string(Stage stage);
+
+/// One row of the table of passes; its name is its switch too (`--passes-off NAME`). A pass of
+/// stage program is one rewrite of Program(N): `run` returns what it did in a few words ("removed 3
+/// nodes"), never changes the number or order of random operators, and keeps inputs, outputs and
+/// updates. The work of other stages stands beside their row, where widening or lowering does it.
+///
+/// A row is registered by the file that does the work, so that a new pass is one file; a number
+/// puts it among the others, as that gives one order whoever else is there. `passes()`, and with it
+/// `workbench list passes`, shows the order in one place.
 struct Pass {
   std::string name;
   std::string summary;
-  int order = 0;  // passes run by ascending order
-  std::function<std::string(Program&)> run;
+  Stage stage = Stage::program;
+  int order = 0;  // within the stage, ascending
+  std::function<std::string(Program&)> run = {};
+  bool portable = false;  // takes away only: exports run it too
 };
 
 /// Registers at static initialisation.
 bool add_pass(Pass pass);
 /// All passes in the order in which they run.
 std::vector<const Pass*> passes();
+
+/// Throws Error for a name that is no pass.
+void check_pass_names(const std::set<std::string>& names);
+/// False when pass `name`, which must exist, is among those that are `off`.
+bool pass_is_on(const std::string& name, const std::set<std::string>& off);
+
+/// What a pass did, for `trace` and `--explain`.
+struct PassRecord {
+  std::string name;
+  double milliseconds = 0;
+  int64_t nodes_before = 0, nodes_after = 0;
+  std::string summary;     // one line: "folded 2 batch norms"
+  std::string text_after;  // the program afterwards, only where asked for
+};
+
+struct PassOptions {
+  std::set<std::string> off;  // by name
+  bool verify = false;        // the program after every pass
+  bool keep_text = false;
+};
+
+/// Runs the passes of stage program that are on, with a record of each.
+std::vector<PassRecord> run_passes(Program& program, const PassOptions& options = {});
 
 }  // namespace wide

@@ -41,8 +41,9 @@ std::string run(Program& program) {
                      count[static_cast<int>(Phase::shared)], count[static_cast<int>(Phase::main)]);
 }
 
-[[maybe_unused]] const bool registered = add_pass(
-    {"split", "parameters alone into a prologue, model-independent work out of main", 100, run});
+[[maybe_unused]] const bool registered =
+    add_pass({"split", "parameters alone into a prologue, model-independent work out of main",
+              Stage::program, 100, run});
 
 }  // namespace
 

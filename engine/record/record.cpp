@@ -10,7 +10,6 @@
 #include <unordered_map>
 
 #include "engine/error.h"
-#include "engine/model/portable.h"
 #include "engine/record/meta_kernels.h"
 #include "engine/record/recorded_constant.h"
 #include "engine/record/substitution.h"
@@ -454,13 +453,13 @@ void roll_back(size_t nodes) {
   }
 }
 
-std::string recorded_outside_aten(size_t nodes) {
+std::string first_recorded(size_t nodes,
+                           const std::function<std::string(const Program&, const Node&)>& say) {
   Recording* r = current();
   if (r == nullptr) return "";
   std::lock_guard lock(r->mutex);
   for (size_t i = nodes; i < r->program.nodes.size(); ++i)
-    if (std::string name = outside_aten(r->program, r->program.nodes[i]); !name.empty())
-      return name;
+    if (std::string said = say(r->program, r->program.nodes[i]); !said.empty()) return said;
   return "";
 }
 

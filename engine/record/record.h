@@ -37,6 +37,9 @@ class OriginScope {
 /// The number of nodes recorded so far, and the way back to it after a failed attempt.
 size_t recorded_nodes();
 void roll_back(size_t nodes);
+/// What `say` answers, first, to a node recorded after that many; "" where it has nothing to say.
+std::string first_recorded(size_t nodes,
+                           const std::function<std::string(const Program&, const Node&)>& say);
 
 /// A call that is replaced while recording, e.g. an operator whose schema hides a mutation or
 /// that has no form the widening understands. `function` takes the arguments off the stack and

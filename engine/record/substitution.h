@@ -31,8 +31,4 @@ class LiteralScope {
   LiteralScope& operator=(const LiteralScope&) = delete;
 };
 
-/// The first operator of this thread's recording after that many nodes that is not ATen's, or whose
-/// result has a layout of its own; "" when there is none.
-std::string recorded_outside_aten(size_t nodes);
-
 }  // namespace wide

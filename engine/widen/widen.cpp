@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/record/substitution.h"
+#include "engine/passes/pass.h"
 #include "engine/widen/items.h"
 
 namespace wide {
@@ -240,8 +240,9 @@ class Evaluator {
 
   /// The strategy for a call among those not `refused` (name to reason), or the reason for none.
   std::pair<const Strategy*, std::string> choose(
-      const Target& t, const std::any& config, const WideCall& call,
-      const std::map<std::string, std::string>& refused) {
+      const Item& item, const WideCall& call, const std::map<std::string, std::string>& refused) {
+    const Target& t = *item.target;
+    const std::any& config = item.claimed.config;
     const std::string wanted = forced(t);
     std::vector<std::string> applicable;
     std::string why;
@@ -272,22 +273,23 @@ class Evaluator {
       throw Unsupported(fmt::format("[{}] strategy: got {}, expected one of {}; try `list`", t.name,
                                     wanted, fmt::join(applicable, ", ")));
     if (applicable.empty()) return {nullptr, why};
-    const std::string name =
-        options_.choose ? options_.choose(t, config, call, applicable) : applicable.front();
+    const ClaimedCall claimed{static_cast<int32_t>(item.first()), t, config, call, applicable};
+    const std::string name = options_.choose ? options_.choose(claimed) : applicable.front();
     return {t.strategy(name), why};
   }
 
-  /// Computes a claimed call by the strategy chosen for it; where only ATen will do and that one
-  /// used another operator, by the next. False, and the reason, where none is left.
+  /// Computes a claimed call by the strategy chosen for it; where only some operators will do and
+  /// that one used another, by the next. False, and the reason, where none is left.
   bool run_best(const Item& item, const WideCall& call, const Item* folded, std::string* why) {
     const Target& t = *item.target;
     for (std::map<std::string, std::string> refused;;) {
-      const auto [chosen, no] = choose(t, item.claimed.config, call, refused);
+      const auto [chosen, no] = choose(item, call, refused);
       *why = no;
       if (!chosen) return false;
       const size_t before = recorded_nodes();
       run_strategy(item, *chosen, call, folded);
-      const std::string other = options_.aten_only ? recorded_outside_aten(before) : "";
+      const std::string other =
+          options_.only ? first_recorded(before, options_.only->other) : std::string();
       if (other.empty()) {
         note(item, Way::strategy, chosen->name, *why);
         if (folded) note(*folded, Way::strategy, "folded into " + t.name, "");
@@ -295,7 +297,7 @@ class Evaluator {
       }
       roll_back(before);
       refused[chosen->name] = reason(t.name + "/" + chosen->name, "operator", other,
-                                     "ATen operators alone", "another strategy");
+                                     options_.only->which, "another strategy");
     }
   }
 
@@ -461,6 +463,10 @@ WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue
   wide_program.outputs.resize(outputs);
   return result;
 }
+
+[[maybe_unused]] const bool fold_registered = add_pass(
+    {"fold", "joins two calls in a row where weights allow it, as batch norm into convolution",
+     Stage::widening, 10});
 
 int64_t estimate_bytes(const Program& program, int64_t n) { return n * program.peak_bytes(); }
 

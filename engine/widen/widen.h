@@ -34,19 +34,34 @@ struct Coverage {
   std::map<Way, int64_t> counts() const;
 };
 
+/// A claimed call that a strategy is wanted for.
+struct ClaimedCall {
+  int32_t node;  // its first one in Program(1): with the target it names the call, whatever n is
+  const Target& target;
+  const std::any& config;
+  const WideCall& call;
+  const std::vector<std::string>& applicable;  // strategies; one at least
+};
+
+/// What strategies are made of where not every operator will do.
+struct OperatorsAllowed {
+  std::string which;  // "ATen operators alone"
+  /// The name of a node's operator that is none of them, or "".
+  std::function<std::string(const Program&, const Node&)> other;
+};
+
 /// What decides how a claimed call is computed.
 struct WidenOptions {
   /// primitive name to strategy name; also "vmap" and "per_model". Key "*": all of them.
   std::map<std::string, std::string> force;
-  /// Called with a claim's applicable strategies when nothing is forced; empty: the first.
-  std::function<std::string(const Target&, const std::any& config, const WideCall&,
-                            const std::vector<std::string>& applicable)>
-      choose;
+  /// One of the applicable strategies where nothing is forced; empty: the first.
+  std::function<std::string(const ClaimedCall&)> choose;
   std::set<std::string> never;  // "conv2d/unfold": not chosen by itself, as where it crashed before
   bool strict = false;          // a forced strategy that does not apply throws Unsupported
   bool fold = true;             // use the registered folds (eval-mode batch norm into convolution)
   bool differentiable = false;  // only strategies that gradients can be taken of
-  bool aten_only = false;       // while recording: only strategies made of ATen operators
+  /// While recording: strategies that use others are passed over.
+  std::optional<OperatorsAllowed> only;
 };
 
 /// Evaluates Program(1) wide: ordinary tensor code, so that it can be recorded, differentiated,

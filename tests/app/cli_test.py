@@ -159,10 +159,27 @@ class Cli(unittest.TestCase):
             self.assertEqual((run.returncode, run.stderr), (0, ""), arguments)
             self.assertTrue(run.stdout)
         listed = json.loads(workbench("list", "--json").stdout)
-        self.assertEqual(set(listed), {"primitives", "blocks", "models", "presets", "panels"})
+        self.assertEqual(set(listed), {"primitives", "blocks", "models", "passes", "presets", "panels"})
         self.assertIn("linear", [p["name"] for p in listed["primitives"]])
         self.assertEqual(set(json.loads(workbench("list", "models", "--json").stdout)), {"models"})
         self.assertIn("eager", json.loads(workbench("info", "--json").stdout)["modes"])
+
+    def test_passes(self):
+        table = json.loads(workbench("list", "passes", "--json").stdout)["passes"]
+        names = [row["name"] for row in table]
+        self.assertEqual(names, ["fold", "common-subexpressions", "layout", "dead-code", "split", "ranges",
+                                 "kernels", "memory-plan"])
+        self.assertEqual(table[2]["stage"], "on the program")
+        self.assertEqual(table[2]["off"], "--passes-off layout")
+        lines = workbench("list", "passes").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines if line.startswith("  ")], names)
+        self.refused(2, r"^\[--passes-off\] name: got layuot, expected one of fold, .*; try layout$",
+                     "trace", "mlp_block", "--passes-off", "split,layuot")
+        run = workbench("trace", "mlp_block", "--wide", "4", "--passes-off", "layout")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        ran = run.stdout.split("# passes")[1].split("# coverage")[0]
+        self.assertIn("dead-code", ran)
+        self.assertNotIn("layout", ran)
 
     def test_trace(self):
         run = workbench("trace", "mlp_block", "--wide", "4")

@@ -304,7 +304,7 @@ TEST_F(StoreTest, TrialFusionsComeBackAsTheyWere) {
     r.passes = {{"split", 0.5, 10, 8, "2 nodes \"away\"", ""}};
     r.steps = {{"aten::bmm", "fc1", "linear", "einsum", "[3, 4]", 100, 0.5}};
     r.notes = {"a note"};
-    r.plan = "2 shards\n";
+    r.plan = "2 ranges\n";
     r.items = {{0, 2, "aten::addmm", "linear", "einsum", Way::strategy, "", "fc1"},
                {2, 1, "aten::sort", "", "", Way::per_model, "no rule", ""}};
     report.curve.push_back(r);

@@ -319,7 +319,7 @@ struct CountingModel : CompiledModel {
   const Coverage& coverage() const override { return coverage_; }
   const std::vector<PassRecord>& passes() const override { return passes_; }
   std::vector<StepCost> explain(const Tensors&) override { return {}; }
-  int shards() const override { return 1; }
+  int ranges() const override { return 1; }
   std::string plan_text() const override { return ""; }
   int64_t bytes() const override { return 0; }
 };

@@ -235,9 +235,9 @@ TEST_P(Ranges, GiveTheAnswersOfTheSeparateModels) {
     CompileOptions options;
     options.tune = false;
     options.threads = 2;
-    options.shards = ranges;
+    options.ranges = ranges;
     auto model = compile(net, first, options);
-    EXPECT_EQ(model->shards(), ranges);
+    EXPECT_EQ(model->ranges(), ranges);
     const WideFunction run = as_function(*model, net);
     for (const Ensemble* e : {&first, &mixed, &second, &first})
       EXPECT_LE(max_relative_error(run(*e), reference(single, *e)), tolerance) << ranges;
@@ -267,7 +267,7 @@ TEST(CompiledModel, ResultsHeldByTheCallerStayAsTheyAre) {
   const Network net = small();
   const Ensemble ensemble = generate(net, 4, at::kFloat, at::kCPU, 1);
   CompileOptions options;
-  options.shards = 2;
+  options.ranges = 2;
   auto model = compile(net, ensemble, options);
   const Tensor x = ensemble.tensors[1];
   const Tensors held = model->run({x});
@@ -288,8 +288,8 @@ TEST(CompiledModel, WhatIsFarOffIsTriedWholeAndOneByOneOnly) {
   CompileOptions options;
   options.threads = 2;
   options.far_off_ns = 1;
-  const int shards = compile(net, ensemble, options)->shards();
-  EXPECT_TRUE(shards == 1 || shards == 16) << shards;
+  const int ranges = compile(net, ensemble, options)->ranges();
+  EXPECT_TRUE(ranges == 1 || ranges == 16) << ranges;
 }
 
 TEST(CompiledModel, RefusesOtherInputsByName) {

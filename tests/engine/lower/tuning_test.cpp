@@ -68,7 +68,7 @@ TEST_F(Tuning, WhatWonOnceIsTakenAgainWithoutMeasuring) {
   ASSERT_FALSE(table->keys.empty());  // calls that were timed alone
   for (const TuningKey& key : table->keys) EXPECT_EQ(key.scope, "call");
 
-  // Whatever it is: what somebody stored for the whole network is what is taken, by all shards.
+  // Whatever it is: what somebody stored for the whole network is what is taken, by all ranges.
   for (const std::string& name : choices()) {
     table->store(keys[0], {name, 1.0});
     const size_t stored = table->keys.size();
@@ -114,11 +114,10 @@ TEST_F(Tuning, AnEstimateSeesWorkBytesAndLaunches) {
   WideCall seen;
   std::any config;
   WidenOptions options;
-  options.choose = [&](const Target&, const std::any& c, const WideCall& call,
-                       const std::vector<std::string>& applicable) {
-    seen = call;
-    config = c;
-    return applicable.front();
+  options.choose = [&](const ClaimedCall& claimed) {
+    seen = claimed.call;
+    config = claimed.config;
+    return claimed.applicable.front();
   };
   const Program single = record_single(network, ensemble);
   std::vector<WideValue> bound;

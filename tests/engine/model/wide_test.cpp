@@ -242,7 +242,7 @@ TEST(WideOptions, BuilderSetsEverything) {
   const Options o = Builder(Options::safe())
                         .mode(Mode::max_autotune)
                         .threads(3)
-                        .shards(2)
+                        .ranges(2)
                         .tune(false)
                         .strategy("conv2d", "grouped")
                         .without("layout")
@@ -257,7 +257,7 @@ TEST(WideOptions, BuilderSetsEverything) {
                         .log(log);
   EXPECT_EQ(o.mode, Mode::max_autotune);
   EXPECT_EQ(o.threads, 3);
-  EXPECT_EQ(o.shards, 2);
+  EXPECT_EQ(o.ranges, 2);
   EXPECT_FALSE(o.tune);
   EXPECT_EQ(o.strategies.at("conv2d"), "grouped");
   EXPECT_TRUE(o.passes_off.count("layout"));
@@ -286,7 +286,7 @@ TEST(WideOptions, DoWhatTheySay) {
   EXPECT_TRUE(strategies(with(Builder(plain).strategy("conv2d", "unfold"))).count("unfold"));
   EXPECT_TRUE(strategies(with(Builder(plain).strategy("*", "per_model"))).count("per_model"));
   EXPECT_EQ(with(Builder(plain).without("split")).passes().size() + 1, with(plain).passes().size());
-  EXPECT_NE(with(Builder(plain).shards(4)).plan(), with(Builder(plain).shards(1)).plan());
+  EXPECT_NE(with(Builder(plain).ranges(4)).plan(), with(Builder(plain).ranges(1)).plan());
   EXPECT_NE(with(Builder(plain).threads(1)).plan(), with(Builder(plain).threads(4)).plan());
   EXPECT_EQ(message([&] { with(Builder(plain).mode(Mode::default_)); }).find("[mode] default"), 0);
   std::vector<std::string> lines;

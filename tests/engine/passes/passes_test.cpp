@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -10,6 +11,7 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/error.h"
+#include "engine/wide.h"
 
 namespace wide {
 namespace {
@@ -111,11 +113,61 @@ TEST(Passes, RandomOperatorsKeepTheirNumberAndOrder) {
   };
   const Tensors before = draw(program);
   for (const Pass* p : passes()) {
+    if (!p->run) continue;
     p->run(program);
     program.verify();
     const Tensors after = draw(program);
     EXPECT_TRUE(before[0].equal(after[0]) && before[1].equal(after[1])) << p->name;
   }
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const Pass* p : passes()) all.push_back(p->name);
+  return all;
+}
+
+TEST(PassTable, HasEveryPassOnceInTheOrderInWhichTheyRun) {
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"fold", "common-subexpressions", "layout", "dead-code",
+                                      "split", "ranges", "kernels", "memory-plan"}));
+  for (const Pass* p : passes()) {
+    EXPECT_EQ(p->stage == Stage::program, static_cast<bool>(p->run)) << p->name;
+    EXPECT_FALSE(p->summary.empty()) << p->name;
+  }
+}
+
+/// What `work` refuses, in its own words.
+std::string refused(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "not refused";
+}
+
+TEST(PassTable, RefusesUnknownNamesWhereverTheyAreGiven) {
+  const std::string line =
+      "[--passes-off] name: got layuot, expected one of fold, common-subexpressions, layout, "
+      "dead-code, split, ranges, kernels, memory-plan; try layout";
+  EXPECT_EQ(refused([] { check_pass_names({"split", "layuot"}); }), line);
+  EXPECT_EQ(refused([] { Builder().without("layuot"); }), line);
+  Options options;
+  options.passes_off = {"layuot"};
+  const Module relu{[](const Tensors& in) { return Tensors{at::relu(in[0])}; }, {}, {}};
+  EXPECT_EQ(refused([&] { wide::compile(relu, 2, {at::randn({3})}, options); }), line);
+  EXPECT_EQ(refused([&] { wide::compile(relu, 2, {}, options); }), line) << "before any call";
+  Network net;
+  net.tensors = {{"x", Role::input, {3}}};
+  net.forward = [](const Tensors& t) { return Tensors{at::relu(t[0])}; };
+  CompileOptions compile_options;
+  compile_options.passes_off = {"layuot"};
+  const Ensemble ensemble = generate(net, 2, at::kFloat, at::kCPU, 1);
+  EXPECT_EQ(refused([&] { compile(net, ensemble, compile_options); }), line);
+  EXPECT_NE(refused([] { check_pass_names({"shards"}); }).find("try workbench list passes"),
+            std::string::npos);
+  EXPECT_ANY_THROW(pass_is_on("layuot", {}));
 }
 
 /// Every network of the registry, every switch: the answers stay.
@@ -132,21 +184,104 @@ TEST_P(Switches, LeaveTheAnswersEqual) {
   const Program single = record_single(net, ensemble);
   const Tensors expected = reference(single, ensemble);
   const double own = max_relative_error(separate(single, ensemble), expected);
-  std::vector<std::string> switches{"", "fold", "shards", "memory-plan", "kernels"};
-  for (const Pass* p : passes()) switches.push_back(p->name);
-  for (const std::string& off : switches) {
+  std::vector<std::set<std::string>> switches{{}};
+  for (const std::string& name : names()) switches.push_back({name});
+  for (const std::set<std::string>& off : switches) {
     CompileOptions options;
     options.tune = false;
     options.verify = true;
     options.threads = 2;
-    options.passes_off = {off};
-    auto model = compile(net, ensemble, options);
+    options.passes_off = off;
+    auto model = compile(net, ensemble, options, single);
     const Tensors got = as_function(*model, net)(ensemble);
     EXPECT_LE(max_relative_error(got, expected),
               std::max(target.tolerance_for(at::kFloat), 4 * own))
-        << (off.empty() ? "all on" : off + " off");
+        << (off.empty() ? "all on" : *off.begin() + " off");
   }
 }
+
+/// A network in which every pass of widening and of the program finds something to do.
+Network with_work_for_passes() {
+  Network net;
+  net.name = "work";
+  net.tensors = {{"w", Role::parameter, {4, 3, 3, 3}},
+                 {"scale", Role::parameter, {4}, at::kFloat, Fill::near_one},
+                 {"shift", Role::parameter, {4}},
+                 {"mean", Role::buffer, {4}},
+                 {"variance", Role::buffer, {4}, at::kFloat, Fill::positive},
+                 {"x", Role::input, {2, 3, 5, 5}}};
+  net.forward = [](const Tensors& t) {
+    const Tensor y =
+        at::batch_norm(at::conv2d(t[5], t[0]), t[1], t[2], t[3], t[4], false, 0.1, 1e-5, false);
+    const Tensor there_and_back = at::relu(y.transpose(1, 2)).transpose(1, 2);
+    return Tensors{at::exp(y) * 2 + at::exp(y), there_and_back.transpose(2, 3).transpose(2, 3)};
+  };
+  return net;
+}
+
+/// One for the passes of lowering; what is measured there (packed convolutions) it has none of.
+Network with_work_for_lowering() {
+  Network net;
+  net.name = "work";
+  net.tensors = {
+      {"a", Role::parameter, {7, 6}}, {"b", Role::parameter, {5, 7}}, {"x", Role::input, {3, 6}}};
+  net.forward = [](const Tensors& t) {
+    return Tensors{at::relu(at::linear(at::relu(at::linear(t[2], t[0])), t[1]))};
+  };
+  return net;
+}
+
+/// What a stage leaves to be seen of its work.
+std::string seen(const CompiledModel& model, Stage stage) {
+  if (stage == Stage::program) return model.program().text();
+  if (stage == Stage::lowering) return model.plan_text();
+  std::string text;
+  for (const CoverageItem& item : model.coverage().items)
+    text += fmt::format("{} {} {}\n", item.node, item.primitive, item.strategy);
+  return text;
+}
+
+class EverySwitch : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EverySwitch, SwitchesItsPassAndNoOther) {
+  at::NoGradGuard no_grad;
+  const auto compiled = [](const Network& net, const std::set<std::string>& off) {
+    CompileOptions options;
+    options.tune = false;
+    options.threads = 2;
+    options.passes_off = off;
+    options.widen.force["linear"] = "brgemm";  // a kernel of ours, which can do its activation
+    return compile(net, generate(net, 3, at::kFloat, at::kCPU, 5), options);
+  };
+  std::vector<Network> networks{with_work_for_passes(), with_work_for_lowering()};
+  const Stage stage = pass(GetParam()).stage;
+  if (stage == Stage::lowering) networks.erase(networks.begin());
+  // A pass that finds nothing to do there may find it in a network of the registry.
+  if (stage != Stage::lowering)
+    for (const Target* t : targets())
+      networks.push_back(t->network(t->sweeps.begin()->second.shapes.at(0)));
+  bool shows = false;
+  for (size_t k = 0; k < networks.size() && !shows; ++k) {
+    const auto on = compiled(networks[k], {}), off = compiled(networks[k], {GetParam()});
+    EXPECT_EQ(seen(*on, stage), seen(*compiled(networks[k], {}), stage)) << "without any switch";
+    shows = seen(*on, stage) != seen(*off, stage);
+    const auto done = [](const CompiledModel& model) {
+      std::set<std::string> ran;
+      for (const PassRecord& record : model.passes()) ran.insert(record.name);
+      return ran;
+    };
+    std::set<std::string> expected = done(*on);
+    expected.erase(GetParam());
+    EXPECT_EQ(done(*off), expected);
+  }
+  EXPECT_TRUE(shows) << GetParam() << " off leaves everything as it is on";
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, EverySwitch, ::testing::ValuesIn(names()), [](const auto& one) {
+  std::string name = one.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 std::vector<std::string> all_targets() {
   std::vector<std::string> names;

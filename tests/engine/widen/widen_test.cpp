@@ -63,7 +63,7 @@ TEST(Widen, ComputesSharedWorkOnce) {
   EXPECT_GT(wide.coverage.counts().at(Way::shared), 0);
   for (int ranges : {1, 2, 3, 5}) {
     CompileOptions options;
-    options.shards = ranges;
+    options.ranges = ranges;
     options.threads = 2;
     auto model = compile(net, ensemble, options);
     const Correctness c = check(net, single, ensemble, as_function(*model, net), 1e-5);

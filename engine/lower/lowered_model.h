@@ -1,0 +1,63 @@
+#pragma once
+#include "engine/compile.h"
+#include "engine/device.h"
+#include "engine/lower/executor.h"
+#include "engine/lower/result_memory.h"
+#include "engine/lower/tuned_widening.h"
+
+namespace wide {
+
+/// What `compile` hands over to be run.
+struct Lowered {
+  Network network;
+  Ensemble ensemble;  // contiguous; the tensors that calls bind their inputs into
+  CompileOptions options;
+  std::shared_ptr<const Program> single;
+  std::shared_ptr<const TunedWidening> widening;
+  std::unique_ptr<Executor> executor;
+  ResultMemory results;
+  /// Program(N) of all models at once, with the strategies that the executor runs.
+  std::function<std::shared_ptr<const RangeProgram>(const Ensemble&)> whole;
+};
+
+/// Runs an executor on the caller's inputs, in mode reduce-overhead as one captured graph.
+class LoweredModel final : public CompiledModel {
+ public:
+  explicit LoweredModel(Lowered lowered);
+
+  Tensors run(const Tensors& inputs) override;
+  void set_weights(const Tensors& weights) override;
+  const Program& single() const override { return *single_; }
+  const Program& program() const override { return whole_program().wide.program; }
+  std::vector<std::string> differences() const override;
+  const Coverage& coverage() const override { return executor_->program()->wide.coverage; }
+  const std::vector<PassRecord>& passes() const override;
+  std::vector<StepCost> explain(const Tensors& inputs) override;
+  int ranges() const override { return executor_->ranges(); }
+  std::string plan_text() const override { return executor_->text(); }
+  int64_t bytes() const override { return executor_->bytes(); }
+  int64_t steps() const override { return executor_->steps(); }
+  std::vector<TuningKey> tuning_keys(const std::string& primitive) const override {
+    return widening_->keys(primitive);
+  }
+
+ private:
+  const RangeProgram& whole_program() const;
+  Tensors replay(const Tensors& inputs);
+  void check_input(size_t k, const Tensors& inputs) const;
+  void bind_inputs(const Tensors& inputs);
+
+  Network network_;
+  Ensemble ensemble_;
+  CompileOptions options_;
+  std::shared_ptr<const Program> single_;
+  std::shared_ptr<const TunedWidening> widening_;
+  std::unique_ptr<Executor> executor_;
+  ResultMemory results_;
+  std::function<std::shared_ptr<const RangeProgram>(const Ensemble&)> make_whole_;
+  mutable std::shared_ptr<const RangeProgram> whole_;
+  std::unique_ptr<DeviceGraph> graph_;  // of mode reduce-overhead
+  Tensors captured_;                    // results where the graph leaves them
+};
+
+}  // namespace wide
