@@ -1,0 +1,146 @@
+#include "engine/lower/tuned_widening.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "engine/check/check.h"
+#include "engine/compile.h"
+#include "engine/error.h"
+#include "engine/wide.h"
+
+namespace wide {
+namespace {
+
+struct Config {
+  std::string text() const { return "planted"; }
+};
+
+Strategy computes(const std::string& name, Tensor (*function)(const Tensor&), int64_t most) {
+  return strategy<Config>(
+      name, "",
+      [function](const Config&, const WideCall& call) { return Tensors{function(call.inputs[0])}; },
+      [name, most](const Config&, const WideCall& call) -> Applies {
+        if (call.n <= most) return std::nullopt;
+        return reason(name, "models", fmt::format("{}", call.n), fmt::format("at most {}", most),
+                      "fewer");
+      });
+}
+
+Target claims(const std::string& name, const std::string& op, std::vector<Strategy> strategies) {
+  Target t;
+  t.name = name;
+  t.claims = {{op, [](const CallView& call) -> std::optional<Claimed> {
+                 return Claimed{Config{}, {call.id(0)}, {}};
+               }}};
+  t.strategies = std::move(strategies);
+  return t;
+}
+
+// What applies differs with the number of models: to the first at two of them only, to the second
+// another strategy from three on, to the third always the same.
+[[maybe_unused]] const bool planted =
+    add_target(claims("planted_small", "aten::erfinv", {computes("small", at::erfinv, 2)}),
+               __FILE__) &&
+    add_target(claims("planted_either", "aten::lgamma",
+                      {computes("few", at::lgamma, 2), computes("many", at::lgamma, 99)}),
+               __FILE__) &&
+    add_target(claims("planted_same", "aten::digamma",
+                      {computes("one", at::digamma, 99), computes("two", at::digamma, 99)}),
+               __FILE__);
+
+class Choices : public ::testing::Test {
+ protected:
+  Network network;
+  Ensemble ensemble;
+  int64_t recorded = 0;
+
+  void SetUp() override {
+    set_tuning_table(nullptr);
+    network.name = "planted";
+    network.tensors = {{"x", Role::input, {5}}};
+    network.forward = [this](const Tensors& t) {
+      ++recorded;
+      const Tensor first = at::erfinv(at::tanh(t[0])), positive = at::abs(t[0]) + 1;
+      const Tensor second = at::lgamma(positive), third = at::digamma(positive);
+      return Tensors{first + second, third};
+    };
+    network.instantiate = [this](const Tensors& weights) { return wide::bind(network, weights); };
+    ensemble = generate(network, 6, at::kFloat, at::kCPU, 3);
+  }
+  void TearDown() override { set_tuning_table(nullptr); }
+
+  std::unique_ptr<CompiledModel> compiled(int ranges, std::optional<Program> single = {}) const {
+    CompileOptions options;
+    options.threads = 2;
+    options.tune = false;
+    options.ranges = ranges;
+    return compile(network, ensemble, options, std::move(single));
+  }
+  static std::string runs(const CompiledModel& model, const std::string& primitive) {
+    for (const CoverageItem& item : model.coverage().items)
+      if (item.primitive == primitive) return item.strategy;
+    return "";
+  }
+  static std::string shown(const CompiledModel& model, const std::string& op) {
+    for (const Node& node : model.program().nodes)
+      if (node.name() == op) return node.origin.primitive + "/" + node.origin.strategy;
+    return "";
+  }
+};
+
+TEST_F(Choices, GoByTheCallWhereWhatAppliesDiffersWithN) {
+  // Not the first that applies, so that taking over what was chosen can be told from choosing anew.
+  for (const TuningKey& key : compiled(3)->tuning_keys("planted_same"))
+    tuning_table().store(key, {"two", 1.0});
+  const auto model = compiled(3);
+  EXPECT_EQ(runs(*model, "planted_small"), "small");
+  EXPECT_EQ(runs(*model, "planted_either"), "few");
+  EXPECT_EQ(runs(*model, "planted_same"), "two");
+
+  EXPECT_EQ(shown(*model, "aten::erfinv"), "/vmap");
+  EXPECT_EQ(shown(*model, "aten::lgamma"), "planted_either/many");
+  EXPECT_EQ(shown(*model, "aten::digamma"), "planted_same/two");
+  EXPECT_EQ(model->differences(),
+            (std::vector<std::string>{
+                "node 1, aten::erfinv: runs as planted_small/small, which all models at once do "
+                "not take: shown as vmap, [small] models: got 6, expected at most 2; try fewer",
+                "node 4, aten::lgamma: runs as planted_either/few, which all models at once do "
+                "not take: shown as planted_either/many, [few] models: got 6, expected at most 2; "
+                "try fewer"}));
+  const Tensors expected = reference(record_single(network, ensemble), ensemble);
+  EXPECT_LT(max_relative_error(model->run(ensemble.tensors), expected), 1e-5);
+  EXPECT_LT(max_relative_error(interpret(model->program(), ensemble.tensors), expected), 1e-5);
+}
+
+TEST_F(Choices, AreShownAsTheyRunWhereTheyApply) {
+  for (const int ranges : {1, 6}) EXPECT_EQ(runs(*compiled(ranges), "planted_same"), "one");
+  const auto whole = compiled(1);
+  EXPECT_EQ(runs(*whole, "planted_either"), "many");
+  EXPECT_TRUE(whole->differences().empty());
+}
+
+TEST_F(Choices, ProgramOfOneModelIsRecordedOnce) {
+  const Program single = record_single(network, ensemble);
+  EXPECT_EQ(recorded, 1);
+  const auto given = compiled(3, single), own = compiled(3);
+  EXPECT_EQ(recorded, 2) << "the first had its program";
+  EXPECT_EQ(given->single().text(), own->single().text());
+  EXPECT_EQ(given->program().text(), own->program().text());
+}
+
+TEST(WideModel, RecordsOnceForItsSizesAndForWhatItExports) {
+  int recorded = 0;
+  const Module relu{[&](const Tensors& in) {
+                      ++recorded;
+                      return Tensors{at::relu(in[0])};
+                    },
+                    {},
+                    {}};
+  WideModel model = wide::compile(relu, 3, {at::randn({5})}, Builder().tune(false));
+  model.run({at::randn({3, 5})});
+  model.export_to(::testing::TempDir() + "recorded_once.ts");
+  EXPECT_EQ(recorded, 1);
+}
+
+}  // namespace
+}  // namespace wide
