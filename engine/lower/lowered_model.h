@@ -23,22 +23,22 @@ struct Lowered {
 /// Runs an executor on the caller's inputs, in mode reduce-overhead as one captured graph.
 class LoweredModel final : public CompiledModel {
  public:
-  explicit LoweredModel(Lowered lowered);
+  explicit LoweredModel(Lowered made);
 
   Tensors run(const Tensors& inputs) override;
   void set_weights(const Tensors& weights) override;
-  const Program& single() const override { return *single_; }
+  const Program& single() const override { return *made_.single; }
   const Program& program() const override { return whole_program().wide.program; }
   std::vector<std::string> differences() const override;
-  const Coverage& coverage() const override { return executor_->program()->wide.coverage; }
+  const Coverage& coverage() const override { return made_.executor->program()->wide.coverage; }
   const std::vector<PassRecord>& passes() const override;
   std::vector<StepCost> explain(const Tensors& inputs) override;
-  int ranges() const override { return executor_->ranges(); }
-  std::string plan_text() const override { return executor_->text(); }
-  int64_t bytes() const override { return executor_->bytes(); }
-  int64_t steps() const override { return executor_->steps(); }
+  int ranges() const override { return made_.executor->ranges(); }
+  std::string plan_text() const override { return made_.executor->text(); }
+  int64_t bytes() const override { return made_.executor->bytes(); }
+  int64_t steps() const override { return made_.executor->steps(); }
   std::vector<TuningKey> tuning_keys(const std::string& primitive) const override {
-    return widening_->keys(primitive);
+    return made_.widening->keys(primitive);
   }
 
  private:
@@ -47,14 +47,7 @@ class LoweredModel final : public CompiledModel {
   void check_input(size_t k, const Tensors& inputs) const;
   void bind_inputs(const Tensors& inputs);
 
-  Network network_;
-  Ensemble ensemble_;
-  CompileOptions options_;
-  std::shared_ptr<const Program> single_;
-  std::shared_ptr<const TunedWidening> widening_;
-  std::unique_ptr<Executor> executor_;
-  ResultMemory results_;
-  std::function<std::shared_ptr<const RangeProgram>(const Ensemble&)> make_whole_;
+  Lowered made_;
   mutable std::shared_ptr<const RangeProgram> whole_;
   std::unique_ptr<DeviceGraph> graph_;  // of mode reduce-overhead
   Tensors captured_;                    // results where the graph leaves them
