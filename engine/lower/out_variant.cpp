@@ -3,7 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <map>
-#include <set>
+
+#include "engine/lower/operator_traits.h"
 
 namespace wide {
 
@@ -49,11 +50,8 @@ const std::map<std::string, Row>& rows() {
   return table;
 }
 
-/// Element-wise operators, and ours that read all of a row before they write over it.
 bool writes_in_place(const c10::OperatorHandle& op) {
-  static const std::set<std::string> rowwise{"wide::layer_norm", "wide::group_norm",
-                                             "wide::batch_norm", "wide::scale_shift"};
-  return op.hasTag(at::Tag::pointwise) || rowwise.count(op.schema().operator_name().name) > 0;
+  return op.hasTag(at::Tag::pointwise) || operator_traits(op).in_place;
 }
 
 /// Same arguments, then as many out-tensors as the functional form returns tensors.

@@ -20,15 +20,15 @@ class Window {
   Tensor tensor_;
 };
 
-struct PackedConvolution;
+struct PackedCall;
 
-/// Which convolutions are packed, by node: measured by the first plan of a program and shared by
-/// its plans for other threads.
-using PackingChoices = std::unordered_map<size_t, std::shared_ptr<const PackedConvolution>>;
+/// Which nodes run packed: measured by the first plan of a program and shared by its plans for
+/// other threads.
+using PackingChoices = std::unordered_map<size_t, std::shared_ptr<const PackedCall>>;
 
 struct PlanOptions {
   bool arena = true;    // results into one arena; off: every step allocates
-  bool kernels = true;  // pack convolution weights and let convolutions and GEMMs do their relu
+  bool kernels = true;  // pack weights, and let operators do the activation behind them
   std::shared_ptr<PackingChoices> packing = std::make_shared<PackingChoices>();
   /// Results that nothing reads again go past the caches, for operators that can `stream`.
   bool stream_results = false;

@@ -11,17 +11,17 @@ namespace wide {
 
 namespace {
 
-bool same_layout(const Value& a, const Value& b) {
-  return a.strided && b.strided && a.dtype == b.dtype && a.sizes == b.sizes &&
-         a.strides == b.strides;
+/// The operator's argument of this name on the stack, if it has one.
+IValue* find_argument(const c10::OperatorHandle& op, Stack& stack, const std::string& name) {
+  const std::optional<int> at = op.schema().argumentIndexWithName(name);
+  return at ? &stack[static_cast<size_t>(*at)] : nullptr;
 }
 
-/// Where the operator has an argument of this name.
-std::optional<size_t> argument_index(const c10::OperatorHandle& op, const std::string& name) {
-  const auto& arguments = op.schema().arguments();
-  for (size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i].name() == name) return i;
-  return std::nullopt;
+std::vector<size_t> nodes_of(const Program& program, Phase phase) {
+  std::vector<size_t> nodes;
+  for (size_t i = 0; i < program.nodes.size(); ++i)
+    if (program.nodes[i].phase == phase) nodes.push_back(i);
+  return nodes;
 }
 
 bool dense(const Value& v) {
@@ -43,14 +43,15 @@ bool dense(const Value& v) {
 PlanBuilder::PlanBuilder(Plan& plan, const Program& program,
                          const std::unordered_map<ValueId, Tensor>& prologue,
                          const PlanOptions& options)
-    : plan_(plan), program_(program), prologue_(prologue), options_(options) {
-  for (size_t i = 0; i < program.nodes.size(); ++i)
-    if (program.nodes[i].phase == Phase::main) main_.push_back(i);
-}
+    : plan_(plan),
+      program_(program),
+      prologue_(prologue),
+      options_(options),
+      main_(nodes_of(program, Phase::main)),
+      uses_(program, main_) {}
 
 void PlanBuilder::build() {
   find_outside();
-  find_roots();
   choose_forms();
   absorb_activations();
   choose_outputs();
@@ -65,7 +66,7 @@ void PlanBuilder::find_outside() {
   made_at_.assign(count, -1);
   slots_.resize(count);
   for (size_t p = 0; p < main_.size(); ++p)
-    for_each_value(program_.nodes[main_[p]].results, [&](ValueId id) {
+    for_each_value(node(p).results, [&](ValueId id) {
       made_at_[static_cast<size_t>(id)] = static_cast<int32_t>(p);
     });
   auto read = [&](ValueId id) {
@@ -84,26 +85,8 @@ void PlanBuilder::find_outside() {
     }
   };
   for (size_t i : main_) for_each_value(program_.nodes[i].arguments, read);
-  for (ValueId id : program_.outputs) read(id);
-  for (const Update& u : program_.updates) read(u.value);
+  for (ValueId id : results_of(program_)) read(id);
   plan_.kept_.resize(plan_.outside_.size());
-}
-
-void PlanBuilder::find_roots() {
-  root_.resize(program_.values.size());
-  for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<ValueId>(i);
-  last_.assign(program_.values.size(), 0);
-  for (size_t p = 0; p < main_.size(); ++p) {
-    const Node& node = program_.nodes[main_[p]];
-    if (node.is_view())
-      for_each_value(node.results, [&](ValueId id) {
-        root_[static_cast<size_t>(id)] = root(node.arguments[0].values[0]);
-      });
-    for_each_value(node.arguments, [&](ValueId id) { last_[static_cast<size_t>(root(id))] = p; });
-  }
-  auto keep = [&](ValueId id) { last_[static_cast<size_t>(root(id))] = main_.size(); };
-  for (ValueId id : program_.outputs) keep(id);
-  for (const Update& u : program_.updates) keep(u.value);
 }
 
 void PlanBuilder::choose_forms() {
@@ -124,108 +107,74 @@ void PlanBuilder::choose_forms() {
   }
 }
 
-bool PlanBuilder::covers_root(ValueId id) const {
-  return value(id).numel() == value(root(id)).numel() && value(id).dtype == value(root(id)).dtype;
-}
-
-/// A convolution, or an operator with an `activation`, whose result, through views, is read by one
-/// activation alone that it knows does it itself.
+/// An operator with an activation that it can do itself behind it does so, and those that can be
+/// packed are where that is faster.
 void PlanBuilder::absorb_activations() {
   if (!options_.kernels) return;
-  for (size_t p = 0; p < main_.size(); ++p)
-    if (program_.nodes[main_[p]].name() == "aten::convolution") {
-      pack(p);
-    } else if (argument_index(program_.nodes[main_[p]].op, "activation")) {
-      absorb_into_kernel(p);
+  for (size_t p = 0; p < main_.size(); ++p) {
+    const OperatorTraits& traits = operator_traits(node(p).op);
+    if (traits.absorbs.empty() && !traits.pack) continue;
+    const ValueId made = node(p).results[0].values[0];
+    const std::optional<size_t> reader = uses_.only_reader(made);
+    std::string activation = reader ? activation_name(node(*reader)) : "";
+    if (std::count(traits.absorbs.begin(), traits.absorbs.end(), activation) == 0)
+      activation.clear();
+    if (traits.pack) {
+      const auto call = packed(p, activation);
+      if (!call) continue;
+      packed_.emplace(p, call);
+      forms_[p].reset();
+    } else {
+      activation_[p] = activation;
     }
+    if (!reader || activation.empty()) continue;
+    // What the reader makes is what `made` holds already, seen through the same views.
+    absorbed_[*reader] = true;
+    forms_[*reader].reset();
+    uses_.merge(made, node(*reader).results[0].values[0]);
+  }
 }
 
-void PlanBuilder::pack(size_t p) {
-  const Node& node = program_.nodes[main_[p]];
-  if (node.arguments[0].kind != Argument::Kind::value) return;
-  const ValueId weight = node.arguments[1].values[0];
-  auto outside = outside_index_.find(weight);
-  if (outside == outside_index_.end() || !prologue_.count(weight)) return;
+/// The packed call of a node whose weight is made by the prologue for it alone, if that is faster.
+std::shared_ptr<const PackedCall> PlanBuilder::packed(size_t p, const std::string& activation) {
+  const std::vector<Argument>& arguments = node(p).arguments;
+  if (arguments[0].kind != Argument::Kind::value) return nullptr;
+  const ValueId weight = arguments[1].values[0];
+  const auto outside = outside_index_.find(weight);
+  if (outside == outside_index_.end() || !prologue_.count(weight)) return nullptr;
   int readers = 0;
-  for (size_t i : main_)
-    for_each_value(program_.nodes[i].arguments, [&](ValueId id) { readers += id == weight; });
-  if (readers != 1 || value(weight).role != Role::intermediate) return;
-  const ValueId made = node.results[0].values[0];
-  const std::optional<size_t> relu = only_consumer(made, "aten::relu");
+  for (size_t q = 0; q < main_.size(); ++q)
+    for_each_value(node(q).arguments, [&](ValueId id) { readers += id == weight; });
+  if (readers != 1 || value(weight).role != Role::intermediate) return nullptr;
   Tensor bias;
-  if (node.arguments[2].kind == Argument::Kind::value) {
-    auto known = prologue_.find(node.arguments[2].values[0]);
-    if (known == prologue_.end()) return;
+  if (arguments[2].kind == Argument::Kind::value) {
+    const auto known = prologue_.find(arguments[2].values[0]);
+    if (known == prologue_.end()) return nullptr;
     bias = known->second;
   }
-  auto [choice, fresh] = options_.packing->try_emplace(main_[p]);
+  const Value& result = value(node(p).results[0].values[0]);
+  const auto [choice, fresh] = options_.packing->try_emplace(main_[p]);
   if (fresh) {
-    auto measured = pack_convolution(node, value(node.arguments[0].values[0]), value(made),
-                                     prologue_.at(weight), bias, relu.has_value(), options_.serial);
+    auto measured = operator_traits(node(p).op)
+                        .pack({node(p), value(arguments[0].values[0]), result, prologue_.at(weight),
+                               bias, activation, options_.serial});
     if (measured && measured->packed_ns < measured->plain_ns)
-      choice->second = std::make_shared<const PackedConvolution>(std::move(*measured));
+      choice->second = std::make_shared<const PackedCall>(std::move(*measured));
   }
-  const auto& packed = choice->second;
-  if (!packed) return;
-  plan_.notes_.push_back(fmt::format("convolution {} packed{}: {:.0f} us, plain {:.0f} us",
-                                     value(made).shape_text(), relu ? " with relu" : "",
-                                     packed->packed_ns / 1e3, packed->plain_ns / 1e3));
-  plan_.prepare_[outside->second] = packed->pack;
-  packed_.emplace(p, packed);
-  forms_[p].reset();
-  if (relu) absorb(*relu, made);
-}
-
-/// The one node that reads `made`, through views, when it is an `op` of the whole of it.
-std::optional<size_t> PlanBuilder::only_consumer(ValueId made, const std::string& op) const {
-  std::vector<size_t> consumers;
-  for (size_t q = 0; q < main_.size(); ++q) {
-    const Node& other = program_.nodes[main_[q]];
-    if (other.is_view()) continue;
-    for_each_value(other.arguments, [&](ValueId id) {
-      if (root(id) == made) consumers.push_back(q);
-    });
+  if (const auto& call = choice->second) {
+    const std::string name = node(p).op.schema().operator_name().name;
+    plan_.notes_.push_back(fmt::format("{} {} packed{}: {:.0f} us, plain {:.0f} us",
+                                       name.substr(name.find("::") + 2), result.shape_text(),
+                                       activation.empty() ? "" : " with " + activation,
+                                       call->packed_ns / 1e3, call->plain_ns / 1e3));
+    plan_.prepare_[outside->second] = call->pack;
   }
-  if (consumers.size() != 1 || last_use(made) >= main_.size()) return std::nullopt;
-  const Node& node = program_.nodes[main_[consumers[0]]];
-  if (node.name() != op) return std::nullopt;
-  const ValueId in = node.arguments[0].values[0], out = node.results[0].values[0];
-  if (!covers_root(in) || !same_layout(value(in), value(out))) return std::nullopt;
-  return consumers[0];
-}
-
-/// The consumer's result is what `made` holds already, seen through the same views.
-void PlanBuilder::absorb(size_t consumer, ValueId made) {
-  absorbed_[consumer] = true;
-  forms_[consumer].reset();
-  const ValueId out = program_.nodes[main_[consumer]].results[0].values[0];
-  for (ValueId& r : root_)
-    if (r == out) r = made;
-  last_[static_cast<size_t>(made)] =
-      std::max(last_[static_cast<size_t>(made)], last_[static_cast<size_t>(out)]);
-}
-
-void PlanBuilder::absorb_into_kernel(size_t p) {
-  const ValueId made = program_.nodes[main_[p]].results[0].values[0];
-  std::vector<std::string> known{"relu"};
-  if (program_.nodes[main_[p]].name() == "wide::batched_gemm")
-    known.insert(known.end(), {"silu", "gelu"});
-  for (const std::string& name : known) {
-    const std::optional<size_t> found = only_consumer(made, "aten::" + name);
-    if (!found) continue;
-    const auto& arguments = program_.nodes[main_[*found]].arguments;
-    const bool by_tanh = arguments.size() > 1 && arguments[1].constant.isString() &&
-                         arguments[1].constant.toStringRef() == "tanh";
-    activation_[p] = by_tanh ? name + "_tanh" : name;
-    absorb(*found, made);
-    return;
-  }
+  return choice->second;
 }
 
 void PlanBuilder::choose_outputs() {
   output_of_.assign(program_.values.size(), -1);
-  std::vector<ValueId> results = program_.outputs;
-  for (const Update& u : program_.updates) results.push_back(u.value);
+  const std::vector<ValueId> results = results_of(program_);
   for (size_t k = 0; k < results.size(); ++k) {
     Value v = value(results[k]);
     plan_.results_.push_back(v);
@@ -233,10 +182,10 @@ void PlanBuilder::choose_outputs() {
     for (size_t i = v.sizes.size(); i-- > 1;)
       v.strides[i - 1] = v.strides[i] * std::max<int64_t>(v.sizes[i], 1);
     plan_.output_windows_.push_back(add_window(v));
-    const ValueId r = root(results[k]);
+    const ValueId r = uses_.root(results[k]);
     const int32_t at = made_at_[static_cast<size_t>(r)];
     if (at < 0 || !forms_[static_cast<size_t>(at)] || output_of_[static_cast<size_t>(r)] >= 0 ||
-        !covers_root(results[k]) || !value(results[k]).contiguous() || !value(r).contiguous())
+        !uses_.covers_root(results[k]) || !value(results[k]).contiguous() || !value(r).contiguous())
       continue;
     output_of_[static_cast<size_t>(r)] = static_cast<int32_t>(k);
   }
@@ -256,14 +205,15 @@ void PlanBuilder::share_buffers() {
       int32_t taken = kNoBuffer;
       if (may_reuse) {
         for_each_value(node.arguments, [&](ValueId argument) {
-          const ValueId r = root(argument);
+          const ValueId r = uses_.root(argument);
           const int32_t candidate = buffer_[static_cast<size_t>(r)];
-          if (taken != kNoBuffer || candidate == kNoBuffer || last_use(r) != p ||
-              !covers_root(argument) || !same_layout(value(argument), value(id)))
+          if (taken != kNoBuffer || candidate == kNoBuffer || uses_.last(r) != p ||
+              !uses_.covers_root(argument) || !same_layout(value(argument), value(id)))
             return;
           int others = 0;
-          for_each_value(node.arguments,
-                         [&](ValueId other) { others += other != argument && root(other) == r; });
+          for_each_value(node.arguments, [&](ValueId other) {
+            others += other != argument && uses_.root(other) == r;
+          });
           if (others == 0) taken = candidate;
         });
       }
@@ -273,7 +223,7 @@ void PlanBuilder::share_buffers() {
       }
       buffer_[static_cast<size_t>(id)] = taken;
       Lifetime& life = lifetimes_[static_cast<size_t>(taken)];
-      life.end = std::max({life.end, last_use(id), p});
+      life.end = std::max({life.end, uses_.last(id), p});
     });
   }
 }
@@ -346,13 +296,13 @@ void PlanBuilder::add_step(size_t p) {
     for (size_t a = 0; a < 3; ++a) stack[a] = step.stack[a];
     step.op = packed->second->op;
     step.stack = std::move(stack);
-    step.text = "mkldnn::_convolution_pointwise";
+    step.text = step.op.schema().operator_name().name;
   }
   const std::string with = activation_[p].empty() ? "" : " with " + activation_[p];
-  if (!with.empty()) step.stack[*argument_index(node.op, "activation")] = activation_[p];
+  if (!with.empty()) *find_argument(node.op, step.stack, "activation") = activation_[p];
   step.text += with;
-  if (const auto stream = argument_index(node.op, "stream"))
-    step.stack[*stream] =
+  if (IValue* stream = find_argument(node.op, step.stack, "stream"))
+    *stream =
         options_.stream_results && output_of_[static_cast<size_t>(node.results[0].values[0])] >= 0;
   if (forms_[p]) {
     Tensors out;
@@ -385,10 +335,10 @@ void PlanBuilder::add_step(size_t p) {
 }
 
 void PlanBuilder::make_copies() {
-  std::vector<ValueId> results = program_.outputs;
-  for (const Update& u : program_.updates) results.push_back(u.value);
+  const std::vector<ValueId> results = results_of(program_);
   for (size_t k = 0; k < results.size(); ++k) {
-    if (output_of_[static_cast<size_t>(root(results[k]))] == static_cast<int32_t>(k)) continue;
+    if (output_of_[static_cast<size_t>(uses_.root(results[k]))] == static_cast<int32_t>(k))
+      continue;
     plan_.copies_.emplace_back(tensor(results[k]),
                                plan_.windows_[plan_.output_windows_[k]].tensor());
   }
@@ -396,15 +346,15 @@ void PlanBuilder::make_copies() {
   std::unordered_map<size_t, size_t> step_of;  // position in main_ -> step
   size_t s = 0;
   for (size_t p = 0; p < main_.size(); ++p)
-    if (!program_.nodes[main_[p]].is_view() && !absorbed_[p]) step_of[p] = s++;
+    if (!node(p).is_view() && !absorbed_[p]) step_of[p] = s++;
   for (size_t p = 0; p < main_.size(); ++p) {
     auto made = step_of.find(p);
     if (made == step_of.end()) continue;
     size_t next = 0;
-    for_each_value(program_.nodes[main_[p]].results, [&](ValueId id) {
+    for_each_value(node(p).results, [&](ValueId id) {
       if (next >= plan_.steps_[made->second].results.size()) return;
       const size_t window = plan_.steps_[made->second].results[next++].window;
-      size_t last = std::max(last_use(id), p);
+      size_t last = std::max(uses_.last(id), p);
       if (last >= main_.size()) return;
       while (!step_of.count(last) && last > p) --last;
       plan_.steps_[step_of[last]].releases.push_back(window);

@@ -1,13 +1,14 @@
 #pragma once
 #include "engine/lower/arena.h"
-#include "engine/lower/convolution.h"
+#include "engine/lower/operator_traits.h"
 #include "engine/lower/out_variant.h"
 #include "engine/lower/plan.h"
+#include "engine/lower/uses.h"
 
 namespace wide {
 
 /// Makes a Plan: decides for every node of main whether it is a view made once, an out-form into
-/// the arena or an output, a packed convolution, or a call whose fresh result is held until its
+/// the arena or an output, a packed call, or a call whose fresh result is held until its
 /// last use.
 class PlanBuilder {
  public:
@@ -19,7 +20,6 @@ class PlanBuilder {
   static constexpr int32_t kNoBuffer = -1;
 
   void find_outside();
-  void find_roots();
   void choose_forms();
   void absorb_activations();
   void choose_outputs();
@@ -29,15 +29,10 @@ class PlanBuilder {
   void make_copies();
 
   const Value& value(ValueId id) const { return program_.value(id); }
-  ValueId root(ValueId id) const { return root_[static_cast<size_t>(id)]; }
   Tensor& slot(ValueId id) { return slots_[static_cast<size_t>(id)]; }
   Tensor tensor(ValueId id);
-  bool covers_root(ValueId id) const;
-  size_t last_use(ValueId root_id) const { return last_[static_cast<size_t>(root_id)]; }
-  void pack(size_t node);
-  std::optional<size_t> only_consumer(ValueId made, const std::string& op) const;
-  void absorb(size_t consumer, ValueId made);
-  void absorb_into_kernel(size_t position);
+  const Node& node(size_t position) const { return program_.nodes[main_[position]]; }
+  std::shared_ptr<const PackedCall> packed(size_t position, const std::string& activation);
   size_t add_window(const Value& v);
   void add_step(size_t node);
 
@@ -46,13 +41,12 @@ class PlanBuilder {
   const std::unordered_map<ValueId, Tensor>& prologue_;
   PlanOptions options_;
   std::vector<size_t> main_;  // node indices
-  std::vector<ValueId> root_;
-  std::vector<size_t> last_;                      // by root: position in main_ of the last reader
+  Uses uses_;
   std::vector<int32_t> made_at_;                  // by value: position in main_, -1 outside
   std::vector<std::optional<OutVariant>> forms_;  // by position
   std::vector<bool> absorbed_;                    // by position: done by the step before
-  std::vector<std::string> activation_;  // by position: what a kernel of ours does too, or ""
-  std::unordered_map<size_t, std::shared_ptr<const PackedConvolution>> packed_;  // by position
+  std::vector<std::string> activation_;           // by position: what its kernel does too, or ""
+  std::unordered_map<size_t, std::shared_ptr<const PackedCall>> packed_;  // by position
   std::unordered_map<ValueId, size_t> outside_index_;
   std::vector<int32_t> buffer_;     // by root value: arena buffer
   std::vector<int32_t> output_of_;  // by root value: output whose memory it writes

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "engine/error.h"
+#include "engine/lower/operator_traits.h"
 #include "primitives/kernels/activations.h"
 
 namespace wide {
@@ -85,6 +86,9 @@ TORCH_LIBRARY(wide, m) {
       "batched_gemm.out(Tensor a, Tensor b, Tensor? bias, str activation, *, Tensor(a!) out) "
       "-> Tensor(a!)");
 }
+
+[[maybe_unused]] const bool registered = add_operator_traits(
+    {.op = "wide::batched_gemm", .absorbs = {"relu", "silu", "gelu", "gelu_tanh"}});
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("batched_gemm", batched_gemm_kernel);

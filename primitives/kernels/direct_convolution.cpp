@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 
+#include "engine/lower/operator_traits.h"
 #include "primitives/kernels/convolution_tile.h"
 
 namespace wide {
@@ -436,6 +437,9 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
       "kernel, int[] stride, int[] padding, int[] dilation, int[] output, int groups, bool "
       "transposed, str activation, *, Tensor(a!) out) -> Tensor(a!)");
 }
+
+[[maybe_unused]] const bool registered =
+    add_operator_traits({.op = "wide::direct_convolution", .absorbs = {"relu"}});
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("direct_convolution", direct_convolution_kernel);

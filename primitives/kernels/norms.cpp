@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "engine/lower/operator_traits.h"
 #include "primitives/kernels/norm_layout.h"
 #include "primitives/kernels/norm_rows.h"
 
@@ -399,6 +400,13 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def(("scale_shift" + affine + ") -> Tensor").c_str());
   m.def(("scale_shift.out" + affine + ", *, Tensor(a!) out) -> Tensor(a!)").c_str());
 }
+
+// All of a row, plane or column has been read before anything is written over it.
+[[maybe_unused]] const bool registered[] = {
+    add_operator_traits({.op = "wide::layer_norm", .in_place = true}),
+    add_operator_traits({.op = "wide::group_norm", .in_place = true, .absorbs = {"relu"}}),
+    add_operator_traits({.op = "wide::batch_norm", .in_place = true, .absorbs = {"relu"}}),
+    add_operator_traits({.op = "wide::scale_shift", .in_place = true, .absorbs = {"relu"}})};
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("layer_norm", layer_norm_kernel);

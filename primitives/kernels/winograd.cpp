@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/lower/operator_traits.h"
 #include "primitives/kernels/convolution_tile.h"
 #include "primitives/kernels/operators.h"
 
@@ -335,6 +336,9 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
       "winograd_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
       "padding, str activation, *, Tensor(a!) out) -> Tensor(a!)");
 }
+
+[[maybe_unused]] const bool registered =
+    add_operator_traits({.op = "wide::winograd_convolution", .absorbs = {"relu"}});
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("winograd_convolution", winograd_kernel);

@@ -1,10 +1,10 @@
-#include "engine/lower/convolution.h"
-
+// aten::convolution with its weight packed once by oneDNN and a relu behind it.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 
+#include "engine/lower/operator_traits.h"
 #include "engine/lower/threads.h"
 #include "engine/measure/clock.h"
 
@@ -36,11 +36,8 @@ Tensor sample(const Value& v) {
   return t.normal_(0, 1, at::detail::createCPUGenerator(1));
 }
 
-}  // namespace
-
-std::optional<PackedConvolution> pack_convolution(const Node& node, const Value& input,
-                                                  const Value& result, const Tensor& weight,
-                                                  const Tensor& bias, bool relu, bool serial) {
+std::optional<PackedCall> pack_convolution(const PackRequest& request) {
+  const auto& [node, input, result, weight, bias, activation, serial] = request;
   // aten::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding,
   // groups)
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -51,7 +48,7 @@ std::optional<PackedConvolution> pack_convolution(const Node& node, const Value&
     return std::nullopt;
   const IValue stride = node.arguments[3].constant, padding = node.arguments[4].constant,
                dilation = node.arguments[5].constant, groups = node.arguments[8].constant;
-  PackedConvolution packed{*op, {}, {}, 0, 0};
+  PackedCall packed{*op, {}, {}, 0, 0};
   packed.pack = [=, sizes = input.sizes](const Tensor& w) {
     Stack stack{w, padding, stride, dilation, groups, IValue(sizes)};
     reorder->callBoxed(&stack);
@@ -64,7 +61,7 @@ std::optional<PackedConvolution> pack_convolution(const Node& node, const Value&
                   stride,
                   dilation,
                   groups,
-                  std::string(relu ? "relu" : "none"),
+                  activation.empty() ? "none" : activation,
                   c10::List<std::optional<at::Scalar>>(),
                   IValue()};
   try {
@@ -85,7 +82,7 @@ std::optional<PackedConvolution> pack_convolution(const Node& node, const Value&
       Tensor y = at::convolution(x, weight, bias, stride.toIntVector(), padding.toIntVector(),
                                  dilation.toIntVector(), false, Sizes(input.sizes.size() - 2, 0),
                                  groups.toInt());
-      if (relu) y.relu_();
+      if (activation == "relu") y.relu_();
     };
     auto measure = [&] {
       packed.packed_ns = median_ns(run_packed);
@@ -102,4 +99,8 @@ std::optional<PackedConvolution> pack_convolution(const Node& node, const Value&
   return packed;
 }
 
+[[maybe_unused]] const bool registered =
+    add_operator_traits({.op = "aten::convolution", .absorbs = {"relu"}, .pack = pack_convolution});
+
+}  // namespace
 }  // namespace wide

@@ -1,0 +1,43 @@
+#include "engine/lower/operator_traits.h"
+
+#include <unordered_map>
+
+#include "engine/error.h"
+
+namespace wide {
+
+namespace {
+
+std::unordered_map<std::string, OperatorTraits>& registered() {
+  static std::unordered_map<std::string, OperatorTraits> all;
+  return all;
+}
+
+}  // namespace
+
+bool add_operator_traits(OperatorTraits traits) {
+  const std::string op = traits.op;
+  WIDE_ASSERT(registered().emplace(op, std::move(traits)).second, "{} has two traits", op);
+  return true;
+}
+
+const OperatorTraits& operator_traits(const c10::OperatorHandle& op) {
+  static const OperatorTraits none{};
+  const auto found = registered().find(op.schema().operator_name().name);
+  return found == registered().end() ? none : found->second;
+}
+
+std::string activation_name(const Node& node) {
+  const std::string& full = node.op.schema().operator_name().name;
+  if (full.rfind("aten::", 0) != 0) return "";
+  std::string name = full.substr(6);
+  for (size_t i = 0; i < node.arguments.size(); ++i) {
+    const Argument& a = node.arguments[i];
+    if (i == 0 && a.kind == Argument::Kind::value) continue;
+    if (i == 0 || a.kind != Argument::Kind::constant || !a.constant.isString()) return "";
+    if (a.constant.toStringRef() != "none") name += "_" + a.constant.toStringRef();
+  }
+  return name;
+}
+
+}  // namespace wide

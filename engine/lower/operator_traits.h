@@ -1,0 +1,47 @@
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "engine/program.h"
+
+namespace wide {
+
+/// A node's call with the weight laid out once per set of weights and an activation behind it.
+struct PackedCall {
+  c10::OperatorHandle op;
+  Stack stack;  // arguments; [0] input, [1] weight and [2] bias are filled by the caller
+  std::function<Tensor(const Tensor& weight)> pack;
+  double packed_ns = 0, plain_ns = 0;  // medians of a call either way
+};
+
+/// A node whose arguments begin with input, weight and bias, and what its plan knows of it.
+struct PackRequest {
+  const Node& node;
+  const Value &input, &result;
+  Tensor weight, bias;     // samples; the bias undefined where there is none
+  std::string activation;  // to be done with it, and to be timed with the plain form; "" for none
+  bool serial = false;     // to be run single-threaded, as a range among others
+};
+
+/// What a plan may do with an operator besides calling it. Registered where its kernel is.
+struct OperatorTraits {
+  std::string op;         // "wide::layer_norm", all its overloads
+  bool in_place = false;  // its out-form may write over an argument of the result's layout
+  /// Activations that it can do itself, as `activation_name` calls them: the values of its argument
+  /// `activation`, or what `pack` may be asked for.
+  std::vector<std::string> absorbs = {};
+  /// Measures the packed call against the plain one, on tensors of the planned sizes and strides;
+  /// nullopt where there is none. Which one is run is the plan's affair.
+  std::function<std::optional<PackedCall>(const PackRequest&)> pack = {};
+};
+
+/// Registers at static initialisation; returns true so that it can initialise a constant.
+bool add_operator_traits(OperatorTraits traits);
+/// Those registered for the operator, or none at all.
+const OperatorTraits& operator_traits(const c10::OperatorHandle& op);
+
+/// What ATen calls a function of one tensor and no numbers, with its variant: "relu", "gelu",
+/// "gelu_tanh"; "" for any other node.
+std::string activation_name(const Node& node);
+
+}  // namespace wide

@@ -1,0 +1,61 @@
+#include "engine/lower/uses.h"
+
+#include <algorithm>
+
+namespace wide {
+
+Uses::Uses(const Program& program, const std::vector<size_t>& main)
+    : program_(program), main_(main), last_(program.values.size(), 0) {
+  for (size_t i = 0; i < last_.size(); ++i) root_.push_back(static_cast<ValueId>(i));
+  for (size_t p = 0; p < main_.size(); ++p) {
+    const Node& node = program_.nodes[main_[p]];
+    if (node.is_view())
+      for_each_value(node.results, [&](ValueId id) {
+        root_[static_cast<size_t>(id)] = root(node.arguments[0].values[0]);
+      });
+    for_each_value(node.arguments, [&](ValueId id) { last_[static_cast<size_t>(root(id))] = p; });
+  }
+  for (ValueId id : results_of(program)) last_[static_cast<size_t>(root(id))] = main_.size();
+}
+
+bool Uses::covers_root(ValueId id) const {
+  const Value &value = program_.value(id), &whole = program_.value(root(id));
+  return value.numel() == whole.numel() && value.dtype == whole.dtype;
+}
+
+std::optional<size_t> Uses::only_reader(ValueId made) const {
+  std::vector<size_t> readers;
+  for (size_t p = 0; p < main_.size(); ++p) {
+    const Node& node = program_.nodes[main_[p]];
+    if (node.is_view()) continue;
+    for_each_value(node.arguments, [&](ValueId id) {
+      if (root(id) == made) readers.push_back(p);
+    });
+  }
+  if (readers.size() != 1 || last(made) >= main_.size()) return std::nullopt;
+  const Node& node = program_.nodes[main_[readers[0]]];
+  const Argument &in = node.arguments[0], &out = node.results[0];
+  if (in.kind != Argument::Kind::value || out.kind != Argument::Kind::value ||
+      root(in.values[0]) != made || !covers_root(in.values[0]) ||
+      !same_layout(program_.value(in.values[0]), program_.value(out.values[0])))
+    return std::nullopt;
+  return readers[0];
+}
+
+void Uses::merge(ValueId root, ValueId other) {
+  std::replace(root_.begin(), root_.end(), other, root);
+  last_[static_cast<size_t>(root)] = std::max(last(root), last(other));
+}
+
+std::vector<ValueId> results_of(const Program& program) {
+  std::vector<ValueId> results = program.outputs;
+  for (const Update& u : program.updates) results.push_back(u.value);
+  return results;
+}
+
+bool same_layout(const Value& a, const Value& b) {
+  return a.strided && b.strided && a.dtype == b.dtype && a.sizes == b.sizes &&
+         a.strides == b.strides;
+}
+
+}  // namespace wide

@@ -1,0 +1,37 @@
+#pragma once
+#include <optional>
+
+#include "engine/program.h"
+
+namespace wide {
+
+/// Who reads what in the main part of a program, seen through views: a value's root is the one
+/// whose memory it looks at. Positions count the nodes of main.
+class Uses {
+ public:
+  Uses(const Program& program, const std::vector<size_t>& main);
+
+  ValueId root(ValueId id) const { return root_[static_cast<size_t>(id)]; }
+  /// Position of the last reader of a root; main's length for what is a result of the program.
+  size_t last(ValueId root) const { return last_[static_cast<size_t>(root)]; }
+  /// Whether the value is all of its root, element by element.
+  bool covers_root(ValueId id) const;
+  /// The one node that reads `root`, when it makes the same of the whole of it, element by element.
+  std::optional<size_t> only_reader(ValueId root) const;
+  /// From now on `root` holds what was `other`: who reads or views that looks at this memory.
+  void merge(ValueId root, ValueId other);
+
+ private:
+  const Program& program_;
+  const std::vector<size_t>& main_;  // node indices
+  std::vector<ValueId> root_;
+  std::vector<size_t> last_;
+};
+
+/// Outputs, then updates.
+std::vector<ValueId> results_of(const Program& program);
+
+/// Both with the same type, sizes and strides.
+bool same_layout(const Value& a, const Value& b);
+
+}  // namespace wide
