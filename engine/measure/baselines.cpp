@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
-#include <ATen/functorch/BatchedFallback.h>
 #include <ATen/functorch/BatchedTensorImpl.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <c10/core/InferenceMode.h>
@@ -15,6 +14,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/process_switch.h"
 #include "engine/widen/derivative.h"
 
 namespace wide {
@@ -159,13 +159,6 @@ class Vmap {
   }
 
  private:
-  struct NoFallback {
-    bool before = at::functorch::isVmapFallbackEnabled();
-    NoFallback() { at::functorch::setVmapFallbackEnabled(false); }
-    ~NoFallback() { at::functorch::setVmapFallbackEnabled(before); }
-    NoFallback(const NoFallback&) = delete;
-    NoFallback& operator=(const NoFallback&) = delete;
-  };
   struct Layer {
     int64_t level;
     explicit Layer(int64_t n)
@@ -190,7 +183,7 @@ class Vmap {
   }
 
   std::vector<Batched> call_batched(const Tensors& bound) const {
-    const NoFallback no_fallback;
+    const VmapFallbackOff no_fallback;
     const Layer layer(n_);
     Tensors arguments;
     for (size_t k = 0; k < bound.size(); ++k)

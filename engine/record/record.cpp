@@ -12,8 +12,11 @@
 #include "engine/error.h"
 #include "engine/model/portable.h"
 #include "engine/passes/pass.h"
+#include "engine/process_switch.h"
+#include "engine/record/data_dependence.h"
 #include "engine/record/meta_kernels.h"
 #include "engine/record/recorded_constant.h"
+#include "engine/record/storage_access.h"
 #include "engine/record/substitution.h"
 
 namespace wide {
@@ -25,6 +28,9 @@ using c10::DispatchKey;
 using c10::DispatchKeySet;
 
 constexpr auto kInfo = c10::DebugInfoKind::INFERENCE_CONTEXT;
+
+constexpr DispatchKeySet kRecordingKeys({DispatchKey::Fake, DispatchKey::DeferredInit,
+                                         DispatchKey::Functionalize});
 
 /// The state of one recording. It travels with autograd's own threads as thread-local debug info,
 /// so the lists are locked.
@@ -44,6 +50,14 @@ struct Recording : c10::DebugInfoBase {
     Tensor memory, value;
   };
   std::unordered_map<const c10::TensorImpl*, Literal> literals;
+  /// The first value in every storage, which all its views look at. Held weakly: the address stays
+  /// taken.
+  struct Root {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    ValueId id;
+    Positions layout;
+  };
+  std::unordered_map<const void*, Root> roots;
   std::optional<Error> refusal;
 
   ValueId fresh(const Tensor& t, Role role, bool dependent) {
@@ -51,7 +65,7 @@ struct Recording : c10::DebugInfoBase {
     v.role = role;
     if (role == Role::constant) v.constant = t;
     const ValueId id = program.add_value(std::move(v));
-    ids.emplace(t.unsafeGetTensorImpl(), id);
+    name(t, id);
     if (role == Role::intermediate) {
       weak.emplace_back(t.getIntrusivePtr());
     } else {
@@ -59,6 +73,12 @@ struct Recording : c10::DebugInfoBase {
     }
     depends.push_back(dependent);
     return id;
+  }
+  void name(const Tensor& t, ValueId id) {
+    ids.emplace(t.unsafeGetTensorImpl(), id);
+    if (t.layout() == c10::kStrided && t.has_storage())
+      roots.try_emplace(t.storage().unsafeGetStorageImpl(),
+                        Root{t.storage().getWeakStorageImpl(), id, positions_of(t)});
   }
   ValueId read(const Tensor& t) {
     auto it = ids.find(t.unsafeGetTensorImpl());
@@ -124,23 +144,12 @@ bool is_meta(const IValue& v) {
   return false;
 }
 
-bool is_mask(const Value& v) { return v.dtype == at::kBool || v.dtype == at::kByte; }
-
 /// What must never be baked: a result whose value or shape hangs on the data of a model.
 void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const Node& node) {
   const bool value = op.hasTag(at::Tag::data_dependent_output);
-  if (!value && !op.hasTag(at::Tag::dynamic_output_shape)) return;
-  // Tagged for its other overload: here the lengths that decide the shape are numbers.
-  if (node.name() == "aten::_ctc_loss") return;
   bool dependent = false;
-  const auto note = [&](ValueId id) { dependent |= r.depends[static_cast<size_t>(id)]; };
-  if (node.name() == "aten::index.Tensor") {
-    // Indexing by numbers gives as many elements as there are numbers; only masks select by data.
-    for (const ValueId id : node.arguments.at(1).values)
-      if (id != kNone && is_mask(r.program.value(id))) note(id);
-  } else {
-    for_each_value(node.arguments, note);
-  }
+  for (const ValueId id : deciding_values(r.program, node))
+    dependent |= r.depends[static_cast<size_t>(id)];
   if (!dependent) return;
   const char* advice = value ? "torch.where instead of a branch on tensor data"
                              : "a mask of fixed size instead of selecting by data";
@@ -162,12 +171,60 @@ void add_storages(const IValue& v, std::vector<const void*>& out) {
     for (const Tensor& t : v.toTensorVector()) add(t);
 }
 
+/// A tensor that has all elements at these places of `self`'s storage: itself, or the one that it
+/// is a view of.
+Tensor whole_of(Recording& r, const c10::OperatorHandle& op, const Tensor& self,
+                const Positions& at) {
+  if (has_all(self, at)) return self;
+  std::lock_guard lock(r.mutex);
+  r.read(self);
+  const auto& [storage, id, layout] = r.roots.at(self.storage().unsafeGetStorageImpl());
+  const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
+  const Tensor whole = self.as_strided(layout.sizes, layout.strides, layout.offset);
+  if (!has_all(whole, at)) {
+    r.refusal = Error(fmt::format(
+        "[{}] places in memory: got some outside of the tensor that is read, expected those of its "
+        "elements; try sizes, strides and an offset that stay inside",
+        op.schema().name()));
+    throw *r.refusal;
+  }
+  r.ids.emplace(whole.unsafeGetTensorImpl(), id);
+  r.strong.push_back(whole);
+  return whole;
+}
+
+/// Makes a call that finds elements by their places in a storage as it is, for whoever called, and
+/// records one that finds the same by their numbers in a value.
+void record_storage_access(Recording& r, const c10::OperatorHandle& op, DispatchKeySet below,
+                           Stack* stack) {
+  const StorageCall call(op, *stack);
+  Tensor recorded;
+  {
+    const at::AutoDispatchBelowADInplaceOrView no_grad;
+    const c10::impl::ExcludeDispatchKeyGuard off(
+        DispatchKeySet({DispatchKey::DeferredInit, DispatchKey::Functionalize}));
+    recorded = call.source.defined() ? put_elements(call.self, call.source, call.at)
+                                     : pick_elements(whole_of(r, op, call.self, call.at), call.at);
+  }
+  const c10::impl::ExcludeDispatchKeyGuard off(
+      DispatchKeySet({DispatchKey::Fake, DispatchKey::DeferredInit}));
+  op.redispatchBoxed(below, stack);
+  const Tensor& result = stack->back().toTensor();
+  std::lock_guard lock(r.mutex);
+  r.name(result, r.read(recorded));
+  r.weak.emplace_back(result.getIntrusivePtr());
+}
+
 void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+  const auto below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Fake);
+  Recording* r = current();
+  if (r != nullptr && accesses_storage(op, *stack)) {
+    record_storage_access(*r, op, below, stack);
+    return;
+  }
   // What a kernel calls inside itself is none of the program's business.
   c10::impl::ExcludeDispatchKeyGuard off(
       DispatchKeySet({DispatchKey::Fake, DispatchKey::DeferredInit}));
-  const auto below = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Fake);
-  Recording* r = current();
   const auto& schema = op.schema();
   if (r == nullptr) {
     op.redispatchBoxed(below, stack);
@@ -254,9 +311,6 @@ bool interpreter_calls(const Recording& r) {
   return literals_wanted && r.depth == 0 &&
          !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
 }
-
-constexpr DispatchKeySet kRecordingKeys({DispatchKey::Fake, DispatchKey::DeferredInit,
-                                         DispatchKey::Functionalize});
 
 /// The constant that a literal's memory has become; null for any other tensor.
 const Tensor* literal(Recording& r, const Tensor& t) {
@@ -377,13 +431,6 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   if (region.begin < region.end) r->program.regions.push_back(std::move(region));
 }
 
-/// oneDNN off: an LSTM would otherwise be recorded as one opaque operator.
-struct OneDnnOff {
-  bool before = at::globalContext().userEnabledMkldnn();
-  OneDnnOff() { at::globalContext().setUserEnabledMkldnn(false); }
-  ~OneDnnOff() { at::globalContext().setUserEnabledMkldnn(before); }
-};
-
 /// A node's module: what the parameters it reads have in common, or its producers' when none.
 void name_modules(Program& program) {
   for (Node& node : program.nodes) {
@@ -486,6 +533,7 @@ Program record(const std::vector<Binding>& bindings,
     wrapped.push_back(fz::to_functional_tensor(inner));
     if (b.tensor.requires_grad()) wrapped.back().requires_grad_();
   }
+  // oneDNN would make one opaque operator of an LSTM.
   std::optional<OneDnnOff> one_dnn_off;
   if (n == 0) one_dnn_off.emplace();
   try {

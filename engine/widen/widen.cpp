@@ -1,13 +1,13 @@
 #include "engine/widen/widen.h"
 
 #include <ATen/ATen.h>
-#include <ATen/functorch/BatchedFallback.h>
 #include <ATen/functorch/BatchedTensorImpl.h>
 #include <ATen/functorch/DynamicLayer.h>
 
 #include <algorithm>
 
 #include "engine/error.h"
+#include "engine/process_switch.h"
 #include "engine/record/substitution.h"
 #include "engine/widen/items.h"
 
@@ -37,12 +37,6 @@ std::map<Way, int64_t> Coverage::counts() const {
 }
 
 namespace {
-
-struct VmapFallbackOff {
-  bool before = ft::isVmapFallbackEnabled();
-  VmapFallbackOff() { ft::setVmapFallbackEnabled(false); }
-  ~VmapFallbackOff() { ft::setVmapFallbackEnabled(before); }
-};
 
 struct VmapLayer {
   int64_t level;
@@ -103,7 +97,7 @@ class Evaluator {
       env_[static_cast<size_t>(program_.bound[i])] = bound[i];
     for (size_t i = 0; i < env_.size(); ++i)
       if (program_.values[i].role == Role::constant) env_[i] = {program_.values[i].constant, false};
-    VmapFallbackOff no_fallback;
+    const VmapFallbackOff no_fallback;
     items_ = plan_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {
       const Item& item = items_[k];

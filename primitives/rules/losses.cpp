@@ -2,6 +2,7 @@
 // and label smoothing written out: LibTorch's own form selects rows by data.
 #include <ATen/ATen.h>
 
+#include "engine/record/data_dependence.h"
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
 
@@ -186,6 +187,9 @@ Target image_loss_gradient() {
 [[maybe_unused]] const bool registered[] = {
     add_target(loss(), __FILE__), add_target(loss_gradient(), __FILE__),
     add_target(image_loss(), __FILE__), add_target(image_loss_gradient(), __FILE__),
+    // Tagged for its other overload: here the lengths that decide the shape are numbers.
+    add_data_dependence(
+        {"aten::_ctc_loss", [](const Program&, const Node&) { return std::vector<ValueId>{}; }}),
     add_decomposition({"aten::cross_entropy_loss", "with label smoothing it selects rows by data",
                        smooths_classes, smoothed_cross_entropy})};
 

@@ -1,0 +1,18 @@
+#pragma once
+#include "engine/program.h"
+
+namespace wide {
+
+/// For an operator tagged as one whose result's shape or value hangs on data, where less than all
+/// of its arguments decide.
+struct DataDependence {
+  std::string op;  // with its overload, as Node::name has it
+  std::vector<ValueId> (*deciding)(const Program& program, const Node& node);
+};
+/// Registers at static initialisation; returns true so that it can initialise a constant.
+bool add_data_dependence(DataDependence row);
+
+/// The arguments of a call that decide about its result's shape or value; none for most operators.
+std::vector<ValueId> deciding_values(const Program& program, const Node& node);
+
+}  // namespace wide
