@@ -381,6 +381,18 @@ at::ScalarType raised(at::ScalarType type) {
   return c10::isFloatingType(type) ? at::kDouble : type;
 }
 
+/// Where an operator is told no dtype, a factory takes the default one: what it made was real then.
+/// Others keep to their arguments, which are raised.
+static IValue raised_default(const Program& program, const Node& node) {
+  IValue dtype;
+  for_each_value(node.results, [&](ValueId id) {
+    const at::ScalarType made = program.value(id).dtype;
+    if (dtype.isNone() && (c10::isFloatingType(made) || c10::isComplexType(made)))
+      dtype = static_cast<int64_t>(raised(made));
+  });
+  return dtype;
+}
+
 Program raise_to_double(const Program& program) {
   Program result = program;
   for (Value& v : result.values) {
@@ -394,12 +406,13 @@ Program raise_to_double(const Program& program) {
   for (Node& node : result.nodes) {
     const auto& schema = node.op.schema().arguments();
     for (size_t i = 0; i < node.arguments.size(); ++i) {
+      if (node.arguments[i].kind != Argument::Kind::constant) continue;
       IValue& v = node.arguments[i].constant;
       c10::TypePtr type = schema[i].real_type();
       if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-      if (node.arguments[i].kind == Argument::Kind::constant && v.isInt() &&
-          type->kind() == c10::TypeKind::ScalarTypeType)
-        v = static_cast<int64_t>(raised(static_cast<at::ScalarType>(v.toInt())));
+      if (type->kind() != c10::TypeKind::ScalarTypeType) continue;
+      if (v.isInt()) v = static_cast<int64_t>(raised(static_cast<at::ScalarType>(v.toInt())));
+      if (v.isNone()) v = raised_default(program, node);
     }
   }
   return result;
