@@ -12,6 +12,13 @@
 ///     wide::WideModel wide = wide::compile(models, {torch::randn({16, 64})});
 ///     torch::Tensor y = wide.run({x})[0];  // x [N, 16, 64] -> y [N, 16, 10]
 ///
+/// What may be called from which thread: compiling, loading, running and destroying are safe on
+/// several threads at once, each with WideModels, modules and options of its own. One WideModel is
+/// called by one thread at a time, whichever. So is a module or function while models are compiled
+/// from it, since it is called then. While anything is recorded anywhere, oneDNN and vmap's
+/// fallback are off in the whole process (engine/process_switch.h): other threads' results agree to
+/// rounding, their times do not count. Measuring (peaks, tuning) wants the machine to itself.
+///
 /// What goes wrong by a caller's mistake or a limit of the machine is a std::runtime_error of one
 /// line that names the thing, what was got and what was expected.
 namespace wide {
@@ -72,7 +79,7 @@ class Builder {
 struct PrimitiveOptions;
 
 /// N models with their weights, compiled for the sizes of the inputs that they are called with: for
-/// each new signature once more. One call at a time.
+/// each new signature once more. One call at a time, from any thread.
 class WideModel {
  public:
   WideModel(WideModel&&) noexcept;

@@ -25,8 +25,30 @@ class InMemory final : public TuningTable {
   std::map<std::string, TuningEntry> entries_;
 };
 
-std::shared_ptr<TuningTable>& current() {
-  static std::shared_ptr<TuningTable> table = std::make_shared<InMemory>();
+/// Passes on to whichever table is set. Who asks holds it for that long.
+class Current final : public TuningTable {
+ public:
+  std::optional<TuningEntry> lookup(const TuningKey& key) override { return table()->lookup(key); }
+  void store(const TuningKey& key, const TuningEntry& entry) override {
+    table()->store(key, entry);
+  }
+  void set(std::shared_ptr<TuningTable> table) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    table_ = std::move(table);
+  }
+
+ private:
+  std::shared_ptr<TuningTable> table() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return table_;
+  }
+
+  std::mutex mutex_;
+  std::shared_ptr<TuningTable> table_ = std::make_shared<InMemory>();
+};
+
+Current& current() {
+  static Current table;
   return table;
 }
 
@@ -37,10 +59,10 @@ std::string TuningKey::text() const {
                      shape, dtype, device, threads, n);
 }
 
-TuningTable& tuning_table() { return *current(); }
+TuningTable& tuning_table() { return current(); }
 
 void set_tuning_table(std::shared_ptr<TuningTable> table) {
-  current() = table ? std::move(table) : std::make_shared<InMemory>();
+  current().set(table ? std::move(table) : std::make_shared<InMemory>());
 }
 
 }  // namespace wide

@@ -31,9 +31,9 @@ class TuningTable {
   virtual void store(const TuningKey& key, const TuningEntry& entry) = 0;
 };
 
-/// The table the engine asks: in memory until another is set.
+/// What the engine asks: one in memory until another is set, then that one from there on.
 TuningTable& tuning_table();
-/// Null: a new, empty one in memory. Not while something is being compiled.
+/// Null: a new, empty one in memory. At any time, from any thread.
 void set_tuning_table(std::shared_ptr<TuningTable> table);
 
 }  // namespace wide
