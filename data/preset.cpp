@@ -1,9 +1,9 @@
 #include "data/preset.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -18,23 +18,10 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-/// Where the program's own presets lie: in its sources, which are where it was built.
-fs::path preset_folder() {
-  if (const char* source = std::getenv("WORKBENCH_SOURCE")) {
-    std::error_code error;
-    const fs::path folder = fs::path(source) / "presets";
-    if (fs::is_directory(folder, error)) return folder;
-  }
-#ifdef WORKBENCH_SOURCE_DIR
-  return fs::path(WORKBENCH_SOURCE_DIR) / "presets";
-#else
-  std::error_code error;
-  // Without the definition: the folder above the build folder that holds this program.
-  for (fs::path at = fs::read_symlink("/proc/self/exe", error).parent_path();
-       at.has_relative_path(); at = at.parent_path())
-    if (fs::is_directory(at / "presets", error)) return at / "presets";
-  return fs::path(__FILE__).parent_path().parent_path() / "presets";
-#endif
+/// The program's own, by name: presets and the figures beside them.
+std::map<std::string, std::string>& own_files() {
+  static std::map<std::string, std::string> files;
+  return files;
 }
 
 const char* expected_of(int*) { return "a number"; }
@@ -104,10 +91,8 @@ class Reader {
 };
 
 /// The figures beside a preset: `#` lines say where they come from, then `target,n,speedup`.
-void read_published(const fs::path& path, Preset* preset) {
-  std::ifstream stream(path);
-  if (!stream) return;
-  const std::string file = printable(path.string());
+void read_published(std::istream& stream, const std::string& path, Preset* preset) {
+  const std::string file = printable(path);
   bool head = true;
   int64_t row = 0;
   for (std::string line; std::getline(stream, line);) {
@@ -231,34 +216,37 @@ Preset load_preset(const std::string& path) {
   if (!stream)
     fail("[{}] preset: got no readable file, expected JSON; try another path", printable(path));
   Preset p = parse_preset(text.str(), path);
-  read_published(fs::path(path).replace_extension(".csv"), &p);
+  const std::string beside = fs::path(path).replace_extension(".csv").string();
+  if (std::ifstream published(beside); published) read_published(published, beside, &p);
   return p;
 }
 
+bool add_preset_file(const char* name, const char* text) {
+  return own_files().emplace(name, text).second;
+}
+
 std::vector<Preset> presets() {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(preset_folder(), error))
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
   std::vector<Preset> list;
-  for (const fs::path& file : files) list.push_back(load_preset(file.string()));
+  for (const auto& [file, text] : own_files()) {
+    if (fs::path(file).extension() != ".json") continue;
+    list.push_back(parse_preset(text, file));
+    const std::string beside = fs::path(file).replace_extension(".csv").string();
+    if (const auto found = own_files().find(beside); found != own_files().end()) {
+      std::istringstream published(found->second);
+      read_published(published, beside, &list.back());
+    }
+  }
   return list;
 }
 
 Preset find_preset(const std::string& name) {
-  std::error_code error;
   if (name.find('/') != std::string::npos || fs::path(name).extension() == ".json")
     return load_preset(name);
-  const fs::path file = preset_folder() / (name + ".json");
-  if (fs::is_regular_file(file, error)) return load_preset(file.string());
   std::vector<std::string> names;
-  for (const Preset& p : presets()) names.push_back(p.name);
-  if (names.empty())
-    throw Error(fmt::format("[{}] presets: got none in {}, expected quick.json and others; try a "
-                            "preset's .json file",
-                            printable(name), printable(preset_folder().string())),
-                1);
+  for (Preset& p : presets()) {
+    if (p.name == name) return std::move(p);
+    names.push_back(p.name);
+  }
   const std::string near = nearest(name, names);
   fail("[{}] sweep: got no such preset, expected {} or a .json file; try {}", printable(name),
        listing(names, 99), near.empty() ? "quick" : near);

@@ -135,13 +135,6 @@ class Cli(unittest.TestCase):
                 self.assertEqual(file.read(), workbench("list", folder, "--md").stdout,
                                  f"./workbench list {folder} --md > {folder}/README.md makes it anew")
 
-    def test_presets_that_are_gone_are_said(self):
-        os.makedirs(self.path("empty/presets"), exist_ok=True)
-        run = subprocess.run([BINARY, "sweep", "ci"], capture_output=True, text=True, timeout=60, check=False,
-                             env={**os.environ, "WORKBENCH_SOURCE": self.path("empty")})
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertRegex(run.stderr, r"^\[ci\] presets: got none in .*empty/presets, expected quick.json and others")
-
     def test_a_picture_that_cannot_be_written_is_said(self):
         self.refused(1, "/nowhere/p.png. writing: got No such file", "--screenshot", "/nowhere/p.png", "--view", "plot")
 

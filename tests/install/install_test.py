@@ -1,4 +1,6 @@
 """The library as others use it: installed, found by CMake, and running the README's two programs."""
+import glob
+import json
 import os
 import re
 import shutil
@@ -19,6 +21,18 @@ BUILD = os.path.dirname(os.environ["WORKBENCH_BINARY"])
 PROGRAMS = re.compile(r"^```cpp\n(.*?)^```$", re.M | re.S)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
+SHARED = """
+#include <engine/wide.h>
+#include <torch/nn/modules/linear.h>
+
+extern "C" int wide_linear(int n) {
+  std::vector<torch::nn::Linear> models;
+  for (int i = 0; i < n; ++i) models.emplace_back(6, 5);
+  wide::WideModel wide = wide::compile(models, {at::randn({2, 6})});
+  return static_cast<int>(wide.run({at::randn({n, 2, 6})})[0].numel());
+}
+"""
+
 CMAKE = """
 cmake_minimum_required(VERSION 3.24)
 project(user LANGUAGES CXX)
@@ -27,6 +41,8 @@ foreach(name modules serve)
   add_executable(${name} ${name}.cpp)
   target_link_libraries(${name} PRIVATE workbench::workbench)
 endforeach()
+add_library(shared SHARED shared.cpp)
+target_link_libraries(shared PRIVATE workbench::workbench)
 """
 
 
@@ -72,6 +88,8 @@ class Install(unittest.TestCase):
         for name, text in zip(("modules", "serve"), programs):
             with open(os.path.join(user, name + ".cpp"), "w", encoding="utf-8") as file:
                 file.write(text)
+        with open(os.path.join(user, "shared.cpp"), "w", encoding="utf-8") as file:
+            file.write(SHARED)
         with open(os.path.join(user, "CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write(CMAKE)
         more = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
@@ -95,6 +113,27 @@ class Install(unittest.TestCase):
                       os.path.join(self.top, f"w{i}.safetensors"))
         out = run(user + "/build/serve", cwd=self.top)
         self.assertEqual(out.split("\n")[:3], ["[3, 2, 4, 900]", "[3, 2, 4, 900]", "[3, 5, 4, 900]"])
+
+        # In a shared object, as Python loads it: a process of its own, whose LibTorch it uses.
+        out = run(sys.executable, "-c", "import ctypes, sys, torch; "
+                  "print(ctypes.CDLL(sys.argv[1]).wide_linear(3))", user + "/build/libshared.so")
+        self.assertEqual(out.strip(), "30")
+
+    def test_the_program_has_its_presets_wherever_it_lies(self):
+        moved = os.path.join(self.top, "moved")
+        os.makedirs(moved)
+        program = shutil.copy(os.path.join(self.prefix, "bin", "workbench"), moved)
+        alone = {k: v for k, v in os.environ.items() if not k.startswith("WORKBENCH_")}
+        alone["XDG_DATA_HOME"] = moved
+        listed = json.loads(run(program, "list", "presets", "--json", cwd=moved, env=alone))["presets"]
+        files = glob.glob(os.path.join(SOURCE, "presets", "*.json"))
+        self.assertEqual({p["name"] for p in listed}, {os.path.basename(f)[:-5] for f in files})
+        planned = run(program, "--sweep", "ci", "--dry-run", cwd=moved, env=alone)
+        self.assertIn("linear", planned)
+        # The figures beside a preset too.
+        with open(os.path.join(SOURCE, "presets", "published.csv"), encoding="utf-8") as csv:
+            target = csv.read().strip().split("\n")[-1].split(",")[0]
+        self.assertIn(target, run(program, "--sweep", "published", "--dry-run", cwd=moved, env=alone))
 
     def test_a_wrong_torch_is_said(self):
         user = os.path.join(self.top, "wrong")
