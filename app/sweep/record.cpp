@@ -42,7 +42,7 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
     PlannedCase planned;
     planned.target = &find_target(c.target);
     for (const std::string& axis : split(c.shape, ' ')) {
-      const size_t digits = axis.find_first_of("0123456789");
+      const size_t digits = axis.find_first_of("-0123456789");
       if (digits != std::string::npos)
         planned.shape.set(axis.substr(0, digits), std::stoll(axis.substr(digits)));
     }

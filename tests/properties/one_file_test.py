@@ -109,7 +109,9 @@ class OneFile(unittest.TestCase):
             self.assertEqual([f["operator"] for f in report["fallbacks"]], per_model)
             self.assertTrue(report["correctness"]["pass"])
 
-    def test_a_pass_runs_and_has_a_switch(self):
+    def test_a_pass_is_listed_runs_and_has_a_switch(self):
+        plain, extra = self.listed(BINARY, "passes"), self.listed(EXTRA, "passes")
+        self.assertEqual(set(extra) - set(plain), {"count-operators"})
         self.assertRegex(self.output(EXTRA, "trace", "mlp", "--wide", "2"), r"count-operators .* counted \d+ operators")
         off = self.output(EXTRA, "trace", "mlp", "--wide", "2", "--passes-off", "count-operators")
         self.assertNotIn("counted", off)

@@ -59,7 +59,10 @@ TEST(ExplorerRun, RefusalsAreALine) {
 }
 
 TEST(ExplorerRun, AStoredSweepIsPlannedAgainAsItWas) {
-  const RunPlan plan = plan_of(choices());
+  RunChoices chosen = choices();
+  chosen.targets = {"conv2d", "linear", "embedding"};
+  chosen.axes.push_back("embedding.padding_idx=-1");
+  const RunPlan plan = plan_of(chosen);
   SweepSettings settings;
   settings.budget_s = 0.05;
   settings.seed = 7;
@@ -74,6 +77,7 @@ TEST(ExplorerRun, AStoredSweepIsPlannedAgainAsItWas) {
   SweepSettings back;
   const std::vector<PlannedCase> cases = planned_again(store.plan(sweep), &back);
   EXPECT_EQ(store_plan("again", cases, back, stored.environment).cases, stored.cases);
+  EXPECT_EQ(cases.back().shape["padding_idx"], -1);
   EXPECT_EQ(store_plan("again", cases, back, stored.environment).settings, stored.settings);
 }
 
