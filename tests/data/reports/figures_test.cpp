@@ -14,7 +14,7 @@ Case case_of(int64_t n, Status status, const std::string& reason, double other_l
   c.disturbed = other_load > 0;
   Trial good;
   good.strategy = good.timing.name = "einsum";
-  good.speedup = Speedup{{2, 1.9, 2.1}, {1.5, 1.4, 1.6}, "threads"};
+  good.speedup = Speedup{Interval{2, 1.9, 2.1}, {1.5, 1.4, 1.6}, "threads"};
   Trial bad;
   bad.strategy = bad.timing.name = "vmap";
   bad.status = status;

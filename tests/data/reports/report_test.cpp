@@ -9,6 +9,7 @@
 #include "data/reports/report_format.h"
 #include "data/reports/report_tables.h"
 #include "data/reports/report_json.h"
+#include "data/reports/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
 #include "tests/data/python.h"

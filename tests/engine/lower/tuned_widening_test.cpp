@@ -26,27 +26,23 @@ Strategy computes(const std::string& name, Tensor (*function)(const Tensor&), in
       });
 }
 
-Target claims(const std::string& name, const std::string& op, std::vector<Strategy> strategies) {
-  Target t;
-  t.name = name;
-  t.claims = {{op, [](const CallView& call) -> std::optional<Claimed> {
-                 return Claimed{Config{}, {call.id(0)}, {}};
-               }}};
-  t.strategies = std::move(strategies);
-  return t;
+Rule claims(const std::string& name, const std::string& op, std::vector<Strategy> strategies) {
+  const auto match = [](const CallView& call) -> std::optional<Claimed> {
+    return Claimed{Config{}, {call.id(0)}, {}};
+  };
+  return {.name = name,
+          .summary = "planted",
+          .claims = {{op, match}},
+          .strategies = std::move(strategies)};
 }
 
 // What applies differs with the number of models: to the first at two of them only, to the second
 // another strategy from three on, to the third always the same.
-[[maybe_unused]] const bool planted =
-    add_target(claims("planted_small", "aten::erfinv", {computes("small", at::erfinv, 2)}),
-               __FILE__) &&
-    add_target(claims("planted_either", "aten::lgamma",
-                      {computes("few", at::lgamma, 2), computes("many", at::lgamma, 99)}),
-               __FILE__) &&
-    add_target(claims("planted_same", "aten::digamma",
-                      {computes("one", at::digamma, 99), computes("two", at::digamma, 99)}),
-               __FILE__);
+WIDE_RULES(claims("planted_small", "aten::erfinv", {computes("small", at::erfinv, 2)}),
+           claims("planted_either", "aten::lgamma",
+                  {computes("few", at::lgamma, 2), computes("many", at::lgamma, 99)}),
+           claims("planted_same", "aten::digamma",
+                  {computes("one", at::digamma, 99), computes("two", at::digamma, 99)}));
 
 class Choices : public ::testing::Test {
  protected:
@@ -107,7 +103,7 @@ TEST_F(Choices, GoByTheCallWhereWhatAppliesDiffersWithN) {
                 "node 4, aten::lgamma: runs as planted_either/few, which all models at once do "
                 "not take: shown as planted_either/many, [few] models: got 6, expected at most 2; "
                 "try fewer"}));
-  const Tensors expected = reference(record_single(network, ensemble), ensemble);
+  const Tensors expected = in_double(record_single(network, ensemble), ensemble);
   EXPECT_LT(max_relative_error(model->run(ensemble.tensors), expected), 1e-5);
   EXPECT_LT(max_relative_error(interpret(model->program(), ensemble.tensors), expected), 1e-5);
 }

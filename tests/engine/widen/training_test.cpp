@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "engine/record/record.h"
 #include "engine/widen/widen.h"
 
 namespace wide {
