@@ -2,14 +2,10 @@
 // here can be swept.
 #include <gtest/gtest.h>
 
-#include <string_view>
-
 #include "app/cli.h"
 
 int main(int argc, char** argv) {
-  const std::string_view first = argc > 1 ? argv[1] : "";
-  if (first == "worker" || first == "sweep" || first == "list" || first == "explorer")
-    return wide::run_cli(argc, argv);
+  if (argc > 1 && argv[1][0] != '-') return wide::run_cli(argc, argv);  // a command
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
