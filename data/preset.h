@@ -29,7 +29,8 @@ struct Preset {
 Preset parse_preset(const std::string& text, const std::string& path);
 /// Reads a preset; unknown keys and values of the wrong kind are refused by name.
 Preset load_preset(const std::string& path);
-/// Makes a file of presets/ part of the program; for the source that the build makes of that folder.
+/// Makes a file of presets/ part of the program; for the source that the build makes of that
+/// folder.
 bool add_preset_file(const char* name, const char* text);
 /// A preset of the program by name, or a file.
 Preset find_preset(const std::string& name_or_path);

@@ -13,8 +13,9 @@ SweepReport report_with(std::vector<Status> statuses) {
   c.target = "linear";
   c.n = 3;
   for (const Status status : statuses) {
-    c.trials.emplace_back().strategy = "s" + std::to_string(c.trials.size());
-    c.trials.back().status = status;
+    Trial& t = c.trials.emplace_back();
+    t.strategy = "s" + std::to_string(c.trials.size());
+    t.status = status;
   }
   return report;
 }
