@@ -28,17 +28,13 @@ void untouched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 /// It writes all that it returns, and nobody can say how its results are shaped.
 bool lacks_meta_kernel(const c10::OperatorHandle& op) {
-  using c10::DispatchKey;
   if (!op.hasSchema() || op.operator_name().name.rfind("aten::", 0) != 0) return false;
   const auto& returns = op.schema().returns();
   const bool writes = std::all_of(returns.begin(), returns.end(), [](const c10::Argument& r) {
     return r.alias_info() && r.alias_info()->isWrite();
   });
   return op.schema().is_mutable() && !returns.empty() && writes &&
-         !op.hasKernelForAnyDispatchKey(
-             c10::DispatchKeySet({DispatchKey::Meta, DispatchKey::CompositeImplicitAutograd,
-                                  DispatchKey::CompositeExplicitAutograd,
-                                  DispatchKey::CompositeExplicitAutogradNonFunctional}));
+         !op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta);
 }
 
 }  // namespace

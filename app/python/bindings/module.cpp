@@ -122,7 +122,7 @@ PYBIND11_MODULE(_core, m) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const wide::Error& e) {
-      error(e.what());
+      py::set_error(error, e.what());
     }
   });
   py::class_<Recorded>(m, "Recorded")
