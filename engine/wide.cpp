@@ -4,8 +4,10 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "engine/error.h"
+#include "engine/model/module_source.h"
 #include "engine/model/portable.h"
 #include "engine/model/wide_impl.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 namespace {
@@ -228,6 +230,37 @@ void WideModel::export_to(const std::string& path) const {
   options.force = impl_->options.strategies;
   const Ensemble models = impl_->ensemble(s.network, s.inputs);
   format.write(make_portable(s.network, s.single, models, options), path);
+}
+
+WideModel::Source source_of(const Module& module, std::vector<TensorSpec>* specs) {
+  *specs = specs_of(module);
+  return network_source(module, *specs);
+}
+
+WideModel compile(const std::vector<Module>& models, const Tensors& sample,
+                  const Options& options) {
+  PackedModules packed = pack_modules(models, options.share_weights);
+  return WideModel(network_source(models.front(), packed.specs), packed.specs, packed.weights,
+                   packed.shared, static_cast<int64_t>(models.size()), sample, options);
+}
+
+WideModel compile(const Module& model, int64_t n, const Tensors& sample, const Options& options) {
+  if (n < 1) fail("[compile] models: got {}, expected at least 1; try n = 1", n);
+  return compile(std::vector<Module>(static_cast<size_t>(n), model), sample, options);
+}
+
+WideModel from_modules(const std::string& primitive, const std::vector<Module>& modules,
+                       const PrimitiveOptions& options) {
+  const Target& target = find_target(primitive);
+  if (target.kind != Kind::primitive)
+    fail("[{}] primitive: got a {}, expected a primitive; try wide::compile", primitive,
+         to_string(target.kind));
+  Options own = options.options;
+  if (!options.strategy.empty()) own.strategies[primitive] = options.strategy;
+  WideModel model = compile(modules, {}, own);
+  model.impl_->primitive = primitive;
+  model.impl_->strict = !options.strategy.empty();
+  return model;
 }
 
 }  // namespace wide

@@ -16,8 +16,9 @@
 /// several threads at once, each with WideModels, modules and options of its own. One WideModel is
 /// called by one thread at a time, whichever. So is a module or function while models are compiled
 /// from it, since it is called then. While anything is recorded anywhere, oneDNN and vmap's
-/// fallback are off in the whole process (engine/record/process_switch.h): other threads' results agree to
-/// rounding, their times do not count. Measuring (peaks, tuning) wants the machine to itself.
+/// fallback are off in the whole process (engine/record/process_switch.h): other threads' results
+/// agree to rounding, their times do not count. Measuring (peaks, tuning) wants the machine to
+/// itself.
 ///
 /// What goes wrong by a caller's mistake or a limit of the machine is a std::runtime_error of one
 /// line that names the thing, what was got and what was expected.

@@ -59,6 +59,20 @@ void check_axis(const Target& target, const std::string& axis) {
        listing(known, 99), target.name, near.empty() && !known.empty() ? known.front() : near);
 }
 
+/// Refuses axes that leave no shape the target can have, with the target's own reason.
+void check_shapes(const Target& target, const std::vector<Shape>& shapes) {
+  std::exception_ptr why;
+  for (const Shape& shape : shapes) {
+    try {
+      target.network(shape);
+      return;
+    } catch (const Error&) {
+      if (!why) why = std::current_exception();
+    }
+  }
+  if (why) std::rethrow_exception(why);
+}
+
 std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axes& axes) {
   std::vector<Shape> shapes = sweep.shapes;
   const auto mine = axes.find(target.name);
@@ -74,6 +88,7 @@ std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axe
       }
     shapes = std::move(replaced);
   }
+  check_shapes(target, shapes);
   return shapes;
 }
 

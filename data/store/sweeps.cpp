@@ -194,8 +194,9 @@ int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_d
     return sweep;
   }
   if (why.empty())
-    why = fmt::format("[{}] resume: got no {}sweep of this name, expected one; try without --resume",
-                      printable(plan.name), again_disturbed ? "" : "unfinished ");
+    why =
+        fmt::format("[{}] resume: got no {}sweep of this name, expected one; try without --resume",
+                    printable(plan.name), again_disturbed ? "" : "unfinished ");
   throw Error(why);
 }
 

@@ -14,8 +14,7 @@ struct SeparateDraws {
 };
 /// Null when the network turns out to draw nothing that matters (dropout with p = 0), so that its
 /// values can be checked.
-std::shared_ptr<const SeparateDraws> draw_separate(const Program& single,
-                                                     const Ensemble& ensemble);
+std::shared_ptr<const SeparateDraws> draw_separate(const Program& single, const Ensemble& ensemble);
 
 /// The check of a network that draws random numbers: `expected` has its draws.
 Correctness check_random(const Program& single, const Ensemble& ensemble,

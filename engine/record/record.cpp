@@ -10,9 +10,9 @@
 #include <unordered_map>
 
 #include "engine/error.h"
-#include "engine/record/process_switch.h"
 #include "engine/record/data_dependence.h"
 #include "engine/record/meta_kernels.h"
+#include "engine/record/process_switch.h"
 #include "engine/record/recorded_constant.h"
 #include "engine/record/storage_access.h"
 #include "engine/record/substitution.h"
@@ -146,8 +146,7 @@ bool is_meta(const IValue& v) {
 void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const Node& node) {
   const bool value = op.hasTag(at::Tag::data_dependent_output);
   bool dependent = false;
-  for (const ValueId id : deciding_values(r.program, node))
-    dependent |= r.depends[id];
+  for (const ValueId id : deciding_values(r.program, node)) dependent |= r.depends[id];
   if (!dependent) return;
   const char* advice = value ? "torch.where instead of a branch on tensor data"
                              : "a mask of fixed size instead of selecting by data";
@@ -521,7 +520,10 @@ Program record(const std::vector<Binding>& bindings,
   std::vector<ValueId> ids;
   for (const Binding& b : bindings) {
     // A handle of our own, so that two bindings of one tensor stay two values.
-    const Tensor inner = b.tensor.detach();
+    Tensor inner = b.tensor.detach();
+    // One model's code may count places in memory from where its tensors begin: in memory of theirs.
+    if (n == 0 && inner.layout() == c10::kStrided && inner.storage_offset() != 0)
+      inner = inner.clone();
     const ValueId id = r->fresh(inner, b.role, true);
     Value& v = r->program.value(id);
     v.name = b.name;

@@ -11,7 +11,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.M)
 # All but the include lines: `namespace wide { namespace { ... } }`, comments around it aside.
 UNNAMED = re.compile(r"\nnamespace wide(::\w+)* \{\s*namespace \{\n.*\n\}  // namespace\n\s*\}  // namespace wide(::\w+)*\s*$",
                      re.S)
-MAINS = {"app/main.cpp"}
+MAINS = {"app/main.cpp", "app/python/bindings/module.cpp"}
 
 
 def violations(top):

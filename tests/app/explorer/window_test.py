@@ -261,7 +261,7 @@ class Window(unittest.TestCase):
             click Speedup
             await-long complete: 1 cases
             settle
-            expect crashed: aborts
+            expect aborts at N=3 is not drawn: crashed
             click incorrect wrong N=3
             settle
             expect incorrect

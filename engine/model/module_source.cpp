@@ -1,21 +1,14 @@
+#include "engine/model/module_source.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/model/wide_impl.h"
+#include "engine/model/packing.h"
 #include "engine/record/substitution.h"
-#include "engine/widen/target.h"
 
 namespace wide {
-
-void detail::refuse_arguments(size_t count) {
-  fail(
-      "[module] forward: got {} tensors, expected as many as it takes, at most 8; try a sample "
-      "with its inputs",
-      count);
-}
-
 namespace {
 
 /// A model's tensors that are defined, each once: a tied one under its first name.
@@ -36,11 +29,23 @@ NamedTensors own_tensors(const Module& module, std::vector<TensorSpec>* specs) {
   return own;
 }
 
-/// The first module's code with other tensors in the place of its own.
-WideModel::Source source_of(const Module& module, const NamedTensors& own,
-                            const std::vector<TensorSpec>& specs) {
+bool all_equal(const std::vector<NamedTensors>& models, size_t k) {
+  return std::all_of(models.begin(), models.end(), [&](const NamedTensors& own) {
+    return at::equal(own[k].second, models.front()[k].second);
+  });
+}
+
+}  // namespace
+
+std::vector<TensorSpec> specs_of(const Module& module) {
+  std::vector<TensorSpec> specs;
+  own_tensors(module, &specs);
+  return specs;
+}
+
+NetworkSource network_source(const Module& module, const std::vector<TensorSpec>& specs) {
   Tensors held;
-  for (const auto& [name, t] : own) held.push_back(t);
+  for (const auto& [name, t] : own_tensors(module, nullptr)) held.push_back(t);
   return [module, held, specs](const std::vector<TensorSpec>& inputs) {
     Network network;
     network.name = "modules";
@@ -60,22 +65,10 @@ WideModel::Source source_of(const Module& module, const NamedTensors& own,
   };
 }
 
-struct Packed {
-  std::vector<TensorSpec> specs;
-  Tensors weights;
-  std::vector<bool> shared;
-};
-
-bool all_equal(const std::vector<NamedTensors>& models, size_t k) {
-  return std::all_of(models.begin(), models.end(), [&](const NamedTensors& own) {
-    return at::equal(own[k].second, models.front()[k].second);
-  });
-}
-
-Packed pack_modules(const std::vector<Module>& models, bool share) {
+PackedModules pack_modules(const std::vector<Module>& models, bool share) {
   const at::NoGradGuard no_grad;
   if (models.empty()) fail("[compile] models: got none, expected at least one; try one for each");
-  Packed packed;
+  PackedModules packed;
   std::vector<NamedTensors> all;
   for (const Module& model : models)
     all.push_back(own_tensors(model, all.empty() ? &packed.specs : nullptr));
@@ -100,40 +93,6 @@ Packed pack_modules(const std::vector<Module>& models, bool share) {
   for (size_t k = 0; k < packed.weights.size(); ++k)
     if (packed.shared[k]) packed.weights[k] = packed.weights[k].clone();
   return packed;
-}
-
-}  // namespace
-
-WideModel::Source source_of(const Module& module, std::vector<TensorSpec>* specs) {
-  const NamedTensors own = own_tensors(module, specs);
-  return source_of(module, own, *specs);
-}
-
-WideModel compile(const std::vector<Module>& models, const Tensors& sample,
-                  const Options& options) {
-  Packed packed = pack_modules(models, options.share_weights);
-  const NamedTensors own = own_tensors(models.front(), nullptr);
-  return WideModel(source_of(models.front(), own, packed.specs), packed.specs, packed.weights,
-                   packed.shared, static_cast<int64_t>(models.size()), sample, options);
-}
-
-WideModel compile(const Module& model, int64_t n, const Tensors& sample, const Options& options) {
-  if (n < 1) fail("[compile] models: got {}, expected at least 1; try n = 1", n);
-  return compile(std::vector<Module>(static_cast<size_t>(n), model), sample, options);
-}
-
-WideModel from_modules(const std::string& primitive, const std::vector<Module>& modules,
-                       const PrimitiveOptions& options) {
-  const Target& target = find_target(primitive);
-  if (target.kind != Kind::primitive)
-    fail("[{}] primitive: got a {}, expected a primitive; try wide::compile", primitive,
-         to_string(target.kind));
-  Options own = options.options;
-  if (!options.strategy.empty()) own.strategies[primitive] = options.strategy;
-  WideModel model = compile(modules, {}, own);
-  model.impl_->primitive = primitive;
-  model.impl_->strict = !options.strategy.empty();
-  return model;
 }
 
 }  // namespace wide
