@@ -129,7 +129,8 @@ class OneFile(unittest.TestCase):
 
     def test_a_report_is_written_in_a_format(self):
         sweep = ("sweep", "ci", "--targets", "prelu", "-n", "2", "--budget", "0.02", "--no-store")
-        self.output(EXTRA, *sweep, "--outline", self.path("r.txt"), "--json", self.path("r.json"))
+        self.output(EXTRA, *sweep, "--json", self.path("r.json"))
+        self.output(EXTRA, "report", self.path("r.json"), "--outline", self.path("r.txt"))
         with open(self.path("r.txt"), encoding="utf-8") as file:
             self.assertEqual(file.read(), "prelu B4 C16 H16 W16 N=2\n")
         self.assertEqual(self.output(EXTRA, "report", self.path("r.json"), "--outline", "-"),
