@@ -103,7 +103,8 @@ class OneFile(unittest.TestCase):
 
         net = self.traced("airy.ts", Airy(), torch.randn(4, 5))
         for program, per_model in ((BINARY, ["aten::special_airy_ai"]), (EXTRA, [])):
-            self.output(program, "fuse", net, "-n", "3", "--budget", "0.02", "--no-store", "--json", self.path("f.json"))
+            self.output(program, "fuse", net, "-n", "3", "--input", "x=4x5:f32", "--budget", "0.02", "--no-store",
+                        "--json", self.path("f.json"))
             with open(self.path("f.json"), encoding="utf-8") as file:
                 report = json.load(file)
             self.assertEqual([f["operator"] for f in report["fallbacks"]], per_model)
@@ -128,7 +129,8 @@ class OneFile(unittest.TestCase):
 
     def test_a_report_is_written_in_a_format(self):
         sweep = ("sweep", "ci", "--targets", "prelu", "-n", "2", "--budget", "0.02", "--no-store")
-        self.output(EXTRA, *sweep, "--outline", self.path("r.txt"), "--json", self.path("r.json"))
+        self.output(EXTRA, *sweep, "--json", self.path("r.json"))
+        self.output(EXTRA, "report", self.path("r.json"), "--outline", self.path("r.txt"))
         with open(self.path("r.txt"), encoding="utf-8") as file:
             self.assertEqual(file.read(), "prelu B4 C16 H16 W16 N=2\n")
         self.assertEqual(self.output(EXTRA, "report", self.path("r.json"), "--outline", "-"),
@@ -147,7 +149,8 @@ class OneFile(unittest.TestCase):
                 for value in state.values():
                     file.write(struct.pack(f"<{value.numel()}f", *value.flatten().tolist()))
         net = self.traced("linear.ts", torch.nn.Linear(5, 3), torch.randn(4, 5))
-        fuse = ("fuse", net, "--weights", self.path("weights"), "--budget", "0.02", "--no-store")
+        fuse = ("fuse", net, "--weights", self.path("weights"), "--input", "input=4x5:f32", "--budget", "0.02",
+                "--no-store")
         self.output(EXTRA, *fuse, "--unstack", self.path("out"))
         self.output(BINARY, *fuse, expect=2)
         from safetensors.torch import load_file  # pylint: disable=import-outside-toplevel
