@@ -521,7 +521,8 @@ Program record(const std::vector<Binding>& bindings,
   for (const Binding& b : bindings) {
     // A handle of our own, so that two bindings of one tensor stay two values.
     Tensor inner = b.tensor.detach();
-    // One model's code may count places in memory from where its tensors begin: in memory of theirs.
+    // One model's code may count places in memory from where its tensors begin: in memory of
+    // theirs.
     if (n == 0 && inner.layout() == c10::kStrided && inner.storage_offset() != 0)
       inner = inner.clone();
     const ValueId id = r->fresh(inner, b.role, true);
