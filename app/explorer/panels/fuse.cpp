@@ -84,8 +84,7 @@ class FusePanel : public Panel {
     labelled("weights");
     if (ui.button("Add")) choose_weights(explorer);
     ImGui::SameLine();
-    if (ui.button("None##weights", Look::plain, !choices_.weights.empty()))
-      choices_.weights.clear();
+    if (ui.button("Remove", Look::plain, !choices_.weights.empty())) choices_.weights.clear();
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
     ui.text(weights());
