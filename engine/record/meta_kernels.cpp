@@ -8,10 +8,19 @@
 namespace wide {
 namespace {
 
-/// Hands back what the call would have written. Only for who records: others are told as ever.
+/// A backend without kernels of its own: calls reach what all backends share.
+constexpr auto kAnyBackend = c10::DispatchKey::Metal;
+
+/// Hands back what the call would have written. Only for who records: for others the call is what
+/// it was without this kernel.
 void untouched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
-  TORCH_CHECK_NOT_IMPLEMENTED(recording(), schema.operator_name(), " has no meta kernel");
+  if (!recording()) {
+    TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(kAnyBackend),
+                                schema.operator_name(), " has no meta kernel");
+    op.redispatchBoxed(c10::DispatchKeySet(kAnyBackend), stack);
+    return;
+  }
   const size_t base = stack->size() - schema.arguments().size();
   std::vector<c10::IValue> results;
   for (const c10::Argument& result : schema.returns())
@@ -26,7 +35,8 @@ void untouched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }
 
-/// It writes all that it returns, and nobody can say how its results are shaped.
+/// It writes all that it returns, and has no kernel for meta tensors alone. Those that all backends
+/// share may end in one that has none either.
 bool lacks_meta_kernel(const c10::OperatorHandle& op) {
   if (!op.hasSchema() || op.operator_name().name.rfind("aten::", 0) != 0) return false;
   const auto& returns = op.schema().returns();
@@ -34,7 +44,7 @@ bool lacks_meta_kernel(const c10::OperatorHandle& op) {
     return r.alias_info() && r.alias_info()->isWrite();
   });
   return op.schema().is_mutable() && !returns.empty() && writes &&
-         !op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta);
+         !op.hasKernelForDispatchKey(c10::DispatchKey::Meta);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ class Refused(unittest.TestCase):
     def test_tensors_that_do_not_fit(self):
         x = torch.randn(2, 4)
         self.refused("weight of model 1: got dtype", lambda: nw.compile([nn.Linear(4, 3), nn.Linear(4, 3).double()], x))
-        with torch.device("meta"):
+        with torch.device("meta"):  # which goes on as ever where something was recorded before
             meta = nn.Linear(4, 3)
         self.refused("meta tensor", lambda: nw.compile([meta, meta], x))
         self.refused("sample input: got a meta", lambda: nw.compile([nn.Linear(4, 3)], x.to("meta")))

@@ -5,6 +5,7 @@ import package
 package.enter()
 
 import os  # noqa: E402
+import re  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import unittest  # noqa: E402
@@ -31,6 +32,18 @@ class Examples(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 for line in lines:
                     self.assertIn(line, done.stdout)
+
+    def test_the_program_of_the_readme(self):
+        with open(os.path.join(os.environ["WORKBENCH_SOURCE"], "README.md"), encoding="utf-8") as readme:
+            programs = re.findall(r"```python\n(.*?)```", readme.read(), re.S)
+        self.assertEqual(len(programs), 1)
+        done = subprocess.run([sys.executable, "-c", programs[0]], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.split("\n")
+        self.assertEqual(lines[0], "True")
+        self.assertIn("'per_model': 0", lines[1])
+        names = [line.split()[0] for line in lines[2:] if line]
+        self.assertEqual(names, ["name", "loop", "threads", "vmap", "wide"])
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ TEST_F(WorkerFaults, CancellingEndsAHangingWorkerToo) {
   const std::string json = (folder_ / "cut.json").string();
   const auto begun = std::chrono::steady_clock::now();
   const int status =
-      std::system(("WORKBENCH_PLANT_FAULTS=1 timeout --preserve-status -s TERM 4 " + self +
+      std::system(("WORKBENCH_PLANT_FAULTS=1 timeout --preserve-status -s TERM 8 " + self +
                    " sweep " + (folder_ / "p.json").string() +
                    " --strategy a_faults=hangs --no-store --quiet --json " + json + " 2>/dev/null")
                       .c_str());
