@@ -131,7 +131,7 @@ class WideModel {
   Correctness validate(double rtol = 0);
 
   /// What the last call's program was compiled from, for those who hold it against the separate
-  /// models: the network (live weights among its inputs), Program(1), and all tensors as they are.
+  /// models: the network, Program(1), and all tensors as they are.
   struct Parts {
     Network network;
     Program single;

@@ -46,10 +46,10 @@ struct WideModel::Impl {
   bool shares_input(size_t k, const std::string& name) const;
   std::string input_name(size_t k) const;
   CompileOptions compile_options(c10::Device device) const;
-  /// The network and Program(1) as they are compiled: live weights among the inputs.
-  static std::pair<Network, Program> with_live_inputs(const Signature& s);
 
  private:
+  /// The network and Program(1) as they are compiled: live weights among the inputs.
+  static std::pair<Network, Program> with_live_inputs(const Signature& s);
   Signature make(const std::string& key, const Tensors& inputs);
   /// Keeps the ensemble's weights: those that models shared and a call changes are their own now.
   void take(const Signature& s, const Ensemble& e);

@@ -335,12 +335,14 @@ void note_written(Recording& r, const c10::OperatorHandle& op, const Stack& stac
 }
 
 /// Puts what `other` gives, unless it is null, in the place of each tensor.
-void put_others(Stack& stack, size_t base,
+/// True where there was any.
+bool put_others(Stack& stack, size_t base,
                 const std::function<const Tensor*(const Tensor&)>& other) {
+  bool any = false;
   for (size_t i = base; i < stack.size(); ++i) {
     IValue& v = stack[i];
     if (v.isTensor()) {
-      if (const Tensor* t = other(v.toTensor())) v = *t;
+      if (const Tensor* t = other(v.toTensor())) v = *t, any = true;
     } else if (v.isList()) {
       // Lists of tensors, optional or not.
       auto list = v.toList().copy();
@@ -350,9 +352,10 @@ void put_others(Stack& stack, size_t base,
         const Tensor* t = e.isTensor() ? other(e.toTensor()) : nullptr;
         if (t) list.set(k, *t), changed = true;
       }
-      if (changed) v = list;
+      if (changed) v = list, any = true;
     }
   }
+  return any;
 }
 
 /// Above autograd: notes composite calls as regions, and replaces those with a decomposition.
@@ -372,13 +375,10 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
     note_written(*r, op, *stack, base);
   if (r != nullptr && !r->literals.empty())
     put_others(*stack, base, [r](const Tensor& t) { return literal(*r, t); });
-  if (stand_ins != nullptr) {
-    put_others(*stack, base, stand_in);
-    // The keys are those of the tensors that the code holds, which may lie elsewhere.
-    for (size_t i = base; i < stack->size(); ++i)
-      if (const IValue& v = (*stack)[i]; v.isTensor() && v.toTensor().defined())
-        keys = keys | (v.toTensor().key_set() &
-                       DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask));
+  // The keys are those of the tensors that the code holds: others may lie elsewhere, or be batched.
+  if (stand_ins != nullptr && put_others(*stack, base, stand_in)) {
+    op.callBoxed(stack);
+    return;
   }
   const auto rest = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::DeferredInit);
   if (r == nullptr) {

@@ -356,7 +356,7 @@ class Reports(unittest.TestCase):
         x = [scale(axis, 0, "x") for axis in groups(first, "n axis")]
         self.assertEqual(sorted(round(centre(c)[0]) for c in crosses), sorted(round(s(2)) for s in x))
         words = " ".join(t.text or "" for t in first.iter() if t.tag.endswith("text"))
-        for part in ("crashed: ", "signal 11", "timeout: ", "after 60 s", "incorrect: "):
+        for part in ("crashed, ", "signal 11", "timeout, ", "after 60 s", "is a cross: incorrect"):
             self.assertIn(part, words)
         self.assertEqual(groups(second, "incorrect"), [])
         self.assertIn("alert(1)", " ".join(t.text or "" for t in second.iter() if t.tag.endswith("text")))
