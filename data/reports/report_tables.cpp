@@ -120,9 +120,14 @@ ReportTable timing_table(const std::vector<Case>& cases) {
 
 ReportTable summary_table(const SweepReport& report) {
   ReportTable table{{"target", "largest N", "best strategy", "over loop", "over best baseline",
-                     "verdict", "ok", "incorrect", "failed", "unsupported", "disturbed"},
-                    {false, true, false, true, true, false, true, true, true, true, true},
+                     "verdict", "ok", "incorrect", "failed", "unsupported"},
+                    {false, true, false, true, true, false, true, true, true, true},
                     {}};
+  const bool disturbed = std::any_of(report.cases.begin(), report.cases.end(), is_disturbed);
+  if (disturbed) {
+    table.head.emplace_back("disturbed");
+    table.right.push_back(true);
+  }
   for (const auto& cases : target_groups(report.cases)) {
     int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, largest = 0;
     for (const Case& c : cases) {
@@ -149,8 +154,9 @@ ReportTable summary_table(const SweepReport& report) {
          count(ok),
          count(incorrect),
          count(failed),
-         count(unsupported),
-         count(std::count_if(cases.begin(), cases.end(), is_disturbed))});
+         count(unsupported)});
+    if (disturbed)
+      table.rows.back().push_back(count(std::count_if(cases.begin(), cases.end(), is_disturbed)));
   }
   return table;
 }
