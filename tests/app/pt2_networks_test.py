@@ -32,22 +32,6 @@ def flat(value):
     return [t for v in value or [] for t in flat(v)] if isinstance(value, (list, tuple)) else []
 
 
-def varied(make, seed):
-    """A model in eval mode whose every weight, statistics included, is its own."""
-    torch.manual_seed(seed)
-    model = make().eval()
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            if name.endswith("running_var"):
-                buffer.uniform_(0.5, 1.5)
-            elif name.endswith("running_mean"):
-                buffer.normal_(0, 0.1)
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(torch.randn_like(parameter) * 0.1)
-    return model
-
-
 def named(arguments):
     """Tensors by the path that leads to them."""
     found = {}
@@ -80,7 +64,7 @@ def double(value):
 def prepare(name, folder):
     """Writes the checkpoints, the inputs and both forms; gives the arguments of `fused` by form."""
     make, inputs = export_networks.ALL[name]
-    models = [varied(make, 10 + i) for i in range(N)]
+    models = [export_networks.varied(make, 10 + i) for i in range(N)]
     torch.manual_seed(5)
     arguments = [inputs() for _ in range(N)]
     here = os.path.join(folder, name)

@@ -21,22 +21,6 @@ N = 3
 REFUSED = {"writes": "a change in place"}  # of its own input
 
 
-def varied(make, seed):
-    """A model in eval mode whose every weight, statistics included, is its own."""
-    torch.manual_seed(seed)
-    model = make().eval()
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            if name.endswith("running_var"):
-                buffer.uniform_(0.5, 1.5)
-            elif name.endswith("running_mean"):
-                buffer.normal_(0, 0.1)
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(torch.randn_like(parameter) * 0.1)
-    return model
-
-
 def tensors(tree):
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
@@ -48,7 +32,7 @@ def double(tree):
 def wrong(name):
     """What is wrong with a network's wide form, else how many operators are computed one by one."""
     make, inputs = export_networks.ALL[name]
-    models = [varied(make, 10 + i) for i in range(N)]
+    models = [export_networks.varied(make, 10 + i) for i in range(N)]
     torch.manual_seed(5)
     arguments = [inputs() for _ in range(N)]
     with torch.no_grad():
