@@ -126,7 +126,7 @@ ReportTable summary_table(const SweepReport& report) {
                     {}};
   const bool disturbed = std::any_of(report.cases.begin(), report.cases.end(), is_disturbed);
   if (disturbed) {
-    table.head.push_back("disturbed");
+    table.head.emplace_back("disturbed");
     table.right.push_back(true);
   }
   for (const auto& cases : target_groups(report.cases)) {

@@ -200,8 +200,8 @@ class WideModule(nn.Module):
         return Validation(**self._last().validate(rtol))
 
     def benchmark(self, *args, budget_s=1.5, seed=0, **kwargs):
-        """The wide call, its weights frozen as `freeze()` does, beside the best honest alternatives (`loop`,
-        `threads`, `vmap`). `budget_s` seconds for each; checked before and after."""
+        """The wide call, its weights frozen as `freeze()` does, beside `loop` and `threads` of the
+        separate modules. `budget_s` seconds for each; checked before and after."""
         form = Form((args, kwargs))
         dims = self._dims(form)
         self._prepare(form, [t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)], dims)

@@ -86,6 +86,9 @@ class Benchmark(_Rows):
 
     columns = ("name", "median", "quartiles", "over loop", "over best", "error", "verdict")
 
+    def __repr__(self):
+        return "\n".join([super().__repr__(), *(note.split(":")[0] for note in self.case.get("notes", []))])
+
     def __init__(self, case):
         self.case = case  # as the reports have it
         self.trial = case["trials"][0]
