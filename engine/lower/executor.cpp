@@ -233,8 +233,8 @@ int64_t Executor::bytes() const {
     for (const auto& plan : size.plans) sum += plan->arena_bytes();
     for (const Node& node : size.program->wide.program.nodes) {
       if (node.phase != Phase::shared) continue;
-      for_each_value(node.arguments, [&](ValueId id) {
-        if (const auto it = size.weights.find(id); it != size.weights.end()) add(it->second);
+      for_each_value(node.arguments, [&, &weights = size.weights](ValueId id) {
+        if (const auto it = weights.find(id); it != weights.end()) add(it->second);
       });
     }
     for (const auto& [id, t] : size.shared) add(t);

@@ -1,6 +1,6 @@
 #include "engine/lower/threads.h"
 
-#include <ATen/core/Tensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <omp.h>

@@ -113,7 +113,7 @@ void compile_and_run(int thread, int rounds, std::vector<std::string>& wrong) {
 }
 
 TEST(ThreadStressSerial, EightThreadsCompileAndRunEachItsOwn) {
-  constexpr int kThreads = 8, kRounds = 12;
+  constexpr int kThreads = 8, kRounds = 30;
   std::vector<std::vector<std::string>> wrong(kThreads);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t)
