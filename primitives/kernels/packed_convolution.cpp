@@ -37,7 +37,10 @@ Tensor sample(const Value& v) {
 }
 
 std::optional<PackedCall> pack_convolution(const PackRequest& request) {
-  const auto& [node, input, result, weight, bias, activation, serial] = request;
+  const Node& node = request.node;
+  const Value& input = request.input;
+  const Tensor &weight = request.weight, &bias = request.bias;
+  const std::string& activation = request.activation;
   // aten::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding,
   // groups)
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -77,7 +80,7 @@ std::optional<PackedCall> pack_convolution(const PackRequest& request) {
       made = stack[0].toTensor();
     };
     run_packed();
-    if (!same_strides(made, result)) return std::nullopt;
+    if (!same_strides(made, request.result)) return std::nullopt;
     auto run_plain = [&] {
       Tensor y = at::convolution(x, weight, bias, stride.toIntVector(), padding.toIntVector(),
                                  dilation.toIntVector(), false, Sizes(input.sizes.size() - 2, 0),
@@ -88,7 +91,7 @@ std::optional<PackedCall> pack_convolution(const PackRequest& request) {
       packed.packed_ns = median_ns(run_packed);
       packed.plain_ns = median_ns(run_plain);
     };
-    if (serial) {
+    if (request.serial) {
       run_serial(measure);
     } else {
       measure();
