@@ -68,6 +68,7 @@ TEST(SweepSession, ABusyMachineIsSaidAndItsVerdictsAreUnclear) {
   Store store = Store::read(file.path());
   const SweepReport stored = store.load(session.stored_as());
   EXPECT_EQ(stored.changes, session.report().changes);
+  ASSERT_FALSE(stored.changes.empty());
   EXPECT_EQ(stored.changes.back(), session.busy());
   EXPECT_TRUE(stored.cases.at(1).disturbed);
 }
