@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from .architecture import FunctionModule, check_same, gather, slots_of
-from .errors import Error, fail
+from .errors import fail
 from .module import WideModule
 from .options import Options
-from .recording import Form, Recorder, argument_names, differ, record
+from .recording import Form, argument_names, differ, see
 
 
 def compile(models, sample=None, *, n=None, in_dims=0, options=None):
@@ -42,9 +42,12 @@ def compile(models, sample=None, *, n=None, in_dims=0, options=None):
         for name, t in zip(argument_names(first, form), form.tensors):
             if t.is_meta:
                 fail("compile", f"sample {name}", "a meta tensor", "one with values", "torch.zeros_like(..., device='cpu')")
-        wide._export_like = _check_recording(models, form)
+        if models[-1] is not first and differ(see(first, slots, form)[0], see(models[-1], slots, form)[0]):
+            fail("compile", f"program of model {len(models) - 1}", "another one", "that of model 0",
+                 "models of one architecture; tensors that models keep apart belong into buffers")
         dims = wide._dims(form)
-        wide._prepare(form, [t if d is None else _spread(t, wide.n) for t, d in zip(form.tensors, dims)], dims)
+        ours = [t if d is None else _spread(t, wide.n).movedim(0, d) for t, d in zip(form.tensors, dims)]
+        wide._prepare(Form(form.build(ours)), dims)
     return wide
 
 
@@ -87,30 +90,3 @@ def _spread(sample, n):
     noise = torch.randn(wide.shape, generator=torch.Generator().manual_seed(7)).to(wide)
     spread = float(sample.double().std()) if sample.numel() > 1 else 1.0
     return wide + noise * (0.1 * (spread or 1.0))
-
-
-def _check_recording(models, form):
-    """Records the first model twice, under different seeds, and the last one; says which form forward needs."""
-    def see(model, seed, exporting):
-        slots = slots_of(model)
-        named = {kind: [(s.name, s.of(model)) for s in slots if (s.kind == "parameter") == kind] for kind in (True, False)}
-        return record(Recorder(model, form, exporting), form.tensors, named[True], named[False], seed)
-
-    first, exporting = models[0], False
-    try:
-        one = see(first, 1, exporting)
-    except Error as error:
-        if "data-dependent" not in str(error):
-            raise
-        exporting = True  # libraries leave out checks of values then
-        one = see(first, 1, exporting)
-    for name in one.updates:
-        if name in Recorder(first, form).names:
-            fail("forward", f"input {name}", "a change in place", "an input left as it is", f"{name} = {name}.clone()")
-    if differ(one, see(first, 2, exporting)):
-        fail("forward", "program", "another one in another call", "one that hangs on sizes alone",
-             "torch's own random numbers in place of random's and NumPy's")
-    if models[-1] is not first and differ(one, see(models[-1], 1, exporting)):
-        fail("compile", f"program of model {len(models) - 1}", "another one", "that of model 0",
-             "models of one architecture; tensors that models keep apart belong into buffers")
-    return exporting

@@ -13,7 +13,7 @@ from . import _core
 from .architecture import aliases_of
 from .errors import Error, fail
 from .options import Options
-from .recording import Form, Recorder, explained, separate
+from .recording import Form, Recorder, explained, named, needs_export_flag, separate
 from .results import Benchmark, Coverage, Steps, Validation
 
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
@@ -56,7 +56,6 @@ class WideModule(nn.Module):
         hide(self, "_options", options)
         hide(self, "_in_dims", in_dims)
         hide(self, "_frozen", False)
-        hide(self, "_export_like", False)  # recorded with the flag of torch.export set
         hide(self, "_cores", OrderedDict())
         hide(self, "_places", [])
         self.n = n
@@ -117,11 +116,11 @@ class WideModule(nn.Module):
         shapes = tuple(t.shape if d is None else t.shape[1:] for t, d in zip(tensors, dims))
         return recorder.form_of(shapes).build(outputs)
 
-    def _prepare(self, form, tensors, dims):
-        """Compiles for a call with such wide tensors."""
+    def _prepare(self, form, dims):
+        """Compiles for such a call of all models."""
         core, recorder = self._core(form, dims)
         with _explaining(recorder):
-            core.prepare(tensors)
+            core.prepare([t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)])
 
     def _guarded(self, inputs, outputs):
         wanted = next((t for t in (*inputs, *self.parameters()) if t.requires_grad), None)
@@ -156,13 +155,13 @@ class WideModule(nn.Module):
         if key in self._cores:
             self._cores.move_to_end(key)
             return self._cores[key]
-        recorder = Recorder(self._model, form, self._export_like)
+        one = Form(form.build([t if d is None or t.dim() <= d or not t.shape[d] else t.select(d, 0)
+                               for t, d in zip(form.tensors, dims)]))
+        recorder = Recorder(self._model, form, needs_export_flag(self._model, self._slots, one))
         options = self._options._core(
             frozen=self._frozen, input_names=recorder.names,
             shared_inputs={name for name, d in zip(recorder.names, dims) if d is None})
-        parameters, others = [], []
-        for slot in self._slots:
-            (parameters if slot.kind == "parameter" else others).append((slot.name, slot.of(self._model)))
+        parameters, others = named(self._model, self._slots)
         model, slots = self._model, self._slots
         core = _core.Core(recorder, lambda tensors: separate(model, slots, form, tensors), parameters, others,
                           [t.detach() for t in self._weights()], list(self._shared), self.n, options)
@@ -204,7 +203,7 @@ class WideModule(nn.Module):
         separate modules. `budget_s` seconds for each; checked before and after."""
         form = Form((args, kwargs))
         dims = self._dims(form)
-        self._prepare(form, [t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)], dims)
+        self._prepare(form, dims)
         return Benchmark(json.loads(self._last().benchmark(budget_s, seed)))
 
     def export(self, path):

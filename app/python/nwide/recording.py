@@ -186,6 +186,40 @@ def record(recorder, tensors, parameters, buffers, seed=0):
         raise explained(error, recorder) from error
 
 
+def see(model, slots, form, seed=1):
+    """What a recording of one model's call sees, and whether it needs the flag of torch.export."""
+    for exporting in (False, True):
+        recorder = Recorder(model, form, exporting)
+        try:
+            seen = record(recorder, form.tensors, *named(model, slots), seed)
+            break
+        except Error as error:
+            if exporting or "data-dependent" not in str(error):
+                raise
+    for name in seen.updates:
+        if name in recorder.names:
+            fail("forward", f"input {name}", "a change in place", "an input left as it is", f"{name} = {name}.clone()")
+    return seen, exporting
+
+
+def named(model, slots):
+    """A model's parameters, and its other tensors, by name."""
+    parameters, others = [], []
+    for slot in slots:
+        (parameters if slot.kind == "parameter" else others).append((slot.name, slot.of(model)))
+    return parameters, others
+
+
+def needs_export_flag(model, slots, form):
+    """Whether a call must be recorded with the flag of torch.export set, by which libraries leave out
+    checks of values. Refuses what another call, with other chance outside of torch, would do otherwise."""
+    one, exporting = see(model, slots, form, seed=1)
+    if differ(one, see(model, slots, form, seed=2)[0]):
+        fail("forward", "program", "another one in another call", "one that hangs on sizes alone",
+             "torch's own random numbers in place of random's and NumPy's")
+    return exporting
+
+
 def differ(one, other):
     """Whether two recordings are of different programs, constants included."""
     return one.program != other.program or len(one.constants) != len(other.constants) or any(

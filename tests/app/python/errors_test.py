@@ -102,6 +102,11 @@ class Refused(unittest.TestCase):
     def test_chance_outside_torch(self):
         self.refused("program: got another one", lambda: nw.compile([Lottery()], torch.randn(4)))
 
+    def test_without_a_sample_the_first_call_refuses_the_same(self):
+        self.refused("input x: got a change in place", lambda: nw.compile([Writes()] * 2)(torch.randn(2, 4)))
+        self.refused("program: got another one", lambda: nw.compile([Lottery()] * 2)(torch.randn(2, 4)))
+        self.refused("data-dependent", lambda: nw.compile([Branches()] * 2)(torch.randn(2, 4)))
+
     def test_wrong_shapes_say_where(self):
         text = self.refused("in 2", lambda: nw.compile(
             [nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(5, 2))], torch.randn(2, 4)))
