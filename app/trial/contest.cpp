@@ -171,6 +171,15 @@ class Holding {
     return named && !contest_.baselines_off.count(baseline);
   }
 
+  std::vector<Baseline> all_baselines() const {
+    std::vector<Baseline> all =
+        wide::baselines(contest_.network, contest_.ensemble, contest_.threads);
+    for (Baseline& baseline : all)
+      for (const Baseline& own : contest_.own_baselines)
+        if (own.name == baseline.name) baseline = own;
+    return all;
+  }
+
   std::vector<Timed> find_baselines() {
     std::vector<Timed> timed;
     if (contest_.baselines_off.count("*")) return timed;
@@ -178,8 +187,8 @@ class Holding {
     const Clocked clocked(&result_.seconds.baselines);
     const double tolerance = std::max({1e-2, contest_.tolerance, 4 * expected_.eager_max_rel});
     HonestBaselines honest =
-        honest_baselines(contest_.network, contest_.ensemble, contest_.threads, expected_.exact,
-                         tolerance, [this](const std::string& name) {
+        honest_baselines(all_baselines(), expected_.exact, contest_.network.random, tolerance,
+                         [this](const std::string& name) {
                            if (!wants(name)) return false;
                            stages_.begin("baseline", kBaselinePrefix + name);
                            return true;

@@ -4,6 +4,7 @@
 
 #include "app/trial/outcome.h"
 #include "app/trial/stages.h"
+#include "engine/measure/baselines.h"
 #include "engine/model/reduce.h"
 
 // The one way that wide programs are tried: by `fuse`, by a sweep's cases, and through them by the
@@ -35,6 +36,7 @@ struct Contest {
   double flops = 0;                          // of one model's call; 0: they are counted
   std::vector<std::string> baselines = {};   // by name; empty: all
   std::set<std::string> baselines_off = {};  // of these: not to be run; "*": none at all
+  std::vector<Baseline> own_baselines = {};  // in place of the engine's of the same name
   Reduce reduce = Reduce::none;              // of what is timed: every model's own is checked
   MemoryNeed memory = {};
 };

@@ -12,10 +12,10 @@ struct HonestBaselines {
   std::string disagreement;
 };
 
-/// Runs each baseline once and holds it against `expected` (outputs then updates, `[N, ...]`;
-/// empty: cannot be known). `wanted` is asked before a baseline runs for the first time.
-HonestBaselines honest_baselines(const Network& network, const Ensemble& ensemble, int threads,
-                                 const Tensors& expected, double tolerance,
+/// Runs each of `all` once and holds it against `expected` (outputs then updates, `[N, ...]`;
+/// empty: cannot be known), unless the network is random. `wanted` is asked before a baseline runs.
+HonestBaselines honest_baselines(std::vector<Baseline> all, const Tensors& expected, bool random,
+                                 double tolerance,
                                  const std::function<bool(const std::string&)>& wanted);
 
 }  // namespace wide

@@ -1,13 +1,16 @@
 #include "engine/lower/threads.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <omp.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace wide {
@@ -24,9 +27,27 @@ struct Inference {
   c10::AutoGradMode no_grad{false};
 };
 
+/// A process that was forked off has the pool's bookkeeping, but not its threads: whoever waits for
+/// them waits for ever. There everything runs on the thread that calls.
+std::atomic<bool> forked{false};
+[[maybe_unused]] const int watching = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+
+struct OneThread {
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+  const int before = at::get_num_threads();
+};
+
 }  // namespace
 
 void run_parallel(int threads, int items, const std::function<void(int, int)>& work) {
+  std::optional<OneThread> one_thread;
+  if (forked) {
+    one_thread.emplace();
+    threads = 1;
+  }
   if (threads <= 1 || items <= 1) {
     Inference inference;
     for (int i = 0; i < items; ++i) work(0, i);
@@ -65,6 +86,12 @@ void run_parallel(int threads, int items, const std::function<void(int, int)>& w
 }
 
 void run_serial(const std::function<void()>& work) {
+  if (forked) {
+    const OneThread one_thread;
+    const Inference inference;
+    work();
+    return;
+  }
   std::exception_ptr error;
 #pragma omp parallel num_threads(2)
   {

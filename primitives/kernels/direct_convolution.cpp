@@ -28,7 +28,6 @@ using convolution_tile::Tile;
 constexpr int64_t kCopyFloats = 64 * 1024;
 constexpr size_t kMaxPhases = 4;  // of the last axis: a transposed convolution's stride
 using Four = float __attribute__((vector_size(16)));
-using FourIndices = int __attribute__((vector_size(16)));
 
 // --------------------------------------------------------------------------- along one axis
 
@@ -238,8 +237,8 @@ void interleave(const float* parts, int64_t part_pitch, size_t phases, int64_t c
       Four even, odd;
       std::memcpy(&even, parts + i, sizeof even);
       std::memcpy(&odd, parts + part_pitch + i, sizeof odd);
-      const Four low = __builtin_shuffle(even, odd, FourIndices{0, 4, 1, 5});
-      const Four high = __builtin_shuffle(even, odd, FourIndices{2, 6, 3, 7});
+      const Four low = __builtin_shufflevector(even, odd, 0, 4, 1, 5);
+      const Four high = __builtin_shufflevector(even, odd, 2, 6, 3, 7);
       std::memcpy(to + 2 * i, &low, sizeof low);
       std::memcpy(to + 2 * i + 4, &high, sizeof high);
     }

@@ -30,7 +30,6 @@ constexpr int64_t kSums = kFilters * kChunk;             // of one frequency
 constexpr int64_t kLanes = 8;
 constexpr int64_t kAhead = 3;  // channels from what is copied to what is fetched
 using Eight = float __attribute__((vector_size(32)));
-using EightIndices = int __attribute__((vector_size(32)));
 
 // ----------------------------------------------------------------------------- the two bases
 
@@ -53,11 +52,14 @@ WIDE_CLONES void transform_patches(const float* rows, int64_t pitch, int64_t cou
     }
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) {
-      constexpr EightIndices kEven{0, 2, 4, 6, 8, 10, 12, 14}, kOdd{1, 3, 5, 7, 9, 11, 13, 15};
-      const Eight first = __builtin_shuffle(down[r][0], down[r][1], kEven);
-      const Eight second = __builtin_shuffle(down[r][0], down[r][1], kOdd);
-      const Eight third = __builtin_shuffle(down[r][2], down[r][3], kEven);
-      const Eight fourth = __builtin_shuffle(down[r][2], down[r][3], kOdd);
+      const Eight first =
+          __builtin_shufflevector(down[r][0], down[r][1], 0, 2, 4, 6, 8, 10, 12, 14);
+      const Eight second =
+          __builtin_shufflevector(down[r][0], down[r][1], 1, 3, 5, 7, 9, 11, 13, 15);
+      const Eight third =
+          __builtin_shufflevector(down[r][2], down[r][3], 0, 2, 4, 6, 8, 10, 12, 14);
+      const Eight fourth =
+          __builtin_shufflevector(down[r][2], down[r][3], 1, 3, 5, 7, 9, 11, 13, 15);
       const Eight all[4] = {first - third, second + third, third - second, second - fourth};
 #pragma GCC unroll 4
       for (int c = 0; c < 4; ++c) std::memcpy(to + (4 * r + c) * plane + i, &all[c], sizeof all[c]);
@@ -97,9 +99,8 @@ WIDE_CLONES void transform_results(const float* m, float bias, bool relu, const 
         even = even < 0.0F ? Eight{} : even;
         odd = odd < 0.0F ? Eight{} : odd;
       }
-      const Eight both[2] = {
-          __builtin_shuffle(even, odd, EightIndices{0, 8, 1, 9, 2, 10, 3, 11}),
-          __builtin_shuffle(even, odd, EightIndices{4, 12, 5, 13, 6, 14, 7, 15})};
+      const Eight both[2] = {__builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11),
+                             __builtin_shufflevector(even, odd, 4, 12, 5, 13, 6, 14, 7, 15)};
       float* out = to + r * pitch + 2 * i;
       const int64_t left = span.columns - 2 * i;
       if (left >= 2 * kLanes)

@@ -4,6 +4,7 @@
 
 #include "app/trial/contest.h"
 #include "data/reports/report_json.h"
+#include "engine/record/process_switch.h"
 #include "engine/widen/target.h"
 
 namespace nwide {
@@ -33,7 +34,50 @@ double tolerance_of(const wide::Ensemble& ensemble) {
   return tolerance;
 }
 
-std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed) {
+/// A call of all models as a Python function makes it.
+class Batched {
+ public:
+  Batched(const py::object& make, const wide::Ensemble& ensemble) {
+    wide::Tensors own;
+    for (const wide::Tensor& t : ensemble.tensors) own.push_back(t.clone());
+    const py::gil_scoped_acquire gil;
+    call_ = held(make(own, ensemble.shared));
+  }
+  wide::Tensors operator()() const {
+    const wide::VmapFallbackOff no_fallback;
+    const py::gil_scoped_acquire gil;
+    return (*call_)().cast<wide::Tensors>();
+  }
+
+ private:
+  std::shared_ptr<py::object> call_;
+};
+
+wide::Baseline vmap(const std::shared_ptr<py::object>& make, const wide::Ensemble& ensemble) {
+  wide::Baseline baseline;
+  baseline.name = "vmap";
+  try {
+    Batched(*make, ensemble)();
+  } catch (py::error_already_set& error) {
+    const py::gil_scoped_acquire gil;
+    const std::string text = py::str(error.value());
+    baseline.unavailable = text.substr(0, text.find('\n'));
+    return baseline;
+  }
+  baseline.run = [make, ensemble] { return Batched(*make, ensemble)(); };
+  struct Kept {
+    std::unique_ptr<Batched> batched;  // made at the first call
+    wide::Tensors outputs;
+  };
+  baseline.call = [make, ensemble, kept = std::make_shared<Kept>()] {
+    if (!kept->batched) kept->batched = std::make_unique<Batched>(*make, ensemble);
+    kept->outputs = (*kept->batched)();
+  };
+  return baseline;
+}
+
+std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
+                const std::shared_ptr<py::object>& batched) {
   // The check writes to what is not shared, and these are the user's own.
   for (size_t k = 0; k < parts.ensemble.tensors.size(); ++k)
     if (!parts.ensemble.shared[k]) parts.ensemble.tensors[k] = parts.ensemble.tensors[k].clone();
@@ -45,6 +89,7 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed) {
   contest.budget_s = budget_s;
   contest.seed = seed;
   contest.threads = parts.options.threads;
+  contest.own_baselines = {vmap(batched, parts.ensemble)};
   UntilInterrupted stages;
   wide::ContestResult held = wide::hold(contest, stages);
   if (held.trials.front().thrown) std::rethrow_exception(held.trials.front().thrown);
@@ -64,8 +109,9 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed) {
 
 }  // namespace
 
-std::string benchmark(Core& core, double budget_s, uint64_t seed) {
-  return core.with([&](wide::WideModel& m) { return run(m.parts(), budget_s, seed); });
+std::string benchmark(Core& core, double budget_s, uint64_t seed, const py::object& batched) {
+  const std::shared_ptr<py::object> make = held(batched);
+  return core.with([&](wide::WideModel& m) { return run(m.parts(), budget_s, seed, make); });
 }
 
 }  // namespace nwide

@@ -1,6 +1,5 @@
 """N models as one nn.Module."""
 
-import contextlib
 import copy
 import json
 from collections import OrderedDict
@@ -11,16 +10,26 @@ from torch.utils import _pytree as pytree
 
 from . import _core
 from .architecture import aliases_of
-from .errors import Error, fail
+from .errors import fail
 from .options import Options
-from .recording import Form, Recorder, explained, named, needs_export_flag, separate
+from .recording import Form, Recorder, batched, named, needs_export_flag, placed, separate
 from .results import Benchmark, Coverage, Steps, Validation
 
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
 
 
 class Branch(nn.Module):
-    """A part of the tree of names that the models have."""
+    """A part of the tree of names that the models have. Its mode is that of the models' own part."""
+
+    def __init__(self, wide, path):
+        super().__init__()
+        self.__dict__.update(_wide=wide, _path=path)
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "training" and "_wide" in self.__dict__:
+            self._wide._model.get_submodule(self._path).training = value
+            self._wide._modes_changed()
 
     def __repr__(self):
         return "..."
@@ -49,28 +58,39 @@ class WideModule(nn.Module):
 
     def __init__(self, model, slots, weights, shared, n, in_dims, options):
         super().__init__()
-        hide = object.__setattr__  # of nn.Module's registration: these are not part of the state
-        hide(self, "_model", model)
-        hide(self, "_slots", slots)
-        hide(self, "_shared", shared)
-        hide(self, "_options", options)
-        hide(self, "_in_dims", in_dims)
-        hide(self, "_frozen", False)
-        hide(self, "_cores", OrderedDict())
-        hide(self, "_places", [])
+        # Past nn.Module's registration: these are not part of the state.
+        self.__dict__.update(_model=model, _slots=slots, _shared=shared, _options=options, _in_dims=in_dims,
+                             _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None)
         self.n = n
+        for path, _ in model.named_modules():
+            self._branch(path)
         for slot, tensor in zip(slots, weights):
             self._put(slot, tensor)
         for other, name in aliases_of(model, slots).items():
             self._tie(other, name)
-        nn.Module.train(self, model.training)
+        for path, module in model.named_modules():
+            self._branch(path).training = module.training
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "training" and "_model" in self.__dict__:
+            self._model.training = value
+            self._modes_changed()
+
+    def _modes_changed(self):
+        self.__dict__.update(_modes=None, _quick=None)
+        if self._frozen:
+            self._forget()
 
     # ------------------------------------------------------------------ the tree of names
 
     def _branch(self, path):
-        at = self
+        at, so_far = self, ""
         for step in path.split(".") if path else []:
-            at = at._modules.setdefault(step, Branch())
+            so_far = f"{so_far}.{step}".lstrip(".")
+            if step not in at._modules:
+                at._modules[step] = Branch(self, so_far)
+            at = at._modules[step]
         return at
 
     def _put(self, slot, tensor):
@@ -102,28 +122,41 @@ class WideModule(nn.Module):
     # ------------------------------------------------------------------ calls
 
     def forward(self, *args, **kwargs):
-        form = Form((args, kwargs))
-        dims = self._dims(form)
-        tensors = [t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)] if any(dims) else form.tensors
-        core, recorder = self._core(form, dims)
-        with _explaining(recorder):
-            outputs, changed = core.run(tensors, [] if self._frozen else self._weights())
+        # One tensor in, called like the last time: what was compiled then serves at once.
+        single = len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor)
+        if single and self._quick is not None and not torch.is_autocast_enabled("cpu"):
+            (core, recorder), tensors, dims = self._quick, args, (0,)
+        else:
+            form = Form((args, kwargs))
+            dims = self._dims(form)
+            tensors = [t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)] if any(dims) else form.tensors
+            core, recorder = self._core(form, dims)
+            quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
+            self.__dict__["_quick"] = (core, recorder) if quick else None
+        self.__dict__["_latest"] = core
+        try:
+            outputs, changed = core.run(tensors, () if self._frozen else self._weights())
+        except Exception as error:
+            raise placed(error, recorder) from error
         for k, value in changed:
             at, leaf = self._places[k]
             at[leaf].data.copy_(value)
         if torch.is_grad_enabled():
             outputs = self._guarded(tensors, outputs)
-        shapes = tuple(t.shape if d is None else t.shape[1:] for t, d in zip(tensors, dims))
-        return recorder.form_of(shapes).build(outputs)
+        return recorder.form_of(tensors, dims).build(outputs)
 
     def _prepare(self, form, dims):
         """Compiles for such a call of all models."""
         core, recorder = self._core(form, dims)
-        with _explaining(recorder):
+        self.__dict__["_latest"] = core
+        try:
             core.prepare([t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)])
+        except Exception as error:
+            raise placed(error, recorder) from error
+        return core, recorder
 
     def _guarded(self, inputs, outputs):
-        wanted = next((t for t in (*inputs, *self.parameters()) if t.requires_grad), None)
+        wanted = next((t for t in (*inputs, *self._weights()) if t.requires_grad), None)
         if wanted is None:
             return outputs
         real = [i for i, t in enumerate(outputs) if t.is_floating_point() or t.is_complex()]
@@ -150,8 +183,9 @@ class WideModule(nn.Module):
 
     def _core(self, form, dims):
         """What is compiled for such a call: its form, the submodules' modes, autocast."""
-        modes = tuple(m.training for m in self._model.modules())
-        key = form.key(), dims, modes, _autocast()
+        if self._modes is None:
+            self.__dict__["_modes"] = tuple(m.training for m in self._model.modules())
+        key = form.key(), dims, self._modes, _autocast()
         if key in self._cores:
             self._cores.move_to_end(key)
             return self._cores[key]
@@ -171,9 +205,9 @@ class WideModule(nn.Module):
         return core, recorder
 
     def _last(self):
-        if not self._cores:
+        if self._latest is None:
             fail("wide", "program", "no call yet", "one", "a sample, or a call")
-        return next(reversed(self._cores.values()))[0]
+        return self._latest
 
     # ------------------------------------------------------------------ what there is to know
 
@@ -200,11 +234,12 @@ class WideModule(nn.Module):
 
     def benchmark(self, *args, budget_s=1.5, seed=0, **kwargs):
         """The wide call, its weights frozen as `freeze()` does, beside `loop` and `threads` of the
-        separate modules. `budget_s` seconds for each; checked before and after."""
+        separate modules and torch.vmap over them. `budget_s` seconds for each; checked before and after."""
         form = Form((args, kwargs))
         dims = self._dims(form)
-        self._prepare(form, dims)
-        return Benchmark(json.loads(self._last().benchmark(budget_s, seed)))
+        core, recorder = self._prepare(form, dims)
+        return Benchmark(json.loads(core.benchmark(
+            budget_s, seed, lambda tensors, shared: batched(self._model, self._slots, recorder, tensors, shared))))
 
     def export(self, path):
         """Writes the wide program with its weights in PyTorch's own operators: `.pt2` or `.ts`."""
@@ -215,17 +250,13 @@ class WideModule(nn.Module):
     def freeze(self, on=True):
         """Weights are fixed from here on: packed and folded once, not in every call. What is written to
         them afterwards counts from the next `freeze()`, `load_state_dict`, `to` or `train`."""
-        object.__setattr__(self, "_frozen", on)
+        self.__dict__["_frozen"] = on
         self._forget()
         return self
 
     def _forget(self):
         self._cores.clear()
-
-    def train(self, mode=True):
-        self._model.train(mode)
-        self._forget() if self._frozen else None
-        return super().train(mode)
+        self.__dict__.update(_quick=None, _latest=None)
 
     def _apply(self, fn, recurse=True):
         self._model._apply(fn)
@@ -238,13 +269,13 @@ class WideModule(nn.Module):
 
     def __getstate__(self):
         state = self.__dict__.copy()
-        state["_cores"] = OrderedDict()  # compiled again where it is needed
+        state.update(_cores=OrderedDict(), _quick=None, _latest=None)  # compiled again where it is needed
         state["_places"] = None
         return state
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        object.__setattr__(self, "_places", [])
+        self.__dict__["_places"] = []
         for slot in self._slots:
             at = self._branch(slot.path)
             kind = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}[slot.kind]
@@ -314,18 +345,6 @@ class One:
         own = copy.deepcopy(self._wide._model)
         self._write(own)
         return own
-
-
-@contextlib.contextmanager
-def _explaining(recorder):
-    """Errors of a recording say where in the user's code they come from."""
-    recorder.place = ""
-    try:
-        yield
-    except Exception as error:
-        if recorder.place or not isinstance(error, Error):
-            raise explained(error, recorder) from error
-        raise
 
 
 def _autocast():

@@ -147,11 +147,11 @@ class Recorder:
                         del own[name]
         return found
 
-    def form_of(self, shapes):
-        """The form of what such inputs give."""
+    def form_of(self, tensors, dims):
+        """The form of what such inputs of all models give."""
         if len(self.results) == 1:
             return next(iter(self.results.values()))
-        return self.results[shapes]
+        return self.results[tuple(t.shape if d is None else t.shape[1:] for t, d in zip(tensors, dims))]
 
 
 def place_of(error, model):
@@ -175,6 +175,13 @@ def explained(error, recorder):
     text = str(error) if isinstance(error, Error) else (
         f"[forward] call: got {one_line(error)}, expected an answer; try the model itself on this input")
     return Error(f"{text} ({recorder.place})" if recorder.place else text)
+
+
+def placed(error, recorder):
+    """An error of a call as it is raised: one of a recording with its place."""
+    own = explained(error, recorder) if recorder.place or not isinstance(error, Error) else error
+    recorder.place = ""  # of this error alone
+    return own
 
 
 def record(recorder, tensors, parameters, buffers, seed=0):
@@ -225,6 +232,45 @@ def differ(one, other):
     return one.program != other.program or len(one.constants) != len(other.constants) or any(
         a.shape != b.shape or a.dtype != b.dtype or not torch.equal(a, b)
         for a, b in zip(one.constants, other.constants))
+
+
+def batched(model, slots, recorder, tensors, shared):
+    """All models in one call by torch.vmap of functional_call, as a function without arguments.
+    `tensors`: inputs, then weights as `slots`, `[N, ...]` or, where `shared`, once for all."""
+    own = copy.deepcopy(model)
+    count = len(tensors) - len(slots)
+    dims = [None if one else 0 for one in shared]
+    state, state_dims = {}, {}
+    for slot, tensor, dim in zip(slots, tensors[count:], dims[count:]):
+        if slot.kind != "attribute":
+            state[slot.name], state_dims[slot.name] = tensor, dim
+        elif dim is None:
+            slot.of(own).data = tensor
+        else:
+            fail("vmap", slot.name, "a tensor outside of parameters and buffers", "one that functional_call replaces",
+                 "register_buffer")
+
+    def one(state, inputs):
+        args, kwargs = recorder.arguments.build(inputs)
+        results = torch.func.functional_call(own, state, args, kwargs)
+        return [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+
+    mapped = torch.vmap(one, in_dims=(state_dims, dims[:count]), randomness="different")
+
+    def call(quiet):
+        with quiet(), as_for_export(recorder.exporting):
+            return mapped(state, tensors[:count])
+
+    quiet = torch.inference_mode  # the faster way to say that nothing will be differentiated
+    before = {name: t.clone() for name, t in state.items()}
+    try:
+        call(quiet)
+    except RuntimeError:
+        quiet = torch.no_grad
+    finally:
+        for name, t in before.items():
+            state[name].copy_(t)
+    return lambda: call(quiet)
 
 
 def separate(model, slots, arguments, tensors):

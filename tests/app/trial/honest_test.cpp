@@ -28,8 +28,9 @@ TEST(HonestBaselines, ALoopThatIsNotWhatWasRecordedIsSaid) {
       {{"x", Role::input, first[0]}, {"weight", Role::parameter, first[1]}}, network.forward);
   const Tensors expected = in_double(single, ensemble);
   for (const bool wrong : {false, true}) {
-    const HonestBaselines found = honest_baselines(wrong ? network : honest, ensemble, 1, expected,
-                                                   1e-2, [](const std::string&) { return true; });
+    const HonestBaselines found =
+        honest_baselines(baselines(wrong ? network : honest, ensemble, 1), expected,
+                         /*random=*/false, 1e-2, [](const std::string&) { return true; });
     EXPECT_EQ(found.disagreement.empty(), !wrong) << found.disagreement;
     EXPECT_EQ(std::any_of(found.good.begin(), found.good.end(),
                           [](const Baseline& b) { return b.name == "loop"; }),

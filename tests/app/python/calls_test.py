@@ -1,0 +1,169 @@
+"""What a call costs, what it leaves behind, and where it may be made."""
+
+import package
+
+package.enter()
+
+import os  # noqa: E402
+import signal  # noqa: E402
+import time  # noqa: E402
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+
+def quickest_us(call, calls=500, rounds=20):
+    """Of several rounds, since the machine has other things to do."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        best = min(best, (time.perf_counter() - start) / calls * 1e6)
+    return best
+
+
+def resident_bytes():
+    with open("/proc/self/statm", encoding="ascii") as text:
+        return int(text.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def deep(layers=20):
+    return nn.Sequential(*[nn.Linear(4, 4) for _ in range(layers)]).eval()
+
+
+def stack(models, x):
+    with torch.no_grad():
+        return torch.stack([m(one) for m, one in zip(models, x)])
+
+
+class Calls(unittest.TestCase):
+    def test_overhead_is_below_20_us(self):
+        for layers in (1, 20):
+            wide = nw.compile([deep(layers) for _ in range(2)], torch.randn(2, 4)).freeze()
+            x = torch.randn(2, 2, 4)
+            wide(x)
+            core = wide._last()
+            for gradients in (False, True):
+                with torch.set_grad_enabled(gradients):
+                    over = quickest_us(lambda: wide(x)) - quickest_us(lambda: core.run((x,), ()))
+                    self.assertLess(over, 20, f"{layers} layers, gradients {gradients}")
+
+    def test_memory_is_flat(self):
+        models = [deep(2) for _ in range(3)]
+        x = torch.randn(3, 5, 4)
+        for frozen in (False, True):
+            wide = nw.compile(models, x[0])
+            wide.freeze(frozen)
+            with torch.no_grad():
+                for _ in range(10_000):
+                    wide(x)
+                before = resident_bytes()
+                for _ in range(100_000 if frozen else 20_000):
+                    wide(x)
+            self.assertLess(resident_bytes() - before, 2 << 20)
+
+    def test_a_part_in_a_mode_of_its_own(self):
+        torch.manual_seed(0)
+        models = [nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)).train() for _ in range(3)]
+        wide = nw.compile(models, torch.randn(6, 4))
+        x = torch.randn(3, 6, 4)
+        for module in (wide, *models):
+            module.get_submodule("1").eval()
+            module.get_submodule("2").eval()
+        before = wide.state_dict()["1.running_mean"].clone()
+        with torch.no_grad():
+            torch.testing.assert_close(wide(x), stack(models, x))
+        torch.testing.assert_close(wide.state_dict()["1.running_mean"], before, rtol=0, atol=0)
+        for module in (wide, *models):
+            module.get_submodule("1").training = True
+        with torch.no_grad():
+            torch.testing.assert_close(wide(x), stack(models, x))
+        self.assertFalse(torch.equal(wide.state_dict()["1.running_mean"], before))
+
+
+class Processes(unittest.TestCase):
+    def test_a_forked_process_computes(self):
+        models = [nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)).eval() for _ in range(8)]
+        x = torch.randn(8, 32, 64)
+        wide = nw.compile(models, x[0], options=nw.Options(threads=2))
+        with torch.no_grad():
+            expected = wide(x)
+        child = os.fork()
+        if child == 0:
+            torch.set_num_threads(1)  # as a DataLoader's worker does
+            with torch.no_grad():
+                os._exit(0 if torch.allclose(wide(x), expected, rtol=1e-5, atol=1e-6) else 1)
+        for _ in range(600):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                break
+            time.sleep(0.05)
+        else:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            self.fail("the forked process hangs")
+        self.assertEqual(status, 0)
+
+    def test_in_workers_of_a_data_loader(self):
+        models = [deep(2) for _ in range(4)]
+        wide = nw.compile(models, torch.randn(4), options=nw.Options(threads=2))
+        wide(torch.randn(4, 4))
+
+        class Features(torch.utils.data.Dataset):
+            def __len__(self):
+                return 6
+
+            def __getitem__(self, i):
+                with torch.no_grad():
+                    return wide(torch.full((4, 4), float(i)))
+
+        loader = torch.utils.data.DataLoader(Features(), batch_size=None, num_workers=2, timeout=60)
+        for i, got in enumerate(loader):
+            torch.testing.assert_close(got, stack(models, torch.full((4, 4), float(i))))
+
+
+class Contest(unittest.TestCase):
+    def test_vmap_is_among_the_baselines(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.norm = nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5)
+                self.tied = nn.Linear(5, 5)
+                self.again = self.tied
+
+            def forward(self, x, *, scale):
+                y = self.norm(self.conv(x)).relu().mean((-1, -2))
+                return self.again(self.tied(y)) * scale
+
+        for training in (False, True):
+            models = [Net().train(training) for _ in range(3)]
+            wide = nw.compile(models, {"x": torch.randn(2, 3, 7, 7), "scale": torch.randn(1)})
+            before = {name: t.clone() for name, t in wide.state_dict().items()}
+            result = wide.benchmark(torch.randn(3, 2, 3, 7, 7), scale=torch.randn(3, 1), budget_s=0.05)
+            self.assertTrue(result.passed, result)
+            rows = {row.get("name"): row for row in result.case["baselines"]}
+            self.assertGreater(rows["vmap"]["median_ns"], 0, result.case["notes"])
+            for name, t in wide.state_dict().items():
+                torch.testing.assert_close(t, before[name], rtol=0, atol=0)
+
+    def test_what_vmap_cannot_do_is_said(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = torch.randn(4)  # registered nowhere, different in every model
+
+            def forward(self, x):
+                return x * self.table
+
+        wide = nw.compile([Net() for _ in range(2)], torch.randn(4))
+        result = wide.benchmark(torch.randn(2, 4), budget_s=0.05)
+        self.assertTrue(result.passed, result)
+        self.assertIn("[vmap] table: got a tensor outside of parameters and buffers", " ".join(result.case["notes"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
