@@ -1,5 +1,8 @@
 #include "app/python/bindings/benchmark.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "app/trial/contest.h"
@@ -10,19 +13,37 @@
 namespace nwide {
 namespace {
 
-/// Ctrl-C in Python ends the contest between two calls.
-class UntilInterrupted : public wide::Stages {
+/// Says what the contest is at. Ctrl-C in Python ends it between two calls.
+class Told : public wide::Stages {
  public:
-  void begin(const std::string&, const std::string&) override { look(); }
+  explicit Told(std::shared_ptr<py::object> progress) : progress_(std::move(progress)) {}
+  void begin(const std::string& what, const std::string& name) override {
+    say(what + " " + plain(name));
+  }
+  void time(const std::vector<std::string>& names) override {
+    std::vector<std::string> all;
+    for (const std::string& name : names) all.push_back(plain(name));
+    say(fmt::format("timing {}", fmt::join(all, ", ")));
+  }
   void call(size_t) override {
     if (++calls_ % 64 == 0) look();
   }
 
  private:
-  void look() {
+  void say(const std::string& text) {
+    const py::gil_scoped_acquire gil;
+    (*progress_)(text);
+    look();
+  }
+  static std::string plain(const std::string& name) {
+    const std::string prefix = wide::kBaselinePrefix;
+    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  }
+  static void look() {
     const py::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
+  std::shared_ptr<py::object> progress_;
   int64_t calls_ = 0;
 };
 
@@ -77,7 +98,7 @@ wide::Baseline vmap(const std::shared_ptr<py::object>& make, const wide::Ensembl
 }
 
 std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
-                const std::shared_ptr<py::object>& batched) {
+                const std::shared_ptr<py::object>& batched, wide::Stages& stages) {
   // The check writes to what is not shared, and these are the user's own.
   for (size_t k = 0; k < parts.ensemble.tensors.size(); ++k)
     if (!parts.ensemble.shared[k]) parts.ensemble.tensors[k] = parts.ensemble.tensors[k].clone();
@@ -90,7 +111,6 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
   contest.seed = seed;
   contest.threads = parts.options.threads;
   contest.own_baselines = {vmap(batched, parts.ensemble)};
-  UntilInterrupted stages;
   wide::ContestResult held = wide::hold(contest, stages);
   if (held.trials.front().thrown) std::rethrow_exception(held.trials.front().thrown);
   wide::Case result;
@@ -109,9 +129,12 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
 
 }  // namespace
 
-std::string benchmark(Core& core, double budget_s, uint64_t seed, const py::object& batched) {
+std::string benchmark(Core& core, double budget_s, uint64_t seed, const py::object& batched,
+                      const py::object& progress) {
   const std::shared_ptr<py::object> make = held(batched);
-  return core.with([&](wide::WideModel& m) { return run(m.parts(), budget_s, seed, make); });
+  Told stages(held(progress));
+  return core.with(
+      [&](wide::WideModel& m) { return run(m.parts(), budget_s, seed, make, stages); });
 }
 
 }  // namespace nwide

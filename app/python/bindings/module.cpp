@@ -95,7 +95,8 @@ void bind_core(py::module_& m) {
            })
       .def("coverage", &coverage)
       .def("explain", &explain)
-      .def("benchmark", &benchmark, py::arg("budget_s"), py::arg("seed"), py::arg("batched"))
+      .def("benchmark", &benchmark, py::arg("budget_s"), py::arg("seed"), py::arg("batched"),
+           py::arg("progress"))
       .def("validate", &validate, py::arg("rtol") = 0.0)
       .def("plan",
            [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.plan(); }); })

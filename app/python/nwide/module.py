@@ -12,6 +12,7 @@ from . import _core
 from .architecture import aliases_of
 from .errors import fail
 from .options import Options
+from .progress import Progress
 from .recording import Form, Recorder, batched, named, needs_export_flag, placed, separate
 from .results import Benchmark, Coverage, Steps, Validation
 
@@ -150,7 +151,8 @@ class WideModule(nn.Module):
         core, recorder = self._core(form, dims)
         self.__dict__["_latest"] = core
         try:
-            core.prepare([t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)])
+            with Progress(f"compiling {self}"):
+                core.prepare([t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)])
         except Exception as error:
             raise placed(error, recorder) from error
         return core, recorder
@@ -238,8 +240,12 @@ class WideModule(nn.Module):
         form = Form((args, kwargs))
         dims = self._dims(form)
         core, recorder = self._prepare(form, dims)
-        return Benchmark(json.loads(core.benchmark(
-            budget_s, seed, lambda tensors, shared: batched(self._model, self._slots, recorder, tensors, shared))))
+
+        def vmap(tensors, shared):
+            return batched(self._model, self._slots, recorder, tensors, shared)
+
+        with Progress("preparing") as progress:
+            return Benchmark(json.loads(core.benchmark(budget_s, seed, vmap, progress)))
 
     def export(self, path):
         """Writes the wide program with its weights in PyTorch's own operators: `.pt2` or `.ts`."""

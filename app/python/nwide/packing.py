@@ -26,11 +26,14 @@ def pack(separate):
     return pytree.tree_unflatten(columns, forms[0][1])
 
 
-def unpack(wide):
-    """Wide tensors, nested in any way, to a list with each model's own, as views."""
+def unpack(wide, n=None):
+    """Wide tensors, nested in any way, to a list with each model's own, as views. `n`, where given, is
+    how many there must be."""
     leaves, spec = pytree.tree_flatten(wide)
     counts = {t.shape[0] for t in leaves if isinstance(t, torch.Tensor) and t.dim()}
     if len(counts) != 1:
         fail("unpack", "models", sorted(counts) or "no tensor", "one N in front of every tensor", "what a wide module gave")
-    n = counts.pop()
-    return [pytree.tree_unflatten([t[i] if isinstance(t, torch.Tensor) else t for t in leaves], spec) for i in range(n)]
+    count = counts.pop()
+    if n not in (None, count):
+        fail("unpack", "models", count, n, "what a wide module gave")
+    return [pytree.tree_unflatten([t[i] if isinstance(t, torch.Tensor) else t for t in leaves], spec) for i in range(count)]
