@@ -1,20 +1,50 @@
 #include "app/results/stored_tuning.h"
 
+#include <map>
+#include <mutex>
+
 #include "app/version.h"
 #include "data/machine/environment.h"
+#include "data/machine/load.h"
 #include "data/store/tuning.h"
 #include "engine/error.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
+
+/// What others took of the cores lately: looked at anew every half second.
+class LoadLately {
+ public:
+  double operator()() {
+    const std::lock_guard lock(mutex_);
+    if (const double now = now_s(); now - since_s_ >= kWindow_s) {
+      load_ = watch_.other_load();
+      watch_ = LoadWatch();
+      since_s_ = now;
+    }
+    return load_;
+  }
+
+ private:
+  static constexpr double kWindow_s = 0.5;
+  std::mutex mutex_;
+  LoadWatch watch_;
+  double since_s_ = now_s(), load_ = 0;
+};
 
 /// A store that cannot be written now (full, locked, read-only) costs measuring again, not the
 /// work at hand: whoever stores results says what is wrong with it.
 class Lenient final : public TuningTable {
  public:
-  Lenient(const std::string& db, const std::string& machine) : stored_(db, machine, options()) {}
+  Lenient(const std::string& db, const std::string& machine, std::function<double()> other_load)
+      : stored_(db, machine, options()), other_load_(std::move(other_load)) {}
 
   std::optional<TuningEntry> lookup(const TuningKey& key) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto at = disturbed_.find(key.text()); at != disturbed_.end()) return at->second;
+    }
     try {
       return stored_.lookup(key);
     } catch (const Error&) {
@@ -22,6 +52,13 @@ class Lenient final : public TuningTable {
     }
   }
   void store(const TuningKey& key, const TuningEntry& entry) override {
+    const bool disturbed = other_load_() > kDisturbedShare;
+    {
+      const std::lock_guard lock(mutex_);
+      disturbed_.erase(key.text());
+      if (disturbed) disturbed_.emplace(key.text(), entry);
+    }
+    if (disturbed) return;
     try {
       stored_.store(key, entry);
     } catch (const Error&) {
@@ -37,6 +74,9 @@ class Lenient final : public TuningTable {
   }
 
   StoredTuning stored_;
+  std::function<double()> other_load_;
+  std::mutex mutex_;
+  std::map<std::string, TuningEntry> disturbed_;  // by key; ends with the process
 };
 
 }  // namespace
@@ -44,10 +84,16 @@ class Lenient final : public TuningTable {
 void use_stored_tuning(const std::string& db) {
   static std::string current;
   if (db == current) return;
+  const auto lately = std::make_shared<LoadLately>();
+  set_tuning_table(db.empty() ? nullptr : lasting_tuning(db, [lately] { return (*lately)(); }));
+  current = db;
+}
+
+std::shared_ptr<TuningTable> lasting_tuning(const std::string& db,
+                                            std::function<double()> other_load) {
   // What wins depends on the program too: another one has other kernels to choose from.
   const std::string machine = processor_name() + ", " + version_line();
-  set_tuning_table(db.empty() ? nullptr : std::make_shared<Lenient>(db, machine));
-  current = db;
+  return std::make_shared<Lenient>(db, machine, std::move(other_load));
 }
 
 }  // namespace wide
