@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "engine/error.h"
+#include "engine/record/captured.h"
 #include "engine/record/data_dependence.h"
 #include "engine/record/meta_kernels.h"
 #include "engine/record/process_switch.h"
@@ -43,11 +44,7 @@ struct Recording : c10::DebugInfoBase {
   Origin origin;
   bool with_regions = false;
   int32_t depth = 0;
-  /// Memory given out by LiteralScope, and, once somebody reads it, what it holds then.
-  struct Literal {
-    Tensor memory, value;
-  };
-  std::unordered_map<const c10::TensorImpl*, Literal> literals;
+  Captured captured;
   /// The first value in every storage, which all its views look at. Held weakly: the address stays
   /// taken.
   struct Root {
@@ -302,35 +299,25 @@ const Tensor* stand_in(const Tensor& t) {
 
 thread_local bool literals_wanted = false;
 
+/// Code of the model's, or of composites it calls: not what kernels and functionalization itself
+/// call on what lies below the wrappers.
+bool above_functionalization() {
+  return !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
+}
+
 /// A call of the interpreter's, not one that an operator makes inside itself.
 bool interpreter_calls(const Recording& r) {
-  return literals_wanted && r.depth == 0 &&
-         !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
+  return literals_wanted && r.depth == 0 && above_functionalization();
 }
 
-/// The constant that a literal's memory has become; null for any other tensor.
-const Tensor* literal(Recording& r, const Tensor& t) {
-  const auto found = r.literals.find(t.unsafeGetTensorImpl());
-  if (found == r.literals.end()) return nullptr;
-  Recording::Literal& l = found->second;
-  if (!l.value.defined()) {
-    // A handle of its own: what lies below the wrapper must not be taken for the literal again.
-    const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
-    l.value = fz::to_functional_tensor(l.memory.detach());
-  }
-  return &l.value;
-}
-
-/// Tensors that an interpreter made by itself, from numbers, may be written to as well.
+/// Tensors that an interpreter made by itself, from numbers, may be written to.
 void note_written(Recording& r, const c10::OperatorHandle& op, const Stack& stack, size_t base) {
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const IValue& v = stack[base + i];
     if (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite() || !v.isTensor())
       continue;
-    const Tensor& t = v.toTensor();
-    if (t.defined() && !t.is_meta() && !fz::isFunctionalTensor(t))
-      r.literals.try_emplace(t.unsafeGetTensorImpl(), Recording::Literal{t, {}});
+    r.captured.add_literal(v.toTensor());
   }
 }
 
@@ -367,19 +354,20 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   if (r != nullptr && op.schema().name() == "aten::empty" && interpreter_calls(*r)) {
     const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
     op.callBoxed(stack);
-    const Tensor& memory = stack->back().toTensor();
-    r->literals.insert_or_assign(memory.unsafeGetTensorImpl(), Recording::Literal{memory, {}});
+    r->captured.add_literal(stack->back().toTensor());
     return;
   }
   if (r != nullptr && op.schema().is_mutable() && interpreter_calls(*r))
     note_written(*r, op, *stack, base);
-  if (r != nullptr && !r->literals.empty())
-    put_others(*stack, base, [r](const Tensor& t) { return literal(*r, t); });
   // The keys are those of the tensors that the code holds: others may lie elsewhere, or be batched.
   if (stand_ins != nullptr && put_others(*stack, base, stand_in)) {
     op.callBoxed(stack);
     return;
   }
+  // What has been lifted is wrapped by that call.
+  if (r != nullptr && r->with_regions && above_functionalization() &&
+      op.schema().name().rfind("aten::lift", 0) != 0)
+    put_others(*stack, base, [r](const Tensor& t) { return r->captured.wrapped(t); });
   const auto rest = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::DeferredInit);
   if (r == nullptr) {
     op.redispatchBoxed(rest, stack);
@@ -552,6 +540,7 @@ Program record(const std::vector<Binding>& bindings,
       const ValueId now = r->read(plain(wrapped[i]));
       if (now != r->program.bound[i]) r->program.updates.push_back({r->program.bound[i], now});
     }
+    r->captured.refuse_changes();
   } catch (const std::exception&) {
     // The interpreter of TorchScript rewraps what is thrown through it.
     if (r->refusal) throw Error(*r->refusal);
