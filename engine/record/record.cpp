@@ -154,6 +154,20 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
   throw *r.refusal;
 }
 
+bool is_sparse(const Tensor& t) {
+  const c10::Layout l = t.layout();
+  return l == c10::kSparse || l == c10::kSparseCsr || l == c10::kSparseCsc ||
+         l == c10::kSparseBsr || l == c10::kSparseBsc;
+}
+
+/// How many elements a sparse result has hangs on data.
+void refuse_sparse_result(Recording& r, const std::string& op, const Tensor& t) {
+  if (!is_sparse(t)) return;
+  r.refusal = Error(fmt::format("[{}] result: got the layout {}, expected strided; try to_dense()",
+                                op, c10::str(t.layout())));
+  throw *r.refusal;
+}
+
 /// Collects the storages of tensors with strides.
 void add_storages(const IValue& v, std::vector<const void*>& out) {
   auto add = [&](const Tensor& t) {
@@ -264,6 +278,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   for (size_t i = base; i < stack->size(); ++i)
     node.results.push_back(r->argument((*stack)[i], [&](const Tensor& t) {
       if (!t.defined()) return kNone;
+      if (dependent) refuse_sparse_result(*r, node.name(), t);
       return r->fresh(t, Role::intermediate, dependent);
     }));
   // Some operators hand out views that their schema keeps quiet about (unsafe_split).
@@ -534,6 +549,7 @@ Program record(const std::vector<Binding>& bindings,
     at::NoGradGuard no_grad;
     for (const Tensor& t : outputs) {
       const Tensor inner = plain(t);
+      refuse_sparse_result(*r, "forward", inner);
       r->program.outputs.push_back(r->read(inner));
     }
     for (size_t i = 0; i < wrapped.size(); ++i) {
