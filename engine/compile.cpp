@@ -63,7 +63,7 @@ WidenOptions widen_options(const CompileOptions& options) {
 
 TunerOptions tuner_options(const CompileOptions& options, const Network& network,
                            const Ensemble& ensemble) {
-  const bool measure = options.tune && ensemble.tensors[0].is_cpu();
+  const bool measure = options.tune && ensemble.device().is_cpu();
   return {/*serial=*/false, options.threads, ensemble.n, measure, network.derivative != nullptr};
 }
 
@@ -120,7 +120,7 @@ std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& e
                                        const CompileOptions& options,
                                        std::optional<Program> single) {
   at::NoGradGuard no_grad;
-  if (auto why = unsupported(options.mode, ensemble.tensors.at(0).device()))
+  if (auto why = unsupported(options.mode, ensemble.device()))
     throw Unsupported(*why);
   check_pass_names(options.passes_off);
   CompileOptions settled = options;

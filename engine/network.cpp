@@ -82,6 +82,10 @@ Tensors Ensemble::model(int64_t i) const {
   return own;
 }
 
+c10::Device Ensemble::device() const {
+  return tensors.empty() ? c10::Device(c10::kCPU) : tensors.front().device();
+}
+
 Ensemble Ensemble::models(int64_t begin, int64_t count) const {
   Ensemble some = *this;
   some.n = count;

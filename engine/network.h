@@ -60,6 +60,8 @@ struct Ensemble {
   Tensors model(int64_t i) const;
   /// `count` models from `begin` on, as views.
   Ensemble models(int64_t begin, int64_t count) const;
+  /// Where all of it lies; the CPU where there is nothing.
+  c10::Device device() const;
 };
 
 /// Distinct weights and inputs for every model, reproducible from `seed`.

@@ -217,7 +217,7 @@ Correctness WideModel::validate(double rtol) {
 WideModel::Parts WideModel::parts() const {
   const Signature& s = impl_->last();
   const Ensemble ensemble = impl_->ensemble(s.network, s.inputs);
-  return {s.network, s.single, ensemble, impl_->compile_options(ensemble.tensors.front().device())};
+  return {s.network, s.single, ensemble, impl_->compile_options(ensemble.device())};
 }
 
 void WideModel::export_to(const std::string& path) const {

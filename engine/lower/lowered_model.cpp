@@ -55,7 +55,7 @@ Tensors LoweredModel::replay(const Tensors& inputs) {
     bind_inputs(inputs);
     for (size_t i : at) made_.ensemble.tensors[i] = made_.ensemble.tensors[i].clone();
     captured_ = made_.results.next(*made_.executor);
-    const c10::Device device = made_.ensemble.tensors[0].device();
+    const c10::Device device = made_.ensemble.device();
     graph_ = device_runtime(device.type())->capture(device, [this] {
       made_.executor->run(made_.ensemble.tensors, captured_);
     });

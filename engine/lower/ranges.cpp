@@ -23,7 +23,7 @@ std::vector<int> candidates(const Program& single, const Ensemble& ensemble,
                             const RangeOptions& options) {
   const auto n = static_cast<int>(ensemble.n);
   if (options.asked > 0) return {std::min(options.asked, n)};
-  if (!options.split || n == 1 || !ensemble.tensors[0].is_cpu() || draws_random_numbers(single))
+  if (!options.split || n == 1 || !ensemble.device().is_cpu() || draws_random_numbers(single))
     return {1};
   if (!options.measure) return {std::min(n, options.threads)};
   std::vector<int> numbers{1};

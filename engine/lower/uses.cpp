@@ -4,14 +4,29 @@
 
 namespace wide {
 
+namespace {
+
+/// Views whose elements are not what lies in memory.
+bool reckons(const Node& node) {
+  const std::string name = node.name();
+  return name == "aten::_conj" || name == "aten::_neg_view";
+}
+
+}  // namespace
+
 Uses::Uses(const Program& program, const std::vector<size_t>& main)
-    : program_(program), main_(main), last_(program.values.size(), 0) {
+    : program_(program),
+      main_(main),
+      last_(program.values.size(), 0),
+      reckoned_(program.values.size(), false) {
   for (size_t i = 0; i < last_.size(); ++i) root_.push_back(static_cast<ValueId>(i));
   for (size_t p = 0; p < main_.size(); ++p) {
     const Node& node = program_.nodes[main_[p]];
     if (node.is_view())
       for_each_value(node.results, [&](ValueId id) {
-        root_[static_cast<size_t>(id)] = root(node.arguments[0].values[0]);
+        const ValueId from = node.arguments[0].values[0];
+        root_[static_cast<size_t>(id)] = root(from);
+        reckoned_[static_cast<size_t>(id)] = reckons(node) || reckoned_[static_cast<size_t>(from)];
       });
     for_each_value(node.arguments, [&](ValueId id) { last_[static_cast<size_t>(root(id))] = p; });
   }
@@ -20,7 +35,8 @@ Uses::Uses(const Program& program, const std::vector<size_t>& main)
 
 bool Uses::covers_root(ValueId id) const {
   const Value &value = program_.value(id), &whole = program_.value(root(id));
-  return value.numel() == whole.numel() && value.dtype == whole.dtype;
+  return value.numel() == whole.numel() && value.dtype == whole.dtype &&
+         !reckoned_[static_cast<size_t>(id)];
 }
 
 std::optional<size_t> Uses::only_reader(ValueId made) const {

@@ -26,6 +26,7 @@ class Uses {
   const std::vector<size_t>& main_;  // node indices
   std::vector<ValueId> root_;
   std::vector<size_t> last_;
+  std::vector<bool> reckoned_;  // memory seen through a conjugate or a minus yet to be taken
 };
 
 /// Outputs, then updates.

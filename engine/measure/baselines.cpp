@@ -68,10 +68,6 @@ Tensors stack_outputs(const std::vector<Tensors>& outputs) {
   return stacked;
 }
 
-c10::Device device_of(const Ensemble& ensemble) {
-  return ensemble.tensors.empty() ? c10::Device(c10::kCPU) : ensemble.tensors.front().device();
-}
-
 /// N separate models as their users hold them: every weight and input in memory of its own, so
 /// that what a model updates in place is its own too.
 struct Separate {
@@ -268,7 +264,7 @@ Baseline make_loop(const Case& given) {
 Baseline make_threads(const Case& given, int threads) {
   if (threads < 2) return no_baseline("threads", "one thread only");
   if (given.ensemble.n < 2) return no_baseline("threads", "one model only");
-  if (!device_of(given.ensemble).is_cpu()) return no_baseline("threads", "for the CPU only");
+  if (!given.ensemble.device().is_cpu()) return no_baseline("threads", "for the CPU only");
   Baseline baseline;
   baseline.name = "threads";
   const int workers = static_cast<int>(std::min<int64_t>(threads, given.ensemble.n));
@@ -315,7 +311,7 @@ std::vector<Work> separate_works(const std::shared_ptr<Separate>& separate, Quie
 
 Baseline make_streams(const Case& given, DeviceRuntime& runtime) {
   if (given.ensemble.n < 2) return no_baseline("streams", "one model only");
-  const c10::Device device = device_of(given.ensemble);
+  const c10::Device device = given.ensemble.device();
   Baseline baseline;
   baseline.name = "streams";
   const Quiet quiet = given.quiet;
@@ -333,7 +329,7 @@ Baseline make_streams(const Case& given, DeviceRuntime& runtime) {
 }
 
 Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
-  const c10::Device device = device_of(given.ensemble);
+  const c10::Device device = given.ensemble.device();
   const Quiet quiet = given.quiet;
   const auto captured = [&runtime, device, quiet, net = given.network, ens = given.ensemble] {
     // Models of its own: the graph keeps writing to the outputs it was captured with.
@@ -374,7 +370,7 @@ std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble
   Case given{network, ensemble};
   Separate one(network, ensemble.models(0, 1));
   given.quiet = choose_quiet([&] { one.call(0); });
-  const c10::Device device = device_of(ensemble);
+  const c10::Device device = ensemble.device();
   std::vector<Baseline> all;
   all.push_back(make_loop(given));
   all.push_back(make_threads(given, threads > 0 ? threads : at::get_num_threads()));

@@ -133,7 +133,7 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
         (!options.frozen || std::find(s.changed.begin(), s.changed.end(), i) != s.changed.end()));
   take(s, e);
   auto [network, single] = with_live_inputs(s);
-  s.model = compile(network, e, compile_options(e.tensors.front().device()), std::move(single));
+  s.model = compile(network, e, compile_options(e.device()), std::move(single));
   s.weights = version;
   report(s);
   return s;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "engine/error.h"
+#include "engine/record/captured.h"
 #include "engine/record/data_dependence.h"
 #include "engine/record/meta_kernels.h"
 #include "engine/record/process_switch.h"
@@ -43,11 +44,7 @@ struct Recording : c10::DebugInfoBase {
   Origin origin;
   bool with_regions = false;
   int32_t depth = 0;
-  /// Memory given out by LiteralScope, and, once somebody reads it, what it holds then.
-  struct Literal {
-    Tensor memory, value;
-  };
-  std::unordered_map<const c10::TensorImpl*, Literal> literals;
+  Captured captured;
   /// The first value in every storage, which all its views look at. Held weakly: the address stays
   /// taken.
   struct Root {
@@ -154,6 +151,20 @@ void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const N
       "[{}] data-dependent operator: got a {} that depends on an input or parameter, expected one "
       "known from the sizes alone; try {}",
       node.name(), value ? "Python number" : "result shape", advice));
+  throw *r.refusal;
+}
+
+bool is_sparse(const Tensor& t) {
+  const c10::Layout l = t.layout();
+  return l == c10::kSparse || l == c10::kSparseCsr || l == c10::kSparseCsc ||
+         l == c10::kSparseBsr || l == c10::kSparseBsc;
+}
+
+/// How many elements a sparse result has hangs on data.
+void refuse_sparse_result(Recording& r, const std::string& op, const Tensor& t) {
+  if (!is_sparse(t)) return;
+  r.refusal = Error(fmt::format("[{}] result: got the layout {}, expected strided; try to_dense()",
+                                op, c10::str(t.layout())));
   throw *r.refusal;
 }
 
@@ -267,6 +278,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   for (size_t i = base; i < stack->size(); ++i)
     node.results.push_back(r->argument((*stack)[i], [&](const Tensor& t) {
       if (!t.defined()) return kNone;
+      if (dependent) refuse_sparse_result(*r, node.name(), t);
       return r->fresh(t, Role::intermediate, dependent);
     }));
   // Some operators hand out views that their schema keeps quiet about (unsafe_split).
@@ -302,35 +314,25 @@ const Tensor* stand_in(const Tensor& t) {
 
 thread_local bool literals_wanted = false;
 
+/// Code of the model's, or of composites it calls: not what kernels and functionalization itself
+/// call on what lies below the wrappers.
+bool above_functionalization() {
+  return !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
+}
+
 /// A call of the interpreter's, not one that an operator makes inside itself.
 bool interpreter_calls(const Recording& r) {
-  return literals_wanted && r.depth == 0 &&
-         !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
+  return literals_wanted && r.depth == 0 && above_functionalization();
 }
 
-/// The constant that a literal's memory has become; null for any other tensor.
-const Tensor* literal(Recording& r, const Tensor& t) {
-  const auto found = r.literals.find(t.unsafeGetTensorImpl());
-  if (found == r.literals.end()) return nullptr;
-  Recording::Literal& l = found->second;
-  if (!l.value.defined()) {
-    // A handle of its own: what lies below the wrapper must not be taken for the literal again.
-    const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
-    l.value = fz::to_functional_tensor(l.memory.detach());
-  }
-  return &l.value;
-}
-
-/// Tensors that an interpreter made by itself, from numbers, may be written to as well.
+/// Tensors that an interpreter made by itself, from numbers, may be written to.
 void note_written(Recording& r, const c10::OperatorHandle& op, const Stack& stack, size_t base) {
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const IValue& v = stack[base + i];
     if (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite() || !v.isTensor())
       continue;
-    const Tensor& t = v.toTensor();
-    if (t.defined() && !t.is_meta() && !fz::isFunctionalTensor(t))
-      r.literals.try_emplace(t.unsafeGetTensorImpl(), Recording::Literal{t, {}});
+    r.captured.add_literal(v.toTensor());
   }
 }
 
@@ -367,19 +369,20 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   if (r != nullptr && op.schema().name() == "aten::empty" && interpreter_calls(*r)) {
     const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
     op.callBoxed(stack);
-    const Tensor& memory = stack->back().toTensor();
-    r->literals.insert_or_assign(memory.unsafeGetTensorImpl(), Recording::Literal{memory, {}});
+    r->captured.add_literal(stack->back().toTensor());
     return;
   }
   if (r != nullptr && op.schema().is_mutable() && interpreter_calls(*r))
     note_written(*r, op, *stack, base);
-  if (r != nullptr && !r->literals.empty())
-    put_others(*stack, base, [r](const Tensor& t) { return literal(*r, t); });
   // The keys are those of the tensors that the code holds: others may lie elsewhere, or be batched.
   if (stand_ins != nullptr && put_others(*stack, base, stand_in)) {
     op.callBoxed(stack);
     return;
   }
+  // What has been lifted is wrapped by that call.
+  if (r != nullptr && r->with_regions && above_functionalization() &&
+      op.schema().name().rfind("aten::lift", 0) != 0)
+    put_others(*stack, base, [r](const Tensor& t) { return r->captured.wrapped(t); });
   const auto rest = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::DeferredInit);
   if (r == nullptr) {
     op.redispatchBoxed(rest, stack);
@@ -546,12 +549,14 @@ Program record(const std::vector<Binding>& bindings,
     at::NoGradGuard no_grad;
     for (const Tensor& t : outputs) {
       const Tensor inner = plain(t);
+      refuse_sparse_result(*r, "forward", inner);
       r->program.outputs.push_back(r->read(inner));
     }
     for (size_t i = 0; i < wrapped.size(); ++i) {
       const ValueId now = r->read(plain(wrapped[i]));
       if (now != r->program.bound[i]) r->program.updates.push_back({r->program.bound[i], now});
     }
+    r->captured.refuse_changes();
   } catch (const std::exception&) {
     // The interpreter of TorchScript rewraps what is thrown through it.
     if (r->refusal) throw Error(*r->refusal);

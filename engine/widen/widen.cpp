@@ -10,6 +10,7 @@
 #include "engine/passes/pass.h"
 #include "engine/record/process_switch.h"
 #include "engine/record/record.h"
+#include "engine/record/recorded_constant.h"
 #include "engine/widen/items.h"
 
 namespace wide {
@@ -98,7 +99,8 @@ class Evaluator {
                 program_.bound.size());
     for (size_t i = 0; i < bound.size(); ++i) at(program_.bound[i]) = bound[i];
     for (ValueId id = 0; id < env_.size(); ++id)
-      if (program_.value(id).role == Role::constant) at(id) = {program_.value(id).constant, false};
+      if (program_.value(id).role == Role::constant)
+        at(id) = {recorded_constant(program_.value(id).constant), false};
     const VmapFallbackOff no_fallback;
     items_ = plan_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {

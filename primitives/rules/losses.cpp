@@ -170,6 +170,11 @@ WIDE_RULES(
     // Tagged for its other overload: here the lengths that decide the shape are numbers.
     add_data_dependence(
         {"aten::_ctc_loss", [](const Program&, const Node&) { return std::vector<ValueId>{}; }}),
+    add_data_dependence(
+        {"aten::_ctc_loss.Tensor",
+         [](const Program&, const Node& node) {
+           return std::vector<ValueId>{node.arguments[2].values[0], node.arguments[3].values[0]};
+         }}),
     add_decomposition({"aten::cross_entropy_loss", "with label smoothing it selects rows by data",
                        smooths_classes, smoothed_cross_entropy})};
 

@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from .errors import fail
 
@@ -23,6 +24,11 @@ def _attributes(module):
     return {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training" and _plain(v)}
 
 
+def kind(module):
+    """Its class; parametrizations make one for each module."""
+    return parametrize.type_before_parametrizations(module)
+
+
 def check_same(models):
     """Refuses models that differ by more than their tensors' values."""
     first = dict(models[0].named_modules())
@@ -34,9 +40,9 @@ def check_same(models):
                  "those of model 0", "models of one architecture")
         for path, module in first.items():
             twin = other[path]
-            if type(twin) is not type(module):
-                fail("compile", f"{path_text(path)} of model {i}", type(twin).__name__,
-                     f"{type(module).__name__} as in model 0", "models of one architecture")
+            if kind(twin) is not kind(module):
+                fail("compile", f"{path_text(path)} of model {i}", kind(twin).__name__,
+                     f"{kind(module).__name__} as in model 0", "models of one architecture")
             if twin.extra_repr() != module.extra_repr():
                 fail("compile", f"{path_text(path)} of model {i}", twin.extra_repr(),
                      f"{module.extra_repr()} as in model 0", "models of one architecture")

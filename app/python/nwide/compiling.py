@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .architecture import FunctionModule, check_same, gather, slots_of
-from .errors import fail
+from .errors import Error, fail
 from .module import WideModule
 from .options import Options
 from .recording import Form, argument_names, differ, see
@@ -27,27 +27,32 @@ def compile(models, sample=None, *, n=None, in_dims=0, options=None):
     check_same(models)
     first = models[0]
     slots = slots_of(first)
-    shared, weights = [], []
+    shared, one_for_all, weights = [], [], []
     for slot in slots:
         tensors = gather(models, slot)
         one = len(models) > 1 and all(t is tensors[0] for t in tensors) and n is None
         captured = slot.kind == "attribute" and all(torch.equal(t, tensors[0]) for t in tensors[1:])
         shared.append(one or captured)
+        one_for_all.append(one)
         weights.append(tensors[0].detach().clone() if one or captured
                        else torch.stack([t.detach() for t in tensors]))
-    wide = WideModule(copy.deepcopy(first), slots, weights, shared, len(models), in_dims, options)
+    wide = WideModule(copy.deepcopy(first), slots, weights, shared, one_for_all, len(models), in_dims, options)
     if sample is not None:
         args, kwargs = _arguments(sample)
         form = Form((args, kwargs))
         for name, t in zip(argument_names(first, form), form.tensors):
             if t.is_meta:
                 fail("compile", f"sample {name}", "a meta tensor", "one with values", "torch.zeros_like(..., device='cpu')")
+            if t.layout is not torch.strided:
+                fail("compile", f"sample {name}", f"layout {t.layout}", "torch.strided", "tensor.to_dense()")
         if models[-1] is not first and differ(see(first, slots, form)[0], see(models[-1], slots, form)[0]):
             fail("compile", f"program of model {len(models) - 1}", "another one", "that of model 0",
                  "models of one architecture; tensors that models keep apart belong into buffers")
         dims = wide._dims(form)
-        ours = [t if d is None else _spread(t, wide.n).movedim(0, d) for t, d in zip(form.tensors, dims)]
-        wide._prepare(Form(form.build(ours)), dims)
+        try:
+            _prepare(wide, form, dims, _spread)
+        except Error:  # values next to these may be none that the models take
+            _prepare(wide, form, dims, _copies)
     return wide
 
 
@@ -82,11 +87,20 @@ def _arguments(sample):
     return (tuple(sample) if isinstance(sample, (tuple, list)) else (sample,)), {}
 
 
+def _prepare(wide, form, dims, widened):
+    ours = [t if d is None else widened(t, wide.n).movedim(0, d) for t, d in zip(form.tensors, dims)]
+    wide._prepare(Form(form.build(ours)), dims)
+
+
+def _copies(sample, n):
+    return sample.detach().unsqueeze(0).expand(n, *sample.shape).contiguous()
+
+
 def _spread(sample, n):
     """One model's input as N models' distinct ones; integers stay, whatever their range is."""
-    wide = sample.detach().unsqueeze(0).expand(n, *sample.shape)
+    wide = _copies(sample, n)
     if not sample.is_floating_point() or sample.numel() == 0:
-        return wide.contiguous()
+        return wide
     noise = torch.randn(wide.shape, generator=torch.Generator().manual_seed(7)).to(wide)
     spread = float(sample.double().std()) if sample.numel() > 1 else 1.0
     return wide + noise * (0.1 * (spread or 1.0))

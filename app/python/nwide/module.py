@@ -13,7 +13,7 @@ from .architecture import aliases_of
 from .errors import fail
 from .options import Options
 from .progress import Progress
-from .recording import Form, Recorder, batched, named, needs_export_flag, placed, separate
+from .recording import Form, Recorder, batched, look, named, placed, separate
 from .results import Benchmark, Coverage, Steps, Validation
 
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
@@ -57,11 +57,11 @@ class WideModule(nn.Module):
     Weights are read anew in every call, however they were written to, unless `freeze()` was called.
     """
 
-    def __init__(self, model, slots, weights, shared, n, in_dims, options):
+    def __init__(self, model, slots, weights, shared, one_for_all, n, in_dims, options):
         super().__init__()
         # Past nn.Module's registration: these are not part of the state.
-        self.__dict__.update(_model=model, _slots=slots, _shared=shared, _options=options, _in_dims=in_dims,
-                             _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None)
+        self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
+                             _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None)
         self.n = n
         for path, _ in model.named_modules():
             self._branch(path)
@@ -193,7 +193,9 @@ class WideModule(nn.Module):
             return self._cores[key]
         one = Form(form.build([t if d is None or t.dim() <= d or not t.shape[d] else t.select(d, 0)
                                for t, d in zip(form.tensors, dims)]))
-        recorder = Recorder(self._model, form, needs_export_flag(self._model, self._slots, one))
+        exporting, updates = look(self._model, self._slots, one)
+        self._make_own(updates)
+        recorder = Recorder(self._model, form, exporting)
         options = self._options._core(
             frozen=self._frozen, input_names=recorder.names,
             shared_inputs={name for name, d in zip(recorder.names, dims) if d is None})
@@ -205,6 +207,18 @@ class WideModule(nn.Module):
         while len(self._cores) > MOST_FORMS:
             self._cores.popitem(last=False)
         return core, recorder
+
+    def _make_own(self, names):
+        """What forward writes to is every model's own, also where all hold the same values so far."""
+        for k, (slot, (at, leaf)) in enumerate(zip(self._slots, self._places)):
+            if slot.name not in names or not self._shared[k]:
+                continue
+            if self._one_for_all[k]:
+                fail("forward", f"{slot.kind} {slot.name}", "a change of one tensor that all models hold",
+                     "one for each model", "copy.deepcopy of the model")
+            at[leaf] = at[leaf].expand(self.n, *at[leaf].shape).clone()
+            self._shared[k] = False
+            self._forget()
 
     def _last(self):
         if self._latest is None:

@@ -7,7 +7,7 @@ from .errors import fail
 
 
 def pack(separate):
-    """N models' inputs, nested alike, to wide ones `[N, ...]`."""
+    """N models' inputs, nested alike, to wide ones `[N, ...]`; what is no tensor must be the same for all."""
     separate = list(separate)
     if not separate:
         fail("pack", "models", "none", "at least one", "a tensor for each model")
@@ -17,6 +17,12 @@ def pack(separate):
             fail("pack", f"model {i}", spec, f"{forms[0][1]} as of model 0", "inputs nested alike")
     columns = []
     for k, column in enumerate(zip(*(leaves for leaves, _ in forms))):
+        if not isinstance(column[0], torch.Tensor):
+            for i, value in enumerate(column):
+                if isinstance(value, torch.Tensor) or value != column[0]:
+                    fail("pack", f"argument {k} of model {i}", value, f"{column[0]} as of model 0", "a tensor for each model")
+            columns.append(column[0])
+            continue
         for i, t in enumerate(column):
             if not isinstance(t, torch.Tensor) or t.shape != column[0].shape or t.dtype != column[0].dtype:
                 got = f"{t.dtype} {tuple(t.shape)}" if isinstance(t, torch.Tensor) else type(t).__name__

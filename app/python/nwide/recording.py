@@ -217,21 +217,27 @@ def named(model, slots):
     return parameters, others
 
 
-def needs_export_flag(model, slots, form):
+def look(model, slots, form):
     """Whether a call must be recorded with the flag of torch.export set, by which libraries leave out
-    checks of values. Refuses what another call, with other chance outside of torch, would do otherwise."""
+    checks of values, and the names of what it changes. Refuses what another call, with other chance
+    outside of torch, would do otherwise."""
     one, exporting = see(model, slots, form, seed=1)
     if differ(one, see(model, slots, form, seed=2)[0]):
         fail("forward", "program", "another one in another call", "one that hangs on sizes alone",
              "torch's own random numbers in place of random's and NumPy's")
-    return exporting
+    return exporting, one.updates
 
 
 def differ(one, other):
     """Whether two recordings are of different programs, constants included."""
-    return one.program != other.program or len(one.constants) != len(other.constants) or any(
-        a.shape != b.shape or a.dtype != b.dtype or not torch.equal(a, b)
-        for a, b in zip(one.constants, other.constants))
+    return one.program != other.program or len(one.constants) != len(other.constants) or not all(
+        same_values(a, b) for a, b in zip(one.constants, other.constants))
+
+
+def same_values(a, b):
+    """Whether two tensors hold the same, what is no number included."""
+    return a is b or (a.shape == b.shape and a.dtype == b.dtype and a.layout == b.layout
+                      and bool(((a == b) | ((a != a) & (b != b))).all()))
 
 
 def batched(model, slots, recorder, tensors, shared):

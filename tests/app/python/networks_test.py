@@ -16,8 +16,10 @@ import nwide as nw  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures"))
 import export_networks  # noqa: E402
+import module_networks  # noqa: E402
 
 N = 3
+ALL = {**export_networks.ALL, **module_networks.ALL}
 REFUSED = {"writes": "a change in place"}  # of its own input
 
 
@@ -31,7 +33,7 @@ def double(tree):
 
 def wrong(name):
     """What is wrong with a network's wide form, else how many operators are computed one by one."""
-    make, inputs = export_networks.ALL[name]
+    make, inputs = ALL[name]
     models = [export_networks.varied(make, 10 + i) for i in range(N)]
     torch.manual_seed(5)
     arguments = [inputs() for _ in range(N)]
@@ -57,7 +59,7 @@ class Networks(unittest.TestCase):
         torch.set_num_threads(1)
         chosen = os.environ.get("WORKBENCH_NETWORKS", "").split(",")
         one_by_one = {}
-        for name in export_networks.ALL:
+        for name in ALL:
             if chosen != [""] and name not in chosen:
                 continue
             with self.subTest(name):

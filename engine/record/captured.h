@@ -1,0 +1,31 @@
+#pragma once
+#include <mutex>
+#include <unordered_map>
+
+#include "engine/program.h"
+
+namespace wide {
+
+/// Tensors that nobody bound and that the recorded code holds itself: masks, tables, literals. Each
+/// is wrapped at its first use, so that in-place code goes the same way as on bound tensors.
+class Captured {
+ public:
+  /// What goes through the recording in place of a tensor; null: itself. Stays where it is.
+  const Tensor* wrapped(const Tensor& tensor);
+
+  /// Memory that an interpreter made by itself, and may write to.
+  void add_literal(const Tensor& memory);
+
+  /// Refuses a recording in which the code wrote to one that is no literal.
+  void refuse_changes() const;
+
+ private:
+  struct One {
+    Tensor tensor, wrapped;
+    bool literal = false;
+  };
+  std::mutex mutex_;
+  std::unordered_map<const c10::TensorImpl*, One> all_;
+};
+
+}  // namespace wide
