@@ -9,6 +9,7 @@
 
 #include "app/cancel.h"
 #include "app/version.h"
+#include "data/escape.h"
 #include "data/machine/environment.h"
 #include "data/one_line.h"
 #include "data/text.h"
@@ -29,9 +30,8 @@ std::string& typed() {
 
 int say(const std::string& line, int exit_code) {
   // One line whatever the message holds: scripts read the last line of stderr.
-  std::string flat = line;
-  std::replace_if(
-      flat.begin(), flat.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  // Names from files may hold what a terminal obeys.
+  std::string flat = clean_text(line);
   while (!flat.empty() && flat.back() == ' ') flat.pop_back();
   std::fflush(stdout);
   fmt::print(stderr, "{}\n", flat);
@@ -117,6 +117,8 @@ int complain(const std::vector<Complaint>& complaints) {
   return 0;
 }
 
+void print_plain(std::string_view lines) { fmt::print("{}", clean_text(lines, true)); }
+
 bool add_command(MakeCommand make) {
   makers().push_back(std::move(make));
   return true;
@@ -135,7 +137,7 @@ int run_cli(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return say("[workbench] memory: got none left, expected more; try fewer models", 5);
   } catch (const std::exception& e) {
-    return say("[workbench] " + one_line(e), 1);
+    return say("[workbench] " + one_line(e), is_out_of_memory(e) ? 5 : 1);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {
@@ -36,6 +37,9 @@ struct Complaint {
 /// Says on standard error the one that counts most (4 before 5 before 3 before 1), and returns its
 /// exit code; 0 where there is none.
 int complain(const std::vector<Complaint>& complaints);
+
+/// Prints lines that may hold names from files, or what a store holds: no terminal obeys them.
+void print_plain(std::string_view lines);
 
 /// The command line as it was typed, for reports.
 const std::string& typed_command();

@@ -2,6 +2,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <new>
+#include <string_view>
+
 #include "data/text.h"
 
 namespace wide {
@@ -28,6 +31,13 @@ std::string one_line(const std::exception& error) {
     text = text.substr(at + 14);
   text = first_line(text);
   return text.empty() ? "failed without a message" : printable(text, 400);
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  const std::string_view text = error.what();
+  return dynamic_cast<const std::bad_alloc*>(&error) ||
+         dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
+         text.find("DefaultCPUAllocator: ") != std::string_view::npos;
 }
 
 }  // namespace wide

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <utility>
 
+#include "data/bytes/mapped_file.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -210,14 +210,15 @@ Preset parse_preset(const std::string& text, const std::string& path) {
 }
 
 Preset load_preset(const std::string& path) {
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream)
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
     fail("[{}] preset: got no readable file, expected JSON; try another path", printable(path));
-  Preset p = parse_preset(text.str(), path);
+  Preset p = parse_preset(std::string(MappedFile(path).bytes()), path);
   const std::string beside = fs::path(path).replace_extension(".csv").string();
-  if (std::ifstream published(beside); published) read_published(published, beside, &p);
+  if (fs::is_regular_file(beside, error)) {
+    std::istringstream published(std::string(MappedFile(beside).bytes()));
+    read_published(published, beside, &p);
+  }
   return p;
 }
 

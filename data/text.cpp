@@ -8,12 +8,17 @@ namespace wide {
 
 std::string printable(std::string_view text, size_t limit) {
   std::string out;
-  for (const char c : text.substr(0, limit)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f)
-      out += fmt::format("\\x{:02x}", byte);
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (size_t i = 0; i < std::min(limit, text.size()); ++i) {
+    // The second row of controls is of two bytes in UTF-8; a terminal obeys it as well.
+    const bool second =
+        byte(i) == 0xc2 && i + 1 < text.size() && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;
+    if (byte(i) < 0x20 || byte(i) == 0x7f)
+      out += fmt::format("\\x{:02x}", byte(i));
+    else if (second)
+      out += fmt::format("\\x{:02x}", byte(++i));
     else
-      out += c;
+      out += text[i];
   }
   // A cut in the middle of a UTF-8 sequence would leave half a character behind.
   if (text.size() > limit) {

@@ -7,6 +7,10 @@ namespace wide {
 /// files, folders or globs of them. `sample`: one model's inputs in the order of forward's, which
 /// `Options::input_names` names where the file cannot ("batch.image"). Throws Error naming file and
 /// tensor for what cannot be read or does not fit.
+/// The network may call what the reviewed list has (data/networks/allowed_operators.h) and nothing
+/// else, `__setstate__` of TorchScript included: it opens no file, starts no process, and reads and
+/// writes its own tensors. It runs in this process all the same: a bug in a kernel of LibTorch,
+/// much memory or an endless loop are the caller's to bound.
 WideModel load(const std::string& network, const std::vector<std::string>& checkpoints,
                const Tensors& sample, const Options& options = {});
 

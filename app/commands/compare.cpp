@@ -30,7 +30,7 @@ class CompareCommand : public Command {
   int run() override {
     const Comparison comparison = compare_sweeps(find_sweep(before_, db_), find_sweep(after_, db_));
     if (!json_.empty()) write_json(json_, to_json(comparison));
-    if (json_ != "-") fmt::print("{}", comparison_text(comparison));
+    if (json_ != "-") print_plain(comparison_text(comparison));
     return 0;
   }
 

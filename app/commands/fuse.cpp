@@ -75,6 +75,9 @@ class Fuse : public Command {
     app.add_option("--budget", budget_, "seconds of timing per contender")
         ->check(not_positive)
         ->capture_default_str();
+    app.add_flag("--trust", subject_.trusted,
+                 "let the network's file call every operator of LibTorch, for files whose maker "
+                 "you know: it can then do what a program can");
     app.add_option("--json", json_, "write the report");
     app.add_flag("--explain", explain_, "show where every node went and what every step costs");
     app.add_flag("--quiet", quiet_, "print nothing but errors");
@@ -107,6 +110,7 @@ class Fuse : public Command {
     report.dtype = short_name(subject.dtype());
     report.mode = to_string(options.compile.mode);
     report.reduce = reduce_;
+    report.trusted = subject_.trusted;
     report.largest_n = subject.largest_n();
     if (const LoadedWeights& loaded = subject.loaded(); !loaded.tensors.empty())
       report.weights = {subject.ns().back(), loaded.file_bytes, loaded.packed_bytes,
@@ -166,9 +170,9 @@ class Fuse : public Command {
   }
 
   void print(const FuseReport& report, int64_t shared_nodes) const {
-    fmt::print("{}", fuse_text(report, report.curve.back(), shared_nodes));
-    if (report.curve.size() > 1) fmt::print("\n{}", curve_text(report));
-    if (explain_) fmt::print("{}", explain_text(report.curve.back()));
+    print_plain(fuse_text(report, report.curve.back(), shared_nodes));
+    if (report.curve.size() > 1) print_plain(fmt::format("\n{}", curve_text(report)));
+    if (explain_) print_plain(explain_text(report.curve.back()));
   }
 
   static Complaint incorrect_point(const FuseReport& report) {

@@ -101,7 +101,7 @@ class List : public Command {
     if (json_)
       fmt::print("{}\n", all.dump(1));
     else
-      fmt::print("{}", text);
+      print_plain(text);
     return 0;
   }
 
@@ -121,7 +121,7 @@ class List : public Command {
   int list_markdown() const {
     for (const auto& [title, kind] : kKinds) {
       if (what_ != title) continue;
-      fmt::print("{}", targets_markdown(kind));
+      print_plain(targets_markdown(kind));
       return 0;
     }
     fail("[list] --md: got {}, expected primitives, blocks or models; try list primitives --md",
@@ -151,7 +151,7 @@ class List : public Command {
       return 0;
     }
     const bool more = rows.size() == static_cast<size_t>(kShown);
-    fmt::print("{}{}", table.text(), more ? "the newest; all of them: --json\n" : "");
+    print_plain(fmt::format("{}{}", table.text(), more ? "the newest; all of them: --json\n" : ""));
     return 0;
   }
 

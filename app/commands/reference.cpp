@@ -36,18 +36,18 @@ class Reference : public Command {
       Store reader = Store::read(path);
       const int64_t id = find_stored(reader, sweep_, path);
       Store::create(path).set_reference(name_, id);
-      fmt::print("{} is sweep {}\n", name_, id);
+      print_plain(fmt::format("{} is sweep {}\n", name_, id));
     } else if (delete_->parsed()) {
       Store::read(path);  // one that is not there is not made
       if (!Store::create(path).remove_reference(name_))
         fail("[{}] reference: got no such name in {}, expected one; try workbench reference list",
              printable(name_), printable(path));
-      fmt::print("{} is no reference any more\n", name_);
+      print_plain(fmt::format("{} is no reference any more\n", name_));
     } else {
       Table table({"reference", "sweep", "", "set"}, {false, true, false, false});
       for (const ReferenceRow& row : Store::read(path).references())
         table.add({row.name, std::to_string(row.sweep), row.sweep_name, row.date});
-      fmt::print("{}", table.text());
+      print_plain(table.text());
     }
     return 0;
   }

@@ -75,8 +75,8 @@ class ReportCommand : public Command {
   }
 
   static void print(const SweepReport& report) {
-    for (const auto& cases : target_groups(report.cases)) fmt::print("{}", cases_text(cases));
-    fmt::print("{}", summary_text(report));
+    for (const auto& cases : target_groups(report.cases)) print_plain(cases_text(cases));
+    print_plain(summary_text(report));
   }
 
   std::string which_, db_, over_ = "best";

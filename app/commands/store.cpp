@@ -34,17 +34,17 @@ class StoreCommand : public Command {
     const std::string path = Store::path(db_);
     if (import_->parsed()) {
       const std::vector<int64_t> added = Store::create(path).import_sweeps(file_);
-      fmt::print("imported {} sweeps: {}\n", added.size(), fmt::join(added, ", "));
+      print_plain(fmt::format("imported {} sweeps: {}\n", added.size(), fmt::join(added, ", ")));
       return 0;
     }
     Store reader = Store::read(path);
     const int64_t id = find_stored(reader, sweep_, path);
     if (export_->parsed()) {
       reader.export_sweep(id, file_);
-      fmt::print("sweep {} is in {}\n", id, file_);
+      print_plain(fmt::format("sweep {} is in {}\n", id, file_));
     } else {
       Store::create(path).remove(id);
-      fmt::print("sweep {} is deleted\n", id);
+      print_plain(fmt::format("sweep {} is deleted\n", id));
     }
     return 0;
   }

@@ -84,14 +84,14 @@ class SweepCommand : public Command {
     against_.prepare(db_);
     const std::string name = name_.empty() ? preset.name : name_;
     if (dry_run_) {
-      fmt::print("{}", plan_text(name, cases, settings, ""));
+      print_plain(plan_text(name, cases, settings, ""));
       return 0;
     }
     SweepSession session({name, typed_command(), cases, settings, no_store_ ? "" : Store::path(db_),
                           wanted_resume()});
     if (!quiet_) {
-      fmt::print("{}", plan_text(name, cases, settings, kept_text(session)));
-      if (!session.busy().empty()) fmt::print("note: {}\n", session.busy());
+      print_plain(plan_text(name, cases, settings, kept_text(session)));
+      if (!session.busy().empty()) print_plain(fmt::format("note: {}\n", session.busy()));
     }
     std::fflush(stdout);
     catch_cancel();
@@ -101,8 +101,7 @@ class SweepCommand : public Command {
     const SweepReport& report = session.report();
     if (!json_.empty()) write_json(json_, to_json(report));
     if (state == "cancelled") throw Cancelled();
-    if (!quiet_)
-      fmt::print("{}", summary_text(report, {top_, preset.published, preset.published_note}));
+    if (!quiet_) print_plain(summary_text(report, {top_, preset.published, preset.published_note}));
     std::vector<Complaint> complaints = against_.check(report, db_, quiet_);
     complaints.push_back(failed_trials(report));
     return complain(complaints);

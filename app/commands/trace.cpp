@@ -36,6 +36,7 @@ class Trace : public Command {
     app.add_option("--dtype", subject_.dtype, "f32, f64, f16 or bf16; default: the file's own");
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
     app.add_option("--seed", subject_.seed, "of everything random")->capture_default_str();
+    app.add_flag("--trust", subject_.trusted, "as for fuse");
     app.add_flag("--steps", steps_, "with --wide: the program after every pass");
   }
 
@@ -51,8 +52,8 @@ class Trace : public Command {
     if (subject_.weights.empty() && subject_.inputs.empty())
       subject_.n = fmt::format("{}", std::max<int64_t>(wide_, 1));
     Subject subject(subject_);
-    fmt::print("# {}: one model as recorded\n{}", printable(subject_.model),
-               subject.single().text());
+    print_plain(fmt::format("# {}: one model as recorded\n{}", printable(subject_.model),
+                            subject.single().text()));
     if (wide_ == 0) return 0;
     if (wide_ > subject.ns().back())
       fail("[--wide] models: got {}, expected at most the {} given; try --wide {}", wide_,
@@ -62,9 +63,11 @@ class Trace : public Command {
     if (steps_)
       for (const PassRecord& pass : model->passes())
         if (!pass.text_after.empty())
-          fmt::print("\n# after {}: {}\n{}", pass.name, pass.summary, pass.text_after);
-    fmt::print("\n# {} models as they run\n{}", wide_, model->program().text());
-    for (const std::string& line : model->differences()) fmt::print("# {}\n", printable(line, 300));
+          print_plain(
+              fmt::format("\n# after {}: {}\n{}", pass.name, pass.summary, pass.text_after));
+    print_plain(fmt::format("\n# {} models as they run\n{}", wide_, model->program().text()));
+    for (const std::string& line : model->differences())
+      print_plain(fmt::format("# {}\n", printable(line, 300)));
     print_passes(*model);
     return 0;
   }
@@ -79,7 +82,8 @@ class Trace : public Command {
     result.items = model.coverage().items;
     result.coverage = model.coverage().counts();
     result.plan = model.plan_text();
-    fmt::print("\n# passes\n{}\n# coverage\n{}", passes.text(), coverage_text(result));
+    print_plain(
+        fmt::format("\n# passes\n{}\n# coverage\n{}", passes.text(), coverage_text(result)));
   }
 
   SubjectOptions subject_;

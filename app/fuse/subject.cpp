@@ -71,7 +71,9 @@ Subject::Subject(const SubjectOptions& options)
     for (const size_t i : network_.indices(true))
       inputs_.push_back({network_.tensors[i], {}, 0, false});
   } else {
-    file = open_network(options.model);
+    file = open_network(options.model, {options.trusted});
+    if (options.trusted)
+      notes_.push_back("trusted: the file may call every operator that LibTorch has");
   }
   dtype_ = !options.dtype.empty() ? parse_float_dtype(options.dtype)
            : file                 ? file->dtype()
@@ -298,7 +300,7 @@ Program Subject::record_first() const {
     return record_single(network_, first);
   } catch (const std::exception& e) {
     const bool ours = dynamic_cast<const Error*>(&e) || dynamic_cast<const std::logic_error*>(&e) ||
-                      dynamic_cast<const std::bad_alloc*>(&e);
+                      is_out_of_memory(e);
     if (ours) throw;
     std::vector<std::string> inputs;
     for (const Input& input : inputs_)

@@ -20,6 +20,7 @@ struct SubjectOptions {
   std::vector<std::string> random_inputs;  // texts of --input
   std::string n;
   bool share_weights = false;
+  bool trusted = false;  // the network's file may call whatever LibTorch has
   std::string dtype, device = "cpu";
   uint64_t seed = 0;
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "app/cli.h"
 #include "app/sweep/text.h"
 #include "engine/measure/clock.h"
 
@@ -77,7 +78,7 @@ void SweepPrinter::on_end(const std::string&) { flush(); }
 
 void SweepPrinter::flush() {
   clear();
-  if (!quiet_ && !group_.empty()) fmt::print("{}", cases_text(group_));
+  if (!quiet_ && !group_.empty()) print_plain(cases_text(group_));
   std::fflush(stdout);
   group_.clear();
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <set>
 
+#include "app/cli.h"
 #include "app/options.h"
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
@@ -76,7 +77,7 @@ std::vector<Complaint> Against::check(const SweepReport& report, const std::stri
   prepare(db);
   if (!reference_) return {};
   const Comparison comparison = compare_sweeps(*reference_, report);
-  if (!quiet) fmt::print("\n{}", comparison_text(comparison));
+  if (!quiet) print_plain(fmt::format("\n{}", comparison_text(comparison)));
   if (!(percent_ > 0)) return {};
   return slower_trials(report, *reference_, comparison, percent_);
 }

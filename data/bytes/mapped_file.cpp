@@ -13,7 +13,8 @@
 namespace wide {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not blocking: whoever opens a pipe waits until somebody writes to it.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) refuse(path, "file", std::strerror(errno), "a readable file", "check the path");
   struct stat info {};
   if (::fstat(fd, &info) || !S_ISREG(info.st_mode)) {

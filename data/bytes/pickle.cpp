@@ -430,11 +430,13 @@ class Machine {
       case 0x81:
         call();
         return true;
-      case 'b':  // attributes of an OrderedDict or a parameter: nothing of them is needed
-        pop();
+      case 'b': {
+        const Id state = pop();
         if (const Kind kind = values_[top()].kind; kind != Kind::dict && kind != Kind::tensor)
           broken(fmt::format("attributes of {}", to_string(kind)), "those of a dict or tensor");
+        meaning_.build(values_, top(), state);
         return true;
+      }
       case 'Q': {
         const Id id = pop();
         push(meaning_.persistent(values_, id));

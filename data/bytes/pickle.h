@@ -69,6 +69,8 @@ class Meaning {
   virtual bool knows(std::string_view name) const = 0;
   /// What calling `name` with the tuple `arguments` would give.
   virtual Id call(Values& values, std::string_view name, Id arguments) = 0;
+  /// An object gets its attributes; an OrderedDict's or a parameter's say nothing of use.
+  virtual void build(Values&, Id /*object*/, Id /*state*/) {}
   /// What a persistent id stands for.
   virtual Id persistent(Values& values, Id id) = 0;
 };

@@ -19,7 +19,7 @@ constexpr uint32_t kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr uint64_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size = 56,
                    kLocator64Size = 20;
 constexpr uint16_t kEncrypted = 1, kSizesFollow = 8, kEncryptedNames = 1 << 13;
-constexpr uint16_t kFieldZip64 = 1;
+constexpr uint16_t kFieldZip64 = 1, kDeflated = 8;
 constexpr uint32_t kIn64 = UINT32_MAX;  // the number stands in a zip64 field
 constexpr size_t kLongestName = 4096;
 
@@ -55,7 +55,7 @@ struct Directory {
 struct Record {
   Entry entry;
   uint64_t header = 0;  // where its local header begins
-  uint64_t size = 0;
+  uint64_t packed = 0;  // bytes in the archive
   uint16_t flags = 0;
 };
 
@@ -154,7 +154,8 @@ void read_zip64(const Bytes& bytes, uint64_t place, uint64_t length,
 }
 
 /// One line of the directory; `*place` moves behind it.
-Record read_central(const Bytes& bytes, uint64_t* place, const std::string& file) {
+Record read_central(const Bytes& bytes, uint64_t* place, const std::string& file,
+                    Compressed compressed) {
   const uint64_t at = *place;
   if (bytes.at<uint32_t>(at) != kCentral)
     refuse(file, "zip directory", fmt::format("no record at byte {}", at), "one",
@@ -163,8 +164,8 @@ Record read_central(const Bytes& bytes, uint64_t* place, const std::string& file
   record.flags = bytes.at<uint16_t>(at + 8);
   const auto method = bytes.at<uint16_t>(at + 10);
   record.entry.crc32 = bytes.at<uint32_t>(at + 16);
-  uint64_t packed = bytes.at<uint32_t>(at + 20);
-  record.size = bytes.at<uint32_t>(at + 24);
+  record.packed = bytes.at<uint32_t>(at + 20);
+  record.entry.size = bytes.at<uint32_t>(at + 24);
   const uint64_t name = bytes.at<uint16_t>(at + 28), extra = bytes.at<uint16_t>(at + 30),
                  comment = bytes.at<uint16_t>(at + 32);
   record.header = bytes.at<uint32_t>(at + 42);
@@ -175,13 +176,15 @@ Record read_central(const Bytes& bytes, uint64_t* place, const std::string& file
     refuse(file, shown, fault, "a plain path inside the archive");
   if (record.flags & (kEncrypted | kEncryptedNames))
     refuse(file, shown, "it encrypted", "it as it is", "save the file without a password");
-  if (method)
+  record.entry.compressed = method == kDeflated && compressed == Compressed::taken;
+  if (method && !record.entry.compressed)
     refuse(file, shown, fmt::format("it compressed (method {})", method), "it stored as it is",
            "save the file with PyTorch again");
-  read_zip64(bytes, at + kCentralSize + name, extra, {&record.size, &packed, &record.header},
-             record.entry.name, file);
-  if (packed != record.size)
-    refuse(file, shown, fmt::format("{} stored bytes of {}", packed, record.size), "all of them");
+  read_zip64(bytes, at + kCentralSize + name, extra,
+             {&record.entry.size, &record.packed, &record.header}, record.entry.name, file);
+  if (record.packed != record.entry.size && !record.entry.compressed)
+    refuse(file, shown, fmt::format("{} stored bytes of {}", record.packed, record.entry.size),
+           "all of them");
   *place = at + kCentralSize + name + extra + comment;
   return record;
 }
@@ -198,12 +201,12 @@ void locate(const Bytes& bytes, Record& record, const std::string& file) {
     refuse(file, shown, "another name in its header", "the same");
   const auto packed = bytes.at<uint32_t>(record.header + 18);
   const bool follows = record.flags & kSizesFollow;
-  if (!follows && packed != kIn64 && packed != record.size)
+  if (!follows && packed != kIn64 && packed != record.packed)
     refuse(file, shown, fmt::format("{} bytes in its header", packed),
-           fmt::format("{} as in the directory", record.size));
+           fmt::format("{} as in the directory", record.packed));
   record.entry.begin = record.header + kLocalSize + name + extra;
-  bytes.range(record.entry.begin, record.size);
-  record.entry.end = record.entry.begin + record.size;
+  bytes.range(record.entry.begin, record.packed);
+  record.entry.end = record.entry.begin + record.packed;
 }
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
@@ -259,20 +262,20 @@ bool probe(std::string_view bytes) {
   return bytes.size() >= kEndSize && !std::memcmp(bytes.data(), &kLocal, sizeof kLocal);
 }
 
-Index parse(std::string_view archive, const std::string& file) {
+Index parse(std::string_view archive, const std::string& file, Compressed compressed) {
   const Bytes bytes(archive, file);
   const Directory directory = read_end(bytes, file);
   std::vector<Record> records;
   std::unordered_set<std::string> names;
   uint64_t place = directory.begin;
   for (uint64_t i = 0; i < directory.count; ++i) {
-    Record record = read_central(bytes, &place, file);
+    Record record = read_central(bytes, &place, file, compressed);
     if (!names.insert(record.entry.name).second)
       refuse(file, "zip record " + printable(record.entry.name), "the same name twice",
              "every name once");
     locate(bytes, record, file);
     const bool is_folder = record.entry.name.back() == '/';
-    if (is_folder && record.size)
+    if (is_folder && record.packed)
       refuse(file, "zip record " + printable(record.entry.name), "a folder with bytes of its own",
              "none");
     if (!is_folder) records.push_back(std::move(record));

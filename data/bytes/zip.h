@@ -12,6 +12,8 @@ namespace wide::zip {
 struct Entry {
   std::string name;
   uint64_t begin = 0, end = 0;
+  uint64_t size = 0;  // of its content; more than those bytes where it is compressed
+  bool compressed = false;
   uint32_t crc32 = 0;  // as written; PyTorch can be told to write none that is right
 };
 
@@ -26,13 +28,17 @@ struct Index {
 /// True for bytes that begin as a zip archive does.
 bool probe(std::string_view bytes);
 
+/// Whether `parse` takes an archive of which records are compressed, as TorchScript's code is.
+enum class Compressed { refused, taken };
+
 /// Reads and checks the directory, not the records' bytes. Archives may lie in one another: a
 /// record's bytes are an archive of their own here. `file` is only for messages. Throws Error for
 /// compressed or encrypted records, several parts, names that are there twice or lead out of the
 /// archive, and records that overlap or do not lie in the file.
-Index parse(std::string_view bytes, const std::string& file);
+Index parse(std::string_view bytes, const std::string& file,
+            Compressed compressed = Compressed::refused);
 
-/// The bytes of a record.
+/// The bytes of a record, as they stand in the archive.
 inline std::string_view bytes_of(std::string_view archive, const Entry& entry) {
   return archive.substr(entry.begin, entry.end - entry.begin);
 }

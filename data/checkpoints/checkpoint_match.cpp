@@ -20,6 +20,15 @@ constexpr std::string_view kContainers[] = {"state_dict.", "model_state_dict.", 
                                             "model.",      "module.",           "net.",
                                             "network.",    "weights.",          "params."};
 
+/// Matching takes time as the square of a name's length.
+constexpr size_t kLongestName = 4096;
+
+void check_length(const std::string& name, const std::string& file) {
+  if (name.size() > kLongestName)
+    fail("[{}] name {}: got {} bytes, expected at most {}; try to save the file again", file,
+         printable(name, 40), name.size(), kLongestName);
+}
+
 /// `name` from `begin` on without wrappers.
 std::string unwrapped(const std::string& name, size_t begin = 0) {
   std::string out = name.substr(begin);
@@ -144,10 +153,12 @@ void check_tensor(const CheckpointFile& file, size_t index, const TensorSpec& sp
 WantedWeights::WantedWeights(const Network& network) : network_(network) {
   std::map<std::string, size_t> by_name;
   for (const size_t i : network.indices(false)) {
+    check_length(network.tensors[i].name, printable(network.name));
     by_name[network.tensors[i].name] = specs_.size();
     index_[unwrapped(network.tensors[i].name)] = specs_.size();
     specs_.push_back(network.tensors[i]);
   }
+  for (const auto& [alias, name] : network.aliases) check_length(alias, printable(network.name));
   for (const auto& [alias, name] : network.aliases)
     if (const auto it = by_name.find(name); it != by_name.end())
       index_.emplace(unwrapped(alias), it->second);
@@ -171,6 +182,7 @@ int64_t WantedWeights::find(const std::string& name) const {
 CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights& wanted) {
   const auto& tensors = file.tensors();
   const std::string path = printable(file.path());
+  for (const StoredTensor& tensor : tensors) check_length(tensor.name, path);
   const auto found = candidates(file, wanted);
   const Prefix prefix = found.empty() ? Prefix{} : found.front().first;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/one_line.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -12,6 +13,20 @@ namespace {
 std::vector<NetworkFormat>& formats() {
   static std::vector<NetworkFormat> list;
   return list;
+}
+
+/// What LibTorch says against a file is the file's fault, not the machine's.
+std::unique_ptr<NetworkFile> load(const NetworkFormat& format, const std::string& path,
+                                  const NetworkOptions& options) {
+  try {
+    return format.load(path, options);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    if (is_out_of_memory(e)) throw Error(fmt::format("[{}] {}", printable(path), one_line(e)), 5);
+    fail("[{}] {}: got {}, expected a network; try to export it again", printable(path),
+         format.name, one_line(e));
+  }
 }
 
 }  // namespace
@@ -26,13 +41,13 @@ bool add_network_format(NetworkFormat format) {
 
 const std::vector<NetworkFormat>& network_formats() { return formats(); }
 
-std::unique_ptr<NetworkFile> open_network(const std::string& path) {
+std::unique_ptr<NetworkFile> open_network(const std::string& path, const NetworkOptions& options) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
     fail("[{}] file: got {}, expected a network; try another path", printable(path),
          std::filesystem::exists(path, error) ? "something else" : "none");
   for (const NetworkFormat& format : network_formats())
-    if (format.probe(path)) return format.load(path);
+    if (format.probe(path)) return load(format, path, options);
   std::vector<std::string> known;
   for (const NetworkFormat& format : network_formats())
     known.push_back(format.name + " (" + listing(format.extensions) + ")");

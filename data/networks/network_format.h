@@ -27,17 +27,26 @@ class NetworkFile {
   virtual Network network(const std::vector<TensorSpec>& inputs) const = 0;
 };
 
+/// What a caller decides about a file that it opens.
+struct NetworkOptions {
+  /// The caller knows who made the file: it may call every operator that LibTorch has, also those
+  /// that write files. Else a reviewed list of them (allowed_operators.h), checked before anything
+  /// of the file runs.
+  bool trusted = false;
+};
+
 /// A kind of file that holds networks. Registers itself at static initialisation.
 struct NetworkFormat {
   std::string name;                     // "TorchScript"
   std::vector<std::string> extensions;  // ".ts", what people usually call such files
   std::function<bool(const std::string& path)> probe;
-  std::function<std::unique_ptr<NetworkFile>(const std::string& path)> load;
+  std::function<std::unique_ptr<NetworkFile>(const std::string& path, const NetworkOptions&)> load;
 };
 bool add_network_format(NetworkFormat format);
 const std::vector<NetworkFormat>& network_formats();
 
 /// Opens a network by what the file holds, not by what it is called. Throws Error.
-std::unique_ptr<NetworkFile> open_network(const std::string& path);
+std::unique_ptr<NetworkFile> open_network(const std::string& path,
+                                          const NetworkOptions& options = {});
 
 }  // namespace wide

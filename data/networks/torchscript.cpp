@@ -1,11 +1,8 @@
 #include <ATen/core/grad_mode.h>
-#include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/serialization/import.h>
 
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -13,6 +10,7 @@
 
 #include "data/networks/network_format.h"
 #include "data/networks/torchscript_call.h"
+#include "data/networks/torchscript_load.h"
 #include "data/one_line.h"
 #include "data/tensors.h"
 #include "data/text.h"
@@ -21,6 +19,19 @@
 
 namespace wide {
 namespace {
+
+/// What the file's code warns of, in one line that no terminal obeys.
+class PlainWarnings : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    fmt::print(stderr, "[TorchScript] warning: {}\n", printable(warning.msg(), 400));
+  }
+  static c10::WarningHandler* get() {
+    static PlainWarnings handler;
+    return &handler;
+  }
+};
+using WarningGuard = c10::WarningUtils::WarningHandlerGuard;
 
 using Object = c10::ivalue::Object;
 using ObjectPtr = c10::intrusive_ptr<Object>;
@@ -38,18 +49,28 @@ struct Weight {
   std::vector<Slot> slots;  // several when tied
 };
 
+constexpr int kDeepest = 1000;  // containers in one another
+
 /// `value` with containers of its own, each tensor in it replaced by what `other` gives for it.
-IValue rebuilt(const IValue& value, const std::function<Tensor(const Tensor&)>& other) {
+IValue rebuilt(const IValue& value, const std::function<Tensor(const Tensor&)>& other,
+               int depth = 0) {
+  // A list may contain itself: the code that makes a module's attributes is the file's.
+  if (depth > kDeepest)
+    fail(
+        "[TorchScript] attribute: got containers deeper in one another, expected at most {}; try "
+        "to export a module without them",
+        kDeepest);
   if (value.isTensor()) return value.toTensor().defined() ? IValue(other(value.toTensor())) : value;
   if (value.isList()) {
     const auto from = value.toList();
     c10::impl::GenericList to(from.elementType());
-    for (const IValue& item : from) to.push_back(rebuilt(item, other));
+    for (const IValue& item : from) to.push_back(rebuilt(item, other, depth + 1));
     return to;
   }
   if (value.isTuple()) {
     std::vector<IValue> items;
-    for (const IValue& item : value.toTupleRef().elements()) items.push_back(rebuilt(item, other));
+    for (const IValue& item : value.toTupleRef().elements())
+      items.push_back(rebuilt(item, other, depth + 1));
     const auto type = value.toTupleRef().type();
     return type->schema() ? IValue(c10::ivalue::Tuple::createNamed(std::move(items), type))
                           : IValue(c10::ivalue::Tuple::create(std::move(items)));
@@ -57,7 +78,7 @@ IValue rebuilt(const IValue& value, const std::function<Tensor(const Tensor&)>& 
   if (value.isGenericDict()) {
     const auto from = value.toGenericDict();
     c10::impl::GenericDict to(from.keyType(), from.valueType());
-    for (const auto& item : from) to.insert(item.key(), rebuilt(item.value(), other));
+    for (const auto& item : from) to.insert(item.key(), rebuilt(item.value(), other, depth + 1));
     return to;
   }
   return value.isObject() ? value.deepcopy() : value;
@@ -142,12 +163,13 @@ void collect(const torch::jit::Module& module, const std::string& prefix, Role r
 
 /// Attributes through which a module reaches weights past their parameters, such as the list of a
 /// recurrent layer's.
-void collect_holders(const ObjectPtr& object, Loaded& loaded) {
+void collect_holders(const ObjectPtr& object, Loaded& loaded, std::set<const Object*>& seen) {
+  if (!seen.insert(object.get()).second) return;
   const auto& type = object->type();
   for (size_t i = 0; i < object->slots().size(); ++i) {
     const IValue& value = object->getSlot(i);
     if (value.isObject()) {
-      collect_holders(value.toObject(), loaded);
+      collect_holders(value.toObject(), loaded, seen);
       continue;
     }
     if (type->is_parameter(i) || type->is_buffer(i)) continue;
@@ -191,6 +213,7 @@ Model instantiate(const std::shared_ptr<Loaded>& loaded, const std::shared_ptr<F
   const torch::jit::Method forward = module.get_method("forward");
   return [loaded, call, forward](const Tensors& inputs) mutable {
     const at::NoGradGuard no_grad;
+    const WarningGuard warnings(PlainWarnings::get());
     return flatten_outputs(forward(call->arguments(inputs)), loaded->name);
   };
 }
@@ -233,6 +256,7 @@ class TorchScriptFile : public NetworkFile {
       // The optimising executor profiles, then fuses: a recording wants the calls as written.
       const torch::jit::GraphOptimizerEnabledGuard plain(false);
       const LiteralScope literals;
+      const WarningGuard warnings(PlainWarnings::get());
       const auto middle = bound.begin() + static_cast<std::ptrdiff_t>(count);
       const torch::jit::Module module = with_weights(*loaded, Tensors(middle, bound.end()));
       const IValue result = module.get_method("forward")(call->arguments({bound.begin(), middle}));
@@ -258,7 +282,8 @@ std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& 
   loaded->module.eval();
   collect(loaded->module, "", Role::parameter, *loaded);
   collect(loaded->module, "", Role::buffer, *loaded);
-  collect_holders(loaded->module._ivalue(), *loaded);
+  std::set<const Object*> seen;
+  collect_holders(loaded->module._ivalue(), *loaded, seen);
   for (const Weight& weight : loaded->weights)
     if (c10::isFloatingType(weight.spec.dtype)) {
       loaded->dtype = weight.spec.dtype;
@@ -270,32 +295,21 @@ std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& 
   return std::make_unique<TorchScriptFile>(std::move(loaded));
 }
 
-/// A zip whose records are those of torch.jit.save; a saved state_dict has no constants.pkl.
-bool probe(const std::string& path) {
-  char magic[4] = {};
-  std::ifstream(path, std::ios::binary).read(magic, 4);
-  if (std::string_view(magic, 4) != std::string_view("PK\3\4", 4)) return false;
+std::unique_ptr<NetworkFile> load(const std::string& path, const NetworkOptions& options) {
+  const WarningGuard warnings(PlainWarnings::get());
   try {
-    caffe2::serialize::PyTorchStreamReader reader(path);
-    return reader.hasRecord("constants.pkl") && reader.hasRecord("data.pkl");
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-std::unique_ptr<NetworkFile> load(const std::string& path) {
-  try {
-    return wrap(torch::jit::load(path, c10::Device(c10::kCPU)), path);
+    return wrap(load_torchscript(path, options.trusted), path);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
+    if (is_out_of_memory(e)) throw;
     fail("[{}] TorchScript: got {}, expected a module of torch.jit.save; try to export it again",
          printable(path), one_line(e));
   }
 }
 
 const bool registered =
-    add_network_format({"TorchScript", {".ts", ".pt", ".torchscript"}, probe, load});
+    add_network_format({"TorchScript", {".ts", ".pt", ".torchscript"}, is_torchscript, load});
 
 }  // namespace
 

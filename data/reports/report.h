@@ -63,7 +63,8 @@ struct WeightsLoaded {
 
 struct FuseReport {
   std::string model, device, dtype, mode;
-  std::string reduce;  // "mean", "std", "vote"; empty: every model's own outputs
+  std::string reduce;    // "mean", "std", "vote"; empty: every model's own outputs
+  bool trusted = false;  // the network's file could call every operator of LibTorch
   Environment environment;
   std::optional<WeightsLoaded> weights;
   int64_t largest_n = 0;  // that fits into memory, by estimate; 0: not estimated

@@ -163,6 +163,7 @@ nlohmann::ordered_json to_json(const FuseReport& report) {
   j["dtype"] = report.dtype;
   j["mode"] = report.mode;
   if (!report.reduce.empty()) j["reduce"] = report.reduce;
+  if (report.trusted) j["trusted"] = true;
   j["environment"] = to_json(report.environment);
   if (const auto& w = report.weights)
     j["weights"] = {{"checkpoints", w->checkpoints},

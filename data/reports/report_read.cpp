@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "data/bytes/json_depth.h"
+#include "data/bytes/mapped_file.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -102,7 +104,7 @@ class Object {
  private:
   [[noreturn]] void wrong(const char* key, const Json& found, const char* expected) const {
     fail("[{}] {}: got {}, expected {}; try a report that the workbench wrote", where_, key,
-         printable(found.dump(), 60), expected);
+         found.is_structured() ? found.type_name() : printable(found.dump(), 60), expected);
   }
 
   const Json& json_;
@@ -264,14 +266,16 @@ SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::strin
 
 SweepReport read_sweep_report(const std::string& path) {
   const std::string name = printable(path);
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
     fail(
         "[{}] reading: got no such file, expected a sweep's JSON report; try workbench list "
         "sweeps",
         name);
   try {
-    return sweep_from_json(Json::parse(file), name);
+    const MappedFile file(path);
+    check_json_depth(file.bytes(), name);
+    return sweep_from_json(Json::parse(file.bytes()), name);
   } catch (const Json::exception& e) {
     fail("[{}] JSON: got {}, expected a sweep's report; try one that the workbench wrote", name,
          printable(e.what()));

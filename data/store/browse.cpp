@@ -111,7 +111,7 @@ void add_interrupted_rows(Connection& connection, TrialTable* table) {
     row.n = query.integer(6);
     row.status = table->words.number("interrupted");
     row.reason = table->words.number("the process ended while this case ran");
-    for (const Json& strategy : Json::parse(query.text(7))) {
+    for (const Json& strategy : stored_json(query.text(7))) {
       row.strategy = table->words.number(strategy.get<std::string>());
       table->rows.push_back(row);
     }

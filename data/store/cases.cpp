@@ -117,7 +117,7 @@ void add_interrupted(Connection& connection, int64_t sweep, SweepReport* report)
     c.mode = running.text(4);
     c.phase = running.text(5);
     c.n = running.integer(6);
-    for (const Json& strategy : Json::parse(running.text(7))) {
+    for (const Json& strategy : stored_json(running.text(7))) {
       Trial t;
       t.strategy = t.timing.name = strategy.get<std::string>();
       t.timing.kind = "candidate";
@@ -188,7 +188,7 @@ Json head_object(Connection& connection, int64_t sweep) {
                    {"state", state}};
   json["environment"] = to_json(Environment{});
   json["environment"].update(environment_object(connection, head.integer(4)), true);
-  json["changes"] = Json::parse(head.text(5));
+  json["changes"] = stored_json(head.text(5));
   json["cases"] = Json::array();
   return json;
 }

@@ -70,6 +70,12 @@ std::string utc_now() {
 
 Connection::Connection(const std::string& path, const StoreOptions& options, Access access)
     : path_(path), options_(options) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::is_other(status))  // SQLite would wait for what a pipe says
+    throw Error(fmt::format("[{}] store: got no regular file, expected one; try another --db FILE",
+                            printable(path)),
+                1);
   guarded([&] { access == Access::create ? open_to_write() : open_to_read(); });
 }
 

@@ -70,6 +70,10 @@ class Connection {
       refuse(e);
     } catch (const nlohmann::json::exception& e) {
       refuse_damaged(e.what());
+    } catch (const std::out_of_range&) {
+      refuse_damaged("rows that belong to no other");
+    } catch (const std::bad_optional_access&) {
+      refuse_damaged("rows that name no other");
     }
   }
   void open_to_write();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/store/cases.h"
+#include "data/store/rows.h"
 #include "data/store/sweeps.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -32,7 +33,7 @@ std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t swee
 
   const SweepReport report = read_sweep(from, sweep);
   SweepPlan plan{report.name, report.command, report.environment,
-                 nlohmann::json::parse(head.text(3)).get<std::map<std::string, std::string>>(),
+                 stored_json(head.text(3)).get<std::map<std::string, std::string>>(),
                  planned_cases(from, sweep)};
   // No process runs it in the other store.
   const std::string state = head.text(5) == "running" ? "interrupted" : head.text(5);

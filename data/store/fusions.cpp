@@ -39,7 +39,7 @@ void insert_point(Connection& connection, int64_t fuse, int64_t position, const 
   one.curve = {result};
   Json json = to_json(one);
   for (const char* of_the_report :
-       {"schema", "model", "device", "dtype", "mode", "reduce", "environment", "weights",
+       {"schema", "model", "device", "dtype", "mode", "reduce", "trusted", "environment", "weights",
         "largest_n", "along_n", "coverage", "coverage_time"})
     json.erase(of_the_report);
   Json timings = std::move(json["results"]), correctness = std::move(json["correctness"]);

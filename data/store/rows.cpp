@@ -1,10 +1,15 @@
 #include "data/store/rows.h"
 
+#include <SQLiteCpp/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <limits>
+
+#include "data/bytes/json_depth.h"
+#include "engine/error.h"
 
 namespace wide {
 
@@ -165,6 +170,15 @@ std::string insert_sql(const Layout& layout) {
 
 }  // namespace
 
+Json stored_json(const std::string& text) {
+  try {
+    check_json_depth(text, "");
+  } catch (const Error&) {
+    throw SQLite::Exception("JSON that nests beyond measure", SQLITE_CORRUPT);
+  }
+  return Json::parse(text);
+}
+
 std::string json_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -212,7 +226,7 @@ Json row_object(Query& query, const Layout& layout) {
     else
       object[f.at] = std::move(value);
   }
-  if (layout.more) object.update(Json::parse(query.text(column)), true);
+  if (layout.more) object.update(stored_json(query.text(column)), true);
   return object;
 }
 

@@ -39,6 +39,9 @@ int64_t insert_row(Connection& connection, const Layout& layout, const std::vect
                    Json& object);
 /// Takes what the columns have out of `object`.
 void take_fields(const Layout& layout, Json& object);
+/// What a column holds of JSON. Throws as SQLite does for a damaged file where it nests so deep
+/// that copying it, which recurses, would run out of stack.
+Json stored_json(const std::string& text);
 /// As text of a column: whatever bytes a name holds, the column is valid JSON.
 std::string json_text(const Json& json);
 

@@ -10,6 +10,7 @@
 #include "data/store/cases.h"
 #include "data/store/owner.h"
 #include "data/store/results.h"
+#include "data/store/rows.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -93,7 +94,7 @@ void append_changes(Connection& connection, int64_t sweep,
   if (changes.empty()) return;
   Query read(connection, "SELECT changes FROM sweep WHERE id = ?", sweep);
   if (!read.step()) return;
-  Json all = Json::parse(read.text(0));
+  Json all = stored_json(read.text(0));
   for (const std::string& change : changes) all.push_back(change);
   Query(connection, "UPDATE sweep SET changes = ? WHERE id = ?", json_text(all), sweep).run();
 }
@@ -111,7 +112,7 @@ std::vector<CasePlan> planned_cases(Connection& connection, int64_t sweep) {
   while (query.step())
     cases.push_back({query.text(0), query.text(1), query.text(2), query.text(3), query.text(4),
                      query.text(5), query.integer(6),
-                     Json::parse(query.text(7)).get<std::vector<std::string>>()});
+                     stored_json(query.text(7)).get<std::vector<std::string>>()});
   return cases;
 }
 
@@ -121,7 +122,7 @@ SweepPlan read_plan(Connection& connection, int64_t sweep) {
   if (!head.step()) return plan;
   plan.name = head.text(0);
   plan.command = head.text(1);
-  Json::parse(head.text(2)).get_to(plan.settings);
+  stored_json(head.text(2)).get_to(plan.settings);
   plan.cases = planned_cases(connection, sweep);
   return plan;
 }
@@ -158,7 +159,7 @@ int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_d
   while (unfinished.step()) {
     const int64_t sweep = unfinished.integer(0);
     const std::string differs =
-        difference(Json::parse(unfinished.text(3)), planned_cases(connection, sweep), plan);
+        difference(stored_json(unfinished.text(3)), planned_cases(connection, sweep), plan);
     if (!differs.empty()) {
       if (why.empty())
         why = fmt::format(

@@ -75,6 +75,12 @@ void Plan::execute(Step& step) {
                       ? stack[r.result].toTensor()
                       : stack[r.result].toTensorList().get(static_cast<size_t>(r.element));
     const Tensor& planned = windows_[r.window].tensor();
+    if (made.sizes() != planned.sizes())
+      fail(
+          "[{}] result: got {}, expected {} as it was recorded; try a network whose sizes follow "
+          "from those of its inputs",
+          step.op.schema().name(), fmt::format("[{}]", fmt::join(made.sizes(), ", ")),
+          fmt::format("[{}]", fmt::join(planned.sizes(), ", ")));
     if (made.strides() != planned.strides()) {
       // Same elements, other strides than when it was recorded: lay them out as planned.
       Tensor laid = at::empty_strided(planned.sizes(), planned.strides(), made.options());

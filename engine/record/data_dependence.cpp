@@ -14,8 +14,14 @@ std::vector<ValueId> masks(const Program& program, const Node& node) {
   return out;
 }
 
+/// LibTorch does not tag it.
+std::vector<ValueId> lengths(const Program&, const Node& node) {
+  return node.arguments.at(1).values;
+}
+
 std::vector<DataDependence>& rows() {
-  static std::vector<DataDependence> all{{"aten::index.Tensor", masks}};
+  static std::vector<DataDependence> all{{"aten::index.Tensor", masks},
+                                         {"aten::_pack_padded_sequence", lengths}};
   return all;
 }
 
@@ -27,12 +33,12 @@ bool add_data_dependence(DataDependence row) {
 }
 
 std::vector<ValueId> deciding_values(const Program& program, const Node& node) {
-  if (!node.op.hasTag(at::Tag::data_dependent_output) &&
-      !node.op.hasTag(at::Tag::dynamic_output_shape))
-    return {};
   const std::string name = node.name();
   for (const DataDependence& row : rows())
     if (row.op == name) return row.deciding(program, node);
+  if (!node.op.hasTag(at::Tag::data_dependent_output) &&
+      !node.op.hasTag(at::Tag::dynamic_output_shape))
+    return {};
   std::vector<ValueId> all;
   for_each_value(node.arguments, [&](ValueId id) { all.push_back(id); });
   return all;

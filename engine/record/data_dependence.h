@@ -3,8 +3,8 @@
 
 namespace wide {
 
-/// For an operator tagged as one whose result's shape or value hangs on data, where less than all
-/// of its arguments decide.
+/// For an operator whose result's shape or value hangs on data: where less than all of its
+/// arguments decide, or where LibTorch does not tag it as one.
 struct DataDependence {
   std::string op;  // with its overload, as Node::name has it
   std::vector<ValueId> (*deciding)(const Program& program, const Node& node);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "engine/error.h"
+#include "engine/record/argument_checks.h"
 #include "engine/record/captured.h"
 #include "engine/record/data_dependence.h"
 #include "engine/record/meta_kernels.h"
@@ -31,6 +32,9 @@ constexpr auto kInfo = c10::DebugInfoKind::INFERENCE_CONTEXT;
 constexpr DispatchKeySet kRecordingKeys({DispatchKey::Fake, DispatchKey::DeferredInit,
                                          DispatchKey::Functionalize});
 
+/// What decides about a value beside the sizes: an input or parameter, a random draw.
+constexpr uint8_t kOnBound = 1, kOnDraw = 2;
+
 /// The state of one recording. It travels with autograd's own threads as thread-local debug info,
 /// so the lists are locked.
 struct Recording : c10::DebugInfoBase {
@@ -40,7 +44,7 @@ struct Recording : c10::DebugInfoBase {
   // Results are held weakly: the address stays taken, the storage goes.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;
   Tensors strong;
-  ByValue<bool> depends;  // on an input or parameter, by value
+  ByValue<uint8_t> depends;  // what it depends on, by value
   Origin origin;
   bool with_regions = false;
   int32_t depth = 0;
@@ -55,7 +59,7 @@ struct Recording : c10::DebugInfoBase {
   std::unordered_map<const void*, Root> roots;
   std::optional<Error> refusal;
 
-  ValueId fresh(const Tensor& t, Role role, bool dependent) {
+  ValueId fresh(const Tensor& t, Role role, uint8_t dependence) {
     Value v = describe(t);
     v.role = role;
     if (role == Role::constant) v.constant = t;
@@ -66,7 +70,7 @@ struct Recording : c10::DebugInfoBase {
     } else {
       strong.push_back(t);
     }
-    depends.push_back(dependent);
+    depends.push_back(dependence);
     return id;
   }
   void name(const Tensor& t, ValueId id) {
@@ -77,7 +81,7 @@ struct Recording : c10::DebugInfoBase {
   }
   ValueId read(const Tensor& t) {
     auto it = ids.find(t.unsafeGetTensorImpl());
-    return it != ids.end() ? it->second : fresh(t, Role::constant, false);
+    return it != ids.end() ? it->second : fresh(t, Role::constant, 0);
   }
   bool known(const Tensor& t) const { return ids.count(t.unsafeGetTensorImpl()) > 0; }
 
@@ -142,15 +146,26 @@ bool is_meta(const IValue& v) {
 /// What must never be baked: a result whose value or shape hangs on the data of a model.
 void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const Node& node) {
   const bool value = op.hasTag(at::Tag::data_dependent_output);
-  bool dependent = false;
-  for (const ValueId id : deciding_values(r.program, node)) dependent |= r.depends[id];
-  if (!dependent) return;
+  uint8_t dependence = 0;
+  for (const ValueId id : deciding_values(r.program, node)) dependence |= r.depends[id];
+  if (!dependence) return;
   const char* advice = value ? "torch.where instead of a branch on tensor data"
                              : "a mask of fixed size instead of selecting by data";
+  r.refusal =
+      Error(fmt::format("[{}] data-dependent operator: got a {} that depends on {}, expected one "
+                        "known from the sizes "
+                        "alone; try {}",
+                        node.name(), value ? "Python number" : "result shape",
+                        dependence & kOnBound ? "an input or parameter" : "a random draw", advice));
+  throw *r.refusal;
+}
+
+void refuse_arguments(Recording& r, const c10::OperatorHandle& op, c10::ArrayRef<IValue> given) {
+  const std::string fault = fault_of_arguments(op, given);
+  if (fault.empty()) return;
   r.refusal = Error(fmt::format(
-      "[{}] data-dependent operator: got a {} that depends on an input or parameter, expected one "
-      "known from the sizes alone; try {}",
-      node.name(), value ? "Python number" : "result shape", advice));
+      "[{}] arguments: got {}, expected sizes that go together; try to export the network again",
+      op.schema().name(), fault));
   throw *r.refusal;
 }
 
@@ -253,12 +268,15 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
       if (!probe) node.arguments.push_back(r->read_argument(v));
     }
     if (!probe) refuse_data_dependence(*r, op, node);
+    if (!probe)
+      refuse_arguments(*r, op, c10::ArrayRef<IValue>(stack->data() + base, stack->size() - base));
   }
   op.redispatchBoxed(below, stack);
   if (probe) return;
   std::lock_guard lock(r->mutex);
-  bool dependent = false, all_known = true, any_tensor = false;
-  for_each_value(node.arguments, [&](ValueId id) { dependent |= r->depends[id]; });
+  uint8_t dependence = node.is_random() ? kOnDraw : 0;
+  bool all_known = true, any_tensor = false;
+  for_each_value(node.arguments, [&](ValueId id) { dependence |= r->depends[id]; });
   for (size_t i = base; i < stack->size(); ++i) {
     if (is_meta((*stack)[i])) return;
     if ((*stack)[i].isTensor() && (*stack)[i].toTensor().defined()) {
@@ -278,8 +296,8 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   for (size_t i = base; i < stack->size(); ++i)
     node.results.push_back(r->argument((*stack)[i], [&](const Tensor& t) {
       if (!t.defined()) return kNone;
-      if (dependent) refuse_sparse_result(*r, node.name(), t);
-      return r->fresh(t, Role::intermediate, dependent);
+      if (dependence) refuse_sparse_result(*r, node.name(), t);
+      return r->fresh(t, Role::intermediate, dependence);
     }));
   // Some operators hand out views that their schema keeps quiet about (unsafe_split).
   std::vector<const void*> made;
@@ -528,7 +546,7 @@ Program record(const std::vector<Binding>& bindings,
     // theirs.
     if (n == 0 && inner.layout() == c10::kStrided && inner.storage_offset() != 0)
       inner = inner.clone();
-    const ValueId id = r->fresh(inner, b.role, true);
+    const ValueId id = r->fresh(inner, b.role, kOnBound);
     Value& v = r->program.value(id);
     v.name = b.name;
     v.wide = b.wide;

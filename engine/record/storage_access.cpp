@@ -19,6 +19,20 @@ Tensor listed(const Positions& at) {
   return places.reshape({-1});
 }
 
+/// Whether all places lie in the memory of `whole`, found without listing them.
+bool in_memory(const Tensor& whole, const Positions& at) {
+  const auto end = static_cast<int64_t>(whole.storage().nbytes() / whole.element_size());
+  int64_t last = at.offset;
+  for (size_t d = 0; d < at.sizes.size(); ++d) {
+    int64_t reach = 0;
+    if (at.sizes[d] == 0) return true;
+    if (__builtin_mul_overflow(at.sizes[d] - 1, at.strides[d], &reach) || reach < 0 ||
+        __builtin_add_overflow(last, reach, &last))
+      return false;
+  }
+  return at.offset >= 0 && last < end;
+}
+
 bool all_there(const Tensor& elements) {
   return elements.numel() == 0 || elements.min().item<int64_t>() >= 0;
 }
@@ -63,7 +77,7 @@ Tensor elements_at(const Tensor& whole, const Positions& at) {
 
 bool has_all(const Tensor& whole, const Positions& at) {
   const c10::impl::ExcludeDispatchKeyGuard off(kUnrecorded);
-  return all_there(elements_at(whole, at));
+  return in_memory(whole, at) && all_there(elements_at(whole, at));
 }
 
 Tensor pick_elements(const Tensor& whole, const Positions& at) {

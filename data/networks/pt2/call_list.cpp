@@ -191,7 +191,12 @@ std::vector<c10::IValue> CallList::run(Registers& registers) const {
         modes.leave();
       else
         compute(file, step, registers, stack);
-    } catch (const c10::Error& e) {
+    } catch (const Error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& e) {
+      if (is_out_of_memory(e)) throw Error(fmt::format("[{}] {}", printable(file), one_line(e)), 5);
       refuse(file, "operator " + (step.op ? step.op->schema().name() : step.text), one_line(e),
              "one that can be computed", "export it for these inputs");
     }

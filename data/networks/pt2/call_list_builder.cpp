@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "data/bytes/refuse.h"
+#include "data/networks/allowed_operators.h"
 #include "data/networks/pt2/enumerations.h"
 #include "data/networks/pt2/numbers.h"
 
@@ -31,6 +32,11 @@ bool only_states(const std::string& name) {
          starts(name, "aten::sym_constrain_range");
 }
 
+/// Views that trust the sizes and strides given: taken through the one that checks them.
+bool trusts_its_strides(const std::string& name) {
+  return name == "aten::_reshape_alias" || name == "inductor::_reinterpret_tensor";
+}
+
 /// Operators that return their argument itself in eval mode, though their schema declares no alias.
 bool may_return_argument(const std::string& name) {
   return name == "aten::dropout" || name == "aten::feature_dropout" ||
@@ -40,8 +46,8 @@ bool may_return_argument(const std::string& name) {
 /// Turns a program's graph, and the graphs in it, into steps.
 class Builder {
  public:
-  Builder(const Program& program, const Setting& setting, const std::string& file)
-      : program_(program) {
+  Builder(const Program& program, const Setting& setting, const std::string& file, bool trusted)
+      : program_(program), trusted_(trusted) {
     list_.setting = setting;
     list_.file = file;
   }
@@ -114,27 +120,32 @@ class Builder {
     const std::string function = node.target.substr(node.target.rfind('.') + 1);
     const bool known = starts(node.target, "_operator.") || starts(node.target, "torch.") ||
                        starts(node.target, "math.");
-    if (!known || !known_python_number(function))
+    if (!known || !arity_of_python_number(function))
       refuse_node(node, "a function that is not known", "operators of ATen and Python's on sizes",
                   "export the network without it");
     Step step;
     step.kind = Step::Kind::python;
     step.text = function;
     for (const NamedArgument& input : node.inputs) number(node, input.value, names, step);
-    if (step.arguments.size() < 1 || step.arguments.size() > 3 || node.outputs.size() != 1 ||
-        (step.arguments.size() < 2 &&
-         (starts(node.target, "_operator.") && function != "neg" && function != "pos")))
-      refuse_node(node, fmt::format("{} arguments", step.arguments.size()), "those it has");
+    const size_t arity = arity_of_python_number(function);
+    if (step.arguments.size() != arity || node.outputs.size() != 1)
+      refuse_node(node, fmt::format("{} arguments", step.arguments.size()),
+                  fmt::format("{}", arity));
     step.results = results(node, names);
     if (step.results[0].size() != 1 || step.results[0][0] < 0)
       refuse_node(node, "no result", "one");
     add(std::move(step));
   }
 
+  /// One number, or the name of one.
+  static bool is_number(const Argument& a) {
+    return !a.list && a.items.size() == 1 &&
+           (a.kind == K::integer || a.kind == K::real || a.kind == K::boolean);
+  }
+
   /// Appends a number, or a place that is filled with one.
   void number(const Node& node, const Argument& a, const Names& names, Step& step) {
-    if (a.list || (a.kind != K::integer && a.kind != K::real && a.kind != K::boolean))
-      refuse_node(node, "an argument that is no number", "numbers");
+    if (!is_number(a)) refuse_node(node, "an argument that is no number", "numbers");
     const Item& item = a.items[0];
     if (!item.name.empty()) {
       Filling f;
@@ -164,7 +175,19 @@ class Builder {
     if (!op)
       refuse_node(node, "one that LibTorch does not have", "its own operators",
                   "export the network without it, or with run_decompositions()");
+    if (trusts_its_strides(*name))
+      return c10::Dispatcher::singleton().findSchemaOrThrow("aten::as_strided", "");
+    if (!trusted_ && !may_call(op->schema()) && !only_states(*name))
+      refuse_node(node, "one that files may not call",
+                  "operators that compute on the tensors they are given",
+                  "export the network without it, or --trust if you know who made the file");
     return *op;
+  }
+
+  /// Whether an argument says that memory begins where the tensor's own does.
+  bool adds_no_offset(const NamedArgument& input) const {
+    return input.name == "offset_increment" && is_number(input.value) &&
+           input.value.items[0].name.empty() && input.value.items[0].integer == 0;
   }
 
   void operation(const Node& node, Names& names) {
@@ -190,6 +213,8 @@ class Builder {
       else
         refuse_node(node, "no argument " + wanted.name(), "one");
     }
+    for (const NamedArgument& input : node.inputs)
+      used += trusts_its_strides(name) && adds_no_offset(input);
     if (used != node.inputs.size())
       refuse_node(node, "arguments that it does not have", "those of its schema",
                   "export it again with PyTorch 2.11");
@@ -210,8 +235,8 @@ class Builder {
   /// Sizes are read off the tensor: no call, and nothing for a recording to see.
   bool size_of(const Node& node, const std::string& name, Names& names) {
     Step step;
-    if (name == "aten::sym_size" && node.inputs.size() == 2 &&
-        node.inputs[1].value.kind == K::integer && node.inputs[1].value.items[0].name.empty()) {
+    if (name == "aten::sym_size" && node.inputs.size() == 2 && is_number(node.inputs[1].value) &&
+        node.inputs[1].value.items[0].name.empty()) {
       step.kind = Step::Kind::size;
       step.detail = node.inputs[1].value.items[0].integer;
     } else if (name == "aten::sym_numel") {
@@ -222,7 +247,8 @@ class Builder {
       return false;
     }
     const Argument* tensor = node.inputs.empty() ? nullptr : &node.inputs[0].value;
-    if (!tensor || tensor->kind != K::tensor || tensor->list || node.outputs.size() != 1)
+    if (!tensor || tensor->kind != K::tensor || tensor->list || tensor->items.size() != 1 ||
+        node.outputs.size() != 1)
       refuse_node(node, "no tensor", "one");
     Filling f;
     f.values = {value(names, tensor->items[0].name, node.target)};
@@ -432,7 +458,8 @@ class Builder {
   }
 
   bool flag(const Node& node, size_t i) const {
-    if (i >= node.inputs.size() || node.inputs[i].value.kind != K::boolean)
+    if (i >= node.inputs.size() || node.inputs[i].value.kind != K::boolean ||
+        !is_number(node.inputs[i].value))
       refuse_node(node, "no true or false", "one");
     return node.inputs[i].value.items[0].integer != 0;
   }
@@ -442,7 +469,7 @@ class Builder {
     if (node.inputs.size() < 5 || node.inputs[0].value.kind != K::text)
       refuse_node(node, "other arguments", "device, dtype, enabled, cache_enabled");
     const Argument& dtype = node.inputs[1].value;
-    if (dtype.kind == K::dtype)
+    if (dtype.kind == K::dtype && !dtype.items.empty())
       mode.dtype = scalar_type(static_cast<Dtype>(dtype.items[0].integer));
     mode.detail = flag(node, 2);
     mode.device = list_.setting.device.type();
@@ -524,6 +551,7 @@ class Builder {
   }
 
   const Program& program_;
+  bool trusted_;
   CallList list_;
   std::vector<std::set<size_t>> roots_;  // per register: the inputs whose memory it may see
   std::set<int> kept_;
@@ -533,8 +561,9 @@ class Builder {
 
 }  // namespace
 
-CallList list_calls(const Program& program, const Setting& setting, const std::string& file) {
-  return Builder(program, setting, file).build();
+CallList list_calls(const Program& program, const Setting& setting, const std::string& file,
+                    bool trusted) {
+  return Builder(program, setting, file, trusted).build();
 }
 
 }  // namespace wide::pt2

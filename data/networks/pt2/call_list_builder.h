@@ -3,7 +3,9 @@
 
 namespace wide::pt2 {
 
-/// Throws Error naming the operator for what LibTorch does not have, and for control flow.
-CallList list_calls(const Program& program, const Setting& setting, const std::string& file);
+/// Throws Error naming the operator for what LibTorch does not have, for control flow, and, unless
+/// `trusted`, for what files may not call.
+CallList list_calls(const Program& program, const Setting& setting, const std::string& file,
+                    bool trusted);
 
 }  // namespace wide::pt2

@@ -62,6 +62,7 @@ struct WriteBack {
 /// An archive made ready. Everything made from it holds this: call lists point into it.
 struct Loaded {
   std::string name;
+  bool trusted = false;
   std::shared_ptr<const MappedFile> file;
   Archive archive;
   std::vector<UserInput> inputs;
@@ -101,7 +102,7 @@ class CallLists {
     for (const auto& prepared : all_)
       if (prepared->calls.setting == setting) return *prepared;
     auto prepared = std::make_unique<Prepared>();
-    prepared->calls = list_calls(loaded_->program(), setting, loaded_->name);
+    prepared->calls = list_calls(loaded_->program(), setting, loaded_->name, loaded_->trusted);
     for (const auto& [place, tensor] : loaded_->constants)
       prepared->constants.emplace_back(place, setting.apply(tensor));
     all_.push_back(std::move(prepared));
@@ -284,9 +285,10 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs) const {
 /// Sorts an archive's inputs and outputs into what a network has.
 class Loader {
  public:
-  Loader(const std::string& path, std::shared_ptr<const MappedFile> file)
+  Loader(const std::string& path, std::shared_ptr<const MappedFile> file, bool trusted)
       : loaded_(std::make_shared<Loaded>()) {
     loaded_->name = path;
+    loaded_->trusted = trusted;
     loaded_->file = std::move(file);
     loaded_->archive = parse_archive(loaded_->file->bytes(), path);
   }
@@ -330,7 +332,7 @@ class Loader {
   }
 
   void find_written() {
-    written_ = list_calls(loaded_->program(), {}, loaded_->name).written;
+    written_ = list_calls(loaded_->program(), {}, loaded_->name, loaded_->trusted).written;
     for (const OutputSpec& o : loaded_->program().outputs)
       if (o.kind == OutputSpec::Kind::mutation)
         for (size_t i = 0; i < loaded_->program().inputs.size(); ++i)
@@ -409,6 +411,10 @@ class Loader {
       const auto it = loaded_->program().graph.tensors.find(name);
       if (it == loaded_->program().graph.tensors.end())
         refuse(loaded_->name, "input " + printable(name), "no sizes", "them", "export it again");
+      for (const Size& size : it->second.sizes)
+        if (size.known && size.value < 0)
+          refuse(loaded_->name, "input " + printable(name), fmt::format("size {}", size.value),
+                 "sizes from 0 on", "export it again");
       loaded_->inputs.push_back({{}, i, &it->second});
       return name;
     }
@@ -488,9 +494,9 @@ bool probe_file(const std::string& path) {
   return probe(MappedFile(path).bytes(), named);
 }
 
-std::unique_ptr<NetworkFile> load(const std::string& path) {
+std::unique_ptr<NetworkFile> load(const std::string& path, const NetworkOptions& options) {
   return std::make_unique<ExportFile>(
-      Loader(path, std::make_shared<const MappedFile>(path)).load());
+      Loader(path, std::make_shared<const MappedFile>(path), options.trusted).load());
 }
 
 const bool registered = add_network_format({"torch.export", {".pt2"}, probe_file, load});

@@ -7,8 +7,10 @@
 // Python's operators on sizes: `_operator.floordiv`, `torch.sym_max`, `math.trunc`.
 namespace wide::pt2 {
 
-/// The value of a function of Python numbers, "add" or "sym_max". Throws Error for an unknown one.
+/// How many numbers a function takes, "add" or "sym_max"; 0 for one that is not known.
+size_t arity_of_python_number(const std::string& function);
+/// Its value. Throws Error where that is no number of 64 bits, std::out_of_range for an unknown
+/// one.
 c10::IValue python_number(const std::string& function, const std::vector<c10::IValue>& arguments);
-bool known_python_number(const std::string& function);
 
 }  // namespace wide::pt2

@@ -6,6 +6,8 @@
 namespace wide::pt2 {
 namespace {
 
+constexpr size_t kLongestName = 4096;
+
 /// A pytree as PyTorch writes it: {"type", "context", "children_spec"}; leaves have type null.
 struct Branch {
   std::string type, context;
@@ -76,11 +78,21 @@ std::vector<std::string> keys_of(const std::string& context, const std::string& 
   return keys;
 }
 
+size_t leaves_of(const Branch& node) {
+  if (node.leaf) return 1;
+  size_t count = 0;
+  for (const Branch& child : node.children) count += leaves_of(child);
+  return count;
+}
+
 class Walk {
  public:
   Walk(const Program& program, const std::string& file) : program_(program), file_(file) {}
 
   void visit(const Branch& node, const std::string& name, const std::string& other) {
+    if (name.size() > kLongestName)
+      refuse(file_, "in_spec", fmt::format("an input's name of {} bytes", name.size()),
+             fmt::format("at most {}", kLongestName), "export it again with torch.export.save");
     if (node.leaf) {
       leaves.push_back({name, other == name ? "" : other});
       return;
@@ -122,6 +134,14 @@ std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::st
   });
   json.end();
 
+  // Before any of them is named: names may be far longer than what stands in the file.
+  size_t count = 0;
+  if (root.children.size() == 2)
+    for (const Branch& group : root.children) count += leaves_of(group);
+  if (count != names.size())
+    refuse(file, "in_spec", fmt::format("{} leaves", count),
+           fmt::format("{} as the graph has inputs", names.size()),
+           "export it again with torch.export.save");
   Walk walk(program, file);
   // (positional arguments, keyword arguments), as forward is called.
   size_t argument = 0;
@@ -137,10 +157,6 @@ std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::st
         walk.visit(group.children[i], name, name);
       }
     }
-  if (walk.leaves.size() != names.size())
-    refuse(file, "in_spec", fmt::format("{} leaves", walk.leaves.size()),
-           fmt::format("{} as the graph has inputs", names.size()),
-           "export it again with torch.export.save");
   return walk.leaves;
 }
 
