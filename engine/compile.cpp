@@ -6,6 +6,7 @@
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/lower/lowered_model.h"
+#include "engine/lower/plain_memory.h"
 #include "engine/lower/ranges.h"
 #include "engine/lower/tuned_widening.h"
 
@@ -120,13 +121,12 @@ std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& e
                                        const CompileOptions& options,
                                        std::optional<Program> single) {
   at::NoGradGuard no_grad;
-  if (auto why = unsupported(options.mode, ensemble.device()))
-    throw Unsupported(*why);
+  if (auto why = unsupported(options.mode, ensemble.device())) throw Unsupported(*why);
   check_pass_names(options.passes_off);
   CompileOptions settled = options;
   if (settled.threads <= 0) settled.threads = at::get_num_threads();
   Ensemble contiguous = ensemble;
-  for (Tensor& t : contiguous.tensors) t = t.contiguous();
+  for (Tensor& t : contiguous.tensors) t = in_plain_memory(t);
   return pipeline(network, contiguous, settled, std::move(single));
 }
 

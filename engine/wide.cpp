@@ -132,6 +132,7 @@ Tensors WideModel::run(const Tensors& inputs, const Tensors& weights,
     fail("[run] weights: got {}, expected {}; try one for each of weight_names()", weights.size(),
          impl_->weights.size());
   for (size_t k = 0; k < weights.size(); ++k) {
+    check_values(weights[k], [&] { return impl_->specs[k].name; });
     if (weights[k].is_same(impl_->weights[k])) continue;
     check_weight(impl_->specs[k].name, weights[k], impl_->weights[k]);
     impl_->weights[k] = weights[k].requires_grad() ? weights[k].detach() : weights[k];

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/error.h"
+#include "engine/lower/plain_memory.h"
 
 namespace wide {
 
@@ -22,7 +23,8 @@ Tensors LoweredModel::run(const Tensors& inputs) {
 void LoweredModel::set_weights(const Tensors& weights) {
   const auto at = made_.network.indices(false);
   WIDE_ASSERT(weights.size() == at.size(), "{} weights for {}", weights.size(), at.size());
-  for (size_t k = 0; k < at.size(); ++k) made_.ensemble.tensors[at[k]] = weights[k].contiguous();
+  for (size_t k = 0; k < at.size(); ++k)
+    made_.ensemble.tensors[at[k]] = in_plain_memory(weights[k]);
   made_.executor->set_weights(made_.ensemble.tensors);
   graph_.reset();  // it reads the packed weights where they were
 }
@@ -87,7 +89,7 @@ void LoweredModel::bind_inputs(const Tensors& inputs) {
   const auto at = made_.network.indices(true);
   for (size_t k = 0; k < at.size(); ++k) {
     check_input(k, inputs);
-    made_.ensemble.tensors[at[k]] = inputs[k].contiguous();
+    made_.ensemble.tensors[at[k]] = in_plain_memory(inputs[k]);
   }
 }
 

@@ -24,6 +24,17 @@ double tolerance_for(at::ScalarType dtype) { return Target{}.tolerance_for(dtype
 
 }  // namespace
 
+void check_values(const Tensor& t, const std::function<std::string()>& name) {
+  const bool strided = t.layout() == c10::kStrided;
+  const bool held = !strided || !t.has_storage() || t.numel() == 0 || t.storage().nbytes() > 0;
+  if (strided && !t.is_meta() && held) return;
+  if (!strided)
+    fail("[run] {}: got the layout {}, expected strided; try to_dense()", name(),
+         c10::str(t.layout()));
+  fail("[run] {}: got {}, expected a tensor with values; try one on the CPU", name(),
+       t.is_meta() ? "a meta tensor" : "memory that was freed");
+}
+
 size_t WideModel::Impl::weight_at(const std::string& name) const {
   std::vector<std::string> names;
   for (size_t k = 0; k < specs.size(); ++k) {
@@ -88,6 +99,8 @@ CompileOptions WideModel::Impl::compile_options(c10::Device device) const {
 }
 
 Signature& WideModel::Impl::at(const Tensors& inputs) {
+  for (size_t k = 0; k < inputs.size(); ++k)
+    check_values(inputs[k], [&] { return "input " + input_name(k); });
   const std::string key = signature(inputs);
   for (auto it = compiled.begin(); it != compiled.end(); ++it)
     if (it->key == key) {

@@ -17,6 +17,10 @@ struct Signature {
   int64_t weights = 0;  // the version it has
 };
 
+/// Refuses what no kernel can read, as "[run] name: …": other layouts, meta tensors, memory that
+/// was freed.
+void check_values(const Tensor& t, const std::function<std::string()>& name);
+
 /// A WideModel's insides. Weights that a call changes, and all that are not frozen, come into the
 /// compiled model as inputs, so that nothing is packed or folded of them ahead.
 struct WideModel::Impl {

@@ -49,7 +49,7 @@ void Captured::refuse_changes() const {
     const Tensor now = at::functionalization::impl::from_functional_tensor(one.wrapped);
     if (now.unsafeGetTensorImpl() != own)
       fail(
-          "[captured tensor {}] value: got a change in place, expected one left as it is; try to "
+          "[forward] captured tensor {}: got a change in place, expected it left as it is; try to "
           "register it as a buffer",
           describe(one.tensor).shape_text());
   }

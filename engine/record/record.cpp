@@ -532,7 +532,8 @@ std::string first_recorded(size_t nodes,
 
 Program record(const std::vector<Binding>& bindings,
                const std::function<Tensors(const Tensors&)>& function, int64_t n) {
-  WIDE_ASSERT(!recording(), "recordings do not nest");
+  if (recording())
+    fail("[record] recording: got one inside another, expected none; try to compile beforehand");
   add_meta_kernels();
   auto r = std::make_shared<Recording>();
   r->with_regions = n == 0;

@@ -104,6 +104,16 @@ def aliases_of(model, slots):
     return found
 
 
+def check_values(thing, what, tensor):
+    """Refuses tensors that no kernel can read."""
+    if tensor.layout is not torch.strided:
+        fail(thing, what, f"layout {tensor.layout}", "torch.strided", "tensor.to_dense()")
+    if tensor.is_meta:
+        fail(thing, what, "a meta tensor", "one with values", "to_empty(device='cpu') and values")
+    if tensor.numel() and not torch._is_functional_tensor(tensor) and not tensor.untyped_storage().nbytes():
+        fail(thing, what, "memory that was freed", "a tensor with values", "the model before it was freed")
+
+
 def gather(models, slot):
     """The slot's tensor of every model, checked to fit together."""
     tensors = [slot.of(model) for model in models]
@@ -112,11 +122,10 @@ def gather(models, slot):
         if not isinstance(tensor, torch.Tensor):
             fail("compile", f"{slot.name} of model {i}", type(tensor).__name__, "a tensor as in model 0",
                  "models of one architecture")
-        if tensor.is_meta:
-            fail("compile", f"{slot.name} of model {i}", "a meta tensor", "one with values",
-                 "model.to_empty(device='cpu') and weights")
-        if tensor.layout is not torch.strided:
-            fail("compile", f"{slot.name} of model {i}", f"layout {tensor.layout}", "torch.strided", "tensor.to_dense()")
+        if isinstance(tensor, nn.parameter.UninitializedTensorMixin):
+            fail("compile", f"{slot.name} of model {i}", "a tensor of no size yet", "one with values",
+                 "a call of the model itself first")
+        check_values("compile", f"{slot.name} of model {i}", tensor)
         for what, own, expected in (("shape", tuple(tensor.shape), tuple(first.shape)),
                                     ("dtype", tensor.dtype, first.dtype), ("device", tensor.device, first.device)):
             if own != expected:

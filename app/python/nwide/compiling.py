@@ -5,9 +5,9 @@ import copy
 import torch
 from torch import nn
 
-from .architecture import FunctionModule, check_same, gather, slots_of
+from .architecture import FunctionModule, check_same, check_values, gather, slots_of
 from .errors import Error, fail
-from .module import WideModule
+from .module import WideModule, moved
 from .options import Options
 from .recording import Form, argument_names, differ, see
 
@@ -22,7 +22,9 @@ def compile(models, sample=None, *, n=None, in_dims=0, options=None):
     Raises nw.Error, in one line, for models that differ by more than their tensors' values, and for
     what cannot be recorded: results whose value or shape hangs on data, inputs changed in place.
     """
-    options = options or Options()
+    options = Options() if options is None else options
+    if not isinstance(options, Options):
+        fail("compile", "options", type(options).__name__, "nw.Options", "nw.Options.safe()")
     models = _models(models, n)
     check_same(models)
     first = models[0]
@@ -41,10 +43,7 @@ def compile(models, sample=None, *, n=None, in_dims=0, options=None):
         args, kwargs = _arguments(sample)
         form = Form((args, kwargs))
         for name, t in zip(argument_names(first, form), form.tensors):
-            if t.is_meta:
-                fail("compile", f"sample {name}", "a meta tensor", "one with values", "torch.zeros_like(..., device='cpu')")
-            if t.layout is not torch.strided:
-                fail("compile", f"sample {name}", f"layout {t.layout}", "torch.strided", "tensor.to_dense()")
+            check_values("compile", f"sample {name}", t)
         if models[-1] is not first and differ(see(first, slots, form)[0], see(models[-1], slots, form)[0]):
             fail("compile", f"program of model {len(models) - 1}", "another one", "that of model 0",
                  "models of one architecture; tensors that models keep apart belong into buffers")
@@ -72,8 +71,8 @@ def _models(models, n):
         models, n = models[0], len(models)
     if n is None:
         fail("compile", "n", "none", "how many models", "n=8, or a list of models")
-    if not isinstance(n, int) or n < 1:
-        fail("compile", "n", n, "at least 1", "n=1")
+    if type(n) is not int or n < 1:
+        fail("compile", "n", n, "a whole number of at least 1", "n=1")
     if not isinstance(models, nn.Module):
         if not callable(models):
             fail("compile", "models", type(models).__name__, "a list of nn.Module, or a function", "[model]")
@@ -88,7 +87,7 @@ def _arguments(sample):
 
 
 def _prepare(wide, form, dims, widened):
-    ours = [t if d is None else widened(t, wide.n).movedim(0, d) for t, d in zip(form.tensors, dims)]
+    ours = [t if d is None else moved(widened(t, wide.n), 0, d) for t, d in zip(form.tensors, dims)]
     wide._prepare(Form(form.build(ours)), dims)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import threading
 from collections import OrderedDict
 
 import torch
@@ -9,13 +10,14 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from . import _core
-from .architecture import aliases_of
+from .architecture import aliases_of, check_values
 from .errors import fail
 from .options import Options
 from .progress import Progress
-from .recording import Form, Recorder, batched, look, named, placed, separate
+from .recording import Form, Recorder, argument_names, batched, look, named, placed, separate
 from .results import Benchmark, Coverage, Steps, Validation
 
+COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
 
 
@@ -130,7 +132,7 @@ class WideModule(nn.Module):
         else:
             form = Form((args, kwargs))
             dims = self._dims(form)
-            tensors = [t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)] if any(dims) else form.tensors
+            tensors = [moved(t, d, 0) if d else t for t, d in zip(form.tensors, dims)] if any(dims) else form.tensors
             core, recorder = self._core(form, dims)
             quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
             self.__dict__["_quick"] = (core, recorder) if quick else None
@@ -152,7 +154,7 @@ class WideModule(nn.Module):
         self.__dict__["_latest"] = core
         try:
             with Progress(f"compiling {self}"):
-                core.prepare([t.movedim(d, 0) if d else t for t, d in zip(form.tensors, dims)])
+                core.prepare([moved(t, d, 0) if d else t for t, d in zip(form.tensors, dims)])
         except Exception as error:
             raise placed(error, recorder) from error
         return core, recorder
@@ -179,7 +181,7 @@ class WideModule(nn.Module):
             flat = pytree._broadcast_to_and_flatten((list(in_dims), 0), pytree.tree_structure((list(args), kwargs)))
         except ValueError:
             flat = None
-        if flat is None:
+        if flat is None or any(d is not None and type(d) is not int for d in flat):
             fail("compile", "in_dims", self._in_dims, f"one for each of the {len(args)} arguments", "in_dims=0")
         return tuple(d for d, rest in zip(flat, form.rest) if rest is None)
 
@@ -188,11 +190,21 @@ class WideModule(nn.Module):
         if self._modes is None:
             self.__dict__["_modes"] = tuple(m.training for m in self._model.modules())
         key = form.key(), dims, self._modes, _autocast()
-        if key in self._cores:
-            self._cores.move_to_end(key)
-            return self._cores[key]
-        one = Form(form.build([t if d is None or t.dim() <= d or not t.shape[d] else t.select(d, 0)
-                               for t, d in zip(form.tensors, dims)]))
+        found = self._cores.pop(key, None)
+        if found is None:
+            with COMPILING:
+                found = self._cores.get(key) or self._compiled(form, dims)
+                while len(self._cores) >= MOST_FORMS:
+                    self._cores.popitem(last=False)
+        self._cores[key] = found  # the last one used
+        return found
+
+    def _compiled(self, form, dims):
+        for name, t, d in zip(argument_names(self._model, form), form.tensors, dims):
+            check_values("run", f"input {name}", t)
+            if d is not None and (t.dim() == 0 or moved(t, d, 0).shape[0] != self.n):
+                fail("run", f"input {name}", tuple(t.shape), f"{self.n} models in dimension {d}", "nw.pack")
+        one = Form(form.build([t if d is None else t.select(d, 0) for t, d in zip(form.tensors, dims)]))
         exporting, updates = look(self._model, self._slots, one)
         self._make_own(updates)
         recorder = Recorder(self._model, form, exporting)
@@ -203,9 +215,6 @@ class WideModule(nn.Module):
         model, slots = self._model, self._slots
         core = _core.Core(recorder, lambda tensors: separate(model, slots, form, tensors), parameters, others,
                           [t.detach() for t in self._weights()], list(self._shared), self.n, options)
-        self._cores[key] = core, recorder
-        while len(self._cores) > MOST_FORMS:
-            self._cores.popitem(last=False)
         return core, recorder
 
     def _make_own(self, names):
@@ -356,15 +365,33 @@ class One:
             self._wide._forget()
 
     def _write(self, model):
+        pairs = []
+        for slot, tensor in self._own():
+            try:
+                target = slot.of(model)
+            except (AttributeError, KeyError):
+                target = None
+            if not isinstance(target, torch.Tensor) or target.shape != tensor.shape:
+                fail("copy_to", slot.name, tuple(target.shape) if isinstance(target, torch.Tensor) else "none",
+                     tuple(tensor.shape), "models of this architecture")
+            pairs.append((target, tensor))
         with torch.no_grad():
-            for slot, tensor in self._own():
-                slot.of(model).copy_(tensor)
+            for target, tensor in pairs:
+                target.copy_(tensor)
 
     def module(self):
         """A model of its own with these weights."""
         own = copy.deepcopy(self._wide._model)
         self._write(own)
         return own
+
+
+def moved(tensor, source, target):
+    """With a dimension of `in_dims` elsewhere."""
+    try:
+        return tensor.movedim(source, target)
+    except IndexError:
+        fail("run", "in_dims", source or target, f"a dimension of {tuple(tensor.shape)}", "in_dims=0")
 
 
 def _autocast():

@@ -3,6 +3,7 @@
 import dataclasses
 
 from . import _core
+from .errors import fail
 
 
 @dataclasses.dataclass
@@ -42,6 +43,10 @@ class Options:
     def _core(self, *, frozen, input_names, shared_inputs):
         core = _core.Options()
         for field in dataclasses.fields(self):
-            setattr(core, field.name, getattr(self, field.name))
+            value = getattr(self, field.name)
+            try:
+                setattr(core, field.name, set(value) if field.name == "passes_off" else value)
+            except TypeError:
+                fail("options", field.name, repr(value), field.type, f"Options().{field.name}")
         core.frozen, core.input_names, core.shared_inputs = frozen, input_names, shared_inputs
         return core

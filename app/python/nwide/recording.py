@@ -5,6 +5,7 @@ import copy
 import inspect
 import random
 import sys
+import threading
 import traceback
 
 import torch
@@ -103,6 +104,30 @@ def as_for_export(on):
         torch.compiler._is_exporting_flag = before
 
 
+class WithoutNumpy:
+    """While it lives, what is recorded refuses to give NumPy memory, which it does not have. Threads may overlap."""
+
+    _lock, _count, _plain = threading.Lock(), 0, torch.Tensor.numpy
+
+    def __enter__(self):
+        with self._lock:
+            if WithoutNumpy._count == 0:
+                torch.Tensor.numpy = lambda tensor, **options: WithoutNumpy._numpy(tensor, **options)
+            WithoutNumpy._count += 1
+
+    def __exit__(self, *_):
+        with self._lock:
+            WithoutNumpy._count -= 1
+            if WithoutNumpy._count == 0:
+                del torch.Tensor.numpy  # the class below has it
+
+    @staticmethod
+    def _numpy(tensor, **options):
+        if torch._is_functional_tensor(tensor):
+            fail("forward", "numpy", "an array of what depends on data", "torch's own operators", "them in place of NumPy's")
+        return WithoutNumpy._plain(tensor, **options)
+
+
 class Recorder:
     """One model's forward as a function of tensors in a row. `arguments`: the form of a call."""
 
@@ -117,7 +142,7 @@ class Recorder:
         args, kwargs = self.arguments.build(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
         try:
-            with as_for_export(self.exporting), torch.compiler.set_stance("force_eager"):
+            with as_for_export(self.exporting), WithoutNumpy(), torch.compiler.set_stance("force_eager"):
                 results = Form(self.model(*args, **kwargs))
         except Exception as error:
             self.place = place_of(error, self.model)

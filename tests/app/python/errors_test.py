@@ -40,6 +40,34 @@ class Lottery(nn.Module):
         return x * random.random()
 
 
+class Arrays(nn.Module):
+    def forward(self, x):
+        return x + torch.from_numpy(x.detach().numpy() * 2)
+
+
+class Compiles(nn.Module):
+    def forward(self, x):
+        return nw.compile(nn.Linear(4, 3), n=2)(x.expand(2, *x.shape))
+
+
+class Counts(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.register_buffer("count", count)
+
+    def forward(self, x):
+        return x + self.count.add_(1)
+
+
+class Dicts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, batch, scale):
+        return self.linear(batch["x"]) * scale
+
+
 class Selects(nn.Module):
     def forward(self, x):
         return x[x > 0]
@@ -117,8 +145,82 @@ class Refused(unittest.TestCase):
         with torch.no_grad():
             self.assertEqual(tuple(wide(torch.randn(2, 7, 4)).shape), (2, 7, 3))  # and goes on
 
+    def test_memory_that_is_not_there(self):
+        def freed(tensor):
+            tensor.data.untyped_storage().resize_(0)
+            return tensor
+        x = torch.randn(2, 4)
+        models = [nn.Linear(4, 3) for _ in range(2)]
+        wide = nw.compile(models, x)
+        freed(models[1].weight)
+        self.refused("weight of model 1: got memory that was freed", lambda: nw.compile(models, x))
+        self.refused("sample input: got memory that was freed", lambda: nw.compile(models[:1], freed(x.clone())))
+        self.refused("input input: got memory that was freed", lambda: wide(freed(torch.randn(2, 2, 4))))
+        self.refused("input input: got a meta tensor", lambda: wide(torch.randn(2, 2, 4, device="meta")))
+        self.refused("input input: got the layout Sparse", lambda: wide(torch.randn(2, 2, 4).to_sparse()))
+        self.refused("sample input: got layout torch.sparse", lambda: nw.compile(models[:1], x.to_sparse()))
+        self.assertEqual(tuple(wide(torch.randn(2, 2, 4)).shape), (2, 2, 3))  # it holds weights of its own
+        freed(wide.weight)
+        self.refused("weight: got memory that was freed", lambda: wide(torch.randn(2, 2, 4)))
+        lazy = nn.LazyLinear(3)
+        self.refused("weight of model 0: got a tensor of no size yet", lambda: nw.compile([lazy], x))
+
+    def test_weights_that_do_not_fit(self):
+        x = torch.randn(2, 4)
+        wide = nw.compile([nn.Linear(4, 3) for _ in range(2)], x)
+        self.refused(r"weight: got \(3, 5\), expected \(3, 4\)", lambda: wide.copy_to([nn.Linear(5, 3)] * 2))
+        self.refused("weight: got none", lambda: wide.copy_to([nn.ReLU()] * 2))
+        self.refused("bias: got none", lambda: wide[0].load_state_dict({"weight": torch.zeros(3, 4)}))
+        wide.weight.data = torch.randn(2, 5, 5)
+        self.refused(r"weight: got f32\[2, 5, 5\], expected f32\[2, 3, 4\]", lambda: wide(torch.randn(2, 2, 4)))
+
+    def test_arguments_nested_otherwise(self):
+        sample = {"x": torch.randn(2, 4)}, 2.0
+        wide, batch = nw.compile([Dicts(), Dicts()], sample), torch.randn(2, 2, 4)
+        self.assertEqual(tuple(wide({"x": batch}, 2.0).shape), (2, 2, 3))
+        self.refused("KeyError: 'x'.*errors_test.py", lambda: wide({"y": batch}, 2.0))
+        self.refused("TypeError", lambda: wide([batch], 2.0))
+        self.refused("missing 1 required positional argument: 'scale'", lambda: wide({"x": batch}))
+        self.refused("TypeError", lambda: nw.compile([Dicts()], ([sample[0]], 2.0)))
+        self.refused("must be Tensor, not", lambda: nw.compile([nn.Linear(4, 3)], "x"))
+
+    def test_dimensions_of_models(self):
+        x, models = torch.randn(2, 4), [nn.Linear(4, 3) for _ in range(2)]
+        for odd in ("a", 1.5, True, [0], (0, 0), {0: 1}):
+            self.refused("in_dims: got", lambda: nw.compile(models, x, in_dims=odd))
+            self.refused("in_dims: got", lambda: nw.compile(models, in_dims=odd)(torch.randn(2, 2, 4)))
+        for far in (3, 5, -4):
+            self.refused(rf"in_dims: got {far}, expected a dimension of", lambda: nw.compile(models, x, in_dims=far))
+        self.refused("expected 2 models in dimension -1", lambda: nw.compile(models, in_dims=-1)(torch.randn(2, 2, 4)))
+        two = nw.compile(lambda a, b: a + b, n=3)
+        self.refused("input b: got .*expected 3 models", lambda: two(torch.randn(3, 2), torch.randn(2, 2)))
+
+    def test_options(self):
+        x, models = torch.randn(2, 4), [nn.Linear(4, 3)]
+        self.refused("options: got int", lambda: nw.compile(models, x, options=5))
+        self.refused("threads: got 'a'", lambda: nw.compile(models, x, options=nw.Options(threads="a")))
+        self.refused("got bar, expected one of fold", lambda: nw.compile(models, x, options=nw.Options(passes_off={"bar"})))
+
+    def test_what_a_recording_cannot_follow(self):
+        text = self.refused("numpy: got an array", lambda: nw.compile([Arrays()], torch.randn(4)))
+        self.assertIn("errors_test.py:", text)
+        self.assertNotIn("numpy", vars(torch.Tensor))  # all is as it was
+        self.refused("recording: got one inside another", lambda: nw.compile([Compiles()], torch.randn(2, 4)))
+        count = torch.zeros(4)
+        self.refused(r"captured tensor f32\[4\]: got a change in place",
+                     lambda: nw.compile(lambda x: x + count.add_(1), torch.randn(4), n=2))
+        self.assertTrue(torch.equal(count, torch.zeros(4)))
+        table = nn.Module()
+        table.register_buffer("count", torch.zeros(4))
+
+        def two():
+            models = [Counts(table.count) for _ in range(2)]
+            return nw.compile(models, torch.randn(4))
+        self.refused("count: got a change of one tensor that all models hold", two)
+
     def test_packing(self):
         self.refused("models: got none", lambda: nw.pack([]))
+        self.refused("argument 1 of model 1: got 3", lambda: nw.pack([(torch.ones(2), 2), (torch.ones(2), 3)]))
         self.refused("tensor 0 of model 1", lambda: nw.pack([torch.ones(2), torch.ones(3)]))
         self.refused("models", lambda: nw.unpack([torch.ones(2), torch.ones(3)]))
 

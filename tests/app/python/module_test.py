@@ -132,6 +132,35 @@ class Calls(Close):
             expected = torch.stack([m(one) for m, one in zip(models, x)])
             self.close(nw.compile(models, x[0])(x), expected)
 
+    def test_state_that_nobody_registered(self):
+        class Counts(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.mean, self.var = torch.zeros(4), torch.ones(4)  # the same in all models so far
+
+            def forward(self, x):
+                return nn.functional.batch_norm(x, self.mean, self.var, training=True) + self.mean
+        models, x = [Counts() for _ in range(3)], torch.randn(3, 5, 4)
+        wide = nw.compile(models, x[0])
+        for _ in range(2):
+            self.close(wide(x), torch.stack([m(one) for m, one in zip(models, x)]))
+
+    def test_parametrized_modules(self):
+        models = [nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)) for _ in range(3)]
+        x = torch.randn(3, 2, 4)
+        with torch.no_grad():
+            self.close(nw.compile(models, x[0])(x), torch.stack([m(one) for m, one in zip(models, x)]))
+
+    def test_samples_of_few_values(self):
+        wide = nw.compile(lambda p: torch.multinomial(p, 2), torch.tensor([0.0, 0.5, 0.5]), n=3)
+        self.assertEqual(tuple(wide(torch.rand(3, 3)).shape), (3, 2))
+
+    def test_conjugates(self):
+        wide = nw.compile(lambda z: (z * 2).conj(), n=3)
+        z = torch.randn(3, 5, dtype=torch.cfloat)
+        self.close(torch.view_as_real(wide(z)), torch.view_as_real((z * 2).conj().resolve_conj()))
+        self.close(torch.view_as_real(wide(z.conj())), torch.view_as_real(z * 2))
+
     def test_tied_weights(self):
         class Tied(nn.Module):
             def __init__(self):
@@ -264,6 +293,27 @@ class Threads(Close):
                             self.close(wide(x), separate(models, x))
             except BaseException as error:  # noqa: BLE001
                 failures.append(error)
+        self.in_threads(work, failures)
+
+    def test_one_model_in_all(self):
+        failures, models = [], mlps(3)
+        wides = nw.compile(models), nw.compile(models).freeze(), nw.compile(models, in_dims=None)
+
+        def work(seed):
+            try:
+                generator = torch.Generator().manual_seed(seed)
+                for k in range(30):
+                    x = torch.randn(3, 1 + (seed + k) % 5, 6, generator=generator)
+                    expected = separate(models, x)
+                    with torch.no_grad():
+                        self.close(wides[0](x), expected)
+                        self.close(wides[1](x), expected)
+                        self.close(wides[2](x[1])[1], expected[1])
+            except BaseException as error:  # noqa: BLE001
+                failures.append(error)
+        self.in_threads(work, failures)
+
+    def in_threads(self, work, failures):
         threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
         for t in threads:
             t.start()

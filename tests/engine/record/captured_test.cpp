@@ -75,9 +75,10 @@ TEST(Captured, RefusesChangesByShape) {
       });
       FAIL() << "not refused";
     } catch (const Error& e) {
-      EXPECT_STREQ(e.what(),
-                   "[captured tensor f32[5]] value: got a change in place, expected one left as it "
-                   "is; try to register it as a buffer");
+      EXPECT_STREQ(
+          e.what(),
+          "[forward] captured tensor f32[5]: got a change in place, expected it left as it "
+          "is; try to register it as a buffer");
     }
     EXPECT_TRUE(count.equal(before));
   };
@@ -86,7 +87,8 @@ TEST(Captured, RefusesChangesByShape) {
 }
 
 TEST(Captured, WhatIsReadFromItsMemoryIsAConstant) {
-  const Tensor x = at::rand({2, 9}), cuts = at::tensor({2, 3, 7}), sections = at::tensor(4);
+  const Tensor x = at::rand({2, 9}), cuts = at::tensor({2, 3, 7}, at::kLong),
+               sections = at::tensor(4, at::kLong);
   expect_right([&](const Tensors& t) { return t[0].tensor_split(cuts, 0); }, x);
   expect_right([&](const Tensors& t) { return t[0].tensor_split(sections, 0); }, x);
 }
@@ -109,6 +111,19 @@ TEST(CompiledModel, ResultsThatAreConjugatesOrNegativesYetToBeTaken) {
   expect_right([](const Tensors& t) { return Tensors{at::complex(t[0], t[0] + 1).conj()}; }, x);
   expect_right([](const Tensors& t) { return Tensors{at::_neg_view(t[0] + 1)}; }, x);
   expect_right([](const Tensors& t) { return Tensors{at::fft_ifft(t[0]).transpose(0, 1)}; }, x);
+}
+
+TEST(CompiledModel, InputsThatAreConjugatesOrNegativesYetToBeTaken) {
+  const Tensor z = at::complex(at::rand({2, 5}), at::rand({2, 5}));
+  const auto doubled = [](const Tensors& t) { return Tensors{t[0] * 2}; };
+  expect_right(doubled, z.conj());
+  expect_right(doubled, at::imag(z.conj()));
+}
+
+TEST(Record, RefusesToNest) {
+  const auto identity = [](const Tensors& t) { return t; };
+  const Binding x{"x", Role::input, at::ones({2})};
+  EXPECT_THROW(record({x}, [&](const Tensors& t) { return record({x}, identity), t; }), Error);
 }
 
 TEST(CompiledModel, NothingGoesInAtAll) {

@@ -1,0 +1,10 @@
+#pragma once
+#include "engine/program.h"
+
+namespace wide {
+
+/// A tensor whose elements lie in memory row by row as they are: contiguous, no conjugate or minus
+/// yet to be taken. Itself where it is so already.
+Tensor in_plain_memory(const Tensor& tensor);
+
+}  // namespace wide
