@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/cancel.h"
+#include "app/trial/outcome.h"
 #include "app/version.h"
 #include "data/machine/environment.h"
 #include "data/one_line.h"
@@ -124,10 +125,9 @@ bool add_command(MakeCommand make) {
 
 const std::string& typed_command() { return typed(); }
 
-int run_cli(int argc, char** argv) {
-  typed() = command_line(argc, argv);
+int exit_code_of(const std::function<int()>& work) {
   try {
-    return dispatch(argc, argv);
+    return work();
   } catch (const Cancelled&) {
     return say("[workbench] cancelled", 130);
   } catch (const Error& e) {
@@ -135,8 +135,13 @@ int run_cli(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return say("[workbench] memory: got none left, expected more; try fewer models", 5);
   } catch (const std::exception& e) {
-    return say("[workbench] " + one_line(e), 1);
+    return say("[workbench] " + one_line(e), speaks_of_memory(e.what()) ? 5 : 1);
   }
+}
+
+int run_cli(int argc, char** argv) {
+  typed() = command_line(argc, argv);
+  return exit_code_of([&] { return dispatch(argc, argv); });
 }
 
 }  // namespace wide

@@ -37,6 +37,9 @@ struct Complaint {
 /// exit code; 0 where there is none.
 int complain(const std::vector<Complaint>& complaints);
 
+/// Runs `work`; says on standard error what it throws, in one line, and returns its exit code.
+int exit_code_of(const std::function<int()>& work);
+
 /// The command line as it was typed, for reports.
 const std::string& typed_command();
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "app/trial/outcome.h"
 #include "data/checkpoints/checkpoint.h"
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/machine/environment.h"
@@ -298,7 +299,7 @@ Program Subject::record_first() const {
     return record_single(network_, first);
   } catch (const std::exception& e) {
     const bool ours = dynamic_cast<const Error*>(&e) || dynamic_cast<const std::logic_error*>(&e) ||
-                      dynamic_cast<const std::bad_alloc*>(&e);
+                      dynamic_cast<const std::bad_alloc*>(&e) || speaks_of_memory(e.what());
     if (ours) throw;
     std::vector<std::string> inputs;
     for (const Input& input : inputs_)

@@ -20,6 +20,12 @@ std::string out_of_memory_text(const std::string& thing, const std::string& got,
       bytes_text(static_cast<double>(memory.available)));
 }
 
+bool speaks_of_memory(std::string_view words) {
+  for (const char* sign : {"bad_alloc", "ut of memory", "llocate memory"})
+    if (words.find(sign) != std::string_view::npos) return true;
+  return false;
+}
+
 Outcome outcome_of(const std::exception_ptr& thrown, const std::string& name,
                    const MemoryNeed& memory) {
   try {
@@ -33,9 +39,7 @@ Outcome outcome_of(const std::exception_ptr& thrown, const std::string& name,
     return {e.exit_code() == 5 ? Status::oom : Status::unsupported, printable(e.what(), 300)};
   } catch (const c10::Error& e) {
     const std::string text = one_line(e);
-    const bool memory_ran_out = text.find("allocate memory") != std::string::npos ||
-                                text.find("out of memory") != std::string::npos;
-    if (!memory_ran_out) return {Status::crashed, text};
+    if (!speaks_of_memory(text)) return {Status::crashed, text};
     return {Status::oom, out_of_memory_text(name, printable(text, 120), memory)};
   } catch (const std::exception& e) {
     return {Status::crashed, one_line(e)};

@@ -1,5 +1,6 @@
 #pragma once
 #include <exception>
+#include <string_view>
 
 #include "data/reports/report.h"
 
@@ -13,6 +14,9 @@ struct MemoryNeed {
 /// The reason of an `oom` trial; `got` says how memory ran out, or that it was not tried.
 std::string out_of_memory_text(const std::string& thing, const std::string& got,
                                const MemoryNeed& memory);
+
+/// Whether a message of LibTorch, the system or the C++ library says that memory ran out.
+bool speaks_of_memory(std::string_view words);
 
 /// How whoever threw ended, and why in one line. Cancelled, and what is no std::exception, go on.
 struct Outcome {

@@ -31,13 +31,6 @@ std::string signal_name(int signal) {
   return name ? fmt::format("SIG{} ({})", name, text) : fmt::format("signal {}", signal);
 }
 
-bool speaks_of_memory(const std::string& words) {
-  return words.find("bad_alloc") != std::string::npos ||
-         words.find("ut of memory") != std::string::npos ||
-         words.find("annot allocate memory") != std::string::npos ||
-         words.find("can't allocate memory") != std::string::npos;
-}
-
 bool is_baseline(const std::string& name) { return name.rfind(kBaselinePrefix, 0) == 0; }
 
 }  // namespace

@@ -51,6 +51,9 @@ struct FuseRow {
   std::vector<int64_t> n;
 };
 
+/// A fusion as the store takes it: all of the report, and how every node went.
+nlohmann::ordered_json fuse_document(const FuseReport& report);
+
 struct ReferenceRow {
   std::string name, date;
   int64_t sweep = 0;
@@ -125,6 +128,8 @@ class Store {
   // ---- trial fusions: a report's JSON comes back as it was ----
 
   int64_t add_fuse(const FuseReport& report);
+  /// The same of what `fuse_document` made. Throws nlohmann's exception for anything else.
+  int64_t add_fuse_document(const nlohmann::ordered_json& document);
   std::vector<FuseRow> fusions(int64_t limit = -1, int64_t offset = 0);
   nlohmann::ordered_json load_fuse(int64_t fuse);
 
