@@ -100,7 +100,7 @@ class Store {
   /// Stores a case and all that belongs to it. Throws Error when it is stored already, or when
   /// another process took the sweep over. One with cancelled trials stays missing.
   void add_case(int64_t sweep, int64_t position, const Case& result);
-  /// Ends a sweep: state complete or cancelled. `changes` are added to those stored.
+  /// Ends a sweep: state complete, cancelled or interrupted. `changes` are added to those stored.
   void finish(int64_t sweep, const std::string& state, const std::vector<std::string>& changes);
 
   /// What is found out about the machine after a sweep has ended.
