@@ -126,10 +126,9 @@ bool add_command(MakeCommand make) {
 
 const std::string& typed_command() { return typed(); }
 
-int run_cli(int argc, char** argv) {
-  typed() = command_line(argc, argv);
+int exit_code_of(const std::function<int()>& work) {
   try {
-    return dispatch(argc, argv);
+    return work();
   } catch (const Cancelled&) {
     return say("[workbench] cancelled", 130);
   } catch (const Error& e) {
@@ -139,6 +138,11 @@ int run_cli(int argc, char** argv) {
   } catch (const std::exception& e) {
     return say("[workbench] " + one_line(e), is_out_of_memory(e) ? 5 : 1);
   }
+}
+
+int run_cli(int argc, char** argv) {
+  typed() = command_line(argc, argv);
+  return exit_code_of([&] { return dispatch(argc, argv); });
 }
 
 }  // namespace wide

@@ -41,6 +41,9 @@ int complain(const std::vector<Complaint>& complaints);
 /// Prints lines that may hold names from files, or what a store holds: no terminal obeys them.
 void print_plain(std::string_view lines);
 
+/// Runs `work`; says on standard error what it throws, in one line, and returns its exit code.
+int exit_code_of(const std::function<int()>& work);
+
 /// The command line as it was typed, for reports.
 const std::string& typed_command();
 

@@ -1,5 +1,8 @@
 #include "data/escape.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
 
 namespace wide {
@@ -95,6 +98,27 @@ std::string markdown_escape(std::string_view text) {
     out += c;
   }
   return out;
+}
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./=,:+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
+    return std::string(word);
+  // A terminal would take control characters for its own, also within quotes.
+  const bool controls =
+      std::any_of(word.begin(), word.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  std::string out = controls ? "$'" : "'";
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (controls && (byte < 0x20 || byte == 0x7f))
+      out += fmt::format("\\x{:02x}", byte);
+    else if (controls && (c == '\'' || c == '\\'))
+      out += std::string("\\") + c;
+    else
+      out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return out + "'";
 }
 
 }  // namespace wide

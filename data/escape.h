@@ -15,6 +15,9 @@ std::string xml_escape(std::string_view text);
 /// start) gets a leading apostrophe; numbers are not text.
 std::string csv_cell(std::string_view text);
 
+/// One word of a command line as a shell reads it, whatever it holds: to be pasted, and to be run.
+std::string shell_word(std::string_view word);
+
 /// Plain text inside a Markdown table.
 std::string markdown_escape(std::string_view text);
 

@@ -33,11 +33,15 @@ std::string one_line(const std::exception& error) {
   return text.empty() ? "failed without a message" : printable(text, 400);
 }
 
+bool speaks_of_memory(std::string_view words) {
+  for (const char* sign : {"bad_alloc", "ut of memory", "llocate memory", "DefaultCPUAllocator: "})
+    if (words.find(sign) != std::string_view::npos) return true;
+  return false;
+}
+
 bool is_out_of_memory(const std::exception& error) {
-  const std::string_view text = error.what();
   return dynamic_cast<const std::bad_alloc*>(&error) ||
-         dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
-         text.find("DefaultCPUAllocator: ") != std::string_view::npos;
+         dynamic_cast<const c10::OutOfMemoryError*>(&error) || speaks_of_memory(error.what());
 }
 
 }  // namespace wide

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
+#include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/fuse/export.h"
+#include "app/fuse/rights.h"
 #include "app/fuse/text.h"
 #include "app/fuse/unstack.h"
-#include "app/results/stored_tuning.h"
+#include "app/results/keeper.h"
 #include "app/results/table.h"
 #include "app/version.h"
 #include "data/reports/report_json.h"
@@ -78,6 +80,10 @@ class Fuse : public Command {
     app.add_flag("--trust", subject_.trusted,
                  "let the network's file call every operator of LibTorch, for files whose maker "
                  "you know: it can then do what a program can");
+    app.add_option("--timeout", timeout_,
+                   "seconds without a sign of life after which a network from a file counts as "
+                   "hanging; default: ten minutes, and more for large files")
+        ->check(not_positive);
     app.add_option("--json", json_, "write the report");
     app.add_flag("--explain", explain_, "show where every node went and what every step costs");
     app.add_flag("--quiet", quiet_, "print nothing but errors");
@@ -86,6 +92,21 @@ class Fuse : public Command {
   }
 
   int run() override {
+    std::optional<Rights> rights = rights_of(subject_);
+    if (!rights) return fuse_all();
+    rights->timeout_s = timeout_;
+    for (const std::string& path : {outputs_, json_})
+      if (!path.empty()) rights->write.push_back(path);
+    rights->write.insert(rights->write.end(), exports_.begin(), exports_.end());
+    rights->checkpoints = unstack_;
+    rights->folders.push_back(unstack_);
+    if (!no_store_) rights->db = Store::path(db_);
+    lacks_ = cell_lacks();
+    return run_in_cell(*rights, [this] { return fuse_all(); });
+  }
+
+ private:
+  int fuse_all() {
     FuseOptions options;
     options.compile.mode = parse_mode(mode_);
     options.compile.widen.force = parse_strategies(strategies_);
@@ -118,11 +139,7 @@ class Fuse : public Command {
     report.environment = capture_environment(typed_command(), version(), git_state());
 
     // Opened first: a store that cannot be written is said before the work, not after.
-    std::optional<Store> store;
-    if (!no_store_) {
-      store = Store::create(Store::path(db_));
-      use_stored_tuning(Store::path(db_));
-    }
+    if (!no_store_) keeper().open(Store::path(db_));
 
     catch_cancel();
     Tensors outputs;
@@ -135,6 +152,7 @@ class Fuse : public Command {
                                   subject.notes().end());
       report.curve.push_back(std::move(outcome.result));
     }
+    for (const std::string& lack : lacks_) report.curve.back().notes.push_back("cell: " + lack);
     if (report.curve.size() > 1) report.along_n = along_n(report.curve);
     if (!outputs_.empty()) save_outputs(outputs);
     if (!unstack_.empty()) {
@@ -147,12 +165,11 @@ class Fuse : public Command {
         last.notes.push_back(std::move(note));
     }
     if (!json_.empty()) write_json(json_, to_json(report));
-    if (store) store->add_fuse(report);
+    if (!no_store_) keeper().add(fuse_document(report));
     if (!quiet_) print(report, shared_nodes);
     return complain({incorrect_point(report)});
   }
 
- private:
   /// A file that has nowhere to go is said before the work.
   static void check_folder(const char* option, const std::string& path) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -186,11 +203,11 @@ class Fuse : public Command {
   }
 
   SubjectOptions subject_;
-  std::vector<std::string> strategies_, exports_;
+  std::vector<std::string> strategies_, exports_, lacks_;  // the last: of the kernel
   std::string outputs_, json_, db_, reduce_, unstack_, mode_ = "eager";
   int threads_ = 0;
   uint64_t seed_ = 0;
-  double budget_ = 1.5;
+  double budget_ = 1.5, timeout_ = 0;
   bool explain_ = false, quiet_ = false, no_store_ = false;
 };
 

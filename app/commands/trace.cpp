@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/fuse/fuse.h"
+#include "app/fuse/rights.h"
 #include "app/fuse/text.h"
 #include "app/results/table.h"
 #include "data/text.h"
@@ -37,10 +39,20 @@ class Trace : public Command {
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
     app.add_option("--seed", subject_.seed, "of everything random")->capture_default_str();
     app.add_flag("--trust", subject_.trusted, "as for fuse");
+    app.add_option("--timeout", timeout_, "as for fuse")->check(not_positive);
     app.add_flag("--steps", steps_, "with --wide: the program after every pass");
   }
 
   int run() override {
+    std::optional<Rights> rights = rights_of(subject_);
+    if (!rights) return trace();
+    rights->timeout_s = timeout_;
+    for (const std::string& lack : cell_lacks()) fmt::print("# cell: {}\n", lack);
+    return run_in_cell(*rights, [this] { return trace(); });
+  }
+
+ private:
+  int trace() {
     CompileOptions options;
     options.widen.force = parse_strategies(strategies_);
     options.threads = set_threads(threads_);
@@ -72,7 +84,6 @@ class Trace : public Command {
     return 0;
   }
 
- private:
   static void print_passes(const CompiledModel& model) {
     Table passes({"pass", "time", "nodes", "what it did"}, {false, true, true, false});
     for (const PassRecord& p : model.passes())
@@ -90,6 +101,7 @@ class Trace : public Command {
   std::vector<std::string> strategies_, passes_off_;
   int64_t wide_ = 0;
   int threads_ = 0;
+  double timeout_ = 0;
   bool steps_ = false;
 };
 

@@ -6,6 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/bytes/part_file.h"
+#include "engine/error.h"
+
 namespace wide {
 namespace {
 
@@ -60,15 +63,15 @@ void save_settings(const std::string& path, const Settings& settings) {
   if (path.empty()) return;
   Json json;
   fields(settings, [&](const char* name, const auto& field) { json[name] = field; });
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  const std::string beside = path + ".new";
-  {
-    std::ofstream file(beside);
-    file << json.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
-    if (!file) return;
+  places().folder(std::filesystem::path(path).parent_path().string());
+  const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  try {
+    PartFile file(path);
+    file.write(text.data(), text.size());
+    file.commit();
+  } catch (const Error&) {
+    return;  // as it was found the next time
   }
-  std::filesystem::rename(beside, path, error);  // the old one stays whole until then
 }
 
 }  // namespace wide

@@ -5,16 +5,23 @@
 #include <fmt/format.h>
 
 #include "app/cancel.h"
+#include "app/cell/cell.h"
 #include "app/trial/contest.h"
 
 namespace wide {
 namespace {
 
-/// Ends the contest when the user presses Ctrl-C.
+/// Ends the contest when the user presses Ctrl-C, and says that it goes on.
 class UntilCancelled : public Stages {
  public:
-  void begin(const std::string&, const std::string&) override { check_cancelled(); }
-  void call(size_t) override { check_cancelled(); }
+  void begin(const std::string&, const std::string&) override { go_on(); }
+  void call(size_t) override { go_on(); }
+
+ private:
+  static void go_on() {
+    show_life();
+    check_cancelled();
+  }
 };
 
 Way way_of(const StepCost& step) {

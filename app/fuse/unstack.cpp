@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "data/bytes/new_file.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -14,8 +15,8 @@ namespace wide {
 namespace fs = std::filesystem;
 
 void check_unstack_folder(const std::string& folder) {
+  places().folder(folder);
   std::error_code error;
-  fs::create_directories(folder, error);
   if (!fs::is_directory(folder, error) || ::access(folder.c_str(), W_OK))
     throw Error(
         fmt::format("[{}] --unstack: got {}, expected a folder to write checkpoints to; "

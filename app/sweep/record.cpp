@@ -64,6 +64,15 @@ SweepRecorder::SweepRecorder(Store store, const SweepPlan& plan, Resume resume)
   if (resume != Resume::no) done_ = store_.done(id_);
 }
 
+SweepRecorder::~SweepRecorder() {
+  if (ended_) return;
+  try {
+    store_.finish(id_, "interrupted", {});
+  } catch (const std::exception&) {
+    return;  // the store may be what ended it; without this process it counts as interrupted too
+  }
+}
+
 void SweepRecorder::attach(SweepRunner& runner) {
   runner_ = &runner;
   runner.add(*this);
@@ -87,6 +96,9 @@ void SweepRecorder::on_begin(const PlannedCase& planned) {
 
 void SweepRecorder::on_case(const Case& result) { store_.add_case(id_, current_, result); }
 
-void SweepRecorder::on_end(const std::string& state) { store_.finish(id_, state, {}); }
+void SweepRecorder::on_end(const std::string& state) {
+  store_.finish(id_, state, {});
+  ended_ = true;
+}
 
 }  // namespace wide

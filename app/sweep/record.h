@@ -25,6 +25,10 @@ class SweepRecorder : public SweepObserver {
  public:
   /// Begins a sweep, or continues the one that was asked the same.
   SweepRecorder(Store store, const SweepPlan& plan, Resume resume);
+  /// What has not ended is interrupted: this process may live on.
+  ~SweepRecorder() override;
+  SweepRecorder(const SweepRecorder&) = delete;
+  SweepRecorder& operator=(const SweepRecorder&) = delete;
   /// Has `runner` leave out what is done, and tell of the rest. Once, before it runs.
   void attach(SweepRunner& runner);
 
@@ -46,6 +50,7 @@ class SweepRecorder : public SweepObserver {
   std::map<int64_t, Case> done_;
   const SweepRunner* runner_ = nullptr;
   int64_t current_ = 0;
+  bool ended_ = false;
 };
 
 }  // namespace wide

@@ -10,6 +10,7 @@
 
 #include "app/cancel.h"
 #include "app/trial/outcome.h"
+#include "data/one_line.h"
 #include "data/reports/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -29,13 +30,6 @@ std::string signal_name(int signal) {
   const char* name = sigabbrev_np(signal);
   const char* text = sigdescr_np(signal);
   return name ? fmt::format("SIG{} ({})", name, text) : fmt::format("signal {}", signal);
-}
-
-bool speaks_of_memory(const std::string& words) {
-  return words.find("bad_alloc") != std::string::npos ||
-         words.find("ut of memory") != std::string::npos ||
-         words.find("annot allocate memory") != std::string::npos ||
-         words.find("can't allocate memory") != std::string::npos;
 }
 
 bool is_baseline(const std::string& name) { return name.rfind(kBaselinePrefix, 0) == 0; }

@@ -15,6 +15,7 @@ namespace wide {
 namespace {
 
 constexpr size_t kWords = 4096;           // of what the worker prints
+constexpr int kTurns = 16;                // of reading, before something else has its turn
 constexpr size_t kLongest = 256u << 20u;  // bytes without an end of line that are still a message
 
 struct Pipe {
@@ -89,10 +90,11 @@ bool WorkerProcess::send(const std::string& line) {
   return true;
 }
 
-/// Reads what is there; false at the end of the stream.
+/// Reads what is there, but not for ever from a worker that never stops printing; false at the end
+/// of the stream.
 bool WorkerProcess::drain(int* fd, std::string* into) {
   char buffer[1 << 16];
-  for (;;) {
+  for (int turn = 0; turn < kTurns; ++turn) {
     const ssize_t got = ::read(*fd, buffer, sizeof buffer);
     if (got > 0) into->append(buffer, static_cast<size_t>(got));
     if (got > 0 && into != &words_) return true;  // a line may be complete
@@ -101,6 +103,7 @@ bool WorkerProcess::drain(int* fd, std::string* into) {
     if (got == 0) return false;
     if (got < 0) return errno == EAGAIN;
   }
+  return true;
 }
 
 WorkerProcess::Heard WorkerProcess::hear(int milliseconds) {

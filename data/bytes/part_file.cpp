@@ -1,5 +1,7 @@
 #include "data/bytes/part_file.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -9,17 +11,14 @@
 
 namespace wide {
 
-PartFile::PartFile(std::string path) : path_(std::move(path)), part_(path_ + ".part") {
-  file_ = std::fopen(part_.c_str(), "wb");
-  if (file_) return;
-  error_ = errno;
-  refuse();
+PartFile::PartFile(std::string path) : path_(std::move(path)), made_(places().file(path_)) {
+  const int copy = fcntl(made_->descriptor(), F_DUPFD_CLOEXEC, 0);
+  file_ = copy < 0 ? nullptr : fdopen(copy, "wb");
+  if (!file_) error_ = errno;
 }
 
 PartFile::~PartFile() {
-  if (!file_) return;
-  std::fclose(file_);
-  std::remove(part_.c_str());
+  if (file_) std::fclose(file_);
 }
 
 void PartFile::write(const void* data, size_t size) {
@@ -28,18 +27,13 @@ void PartFile::write(const void* data, size_t size) {
 }
 
 void PartFile::commit() {
-  if (std::fclose(file_) && !error_) error_ = errno;
+  if (file_ && std::fclose(file_) && !error_) error_ = errno;
   file_ = nullptr;
-  if (!error_ && std::rename(part_.c_str(), path_.c_str())) error_ = errno;
-  if (!error_) return;
-  std::remove(part_.c_str());
-  refuse();
-}
-
-void PartFile::refuse() const {
-  throw Error(fmt::format("[{}] writing: got {}, expected a place to write; try another path",
-                          printable(path_), std::strerror(error_)),
-              1);
+  if (error_)
+    throw Error(fmt::format("[{}] writing: got {}, expected a place to write; try another path",
+                            printable(path_), std::strerror(error_)),
+                1);
+  made_->commit();
 }
 
 void check_writable_place(const std::string& path) {

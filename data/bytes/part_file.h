@@ -1,11 +1,14 @@
 #pragma once
 #include <cstdio>
+#include <memory>
 #include <string>
+
+#include "data/bytes/new_file.h"
 
 namespace wide {
 
-/// A file that appears under its name only when all of it is written: `PATH.part` until then, and
-/// nothing is left of it when writing fails.
+/// A file that appears under its name only when all of it is written and on the disk; nothing is
+/// left of it when writing fails.
 class PartFile {
  public:
   /// Throws Error (exit code 1) where the file cannot be made.
@@ -20,9 +23,8 @@ class PartFile {
   void commit();
 
  private:
-  [[noreturn]] void refuse() const;
-
-  std::string path_, part_;
+  std::string path_;
+  std::unique_ptr<NewFile> made_;
   std::FILE* file_ = nullptr;
   int error_ = 0;  // errno of the first failure
 };

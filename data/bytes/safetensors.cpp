@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "data/bytes/part_file.h"
 #include "data/bytes/refuse.h"
 
 namespace wide::safetensors {
@@ -321,20 +320,11 @@ void write(const std::string& path, std::vector<Item> items,
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t length = text.size();
 
-  const std::string part = path + ".part";
-  std::FILE* file = std::fopen(part.c_str(), "wb");
-  bool good = file && std::fwrite(&length, 8, 1, file) == 1 &&
-              std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  for (size_t i = 0; good && i < items.size(); ++i)
-    good = sizes[i] == 0 || std::fwrite(items[i].data, 1, sizes[i], file) == sizes[i];
-  if (file) good = std::fclose(file) == 0 && good;
-  if (!good || std::rename(part.c_str(), path.c_str())) {
-    const std::string why = std::strerror(errno);
-    std::remove(part.c_str());
-    throw Error(fmt::format("[{}] writing: got {}, expected a place to write {}; try another path",
-                            printable(path), why, bytes_text(static_cast<double>(at))),
-                1);
-  }
+  PartFile file(path);
+  file.write(&length, sizeof length);
+  file.write(text.data(), text.size());
+  for (size_t i = 0; i < items.size(); ++i) file.write(items[i].data, sizes[i]);
+  file.commit();
 }
 
 }  // namespace wide::safetensors

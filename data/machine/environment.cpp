@@ -16,6 +16,8 @@
 #include <functional>
 #include <string_view>
 
+#include "data/escape.h"
+
 namespace wide {
 namespace {
 
@@ -186,15 +188,7 @@ int64_t available_memory() {
 std::string command_line(int argc, const char* const* argv) {
   std::string out;
   for (int i = 0; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const bool plain =
-        !argument.empty() && argument.find_first_not_of(
-                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
-                                 "qrstuvwxyz0123456789_-./=,:+@%") == std::string::npos;
-    std::string quoted = argument;
-    for (size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4)
-      quoted.replace(at, 1, "'\\''");
-    out += (i ? " " : "") + (plain ? argument : "'" + quoted + "'");
+    out += (i ? " " : "") + shell_word(argv[i]);
   }
   return out;
 }

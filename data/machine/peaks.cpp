@@ -2,14 +2,14 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/bytes/part_file.h"
 #include "data/tensors.h"
+#include "engine/error.h"
 
 namespace wide {
 namespace {
@@ -48,16 +48,15 @@ Peaks from_json(const Json& json) {
   return peaks;
 }
 
-/// Two processes that measure at once must not leave half a file.
 void write_all(const std::string& path, const Json& all) {
-  const std::string part = fmt::format("{}.{}", path, getpid());
-  {
-    std::ofstream file(part);
-    file << all.dump(1) << '\n';
-    if (!file.flush()) return;
+  try {
+    PartFile file(path);
+    const std::string text = all.dump(1) + "\n";
+    file.write(text.data(), text.size());
+    file.commit();
+  } catch (const Error&) {
+    return;  // measured again the next time
   }
-  std::error_code ignored;
-  std::filesystem::rename(part, path, ignored);
 }
 
 }  // namespace
@@ -70,6 +69,8 @@ std::string cache_folder() {
   return "";
 }
 
+std::string peaks_file() { return cache_folder() + "/peaks.json"; }
+
 void add_peaks(Environment& environment, const Peaks& peaks) {
   for (const auto& [dtype, value] : peaks.flops_per_s)
     environment.peak_flops_per_s[short_name(dtype)] = value;
@@ -80,7 +81,7 @@ Peaks machine_peaks(c10::Device device, int threads, bool again) {
   if (threads <= 0) threads = at::get_num_threads();
   const std::string key = fmt::format("{} · {} cores · {} · {} threads", processor_name(),
                                       usable_cores(), device.str(), threads);
-  const std::string folder = cache_folder(), path = folder + "/peaks.json";
+  const std::string folder = cache_folder(), path = peaks_file();
   Json all = folder.empty() ? Json::object() : read_all(path);
   if (!again && all.contains(key)) try {
       return from_json(all[key]);
@@ -89,8 +90,7 @@ Peaks machine_peaks(c10::Device device, int threads, bool again) {
     }
   const Peaks peaks = measure_peaks(device, threads);
   if (folder.empty()) return peaks;
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
+  places().folder(folder);
   all["schema"] = kSchema;
   all[key] = to_json(peaks);
   write_all(path, all);

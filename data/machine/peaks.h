@@ -14,5 +14,7 @@ void add_peaks(Environment& environment, const Peaks& peaks);
 
 /// `${XDG_CACHE_HOME:-~/.cache}/workbench`: what can be made again. Empty without a home.
 std::string cache_folder();
+/// In it: what `machine_peaks` keeps.
+std::string peaks_file();
 
 }  // namespace wide

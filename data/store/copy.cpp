@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "data/bytes/new_file.h"
 #include "data/store/cases.h"
 #include "data/store/rows.h"
 #include "data/store/sweeps.h"
@@ -65,15 +66,14 @@ void export_sweep(Connection& connection, int64_t sweep, const std::string& path
         fmt::format("[{}] export: got a file that exists, expected a new one; try another "
                     "name",
                     printable(path)));
-  const std::string part = path + ".part";
-  std::filesystem::remove(part, error);
+  const std::string part = fresh_name(path);
   try {
     {
       Connection out(part, {}, Access::create);
       connection.read([&] { out.write([&] { copy_sweep(connection, out, sweep); }); });
       out.leave_wal();
     }
-    std::filesystem::rename(part, path);
+    give_name(part, path);
   } catch (...) {
     for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(part + suffix, error);
     throw;

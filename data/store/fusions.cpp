@@ -9,49 +9,57 @@
 namespace wide {
 namespace {
 
-void insert_nodes(Connection& connection, int64_t point, const std::vector<CoverageItem>& items) {
-  int64_t position = 0;
-  for (const CoverageItem& item : items)
-    Query(connection,
-          "INSERT INTO node(fuse_point, position, node, nodes, operator, module, \"primitive\", "
-          "strategy, way, reason) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-          point, position++, int64_t{item.node}, int64_t{item.nodes}, item.op, item.module,
-          item.primitive, item.strategy, to_string(item.way), item.reason)
-        .run();
-}
-
-void insert_coverage(Connection& connection, int64_t point, const FuseResult& result) {
-  for (const Way way : {Way::strategy, Way::vmap, Way::shared, Way::per_model}) {
-    const auto nodes = result.coverage.find(way);
-    const auto time = result.coverage_time.find(way);
-    Query(connection, "INSERT INTO coverage(fuse_point, way, nodes, time) VALUES(?, ?, ?, ?)",
-          point, to_string(way), nodes == result.coverage.end() ? int64_t{0} : nodes->second,
-          result.coverage_time.empty()
-              ? std::nullopt
-              : std::optional<double>(time == result.coverage_time.end() ? 0 : time->second))
-        .run();
-  }
-}
-
-void insert_point(Connection& connection, int64_t fuse, int64_t position, const FuseReport& report,
-                  const FuseResult& result) {
+Json point_document(const FuseReport& report, const FuseResult& result) {
   FuseReport one = report;
   one.curve = {result};
   Json json = to_json(one);
-  for (const char* of_the_report :
-       {"schema", "model", "device", "dtype", "mode", "reduce", "trusted", "environment", "weights",
-        "largest_n", "along_n", "coverage", "coverage_time"})
+  for (const char* of_the_report : {"schema", "model", "device", "dtype", "mode", "reduce",
+                                    "trusted", "environment", "weights", "largest_n", "along_n"})
     json.erase(of_the_report);
-  Json timings = std::move(json["results"]), correctness = std::move(json["correctness"]);
-  json.erase("results");
-  json.erase("correctness");
+  json["nodes"] = Json::array();
+  for (const CoverageItem& item : result.items)
+    json["nodes"].push_back({item.node, item.nodes, item.op, item.module, item.primitive,
+                             item.strategy, to_string(item.way), item.reason});
+  return json;
+}
+
+Json taken(Json& json, const char* key) {
+  Json value = std::move(json.at(key));
+  json.erase(key);
+  return value;
+}
+
+void insert_nodes(Connection& connection, int64_t point, const Json& nodes) {
+  int64_t position = 0;
+  for (const Json& n : nodes)
+    Query(connection,
+          "INSERT INTO node(fuse_point, position, node, nodes, operator, module, \"primitive\", "
+          "strategy, way, reason) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          point, position++, n.at(0).get<int64_t>(), n.at(1).get<int64_t>(),
+          n.at(2).get<std::string>(), n.at(3).get<std::string>(), n.at(4).get<std::string>(),
+          n.at(5).get<std::string>(), n.at(6).get<std::string>(), n.at(7).get<std::string>())
+        .run();
+}
+
+void insert_coverage(Connection& connection, int64_t point, const Json& nodes, const Json& times) {
+  for (const auto& [way, count] : nodes.items())
+    Query(connection, "INSERT INTO coverage(fuse_point, way, nodes, time) VALUES(?, ?, ?, ?)",
+          point, way, count.get<int64_t>(),
+          times.is_null() ? std::nullopt : std::optional(times.at(way).get<double>()))
+        .run();
+}
+
+void insert_point(Connection& connection, int64_t fuse, int64_t position, Json json) {
+  const Json nodes = taken(json, "nodes"), coverage = taken(json, "coverage"),
+             times = taken(json, "coverage_time");
+  Json timings = taken(json, "results"), correctness = taken(json, "correctness");
   const int64_t point = insert_row(connection, kFusePoint, {fuse, position}, json);
-  insert_coverage(connection, point, result);
-  insert_nodes(connection, point, result.items);
+  insert_coverage(connection, point, coverage, times);
+  insert_nodes(connection, point, nodes);
   for (size_t i = 0; i < timings.size(); ++i) {
-    timings[i].erase("samples_ns");
+    const Json samples = taken(timings[i], "samples_ns");
     insert_timing(connection, {std::nullopt, point, std::nullopt, static_cast<int64_t>(i)},
-                  timings[i], result.results[i].samples_ns);
+                  timings[i], samples.get<std::vector<double>>());
   }
   insert_row(connection, kCorrectness, {std::nullopt, point}, correctness);
 }
@@ -79,16 +87,21 @@ Json point_object(Connection& connection, int64_t point, Json json) {
 
 }  // namespace
 
-int64_t insert_fuse(Connection& connection, const FuseReport& report) {
-  const int64_t environment = insert_environment(connection, report.environment);
+Json fuse_document(const FuseReport& report) {
   FuseReport head = report;
   head.curve.clear();
-  Json json = to_json(head);
-  json.erase("environment");
-  const int64_t fuse = insert_row(connection, kFuse, {environment}, json);
-  int64_t position = 0;
+  Json document = {{"fusion", to_json(head)}, {"points", Json::array()}};
   for (const FuseResult& result : report.curve)
-    insert_point(connection, fuse, position++, report, result);
+    document["points"].push_back(point_document(report, result));
+  return document;
+}
+
+int64_t insert_fuse(Connection& connection, const Json& document) {
+  Json head = document.at("fusion");
+  const int64_t environment = insert_environment(connection, taken(head, "environment"));
+  const int64_t fuse = insert_row(connection, kFuse, {environment}, head);
+  int64_t position = 0;
+  for (const Json& point : document.at("points")) insert_point(connection, fuse, position++, point);
   return fuse;
 }
 

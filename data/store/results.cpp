@@ -4,8 +4,6 @@
 #include <bit>
 #include <cstring>
 
-#include "data/reports/report_json.h"
-
 namespace wide {
 namespace {
 
@@ -33,9 +31,8 @@ std::vector<double> unpacked(const SQLite::Column& column) {
 
 }  // namespace
 
-int64_t insert_environment(Connection& connection, const Environment& environment) {
-  Json json = to_json(environment);
-  return insert_row(connection, kEnvironment, {}, json);
+int64_t insert_environment(Connection& connection, Json environment) {
+  return insert_row(connection, kEnvironment, {}, environment);
 }
 
 Json environment_object(Connection& connection, int64_t id) {

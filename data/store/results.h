@@ -4,7 +4,7 @@
 // How the parts that sweeps and trial fusions share lie in the tables.
 namespace wide {
 
-int64_t insert_environment(Connection& connection, const Environment& environment);
+int64_t insert_environment(Connection& connection, Json environment);
 Json environment_object(Connection& connection, int64_t id);
 /// Deletes what nothing refers to any more.
 void drop_environment(Connection& connection, int64_t id);

@@ -130,7 +130,11 @@ void Store::remove(int64_t sweep) {
 }
 
 int64_t Store::add_fuse(const FuseReport& report) {
-  return connection_->write([&] { return insert_fuse(*connection_, report); });
+  return add_fuse_document(fuse_document(report));
+}
+
+int64_t Store::add_fuse_document(const nlohmann::ordered_json& document) {
+  return connection_->write([&] { return insert_fuse(*connection_, document); });
 }
 
 std::vector<FuseRow> Store::fusions(int64_t limit, int64_t offset) {

@@ -51,6 +51,9 @@ struct FuseRow {
   std::vector<int64_t> n;
 };
 
+/// A fusion as the store takes it: all of the report, and how every node went.
+nlohmann::ordered_json fuse_document(const FuseReport& report);
+
 struct ReferenceRow {
   std::string name, date;
   int64_t sweep = 0;
@@ -97,7 +100,7 @@ class Store {
   /// Stores a case and all that belongs to it. Throws Error when it is stored already, or when
   /// another process took the sweep over. One with cancelled trials stays missing.
   void add_case(int64_t sweep, int64_t position, const Case& result);
-  /// Ends a sweep: state complete or cancelled. `changes` are added to those stored.
+  /// Ends a sweep: state complete, cancelled or interrupted. `changes` are added to those stored.
   void finish(int64_t sweep, const std::string& state, const std::vector<std::string>& changes);
 
   /// What is found out about the machine after a sweep has ended.
@@ -125,6 +128,8 @@ class Store {
   // ---- trial fusions: a report's JSON comes back as it was ----
 
   int64_t add_fuse(const FuseReport& report);
+  /// The same of what `fuse_document` made. Throws nlohmann's exception for anything else.
+  int64_t add_fuse_document(const nlohmann::ordered_json& document);
   std::vector<FuseRow> fusions(int64_t limit = -1, int64_t offset = 0);
   nlohmann::ordered_json load_fuse(int64_t fuse);
 

@@ -130,7 +130,7 @@ SweepPlan read_plan(Connection& connection, int64_t sweep) {
 int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::string& state,
                      const std::string& uuid) {
   check_name("sweep", plan.name);
-  const int64_t environment = insert_environment(connection, plan.environment);
+  const int64_t environment = insert_environment(connection, to_json(plan.environment));
   Query(connection,
         "INSERT INTO sweep(name, command, state, environment, started, owner, settings, uuid) "
         "VALUES(?, ?, ?, ?, ?, ?, ?, coalesce(?, lower(hex(randomblob(16)))))",

@@ -51,7 +51,7 @@ ROOMS = {
     "data/preset": {"data/text", "data/bytes"},
     "data/bytes": {"data/text"},
     "data/tensors": {"data/text", "data/bytes"},
-    "data/machine": {"data/text", "data/tensors"},
+    "data/machine": {"data/text", "data/escape", "data/tensors", "data/bytes"},
     "data/checkpoints": {"data/text", "data/one_line", "data/tensors", "data/bytes"},
     "data/networks": {"data/text", "data/one_line", "data/tensors", "data/bytes",
                       "data/checkpoints/checkpoint_format.h"},

@@ -6,32 +6,34 @@
 #include <cmath>
 #include <filesystem>
 
+#include "data/escape.h"
 #include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
 namespace {
 
-/// As a shell takes it.
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-+=.,:/") == std::string::npos;
-  return plain ? word : "'" + word + "'";
-}
-
-/// Measures one case of one strategy again; "wide" is what the engine chooses by itself.
+/// Measures one case of one strategy again; "wide" is what the engine chooses by itself. What comes
+/// from a store may be anything: it is a word of its option, not an option and not the shell's.
 std::string repeat_command(const Case& c, const std::string& strategy, bool baseline) {
-  std::string line = fmt::format("./workbench sweep ci --targets {} -n {}", quoted(c.target), c.n);
+  std::string line = "./workbench sweep ci";
+  const auto add = [&line](const std::string& option, const std::string& value) {
+    line += value.rfind('-', 0) == 0 ? " " + shell_word(option + "=" + value)
+                                     : " " + option + " " + shell_word(value);
+  };
+  add("--targets", c.target);
+  add("-n", std::to_string(c.n));
   for (const std::string& axis : split(c.shape, ' ')) {
     const size_t digits = axis.find_first_of("0123456789");
     if (digits != std::string::npos && digits > 0)
-      line +=
-          fmt::format(" --axis {}.{}={}", c.target, axis.substr(0, digits), axis.substr(digits));
+      add("--axis", fmt::format("{}.{}={}", c.target, axis.substr(0, digits), axis.substr(digits)));
   }
-  if (!baseline && strategy != "wide") line += fmt::format(" --strategy {}={}", c.target, strategy);
-  line += fmt::format(" --dtype {} --device {} --mode {} --phase {} --budget 1.5", c.dtype,
-                      c.device, c.mode, c.phase);
+  if (!baseline && strategy != "wide") add("--strategy", c.target + "=" + strategy);
+  add("--dtype", c.dtype);
+  add("--device", c.device);
+  add("--mode", c.mode);
+  add("--phase", c.phase);
+  add("--budget", "1.5");
   return line;
 }
 

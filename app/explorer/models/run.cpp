@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "app/options.h"
+#include "data/escape.h"
 #include "data/one_line.h"
 #include "engine/error.h"
 #include "engine/measure/clock.h"
@@ -35,20 +36,23 @@ Preset preset_of(const RunChoices& choices) {
 }  // namespace
 
 std::string command_of(const RunChoices& c) {
-  std::string line = "workbench sweep " + c.preset;
-  const auto add = [&](const char* option, const std::set<std::string>& values) {
-    if (!values.empty()) line += fmt::format(" {} {}", option, fmt::join(values, ","));
+  std::string line = "workbench sweep " + shell_word(c.preset);
+  const auto add = [&](const char* option, const std::string& value) {
+    line += fmt::format(" {} {}", option, shell_word(value));
   };
-  add("--targets", c.targets);
-  if (!c.n.empty()) line += " -n " + c.n;
-  for (const std::string& axis : c.axes) line += " --axis " + axis;
-  add("--mode", c.modes);
-  add("--dtype", c.dtypes);
-  add("--device", c.devices);
-  add("--phase", c.phases);
-  line += fmt::format(" --budget {}", c.budget_s);
-  if (c.timeout_s > 0) line += fmt::format(" --timeout {}", c.timeout_s);
-  if (!c.name.empty()) line += " --name " + c.name;
+  const auto add_all = [&](const char* option, const std::set<std::string>& values) {
+    if (!values.empty()) add(option, fmt::format("{}", fmt::join(values, ",")));
+  };
+  add_all("--targets", c.targets);
+  if (!c.n.empty()) add("-n", c.n);
+  for (const std::string& axis : c.axes) add("--axis", axis);
+  add_all("--mode", c.modes);
+  add_all("--dtype", c.dtypes);
+  add_all("--device", c.devices);
+  add_all("--phase", c.phases);
+  add("--budget", fmt::format("{}", c.budget_s));
+  if (c.timeout_s > 0) add("--timeout", fmt::format("{}", c.timeout_s));
+  if (!c.name.empty()) add("--name", c.name);
   return line;
 }
 

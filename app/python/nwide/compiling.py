@@ -1,6 +1,8 @@
 """From models to one wide module."""
 
 import copy
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +14,14 @@ from .options import Options
 from .recording import Form, argument_names, differ, see
 
 
-def compile(models, sample=None, *, n=None, in_dims=0, options=None):
+def compile(
+    models: Sequence[nn.Module] | nn.Module | Callable[..., Any],
+    sample: torch.Tensor | tuple[Any, ...] | list[Any] | dict[str, Any] | None = None,
+    *,
+    n: int | None = None,
+    in_dims: Any = 0,
+    options: Options | None = None,
+) -> WideModule:
     """N models of one architecture as one nn.Module.
 
     `models`: a list of nn.Module, or one module or function of tensors together with `n`.

@@ -2,8 +2,11 @@
 
 import copy
 import json
+import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -237,27 +240,27 @@ class WideModule(nn.Module):
     # ------------------------------------------------------------------ what there is to know
 
     @property
-    def coverage(self):
+    def coverage(self) -> Coverage:
         """How every operator was made wide: a strategy, vmap, once for all, or one by one with the reason."""
         return Coverage(self._last().coverage())
 
-    def explain(self):
+    def explain(self) -> Steps:
         """The steps of the wide program with what each takes."""
         return Steps(self._last().explain())
 
-    def plan(self):
+    def plan(self) -> str:
         """The lowering in words."""
         return self._last().plan()
 
-    def program(self):
+    def program(self) -> str:
         """The wide program after the passes."""
         return self._last().program()
 
-    def validate(self, rtol=0.0):
+    def validate(self, rtol: float = 0.0) -> Validation:
         """Against N separate models in float64: values, isolation of models, their order."""
         return Validation(**self._last().validate(rtol))
 
-    def benchmark(self, *args, budget_s=1.5, seed=0, **kwargs):
+    def benchmark(self, *args: Any, budget_s: float = 1.5, seed: int = 0, **kwargs: Any) -> Benchmark:
         """The wide call, its weights frozen as `freeze()` does, beside `loop` and `threads` of the
         separate modules and torch.vmap over them. `budget_s` seconds for each; checked before and after."""
         form = Form((args, kwargs))
@@ -270,13 +273,13 @@ class WideModule(nn.Module):
         with Progress("preparing") as progress:
             return Benchmark(json.loads(core.benchmark(budget_s, seed, vmap, progress)))
 
-    def export(self, path):
+    def export(self, path: str | os.PathLike[str]) -> None:
         """Writes the wide program with its weights in PyTorch's own operators: `.pt2` or `.ts`."""
         self._last().export(str(path))
 
     # ------------------------------------------------------------------ state
 
-    def freeze(self, on=True):
+    def freeze(self, on: bool = True) -> "WideModule":
         """Weights are fixed from here on: packed and folded once, not in every call. What is written to
         them afterwards counts from the next `freeze()`, `load_state_dict`, `to` or `train`."""
         self.__dict__["_frozen"] = on
@@ -310,16 +313,16 @@ class WideModule(nn.Module):
             kind = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}[slot.kind]
             self._places.append((vars(at)[kind], slot.leaf))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.n
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> "One":
         """Model i: its `state_dict()`, `load_state_dict()` and `module()`."""
         if not -self.n <= i < self.n:
             raise IndexError(f"[wide] model: got {i}, expected {-self.n} to {self.n - 1}; try 0")
         return One(self, i % self.n)
 
-    def copy_to(self, models):
+    def copy_to(self, models: Iterable[nn.Module]) -> None:
         """Writes every model's weights into modules of its architecture."""
         models = list(models)
         if len(models) != self.n:
@@ -342,13 +345,13 @@ class One:
         for slot, shared, (at, leaf) in zip(wide._slots, wide._shared, wide._places):
             yield slot, at[leaf].detach() if shared else at[leaf].detach()[self._index]
 
-    def state_dict(self):
+    def state_dict(self) -> OrderedDict[str, torch.Tensor]:
         """As the model itself gives it; views of the wide tensors."""
         names = {slot.name: tensor for slot, tensor in self._own()}
         ties = aliases_of(self._wide._model, self._wide._slots)
         return OrderedDict((name, names[ties.get(name, name)]) for name in self._wide._model.state_dict())
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Writes this model's weights alone. Refuses names or shapes that are not the model's."""
         own = self.state_dict()
         for name in sorted(own.keys() ^ state.keys()):
@@ -379,7 +382,7 @@ class One:
             for target, tensor in pairs:
                 target.copy_(tensor)
 
-    def module(self):
+    def module(self) -> nn.Module:
         """A model of its own with these weights."""
         own = copy.deepcopy(self._wide._model)
         self._write(own)

@@ -1,12 +1,15 @@
 """Between separate models' tensors and wide ones."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import torch
 from torch.utils import _pytree as pytree
 
 from .errors import fail
 
 
-def pack(separate):
+def pack(separate: Iterable[Any]) -> Any:
     """N models' inputs, nested alike, to wide ones `[N, ...]`; what is no tensor must be the same for all."""
     separate = list(separate)
     if not separate:
@@ -32,7 +35,7 @@ def pack(separate):
     return pytree.tree_unflatten(columns, forms[0][1])
 
 
-def unpack(wide, n=None):
+def unpack(wide: Any, n: int | None = None) -> list[Any]:
     """Wide tensors, nested in any way, to a list with each model's own, as views. `n`, where given, is
     how many there must be."""
     leaves, spec = pytree.tree_flatten(wide)

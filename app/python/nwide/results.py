@@ -38,7 +38,7 @@ class Coverage(_Rows):
     columns = ("module", "operator", "primitive", "strategy", "reason")
 
     @property
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """Operators by way: strategy, vmap, shared (once for all), per_model (one by one)."""
         counted = collections.Counter(dict.fromkeys(COLOURS, 0))
         for row in self:
@@ -95,7 +95,7 @@ class Benchmark(_Rows):
         super().__init__([*case["baselines"], self.trial])
 
     @property
-    def passed(self):
+    def passed(self) -> bool:
         return self.trial["status"] == "ok"
 
     def cells(self, row):

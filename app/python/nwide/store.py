@@ -78,6 +78,6 @@ class Store:
         return self._frame(FUSIONS)
 
 
-def open(path=None):
+def open(path: str | os.PathLike[str] | None = None) -> "Store":
     """The store at `path`; none: the one that `workbench` writes."""
     return Store(path)

@@ -185,6 +185,29 @@ TEST_F(ExplorerModels, CsvHoldsNumbersInFull) {
   EXPECT_EQ(csv, "strategy,n,loop\ns1,2,2.5\n");
 }
 
+/// A store that somebody else made may hold any names: they are words, no options and no commands.
+TEST_F(ExplorerModels, ACommandOfForeignNamesIsThatOfTheirWords) {
+  StoreFile file;
+  store_sweep(file.path(), {"a'; touch owned; '", "--json=owned"}, {2});
+  Jobs jobs;
+  Library library(jobs, file.path());
+  library.refresh();
+  ASSERT_TRUE(jobs.finish());
+  std::vector<std::string> commands;
+  for (uint32_t row = 0; row < library.table()->rows.size(); ++row) {
+    library.select_row(row);
+    ASSERT_TRUE(jobs.finish());
+    commands.push_back(library.detail()->command);
+  }
+  const std::string word = R"('a'\''; touch owned; '\''')";
+  const std::string begun = R"('a'\''; touch owned; '\'')";  // of a longer word
+  EXPECT_EQ(commands.front(), "./workbench sweep ci --targets " + word + " -n 2 --axis " + begun +
+                                  ".B=16' --axis " + begun + ".D=256' --strategy " + begun +
+                                  "=s1' --dtype f32 --device cpu --mode eager --phase forward "
+                                  "--budget 1.5");
+  EXPECT_NE(commands.back().find(" --targets=--json=owned "), std::string::npos);
+}
+
 TEST_F(ExplorerModels, PointKnowsSamplesAndHowToRepeatIt) {
   Jobs jobs;
   Library library(jobs, file_.path());

@@ -134,5 +134,30 @@ TEST(SweepSession, TheExplorerUsesTheTuningTablesStore) {
   EXPECT_EQ(store.load(1).environment.peak_flops_per_s.empty(), false);
 }
 
+/// Ends the sweep at its second case, as a disk that is full would.
+struct Throwing : SweepObserver {
+  int cases = 0;
+  void on_begin(const PlannedCase&) override {
+    if (++cases == 2) throw Error("[planted] error", 1);
+  }
+};
+
+TEST(SweepSession, OneThatThrowsIsInterruptedWhileItsProcessLives) {
+  StoreFile file;
+  {
+    SweepSession session(request(file.path()));
+    Throwing throwing;
+    session.runner().add(throwing);
+    EXPECT_THROW(session.run(), Error);
+  }
+  Store store = Store::read(file.path());
+  const std::vector<SweepRow> sweeps = store.sweeps();
+  ASSERT_EQ(sweeps.size(), 1u);
+  EXPECT_EQ(sweeps[0].state, "interrupted");
+  EXPECT_EQ(sweeps[0].done, 1);
+  SweepSession again(request(file.path(), Resume::missing));
+  EXPECT_EQ(again.run(), "complete");
+}
+
 }  // namespace
 }  // namespace wide

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/app/planted_target.h"
 
@@ -23,6 +24,16 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void hang() {
   for (;;) pause();
+}
+
+[[noreturn]] void chatter() {
+  const std::string noise(1 << 20, 'x');
+  const auto write = [&] {
+    while (::write(STDOUT_FILENO, noise.data(), noise.size()) >= 0) continue;
+  };
+  std::thread second(write);
+  write();
+  hang();
 }
 
 [[noreturn]] void write_garbage() {
@@ -75,6 +86,7 @@ Target faults() {
   add("hangs", [] { hang(); });
   add("prints", [] { std::printf("{\"result\": 1}\nnoise\n"), std::fflush(stdout); });
   add("garbage", [] { write_garbage(); });
+  add("chatters", [] { chatter(); });
   add("hoards", [] { take_all_memory(); });
   add("killed", [] { ::raise(SIGKILL); });
   add("throws", [] { throw std::runtime_error("thrown on purpose"); });
@@ -134,6 +146,7 @@ TEST_F(WorkerFaults, EachBecomesItsStatus) {
       {"aborts", "crashed", "[aborts] prepare: got SIGABRT (Aborted)"},
       {"segfaults", "crashed", "[segfaults] prepare: got SIGSEGV (Segmentation fault)"},
       {"hangs", "timeout", "[hangs] prepare: got no end after 4"},
+      {"chatters", "timeout", "[chatters] prepare: got no end after 4"},
       {"garbage", "crashed", "[garbage] prepare: got no message on the worker's pipe"},
       {"hoards", "oom", "memory"},
       {"killed", "oom", "[killed] memory: got killed by the system during prepare"},

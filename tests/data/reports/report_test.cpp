@@ -177,8 +177,8 @@ TEST(Report, AnUnwritableReportIsAnEnvironmentError) {
   } catch (const Error& e) {
     EXPECT_EQ(e.exit_code(), 1);
     EXPECT_STREQ(e.what(),
-                 "[/nowhere/out.json] writing: got No such file or directory, expected a place for "
-                 "the report; try another path");
+                 "[/nowhere/out.json] writing: got No such file or directory, expected a place to "
+                 "write; try another path");
   }
 }
 

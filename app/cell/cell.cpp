@@ -1,0 +1,318 @@
+#include "app/cell/cell.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/cancel.h"
+#include "app/cell/landlock.h"
+#include "app/cell/limits.h"
+#include "app/cell/requests.h"
+#include "app/cell/seccomp.h"
+#include "app/cli.h"
+#include "app/worker/spawn.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kChannel = 3;  // its number in the cell, after the standard ones
+constexpr int kLookMs = 100;
+constexpr double kGraceS = 2;          // to end by itself when asked
+constexpr double kSilentS = 600;       // by default, and besides what there is to read
+constexpr double kBytesPerS = 10e6;    // of files on a slow disk
+constexpr size_t kWords = 256 * 1024;  // of what it prints on standard error
+
+/// A page that both see.
+struct Life {
+  std::atomic<uint32_t> beats;
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+Life*& own_life() {
+  static Life* life = nullptr;
+  return life;
+}
+
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+Readable readable(const Rights& rights) {
+  Readable all;
+  all.paths = {"/sys",
+               "/dev/urandom",
+               "/dev/null",
+               "/proc/cpuinfo",
+               "/proc/meminfo",
+               "/proc/stat",
+               "/proc/loadavg",
+               "/proc/self/maps",
+               "/proc/self/stat",
+               "/proc/self/status",
+               "/proc/self/statm",
+               "/proc/self/cgroup"};
+  all.paths.insert(all.paths.end(), rights.read.begin(), rights.read.end());
+  all.folders = rights.list;
+  if (!rights.device) return all;
+  // Drivers load libraries when they are used, and talk to their nodes.
+  for (const char* path : {"/usr", "/lib", "/lib64", "/opt", "/etc", "/proc"})
+    all.paths.emplace_back(path);
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored))
+    if (entry.path().filename().string().rfind("nvidia", 0) == 0)
+      all.devices.push_back(entry.path().string());
+  return all;
+}
+
+/// The cell's whole life. Nothing has been opened yet, and there is one thread.
+[[noreturn]] void live(const Rights& rights, const std::function<int()>& work, int socket, int out,
+                       int err, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it died before it could be watched
+  // Ctrl-C goes to both of us; whoever opened the cell passes it on.
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  sigprocmask(SIG_BLOCK, &interrupt, nullptr);
+  std::signal(SIGTERM, SIG_DFL);
+  const int in = ::open("/dev/null", O_RDONLY);
+  const int high = fcntl(socket, F_DUPFD, 100);  // where no number below is in the way
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  dup2(high, kChannel);
+  close_range(kChannel + 1, ~0u, 0);
+  const auto channel = std::make_shared<Channel>(kChannel);
+  const int code = exit_code_of([&] {
+    ask_for_everything(channel);
+    limit_process(rights.bytes(), rights.device);
+    restrict_paths(readable(rights));
+    restrict_calls(rights.device);
+    return work();
+  });
+  std::fflush(nullptr);
+  channel->send({{"end", code}});
+  _exit(code);
+}
+
+/// The side outside: answers, passes on what is printed, and watches over it.
+class Watch {
+ public:
+  Watch(const Rights& rights, pid_t pid, int socket, int out, int err, const Life& life)
+      : rights_(rights),
+        pid_(pid),
+        channel_(socket),
+        answers_(rights, channel_),
+        out_(out),
+        err_(err),
+        life_(life) {
+    limit_s_ = rights.timeout_s > 0 ? rights.timeout_s
+                                    : kSilentS + static_cast<double>(rights.bytes()) / kBytesPerS;
+  }
+  ~Watch() {
+    end();
+    for (const int fd : {out_, err_})
+      if (fd >= 0) ::close(fd);
+  }
+
+  int until_the_end() {
+    Clock::time_point turn = Clock::now(), begun = turn;
+    uint32_t beats = 0;
+    while (!code_ && !gone_) {
+      look();
+      // While this process was stopped, or waited for a reader, the cell may have had to wait too.
+      if (const auto now = Clock::now(); now - turn > 5 * std::chrono::milliseconds(kLookMs))
+        begun += now - turn;
+      turn = Clock::now();
+      if (const uint32_t now = life_.beats; now != beats) {
+        beats = now;
+        begun = turn;
+      }
+      if (cancelled()) pass_on_cancel();
+      if (seconds_since(begun) > limit_s_) hangs(seconds_since(begun));
+    }
+    return result();
+  }
+
+ private:
+  void look() {
+    pollfd all[] = {{channel_.socket(), POLLIN, 0}, {out_, POLLIN, 0}, {err_, POLLIN, 0}};
+    if (::poll(all, 3, kLookMs) <= 0) return;
+    if (all[1].revents) print();
+    if (all[2].revents) note();
+    if (!all[0].revents) return;
+    gone_ = !channel_.read();
+    try {
+      while (const auto message = channel_.take()) {
+        if (!message->contains("end")) {
+          answers_.answer(*message);
+          continue;
+        }
+        code_ = (*message)["end"].get<int>();
+        return;
+      }
+    } catch (const Channel::Garbage&) {
+      crashed("a request that it has no right to");
+    } catch (const Message::exception&) {
+      crashed("a request that it has no right to");
+    }
+  }
+
+  static ssize_t take(int* fd, char* buffer, size_t size) {
+    const ssize_t got = ::read(*fd, buffer, size);
+    if (got > 0 || (got < 0 && errno == EINTR)) return std::max<ssize_t>(got, 0);
+    ::close(*fd);
+    *fd = -1;  // poll leaves it alone
+    return 0;
+  }
+  void print() {
+    char buffer[1 << 16];
+    const auto got = static_cast<size_t>(take(&out_, buffer, sizeof buffer));
+    if (got) std::fwrite(buffer, 1, got, stdout);
+    std::fflush(stdout);
+  }
+  void note() {
+    char buffer[1 << 14];
+    words_.append(buffer, static_cast<size_t>(take(&err_, buffer, sizeof buffer)));
+    if (words_.size() > 2 * kWords) words_.erase(0, words_.size() - kWords);
+  }
+
+  void pass_on_cancel() {
+    if (!asked_) {
+      asked_ = Clock::now();
+      ::kill(pid_, SIGTERM);
+    } else if (seconds_since(*asked_) > kGraceS) {
+      throw Cancelled();
+    }
+  }
+
+  int result() {
+    if (!code_) wait_a_moment();
+    const int status = end();
+    while (out_ >= 0) print();
+    while (err_ >= 0) note();
+    constexpr int kCodes[] = {0, 1, 2, 3, 4, 5, 6, 130};
+    if (code_ && std::find(std::begin(kCodes), std::end(kCodes), *code_) != std::end(kCodes)) {
+      std::fwrite(words_.data(), 1, words_.size(), stderr);
+      return *code_;
+    }
+    if (asked_) throw Cancelled();
+    if (!WIFSIGNALED(status))
+      crashed(fmt::format("exit code {} in the midst of its work", WEXITSTATUS(status)));
+    const int signal = WTERMSIG(status);
+    if (signal == SIGKILL)
+      throw Error(fmt::format("[{}] memory: got killed by the system, expected enough of it; try "
+                              "fewer models",
+                              printable(rights_.what)),
+                  5);
+    const char* name = sigabbrev_np(signal);
+    const std::string text =
+        name ? fmt::format("SIG{} ({})", name, sigdescr_np(signal)) : std::to_string(signal);
+    if (signal == SIGBUS)
+      throw Error(fmt::format("[{}] cell: got {}, expected files that nobody cuts while they are "
+                              "read; try again",
+                              printable(rights_.what), text),
+                  5);
+    crashed(text);
+  }
+
+  [[noreturn]] void crashed(const std::string& how) const {
+    size_t end = words_.find_last_not_of(" \n");
+    end = end == std::string::npos ? 0 : end + 1;
+    const size_t before = words_.rfind('\n', end);
+    const size_t begin = end == 0 || before == std::string::npos ? 0 : before + 1;
+    const std::string last = printable(std::string_view(words_).substr(begin, end - begin), 200);
+    throw Error(fmt::format("[{}] cell: got {}{}, expected an end of its work; try another file",
+                            printable(rights_.what), how, last.empty() ? "" : " (" + last + ")"),
+                5);
+  }
+
+  [[noreturn]] void hangs(double silent_s) const {
+    throw Error(fmt::format("[{}] cell: got no sign of life for {:.3g} s, expected one in {:.3g} "
+                            "s; try --timeout {:.0f}",
+                            printable(rights_.what), silent_s, limit_s_, 4 * limit_s_),
+                5);
+  }
+
+  /// It is on its way out.
+  void wait_a_moment() {
+    siginfo_t info{};
+    const auto begun = Clock::now();
+    while (seconds_since(begun) < kGraceS && !info.si_pid) {
+      if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT)) return;
+      if (!info.si_pid) usleep(1000);
+    }
+  }
+
+  int end() {
+    int status = 0;
+    if (pid_ <= 0) return status;
+    ::kill(pid_, SIGKILL);
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return status;
+  }
+
+  const Rights& rights_;
+  pid_t pid_;
+  Channel channel_;
+  Answers answers_;
+  int out_, err_;
+  const Life& life_;
+  double limit_s_;
+  std::optional<int> code_;
+  bool gone_ = false;
+  std::optional<Clock::time_point> asked_;
+  std::string words_;
+};
+
+}  // namespace
+
+std::vector<std::string> cell_lacks() {
+  std::vector<std::string> lacks;
+  if (landlock_version() == 0)
+    lacks.emplace_back("no Landlock: a network from a file may read any file that you may read");
+  if (!has_seccomp())
+    lacks.emplace_back("no seccomp: a network from a file may make any system call");
+  return lacks;
+}
+
+int run_in_cell(const Rights& rights, const std::function<int()>& work) {
+  void* page =
+      mmap(nullptr, sizeof(Life), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  int out[2], err[2];
+  if (page == MAP_FAILED || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("cell");
+  const auto [ours, theirs] = socket_pair();
+  catch_cancel();
+  std::fflush(nullptr);  // or both would print it
+  const pid_t parent = getpid(), pid = fork();
+  if (pid < 0) cannot_spawn("cell");
+  own_life() = pid == 0 ? static_cast<Life*>(page) : nullptr;
+  if (pid == 0) live(rights, work, theirs, out[1], err[1], parent);
+  for (const int fd : {theirs, out[1], err[1]}) ::close(fd);
+  return Watch(rights, pid, ours, out[0], err[0], *static_cast<Life*>(page)).until_the_end();
+}
+
+void show_life() {
+  if (Life* life = own_life()) life->beats.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace wide

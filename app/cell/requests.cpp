@@ -1,0 +1,196 @@
+#include "app/cell/requests.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "app/results/keeper.h"
+#include "data/one_line.h"
+#include "engine/error.h"
+#include "engine/lower/tuning.h"
+
+namespace wide {
+namespace {
+
+constexpr size_t kOpenFiles = 16;
+
+Message to_message(const TuningKey& key) {
+  return {{"scope", key.scope},     {"primitive", key.primitive},
+          {"config", key.config},   {"shape", key.shape},
+          {"dtype", key.dtype},     {"device", key.device},
+          {"threads", key.threads}, {"n", key.n}};
+}
+
+TuningKey key_of(const Message& m) {
+  return {m.at("scope"), m.at("primitive"), m.at("config"),  m.at("shape"),
+          m.at("dtype"), m.at("device"),    m.at("threads"), m.at("n")};
+}
+
+Message to_message(const TuningEntry& entry) {
+  return {{"strategy", entry.strategy}, {"median_ns", entry.median_ns}};
+}
+
+TuningEntry entry_of(const Message& m) { return {m.at("strategy"), m.at("median_ns")}; }
+
+/// The cell's side: one request at a time, from any thread.
+class Asking {
+ public:
+  explicit Asking(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
+
+  /// The answer, and the descriptor that came with it. Throws Error as the one outside did.
+  std::pair<Message, int> ask(const Message& request) {
+    const std::lock_guard lock(mutex_);
+    if (!channel_->send(request)) _exit(1);
+    std::optional<Message> answer;
+    while (!(answer = channel_->take()))
+      if (!channel_->read()) _exit(1);  // nobody is there any more
+    if (answer->contains("error"))
+      throw Error(answer->at("error").get<std::string>(), answer->at("exit_code"));
+    return {std::move(*answer), channel_->take_descriptor()};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Channel> channel_;
+};
+
+class AskedFile final : public NewFile {
+ public:
+  AskedFile(std::shared_ptr<Asking> outside, const std::string& path)
+      : outside_(std::move(outside)) {
+    auto [answer, descriptor] = outside_->ask({{"make", path}});
+    number_ = answer.at("file");
+    descriptor_ = descriptor;
+  }
+  ~AskedFile() override {
+    ::close(descriptor_);
+    if (!committed_) outside_->ask({{"drop", number_}});
+  }
+  int descriptor() const override { return descriptor_; }
+  void commit() override {
+    outside_->ask({{"commit", number_}});
+    committed_ = true;
+  }
+
+ private:
+  std::shared_ptr<Asking> outside_;
+  int64_t number_ = 0;
+  int descriptor_ = -1;
+  bool committed_ = false;
+};
+
+class AskedPlaces final : public Places {
+ public:
+  explicit AskedPlaces(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
+  std::unique_ptr<NewFile> file(const std::string& path) override {
+    return std::make_unique<AskedFile>(outside_, path);
+  }
+  void folder(const std::string& path) override { outside_->ask({{"folder", path}}); }
+
+ private:
+  std::shared_ptr<Asking> outside_;
+};
+
+class AskedTuning final : public TuningTable {
+ public:
+  explicit AskedTuning(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
+  std::optional<TuningEntry> lookup(const TuningKey& key) override {
+    const Message found = outside_->ask({{"lookup", to_message(key)}}).first.at("found");
+    if (found.is_null()) return std::nullopt;
+    return entry_of(found);
+  }
+  void store(const TuningKey& key, const TuningEntry& entry) override {
+    outside_->ask({{"found", to_message(entry)}, {"key", to_message(key)}});
+  }
+
+ private:
+  std::shared_ptr<Asking> outside_;
+};
+
+class AskedKeeper final : public Keeper {
+ public:
+  explicit AskedKeeper(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
+  void open(const std::string& db) override {
+    outside_->ask({{"store", db}});
+    set_tuning_table(std::make_shared<AskedTuning>(outside_));
+  }
+  void add(const nlohmann::ordered_json& fusion) override { outside_->ask({{"fusion", fusion}}); }
+
+ private:
+  std::shared_ptr<Asking> outside_;
+};
+
+}  // namespace
+
+void ask_for_everything(const std::shared_ptr<Channel>& channel) {
+  const auto outside = std::make_shared<Asking>(channel);
+  set_places(std::make_unique<AskedPlaces>(outside));
+  set_keeper(std::make_unique<AskedKeeper>(outside));
+}
+
+struct Answers::Reply {
+  Message message = Message::object();
+  int descriptor = -1;
+};
+
+void Answers::answer(const Message& request) {
+  Reply reply;
+  try {
+    reply = reply_to(request);
+  } catch (const Error& e) {
+    reply.message = {{"error", e.what()}, {"exit_code", e.exit_code()}};
+  } catch (const Message::exception&) {
+    throw Channel::Garbage();
+  }
+  if (!channel_.send(reply.message, reply.descriptor, /*patient=*/false)) throw Channel::Garbage();
+}
+
+Answers::Reply Answers::reply_to(const Message& request) {
+  const auto allowed = [](bool right) {
+    if (!right) throw Channel::Garbage();
+  };
+  if (request.contains("make")) {
+    const std::string path = request["make"];
+    allowed(may_write(path) && files_.size() < kOpenFiles);
+    auto& file = files_[++next_file_] = places().file(path);
+    return {{{"file", next_file_}}, file->descriptor()};
+  }
+  if (request.contains("commit") || request.contains("drop")) {
+    const bool commit = request.contains("commit");
+    const auto file = files_.find(request[commit ? "commit" : "drop"].get<int64_t>());
+    allowed(file != files_.end());
+    if (commit) file->second->commit();
+    files_.erase(file);
+  } else if (request.contains("folder")) {
+    const std::string path = request["folder"];
+    allowed(std::find(rights_.folders.begin(), rights_.folders.end(), path) !=
+            rights_.folders.end());
+    places().folder(path);
+  } else if (request.contains("store")) {
+    allowed(!rights_.db.empty() && request["store"] == rights_.db);
+    keeper().open(rights_.db);
+  } else if (request.contains("fusion")) {
+    allowed(!rights_.db.empty() && !std::exchange(added_, true));
+    keeper().add(request["fusion"]);
+  } else if (request.contains("lookup")) {
+    const auto found = tuning_table().lookup(key_of(request["lookup"]));
+    return {{{"found", found ? to_message(*found) : Message(nullptr)}}};
+  } else {
+    tuning_table().store(key_of(request.at("key")), entry_of(request.at("found")));
+  }
+  return {};
+}
+
+bool Answers::may_write(const std::string& path) const {
+  if (std::find(rights_.write.begin(), rights_.write.end(), path) != rights_.write.end())
+    return true;
+  const std::filesystem::path name = std::filesystem::path(path).filename();
+  return !rights_.checkpoints.empty() && name.string().rfind("model-", 0) == 0 &&
+         name.extension() == ".safetensors" &&
+         path == (std::filesystem::path(rights_.checkpoints) / name).string();
+}
+
+}  // namespace wide

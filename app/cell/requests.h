@@ -1,0 +1,39 @@
+#pragma once
+#include <map>
+#include <memory>
+
+#include "app/cell/channel.h"
+#include "app/cell/rights.h"
+#include "data/bytes/new_file.h"
+
+// What the cell asks for, as it may name no path for writing: one request and one answer at a time,
+//   {"make": path} -> {"file": number} and a descriptor, {"commit": file}, {"drop": file},
+//   {"folder": path}, {"store": path}, {"fusion": document}, {"lookup": key} -> {"found": entry},
+//   {"found": entry, "key": key}; the answer to what failed is {"error": line, "exit_code": code};
+// and at last, without an answer, {"end": exit code}.
+namespace wide {
+
+/// In the cell: new files, the store and what tuning found are asked for from now on.
+void ask_for_everything(const std::shared_ptr<Channel>& channel);
+
+/// Outside: does what is asked for, as far as the rights go.
+class Answers {
+ public:
+  Answers(const Rights& rights, const Channel& channel) : rights_(rights), channel_(channel) {}
+
+  /// Throws Channel::Garbage for what is no request, or asks for more than there is a right to.
+  void answer(const Message& request);
+
+ private:
+  struct Reply;
+  Reply reply_to(const Message& request);
+  bool may_write(const std::string& path) const;
+
+  const Rights& rights_;
+  const Channel& channel_;
+  std::map<int64_t, std::unique_ptr<NewFile>> files_;
+  int64_t next_file_ = 0;
+  bool added_ = false;
+};
+
+}  // namespace wide

@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wide {
+
+/// What a command that opens files from elsewhere leaves to the process that opens them.
+struct Rights {
+  std::string what;                  // the file that messages name
+  std::vector<std::string> read;     // these files
+  std::vector<std::string> list;     // names in these folders, and in those below
+  std::vector<std::string> write;    // these files, made by whoever opened the cell
+  std::vector<std::string> folders;  // may be made
+  std::string checkpoints;           // in this folder any model-*.safetensors; "": none
+  std::string db;                    // the store that results go to; "": none
+  bool device = false;               // a GPU
+  double timeout_s = 0;              // without a sign of life; 0: by what there is to read
+
+  /// What the files to read hold.
+  int64_t bytes() const;
+};
+
+}  // namespace wide

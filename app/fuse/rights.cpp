@@ -1,0 +1,64 @@
+#include "app/fuse/rights.h"
+
+#include <filesystem>
+
+#include "data/checkpoints/checkpoint_search.h"
+#include "data/machine/peaks.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  return parent.empty() ? "." : parent;
+}
+
+/// Where a search for checkpoints lists names: a folder itself, that of a pattern up to its first
+/// wildcard.
+std::string searched(const std::string& argument) {
+  std::error_code error;
+  if (fs::is_directory(argument, error)) return argument;
+  return folder_of(argument.substr(0, argument.find_first_of("*?["))).string();
+}
+
+/// The shards that an index names lie beside it.
+void add_beside(const std::string& index, std::vector<std::string>* files) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder_of(index), error))
+    if (entry.is_regular_file(error)) files->push_back(entry.path().string());
+}
+
+}  // namespace
+
+std::optional<Rights> rights_of(const SubjectOptions& options) {
+  std::error_code error;
+  const bool file = fs::exists(options.model, error);
+  if (!file && options.weights.empty() && options.inputs.empty()) return std::nullopt;
+  Rights rights;
+  rights.what = options.model;
+  rights.device = options.device.rfind("cuda", 0) == 0;
+  if (file) rights.read.push_back(options.model);
+  if (!options.inputs.empty()) rights.read.push_back(options.inputs);
+  for (const std::string& argument : options.weights) {
+    if (!fs::is_regular_file(argument, error)) rights.list.push_back(searched(argument));
+    try {
+      for (const std::string& found : find_checkpoints({argument}).files) {
+        rights.read.push_back(found);
+        if (found.ends_with(".json")) add_beside(found, &rights.read);
+      }
+    } catch (const Error&) {
+      continue;  // said where they are loaded
+    }
+  }
+  if (!cache_folder().empty()) {
+    rights.read.push_back(peaks_file());
+    rights.write.push_back(peaks_file());
+    rights.folders.push_back(cache_folder());
+  }
+  return rights;
+}
+
+}  // namespace wide
