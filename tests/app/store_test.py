@@ -121,23 +121,6 @@ class Kept(Folder):
         self.assertEqual(rows(self.db, "SELECT n, vs_loop FROM fuse_point ORDER BY n"),
                          [(p["n"], p["speedup"]["vs_loop"]) for p in data["curve"]])
 
-    def test_who_won_is_remembered_and_believed(self):
-        sweep = [*SWEEP[:-2], "--budget", "0.02", "--db", self.db, "--quiet"]
-        self.run_well(*sweep)
-        self.assertGreater(rows(self.db, "SELECT count(*) FROM tuning WHERE key LIKE '% | linear |%'")[0][0], 0)
-        version = self.run_well("--version").strip()  # another commit has other kernels
-        for (machine,) in rows(self.db, "SELECT DISTINCT machine FROM tuning"):
-            self.assertTrue(machine.endswith(", " + version), machine)
-        for strategy in ("einsum", "baddbmm"):  # whatever really won
-            connection = sqlite3.connect(self.db)
-            with connection:
-                connection.execute("UPDATE tuning SET strategy = ?", (strategy,))
-            connection.close()
-            self.run_well(*sweep)
-            chosen = rows(self.db, """SELECT DISTINCT strategy FROM trial WHERE chosen AND "case" IN
-                          (SELECT id FROM "case" WHERE sweep = (SELECT max(id) FROM sweep) AND n > 1)""")
-            self.assertEqual(chosen, [(strategy,)])
-
     def test_what_was_disturbed_is_measured_again(self):
         self.refused(2, "--again requires --resume", *SWEEP, "--again", "disturbed", "--db", self.db)
         self.refused(2, "--again: all not in", *SWEEP, "--resume", "--again", "all", "--db", self.db)
