@@ -101,6 +101,7 @@ class CallLists {
     const std::lock_guard lock(mutex_);
     for (const auto& prepared : all_)
       if (prepared->calls.setting == setting) return *prepared;
+    const Unrecorded kept;
     auto prepared = std::make_unique<Prepared>();
     prepared->calls = list_calls(loaded_->program(), setting, loaded_->name, loaded_->trusted);
     for (const auto& [place, tensor] : loaded_->constants)
