@@ -34,10 +34,12 @@ std::string per_slice(Arguments a) {
 }
 
 /// Queries, keys and values: batches, heads and lengths that go together.
+/// Several heads of queries may share one of keys and values.
 std::string attention(Arguments a) {
   const Tensor &q = a[0].toTensor(), &k = a[1].toTensor(), &v = a[2].toTensor();
   const bool fits = q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(0) == k.size(0) &&
-                    q.size(1) == k.size(1) && q.size(3) == k.size(3) && k.sizes() == v.sizes();
+                    k.size(1) > 0 && q.size(1) % k.size(1) == 0 && q.size(3) == k.size(3) &&
+                    k.sizes() == v.sizes();
   return fits
              ? ""
              : fmt::format("queries {}, keys {}, values {}", sizes_of(q), sizes_of(k), sizes_of(v));

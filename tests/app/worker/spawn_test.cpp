@@ -106,7 +106,7 @@ TEST(Spawn, AFusionDiesWithTheExplorer) {
     ::close(pair[0]);
     ::close(pair[1]);
     Child child;
-    child.start({"fuse", "mlp", "-n", "2", "--budget", "600", "--no-store"});
+    child.start({"fuse", "resnet18", "-n", "32", "--budget", "600", "--no-store"});
     std::this_thread::sleep_for(milliseconds(500));
     const char running = child.running() ? 'y' : 'n';
     if (write(started[1], &running, 1) != 1) return 1;
