@@ -69,6 +69,8 @@ void Plan::execute(Step& step) {
   stack.reserve(std::max(step.stack.size(), size_t{4}));
   stack.assign(step.stack.begin(), step.stack.end());
   for (const auto& [argument, outside] : step.patches) stack[argument] = kept_[outside];
+  // PyTorch takes those in the list itself.
+  for (const size_t argument : step.lists) stack[argument] = stack[argument].toTensorList().copy();
   step.op.callBoxed(&stack);
   for (const StepResult& r : step.results) {
     Tensor made = r.element < 0

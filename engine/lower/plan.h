@@ -50,8 +50,9 @@ struct Step {
   std::vector<StepResult> results;
   std::vector<size_t> releases;  // windows whose fresh result goes after this step
   Origin origin;
-  std::string shape;  // of the first result, for --explain
-  std::string text;   // operator as it is run
+  std::string shape;               // of the first result, for --explain
+  std::string text;                // operator as it is run
+  std::vector<size_t> lists = {};  // arguments: lists with a conjugate or minus yet to be taken
 };
 
 /// The main part of Program(N), planned for one thread at a time: views made once, results in an

@@ -38,6 +38,12 @@ bool dense(const Value& v) {
   return true;
 }
 
+/// Whether any is seen through a conjugate or a minus yet to be taken.
+bool reckons(const Tensors& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const Tensor& t) { return t.defined() && (t.is_conj() || t.is_neg()); });
+}
+
 }  // namespace
 
 PlanBuilder::PlanBuilder(Plan& plan, const Program& program,
@@ -331,6 +337,9 @@ void PlanBuilder::add_step(size_t p) {
       }
     }
   }
+  for (size_t a = 0; a < step.stack.size(); ++a)
+    if (step.stack[a].isTensorList() && reckons(step.stack[a].toTensorVector()))
+      step.lists.push_back(a);
   plan_.steps_.push_back(std::move(step));
 }
 

@@ -37,7 +37,9 @@ bool has_statistics(c10::ArrayRef<IValue> in) {
   return in[3].isTensor() && in[3].toTensor().defined();
 }
 
-bool updates_statistics(c10::ArrayRef<IValue> in) { return in[5].toBool() && has_statistics(in); }
+bool updates_statistics(c10::ArrayRef<IValue> in) {
+  return in[5].toBool() && has_statistics(in) && in[0].toTensor().numel() > 0;
+}
 
 /// instance_norm with running statistics: in use they make it a batch norm in eval mode; updated,
 /// they take in the mean over the batch of every sample's own statistics.
