@@ -21,6 +21,7 @@ from .recording import Form, Recorder, argument_names, batched, look, named, pla
 from .results import Benchmark, Coverage, Steps, Validation
 
 COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
+os.register_at_fork(after_in_child=lambda: globals().update(COMPILING=threading.RLock()))  # nobody lets go of it there
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
 
 

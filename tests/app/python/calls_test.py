@@ -6,6 +6,7 @@ package.enter()
 
 import os  # noqa: E402
 import signal  # noqa: E402
+import threading  # noqa: E402
 import time  # noqa: E402
 import unittest  # noqa: E402
 
@@ -107,6 +108,28 @@ class Processes(unittest.TestCase):
             os.waitpid(child, 0)
             self.fail("the forked process hangs")
         self.assertEqual(status, 0)
+
+    def test_a_process_forked_off_while_another_thread_compiles(self):
+        from nwide import module
+
+        held, done = threading.Event(), threading.Event()
+
+        def hold():
+            with module.COMPILING:
+                held.set()
+                done.wait()
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            nw.compile([deep(1) for _ in range(2)], torch.randn(2, 4))
+            os._exit(0)
+        done.set()
+        holder.join()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_in_workers_of_a_data_loader(self):
         models = [deep(2) for _ in range(4)]
