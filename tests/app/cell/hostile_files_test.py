@@ -126,6 +126,17 @@ def ended(pid):
 
 
 class HostileFiles(CommandLine):
+    @classmethod
+    def setUpClass(cls):
+        info = subprocess.run([BINARY, "info", "--json"], capture_output=True, check=True).stdout
+        cls.lacks = " ".join(json.loads(info)["cell"])
+
+    def needs(self, *offered):
+        """Skips where the kernel does not offer what alone can hold this back."""
+        for name in offered:
+            if f"no {name}" in self.lacks:
+                self.skipTest(self.lacks)
+
     def setUp(self):
         super().setUp()
         self.net, self.outputs = self.path("net.pt2"), self.path("y.safetensors")
@@ -155,6 +166,7 @@ class HostileFiles(CommandLine):
         self.assertEqual(list(load_file(self.outputs)["output.0"].shape), [2, 4])
 
     def test_no_file_is_written(self):
+        self.needs("seccomp")
         owned = self.path("owned.sh")
         nodes = [from_file(owned, True, 32),
                  node("torch.ops.aten.copy_.default", [("self", tensor("f")), ("src", tensor("c_text"))], "g"), ADD]
@@ -169,6 +181,7 @@ class HostileFiles(CommandLine):
             self.assertEqual(file.read(), b"\0" * 32)
 
     def test_no_file_is_read(self):
+        self.needs("Landlock")
         secret = self.path("secret")
         with open(secret, "wb") as file:
             file.write(b"secret" * 100)
@@ -181,6 +194,7 @@ class HostileFiles(CommandLine):
             self.refused({2, 5}, r"^\[.*from_file")
 
     def test_code_that_runs_while_loading_writes_nothing(self):
+        self.needs("seccomp")
         path, owned = self.path("net.ts"), self.path("owned.pt")
         torch.jit.script(SavesWhenLoaded(owned)).save(path)
         self.assertFalse(os.path.exists(owned))
@@ -297,11 +311,10 @@ class HostileFiles(CommandLine):
     def test_what_the_kernel_offers_is_said(self):
         info = subprocess.run([BINARY, "info"], capture_output=True, text=True, check=True).stdout
         self.assertRegex(info, r"(?m)^cell +(complete|no )")
-        lacks = json.loads(subprocess.run([BINARY, "info", "--json"], capture_output=True, check=True).stdout)["cell"]
         write_pt2(self.net, [ADD])
         done = subprocess.run([BINARY, "fuse", self.net, "-n", "2", "--budget", "0.01", "--no-store"],
                               capture_output=True, text=True, check=True).stdout
-        self.assertEqual(len(re.findall(r"cell: no ", done)), len(lacks))
+        self.assertEqual(len(re.findall(r"cell: no ", done)), self.lacks.count("no "))
 
 
 if __name__ == "__main__":
