@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <exception>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -27,10 +29,19 @@ struct Inference {
   c10::AutoGradMode no_grad{false};
 };
 
+/// Of this process; 2 where the system does not say.
+ptrdiff_t threads_now() {
+  std::error_code error;
+  const std::filesystem::directory_iterator all("/proc/self/task", error);
+  return error ? 2 : std::distance(begin(all), end(all));
+}
+
 /// A process that was forked off has the pool's bookkeeping, but not its threads: whoever waits for
-/// them waits for ever. There everything runs on the thread that calls.
-std::atomic<bool> forked{false};
-[[maybe_unused]] const int watching = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+/// them waits for ever. There everything runs on the thread that calls. Where there was one thread
+/// alone, nobody had a pool yet, and the new process gets one of its own.
+std::atomic<bool> had_threads{false}, forked{false};
+[[maybe_unused]] const int watching = pthread_atfork(
+    [] { had_threads = threads_now() > 1; }, nullptr, [] { forked = forked || had_threads; });
 
 struct OneThread {
   OneThread() { at::set_num_threads(1); }

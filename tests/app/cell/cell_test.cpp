@@ -21,6 +21,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "app/cell/landlock.h"
@@ -28,6 +30,7 @@
 #include "app/cli.h"
 #include "data/bytes/part_file.h"
 #include "engine/error.h"
+#include "engine/lower/threads.h"
 
 namespace wide {
 namespace {
@@ -190,6 +193,20 @@ TEST_F(Cell, KeepsNothingThatWasOpen) {
             }).code,
             0);
   ::close(secret);
+}
+
+TEST_F(Cell, ComputesOnAsManyThreadsAsAnyProcess) {
+  const auto threads_seen = [] {
+    std::mutex mutex;
+    std::set<int> seen;
+    run_parallel(2, 8, [&](int thread, int) {
+      ::usleep(20'000);
+      const std::lock_guard lock(mutex);
+      seen.insert(thread);
+    });
+    return static_cast<int>(seen.size());
+  };
+  EXPECT_EQ(run(threads_seen).code, 2);
 }
 
 TEST_F(Cell, FilesAreMadeOutsideAndAppearWhole) {
