@@ -6,7 +6,9 @@ package.enter()
 
 import copy  # noqa: E402
 import io  # noqa: E402
+import os  # noqa: E402
 import pickle  # noqa: E402
+import tempfile  # noqa: E402
 import threading  # noqa: E402
 import unittest  # noqa: E402
 
@@ -79,6 +81,43 @@ class Calls(Close):
                 self.close(got["y"][i], own["y"])
                 self.close(got["more"][0][i], own["more"][0])
             self.assertEqual(tuple(wide({"x": x}, scale=scale, flag=False).shape), (3, 2, 4))
+
+    def test_code_that_others_put_around_a_model(self):
+        class Scaled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 3
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * 3
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(4, 4)
+                self.inner.register_forward_hook(lambda module, args, out: out.relu())
+                self.quick = torch.compile(nn.Linear(4, 2))
+
+            def forward(self, x):
+                return self.quick(Scaled.apply(self.inner(x)))
+
+        models, x = [Net() for _ in range(3)], torch.randn(3, 5, 4)
+        wide = nw.compile(models, x[0])
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+            expected = torch.stack([m(one) for m, one in zip(models, x)])
+        with torch.no_grad():
+            self.close(wide(x), expected)
+
+    def test_exports_run_without_this_package(self):
+        models, x = mlps(3), torch.randn(3, 5, 6)
+        wide = nw.compile(models, x[0])
+        with tempfile.TemporaryDirectory() as folder:
+            for name, load in (("wide.pt2", lambda path: torch.export.load(path).module()), ("wide.ts", torch.jit.load)):
+                path = os.path.join(folder, name)
+                wide.export(path)
+                with torch.no_grad():
+                    self.close(load(path)(x), separate(models, x))
 
     def test_one_input_for_all(self):
         models, x = mlps(4), torch.randn(5, 6)
