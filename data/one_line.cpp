@@ -29,6 +29,9 @@ std::string one_line(const std::exception& error) {
   if (const size_t at = text.find("RuntimeError: ");
       text.find("Traceback of TorchScript") != std::string::npos && at != std::string::npos)
     text = text.substr(at + 14);
+  // The allocator's own words begin with a line of its source.
+  if (const size_t at = text.find("DefaultCPUAllocator: "); at != std::string::npos)
+    text = text.substr(at + 21);
   text = first_line(text);
   return text.empty() ? "failed without a message" : printable(text, 400);
 }

@@ -101,7 +101,9 @@ int64_t count_throttles(const std::string& root) {
   return known ? static_cast<int64_t>(sum) : -1;
 }
 
-std::string now() {
+}  // namespace
+
+std::string utc_now() {
   const std::time_t time = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&time, &utc);
@@ -109,8 +111,6 @@ std::string now() {
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return text;
 }
-
-}  // namespace
 
 std::string processor_name() {
   const std::string name = field("/proc/cpuinfo", "model name");
@@ -170,7 +170,7 @@ Environment capture_environment(const std::string& command, const std::string& v
   e.host = gethostname(host, sizeof host - 1) ? "unknown" : host;
   utsname system{};
   if (!uname(&system)) e.os = std::string(system.sysname) + " " + system.release;
-  e.date = now();
+  e.date = utc_now();
   e.command = command;
   return e;
 }

@@ -37,6 +37,9 @@ void read_processor(Environment& environment, const std::string& root = "");
 /// powersave, was performance". Clocks count from 10 % on, temperatures from 10 degrees.
 std::vector<std::string> changes_between(const Environment& before, const Environment& after);
 
+/// The time, UTC, as ISO 8601.
+std::string utc_now();
+
 /// "AMD EPYC 7B13", or "unknown".
 std::string processor_name();
 /// Cores that this process may use.

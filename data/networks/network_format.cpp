@@ -23,7 +23,10 @@ std::unique_ptr<NetworkFile> load(const NetworkFormat& format, const std::string
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    if (is_out_of_memory(e)) throw Error(fmt::format("[{}] {}", printable(path), one_line(e)), 5);
+    if (is_out_of_memory(e))
+      throw Error(fmt::format("[{}] memory: got {}, expected less; try it on a larger machine",
+                              printable(path), one_line(e)),
+                  5);
     fail("[{}] {}: got {}, expected a network; try to export it again", printable(path),
          format.name, one_line(e));
   }

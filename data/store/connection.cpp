@@ -9,7 +9,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <thread>
 
@@ -58,15 +57,6 @@ std::string why_not_written(const SQLite::Exception& e) {
 }
 
 }  // namespace
-
-std::string utc_now() {
-  const std::time_t time = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&time, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
 
 Connection::Connection(const std::string& path, const StoreOptions& options, Access access)
     : path_(path), options_(options) {

@@ -11,9 +11,6 @@
 
 namespace wide {
 
-/// The time, UTC, as ISO 8601.
-std::string utc_now();
-
 /// `create` writes, and makes what is not there; `read` leaves the file as it is, byte for byte.
 enum class Access { create, read };
 

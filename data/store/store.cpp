@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "data/machine/environment.h"
 #include "data/store/cases.h"
 #include "data/store/copy.h"
 #include "data/store/fusions.h"

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "data/machine/environment.h"
 #include "data/reports/report_json.h"
 #include "data/store/cases.h"
 #include "data/store/owner.h"

@@ -1,5 +1,6 @@
 #include "data/store/tuning.h"
 
+#include "data/machine/environment.h"
 #include "data/store/connection.h"
 
 namespace wide {

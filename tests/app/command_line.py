@@ -1,10 +1,12 @@
 """What tests of the command line have in common."""
 import os
 import subprocess
-import tempfile
-import unittest
+import sys
 
 import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from folder import InFolder
 
 BINARY = os.environ["WORKBENCH_BINARY"]
 
@@ -26,16 +28,8 @@ def randomised(make, seed):
     return model
 
 
-class CommandLine(unittest.TestCase):
+class CommandLine(InFolder):
     """Runs the program in a folder that lives as long as a test."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def workbench(self, *arguments, expect=0):
         run = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=400)

@@ -12,9 +12,11 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from folder import InFolder
 
 BINARY = os.environ["WORKBENCH_BINARY"]
 SWEEP = ["sweep", "ci", "--targets", "linear", "--axis", "linear.B=3", "-n", "1,2,3", "--budget", "0.02"]
@@ -40,15 +42,10 @@ def obey_permissions():
         libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-class Folder(unittest.TestCase):
+class Folder(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.db = self.path("results.db")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def run_well(self, *arguments):
         run = workbench(*arguments)

@@ -4,9 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from folder import InFolder
+from processes import alive, children
 
 BINARY = os.environ["WORKBENCH_BINARY"]
 QUICK = ["--no-store", "--budget", "0.01"]
@@ -14,19 +17,6 @@ QUICK = ["--no-store", "--budget", "0.01"]
 
 def workbench(*arguments):
     return subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=300)
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(child) for child in file.read().split()]
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().split()[2] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def wait_for(condition, seconds=60):
@@ -39,14 +29,7 @@ def wait_for(condition, seconds=60):
     raise AssertionError("waited in vain")
 
 
-class Sweep(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
+class Sweep(InFolder):
     def preset(self, **keys):
         text = {"schema": 1, "name": "mine", "description": "d", "targets": ["layernorm"],
                 "sweep": "ci", "n": [2], "budget_s": 0.01, **keys}

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/properties/harness.h"
+#include "tests/scratch.h"
 
 namespace wide::testing {
 namespace {
@@ -58,8 +59,8 @@ TEST(AgainstTorch, SingleModelsMeanWhatTorchMeans) {
   const char* source = std::getenv("WORKBENCH_SOURCE");
   if (python == nullptr || source == nullptr) GTEST_SKIP() << "no Python to ask";
   const at::NoGradGuard guard;
-  const fs::path root = fs::temp_directory_path() / fmt::format("workbench-oracle-{}", ::getpid());
-  fs::create_directories(root);
+  const Scratch scratch;
+  const fs::path& root = scratch.path();
   std::vector<Case> cases;
   for (const Target* target : targets()) {
     if (target->kind == Kind::model) continue;
@@ -98,7 +99,6 @@ TEST(AgainstTorch, SingleModelsMeanWhatTorchMeans) {
     }
     EXPECT_LT(relative_error(got, expected), 1e-12);
   }
-  fs::remove_all(root);
 }
 
 }  // namespace

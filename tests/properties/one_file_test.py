@@ -5,10 +5,13 @@ import os
 import re
 import struct
 import subprocess
-import tempfile
+import sys
 import unittest
 
 import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from folder import InFolder
 
 BINARY = os.environ["WORKBENCH_BINARY"]
 EXTRA = BINARY + "_extra"
@@ -21,15 +24,7 @@ def run(*command):
     return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
 
 
-class OneFile(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class OneFile(InFolder):
     def output(self, *command, expect=0):
         result = run(*command)
         self.assertEqual(result.returncode, expect, result.stdout[-2000:] + result.stderr[-2000:])

@@ -196,9 +196,12 @@ std::vector<c10::IValue> CallList::run(Registers& registers) const {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& e) {
-      if (is_out_of_memory(e)) throw Error(fmt::format("[{}] {}", printable(file), one_line(e)), 5);
-      refuse(file, "operator " + (step.op ? step.op->schema().name() : step.text), one_line(e),
-             "one that can be computed", "export it for these inputs");
+      const std::string what = "operator " + (step.op ? step.op->schema().name() : step.text);
+      if (is_out_of_memory(e))
+        throw Error(fmt::format("[{}] {}: got {}, expected less memory; try smaller inputs",
+                                printable(file), what, one_line(e)),
+                    5);
+      refuse(file, what, one_line(e), "one that can be computed", "export it for these inputs");
     }
     for (const int dead : step.dead) registers[static_cast<size_t>(dead)] = c10::IValue();
   }

@@ -31,6 +31,7 @@
 #include "data/bytes/part_file.h"
 #include "engine/error.h"
 #include "engine/lower/threads.h"
+#include "tests/scratch.h"
 
 namespace wide {
 namespace {
@@ -40,29 +41,17 @@ namespace fs = std::filesystem;
 class Cell : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("cell-" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-    std::ofstream(path("named")) << "named";
-    std::ofstream(path("other")) << "other";
+    write_text(path("named"), "named");
+    write_text(path("other"), "other");
     rights_.what = "net.pt2";
     rights_.read = {path("named")};
     rights_.write = {path("result")};
     rights_.timeout_s = 20;
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string content(const std::string& name) const {
-    std::ifstream file(path(name));
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
+  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string content(const std::string& name) const { return read_text(path(name)); }
+  std::set<std::string> files() const { return folder_.names(); }
 
   /// Of a cell in a copy of this process, whose signals are its own: its exit code and its line.
   struct End {
@@ -88,10 +77,10 @@ class Cell : public ::testing::Test {
     EXPECT_EQ(end.code, 5) << end.line;
     EXPECT_NE(end.line.find(text), std::string::npos) << end.line;
     EXPECT_EQ(std::count(end.line.begin(), end.line.end(), '\n'), 1) << end.line;
-    EXPECT_EQ(files(), (std::vector<std::string>{"named", "other"}));
+    EXPECT_EQ(files(), (std::set<std::string>{"named", "other"}));
   }
 
-  fs::path folder_;
+  Scratch folder_;
   Rights rights_;
 };
 
@@ -110,7 +99,8 @@ TEST_F(Cell, HoldsBackWhatIsNotItsOwn) {
       {"open to read and write", [&] { return ::open(other.c_str(), O_RDWR); }},
       {"truncate on opening", [&] { return ::open(other.c_str(), O_RDONLY | O_TRUNC); }},
       {"make", [&] { return ::open(made.c_str(), O_RDONLY | O_CREAT, 0600); }},
-      {"make without a name", [&] { return ::open(folder_.c_str(), O_TMPFILE | O_RDWR, 0600); }},
+      {"make without a name",
+       [&] { return ::open(folder_.path().c_str(), O_TMPFILE | O_RDWR, 0600); }},
       {"openat2",
        [&] {
          const uint64_t how[3] = {O_WRONLY, 0, 0};
@@ -164,7 +154,7 @@ TEST_F(Cell, HoldsBackWhatIsNotItsOwn) {
     EXPECT_EQ(status, 0) << name;
   }
   EXPECT_EQ(content("other"), "other");
-  EXPECT_EQ(files(), (std::vector<std::string>{"named", "other"}));
+  EXPECT_EQ(files(), (std::set<std::string>{"named", "other"}));
 }
 
 TEST_F(Cell, ReadsOnlyWhatIsNamed) {
@@ -175,8 +165,9 @@ TEST_F(Cell, ReadsOnlyWhatIsNamed) {
   EXPECT_TRUE(reads(path("named")));
   for (const char* file : {"/proc/cpuinfo", "/proc/stat", "/sys/devices/system/cpu/online"})
     EXPECT_TRUE(reads(file) || !fs::exists(file)) << file;
-  for (const std::string& file : {path("other"), folder_.string(), std::string("/etc/passwd"),
-                                  std::string("/proc/1/environ"), std::string("/proc/self/mem")})
+  for (const std::string& file :
+       {path("other"), folder_.path().string(), std::string("/etc/passwd"),
+        std::string("/proc/1/environ"), std::string("/proc/self/mem")})
     EXPECT_FALSE(reads(file)) << file;
   std::error_code error;
   fs::create_symlink(path("other"), path("link"), error);
@@ -223,7 +214,7 @@ TEST_F(Cell, FilesAreMadeOutsideAndAppearWhole) {
   EXPECT_EQ(write("result", true).code, 0);
   EXPECT_EQ(content("result"), "all of it");
   EXPECT_EQ(write("result", true).code, 0);  // in place of an older one
-  EXPECT_EQ(files(), (std::vector<std::string>{"named", "other", "result"}));
+  EXPECT_EQ(files(), (std::set<std::string>{"named", "other", "result"}));
   fs::remove(path("result"));
   // What was not said before is no right.
   EXPECT_EQ(write("other", true).code, 5);
@@ -231,7 +222,7 @@ TEST_F(Cell, FilesAreMadeOutsideAndAppearWhole) {
 }
 
 TEST_F(Cell, CheckpointsAreMadeInTheirFolderAlone) {
-  rights_.checkpoints = folder_.string();
+  rights_.checkpoints = folder_.path().string();
   const auto made = [&](const std::string& file) {
     return run([&] {
              PartFile(file).commit();

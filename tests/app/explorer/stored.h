@@ -1,31 +1,22 @@
 #pragma once
 #include <cstdio>
-#include <filesystem>
 #include <string>
 
 #include "app/explorer/driver.h"
 #include "app/explorer/window/null.h"
 #include "tests/data/store/stored.h"
+#include "tests/scratch.h"
 
 // A store with a sweep of every kind of trial, and the explorer on it without a window.
 namespace wide {
 
-/// A file in a folder of its own, which goes with it.
+/// A store's path in a folder of its own.
 class StoreFile {
  public:
-  StoreFile() {
-    std::string name = (std::filesystem::temp_directory_path() / "explorer-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~StoreFile() { std::filesystem::remove_all(folder_); }
-  StoreFile(const StoreFile&) = delete;
-  StoreFile& operator=(const StoreFile&) = delete;
-  std::string path(const std::string& name = "results.db") const {
-    return (folder_ / name).string();
-  }
+  std::string path(const std::string& name = "results.db") const { return folder_ / name; }
 
  private:
-  std::filesystem::path folder_;
+  Scratch folder_;
 };
 
 /// A case whose speedups and errors are known: strategy s has speedup s + N / 8, the third is wrong

@@ -12,6 +12,7 @@
 
 #include "app/cli.h"
 #include "tests/app/planted_target.h"
+#include "tests/scratch.h"
 
 namespace wide {
 namespace {
@@ -139,15 +140,12 @@ TEST(PlantedChild, Sweep) {
 class PlantedSweep : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PlantedSweep, EndsIncorrectWithExitCodeFour) {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("planted-" + std::to_string(::getpid()) + "-" +
-                       std::to_string(std::hash<std::string>{}(GetParam()) % 100000));
-  std::filesystem::create_directories(folder);
+  const Scratch folder;
   std::ofstream(folder / "p.json")
       << R"({"schema": 1, "name": "planted", "description": "one fault",
     "targets": ["a_planted"], "sweep": "ci", "budget_s": 0.01})";
   ::setenv("WORKBENCH_PLANT", GetParam(), 1);
-  ::setenv("WORKBENCH_PLANT_FOLDER", folder.c_str(), 1);
+  ::setenv("WORKBENCH_PLANT_FOLDER", folder.path().c_str(), 1);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   const int status =
       std::system((self + " --gtest_filter=PlantedChild.Sweep >/dev/null 2>&1").c_str());
@@ -175,7 +173,6 @@ TEST_P(PlantedSweep, EndsIncorrectWithExitCodeFour) {
         ++incorrect;
       }
   EXPECT_EQ(incorrect, 1);
-  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, PlantedSweep,

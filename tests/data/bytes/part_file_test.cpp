@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/error.h"
+#include "tests/scratch.h"
 
 namespace wide {
 namespace {
@@ -25,28 +26,16 @@ namespace fs = std::filesystem;
 
 class PartFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("part-files-" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string content(const std::string& name) const {
-    std::ifstream file(path(name));
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  size_t files() const {
-    return static_cast<size_t>(
-        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
-  }
+  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string content(const std::string& name) const { return read_text(path(name)); }
+  size_t files() const { return folder_.names().size(); }
   static void write(const std::string& to, const std::string& text) {
     PartFile file(to);
     file.write(text.data(), text.size());
     file.commit();
   }
 
-  fs::path folder_;
+  Scratch folder_;
 };
 
 TEST_F(PartFiles, AppearWhole) {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/scratch.h"
+
 namespace wide {
 namespace {
 
@@ -24,21 +26,16 @@ std::vector<int> own_processors() {
 
 class CachesTest : public ::testing::Test {
  protected:
-  CachesTest() {
-    std::string name = (fs::temp_directory_path() / "caches-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~CachesTest() override { fs::remove_all(folder_); }
   void add(int cpu, int index, const std::string& level, const std::string& type,
            const std::string& size, const std::string& shared) {
-    const fs::path at =
-        folder_ / ("cpu" + std::to_string(cpu)) / "cache" / ("index" + std::to_string(index));
+    const fs::path at = folder_.path() / ("cpu" + std::to_string(cpu)) / "cache" /
+                        ("index" + std::to_string(index));
     fs::create_directories(at);
     for (const auto& [file, text] :
          {std::pair("level", level), {"type", type}, {"size", size}, {"shared_cpu_list", shared}})
       std::ofstream(at / file) << text << "\n";
   }
-  fs::path folder_;
+  Scratch folder_;
 };
 
 TEST_F(CachesTest, EachCountsOnceHoweverManyShareIt) {
@@ -51,16 +48,16 @@ TEST_F(CachesTest, EachCountsOnceHoweverManyShareIt) {
     add(cpus[i], 3, "3", "Unified", "32M", i == 0 ? "first" : "others");
   }
   const auto count = static_cast<int64_t>(cpus.size());
-  EXPECT_EQ(cache_bytes(1, 1, 7, folder_), 48 << 10);
-  EXPECT_EQ(cache_bytes(2, 1000, 7, folder_), count << 20);
-  EXPECT_EQ(cache_bytes(3, 1, 7, folder_), 32 << 20);
-  EXPECT_EQ(cache_bytes(3, 1000, 7, folder_), std::min<int64_t>(count, 2) * (32 << 20));
+  EXPECT_EQ(cache_bytes(1, 1, 7, folder_.path()), 48 << 10);
+  EXPECT_EQ(cache_bytes(2, 1000, 7, folder_.path()), count << 20);
+  EXPECT_EQ(cache_bytes(3, 1, 7, folder_.path()), 32 << 20);
+  EXPECT_EQ(cache_bytes(3, 1000, 7, folder_.path()), std::min<int64_t>(count, 2) * (32 << 20));
 }
 
 TEST_F(CachesTest, WhatIsNotThereIsUnknown) {
-  EXPECT_EQ(cache_bytes(3, 2, 7, folder_), 7);
+  EXPECT_EQ(cache_bytes(3, 2, 7, folder_.path()), 7);
   for (const int cpu : own_processors()) add(cpu, 0, "1", "Data", "48K", "0");
-  EXPECT_EQ(cache_bytes(3, 2, 7, folder_), 7);
+  EXPECT_EQ(cache_bytes(3, 2, 7, folder_.path()), 7);
   EXPECT_EQ(cache_bytes(3, 2, 7, folder_ / "none"), 7);
 }
 

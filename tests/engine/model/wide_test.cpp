@@ -14,6 +14,7 @@
 
 #include "engine/error.h"
 #include "engine/widen/target.h"
+#include "tests/scratch.h"
 
 namespace wide {
 namespace {
@@ -472,12 +473,10 @@ TEST(Wide, CallsThatLookAtDataAreRefused) {
 TEST(Wide, Exports) {
   auto models = several<ConvNet>(2, true);
   WideModel wide = compile(models, {at::randn({2, 3, 6, 6})}, untuned());
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("wide_test_" + std::to_string(::getpid()));
-  std::filesystem::create_directory(folder);
+  const Scratch folder;
   for (const char* name : {"wide.ts", "wide.pt2"}) wide.export_to(folder / name);
   EXPECT_GT(std::filesystem::file_size(folder / "wide.pt2"), 1000);
-  torch::jit::Module taken = torch::jit::load((folder / "wide.ts").string());
+  torch::jit::Module taken = torch::jit::load(folder / "wide.ts");
   for (int call = 0; call < 2; ++call) {
     const Tensor x = at::randn({2, 2, 3, 6, 6});
     const at::NoGradGuard no_grad;
@@ -487,7 +486,6 @@ TEST(Wide, Exports) {
   }
   EXPECT_EQ(message([&] { wide.export_to("wide.onnx"); }).find("[wide.onnx] export: got no known"),
             0);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Wide, Refusals) {
