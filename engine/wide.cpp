@@ -7,6 +7,7 @@
 #include "engine/model/module_source.h"
 #include "engine/model/portable.h"
 #include "engine/model/wide_impl.h"
+#include "engine/widen/strategy_names.h"
 #include "engine/widen/target.h"
 
 namespace wide {
@@ -61,6 +62,7 @@ Builder& Builder::threads(int threads) { return options_.threads = threads, *thi
 Builder& Builder::ranges(int ranges) { return options_.ranges = ranges, *this; }
 Builder& Builder::tune(bool on) { return options_.tune = on, *this; }
 Builder& Builder::strategy(const std::string& primitive, const std::string& strategy) {
+  check_strategy_names({{primitive, strategy}});
   return options_.strategies[primitive] = strategy, *this;
 }
 Builder& Builder::without(const std::string& pass) {
@@ -98,6 +100,7 @@ WideModel::WideModel(Source source, std::vector<TensorSpec> specs, Tensors weigh
     : impl_(std::make_unique<Impl>()) {
   const at::NoGradGuard no_grad;
   check_pass_names(options.passes_off);
+  check_strategy_names(options.strategies);
   impl_->source = std::move(source);
   impl_->specs = std::move(specs);
   impl_->shared = std::move(shared);

@@ -200,6 +200,10 @@ class Refused(unittest.TestCase):
         self.refused("options: got int", lambda: nw.compile(models, x, options=5))
         self.refused("threads: got 'a'", lambda: nw.compile(models, x, options=nw.Options(threads="a")))
         self.refused("got bar, expected one of fold", lambda: nw.compile(models, x, options=nw.Options(passes_off={"bar"})))
+        for wrong, says in (({"linaer": "baddbmm"}, "primitive: got linaer, expected a registered one; try linear"),
+                            ({"linear": "none"}, "linear: got none, expected one of .*vmap, per_model"),
+                            ({"*": "grouped"}, "got grouped, expected one of vmap, per_model")):
+            self.refused(says, lambda: nw.compile(models, x, options=nw.Options(strategies=wrong)))
 
     def test_what_a_recording_cannot_follow(self):
         text = self.refused("numpy: got an array", lambda: nw.compile([Arrays()], torch.randn(4)))

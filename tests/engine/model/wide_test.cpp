@@ -290,6 +290,10 @@ TEST(WideOptions, DoWhatTheySay) {
   EXPECT_NE(with(Builder(plain).ranges(4)).plan(), with(Builder(plain).ranges(1)).plan());
   EXPECT_NE(with(Builder(plain).threads(1)).plan(), with(Builder(plain).threads(4)).plan());
   EXPECT_EQ(message([&] { with(Builder(plain).mode(Mode::default_)); }).find("[mode] default"), 0);
+  EXPECT_EQ(message([&] {
+              Builder(plain).strategy("conv2d", "none");
+            }).find("[strategies] conv2d: got none, expected one of "),
+            0);
   std::vector<std::string> lines;
   with(Builder(plain).verbose().verify().log([&](const std::string& l) { lines.push_back(l); }));
   EXPECT_GT(lines.size(), 5);

@@ -1,0 +1,31 @@
+#include "engine/widen/strategy_names.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/error.h"
+#include "engine/widen/rule.h"
+
+namespace wide {
+
+void check_strategy_names(const std::map<std::string, std::string>& strategies) {
+  for (const auto& [name, strategy] : strategies) {
+    std::vector<std::string> names{"*"}, ways;
+    for (const Rule* rule : claimants()) {
+      names.push_back(rule->name);
+      if (rule->name != name) continue;
+      for (const Strategy& s : rule->strategies) ways.push_back(s.name);
+    }
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      const std::string near = nearest(name, names);
+      fail("[strategies] primitive: got {}, expected a registered one; try {}", name,
+           near.empty() ? "workbench list primitives" : near);
+    }
+    ways.insert(ways.end(), {"vmap", "per_model"});
+    if (std::find(ways.begin(), ways.end(), strategy) == ways.end())
+      fail("[strategies] {}: got {}, expected one of {}; try {}", name, strategy,
+           fmt::join(ways, ", "), ways.front());
+  }
+}
+
+}  // namespace wide

@@ -1,0 +1,11 @@
+#pragma once
+#include <map>
+#include <string>
+
+namespace wide {
+
+/// Throws Error where a key is no rule's name (nor "*": all) or a value none of its strategies (nor
+/// vmap or per_model, which all have).
+void check_strategy_names(const std::map<std::string, std::string>& strategies);
+
+}  // namespace wide
