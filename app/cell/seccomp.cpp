@@ -53,6 +53,13 @@ constexpr const char* kDriver[] = {"ioctl",        "eventfd2",   "epoll_create1"
 constexpr uint64_t kMakes = O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
 constexpr uint64_t kChanges = kMakes | O_ACCMODE;
 
+// SCMP_A0 and its like are compound literals, which C++ does not have.
+scmp_arg_cmp masked(unsigned argument, uint64_t mask, uint64_t value) {
+  return {argument, SCMP_CMP_MASKED_EQ, mask, value};
+}
+
+scmp_arg_cmp equal(unsigned argument, uint64_t value) { return {argument, SCMP_CMP_EQ, value, 0}; }
+
 class Filter {
  public:
   Filter() : context_(seccomp_init(SCMP_ACT_ERRNO(EPERM)), seccomp_release) {
@@ -101,21 +108,21 @@ void restrict_calls(bool devices) {
   if (devices)
     for (const char* name : kDriver) filter.allow(name);
   const uint64_t closed = devices ? kMakes : kChanges;
-  filter.allow("open", SCMP_A1(SCMP_CMP_MASKED_EQ, closed, 0));
-  filter.allow("openat", SCMP_A2(SCMP_CMP_MASKED_EQ, closed, 0));
+  filter.allow("open", masked(1, closed, 0));
+  filter.allow("openat", masked(2, closed, 0));
   // Threads, but no processes. The C library asks for the older call where it has no newer one,
   // whose flags a filter cannot see.
-  filter.allow("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+  filter.allow("clone", masked(0, CLONE_THREAD, CLONE_THREAD));
   filter.refuse("clone3", ENOSYS);
   filter.refuse("openat2", ENOSYS);
   filter.refuse("fork", EAGAIN);
   // abort and raise
-  filter.allow("tgkill", SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(getpid())));
+  filter.allow("tgkill", equal(0, static_cast<uint64_t>(getpid())));
   // Limits may be asked for, not set.
-  filter.allow("prlimit64", SCMP_A2(SCMP_CMP_EQ, 0));
+  filter.allow("prlimit64", equal(2, 0));
   for (const int option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_GET_DUMPABLE, PR_GET_SECCOMP,
                            PR_GET_NO_NEW_PRIVS, PR_CAPBSET_READ})
-    filter.allow("prctl", SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(option)));
+    filter.allow("prctl", equal(0, static_cast<uint64_t>(option)));
   filter.load();
 }
 
