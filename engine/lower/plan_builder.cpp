@@ -337,6 +337,8 @@ void PlanBuilder::add_step(size_t p) {
       }
     }
   }
+  if (const IValue* code = find_argument(node.op, step.stack, "code"))
+    step.text += " " + code->toStringRef();
   for (size_t a = 0; a < step.stack.size(); ++a)
     if (step.stack[a].isTensorList() && reckons(step.stack[a].toTensorVector()))
       step.lists.push_back(a);

@@ -6,10 +6,13 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/norm_layout.h"
 #include "primitives/kernels/norm_rows.h"
+#include "primitives/kernels/operators.h"
+#include "primitives/kernels/stream.h"
 
 namespace wide {
 
@@ -24,14 +27,14 @@ using namespace norm_rows;
 struct Fence {
   bool needed;
   ~Fence() {
-    if (needed) _mm_sfence();
+    if (needed) kernels::stream_fence();
   }
 };
 
 int64_t grain(int64_t floats) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(floats, 1)); }
 
 bool aligned(const Tensor& t, int64_t row) {
-  return row % kLanes == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64 == 0;
+  return row % kColumns == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64 == 0;
 }
 
 /// The tensor's floats, or as many of `value` where there is none.
@@ -49,31 +52,6 @@ struct Floats {
 };
 
 // -------------------------------------------------------------------------------- layer norm
-
-template <bool rms, bool stream>
-WIDE_ROWS void all_rows(const float* x, const float* w, const float* b, float* y, int64_t rows,
-                        int64_t d, float eps) {
-  int64_t r = 0;
-  for (; r + 4 <= rows; r += 4)
-    normalize_rows<4, rms, Put<false, stream>>(x + r * d, w, b, y + r * d, d, eps);
-  for (; r < rows; ++r)
-    normalize_rows<1, rms, Put<false, stream>>(x + r * d, w, b, y + r * d, d, eps);
-}
-
-WIDE_CLONES void layer_rows(const float* x, const float* w, const float* b, float* y, int64_t rows,
-                            int64_t d, float eps, bool rms, bool stream) {
-  if (rms) {
-    if (stream)
-      all_rows<true, true>(x, w, b, y, rows, d, eps);
-    else
-      all_rows<true, false>(x, w, b, y, rows, d, eps);
-  } else {
-    if (stream)
-      all_rows<false, true>(x, w, b, y, rows, d, eps);
-    else
-      all_rows<false, false>(x, w, b, y, rows, d, eps);
-  }
-}
 
 Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                        int64_t d, double eps, bool rms, bool stream, Tensor& out) {
@@ -109,26 +87,6 @@ Tensor layer_norm_kernel(const Tensor& x, const OptionalTensor& weight, const Op
 }
 
 // ----------------------------------------------------------------------- planes of one channel
-
-WIDE_CLONES float plane_sum(const float* x, int64_t n) { return sum_row(x, n); }
-WIDE_CLONES float plane_squares(const float* x, int64_t n, float mean) {
-  return squares_row(x, n, mean);
-}
-
-WIDE_CLONES void plane_shift(const float* x, float* y, int64_t n, float mean, float scale,
-                             float shift, bool relu, bool stream) {
-  if (relu) {
-    if (stream)
-      shift_row<Put<true, true>>(x, y, n, mean, scale, shift);
-    else
-      shift_row<Put<true, false>>(x, y, n, mean, scale, shift);
-  } else {
-    if (stream)
-      shift_row<Put<false, true>>(x, y, n, mean, scale, shift);
-    else
-      shift_row<Put<false, false>>(x, y, n, mean, scale, shift);
-  }
-}
 
 Tensor& group_norm_out(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                        int64_t groups, double eps, c10::string_view activation, bool stream,
@@ -166,52 +124,6 @@ Tensor group_norm_kernel(const Tensor& x, const OptionalTensor& weight, const Op
                          int64_t groups, double eps, c10::string_view activation, bool stream) {
   Tensor out = at::empty_like(x);
   return group_norm_out(x, weight, bias, groups, eps, activation, stream, out);
-}
-
-// ------------------------------------------------------------------- columns of sixteen channels
-
-/// Sums over rows `stride` apart of `width` columns, of their squared distances from `mean`.
-WIDE_CLONES void column_sums(const float* x, int64_t rows, int64_t stride, int64_t width,
-                             const float* mean, bool squares, double* sums) {
-  constexpr int64_t kChunk = 128;  // rows summed in single precision before they join the sum
-  for (int64_t j = 0; j < width; ++j) sums[j] = 0;
-  for (int64_t r = 0; r < rows; r += kChunk) {
-    const int64_t stop = std::min(rows, r + kChunk);
-    float partial[kLanes] = {};
-    if (width == kLanes) {
-      Lanes sum{};
-      const Lanes middle = at(mean);
-      for (int64_t k = r; k < stop; ++k) {
-        const Lanes v = squares ? at(x + k * stride) - middle : at(x + k * stride);
-        sum += squares ? v * v : v;
-      }
-      at(partial) = sum;
-    } else {
-      for (int64_t k = r; k < stop; ++k)
-        for (int64_t j = 0; j < width; ++j) {
-          const float v = squares ? x[k * stride + j] - mean[j] : x[k * stride + j];
-          partial[j] += squares ? v * v : v;
-        }
-    }
-    for (int64_t j = 0; j < width; ++j) sums[j] += partial[j];
-  }
-}
-
-WIDE_CLONES void column_shift(const float* x, float* y, int64_t rows, int64_t from, int64_t to,
-                              int64_t width, const float* mean, const float* scale,
-                              const float* shift, bool relu) {
-  for (int64_t r = 0; r < rows; ++r) {
-    if (width == kLanes) {
-      const Lanes v = (at(x + r * from) - at(mean)) * at(scale) + at(shift);
-      const Lanes positive = v < 0.0F ? Lanes{} : v;
-      at(y + r * to) = relu ? positive : v;
-    } else {
-      for (int64_t j = 0; j < width; ++j) {
-        const float v = (x[r * from + j] - mean[j]) * scale[j] + shift[j];
-        y[r * to + j] = relu && v < 0.0F ? 0.0F : v;
-      }
-    }
-  }
 }
 
 // -------------------------------------------------------------------------------- batch norm
@@ -258,11 +170,11 @@ void batch_planes(const Images& in, const Images& to, const float* px, float* py
 /// Calls `work(model, first channel, how many)` for every block of up to sixteen channels.
 template <class Work>
 void for_channel_blocks(const Images& in, Work work) {
-  const int64_t blocks = (in.c + kLanes - 1) / kLanes, rows = in.b * in.area;
-  at::parallel_for(0, in.n * blocks, grain(rows * kLanes), [&](int64_t begin, int64_t end) {
+  const int64_t blocks = (in.c + kColumns - 1) / kColumns, rows = in.b * in.area;
+  at::parallel_for(0, in.n * blocks, grain(rows * kColumns), [&](int64_t begin, int64_t end) {
     for (int64_t job = begin; job < end; ++job) {
-      const int64_t c = job % blocks * kLanes;
-      work(job / blocks, c, std::min(kLanes, in.c - c));
+      const int64_t c = job % blocks * kColumns;
+      work(job / blocks, c, std::min(kColumns, in.c - c));
     }
   });
 }
@@ -272,8 +184,8 @@ void batch_columns(const Images& in, const Images& to, const float* px, float* p
   const int64_t rows = in.b * in.area;
   for_channel_blocks(in, [&](int64_t i, int64_t c, int64_t width) {
     const float* from = px + in.offset(i, 0, c);
-    double sums[kLanes];
-    float mean[kLanes] = {}, scale[kLanes], shift[kLanes];
+    double sums[kColumns];
+    float mean[kColumns] = {}, scale[kColumns], shift[kColumns];
     column_sums(from, rows, in.row, width, mean, false, sums);
     for (int64_t j = 0; j < width; ++j) mean[j] = static_cast<float>(sums[j] / s.count);
     column_sums(from, rows, in.row, width, mean, true, sums);
@@ -351,7 +263,7 @@ Tensor& scale_shift_out(const Tensor& x, const Tensor& scale, const Tensor& shif
   float* py = out.mutable_data_ptr<float>();
   const bool relu = activation == "relu";
   if (!in.planes) {
-    const float zero[kLanes] = {};
+    const float zero[kColumns] = {};
     for_channel_blocks(in, [&](int64_t i, int64_t c, int64_t width) {
       const int64_t at = i * in.c + c;
       column_shift(px + in.offset(i, 0, c), py + to.offset(i, 0, c), in.b * in.area, in.row, to.row,

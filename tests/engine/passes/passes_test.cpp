@@ -97,6 +97,20 @@ TEST(Passes, Split) {
          });
 }
 
+TEST(Passes, Chains) {
+  // Functions that are the same to the bit either way. What is read twice, is a result, or has
+  // other sizes ends a chain.
+  golden("chains",
+         {wide_input("x", {2, 3, 4}), wide_input("bias", {2, 1, 4}), wide_input("y", {2, 3, 4})},
+         [](const Tensors& t) {
+           const Tensor mask = t[2] > 0.25;
+           const Tensor a = at::where(mask, at::relu(t[0] * t[1]) + t[2], at::scalar_tensor(0.5));
+           const Tensor row = (t[1] * 2).abs();
+           const Tensor b = at::clamp(a - row, -1, 2).masked_fill(mask, -3);
+           return Tensors{a, b.sum(-1) + 1, at::rand_like(b) * 0 + at::sgn(b * b)};
+         });
+}
+
 TEST(Passes, RandomOperatorsKeepTheirNumberAndOrder) {
   at::NoGradGuard no_grad;
   const Tensor x = at::randn({2, 3});
@@ -129,9 +143,9 @@ std::vector<std::string> names() {
 }
 
 TEST(PassTable, HasEveryPassOnceInTheOrderInWhichTheyRun) {
-  EXPECT_EQ(names(),
-            (std::vector<std::string>{"fold", "common-subexpressions", "layout", "dead-code",
-                                      "split", "ranges", "kernels", "memory-plan"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"fold", "common-subexpressions", "layout",
+                                               "dead-code", "faster-kernels", "split", "chains",
+                                               "ranges", "kernels", "memory-plan"}));
   for (const Pass* p : passes()) {
     EXPECT_EQ(p->stage == Stage::program, static_cast<bool>(p->run)) << p->name;
     EXPECT_FALSE(p->summary.empty()) << p->name;
@@ -151,7 +165,7 @@ std::string refused(const std::function<void()>& work) {
 TEST(PassTable, RefusesUnknownNamesWhereverTheyAreGiven) {
   const std::string line =
       "[--passes-off] name: got layuot, expected one of fold, common-subexpressions, layout, "
-      "dead-code, split, ranges, kernels, memory-plan; try layout";
+      "dead-code, faster-kernels, split, chains, ranges, kernels, memory-plan; try layout";
   EXPECT_EQ(refused([] { check_pass_names({"split", "layuot"}); }), line);
   EXPECT_EQ(refused([] { Builder().without("layuot"); }), line);
   Options options;

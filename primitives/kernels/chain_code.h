@@ -1,0 +1,97 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// The little language of `wide::chain`: one pointwise instruction after the other, as in
+/// "mul x0 0.5; tanh t0; where x1 t1 x0". An operand is input k (`xk`), the result of instruction k
+/// (`tk`) or a number; what else an instruction needs are numbers behind its operands ("elu x0 1 1
+/// 1"). The result of the last one is the chain's. Truth is one, falsehood zero.
+namespace wide::chains {
+
+enum class Op : uint8_t {
+  copy,
+  neg,
+  abs,
+  square,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  exp,
+  expm1,
+  log,
+  log1p,
+  tanh,
+  sigmoid,
+  silu,
+  relu,
+  erf,
+  gelu,
+  gelu_tanh,
+  mish,
+  hardsigmoid,
+  hardswish,
+  sin,
+  cos,
+  floor,
+  ceil,
+  trunc,
+  round,
+  sign,
+  logical_not,
+  elu,         // alpha, scale, input scale
+  leaky_relu,  // slope
+  softplus,    // beta, threshold
+  clamp,       // least, greatest
+  threshold,   // limit, what replaces it and all below
+  add,
+  sub,
+  mul,
+  div,
+  maximum,
+  minimum,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  logical_and,
+  logical_or,
+  where,  // condition, then, else
+};
+
+/// The op's name in the text, how many operands and then numbers it has, and whether its result is
+/// a truth value.
+struct OpRow {
+  const char* name;
+  Op op;
+  int operands, numbers;
+  bool boolean;
+};
+const std::vector<OpRow>& rows();
+/// nullptr where there is none.
+const OpRow* find_row(const std::string& name);
+
+/// Operands are slots: the inputs, then the constants, then the registers that instructions write;
+/// the last one is the result.
+struct Instruction {
+  Op op;
+  uint8_t to;
+  uint8_t from[3];
+  float numbers[3];
+};
+
+struct Code {
+  std::vector<Instruction> instructions;
+  std::vector<float> constants;
+  size_t inputs = 0, slots = 0;
+  bool boolean = false;  // its result
+};
+
+constexpr size_t kMostInputs = 12, kMostSlots = 64;
+
+/// Throws c10::Error for a text that is no chain of `inputs` inputs.
+Code parse(const std::string& text, size_t inputs);
+
+}  // namespace wide::chains

@@ -1,0 +1,21 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace wide {
+
+/// How far a pooling window reaches and moves, by rows and columns.
+struct PoolWindow {
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+};
+
+/// Sizes of one image and of its result.
+struct PoolShape {
+  int64_t channels, h, w, oh, ow;
+};
+
+/// Max pooling of `[planes, channels, H, W]` float32, values alone: what ATen's gives, NaN wherever
+/// one is in the window, without the places of the greatest ones, which cost it most of its time.
+/// In the layout of x, contiguous or channels last.
+at::Tensor max_pool(const at::Tensor& x, const PoolWindow& window, bool ceil);
+
+}  // namespace wide

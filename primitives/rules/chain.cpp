@@ -1,0 +1,347 @@
+// Chains of pointwise operators: each group of them that only its last one's readers read becomes
+// one `wide::chain`, which goes over blocks in the first-level cache instead of whole tensors.
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "engine/lower/operator_traits.h"
+#include "engine/lower/uses.h"
+#include "engine/passes/pass.h"
+#include "primitives/kernels/chain_code.h"
+
+namespace wide {
+namespace {
+
+/// The text of a chain as it is written, and what it reads.
+struct Writer {
+  const Program& program;
+  std::vector<ValueId> inputs;
+  std::map<ValueId, std::string> made;  // by instructions so far
+  std::vector<std::string> lines;
+  bool fits = true;  // all of it can be said in a chain
+
+  std::string emit(const std::string& line) {
+    lines.push_back(line);
+    return fmt::format("t{}", lines.size() - 1);
+  }
+  std::string number(double value) {
+    if (std::isnan(value)) fits = false;
+    return fmt::format("{}", value);
+  }
+  std::string operand(const Argument& argument) {
+    if (argument.kind == Argument::Kind::constant) {
+      if (argument.constant.isScalar() && !argument.constant.isComplexDouble())
+        return number(argument.constant.toScalar().toDouble());
+      fits = false;
+      return "";
+    }
+    if (argument.kind != Argument::Kind::value) {
+      fits = false;
+      return "";
+    }
+    const ValueId id = argument.values[0];
+    if (const auto it = made.find(id); it != made.end()) return it->second;
+    const Value& v = program.value(id);
+    if (v.role == Role::constant && v.sizes.empty() && v.device.is_cpu() &&
+        !c10::isComplexType(v.dtype))
+      return number(v.constant.item().toDouble());
+    if (!v.strided || !v.device.is_cpu() || (v.dtype != at::kFloat && v.dtype != at::kBool))
+      fits = false;
+    auto at = std::find(inputs.begin(), inputs.end(), id);
+    if (at == inputs.end()) at = inputs.insert(at, id);
+    return fmt::format("x{}", at - inputs.begin());
+  }
+};
+
+/// What writes a node's instructions; the last of them makes its result.
+using Write = std::function<void(const Node&, Writer&)>;
+
+double scalar(const Node& node, size_t i, Writer& out) {
+  const Argument& a = node.arguments[i];
+  if (a.kind == Argument::Kind::constant && a.constant.isScalar() && !a.constant.isComplexDouble())
+    return a.constant.toScalar().toDouble();
+  out.fits = false;
+  return 0;
+}
+
+/// OPERAND ... of the node's first arguments, then NUMBERS.
+Write plain(const std::string& op) {
+  return [op](const Node& node, Writer& out) {
+    const chains::OpRow& row = *chains::find_row(op);
+    std::string line = op;
+    for (int i = 0; i < row.operands + row.numbers; ++i) {
+      const auto k = static_cast<size_t>(i);
+      line += " " + (i < row.operands ? out.operand(node.arguments[k])
+                                      : out.number(scalar(node, k, out)));
+    }
+    out.emit(line);
+  };
+}
+
+/// a op alpha b, or, `reversed`, b op alpha a.
+Write scaled(const std::string& op, bool reversed = false) {
+  return [op, reversed](const Node& node, Writer& out) {
+    std::string a = out.operand(node.arguments[0]), b = out.operand(node.arguments[1]);
+    if (reversed) std::swap(a, b);
+    const double alpha = scalar(node, 2, out);
+    if (alpha != 1) b = out.emit(fmt::format("mul {} {}", b, out.number(alpha)));
+    out.emit(fmt::format("{} {} {}", op, a, b));
+  };
+}
+
+/// a + value (b op c).
+Write added(const std::string& op) {
+  return [op](const Node& node, Writer& out) {
+    const std::string a = out.operand(node.arguments[0]), b = out.operand(node.arguments[1]),
+                      c = out.operand(node.arguments[2]);
+    std::string t = out.emit(fmt::format("{} {} {}", op, b, c));
+    const double value = scalar(node, 3, out);
+    if (value != 1) t = out.emit(fmt::format("mul {} {}", t, out.number(value)));
+    out.emit(fmt::format("add {} {}", a, t));
+  };
+}
+
+void power(const Node& node, Writer& out) {
+  const std::string x = out.operand(node.arguments[0]);
+  const double exponent = scalar(node, 1, out);
+  static const std::map<double, std::string> single{
+      {1, "copy"}, {2, "square"}, {0.5, "sqrt"}, {-0.5, "rsqrt"}, {-1, "reciprocal"}};
+  if (const auto it = single.find(exponent); it != single.end()) {
+    out.emit(it->second + " " + x);
+  } else if (exponent == 3 || exponent == -2 || exponent == 4) {
+    const std::string t = out.emit("square " + x);
+    out.emit(exponent == 3    ? fmt::format("mul {} {}", t, x)
+             : exponent == -2 ? "reciprocal " + t
+                              : "square " + t);
+  } else {
+    out.fits = false;
+  }
+}
+
+void gelu(const Node& node, Writer& out) {
+  const IValue& how = node.arguments[1].constant;
+  out.emit((how.isString() && how.toStringRef() == "tanh" ? "gelu_tanh " : "gelu ") +
+           out.operand(node.arguments[0]));
+}
+
+/// x within limits, either of which may be none.
+void clamp(const Node& node, Writer& out) {
+  auto limit = [&](size_t i, double none) {
+    if (i < node.arguments.size() && node.arguments[i].kind == Argument::Kind::constant &&
+        node.arguments[i].constant.isNone())
+      return none;
+    return scalar(node, i, out);
+  };
+  out.emit(fmt::format("clamp {} {} {}", out.operand(node.arguments[0]),
+                       out.number(limit(1, -INFINITY)), out.number(limit(2, INFINITY))));
+}
+
+/// Between float32 and truth, or of the same type, which is a copy in another layout.
+void cast(const Node& node, Writer& out) {
+  const std::string x = out.operand(node.arguments[0]);
+  const Value& to = out.program.value(node.results[0].values[0]);
+  const Argument& from = node.arguments[0];
+  const bool truth =
+      from.kind == Argument::Kind::value && out.program.value(from.values[0]).dtype == at::kBool;
+  out.emit(to.dtype == at::kBool ? fmt::format("ne {} 0", x) : "copy " + x);
+  if (truth == (to.dtype == at::kBool)) out.fits = false;  // ATen's copy is as fast
+}
+
+void masked_fill(const Node& node, Writer& out) {
+  const std::string x = out.operand(node.arguments[0]), mask = out.operand(node.arguments[1]),
+                    value = out.operand(node.arguments[2]);
+  out.emit(fmt::format("where {} {} {}", mask, value, x));
+}
+
+const std::map<std::string, Write>& writes() {
+  static const auto all = [] {
+    std::map<std::string, Write> table;
+    for (const char* name :
+         {"neg",       "abs",         "sqrt",        "rsqrt",      "reciprocal", "exp",
+          "expm1",     "log",         "log1p",       "tanh",       "sigmoid",    "silu",
+          "relu",      "erf",         "mish",        "sin",        "cos",        "floor",
+          "ceil",      "trunc",       "round",       "sign",       "sgn",        "hardsigmoid",
+          "hardswish", "logical_not", "elu",         "leaky_relu", "softplus",   "threshold",
+          "maximum",   "minimum",     "logical_and", "logical_or"}) {
+      const std::string op = name == std::string("sgn") ? "sign" : name;
+      table[std::string("aten::") + name] = plain(op);
+    }
+    table["aten::bitwise_not"] = plain("logical_not");
+    table["aten::bitwise_and.Tensor"] = plain("logical_and");
+    table["aten::bitwise_or.Tensor"] = plain("logical_or");
+    for (const char* name : {"mul", "div", "eq", "ne", "lt", "le", "gt", "ge"})
+      for (const char* overload : {".Tensor", ".Scalar"})
+        table[std::string("aten::") + name + overload] = plain(name);
+    for (const char* overload : {".Tensor", ".Scalar"}) {
+      table[std::string("aten::add") + overload] = scaled("add");
+      table[std::string("aten::sub") + overload] = scaled("sub");
+      table[std::string("aten::rsub") + overload] = scaled("sub", true);
+    }
+    table["aten::where.self"] = plain("where");
+    table["aten::masked_fill.Scalar"] = table["aten::masked_fill.Tensor"] = masked_fill;
+    table["aten::addcmul"] = added("mul");
+    table["aten::addcdiv"] = added("div");
+    table["aten::pow.Tensor_Scalar"] = power;
+    table["aten::gelu"] = gelu;
+    table["aten::clamp"] = table["aten::hardtanh"] = clamp;
+    table["aten::clamp_min"] = plain("maximum");
+    table["aten::clamp_max"] = plain("minimum");
+    table["aten::_to_copy"] = cast;
+    return table;
+  }();
+  return all;
+}
+
+/// Whether one operator alone is faster here: where ATen has no vectors for it, and where starting
+/// it takes longer than the work.
+bool pays_alone(const std::string& line, int64_t elements) {
+  static const std::set<std::string> slow{
+      "exp",       "expm1", "log",  "log1p",     "tanh",    "sigmoid",
+      "silu",      "erf",   "gelu", "gelu_tanh", "mish",    "hardsigmoid",
+      "hardswish", "sin",   "cos",  "elu",       "softplus"};
+  constexpr int64_t kFew = 4096;
+  return elements <= kFew || slow.count(line.substr(0, line.find(' '))) > 0;
+}
+
+class Chains {
+ public:
+  explicit Chains(Program& program)
+      : program_(program),
+        readers_(program.values.size()),
+        result_(program.values.size(), false),
+        producer_(program.producers()),
+        taken_(program.nodes.size(), false) {
+    for (size_t i = 0; i < program.nodes.size(); ++i) {
+      if (program.nodes[i].phase == Phase::main) main_.push_back(i);
+      for_each_value(program.nodes[i].arguments, [&](ValueId id) { readers_[id].push_back(i); });
+    }
+    for (const ValueId id : results_of(program)) result_[id] = true;
+  }
+
+  std::string run() {
+    const Uses uses(program_, main_);
+    int64_t chains = 0, before = 0;
+    std::vector<bool> keep(program_.nodes.size(), true);
+    for (size_t p = main_.size(); p-- > 0;) {
+      const size_t last = main_[p];
+      if (taken_[last] || !pointwise(last) || absorbed(last, uses)) continue;
+      const std::vector<size_t> group = grow(last, uses);
+      Writer text = write(group);
+      if (text.lines.size() == 1 && !pays_alone(text.lines[0], result_of(last).numel())) continue;
+      for (const size_t i : group) {
+        taken_[i] = true;
+        keep[i] = i == last;
+      }
+      replace(last, text);
+      ++chains;
+      before += static_cast<int64_t>(group.size());
+    }
+    if (chains > 0) program_.keep_nodes(keep);
+    return fmt::format("{} operators in {} chains", before, chains);
+  }
+
+ private:
+  const Value& result_of(size_t node) const {
+    return program_.value(program_.nodes[node].results[0].values[0]);
+  }
+
+  /// Whether the node alone can be said in a chain.
+  bool pointwise(size_t i) const {
+    const Node& node = program_.nodes[i];
+    if (node.phase != Phase::main || node.results.size() != 1 ||
+        node.results[0].kind != Argument::Kind::value || !writes().count(node.name()))
+      return false;
+    const Value& made = result_of(i);
+    if (!made.strided || !made.device.is_cpu()) return false;
+    Writer alone = write({i});
+    if (!alone.fits || alone.inputs.empty()) return false;
+    const std::string& line = alone.lines.back();
+    const bool boolean = chains::find_row(line.substr(0, line.find(' ')))->boolean;
+    return made.dtype == (boolean ? at::kBool : at::kFloat);
+  }
+
+  /// Whether the operator before does this activation itself.
+  bool absorbed(size_t i, const Uses& uses) const {
+    const std::string activation = activation_name(program_.nodes[i]);
+    if (activation.empty()) return false;
+    const ValueId root = uses.root(program_.nodes[i].arguments[0].values[0]);
+    const int32_t maker = producer_[root];
+    if (maker < 0) return false;
+    const auto& absorbs = operator_traits(program_.nodes[static_cast<size_t>(maker)].op).absorbs;
+    if (std::find(absorbs.begin(), absorbs.end(), activation) == absorbs.end()) return false;
+    const auto reader = uses.only_reader(root);
+    return reader && main_[*reader] == i;
+  }
+
+  Writer write(std::vector<size_t> group) const {
+    std::sort(group.begin(), group.end());
+    Writer out{program_, {}, {}, {}, true};
+    for (const size_t i : group) {
+      writes().at(program_.nodes[i].name())(program_.nodes[i], out);
+      out.made[program_.nodes[i].results[0].values[0]] = fmt::format("t{}", out.lines.size() - 1);
+    }
+    return out;
+  }
+
+  static std::string joined(const Writer& text) {
+    return fmt::format("{}", fmt::join(text.lines, "; "));
+  }
+
+  static bool small_enough(const Writer& text) {
+    constexpr size_t kLines = 24;
+    return text.inputs.size() <= chains::kMostInputs && text.lines.size() <= kLines &&
+           chains::parse(joined(text), text.inputs.size()).slots <= chains::kMostSlots;
+  }
+
+  /// The node and, again and again, what makes its operands for it alone.
+  std::vector<size_t> grow(size_t last, const Uses& uses) const {
+    std::vector<size_t> group{last};
+    const auto inside = [&](size_t i) {
+      return std::find(group.begin(), group.end(), i) != group.end();
+    };
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (const ValueId id : write(group).inputs) {
+        const int32_t maker = producer_[id];
+        if (maker < 0 || result_[id]) continue;
+        const auto i = static_cast<size_t>(maker);
+        if (taken_[i] || !pointwise(i) || result_of(i).sizes != result_of(last).sizes ||
+            !std::all_of(readers_[id].begin(), readers_[id].end(), inside) || absorbed(i, uses))
+          continue;
+        group.push_back(i);
+        if (small_enough(write(group))) {
+          grown = true;
+          break;
+        }
+        group.pop_back();
+      }
+    }
+    return group;
+  }
+
+  void replace(size_t i, const Writer& text) {
+    Node& node = program_.nodes[i];
+    node.op = c10::Dispatcher::singleton().findSchemaOrThrow("wide::chain", "");
+    node.arguments = {Argument{Argument::Kind::list, {}, text.inputs}, Argument::of(joined(text)),
+                      Argument::of(result_of(i).strides)};
+  }
+
+  Program& program_;
+  std::vector<size_t> main_;  // node indices
+  ByValue<std::vector<size_t>> readers_;
+  ByValue<bool> result_;
+  const ByValue<int32_t> producer_;
+  std::vector<bool> taken_;
+};
+
+[[maybe_unused]] const bool registered =
+    add_pass({"chains", "makes one operator over blocks in cache of chains of pointwise ones",
+              Stage::program, 110, [](Program& program) { return Chains(program).run(); }});
+
+}  // namespace
+}  // namespace wide

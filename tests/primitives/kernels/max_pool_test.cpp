@@ -1,0 +1,93 @@
+// Max pooling without indices beside ATen's, which is exact, under every instruction set.
+#include "primitives/kernels/max_pool.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include "tests/primitives/kernels/each_target.h"
+
+namespace wide {
+namespace {
+
+using at::Tensor;
+
+std::vector<int64_t> list(const int64_t (&two)[2]) { return {two[0], two[1]}; }
+
+Tensor aten(const Tensor& x, const PoolWindow& p, bool ceil) {
+  return std::get<0>(at::max_pool2d_with_indices(x, list(p.kernel), list(p.stride), list(p.padding),
+                                                 list(p.dilation), ceil));
+}
+
+bool same(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         at::allclose(a, b, 0, 0, /*equal_nan=*/true);
+}
+
+const std::vector<PoolWindow>& windows() {
+  static const std::vector<PoolWindow> all{
+      {{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}},
+      {{3, 3}, {1, 1}, {1, 1}, {1, 1}}, {{2, 3}, {3, 1}, {1, 0}, {1, 2}},
+      {{1, 5}, {1, 4}, {0, 2}, {1, 1}}, {{3, 2}, {2, 3}, {1, 1}, {2, 1}},
+      {{2, 2}, {5, 5}, {1, 1}, {3, 3}}};
+  return all;
+}
+
+TEST(MaxPool, EqualsAtenInEveryLayout) {
+  const at::NoGradGuard guard;
+  at::manual_seed(1);
+  const std::vector<std::vector<int64_t>> sizes{
+      {2, 3, 7, 9}, {1, 16, 8, 40}, {3, 17, 28, 28}, {2, 1, 5, 131}, {1, 37, 6, 5}};
+  for (const auto& size : sizes) {
+    Tensor x = at::randn(size);
+    x.flatten().slice(0, 3, 40, 19).fill_(NAN);
+    x.flatten().slice(0, 5, 60, 23).fill_(-INFINITY);
+    const Tensor last = x.contiguous(at::MemoryFormat::ChannelsLast);
+    const Tensor strange = x.permute({1, 0, 3, 2}).contiguous().permute({1, 0, 3, 2});
+    for (const PoolWindow& p : windows())
+      for (const bool ceil : {false, true}) {
+        const Tensor expected = aten(x, p, ceil), expected_last = aten(last, p, ceil);
+        for_each_target([&](const std::string& target) {
+          EXPECT_TRUE(same(max_pool(x, p, ceil), expected)) << x.sizes() << " under " << target;
+          EXPECT_TRUE(same(max_pool(last, p, ceil), expected_last)) << x.sizes() << target;
+          EXPECT_TRUE(at::allclose(max_pool(strange, p, ceil), expected, 0, 0, true)) << target;
+        });
+      }
+  }
+}
+
+TEST(MaxPool, SameForAnyNumberOfThreadsAndNothing) {
+  const at::NoGradGuard guard;
+  at::manual_seed(2);
+  const PoolWindow p = windows()[1];
+  const int threads = at::get_num_threads();
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const Tensor x = at::randn({5, 19, 33, 31}).contiguous(format);
+    at::set_num_threads(1);
+    const Tensor one = max_pool(x, p, false);
+    at::set_num_threads(2);
+    EXPECT_TRUE(max_pool(x, p, false).equal(one));
+    at::set_num_threads(threads);
+  }
+  EXPECT_EQ(max_pool(at::randn({0, 3, 8, 8}), p, false).sizes(),
+            (std::vector<int64_t>{0, 3, 4, 4}));
+}
+
+TEST(MaxPool, NanStaysInItsPlanes) {
+  const at::NoGradGuard guard;
+  at::manual_seed(3);
+  const PoolWindow p = windows()[0];
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const Tensor x = at::randn({2, 12, 10, 10}).contiguous(format);
+    Tensor broken = x.clone();
+    broken.narrow(1, 4, 4).fill_(NAN);
+    const Tensor right = max_pool(x, p, false), y = max_pool(broken, p, false);
+    EXPECT_TRUE(y.narrow(1, 4, 4).isnan().all().item<bool>());
+    EXPECT_TRUE(y.narrow(1, 0, 4).equal(right.narrow(1, 0, 4)));
+    EXPECT_TRUE(y.narrow(1, 8, 4).equal(right.narrow(1, 8, 4)));
+  }
+}
+
+}  // namespace
+}  // namespace wide
