@@ -46,7 +46,7 @@ Target target() {
   t.refusals = {
       {{{"B", 1}, {"T", 1}, {"D", 0}}, "[mlp_block] D: got 0, expected at least 1; try D=1"}};
   t.oracle = "y = linear('down')(nn.functional.gelu(linear('up')(t['x'])))";
-  t.parts = {{"fused", {{"linear", "brgemm"}}}, {"einsum", {{"linear", "einsum"}}}};
+  t.parts = {{"fused", {{"linear", "packed"}}}, {"einsum", {{"linear", "einsum"}}}};
   return t;
 }
 

@@ -4,7 +4,8 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
-#include "primitives/kernels/batched_gemm.h"
+#include "primitives/kernels/bf16_linear.h"
+#include "primitives/kernels/packed_linear.h"
 
 namespace wide {
 namespace {
@@ -43,12 +44,12 @@ std::optional<Claimed> claim_linear(const CallView& call) {
   return Claimed{LinearConfig{}, {call.id(0), call.id(1), call.id(2)}, {}};
 }
 
-/// A transposed second operand is a weight seen through `t`: worth packing, since the packed copy
-/// then depends on parameters alone. Anything else is multiplied where it lies.
+/// A weight is worth packing: the packed copy then depends on parameters alone. A transposed second
+/// operand is one seen through `t`. Anything else is multiplied where it lies.
 LinearConfig matrix_config(const Value& second) {
   const bool seen_transposed =
       second.strides.size() == 2 && second.strides[0] == 1 && second.strides[1] != 1;
-  return {true, seen_transposed};
+  return {true, seen_transposed || second.role == Role::parameter || second.role == Role::buffer};
 }
 
 std::optional<Claimed> claim_addmm(const CallView& call) {  // self, x, w, beta, alpha
@@ -89,21 +90,31 @@ Tensor shaped(const Tensor& y, const Sizes& sizes) {
   return y.sizes() == c10::IntArrayRef(sizes) ? y : y.view(sizes);
 }
 
-/// The engine's own batched GEMM: small products near the core's peak, the bias put in place
-/// before the product is summed onto it.
-Tensors brgemm(const LinearConfig& config, const WideCall& call) {
-  const Operands o = operands(config, call);
-  const Tensor x = o.x.stride(2) == 1 && o.x.stride(1) >= o.x.size(2) ? o.x : o.x.contiguous();
-  const Tensor w = o.w.stride(2) == 1 ? o.w : o.w.contiguous();
-  return {shaped(
-      batched_gemm(x, w, call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt),
-      o.result)};
+/// The engine's own GEMM: weights and bias in panels, near the core's peak for any number of rows.
+/// Half precision takes the processor's instructions for it; without them it is computed in single
+/// and rounded once.
+Tensors packed(const LinearConfig& config, const WideCall& call) {
+  const Tensor& weight = call.inputs[1];
+  const Tensor w = config.transposed ? weight : weight.transpose(1, 2);
+  const Tensor x = call.inputs[0].reshape({call.n, -1, w.size(1)});
+  std::optional<Tensor> bias;
+  if (call.inputs[2].defined()) bias = call.inputs[2];
+  Sizes result = call.inputs[0].sizes().vec();
+  result.back() = w.size(2);
+  if (bf16_linear_applies(x, w)) return {shaped(bf16_linear(x, pack_pairs(w), bias), result)};
+  const auto single = [](const Tensor& t) { return t.to(at::kFloat); };
+  const Tensor rows = single(x.size(2) == 1 || x.stride(2) == 1 ? x : x.contiguous());
+  if (bias) bias = single(*bias);
+  const Tensor y = packed_linear(rows, pack_panels(single(w), bias), w.size(2));
+  return {shaped(y, result).to(x.scalar_type())};
 }
 
-Applies brgemm_applies(const LinearConfig&, const WideCall& call) {
-  if (batched_gemm_applies(call.inputs[0], call.inputs[1])) return std::nullopt;
-  return reason("linear/brgemm", "call", "other than float32 on the CPU without gradient",
-                "float32 inference on the CPU", "einsum");
+Applies packed_applies(const LinearConfig& config, const WideCall& call) {
+  if (!config.pack)
+    return reason("linear/packed", "call", "a matrix that is computed", "a weight", "einsum");
+  if (packed_linear_applies(call.inputs[0], call.inputs[1])) return std::nullopt;
+  return reason("linear/packed", "call", "other than float32 or bfloat16 on the CPU, or a gradient",
+                "inference in float32 or bfloat16 on the CPU", "einsum");
 }
 
 Tensors einsum(const LinearConfig& config, const WideCall& call) {
@@ -153,12 +164,13 @@ Target target() {
   t.refusals = {{{{"B", 4}, {"D", 0}}, "[linear] D: got 0, expected at least 1; try D=1"}};
   t.oracle = "y = load(nn.Linear(a.D, a.O or a.D))(t['x'])";
   t.claims = {{"aten::linear", claim_linear}, {"aten::addmm", claim_addmm}, {"aten::mm", claim_mm}};
-  t.strategies = {strategy<LinearConfig>("brgemm", "one small blocked GEMM per model, inference",
-                                         brgemm, brgemm_applies),
-                  strategy<LinearConfig>(
-                      "einsum", "one batched GEMM over packed weights, bias after it", einsum),
-                  strategy<LinearConfig>("baddbmm", "one batched GEMM that adds the bias", baddbmm,
-                                         baddbmm_applies)};
+  t.strategies = {
+      strategy<LinearConfig>("packed", "the engine's GEMM over packed weights, inference", packed,
+                             packed_applies),
+      strategy<LinearConfig>("einsum", "one batched GEMM over packed weights, bias after it",
+                             einsum),
+      strategy<LinearConfig>("baddbmm", "one batched GEMM that adds the bias", baddbmm,
+                             baddbmm_applies)};
   t.parameter_inputs = {false, true, true};
   return t;
 }

@@ -55,7 +55,7 @@ Target target() {
       {{{"B", 1}, {"D", 0}}, "[mlp_embedder] D: got 0, expected at least 1; try D=1"},
       {{{"B", 1}, {"D", 2}, {"H", 0}}, "[mlp_embedder] H: got 0, expected at least 1; try H=8"}};
   t.oracle = "y = linear('out_layer')(nn.SiLU()(linear('in_layer')(t['x'])))";
-  t.parts = {{"fused", {{"linear", "brgemm"}}}, {"einsum", {{"linear", "einsum"}}}};
+  t.parts = {{"fused", {{"linear", "packed"}}}, {"einsum", {{"linear", "einsum"}}}};
   return t;
 }
 

@@ -120,8 +120,8 @@ inline Tensor direction_resident(const RecurrentConfig& c, const Tensor* p, cons
     return at::cat({t.narrow(1, 2 * h, h), t.narrow(1, 0, 2 * h)}, 1);
   };
   RecurrentLayer layer{x,
-                       (gru ? new_first(p[0]) : p[0]).transpose(1, 2).contiguous(),
-                       p[1].transpose(1, 2).contiguous(),
+                       (gru ? new_first(p[0]) : p[0]).transpose(1, 2),
+                       p[1].transpose(1, 2),
                        std::nullopt,
                        first[0],
                        std::nullopt,

@@ -1,5 +1,7 @@
 #include "primitives/kernels/activations.h"
 
+#include <c10/util/Exception.h>
+
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/recurrent_math.h"
 
@@ -55,6 +57,37 @@ WIDE_CLONES void gelu_tanh(float* data, int64_t count) {
   }
 }
 
+WIDE_CLONES void tanh(float* data, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) data[i] = recurrent_math::hyperbolic_tangent(data[i]);
+}
+
+WIDE_CLONES void sigmoid(float* data, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) data[i] = recurrent_math::sigmoid(data[i]);
+}
+
 #pragma GCC pop_options
+
+namespace {
+
+constexpr std::pair<const char*, InPlace> kAll[] = {{"relu", relu}, {"silu", silu},
+                                                    {"gelu", gelu}, {"gelu_tanh", gelu_tanh},
+                                                    {"tanh", tanh}, {"sigmoid", sigmoid}};
+
+}  // namespace
+
+InPlace find(c10::string_view name) {
+  if (name == "none") return nullptr;
+  for (const auto& [known, function] : kAll)
+    if (name == known) return function;
+  TORCH_CHECK(false, "wide::activations: got ", name, ", expected none or one of ", names());
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& [name, function] : kAll) all.emplace_back(name);
+  return all;
+}
 
 }  // namespace wide::activations

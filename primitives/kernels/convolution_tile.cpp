@@ -1,145 +1,157 @@
 #include "primitives/kernels/convolution_tile.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include <algorithm>
 #include <cstring>
 
-namespace wide::convolution_tile {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/convolution_tile.cpp"
+#include "primitives/kernels/highway.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace wide::convolution_tile::HWY_NAMESPACE {
 namespace {
 
-using Eight = float __attribute__((vector_size(32)));
+namespace hn = hwy::HWY_NAMESPACE;
 
-#if defined(__x86_64__)
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
 
-/// Every filter's sums of every run stay in registers over all taps and channels.
-template <int runs, bool in_place>
-__attribute__((target("avx512f"))) void compute_512(const Tile& t) {
-  // Where the results go is fetched while they are summed.
-  for (int f = 0; f < t.rows; ++f)
-    for (int r = 0; r < runs; ++r) __builtin_prefetch(t.out[r] + f * t.pitch, 1);
-  __m512 sum[kFilters][runs];
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+#if HWY_TARGET <= HWY_AVX3
+constexpr bool kReadsInside = true;
+#else
+constexpr bool kReadsInside = false;
+#endif
+
+/// What of a tile is summed at once: some filters at some vectors of every run.
+template <int kRows, int kTileRuns, int kVectors, bool kInPlace>
+HWY_NOINLINE void compute_part(const Tile& t, int first_row, int first_run, int first_position) {
+  const D d;
+  V sum[kRows][kTileRuns][kVectors];
 #pragma GCC unroll 8
-  for (int f = 0; f < kFilters; ++f)
+  for (int f = 0; f < kRows; ++f)
 #pragma GCC unroll 3
-    for (int r = 0; r < runs; ++r) sum[f][r] = _mm512_set1_ps(t.bias[f]);
+    for (int r = 0; r < kTileRuns; ++r)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[f][r][v] = hn::Set(d, t.bias[first_row + f]);
   for (int64_t k = 0; k < t.tap_count; ++k) {
-    const float* filters = t.filters + t.taps[k].filters;
-    __mmask16 inside[runs];
-    if (in_place) {
+    const float* filters = t.filters + t.taps[k].filters + first_row;
+    [[maybe_unused]] hn::Mask<D> inside[kTileRuns];
+    if constexpr (kInPlace) {
       unsigned any = 0;
-      for (int r = 0; r < runs; ++r) any |= inside[r] = t.inside[k][static_cast<size_t>(r)];
+      for (int r = 0; r < kTileRuns; ++r) {
+        uint8_t bits[8] = {};  // as many as LoadMaskBits may read
+        const uint16_t run = t.inside[k][static_cast<size_t>(r)];
+        std::memcpy(bits, &run, sizeof run);
+        inside[r] = hn::LoadMaskBits(d, bits);
+        any |= run;
+      }
       if (any == 0) continue;  // all of it outside
     }
-    const float* input[runs];
-    for (int r = 0; r < runs; ++r) input[r] = t.input[r] + t.taps[k].input;
+    const float* input[kTileRuns];
+    for (int r = 0; r < kTileRuns; ++r)
+      input[r] = t.input[first_run + r] + t.taps[k].input + first_position;
     for (int64_t c = 0; c < t.channels; ++c) {
-      __m512 x[runs];
+      V x[kTileRuns][kVectors];
 #pragma GCC unroll 3
-      for (int r = 0; r < runs; ++r) {
-        x[r] = in_place ? _mm512_maskz_loadu_ps(inside[r], input[r]) : _mm512_loadu_ps(input[r]);
+      for (int r = 0; r < kTileRuns; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) {
+          if constexpr (kInPlace)
+            x[r][v] = hn::MaskedLoad(inside[r], d, input[r]);
+          else
+            x[r][v] = hn::LoadU(d, input[r] + v * kLanes);
+        }
         input[r] += t.channel_pitch;
       }
 #pragma GCC unroll 8
-      for (int f = 0; f < kFilters; ++f) {
-        const __m512 w = _mm512_set1_ps(filters[f]);
+      for (int f = 0; f < kRows; ++f) {
+        const V w = hn::Set(d, filters[f]);
 #pragma GCC unroll 3
-        for (int r = 0; r < runs; ++r) sum[f][r] = _mm512_fmadd_ps(w, x[r], sum[f][r]);
+        for (int r = 0; r < kTileRuns; ++r)
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v) sum[f][r][v] = hn::MulAdd(w, x[r][v], sum[f][r][v]);
       }
       filters += kFilters;
     }
   }
-  if (t.relu) {
-    // The second operand is handed on where either is NaN.
 #pragma GCC unroll 8
-    for (int f = 0; f < kFilters; ++f)
+  for (int f = 0; f < kRows; ++f)
+    if (first_row + f < t.rows)
 #pragma GCC unroll 3
-      for (int r = 0; r < runs; ++r)
-        sum[f][r] = _mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), sum[f][r]);
-  }
-#pragma GCC unroll 8
-  for (int f = 0; f < kFilters; ++f)
-    if (f < t.rows)
-#pragma GCC unroll 3
-      for (int r = 0; r < runs; ++r)
-        _mm512_mask_storeu_ps(t.out[r] + f * t.pitch,
-                              static_cast<__mmask16>((1U << t.count[r]) - 1U), sum[f][r]);
-}
-
-#define WIDE_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
+      for (int r = 0; r < kTileRuns; ++r)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) {
+          V y = sum[f][r][v];
+          if (t.relu) y = hn::IfThenZeroElse(hn::Lt(y, hn::Zero(d)), y);
+          const int position = first_position + v * kLanes;
+          const int there = std::min(t.count[first_run + r] - position, kLanes);
+          float* to = t.out[first_run + r] + (first_row + f) * t.pitch + position;
+#if HWY_TARGET <= HWY_AVX3
+          hn::BlendedStore(y, hn::FirstN(d, static_cast<size_t>(there)), d, to);
 #else
-#define WIDE_CLONES
+          if (there == kLanes) {
+            hn::StoreU(y, d, to);
+          } else if (there > 0) {
+            HWY_ALIGN float all[kLanes];
+            hn::Store(y, d, all);
+            std::memcpy(to, all, static_cast<size_t>(there) * sizeof(float));
+          }
 #endif
-#pragma GCC push_options
-#pragma GCC optimize("fp-contract=fast")
-
-/// Four filters and sixteen positions at a time fit sixteen registers of eight floats.
-WIDE_CLONES void compute_half(const Tile& t, int run, int half) {
-  constexpr int kHalf = kFilters / 2;
-  Eight low[kHalf], high[kHalf];
-#pragma GCC unroll 4
-  for (int f = 0; f < kHalf; ++f) low[f] = high[f] = Eight{} + t.bias[half * kHalf + f];
-  for (int64_t k = 0; k < t.tap_count; ++k) {
-    const float* filters = t.filters + t.taps[k].filters + half * kHalf;
-    const float* input = t.input[run] + t.taps[k].input;
-    for (int64_t c = 0; c < t.channels; ++c) {
-      Eight x, y;
-      std::memcpy(&x, input, sizeof x);
-      std::memcpy(&y, input + 8, sizeof y);
-#pragma GCC unroll 4
-      for (int f = 0; f < kHalf; ++f) {
-        low[f] += filters[f] * x;
-        high[f] += filters[f] * y;
-      }
-      input += t.channel_pitch;
-      filters += kFilters;
-    }
-  }
-  for (int f = 0; f < std::min(kHalf, t.rows - half * kHalf); ++f) {
-    float sums[kPositions];
-    std::memcpy(sums, &low[f], sizeof low[f]);
-    std::memcpy(sums + 8, &high[f], sizeof high[f]);
-    float* out = t.out[run] + (half * kHalf + f) * t.pitch;
-    for (int i = 0; i < t.count[run]; ++i) out[i] = t.relu && sums[i] < 0.0F ? 0.0F : sums[i];
-  }
+        }
 }
 
-#pragma GCC pop_options
+#if HWY_TARGET <= HWY_AVX3
+
+/// Every filter's sums of every run stay in registers over all taps and channels.
+template <int kTileRuns>
+void compute_runs(const Tile& t) {
+  // Where the results go is fetched while they are summed.
+  for (int f = 0; f < t.rows; ++f)
+    for (int r = 0; r < kTileRuns; ++r) __builtin_prefetch(t.out[r] + f * t.pitch, 1);
+  if (t.inside != nullptr)
+    compute_part<kFilters, kTileRuns, 1, true>(t, 0, 0, 0);
+  else
+    compute_part<kFilters, kTileRuns, 1, false>(t, 0, 0, 0);
+}
 
 }  // namespace
 
-void compute_portable(const Tile& tile, int runs) {
-  for (int run = 0; run < runs; ++run) {
-    compute_half(tile, run, 0);
-    if (tile.rows > kFilters / 2) compute_half(tile, run, 1);
-  }
-}
-
-bool reads_inside() {
-#if defined(__x86_64__)
-  static const bool wide_vectors = __builtin_cpu_supports("avx512f");
-  return wide_vectors;
-#else
-  return false;
-#endif
-}
-
 void compute(const Tile& tile, int runs) {
-#if defined(__x86_64__)
-  if (reads_inside()) {
-    if (runs == 3)
-      tile.inside != nullptr ? compute_512<3, true>(tile) : compute_512<3, false>(tile);
-    if (runs == 2)
-      tile.inside != nullptr ? compute_512<2, true>(tile) : compute_512<2, false>(tile);
-    if (runs == 1)
-      tile.inside != nullptr ? compute_512<1, true>(tile) : compute_512<1, false>(tile);
-    return;
-  }
-#endif
-  compute_portable(tile, runs);
+  if (runs == 3) return compute_runs<3>(tile);
+  if (runs == 2) return compute_runs<2>(tile);
+  compute_runs<1>(tile);
 }
+
+#else
+
+}  // namespace
+
+/// Half of the filters and two vectors of a run at a time fit sixteen registers.
+void compute(const Tile& tile, int runs) {
+  constexpr int kHalf = kFilters / 2;
+  for (int run = 0; run < runs; ++run)
+    for (int row = 0; row < tile.rows; row += kHalf)
+      for (int position = 0; position < tile.count[run]; position += 2 * kLanes)
+        compute_part<kHalf, 1, 2, false>(tile, row, run, position);
+}
+
+#endif
+
+bool reads_inside() { return kReadsInside; }
+
+}  // namespace wide::convolution_tile::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wide::convolution_tile {
+
+HWY_EXPORT(compute);
+HWY_EXPORT(reads_inside);
+
+bool reads_inside() { return HWY_DYNAMIC_DISPATCH(reads_inside)(); }
+
+void compute(const Tile& tile, int runs) { HWY_DYNAMIC_DISPATCH(compute)(tile, runs); }
 
 }  // namespace wide::convolution_tile
+#endif

@@ -38,10 +38,7 @@ struct Tile {
 /// Whether this machine's vectors can leave out positions while they are read.
 bool reads_inside();
 
-/// Computes the first `runs` runs of the tile with the widest vectors this machine has.
+/// Computes the first `runs` runs of the tile.
 void compute(const Tile& tile, int runs);
-
-/// The same with the vectors every machine has; the tests hold the fast one against it.
-void compute_portable(const Tile& tile, int runs);
 
 }  // namespace wide::convolution_tile

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/native/CPUBlas.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
@@ -11,6 +10,9 @@
 #include <cstring>
 #include <memory>
 
+#include "primitives/kernels/operators.h"
+#include "primitives/kernels/packed_linear.h"
+#include "primitives/kernels/panel_gemm.h"
 #include "primitives/kernels/recurrent_math.h"
 
 namespace wide {
@@ -30,7 +32,6 @@ struct Row {
   int64_t width;
 };
 
-#define WIDE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast", "no-trapping-math", "no-thread-jumps", \
                      "no-tree-dominator-opts", "no-tree-vrp")
@@ -88,8 +89,8 @@ WIDE_CLONES void relu_cell(const Row& row) {
 
 #pragma GCC pop_options
 
-/// `gates`: columns of the step's scratch. The input's share adds to the first `input` of them, the
-/// hidden share to `hidden` of them from `offset` on.
+/// `gates`: columns of the step's scratch. The input's share goes to the first `input` of them, the
+/// hidden share is added to `hidden` of them from `offset` on.
 struct CellKind {
   const char* name;
   int64_t gates, input, hidden, offset, states;
@@ -119,10 +120,10 @@ struct Strides {
 struct Sequence {
   const CellKind& kind;
   int64_t batch, time, in, width;
-  const float *x, *input, *hidden, *bias;
+  const float *x, *input, *hidden;  // the weights in panels
+  const float* last_bias;           // of the gates that the input has no share in, or none
   Strides xs, ys;
-  int64_t input_stride, hidden_stride;  // of a row of the weights
-  float *y, *h, *c;                     // h and c: `[B, H]`, the first states on entry
+  float *y, *h, *c;  // h and c: `[B, H]`, the first states on entry
   bool reverse;
 };
 
@@ -151,40 +152,55 @@ int64_t scratch_stride(const CellKind& kind, int64_t width) {
   return (kind.gates * width + 15) / 16 * 16 + 16;
 }
 
-/// Adds the input's share of steps [from, from + steps) to the gates `[steps, B, stride]`.
-void add_input(const Sequence& s, int64_t from, int64_t steps, float* gates, int64_t stride) {
+/// out = rows of `a` times panels, added to what is there where asked.
+void multiply(const Sequence& s, int64_t rows, const float* a, int64_t a_stride, bool hidden,
+              float* out, int64_t out_stride) {
+  panel_gemm::Product p;
+  p.rows = rows;
+  p.inner = hidden ? s.width : s.in;
+  p.columns = (hidden ? s.kind.hidden : s.kind.input) * s.width;
+  p.a = a;
+  p.a_stride = a_stride;
+  p.panels = hidden ? s.hidden : s.input;
+  p.residual = hidden ? out : nullptr;
+  p.out = out;
+  p.residual_stride = p.out_stride = out_stride;
+  panel_gemm::multiply(p, 0, panel_gemm::panel_count(p.columns));
+}
+
+/// The input's share of steps [from, from + steps), bias included: the gates `[steps, B, stride]`.
+void input_share(const Sequence& s, int64_t from, int64_t steps, float* gates, int64_t stride) {
   const float* x = s.x + from * s.xs.time;
-  const int64_t columns = s.kind.input * s.width;
-  const auto multiply = [&](int64_t rows, const float* a, int64_t lda, float* c, int64_t ldc) {
-    at::native::cpublas::brgemm(rows, columns, s.in, lda, s.input_stride, ldc, /*add_C=*/true, a,
-                                s.input, c, /*is_vnni=*/false);
-  };
   if (steps == 1) {
-    multiply(s.batch, x, s.xs.batch, gates, stride);
+    multiply(s, s.batch, x, s.xs.batch, false, gates, stride);
   } else if (s.batch == 1 || s.xs.time == s.batch * s.xs.batch) {
-    multiply(steps * s.batch, x, s.batch == 1 ? s.xs.time : s.xs.batch, gates, stride);
+    multiply(s, steps * s.batch, x, s.batch == 1 ? s.xs.time : s.xs.batch, false, gates, stride);
   } else {
     for (int64_t b = 0; b < s.batch; ++b)
-      multiply(steps, x + b * s.xs.batch, s.xs.time, gates + b * stride, s.batch * stride);
+      multiply(s, steps, x + b * s.xs.batch, s.xs.time, false, gates + b * stride,
+               s.batch * stride);
+  }
+  const int64_t rest = (s.kind.gates - s.kind.input) * s.width;
+  for (int64_t r = 0; rest > 0 && r < steps * s.batch; ++r) {
+    float* to = gates + r * stride + s.kind.input * s.width;
+    if (s.last_bias != nullptr)
+      std::copy_n(s.last_bias, rest, to);
+    else
+      std::fill_n(to, rest, 0.0F);
   }
 }
 
 void run_sequence(const Sequence& s, float* scratch) {
   const CellKind& kind = s.kind;
   const int64_t stride = scratch_stride(kind, s.width), chunk = chunk_of(s.batch, s.time);
-  const auto row_bytes = static_cast<size_t>(kind.gates * s.width) * sizeof(float);
   for (int64_t done = 0; done < s.time; done += chunk) {
     const int64_t steps = std::min(chunk, s.time - done);
     const int64_t from = s.reverse ? s.time - done - steps : done;
-    for (int64_t r = 0; r < steps * s.batch; ++r)
-      std::memcpy(scratch + r * stride, s.bias, row_bytes);
-    add_input(s, from, steps, scratch, stride);
+    input_share(s, from, steps, scratch, stride);
     for (int64_t k = 0; k < steps; ++k) {
       const int64_t step = s.reverse ? steps - 1 - k : k;
       float* gates = scratch + step * s.batch * stride;
-      at::native::cpublas::brgemm(s.batch, kind.hidden * s.width, s.width, s.width, s.hidden_stride,
-                                  stride, /*add_C=*/true, s.h, s.hidden,
-                                  gates + kind.offset * s.width, /*is_vnni=*/false);
+      multiply(s, s.batch, s.h, s.width, true, gates + kind.offset * s.width, stride);
       float* y = s.y + (from + step) * s.ys.time;
       for (int64_t b = 0; b < s.batch; ++b)
         kind.cell({gates + b * stride, s.h + b * s.width,
@@ -210,28 +226,27 @@ Tensor with_rows(const Tensor& t) {
   return t.size(-1) == 1 || t.stride(-1) == 1 ? t : t.contiguous();
 }
 
-/// brgemm wants rows at least as far apart as they are long; a single row's stride means nothing.
-Tensor as_matrices(const Tensor& t) {
-  return (t.size(2) == 1 || t.stride(2) == 1) && t.stride(1) >= t.size(2) ? t : t.contiguous();
-}
-
 using Results = std::tuple<Tensor&, Tensor&>;
 
+/// `input` and `hidden`: panels of the weights, the bias among those of the input. `last_bias`: of
+/// the gates that the input has no share in.
 Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& hidden,
-                            const OptionalTensor& bias, const Tensor& h0, const OptionalTensor& c0,
-                            c10::string_view cell, bool reverse, bool time_major, Tensor& y,
-                            Tensor& states) {
+                            const OptionalTensor& last_bias, const Tensor& h0,
+                            const OptionalTensor& c0, c10::string_view cell, bool reverse,
+                            bool time_major, Tensor& y, Tensor& states) {
   const CellKind& kind = find_kind(cell);
-  TORCH_CHECK(x.dim() == 4 && input.dim() == 3 && hidden.dim() == 3 && h0.dim() == 3,
-              "wide::recurrent_layer: x ", x.sizes(), ", weights ", input.sizes(), " and ",
-              hidden.sizes(), ", state ", h0.sizes(), " do not fit");
+  TORCH_CHECK(x.dim() == 4 && h0.dim() == 3, "wide::recurrent_layer: x ", x.sizes(), " and state ",
+              h0.sizes(), " do not fit");
   const int64_t n = x.size(0), batch = x.size(time_major ? 2 : 1);
-  const int64_t time = x.size(time_major ? 1 : 2), in = x.size(3), width = hidden.size(1);
-  TORCH_CHECK(input.sizes() == c10::IntArrayRef({n, in, kind.input * width}) &&
-                  hidden.sizes() == c10::IntArrayRef({n, width, kind.hidden * width}) &&
+  const int64_t time = x.size(time_major ? 1 : 2), in = x.size(3), width = h0.size(2);
+  const int64_t input_floats = panel_gemm::packed_floats(in, kind.input * width);
+  const int64_t hidden_floats = panel_gemm::packed_floats(width, kind.hidden * width);
+  TORCH_CHECK(input.is_contiguous() && input.numel() == n * input_floats &&
+                  hidden.is_contiguous() && hidden.numel() == n * hidden_floats &&
                   h0.sizes() == c10::IntArrayRef({n, batch, width}) &&
                   c0.has_value() == (kind.states == 2) && (!c0 || c0->sizes() == h0.sizes()) &&
-                  (!bias || bias->sizes() == c10::IntArrayRef({n, kind.gates * width})),
+                  (!last_bias ||
+                   last_bias->sizes() == c10::IntArrayRef({n, (kind.gates - kind.input) * width})),
               "wide::recurrent_layer: x ", x.sizes(), ", weights ", input.sizes(), " and ",
               hidden.sizes(), ", state ", h0.sizes(), " do not fit");
   TORCH_CHECK(y.is_contiguous() && states.is_contiguous() &&
@@ -239,16 +254,17 @@ Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& 
                   states.numel() == n * kind.states * batch * width,
               "wide::recurrent_layer: results ", y.sizes(), " and ", states.sizes(),
               " are not contiguous or too small");
-  const Tensor rows = with_rows(x), wi = as_matrices(input), wh = as_matrices(hidden);
-  const Tensor offset = bias ? with_rows(*bias) : at::zeros({1, kind.gates * width}, x.options());
+  const Tensor rows = with_rows(x);
+  const Tensor offset = last_bias ? with_rows(*last_bias) : Tensor();
   states.select(1, 0).copy_(h0);
   if (c0) states.select(1, 1).copy_(*c0);
-  const float *px = rows.const_data_ptr<float>(), *pi = wi.const_data_ptr<float>();
-  const float *ph = wh.const_data_ptr<float>(), *pb = offset.const_data_ptr<float>();
+  const float *px = rows.const_data_ptr<float>(), *pi = input.const_data_ptr<float>();
+  const float* ph = hidden.const_data_ptr<float>();
+  const float* pb = last_bias ? offset.const_data_ptr<float>() : nullptr;
   float *py = y.mutable_data_ptr<float>(), *ps = states.mutable_data_ptr<float>();
   const Strides xs{rows.stride(time_major ? 2 : 1), rows.stride(time_major ? 1 : 2)};
   const Strides ys = time_major ? Strides{width, batch * width} : Strides{time * width, width};
-  const int64_t state = batch * width, bias_stride = bias ? offset.stride(0) : 0;
+  const int64_t state = batch * width;
   // With fewer models than threads the batch is shared out too: sequences know nothing of each
   // other, and a core reads the weights from a cache of its own.
   const int64_t parts = parts_of_batch(n, batch), most = (batch + parts - 1) / parts;
@@ -261,8 +277,9 @@ Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& 
       if (count <= 0) continue;
       float* h = ps + i * kind.states * state + first * width;
       run_sequence({kind, count, time, in, width, px + i * rows.stride(0) + first * xs.batch,
-                    pi + i * wi.stride(0), ph + i * wh.stride(0), pb + i * bias_stride, xs, ys,
-                    wi.stride(1), wh.stride(1), py + i * time * state + first * ys.batch, h,
+                    pi + i * input_floats, ph + i * hidden_floats,
+                    pb == nullptr ? nullptr : pb + i * offset.stride(0), xs, ys,
+                    py + i * time * state + first * ys.batch, h,
                     kind.states == 2 ? h + state : nullptr, reverse},
                    scratch.get());
     }
@@ -271,19 +288,19 @@ Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& 
 }
 
 std::tuple<Tensor, Tensor> recurrent_layer_kernel(const Tensor& x, const Tensor& input,
-                                                  const Tensor& hidden, const OptionalTensor& bias,
-                                                  const Tensor& h0, const OptionalTensor& c0,
-                                                  c10::string_view cell, bool reverse,
-                                                  bool time_major) {
-  const int64_t width = hidden.size(1), batch = h0.size(1);
+                                                  const Tensor& hidden,
+                                                  const OptionalTensor& last_bias, const Tensor& h0,
+                                                  const OptionalTensor& c0, c10::string_view cell,
+                                                  bool reverse, bool time_major) {
+  const int64_t width = h0.size(2), batch = h0.size(1);
   Tensor y = at::empty({x.size(0), x.size(1), x.size(2), width}, x.options());
   Tensor states = at::empty({x.size(0), find_kind(cell).states, batch, width}, x.options());
-  recurrent_layer_out(x, input, hidden, bias, h0, c0, cell, reverse, time_major, y, states);
+  recurrent_layer_out(x, input, hidden, last_bias, h0, c0, cell, reverse, time_major, y, states);
   return {y, states};
 }
 
-#define WIDE_ARGUMENTS                                                                      \
-  "(Tensor x, Tensor input, Tensor hidden, Tensor? bias, Tensor h0, Tensor? c0, str cell, " \
+#define WIDE_ARGUMENTS                                                                           \
+  "(Tensor x, Tensor input, Tensor hidden, Tensor? last_bias, Tensor h0, Tensor? c0, str cell, " \
   "bool reverse, bool time_major"
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
@@ -307,10 +324,22 @@ std::pair<Tensor, Tensor> recurrent_layer(const RecurrentLayer& layer) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("wide::recurrent_layer", "");
   const auto optional = [](const OptionalTensor& t) { return t ? c10::IValue(*t) : c10::IValue(); };
-  std::vector<c10::IValue> stack{
-      layer.x,         layer.input,        layer.hidden, optional(layer.bias),
-      layer.h0,        optional(layer.c0), layer.cell,   layer.reverse,
-      layer.time_major};
+  const int64_t columns = layer.input.size(2);
+  OptionalTensor input_bias, last_bias;
+  if (layer.bias) {
+    const int64_t rest = layer.bias->size(1) - columns;
+    input_bias = layer.bias->narrow(1, 0, columns);
+    if (rest > 0) last_bias = layer.bias->narrow(1, columns, rest);
+  }
+  std::vector<c10::IValue> stack{layer.x,
+                                 pack_panels(layer.input, input_bias),
+                                 pack_panels(layer.hidden, std::nullopt),
+                                 optional(last_bias),
+                                 layer.h0,
+                                 optional(layer.c0),
+                                 layer.cell,
+                                 layer.reverse,
+                                 layer.time_major};
   op.callBoxed(&stack);
   return {stack[0].toTensor(), stack[1].toTensor()};
 }

@@ -11,6 +11,7 @@
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/convolution_tile.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/winograd_transforms.h"
 
 // Results are made in tiles of 2 x 2, each from a patch of 4 x 4 inputs. Patches and filters are
 // brought into a basis of 16 "frequencies", in which a convolution is one product per channel; the
@@ -24,48 +25,14 @@ using convolution_tile::kFilters;
 using convolution_tile::kPositions;
 using convolution_tile::kRuns;
 
-constexpr int64_t kFrequencies = 16;
+using winograd::kFrequencies;
+using winograd::kLanes;
+
 constexpr int64_t kChunk = int64_t{kRuns} * kPositions;  // tiles at a time
 constexpr int64_t kSums = kFilters * kChunk;             // of one frequency
-constexpr int64_t kLanes = 8;
 constexpr int64_t kAhead = 3;  // channels from what is copied to what is fetched
-using Eight = float __attribute__((vector_size(32)));
 
-// ----------------------------------------------------------------------------- the two bases
-
-/// Patches side by side, the first at `rows`, the next two columns on: d to B^T d B. Frequency f of
-/// patch i goes to to[f * plane + i]; up to seven more are written.
-WIDE_CLONES void transform_patches(const float* rows, int64_t pitch, int64_t count, float* to,
-                                   int64_t plane) {
-  for (int64_t i = 0; i < count; i += kLanes) {
-    Eight down[4][4];  // B^T d: of the columns 0..7, 8..15, 2..9 and 10..17
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) {
-      Eight d[4];
-#pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r)
-        std::memcpy(&d[r], rows + r * pitch + 2 * i + v % 2 * 8 + v / 2 * 2, sizeof d[r]);
-      down[0][v] = d[0] - d[2];
-      down[1][v] = d[1] + d[2];
-      down[2][v] = d[2] - d[1];
-      down[3][v] = d[1] - d[3];
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
-      const Eight first =
-          __builtin_shufflevector(down[r][0], down[r][1], 0, 2, 4, 6, 8, 10, 12, 14);
-      const Eight second =
-          __builtin_shufflevector(down[r][0], down[r][1], 1, 3, 5, 7, 9, 11, 13, 15);
-      const Eight third =
-          __builtin_shufflevector(down[r][2], down[r][3], 0, 2, 4, 6, 8, 10, 12, 14);
-      const Eight fourth =
-          __builtin_shufflevector(down[r][2], down[r][3], 1, 3, 5, 7, 9, 11, 13, 15);
-      const Eight all[4] = {first - third, second + third, third - second, second - fourth};
-#pragma GCC unroll 4
-      for (int c = 0; c < 4; ++c) std::memcpy(to + (4 * r + c) * plane + i, &all[c], sizeof all[c]);
-    }
-  }
-}
+// -------------------------------------------------------------------------------- one call
 
 /// Tiles of one row of tiles.
 struct Span {
@@ -76,42 +43,6 @@ struct Span {
   int64_t columns = 0;       // results in a row, at most two for each tile
   bool below = true;         // there is a second row of results
 };
-
-/// Tiles of a span from their frequencies, m[f * kSums + i] of tile i: A^T m A.
-WIDE_CLONES void transform_results(const float* m, float bias, bool relu, const Span& span,
-                                   float* to, int64_t pitch) {
-  for (int64_t i = 0; i < span.count; i += kLanes) {
-    Eight down[2][4];
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) {
-      Eight f[4];
-#pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r) std::memcpy(&f[r], m + (4 * r + c) * kSums + i, sizeof f[r]);
-      down[0][c] = f[0] + f[1] + f[2];
-      down[1][c] = f[1] - f[2] - f[3];
-    }
-#pragma GCC unroll 2
-    for (int r = 0; r < 2; ++r) {
-      if (r == 1 && !span.below) break;
-      Eight even = down[r][0] + down[r][1] + down[r][2] + bias;
-      Eight odd = down[r][1] - down[r][2] - down[r][3] + bias;
-      if (relu) {  // keeps NaN, as relu does
-        even = even < 0.0F ? Eight{} : even;
-        odd = odd < 0.0F ? Eight{} : odd;
-      }
-      const Eight both[2] = {__builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11),
-                             __builtin_shufflevector(even, odd, 4, 12, 5, 13, 6, 14, 7, 15)};
-      float* out = to + r * pitch + 2 * i;
-      const int64_t left = span.columns - 2 * i;
-      if (left >= 2 * kLanes)
-        std::memcpy(out, both, sizeof both);
-      else
-        std::memcpy(out, both, static_cast<size_t>(left) * sizeof(float));
-    }
-  }
-}
-
-// -------------------------------------------------------------------------------- one call
 
 /// What is the same for all models of a call.
 struct Work {
@@ -217,8 +148,8 @@ void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows
   for (int64_t c = 0; c < w.channels; ++c) {
     if (c + 1 < w.channels) fill(c + 1);
     for (const Span& s : chunk.spans)
-      transform_patches(rows + c % 2 * floats + s.first_row * w.row_pitch() + 2 * s.x,
-                        w.row_pitch(), s.count, patches + c * kChunk + s.at, w.plane());
+      winograd::transform_patches(rows + c % 2 * floats + s.first_row * w.row_pitch() + 2 * s.x,
+                                  w.row_pitch(), s.count, patches + c * kChunk + s.at, w.plane());
   }
 }
 
@@ -254,8 +185,9 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
     }
     for (int64_t o = 0; o < tile.rows; ++o)
       for (const Span& s : chunk.spans)
-        transform_results(sums + o * kChunk + s.at, bias == nullptr ? 0.0F : bias[first + o],
-                          w.relu, s, out + (first + o) * image + s.out, w.out_width);
+        winograd::transform_results(
+            {sums + o * kChunk + s.at, kSums, s.count, bias == nullptr ? 0.0F : bias[first + o],
+             w.relu, out + (first + o) * image + s.out, w.out_width, s.columns, s.below});
   }
 }
 

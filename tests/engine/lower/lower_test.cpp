@@ -10,7 +10,6 @@
 #include "engine/lower/out_variant.h"
 #include "engine/lower/threads.h"
 #include "engine/widen/target.h"
-#include "primitives/kernels/batched_gemm.h"
 
 namespace wide {
 namespace {
@@ -113,30 +112,6 @@ TEST(OutVariant, ComputesWhatTheOperatorDoes) {
       EXPECT_TRUE(at::allclose(out[r], plain[r].toTensor(), 1e-6, 1e-7)) << node.name();
   }
   EXPECT_GE(found, 13);
-}
-
-TEST(BatchedGemm, EqualsDoubleAtOddSizes) {
-  at::NoGradGuard no_grad;
-  for (const auto& [n, m, k, o] : {std::tuple<int64_t, int64_t, int64_t, int64_t>{1, 1, 1, 1},
-                                   {3, 5, 7, 11},
-                                   {2, 97, 13, 64},
-                                   {5, 130, 64, 3},
-                                   {7, 8, 257, 17}}) {
-    const Tensor a = at::randn({n, m, k}), b = at::randn({n, k, o}), bias = at::randn({n, o});
-    const Tensor expected =
-        at::baddbmm(bias.unsqueeze(1).to(at::kDouble), a.to(at::kDouble), b.to(at::kDouble));
-    EXPECT_LT(max_relative_error({batched_gemm(a, b, bias)}, {expected}), 1e-5);
-    const Tensor rows = at::randn({n, m, k + 3}).slice(2, 0, k);  // rows with a gap between them
-    EXPECT_LT(max_relative_error({batched_gemm(rows, b, std::nullopt)},
-                                 {at::bmm(rows.to(at::kDouble), b.to(at::kDouble))}),
-              1e-5);
-  }
-}
-
-TEST(BatchedGemm, RefusesGradients) {
-  const Tensor a = at::randn({1, 2, 3}).requires_grad_(), b = at::randn({1, 3, 4});
-  EXPECT_FALSE(batched_gemm_applies(a, b));
-  EXPECT_ANY_THROW(batched_gemm(a, b, std::nullopt).sum().backward());
 }
 
 Ensemble with_inputs(const Network& net, Ensemble ensemble, const Ensemble& other) {

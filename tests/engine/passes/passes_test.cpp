@@ -265,7 +265,7 @@ TEST_P(EverySwitch, SwitchesItsPassAndNoOther) {
     options.tune = false;
     options.threads = 2;
     options.passes_off = off;
-    options.widen.force["linear"] = "brgemm";  // a kernel of ours, which can do its activation
+    options.widen.force["linear"] = "packed";  // a kernel of ours, which can do its activation
     return compile(net, generate(net, 3, at::kFloat, at::kCPU, 5), options);
   };
   std::vector<Network> networks{with_work_for_passes(), with_work_for_lowering()};

@@ -8,6 +8,7 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "primitives/kernels/convolution_tile.h"
+#include "tests/primitives/kernels/each_target.h"
 
 namespace wide {
 namespace {
@@ -180,23 +181,45 @@ TEST(DirectConvolution, RefusesGradientsAndWhatDoesNotFit) {
   EXPECT_ANY_THROW(layer.direct().sum().backward());
 }
 
-/// The fast tile against the one that every machine runs.
-TEST(ConvolutionTile, EqualsItsSlowTwin) {
+/// A tile by its definition, in double: [filter][run][position], 77 where nothing is to be written.
+std::vector<double> tile_in_double(const convolution_tile::Tile& tile, int runs) {
   using namespace convolution_tile;
-  std::mt19937_64 random(3);
-  for (int round = 0; round < 40; ++round) {
-    const auto channels = static_cast<int64_t>(1 + random() % 9);
-    const std::vector<Tap> taps{{0, 0}, {1, channels * kFilters}, {40, 2 * channels * kFilters}};
-    const Tensor filters = at::randn({3, channels, kFilters}), bias = at::randn({kFilters});
-    Tensor input = at::randn({kRuns, channels + 2, 40});
-    if (round % 3 == 0) input.view(-1)[5] = NAN;
-    Tensor results[2];
-    for (const bool fast : {false, true}) {
-      Tensor& out = results[fast ? 1 : 0];
-      out = at::full({kFilters, kRuns, kPositions}, 77.0F);
+  std::vector<double> all(static_cast<size_t>(kFilters * kRuns * kPositions), 77.0);
+  for (int f = 0; f < tile.rows; ++f)
+    for (int r = 0; r < runs; ++r)
+      for (int i = 0; i < tile.count[r]; ++i) {
+        double sum = tile.bias[f];
+        for (int64_t k = 0; k < tile.tap_count; ++k)
+          for (int64_t c = 0; c < tile.channels; ++c) {
+            const bool inside =
+                tile.inside == nullptr || (tile.inside[k][static_cast<size_t>(r)] >> i & 1) != 0;
+            const double x =
+                inside ? tile.input[r][tile.taps[k].input + c * tile.channel_pitch + i] : 0;
+            sum += x * tile.filters[tile.taps[k].filters + c * kFilters + f];
+          }
+        all[static_cast<size_t>((f * kRuns + r) * kPositions + i)] = tile.relu && sum < 0 ? 0 : sum;
+      }
+  return all;
+}
+
+TEST(ConvolutionTile, EqualsDoubleUnderEveryInstructionSet) {
+  using namespace convolution_tile;
+  for_each_target([](const std::string& target) {
+    std::mt19937_64 random(3);
+    for (int round = 0; round < 40; ++round) {
+      const auto channels = static_cast<int64_t>(1 + random() % 9);
+      const std::vector<Tap> taps{{0, 0}, {1, channels * kFilters}, {24, 2 * channels * kFilters}};
+      std::vector<Inside> inside(taps.size());
+      for (Inside& tap : inside)
+        for (uint16_t& run : tap) run = static_cast<uint16_t>(random() % 3 == 0 ? 0 : random());
+      const Tensor filters = at::randn({3, channels, kFilters}), bias = at::randn({kFilters});
+      Tensor input = at::randn({kRuns, channels + 2, 40});
+      if (round % 3 == 0) input.view(-1)[5] = NAN;
+      const Tensor out = at::full({kFilters, kRuns, kPositions}, 77.0F);
       Tile tile;
       tile.filters = filters.const_data_ptr<float>();
       tile.taps = taps.data();
+      tile.inside = reads_inside() && round % 5 == 0 ? inside.data() : nullptr;
       tile.tap_count = static_cast<int64_t>(round % 4);
       tile.channels = channels;
       tile.channel_pitch = 40;
@@ -210,10 +233,27 @@ TEST(ConvolutionTile, EqualsItsSlowTwin) {
         tile.out[r] = out.mutable_data_ptr<float>() + r * kPositions;
         tile.count[r] = 1 + (round + 5 * r) % kPositions;
       }
-      fast ? compute(tile, runs) : compute_portable(tile, runs);
+      compute(tile, runs);
+      const Tensor expected = at::tensor(tile_in_double(tile, runs)).view(out.sizes());
+      EXPECT_TRUE(at::allclose(out.to(at::kDouble), expected, 1e-5, 1e-5, /*equal_nan=*/true))
+          << target << " " << round;
     }
-    EXPECT_TRUE(at::allclose(results[1], results[0], 1e-5, 1e-5, /*equal_nan=*/true)) << round;
-  }
+  });
+}
+
+TEST(DirectConvolution, EqualsDoubleUnderEveryInstructionSet) {
+  const at::NoGradGuard no_grad;
+  for_each_target([](const std::string& target) {
+    std::mt19937_64 random(5);
+    int tried = 0;
+    for (int round = 0; round < 30; ++round)
+      if (const auto layer = random_layer(random)) {
+        EXPECT_LT(max_relative_error({layer->direct()}, {layer->expected()}), 1e-5)
+            << target << " " << round;
+        ++tried;
+      }
+    EXPECT_GT(tried, 10);
+  });
 }
 
 /// In a plan it does the relu behind it, and NaN goes through.

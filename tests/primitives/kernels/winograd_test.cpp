@@ -7,6 +7,7 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
+#include "tests/primitives/kernels/each_target.h"
 
 namespace wide {
 namespace {
@@ -57,6 +58,17 @@ TEST(Winograd, EqualsEveryModelByItself) {
     EXPECT_LE((layer.winograd(false) - bare).abs().max().item<double>(),
               1e-5 * (1 + bare.abs().max().item<double>()));
   }
+}
+
+TEST(Winograd, EqualsDoubleUnderEveryInstructionSet) {
+  const at::NoGradGuard no_grad;
+  for_each_target([](const std::string& target) {
+    for (const Sizes& x : {Sizes{2, 3, 5, 19, 23}, {1, 1, 9, 3, 130}, {2, 2, 1, 4, 3}}) {
+      const Layer layer(x, 11, {1, 2});
+      EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}), 1e-5)
+          << target << " " << x;
+    }
+  });
 }
 
 TEST(Winograd, RoundsLittleMoreThanThePlainSum) {

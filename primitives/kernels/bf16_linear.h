@@ -1,0 +1,22 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace wide {
+
+/// Weights `[N, K, O]` as `bf16_linear` reads them, two rows side by side: `[N, ceil(K / 2), O,
+/// 2]`.
+at::Tensor pack_pairs(const at::Tensor& weight);
+
+/// `wide::bf16_linear`: out[n] = activation(x[n] weight[n] + bias[n]) for every n, summed in
+/// float32 and rounded once, by PyTorch's small GEMM (AVX512-BF16, AMX where there is). x `[N, M,
+/// K]` of any strides, pairs of `pack_pairs`, bias `[N, O]` or none, result `[N, M, O]`; bfloat16.
+/// Inference only: its gradient is refused. `activation`: "none" or one of activations::names().
+at::Tensor bf16_linear(const at::Tensor& x, const at::Tensor& pairs,
+                       const std::optional<at::Tensor>& bias);
+
+/// Whether the operator can take these and this CPU multiplies bfloat16; else compute in float32.
+bool bf16_linear_applies(const at::Tensor& x, const at::Tensor& weight);
+
+}  // namespace wide

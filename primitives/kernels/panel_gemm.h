@@ -1,0 +1,44 @@
+#pragma once
+#include <cstdint>
+
+/// Products with a matrix laid out in panels: columns of up to three vectors, one after the other,
+/// each `[1 + K, width]`, its first row the bias. How wide panels are hangs on the instruction set,
+/// so what is packed and what multiplies must run under the same one.
+namespace wide::panel_gemm {
+
+/// A matrix `[inner, columns]` by its strides, and a bias or none.
+struct Matrix {
+  int64_t inner = 0, columns = 0;
+  const float* data = nullptr;
+  int64_t row_stride = 0, column_stride = 0;
+  const float* bias = nullptr;
+  int64_t bias_stride = 1;
+};
+
+/// Floats that the panels of such a matrix take.
+int64_t packed_floats(int64_t inner, int64_t columns);
+void pack(const Matrix& matrix, float* panels);
+
+/// How columns are cut into panels.
+int64_t panel_count(int64_t columns);
+/// The first column of panel `panel`; that of panel `panel_count` is `columns`.
+int64_t first_column(int64_t columns, int64_t panel);
+
+/// out = [relu](a matrix + bias [+ residual]). Every element begins with bias and residual, to
+/// which the products are added in the order of `inner`, whatever rows and panels are asked for.
+struct Product {
+  int64_t rows = 0, inner = 0, columns = 0;
+  const float* a = nullptr;  // [rows, inner], rows `a_stride` apart
+  int64_t a_stride = 0;
+  const float* panels = nullptr;
+  const float* residual = nullptr;  // [rows, columns] or none; may be `out`
+  int64_t residual_stride = 0;
+  float* out = nullptr;  // [rows, columns]
+  int64_t out_stride = 0;
+  bool relu = false;  // keeps NaN, as relu does
+};
+
+/// Computes the columns of panels [begin, end).
+void multiply(const Product& product, int64_t begin, int64_t end);
+
+}  // namespace wide::panel_gemm
