@@ -29,6 +29,7 @@ namespace wide {
 /// those of the evaluation form are refused.
 struct Forms {
   NetworkSource train, evaluate;
+  std::vector<TensorSpec> tensors;  // parameters and buffers, as both forms have them, no inputs
 };
 
 /// An input of forward, in its order. Columns are converted to `dtype` row by row; kFloat stands
@@ -99,9 +100,8 @@ struct StepResult {
 
 /// What a resume needs besides the options: with it a new trainer gives the same bits as this one.
 struct TrainerState {
-  /// "parameter.NAME" [N, ...] (shared ones without N), "buffer.NAME", "NAME.exp_avg" under
-  /// "state.", "ema.NAME", "steps" int64 [N], "hyper.NAME" float64 [N], "seeds" int64 [N],
-  /// "running" bool [N].
+  /// "weight.NAME" for parameters and buffers, "state.NAME.MOMENT", "ema.NAME": [N, ...], shared
+  /// ones without N; "hyper.NAME" float64 [N], "steps" and "seeds" int64 [N], "running" bool [N].
   std::map<std::string, Tensor> tensors;
   int64_t step = 0;  // steps made
   std::string plan;  // strategies, ranges, threads
