@@ -14,6 +14,7 @@ namespace wide {
 namespace {
 
 constexpr int64_t kAlign = 64;
+constexpr double kFar = 1e6;  // no step of a sound training is this long
 
 std::string shape_text(const Tensor& t) { return describe(t).shape_text(); }
 
@@ -25,6 +26,16 @@ char* row(const Tensor& rows, int64_t slot) {
 size_t row_bytes(const Tensor& rows) {
   return static_cast<size_t>(rows.numel() / std::max<int64_t>(rows.size(0), 1)) *
          rows.element_size();
+}
+
+/// Whether what a step made of one model's row of `rows` has no number that is not finite.
+bool all_finite(const Tensor& rows, const void* made) {
+  const int64_t count = rows.numel() / std::max<int64_t>(rows.size(0), 1);
+  if (rows.scalar_type() == at::kFloat)
+    return std::isfinite(sum_of_squares(static_cast<const float*>(made), count));
+  if (rows.scalar_type() == at::kDouble)
+    return std::isfinite(sum_of_squares(static_cast<const double*>(made), count));
+  return true;
 }
 
 /// The names of what may be set, for messages.
@@ -227,6 +238,8 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
     square += sum_of_squares(static_cast<const T*>(made.gradients[j]), counts[j]);
   }
   if (!std::isfinite(square)) return false;
+  for (const auto& [k, from] : made.buffers)
+    if (!all_finite(kept_[k].tensor, from)) return false;
   const auto own = [&](const std::string& name) {
     return hyper_.at(name)[static_cast<size_t>(model)];
   };
@@ -238,10 +251,21 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
   const double decay = hyper[decay_at];
   ParameterStep<T> step;
   step.gradient_scale = clip > 0 ? T(std::min(1.0, clip / (norm + 1e-6))) : T(1);
-  step.step = ++steps_[static_cast<size_t>(model)];
+  step.step = steps_[static_cast<size_t>(model)] + 1;
   step.hyper = hyper.data();
+  // A step this long may leave what a number can hold: then it can be taken back.
+  const bool far = hyper[0] * std::max(1.0, norm) * (1 + decay) > kFar || norm > kFar;
+  std::vector<std::pair<char*, std::vector<char>>> before;
+  const auto remember = [&](const Tensor& rows) {
+    if (!far || !rows.defined()) return;
+    char* at = row(rows, slot);
+    before.emplace_back(at, std::vector<char>(at, at + row_bytes(rows)));
+  };
   for (size_t j = 0; j < trained_.size(); ++j) {
     const Kept& kept = kept_[trained_[j]];
+    remember(kept.tensor);
+    remember(kept.average);
+    for (const Tensor& m : kept.moments) remember(m);
     hyper[decay_at] = kept.decays ? decay : 0;
     std::vector<T*> state;
     for (const Tensor& m : kept.moments)
@@ -260,6 +284,15 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
     for (int64_t i = 0; i < step.count; ++i)
       average[i] = ema == 0 ? step.parameter[i] : old * average[i] + added * step.parameter[i];
   }
+  const bool lost = std::any_of(before.begin(), before.end(), [](const auto& one) {
+    return !std::isfinite(sum_of_squares(reinterpret_cast<const T*>(one.first),
+                                         static_cast<int64_t>(one.second.size() / sizeof(T))));
+  });
+  if (lost) {
+    for (const auto& [at, bytes] : before) std::memcpy(at, bytes.data(), bytes.size());
+    return false;
+  }
+  ++steps_[static_cast<size_t>(model)];
   for (const auto& [k, from] : made.buffers)
     std::memcpy(row(kept_[k].tensor, slot), from, row_bytes(kept_[k].tensor));
   return true;

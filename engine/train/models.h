@@ -36,7 +36,8 @@ class TrainedModels {
     std::vector<std::pair<size_t, const void*>> buffers;
   };
   /// The step of the model in a slot, `factor` being the schedule's. False, and nothing is written,
-  /// where a gradient is not finite. Any slots at once, each from one thread.
+  /// where a gradient, a new buffer or what the step leads to is not finite. Any slots at once,
+  /// each from one thread.
   bool write(int64_t slot, const Made& made, double factor);
 
   void stop(int64_t model);

@@ -75,11 +75,11 @@ struct TrainerOptions {
 struct Column {
   /// [N, B, ...]; [B, ...] where `shared`. With `rows` it is what they are taken from: [N, S, ...]
   /// or [S, ...]. N counts all models, also those that were stopped.
-  Tensor values;
+  Tensor values = {};
   bool shared = false;  // `values` has no N
   /// int64 [N, B], or [B] for all models; undefined: `values` is the batch. Taken inside each
   /// range, so that nothing of the size of N batches is made.
-  Tensor rows;
+  Tensor rows = {};
   /// Called on one model's rows once they are taken and converted, [B, ...] contiguous, to be
   /// changed in place (normalisation, augmentation); model -1 where one batch is for all models.
   /// Comes from several threads at once.
@@ -88,13 +88,14 @@ struct Column {
 
 struct Batch {
   std::vector<Column> inputs;  // of forward, in its order
-  Column target;               // undefined values where the loss needs none
-  Column weight;               // of the rows, [N, B] or [B]; undefined values: 1 each
+  Column target = {};          // undefined values where the loss needs none
+  Column weight = {};          // of the rows, [N, B] or [B]; undefined values: 1 each
 };
 
 struct StepResult {
   Tensor losses;  // float64 [N], before the step; NaN for models that do not run
-  /// Bool [N]: loss or gradient was not finite. Nothing of that model was written in this step.
+  /// Bool [N]: loss, gradient, or what the step would have led to was not finite. Nothing of that
+  /// model was written in this step: it is in its last finite state.
   Tensor suppressed;
 };
 
