@@ -119,14 +119,7 @@ TrainerMemory Trainer::memory() const {
   memory.threads = impl_->threads;
   for (const auto& [key, p] : impl_->planned) {
     if (!p->executor) continue;
-    int64_t bytes = p->executor->arena_bytes();
-    for (const RangeMemory& m : p->memory) {
-      int64_t own = p->executor->arena_bytes();
-      for (const Tensors* all : {&m.taken, &m.results})
-        for (const Tensor& t : *all)
-          if (t.defined()) own += static_cast<int64_t>(t.nbytes());
-      bytes = std::max(bytes, own);
-    }
+    const int64_t bytes = impl_->bytes_of_range(*p);
     if (bytes < memory.range_bytes) continue;
     memory.range_bytes = bytes;
     memory.models_at_a_time = p->executor->models_at_a_time();

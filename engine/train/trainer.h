@@ -82,7 +82,7 @@ struct Column {
   Tensor rows = {};
   /// Called on one model's rows once they are taken and converted, [B, ...] contiguous, to be
   /// changed in place (normalisation, augmentation); model -1 where one batch is for all models.
-  /// Comes from several threads at once.
+  /// Comes from several threads at once, and several times for a batch of a size that is new.
   std::function<void(int64_t model, const Tensor& rows)> prepare = {};
 };
 

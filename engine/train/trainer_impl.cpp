@@ -4,11 +4,15 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "engine/compile.h"
 #include "engine/error.h"
+#include "engine/lower/quick_time.h"
 #include "engine/lower/tune.h"
+#include "engine/measure/clock.h"
 #include "engine/train/step_check.h"
 
 namespace wide {
@@ -261,32 +265,92 @@ std::unique_ptr<Executor> Trainer::Impl::executor(PlannedSize& p, const Call& ca
       [&](int64_t begin, int64_t n) { return program(p, call, begin, n); }, o);
 }
 
-/// How batches of this size are computed from here on; nothing is measured where bits must not hang
-/// on it.
-void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
-  if (choices.by_size.count(p.key)) return;
-  Choice choice;
+/// The strategies that measure fastest for so many models at a time.
+Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a_time) const {
+  Choice choice{at_a_time, {}};
+  if (!options.tune) return choice;
   const auto count = static_cast<int64_t>(models.running().size());
-  choice.models_at_a_time =
-      options.models_at_a_time > 0 ? options.models_at_a_time : (count + threads - 1) / threads;
-  if (options.exact) choice.models_at_a_time = 1;
-  if (options.tune && !options.exact) {
-    const int64_t n = std::min(choice.models_at_a_time, count);
-    const Ensemble some = ensemble(p, call, 0, n, true);
-    Tuner tuner({n < count, threads, count, true, p.step});
-    WidenOptions widen;
-    widen.choose = [&](const ClaimedCall& claimed) {
-      return choice.strategies[call_name(claimed)] = tuner.choose(claimed);
-    };
-    std::vector<WideValue> values;
-    for (size_t i = 0; i < some.tensors.size(); ++i)
-      values.push_back({some.tensors[i], !some.shared[i]});
-    if (p.step)
-      differentiate_wide(p.single, p.trained, n, values, widen, nullptr);
-    else
-      evaluate_wide(p.single, n, values, widen, nullptr);
-  }
+  const Ensemble some = ensemble(p, call, 0, at_a_time, true);
+  Tuner tuner({at_a_time < count, threads, count, true, p.step});
+  WidenOptions widen;
+  widen.choose = [&](const ClaimedCall& claimed) {
+    return choice.strategies[call_name(claimed)] = tuner.choose(claimed);
+  };
+  std::vector<WideValue> values;
+  for (size_t i = 0; i < some.tensors.size(); ++i)
+    values.push_back({some.tensors[i], !some.shared[i]});
+  if (p.step)
+    differentiate_wide(p.single, p.trained, at_a_time, values, widen, nullptr);
+  else
+    evaluate_wide(p.single, at_a_time, values, widen, nullptr);
+  return choice;
+}
+
+/// Plans a choice and gives the nanoseconds of a call that writes nothing; infinite where it takes
+/// more memory than it may.
+double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choice) {
   choices.by_size[p.key] = choice;
+  p.programs.clear();
+  p.executor = executor(p, call, choice.models_at_a_time);
+  p.version = models.version();
+  p.memory.assign(static_cast<size_t>(threads), {});
+  if (options.memory_limit > 0 && choice.models_at_a_time > 1 &&
+      bytes_of_range(p) * threads > options.memory_limit)
+    return std::numeric_limits<double>::infinity();
+  const auto once = [&] {
+    const double start = now_ns();
+    run(p, call, {});
+    return now_ns() - start;
+  };
+  const double first = std::min(once(), once());
+  return first > kSteadyCall_ns ? first : median_ns(once, 5);
+}
+
+/// How batches of this size are computed from here on. As many models at a time as measures
+/// fastest, from one range for each thread down; nothing is measured where bits must not hang on
+/// it.
+void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
+  constexpr double kLongest_s = 0.7, kClearlyWorse = 1.15;
+  if (choices.by_size.count(p.key)) return;
+  const auto count = static_cast<int64_t>(models.running().size());
+  const int64_t most = (count + threads - 1) / threads;
+  const int64_t asked = options.exact ? 1 : std::min(options.models_at_a_time, count);
+  if (asked > 0 || most == 1 || (!options.tune && options.memory_limit == 0)) {
+    const int64_t n = asked > 0 ? asked : most;
+    choices.by_size[p.key] = options.exact ? Choice{n, {}} : tuned(p, call, n);
+    return;
+  }
+  Choice best;
+  decltype(p.programs) programs;
+  double best_ns = std::numeric_limits<double>::infinity();
+  const double start = now_s();
+  int lost = 0;
+  for (int64_t n = most; n >= 1 && lost < 2; n = n == 1 ? 0 : (n + 1) / 2) {
+    const Choice choice = tuned(p, call, n);
+    const double ns = time(p, call, choice);
+    if (ns < best_ns || best.models_at_a_time == 0) {
+      best = choice;
+      best_ns = ns;
+      programs = p.programs;
+      lost = 0;
+    } else if (ns > kClearlyWorse * best_ns) {
+      ++lost;
+    }
+    if (std::isfinite(best_ns) && now_s() - start > kLongest_s) break;
+  }
+  choices.by_size[p.key] = best;
+  p.programs = std::move(programs);
+  p.version = -1;
+}
+
+/// What one thread needs for its range besides the models.
+int64_t Trainer::Impl::bytes_of_range(const PlannedSize& p) const {
+  int64_t bytes = p.executor->arena_bytes();
+  const RangeProgram& range = *p.executor->program();
+  for (const ValueId id : range.wide.program.outputs) bytes += range.wide.program.value(id).bytes();
+  for (const size_t at : p.columns)
+    if (!p.shared[at]) bytes += range.wide.program.value(range.wide.program.bound[at]).bytes();
+  return bytes;
 }
 
 PlannedSize& Trainer::Impl::plan(const Call& call, bool step) {
@@ -355,7 +419,7 @@ void Trainer::Impl::run(PlannedSize& p, const Call& call,
     for (const Tensor& t : memory(p, at.thread).results) out.push_back(t.data_ptr());
     return out;
   };
-  hooks.done = done;
+  if (done) hooks.done = done;
   const at::NoGradGuard no_grad;
   p.executor->run(bound.tensors, hooks);
 }

@@ -43,6 +43,7 @@ struct Trainer::Impl {
   void run_step(const Batch& batch, const Visit& visit);
   Tensors run_evaluation(const Batch& batch);
   StepCheck check(const Batch& batch, int64_t count);
+  int64_t bytes_of_range(const PlannedSize& p) const;
 
   Forms forms;
   std::vector<InputForm> inputs;
@@ -61,6 +62,8 @@ struct Trainer::Impl {
   std::shared_ptr<const RangeProgram> program(PlannedSize& p, const Call& call, int64_t begin,
                                               int64_t n);
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
+  Choice tuned(const PlannedSize& p, const Call& call, int64_t at_a_time) const;
+  double time(PlannedSize& p, const Call& call, const Choice& choice);
   void choose(PlannedSize& p, const Call& call);
   WidenOptions widen_options(const PlannedSize& p) const;
   /// The bound tensors of models [begin, begin + n) by slot; `with_columns`: those of the batch

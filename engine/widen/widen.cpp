@@ -370,6 +370,9 @@ class Evaluator {
   void compute_per_model(const Item& item, const std::string& why) {
     OriginScope origin({program_.nodes[item.begin].origin.module, item.rule ? item.rule->name : "",
                         "per_model", static_cast<int32_t>(item.begin)});
+    // oneDNN's LSTM layer cannot be differentiated for one of its results alone.
+    std::optional<OneDnnOff> one_dnn_off;
+    if (at::GradMode::is_enabled()) one_dnn_off.emplace();
     std::vector<Stack> each;
     for (int64_t i = 0; i < n_; ++i) {
       Stack stack = make_stack(*item.arguments, [&](ValueId id) {
