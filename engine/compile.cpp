@@ -45,12 +45,13 @@ std::optional<std::string> unsupported(Mode mode, c10::Device device) {
                 "a lowering that compiles, which this version does not have", "--mode eager");
 }
 
-Program record_single(const Network& network, const Ensemble& ensemble) {
-  at::NoGradGuard no_grad;
+Program record_single(const Network& network, const Ensemble& ensemble, bool grad) {
+  const at::AutoGradMode mode(grad);
   const Tensors one = ensemble.model(0);
   std::vector<Binding> bindings;
   for (size_t i = 0; i < one.size(); ++i)
-    bindings.push_back({network.tensors[i].name, network.tensors[i].role, one[i].contiguous()});
+    bindings.push_back(
+        {network.tensors[i].name, network.tensors[i].role, one[i].detach().contiguous()});
   return record(bindings, network.forward);
 }
 

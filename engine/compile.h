@@ -75,8 +75,9 @@ std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& e
                                        const CompileOptions& options = {},
                                        std::optional<Program> single = std::nullopt);
 
-/// Records Program(1) of `network` on model 0 of `ensemble`.
-Program record_single(const Network& network, const Ensemble& ensemble);
+/// Records Program(1) of `network` on model 0 of `ensemble`; with `grad` for being differentiated:
+/// where the network turns grad mode off no gradient will flow back.
+Program record_single(const Network& network, const Ensemble& ensemble, bool grad = false);
 
 /// The mode's reason for being unsupported on `device`, or nullopt.
 std::optional<std::string> unsupported(Mode mode, c10::Device device);

@@ -383,7 +383,9 @@ Tensors interpret(const Program& program, const Tensors& bound) {
   const std::function<void(ValueId, const Tensor&)> put = [&](ValueId id, const Tensor& t) {
     if (left[id] > 0) env[id] = t;
   };
+  const bool grad = at::GradMode::is_enabled();
   for (const Node& node : program.nodes) {
+    const at::AutoGradMode mode(grad && node.grad);
     Stack stack = make_stack(node.arguments, value);
     node.op.callBoxed(&stack);
     take_results(node.results, stack, put);

@@ -88,6 +88,7 @@ struct Node {
   Origin origin;
   Phase phase = Phase::main;
   bool aliases = false;  // seen to return an argument's memory, whatever the schema says
+  bool grad = true;      // called with grad mode on: where it was off no gradient flows back
 
   std::string name() const;  // "aten::addmm", with ".overload" when there is one
   bool is_view() const;      // results alias an argument and nothing is computed
@@ -174,7 +175,8 @@ void take_results(const std::vector<Argument>& results, const Stack& stack,
                   const std::function<void(ValueId, const Tensor&)>& put);
 
 /// Runs the program as it stands, a value dropped after its last use. `bound` in the order of
-/// `program.bound`; returns the outputs, then the updates in their order.
+/// `program.bound`; returns the outputs, then the updates in their order. Differentiable where grad
+/// mode is on and the recorded code had it on.
 Tensors interpret(const Program& program, const Tensors& bound);
 
 /// The same program computing in float64: floating constants and dtype arguments are raised.

@@ -77,7 +77,8 @@ class CaseRun {
 
   Program record_one(const Network& network) const {
     return record_single(network,
-                         generate(network, 1, planned_.dtype, planned_.device, settings_.seed));
+                         generate(network, 1, planned_.dtype, planned_.device, settings_.seed),
+                         /*grad=*/planned_.phase != "forward");
   }
 
   void make_case() {

@@ -74,7 +74,7 @@ void Executor::make_plans(const Program& single, const MakeProgram& make, const 
     for (const Node& node : program.nodes) has_shared_phase_ |= node.phase == Phase::shared;
     const auto known = known_weights(range, bound);
     PlanOptions plan = options_.plan;
-    plan.serial = ranges_.size() > 1;
+    plan.serial = options_.serial || ranges_.size() > 1;
     plan.stream_results = outgrows_cache(single, n_, shared_, options_.threads);
     plan.packing = std::make_shared<PackingChoices>();
     for (int t = 0; t < threads; ++t)
@@ -143,10 +143,27 @@ void Executor::run_shared(const Tensors& bound) {
   }
 }
 
-Plan& Executor::prepare(int thread, int range_index, const Tensors& bound, const Tensors& results) {
+/// Results of all models in one tensor each.
+RangeHooks Executor::side_by_side(const Tensors& results) const {
+  RangeHooks hooks;
+  hooks.results = [results](const RangeAt& at) {
+    std::vector<void*> out;
+    for (const Tensor& t : results) {
+      const int64_t stride = t.size(0) == 0 ? 0 : t.numel() / t.size(0);
+      out.push_back(static_cast<char*>(t.data_ptr()) +
+                    at.begin * stride * static_cast<int64_t>(t.element_size()));
+    }
+    return out;
+  };
+  return hooks;
+}
+
+Plan& Executor::prepare(int thread, int range_index, const Tensors& bound,
+                        const RangeHooks& hooks) {
   Range& range = ranges_[static_cast<size_t>(range_index)];
   PerSize& size = sizes_.at(range.n);
   Plan& plan = *size.plans[static_cast<size_t>(thread)];
+  const RangeAt at{thread, range.begin, range.n};
   const bool rebind = size.bound_range[static_cast<size_t>(thread)] != range_index;
   for (size_t k = 0; k < plan.outside().size(); ++k) {
     if (range.fixed[k].defined()) {
@@ -155,6 +172,10 @@ Plan& Executor::prepare(int thread, int range_index, const Tensors& bound, const
     }
     if (size.bound_at[k] >= 0) {
       const auto i = static_cast<size_t>(size.bound_at[k]);
+      if (void* own = hooks.source ? hooks.source(at, i) : nullptr) {
+        plan.bind(k, own);
+        continue;
+      }
       const int64_t skip = shared_[i] ? 0 : range.begin * bound[i].stride(0);
       plan.bind(k, static_cast<char*>(bound[i].data_ptr()) +
                        skip * static_cast<int64_t>(bound[i].element_size()));
@@ -163,31 +184,47 @@ Plan& Executor::prepare(int thread, int range_index, const Tensors& bound, const
     }
   }
   size.bound_range[static_cast<size_t>(thread)] = range_index;
-  std::vector<void*> out;
-  for (const Tensor& t : results) {
-    const int64_t stride = t.size(0) == 0 ? 0 : t.numel() / t.size(0);
-    out.push_back(static_cast<char*>(t.data_ptr()) +
-                  range.begin * stride * static_cast<int64_t>(t.element_size()));
-  }
-  plan.bind_outputs(out);
+  plan.bind_outputs(hooks.results(at));
   return plan;
 }
 
-void Executor::run(const Tensors& bound, const Tensors& results) {
-  if (has_shared_phase_) {
-    at::NoGradGuard no_grad;
-    run_shared(bound);
+void Executor::for_each_range(const std::function<void(int, int)>& work) const {
+  const auto count = static_cast<int>(ranges_.size());
+  if (options_.serial && (count == 1 || options_.threads == 1)) {
+    run_serial([&] {
+      for (int range = 0; range < count; ++range) work(0, range);
+    });
+  } else {
+    run_parallel(options_.threads, count, work);
   }
-  run_parallel(options_.threads, static_cast<int>(ranges_.size()),
-               [&](int thread, int range) { prepare(thread, range, bound, results).run(); });
+}
+
+void Executor::run(const Tensors& bound, const Tensors& results) {
+  run(bound, side_by_side(results));
+}
+
+void Executor::run(const Tensors& bound, const RangeHooks& hooks) {
+  if (has_shared_phase_) {
+    const at::NoGradGuard no_grad;
+    if (options_.serial)
+      run_serial([&] { run_shared(bound); });
+    else
+      run_shared(bound);
+  }
+  for_each_range([&](int thread, int range) {
+    prepare(thread, range, bound, hooks).run();
+    const Range& r = ranges_[static_cast<size_t>(range)];
+    if (hooks.done) hooks.done({thread, r.begin, r.n});
+  });
 }
 
 std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& results) {
-  run(bound, results);
+  const RangeHooks hooks = side_by_side(results);
+  run(bound, hooks);
   std::vector<std::vector<double>> samples;
   Plan* plan = nullptr;
   const auto measure = [&] {
-    plan = &prepare(0, 0, bound, results);
+    plan = &prepare(0, 0, bound, hooks);
     for (int i = 0; i < 11; ++i) samples.push_back(plan->run_timed());
   };
   if (ranges_.size() > 1) {
@@ -218,6 +255,12 @@ std::vector<Value> Executor::results() const {
     v.sizes[0] = n_;
   }
   return values;
+}
+
+int64_t Executor::arena_bytes() const {
+  int64_t most = 0;
+  for (const auto& [n, size] : sizes_) most = std::max(most, size.plans.front()->arena_bytes());
+  return most;
 }
 
 int64_t Executor::bytes() const {

@@ -20,8 +20,25 @@ using MakeProgram = std::function<std::shared_ptr<const RangeProgram>(int64_t be
 
 struct ExecutorOptions {
   int threads = 1;
-  int ranges = 1;  // contiguous ranges of models; 1: all at once, operators use the threads
+  int ranges = 1;       // contiguous ranges of models; 1: all at once, operators use the threads
+  bool serial = false;  // operators use one thread also where there is one range, or one thread
   PlanOptions plan;
+};
+
+/// Models [begin, begin + n) on a thread.
+struct RangeAt {
+  int thread = 0;
+  int64_t begin = 0, n = 0;
+};
+
+/// What a call does with each range, for callers that hold the models' tensors otherwise than side
+/// by side. Called from the threads, before and after the range's steps.
+struct RangeHooks {
+  /// Where bound value `i` lies for this range, as it was planned; null: where `bound` has it.
+  std::function<void*(const RangeAt& at, size_t i)> source;
+  /// Where the results go, contiguous, in their order.
+  std::function<std::vector<void*>(const RangeAt& at)> results;
+  std::function<void(const RangeAt& at)> done;
 };
 
 /// Runs N models as contiguous ranges, one range per thread at a time, each through its planned
@@ -36,13 +53,16 @@ class Executor {
   /// `bound`: all tensors in the order of `single.bound`, inputs contiguous. Fills `results`
   /// (outputs, then updates), contiguous `[N, ...]`.
   void run(const Tensors& bound, const Tensors& results);
+  /// The same by hooks: of `bound` only what they give no source for has to be there.
+  void run(const Tensors& bound, const RangeHooks& hooks);
   /// Per step of one range: its cost in nanoseconds.
   std::vector<StepCost> explain(const Tensors& bound, const Tensors& results);
 
   int ranges() const { return static_cast<int>(ranges_.size()); }
   int64_t models_at_a_time() const { return ranges_.front().n; }
   int64_t bytes() const;
-  int64_t steps() const;  // operator calls of one call, over all ranges
+  int64_t arena_bytes() const;  // of one thread
+  int64_t steps() const;        // operator calls of one call, over all ranges
   std::string text() const;
   /// The program of the first range; of the others it differs by their number of models at most.
   const std::shared_ptr<const RangeProgram>& program() const {
@@ -68,7 +88,9 @@ class Executor {
   void make_plans(const Program& single, const MakeProgram& make, const Tensors& bound);
   std::unordered_map<ValueId, Tensor> known_weights(const Range& range, const Tensors& bound) const;
   void run_shared(const Tensors& bound);
-  Plan& prepare(int thread, int range, const Tensors& bound, const Tensors& results);
+  Plan& prepare(int thread, int range, const Tensors& bound, const RangeHooks& hooks);
+  RangeHooks side_by_side(const Tensors& results) const;
+  void for_each_range(const std::function<void(int thread, int range)>& work) const;
   Tensor slice(const Tensors& bound, size_t i, const Range& range) const;
 
   int64_t n_;

@@ -80,7 +80,8 @@ std::optional<OutVariant> find_out_variant(const Node& node, c10::DeviceType dev
   const auto& schema = node.op.schema();
   const std::string& overload = schema.operator_name().overload_name;
   for (const std::string& suffix :
-       {std::string("out"), overload + "_out", overload == "dim" ? std::string("out") : overload}) {
+       {std::string("out"), std::string("grad_input"), overload + "_out",
+        overload == "dim" ? std::string("out") : overload}) {
     auto op = dispatcher.findSchema({schema.operator_name().name, suffix});
     if (op && is_out_form(schema, op->schema()) && op->hasKernelForDispatchKey(key))
       return OutVariant{*op, unchanged, writes_in_place(node.op)};

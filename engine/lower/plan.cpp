@@ -72,7 +72,7 @@ void Plan::execute(Step& step) {
   // PyTorch takes those in the list itself.
   for (const size_t argument : step.lists) stack[argument] = stack[argument].toTensorList().copy();
   step.op.callBoxed(&stack);
-  for (const StepResult& r : step.results) {
+  for (const FreshResult& r : step.results) {
     Tensor made = r.element < 0
                       ? stack[r.result].toTensor()
                       : stack[r.result].toTensorList().get(static_cast<size_t>(r.element));

@@ -36,7 +36,7 @@ struct PlanOptions {
 };
 
 /// A result that the operator allocates itself: element -1 means the result is no list.
-struct StepResult {
+struct FreshResult {
   size_t result = 0;
   int64_t element = -1;
   size_t window = 0;
@@ -47,7 +47,7 @@ struct Step {
   c10::OperatorHandle op;
   Stack stack;                                     // arguments, out-tensors included
   std::vector<std::pair<size_t, size_t>> patches;  // argument index, index into `outside`
-  std::vector<StepResult> results;
+  std::vector<FreshResult> results;
   std::vector<size_t> releases;  // windows whose fresh result goes after this step
   Origin origin;
   std::string shape;               // of the first result, for --explain

@@ -47,6 +47,7 @@ struct Recording : c10::DebugInfoBase {
   ByValue<uint8_t> depends;  // what it depends on, by value
   Origin origin;
   bool with_regions = false;
+  bool keeps_grad_mode = false;  // it was on at the start: where it is off, the code says so
   int32_t depth = 0;
   Captured captured;
   /// The first value in every storage, which all its views look at. Held weakly: the address stays
@@ -255,6 +256,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   }
   const size_t base = stack->size() - schema.arguments().size();
   Node node{op, {}, {}, {}};
+  node.grad = !r->keeps_grad_mode || at::GradMode::is_enabled();
   // Functionalization asks for shapes on meta tensors: not part of the program.
   bool probe = false;
   std::vector<const void*> memory;
@@ -537,6 +539,7 @@ Program record(const std::vector<Binding>& bindings,
   add_meta_kernels();
   auto r = std::make_shared<Recording>();
   r->with_regions = n == 0;
+  r->keeps_grad_mode = at::GradMode::is_enabled();
   r->program.n = n;
   Tensors wrapped;
   std::vector<ValueId> ids;

@@ -14,7 +14,8 @@ struct Binding {
 /// Records what `function` does below autograd and vmap as a flat program without mutation.
 /// `function` gets the bound tensors wrapped, in order, and returns its outputs; nothing it does
 /// in place reaches the bound tensors themselves: such changes become `updates`.
-/// Refuses operators whose result shape or value depends on data, by name.
+/// Refuses operators whose result shape or value depends on data, by name. Called with grad mode on
+/// it keeps where the code turns it off (`Node::grad`); with it off it takes all as on.
 Program record(const std::vector<Binding>& bindings,
                const std::function<Tensors(const Tensors&)>& function, int64_t n = 0);
 

@@ -7,22 +7,16 @@
 
 #include "engine/compile.h"
 #include "engine/error.h"
+#include "engine/record/recorded_constant.h"
+#include "engine/train/optimizer_operator.h"
 
 namespace wide {
 namespace {
 
-constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;  // as torch.optim.Adam has them
-constexpr double kRate = 1e-2;                                   // the largest learning rate
+constexpr double kRate = 1e-2;     // the largest learning rate
+constexpr int64_t kStep = 100000;  // so far into a training the corrections of biases are 1
 
 bool is_real(const TensorSpec& spec) { return at::isFloatingType(spec.dtype); }
-
-/// `[N]` or `[]` to broadcast against `parameter`, `[N, ...]` or `[...]`.
-Tensor spread(const Tensor& each, const Tensor& parameter, int64_t n) {
-  if (n == 0) return each;
-  Sizes sizes(static_cast<size_t>(parameter.dim()), 1);
-  sizes[0] = n;
-  return each.view(sizes);
-}
 
 /// A strategy's own operator may be for a forward pass only; its strategy does not apply then.
 Tensors differentiate(const std::string& name, const Tensors& outputs, const Tensors& of,
@@ -40,7 +34,7 @@ Tensors differentiate(const std::string& name, const Tensors& outputs, const Ten
 
 }  // namespace
 
-Derivative::Derivative(Network inner, Program single, std::optional<Optimiser> step)
+Derivative::Derivative(Network inner, Program single, const Optimizer* step)
     : inner_(std::move(inner)), single_(std::move(single)), step_(step), tensors_(inner_.tensors) {
   std::vector<size_t> parameters;
   for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -60,18 +54,24 @@ Derivative::Derivative(Network inner, Program single, std::optional<Optimiser> s
   if (!step_) return;
   rate_ = tensors_.size();
   tensors_.push_back({"learning_rate", Role::input, {}, at::kFloat, Fill::uniform, kRate});
+  std::vector<double> defaults;
+  for (size_t k = 1; k < step_->hyperparameters.size(); ++k)
+    defaults.push_back(step_->hyperparameters[k].value);
+  defaults_ = at::tensor(defaults, at::TensorOptions().dtype(at::kDouble));
   state_ = tensors_.size();
   for (size_t k = 0; k < of_.size(); ++k) feedback_.emplace_back(k, of_[k]);
-  if (*step_ != Optimiser::adam) return;
-  for (const char* moment : {"first", "second"})
+  for (const OptimizerState& state : step_->state) {
+    if (!state.only_with.empty()) continue;  // that of a default of 0
+    ++moments_;
     for (const size_t i : of_) {
       feedback_.emplace_back(feedback_.size(), tensors_.size());
-      // As in the middle of a training: with no second moment a step is the gradient's sign.
-      const bool second = moment[0] == 's';
-      tensors_.push_back({fmt::format("{}_moment.{}", moment, tensors_[i].name), Role::input,
-                          tensors_[i].sizes, at::kFloat, second ? Fill::positive : Fill::normal,
-                          second ? 1.0 : 0.1});
+      // As in the middle of a training: with no mean square a step is the gradient's sign.
+      const bool square = state.name.find("sq") != std::string::npos;
+      tensors_.push_back({fmt::format("{}.{}", state.name, tensors_[i].name), Role::input,
+                          tensors_[i].sizes, at::kFloat, square ? Fill::positive : Fill::normal,
+                          square ? 1.0 : 0.1});
     }
+  }
 }
 
 Tensors Derivative::gradients(const Tensors& bound, const Forward& forward) const {
@@ -96,46 +96,68 @@ Tensors Derivative::gradients(const Tensors& bound, const Forward& forward) cons
   return gradients;
 }
 
-Tensors Derivative::step(const Tensors& bound, const Tensors& gradients, int64_t n,
-                         bool in_place) const {
+Tensors Derivative::step(const Tensors& bound, const Tensors& gradients, int64_t n) const {
   const at::NoGradGuard no_grad;
   const size_t count = of_.size();
-  Tensors next(*step_ == Optimiser::adam ? 3 * count : count);
+  if (!bound[of_.front()].is_cpu())
+    throw Unsupported(reason(inner_.name, "phase step", "a device", "the CPU", "--device cpu"));
+  // All hyperparameters of every model: its learning rate, and the defaults.
+  const Tensor others = recorded_constant(defaults_);
+  const Tensor hyper = at::cat(
+      {bound[rate_].to(at::kDouble).unsqueeze(-1), n > 0 ? expanded(n, others) : others}, -1);
+  Tensors next((1 + moments_) * count);
   for (size_t k = 0; k < count; ++k) {
-    const Tensor& parameter = bound[of_[k]];
-    const Tensor rate = spread(bound[rate_], parameter, n);
-    if (*step_ == Optimiser::sgd) {
-      const Tensor change = rate * gradients[k];
-      next[k] = in_place ? parameter.sub_(change) : parameter - change;
-      continue;
-    }
-    // A step far into a training: the corrections of the first steps are 1.
-    const size_t first = state_ + k, second = state_ + count + k;
-    if (in_place) {
-      next[count + k] = bound[first].lerp_(gradients[k], 1 - kBeta1);
-      next[2 * count + k] =
-          bound[second].mul_(kBeta2).addcmul_(gradients[k], gradients[k], 1 - kBeta2);
-      const Tensor scale = bound[second].sqrt().add_(kEpsilon);
-      next[k] = parameter.sub_(bound[first].div(scale).mul_(rate));
-    } else {
-      const Tensor m = at::lerp(bound[first], gradients[k], 1 - kBeta1);
-      const Tensor v = at::addcmul(bound[second] * kBeta2, gradients[k], gradients[k], 1 - kBeta2);
-      next[count + k] = m;
-      next[2 * count + k] = v;
-      next[k] = parameter - rate * (m / (v.sqrt() + kEpsilon));
-    }
+    Tensors state;
+    for (size_t m = 0; m < moments_; ++m) state.push_back(bound[state_ + m * count + k]);
+    const Tensors made = optimizer_step(*step_, bound[of_[k]], gradients[k], state, hyper, kStep);
+    for (size_t m = 0; m < made.size(); ++m) next[m * count + k] = made[m];
   }
+  return next;
+}
+
+Tensors Derivative::step_in_place(const Tensors& bound, const Tensors& gradients) const {
+  const at::NoGradGuard no_grad;
+  const size_t count = of_.size();
+  std::vector<Tensors> groups(1 + moments_);  // parameters, then each of the state
+  for (size_t k = 0; k < count; ++k) {
+    groups[0].push_back(bound[of_[k]]);
+    for (size_t m = 0; m < moments_; ++m) groups[m + 1].push_back(bound[state_ + m * count + k]);
+  }
+  Tensors laid_out;  // as autograd lays out what it accumulates, and the fused kernels expect it
+  for (const Tensor& g : gradients) laid_out.push_back(g.contiguous());
+  const Tensor& rate = bound[rate_];
+  const auto own = [&](const char* name) {
+    return step_->hyperparameters[static_cast<size_t>(step_->index(name))].value;
+  };
+  const Tensors none, steps(count, at::full({}, double(kStep), at::kFloat));
+  const double lr = rate.item<double>(), decay = own("weight_decay");
+  if (step_->name == "sgd") {
+    at::_fused_sgd_(groups[0], laid_out, none, decay, own("momentum"), lr, own("dampening"),
+                    own("nesterov") != 0, /*maximize=*/false, /*is_first_step=*/false);
+  } else if (step_->name == "adam") {
+    at::_fused_adam_(groups[0], laid_out, groups[1], groups[2], none, steps, lr, own("beta1"),
+                     own("beta2"), decay, own("eps"), /*amsgrad=*/false, /*maximize=*/false);
+  } else if (step_->name == "adamw") {
+    at::_fused_adamw_(groups[0], laid_out, groups[1], groups[2], none, steps, lr, own("beta1"),
+                      own("beta2"), decay, own("eps"), /*amsgrad=*/false, /*maximize=*/false);
+  } else {
+    const Tensors made = step(bound, gradients, 0);
+    for (size_t m = 0; m < groups.size(); ++m)
+      for (size_t k = 0; k < count; ++k) groups[m][k].copy_(made[m * count + k]);
+  }
+  Tensors next;
+  for (const Tensors& group : groups) next.insert(next.end(), group.begin(), group.end());
   return next;
 }
 
 Tensors Derivative::run(const Tensors& bound, const Forward& forward, int64_t n) const {
   const Tensors made = gradients(bound, forward);
-  return step_ ? step(bound, made, n, false) : made;
+  return step_ ? step(bound, made, n) : made;
 }
 
 Tensors Derivative::run_in_place(const Tensors& bound) const {
   const Tensors made = gradients(bound, inner_.forward);
-  return step_ ? step(bound, made, 0, true) : made;
+  return step_ ? step_in_place(bound, made) : made;
 }
 
 std::vector<WideValue> Derivative::evaluate(int64_t n, const std::vector<WideValue>& bound,
@@ -171,11 +193,11 @@ std::vector<WideValue> Derivative::evaluate(int64_t n, const std::vector<WideVal
 }
 
 Network phase_network(const Network& inner, const Program& single, const std::string& phase,
-                      Optimiser optimiser) {
+                      const std::string& optimizer_name) {
   if (phase == "forward") return inner;
   const bool step = phase == "step";
   const auto derivative = std::make_shared<const Derivative>(
-      inner, single, step ? std::optional(optimiser) : std::nullopt);
+      inner, single, step ? &optimizer(optimizer_name) : nullptr);
   const auto has = [&](auto test) {
     return std::any_of(inner.tensors.begin(), inner.tensors.end(), test);
   };

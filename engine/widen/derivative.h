@@ -1,10 +1,9 @@
 #pragma once
 #include "engine/network.h"
+#include "engine/train/optimizer.h"
 #include "engine/widen/widen.h"
 
 namespace wide {
-
-enum class Optimiser { sgd, adam };
 
 /// What a derived network does around the forward pass of `inner`: the gradients of
 /// sum(output * cotangent) over all real outputs, and for `step` an optimiser's step with them.
@@ -15,7 +14,8 @@ class Derivative {
   /// The tensors of `inner` without N, or all wide, in; its outputs out.
   using Forward = std::function<Tensors(const Tensors&)>;
 
-  Derivative(Network inner, Program single, std::optional<Optimiser> step);
+  /// `step`: an optimiser's, or null for the gradients alone.
+  Derivative(Network inner, Program single, const Optimizer* step);
 
   const Network& inner() const { return inner_; }
   /// The tensors of the derived network: those of `inner` first.
@@ -24,7 +24,8 @@ class Derivative {
   /// Runs the phase on `bound`. `n` is 0 for one model. Returns the gradients by differentiable
   /// tensors of `inner`; for a step the new parameters, then the optimiser's new state.
   Tensors run(const Tensors& bound, const Forward& forward, int64_t n) const;
-  /// The same as users write it, one model: parameters and state are changed in place.
+  /// The same as users write it, one model: parameters and state are changed in place, by ATen's
+  /// fused optimisers where it has them.
   Tensors run_in_place(const Tensors& bound) const;
   /// `evaluate_wide` of the phase: its own Program(1) is not looked at, that of `inner` is.
   std::vector<WideValue> evaluate(int64_t n, const std::vector<WideValue>& bound,
@@ -34,24 +35,28 @@ class Derivative {
 
  private:
   Tensors gradients(const Tensors& bound, const Forward& forward) const;
-  Tensors step(const Tensors& bound, const Tensors& gradients, int64_t n, bool in_place) const;
+  Tensors step(const Tensors& bound, const Tensors& gradients, int64_t n) const;
+  Tensors step_in_place(const Tensors& bound, const Tensors& gradients) const;
 
   Network inner_;
   Program single_;
-  std::optional<Optimiser> step_;
+  const Optimizer* step_;
   std::vector<TensorSpec> tensors_;
   std::vector<size_t> of_;       // differentiable tensors of `inner`, by index
   std::vector<size_t> outputs_;  // real outputs of `inner`
   size_t cotangents_ = 0;        // index of the first
   size_t rate_ = 0, state_ = 0;  // of a step: learning rate (one a model), first of the state
+  size_t moments_ = 0;           // tensors of state for each parameter
+  Tensor defaults_;              // hyperparameters after the learning rate, float64
   std::vector<std::pair<size_t, size_t>> feedback_;
 };
 
-/// The network of phase `forward`, `backward` or `step` (Adam) of `inner`; `single` is its
-/// Program(1). Cotangents and, for a step, everything that changes (parameters, learning rate and
-/// state) are inputs. Throws Unsupported with the reason: nothing to differentiate.
+/// The network of phase `forward`, `backward` or `step` of `inner`; `single` is its Program(1).
+/// A step is the optimiser's with its defaults, far into a training. Cotangents and, for a step,
+/// everything that changes (parameters, learning rate and state) are inputs. Throws Unsupported
+/// with the reason: nothing to differentiate.
 Network phase_network(const Network& inner, const Program& single, const std::string& phase,
-                      Optimiser optimiser = Optimiser::adam);
+                      const std::string& optimizer = "adam");
 
 class CompiledModel;
 

@@ -102,9 +102,11 @@ class Evaluator {
       if (program_.value(id).role == Role::constant)
         at(id) = {recorded_constant(program_.value(id).constant), false};
     const VmapFallbackOff no_fallback;
+    const bool grad = at::GradMode::is_enabled();
     items_ = plan_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {
       const Item& item = items_[k];
+      const at::AutoGradMode mode(grad && program_.nodes[item.begin].grad);
       OriginScope origin({program_.nodes[item.begin].origin.module,
                           item.rule ? item.rule->name : "", "", static_cast<int32_t>(item.begin)});
       if (const Item* second = foldable(k); second && try_fold(item, *second)) {
@@ -368,6 +370,9 @@ class Evaluator {
   void compute_per_model(const Item& item, const std::string& why) {
     OriginScope origin({program_.nodes[item.begin].origin.module, item.rule ? item.rule->name : "",
                         "per_model", static_cast<int32_t>(item.begin)});
+    // oneDNN's LSTM layer cannot be differentiated for one of its results alone.
+    std::optional<OneDnnOff> one_dnn_off;
+    if (at::GradMode::is_enabled()) one_dnn_off.emplace();
     std::vector<Stack> each;
     for (int64_t i = 0; i < n_; ++i) {
       Stack stack = make_stack(*item.arguments, [&](ValueId id) {

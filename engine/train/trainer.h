@@ -1,0 +1,193 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/model/module_source.h"
+#include "engine/train/loss.h"
+#include "engine/train/optimizer.h"
+#include "engine/train/schedule.h"
+
+/// N models of one architecture trained as one program, each with its own weights, data,
+/// hyperparameters and random numbers.
+///
+///     wide::Trainer trainer(forms, inputs, start, options);
+///     for (...) {
+///       wide::StepResult result = trainer.step(batch);   // losses [N]
+///     }
+///     std::map<std::string, at::Tensor> weights = trainer.weights();  // [N, ...]
+///
+/// What goes wrong by a caller's mistake is an Error of one line. One call at a time.
+namespace wide {
+
+/// One network in its two forms, of the same tensors: names and order of parameters and buffers
+/// agree. A form is made anew for each size of the inputs that it is called with, so a form of
+/// fixed sizes throws Error for others. Random operators of the training form draw by counter,
+/// those of the evaluation form are refused.
+struct Forms {
+  NetworkSource train, evaluate;
+  std::vector<TensorSpec> tensors;  // parameters and buffers, as both forms have them, no inputs
+};
+
+/// An input of forward, in its order. Columns are converted to `dtype` row by row; kFloat stands
+/// for the weights' dtype.
+struct InputForm {
+  std::string name;
+  at::ScalarType dtype = at::kFloat;
+};
+
+/// A tensor for each model, or one for all.
+struct StartTensor {
+  Tensor tensor;        // [N, ...]; without N where shared
+  bool shared = false;  // the same for all models; of frozen tensors alone
+};
+
+struct TrainerOptions {
+  int64_t n = 0;
+  Loss loss;
+  std::string optimizer = "adamw";
+  /// By name, one value for each model or a single one for all. Those of the optimiser (`lr`,
+  /// `weight_decay`, ...) and the trainer's own: `clip` (largest norm of a model's gradient; 0:
+  /// none), `label_smoothing`, `dropout` (every p that the network has; -1: as the network has it),
+  /// `ema` (decay of the averaged weights that evaluate and weights() then give; 0: none).
+  std::map<std::string, std::vector<double>> hyperparameters;
+  Schedule schedule;
+  std::set<std::string> no_decay;  // parameters that weight_decay leaves alone
+  std::set<std::string> frozen;    // parameters that are not trained
+  /// Of the models' random numbers (dropout), [N]; empty: 0, 1, ...
+  std::vector<uint64_t> seeds;
+  /// One model at a time, every tensor of its own at a multiple of 64 bytes, nothing measured: its
+  /// bits hang neither on N nor on its neighbours, their order, or the number of threads.
+  bool exact = false;
+  int threads = 0;               // 0: as many as LibTorch uses
+  int64_t models_at_a_time = 0;  // in a range; 0: measured
+  bool tune = true;              // measure strategies and ranges; false: guess
+  /// Strategies and ranges as an earlier trainer of the same network chose them (`plan()`).
+  std::string plan;
+  /// Bytes that activations and gradients of the models that run at once may take; 0: no limit.
+  int64_t memory_limit = 0;
+};
+
+/// One input, target or weight of a batch. Tensors lie on the CPU.
+struct Column {
+  /// [N, B, ...]; [B, ...] where `shared`. With `rows` it is what they are taken from: [N, S, ...]
+  /// or [S, ...]. N counts all models, also those that were stopped.
+  Tensor values = {};
+  bool shared = false;  // `values` has no N
+  /// int64 [N, B], or [B] for all models; undefined: `values` is the batch. Taken inside each
+  /// range, so that nothing of the size of N batches is made.
+  Tensor rows = {};
+  /// Called on one model's rows once they are taken and converted, [B, ...] contiguous, to be
+  /// changed in place (normalisation, augmentation); model -1 where one batch is for all models.
+  /// Comes from several threads at once, and several times for a batch of a size that is new.
+  std::function<void(int64_t model, const Tensor& rows)> prepare = {};
+};
+
+struct Batch {
+  std::vector<Column> inputs;  // of forward, in its order
+  Column target = {};          // undefined values where the loss needs none
+  Column weight = {};          // of the rows, [N, B] or [B]; undefined values: 1 each
+};
+
+struct StepResult {
+  Tensor losses;  // float64 [N], before the step; NaN for models that do not run
+  /// Bool [N]: loss, gradient, or what the step would have led to was not finite. Nothing of that
+  /// model was written in this step: it is in its last finite state.
+  Tensor suppressed;
+};
+
+/// What a resume needs besides the options: with it a new trainer gives the same bits as this one.
+struct TrainerState {
+  /// "weight.NAME" for parameters and buffers, "state.NAME.MOMENT", "ema.NAME": [N, ...], shared
+  /// ones without N; "hyper.NAME" float64 [N], "steps" and "seeds" int64 [N], "running" bool [N].
+  std::map<std::string, Tensor> tensors;
+  int64_t step = 0;  // steps made
+  std::string plan;  // strategies, ranges, threads
+};
+
+struct TrainerMemory {
+  int64_t state_bytes = 0;  // parameters, buffers, moments of all models
+  int64_t range_bytes = 0;  // activations and gradients of the models that one thread has at a time
+  int64_t models_at_a_time = 0;
+  int threads = 0;
+  int64_t total() const { return state_bytes + range_bytes * threads; }
+};
+
+/// A step held against separate models in float64, from the same state (parameters whose gradient
+/// is zero but for rounding make trajectories differ, so that those are not compared).
+struct StepCheck {
+  int64_t models = 0;         // that were looked at
+  double loss_error = 0;      // relative
+  double gradient_error = 0;  // of each model's largest absolute gradient
+  double tolerance = 0;
+  bool pass = false;
+  std::string failure;  // in words, where it did not
+};
+
+class Trainer {
+ public:
+  /// `start` by the names of the network's parameters and buffers. Throws Error: a tensor that
+  /// lacks, has other sizes or no N; an unknown loss, optimiser, hyperparameter or frozen name; a
+  /// value out of its range; two counts of models that disagree.
+  Trainer(Forms forms, std::vector<InputForm> inputs, std::map<std::string, StartTensor> start,
+          TrainerOptions options);
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+  ~Trainer();
+
+  /// One step of all models that run. The first call with a batch of new sizes records and plans.
+  /// Throws Error: sizes, dtypes, an operator that cannot be trained. A step that throws after the
+  /// first recording leaves models half written: the run has to go on from its file.
+  StepResult step(const Batch& batch);
+  /// The gradients that a step would take, before clipping: by trained parameter, [R, ...] for the
+  /// R models of `running()`; nothing is written. `losses`: float64 [R].
+  std::map<std::string, Tensor> gradients(const Batch& batch, Tensor* losses = nullptr);
+  /// Outputs of the evaluation form, flattened, each [R, ...] for the R models of `running()` in
+  /// their order, with the weights as they are (the averaged ones where `ema` is set).
+  /// `batch.target` and `.weight` are not looked at.
+  Tensors evaluate(const Batch& batch);
+  /// Gradients and losses of `models` running models against float64, one at a time.
+  StepCheck check(const Batch& batch, int64_t models = 3);
+
+  int64_t n() const;
+  int64_t steps() const;                        // made so far
+  const std::vector<int64_t>& running() const;  // models, ascending
+  /// A model's value of a hyperparameter, of the optimiser or the trainer's own.
+  double hyperparameter(const std::string& name, int64_t model) const;
+  /// From the next step on; nothing is recorded again.
+  void set_hyperparameter(const std::string& name, int64_t model, double value);
+  /// Takes a model out: it keeps its weights and costs nothing from here on. Once is enough.
+  void stop(int64_t model);
+  /// Gives `to` the weights, buffers, moments and step count of `from`; its seed and
+  /// hyperparameters stay its own.
+  void copy(int64_t from, int64_t to);
+
+  /// Parameters and buffers by name, `[N, ...]` in the models' order, shared ones without N:
+  /// copies.
+  std::map<std::string, Tensor> weights() const;
+  /// Model i's own, copies.
+  std::map<std::string, Tensor> weights(int64_t model) const;
+  TrainerState state() const;
+  /// Throws Error where names or sizes are not those of this trainer.
+  void load_state(const TrainerState& state);
+  /// Strategies, ranges and threads as text: `TrainerOptions::plan` of a later trainer.
+  std::string plan() const;
+  /// `range_bytes` is that of the largest step planned so far; 0 before the first.
+  TrainerMemory memory() const;
+  /// How often something was recorded: constant over steps with batches of known sizes.
+  int64_t recordings() const;
+  /// Names of the parameters that are trained.
+  std::vector<std::string> trained() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The trainer's own hyperparameters: clip, label_smoothing, dropout, ema.
+const std::vector<Hyperparameter>& trainer_hyperparameters();
+
+}  // namespace wide

@@ -1,0 +1,501 @@
+#include "engine/train/trainer_impl.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/compile.h"
+#include "engine/error.h"
+#include "engine/lower/quick_time.h"
+#include "engine/lower/tune.h"
+#include "engine/measure/clock.h"
+#include "engine/train/step_check.h"
+
+namespace wide {
+namespace {
+
+std::string call_name(const ClaimedCall& claimed) {
+  return fmt::format("{} {}", claimed.node, claimed.rule.name);
+}
+
+}  // namespace
+
+Trainer::Impl::Impl(Forms forms_, std::vector<InputForm> inputs_,
+                    std::map<std::string, StartTensor> start, TrainerOptions options_)
+    : forms(std::move(forms_)),
+      inputs(std::move(inputs_)),
+      options(std::move(options_)),
+      threads(options.threads > 0 ? options.threads : at::get_num_threads()),
+      models(forms.tensors, std::move(start), options) {
+  options.loss.check();
+  options.schedule.check();
+  if (!options.plan.empty()) choices = Choices::parse(options.plan);
+  if (!options.plan.empty() && choices.exact != options.exact)
+    fail("[train] plan: got one {} exact, expected one {}; try another",
+         choices.exact ? "with" : "without", options.exact ? "with" : "without");
+  choices.threads = threads;
+  choices.exact = options.exact;
+}
+
+Call Trainer::Impl::read(const Batch& batch, bool step) const {
+  Call call;
+  call.key = step ? "step" : "evaluate";
+  const int64_t n = models.n();
+  const auto real = [&](at::ScalarType type) { return type == at::kFloat ? models.dtype() : type; };
+  const auto add = [&](const std::string& name, const Column& column, at::ScalarType dtype) {
+    call.columns.emplace_back(name, column, dtype, n);
+    const BatchColumn& c = call.columns.back();
+    if (!c.present()) {
+      call.columns.pop_back();
+      return;
+    }
+    call.key += fmt::format(" {}{}[{}]", name, c.shared() ? "*" : "", fmt::join(c.sizes(), ","));
+  };
+  if (batch.inputs.size() != inputs.size())
+    fail("[train] inputs: got {}, expected {}; try one column for each", batch.inputs.size(),
+         inputs.size());
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!batch.inputs[k].values.defined())
+      fail("[train] input {}: got nothing, expected a tensor; try a column", inputs[k].name);
+    add(inputs[k].name, batch.inputs[k], real(inputs[k].dtype));
+  }
+  if (!step) return call;
+  const Loss& loss = options.loss;
+  if (loss.needs_target() != batch.target.values.defined())
+    fail("[train] target: got {}, expected {} with {}; try another loss",
+         loss.needs_target() ? "none" : "one", loss.needs_target() ? "one" : "none", loss.name);
+  add("target", batch.target, loss.classifies() ? at::kLong : models.dtype());
+  add("weight", batch.weight, models.dtype());
+  const auto of_loss = [&](const char* name, const Tensor& weight, int64_t own_dim) {
+    if (weight.defined())
+      add(name, {weight.dim() == 0 ? weight.reshape(1) : weight, weight.dim() <= own_dim, {}, {}},
+          models.dtype());
+  };
+  of_loss("class weight", loss.weight, 1);
+  const bool own = loss.pos_weight.defined() && loss.pos_weight.dim() > 0 &&
+                   loss.pos_weight.size(0) == n && loss.pos_weight.dim() > 1;
+  of_loss("pos_weight", loss.pos_weight, own ? 0 : 9);
+  if (models.any("label_smoothing") && loss.name == "cross_entropy") call.key += " smoothed";
+  return call;
+}
+
+void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
+  std::vector<TensorSpec> specs;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const BatchColumn& c = call.columns[k];
+    specs.push_back({inputs[k].name, Role::input, c.sizes(),
+                     at::isFloatingType(c.dtype()) ? at::kFloat : c.dtype()});
+  }
+  const Network forward = (p.step ? forms.train : forms.evaluate)(specs);
+  StepExtras extras;
+  const auto column = [&](const std::string& name) {
+    return std::find_if(call.columns.begin() + static_cast<ptrdiff_t>(inputs.size()),
+                        call.columns.end(), [&](const BatchColumn& c) { return c.name() == name; });
+  };
+  const auto spec = [&](const char* name) -> std::optional<TensorSpec> {
+    const auto at = column(name);
+    if (at == call.columns.end()) return std::nullopt;
+    return TensorSpec{name, Role::input, at->sizes(),
+                      at::isFloatingType(at->dtype()) ? at::kFloat : at->dtype()};
+  };
+  const auto like = [&](const char* name) {
+    const auto at = column(name);
+    return at == call.columns.end() ? Tensor() : at::empty(at->sizes(), at->dtype());
+  };
+  if (p.step) {
+    extras = {spec("target"), spec("weight"), like("class weight"), like("pos_weight"),
+              call.key.ends_with(" smoothed")};
+    p.form = with_loss(forward, options.loss, extras);
+  } else {
+    p.form.network = forward;
+    p.form.inputs = forward.indices(true);
+    p.form.weights = forward.indices(false);
+  }
+  WIDE_ASSERT(p.form.weights.size() >= models.specs().size(), "the network has other tensors");
+  p.form.weights.resize(models.specs().size());
+  for (size_t k = 0; k < p.form.weights.size(); ++k)
+    if (forward.tensors[p.form.weights[k]].name != models.specs()[k].name)
+      fail("[train] {} form: got tensor {}, expected {}; try two forms of one network",
+           p.step ? "training" : "evaluation", forward.tensors[p.form.weights[k]].name,
+           models.specs()[k].name);
+  p.columns = p.form.inputs;
+  p.columns.resize(inputs.size());
+  for (const int64_t at :
+       {p.form.target, p.form.row_weight, p.form.class_weight, p.form.pos_weight})
+    if (at >= 0) p.columns.push_back(static_cast<size_t>(at));
+  p.shared.assign(p.form.network.tensors.size(), false);
+  for (size_t k = 0; k < p.columns.size(); ++k) p.shared[p.columns[k]] = call.columns[k].shared();
+  for (size_t k = 0; k < p.form.weights.size(); ++k) p.shared[p.form.weights[k]] = models.shared(k);
+  const Tensors one = ensemble(p, call, 0, 1, true).model(0);
+  ++recordings;
+  p.single = p.step ? record_loss(p.form, one)
+                    : wide::record_single(p.form.network, ensemble(p, call, 0, 1, true));
+  if (!p.step)
+    for (const Node& node : p.single.nodes)
+      if (node.is_random())
+        fail(
+            "[train] evaluation form: got {}, expected no random operators; try the network in "
+            "eval mode",
+            node.name());
+  // What a step writes is no weight that something could be made of ahead.
+  const auto changes = [&](size_t bound) {
+    p.single.value(p.single.bound[bound]).role = Role::input;
+  };
+  for (const size_t k : models.trained()) {
+    p.trained.push_back(p.form.weights[k]);
+    changes(p.form.weights[k]);
+  }
+  for (const Update& u : p.single.updates) {
+    const auto bound = static_cast<size_t>(
+        std::find(p.single.bound.begin(), p.single.bound.end(), u.target) - p.single.bound.begin());
+    const auto at = std::find(p.form.weights.begin(), p.form.weights.end(), bound);
+    if (at == p.form.weights.end())
+      fail(
+          "[train] input: got one that the network changes in place, expected it to be read; try "
+          "a clone in forward");
+    const auto k = static_cast<size_t>(at - p.form.weights.begin());
+    if (p.step && models.shared(k))
+      fail(
+          "[train] weights {}: got one for all models that a step changes, expected one for each; "
+          "try [{}, ...]",
+          models.specs()[k].name, models.n());
+    p.updated.push_back(k);
+  }
+  if (!p.step) return;
+  // Buffers too, in all forms: a step of another size may write them.
+  for (size_t k = 0; k < p.form.weights.size(); ++k)
+    if (models.specs()[k].role == Role::buffer && !models.shared(k)) changes(p.form.weights[k]);
+}
+
+Ensemble Trainer::Impl::ensemble(const PlannedSize& p, const Call& call, int64_t begin, int64_t n,
+                                 bool with_columns) const {
+  Ensemble e;
+  e.n = n;
+  e.tensors.resize(p.form.network.tensors.size());
+  e.shared = p.shared;
+  for (size_t k = 0; k < p.form.weights.size(); ++k) {
+    const Tensor all = models.tensor(k, !p.step);
+    const Tensor some = models.shared(k) ? all : all.narrow(0, begin, n);
+    // What is recorded is to have the strides of the plan, not of padded rows.
+    e.tensors[p.form.weights[k]] =
+        with_columns && !models.shared(k) ? some.clone(at::MemoryFormat::Contiguous) : some;
+  }
+  const auto numbers = [&](int64_t at, at::ScalarType dtype, auto value) {
+    if (at < 0) return;
+    const Tensor made = at::empty({n}, dtype);
+    for (int64_t j = 0; j < n; ++j) value(models.model_at(begin + j), made, j);
+    e.tensors[static_cast<size_t>(at)] = made;
+  };
+  const auto whole = [&](int64_t at, auto value) {
+    numbers(at, at::kLong, [&](int64_t model, const Tensor& made, int64_t j) {
+      made.mutable_data_ptr<int64_t>()[j] = static_cast<int64_t>(value(model));
+    });
+  };
+  const auto real = [&](int64_t at, const char* name) {
+    numbers(at, models.dtype(), [&](int64_t model, const Tensor& made, int64_t j) {
+      const double value = models.hyper(name, model);
+      if (made.scalar_type() == at::kDouble)
+        made.mutable_data_ptr<double>()[j] = value;
+      else if (made.scalar_type() == at::kFloat)
+        made.mutable_data_ptr<float>()[j] = static_cast<float>(value);
+      else
+        made[j].fill_(value);
+    });
+  };
+  whole(p.form.seed, [&](int64_t model) { return models.seed(model); });
+  whole(p.form.step, [&](int64_t) { return steps; });
+  real(p.form.dropout, "dropout");
+  real(p.form.label_smoothing, "label_smoothing");
+  for (size_t k = 0; k < p.columns.size(); ++k) {
+    const BatchColumn& c = call.columns[k];
+    if (!c.shared() && !with_columns) continue;
+    const Tensor made =
+        at::empty(c.shared() ? c.sizes() : wide_sizes(n, c.sizes()), at::TensorOptions(c.dtype()));
+    if (c.shared())
+      c.take(-1, made);
+    else
+      for (int64_t j = 0; j < n; ++j) c.take(models.model_at(begin + j), made.select(0, j));
+    e.tensors[p.columns[k]] = made;
+  }
+  return e;
+}
+
+WidenOptions Trainer::Impl::widen_options(const PlannedSize& p) const {
+  WidenOptions widen;
+  const auto at = choices.by_size.find(p.key);
+  widen.choose = [strategies = at == choices.by_size.end()
+                                   ? std::map<std::string, std::string>()
+                                   : at->second.strategies](const ClaimedCall& claimed) {
+    const auto& able = claimed.applicable;
+    const auto known = strategies.find(call_name(claimed));
+    const bool applies = known != strategies.end() &&
+                         std::find(able.begin(), able.end(), known->second) != able.end();
+    return applies ? known->second : able.front();
+  };
+  return widen;
+}
+
+std::shared_ptr<const RangeProgram> Trainer::Impl::program(PlannedSize& p, const Call& call,
+                                                           int64_t begin, int64_t n) {
+  auto& made = p.programs[n];
+  if (made) return made;
+  ++recordings;
+  const Ensemble some = ensemble(p, call, begin, n, true);
+  made = p.step ? record_step(p.single, p.trained, some, widen_options(p))
+                : record_evaluation(p.single, some, widen_options(p));
+  return made;
+}
+
+/// So many ranges that every thread has as many as the others, none longer than asked.
+std::unique_ptr<Executor> Trainer::Impl::executor(PlannedSize& p, const Call& call,
+                                                  int64_t at_a_time) {
+  const auto count = static_cast<int64_t>(models.running().size());
+  int64_t ranges = (count + at_a_time - 1) / at_a_time;
+  if (!options.exact) ranges = std::min((ranges + threads - 1) / threads * threads, count);
+  ExecutorOptions o;
+  o.threads = threads;
+  o.ranges = static_cast<int>(ranges);
+  o.serial = options.exact || ranges > 1;
+  return std::make_unique<Executor>(
+      p.single, ensemble(p, call, 0, count, false),
+      [&](int64_t begin, int64_t n) { return program(p, call, begin, n); }, o);
+}
+
+/// The strategies that measure fastest for so many models at a time.
+Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a_time) const {
+  Choice choice{at_a_time, {}};
+  if (!options.tune) return choice;
+  const auto count = static_cast<int64_t>(models.running().size());
+  const Ensemble some = ensemble(p, call, 0, at_a_time, true);
+  Tuner tuner({at_a_time < count, threads, count, true, p.step});
+  WidenOptions widen;
+  widen.choose = [&](const ClaimedCall& claimed) {
+    return choice.strategies[call_name(claimed)] = tuner.choose(claimed);
+  };
+  std::vector<WideValue> values;
+  for (size_t i = 0; i < some.tensors.size(); ++i)
+    values.push_back({some.tensors[i], !some.shared[i]});
+  if (p.step)
+    differentiate_wide(p.single, p.trained, at_a_time, values, widen, nullptr);
+  else
+    evaluate_wide(p.single, at_a_time, values, widen, nullptr);
+  return choice;
+}
+
+/// Plans a choice and gives the nanoseconds of a call that writes nothing; infinite where it takes
+/// more memory than it may.
+double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choice) {
+  choices.by_size[p.key] = choice;
+  p.programs.clear();
+  p.executor = executor(p, call, choice.models_at_a_time);
+  p.version = models.version();
+  p.memory.assign(static_cast<size_t>(threads), {});
+  if (options.memory_limit > 0 && choice.models_at_a_time > 1 &&
+      bytes_of_range(p) * threads > options.memory_limit)
+    return std::numeric_limits<double>::infinity();
+  const auto once = [&] {
+    const double start = now_ns();
+    run(p, call, {});
+    return now_ns() - start;
+  };
+  const double first = std::min(once(), once());
+  return first > kSteadyCall_ns ? first : median_ns(once, 5);
+}
+
+/// How batches of this size are computed from here on. As many models at a time as measures
+/// fastest, from one range for each thread down; nothing is measured where bits must not hang on
+/// it.
+void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
+  constexpr double kLongest_s = 0.7, kClearlyWorse = 1.15;
+  if (choices.by_size.count(p.key)) return;
+  const auto count = static_cast<int64_t>(models.running().size());
+  const int64_t most = (count + threads - 1) / threads;
+  const int64_t asked = options.exact ? 1 : std::min(options.models_at_a_time, count);
+  if (asked > 0 || most == 1 || (!options.tune && options.memory_limit == 0)) {
+    const int64_t n = asked > 0 ? asked : most;
+    choices.by_size[p.key] = options.exact ? Choice{n, {}} : tuned(p, call, n);
+    return;
+  }
+  Choice best;
+  decltype(p.programs) programs;
+  double best_ns = std::numeric_limits<double>::infinity();
+  const double start = now_s();
+  int lost = 0;
+  for (int64_t n = most; n >= 1 && lost < 2; n = n == 1 ? 0 : (n + 1) / 2) {
+    const Choice choice = tuned(p, call, n);
+    const double ns = time(p, call, choice);
+    if (ns < best_ns || best.models_at_a_time == 0) {
+      best = choice;
+      best_ns = ns;
+      programs = p.programs;
+      lost = 0;
+    } else if (ns > kClearlyWorse * best_ns) {
+      ++lost;
+    }
+    if (std::isfinite(best_ns) && now_s() - start > kLongest_s) break;
+  }
+  choices.by_size[p.key] = best;
+  p.programs = std::move(programs);
+  p.version = -1;
+}
+
+/// What one thread needs for its range besides the models.
+int64_t Trainer::Impl::bytes_of_range(const PlannedSize& p) const {
+  int64_t bytes = p.executor->arena_bytes();
+  const RangeProgram& range = *p.executor->program();
+  for (const ValueId id : range.wide.program.outputs) bytes += range.wide.program.value(id).bytes();
+  for (const size_t at : p.columns)
+    if (!p.shared[at]) bytes += range.wide.program.value(range.wide.program.bound[at]).bytes();
+  return bytes;
+}
+
+PlannedSize& Trainer::Impl::plan(const Call& call, bool step) {
+  const at::NoGradGuard no_grad;
+  auto& found = planned[call.key];
+  if (!found) {
+    auto made = std::make_unique<PlannedSize>();
+    made->key = call.key;
+    made->step = step;
+    record_single(*made, call);
+    choose(*made, call);
+    found = std::move(made);
+  }
+  PlannedSize& p = *found;
+  if (p.version != models.version()) {
+    p.executor = executor(p, call, choices.by_size.at(p.key).models_at_a_time);
+    p.version = models.version();
+    p.memory.assign(static_cast<size_t>(threads), {});
+  }
+  return p;
+}
+
+RangeMemory& Trainer::Impl::memory(PlannedSize& p, int thread) const {
+  RangeMemory& m = p.memory[static_cast<size_t>(thread)];
+  if (!m.taken.empty()) return m;
+  int64_t most = 1;
+  for (const auto& [n, program] : p.programs) most = std::max(most, n);
+  m.taken.resize(p.form.network.tensors.size());
+  const Program& program = p.programs.at(most)->wide.program;
+  for (const size_t at : p.columns)
+    if (!p.shared[at]) {
+      const Value& v = program.value(program.bound[at]);
+      m.taken[at] = at::empty(v.sizes, at::TensorOptions(v.dtype));
+    }
+  for (const ValueId id : program.outputs)
+    m.results.push_back(
+        at::empty(program.value(id).sizes, at::TensorOptions(program.value(id).dtype)));
+  return m;
+}
+
+void Trainer::Impl::run(PlannedSize& p, const Call& call,
+                        const std::function<void(const RangeAt&)>& done) {
+  const auto count = static_cast<int64_t>(models.running().size());
+  const Ensemble bound = ensemble(p, call, 0, count, false);
+  std::vector<int64_t> column_at(bound.tensors.size(), -1);
+  for (size_t k = 0; k < p.columns.size(); ++k)
+    if (!p.shared[p.columns[k]]) column_at[p.columns[k]] = static_cast<int64_t>(k);
+  // Models that lie side by side in the batch too are read where they are.
+  const auto side_by_side = [&](const RangeAt& at) {
+    return models.model_at(at.begin + at.n - 1) - models.model_at(at.begin) == at.n - 1;
+  };
+  RangeHooks hooks;
+  hooks.source = [&](const RangeAt& at, size_t i) -> void* {
+    if (column_at[i] < 0) return nullptr;
+    const BatchColumn& c = call.columns[static_cast<size_t>(column_at[i])];
+    const int64_t first = models.model_at(at.begin);
+    const void* there = options.exact ? nullptr : c.in_place(first);
+    if (there && side_by_side(at) && (at.n == 1 || c.stride_bytes() > 0))
+      return const_cast<void*>(there);  // windows are written to by nobody
+    const Tensor& into = memory(p, at.thread).taken[i];
+    for (int64_t j = 0; j < at.n; ++j) c.take(models.model_at(at.begin + j), into.select(0, j));
+    return into.data_ptr();
+  };
+  hooks.results = [&](const RangeAt& at) {
+    std::vector<void*> out;
+    for (const Tensor& t : memory(p, at.thread).results) out.push_back(t.data_ptr());
+    return out;
+  };
+  if (done) hooks.done = done;
+  const at::NoGradGuard no_grad;
+  p.executor->run(bound.tensors, hooks);
+}
+
+void Trainer::Impl::run_step(const Batch& batch, const Visit& visit) {
+  if (models.running().empty())
+    fail("[train] models: got none that runs, expected one at least; try before all are stopped");
+  const Call call = read(batch, true);
+  PlannedSize& p = plan(call, true);
+  const size_t trained = p.trained.size();
+  run(p, call, [&](const RangeAt& at) {
+    const Tensors& results = memory(p, at.thread).results;
+    const auto row = [&](size_t k, int64_t j) {
+      const Tensor& t = results[k];
+      return static_cast<const char*>(t.const_data_ptr()) +
+             j * (t.numel() / t.size(0)) * static_cast<int64_t>(t.element_size());
+    };
+    for (int64_t j = 0; j < at.n; ++j) {
+      TrainedModels::Made made;
+      for (size_t k = 0; k < trained; ++k) made.gradients.push_back(row(1 + k, j));
+      for (size_t k = 0; k < p.updated.size(); ++k)
+        made.buffers.emplace_back(p.updated[k], row(1 + trained + k, j));
+      const double loss = results[0].scalar_type() == at::kDouble
+                              ? *reinterpret_cast<const double*>(row(0, j))
+                              : double(*reinterpret_cast<const float*>(row(0, j)));
+      visit(at.begin + j, loss, made);
+    }
+  });
+}
+
+StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
+  std::vector<Tensors> made(models.running().size());  // by slot: loss, then gradients
+  std::vector<std::string> names;
+  for (const size_t k : models.trained()) names.push_back(models.specs()[k].name);
+  run_step(batch, [&](int64_t slot, double loss, const TrainedModels::Made& step) {
+    Tensors& own = made[static_cast<size_t>(slot)];
+    own.push_back(at::full({}, loss, at::kDouble));
+    for (size_t k = 0; k < step.gradients.size(); ++k)
+      own.push_back(at::from_blob(const_cast<void*>(step.gradients[k]),
+                                  models.specs()[models.trained()[k]].sizes, models.dtype())
+                        .clone());
+  });
+  const Call call = read(batch, true);
+  const PlannedSize& p = plan(call, true);
+  StepChecker checker(p.single, p.trained, names, models.dtype() == at::kDouble ? 1e-9 : 1e-4);
+  const auto running = static_cast<int64_t>(models.running().size());
+  count = std::min(count, running);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t slot = count == 1 ? 0 : i * (running - 1) / (count - 1);
+    checker.add(models.model_at(slot), ensemble(p, call, slot, 1, true).model(0),
+                made[static_cast<size_t>(slot)]);
+  }
+  return checker.result();
+}
+
+Tensors Trainer::Impl::run_evaluation(const Batch& batch) {
+  if (models.running().empty())
+    fail("[train] models: got none that runs, expected one at least; try before all are stopped");
+  const Call call = read(batch, false);
+  PlannedSize& p = plan(call, false);
+  const auto count = static_cast<int64_t>(models.running().size());
+  Tensors outputs;
+  for (const ValueId id : p.single.outputs) {
+    const Value& v = p.single.value(id);
+    outputs.push_back(at::empty(wide_sizes(count, v.sizes), at::TensorOptions(v.dtype)));
+  }
+  run(p, call, [&](const RangeAt& at) {
+    const Tensors& results = memory(p, at.thread).results;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const auto bytes =
+          static_cast<size_t>(outputs[k].numel() / count) * outputs[k].element_size();
+      std::memcpy(static_cast<char*>(outputs[k].data_ptr()) + static_cast<size_t>(at.begin) * bytes,
+                  results[k].const_data_ptr(), static_cast<size_t>(at.n) * bytes);
+    }
+  });
+  return outputs;
+}
+
+}  // namespace wide

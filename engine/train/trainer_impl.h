@@ -1,0 +1,77 @@
+#pragma once
+#include "engine/train/choices.h"
+#include "engine/train/columns.h"
+#include "engine/train/models.h"
+#include "engine/train/step_program.h"
+
+namespace wide {
+
+/// Memory of one thread: what it takes its ranges' rows into, and their results.
+struct RangeMemory {
+  Tensors taken;    // by bound value, [models at a time, ...]
+  Tensors results;  // by result, the same
+};
+
+/// What is recorded and planned for batches of one size, of a step or an evaluation.
+struct PlannedSize {
+  std::string key;
+  bool step = false;
+  LossNetwork form;             // of an evaluation: without a loss
+  std::vector<size_t> columns;  // bound values that come with a batch, as `Call::columns`
+  Program single;
+  std::vector<size_t> trained;  // bound values
+  std::vector<size_t> updated;  // specs, by update of the program
+  std::vector<bool> shared;     // by bound value
+  std::map<int64_t, std::shared_ptr<const RangeProgram>> programs;  // by number of models
+  std::unique_ptr<Executor> executor;
+  int64_t version = -1;             // of the models it is made for
+  std::vector<RangeMemory> memory;  // by thread
+};
+
+/// A batch as one call reads it.
+struct Call {
+  std::vector<BatchColumn> columns;
+  std::string key;
+};
+
+struct Trainer::Impl {
+  Impl(Forms forms, std::vector<InputForm> inputs, std::map<std::string, StartTensor> start,
+       TrainerOptions options);
+
+  /// What a step hands over of each model: by slot; from several threads.
+  using Visit = std::function<void(int64_t slot, double loss, const TrainedModels::Made& made)>;
+  void run_step(const Batch& batch, const Visit& visit);
+  Tensors run_evaluation(const Batch& batch);
+  StepCheck check(const Batch& batch, int64_t count);
+  int64_t bytes_of_range(const PlannedSize& p) const;
+
+  Forms forms;
+  std::vector<InputForm> inputs;
+  TrainerOptions options;
+  int threads;
+  TrainedModels models;
+  Choices choices;
+  int64_t steps = 0;
+  int64_t recordings = 0;
+  std::map<std::string, std::unique_ptr<PlannedSize>> planned;
+
+ private:
+  Call read(const Batch& batch, bool step) const;
+  PlannedSize& plan(const Call& call, bool step);
+  void record_single(PlannedSize& p, const Call& call);
+  std::shared_ptr<const RangeProgram> program(PlannedSize& p, const Call& call, int64_t begin,
+                                              int64_t n);
+  std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
+  Choice tuned(const PlannedSize& p, const Call& call, int64_t at_a_time) const;
+  double time(PlannedSize& p, const Call& call, const Choice& choice);
+  void choose(PlannedSize& p, const Call& call);
+  WidenOptions widen_options(const PlannedSize& p) const;
+  /// The bound tensors of models [begin, begin + n) by slot; `with_columns`: those of the batch
+  /// too.
+  Ensemble ensemble(const PlannedSize& p, const Call& call, int64_t begin, int64_t n,
+                    bool with_columns) const;
+  void run(PlannedSize& p, const Call& call, const std::function<void(const RangeAt&)>& done);
+  RangeMemory& memory(PlannedSize& p, int thread) const;
+};
+
+}  // namespace wide

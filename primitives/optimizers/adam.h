@@ -1,0 +1,45 @@
+#pragma once
+#include "primitives/optimizers/formula.h"
+
+namespace wide {
+
+/// Positions of Adam's and AdamW's hyperparameters.
+enum { kAdamLr, kAdamWeightDecay, kAdamBeta1, kAdamBeta2, kAdamEps };
+
+/// m = m + (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g²;
+/// p = p - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+/// where weight decay is `decoupled` after p = p (1 - lr weight_decay), else with
+/// g = ∇ + weight_decay p.
+template <bool decoupled, class T>
+WIDE_FORMULA void adam_step(const ParameterStep<T>& s) {
+  const double t = double(s.step), lr = s.hyper[kAdamLr], decay = s.hyper[kAdamWeightDecay];
+  const double beta1 = s.hyper[kAdamBeta1], beta2 = s.hyper[kAdamBeta2];
+  const T rate = T(lr / (1 - std::pow(beta1, t)));
+  const T root = T(std::sqrt(1 - std::pow(beta2, t)));
+  const T new1 = T(1 - beta1), old2 = T(beta2), new2 = T(1 - beta2);
+  const T eps = T(s.hyper[kAdamEps]), scale = s.gradient_scale;
+  const T kept = decoupled ? T(1 - lr * decay) : T(1);
+  const T added = decoupled ? T(0) : T(decay);
+  T* p = s.parameter;
+  const T* g = s.gradient;
+  T *m = s.state[0], *v = s.state[1];
+#pragma omp simd
+  for (int64_t i = 0; i < s.count; ++i) {
+    const T gradient = decoupled ? scale * g[i] : scale * g[i] + added * p[i];
+    const T first = m[i] + new1 * (gradient - m[i]);
+    const T second = old2 * v[i] + new2 * gradient * gradient;
+    m[i] = first;
+    v[i] = second;
+    p[i] = kept * p[i] - rate * (first / (std::sqrt(second) / root + eps));
+  }
+}
+
+inline std::vector<Hyperparameter> adam_hyperparameters(double weight_decay) {
+  return {{"lr", 1e-3, 0, 1e300, "learning rate"},
+          {"weight_decay", weight_decay, 0, 1e300, "pulls parameters to 0"},
+          {"beta1", 0.9, 0, 0.999999999, "decay of the first moment"},
+          {"beta2", 0.999, 0, 0.999999999, "decay of the second moment"},
+          {"eps", 1e-8, 0, 1e300, "added to the root of the second moment"}};
+}
+
+}  // namespace wide

@@ -1,0 +1,43 @@
+// lion: c = beta1 m + (1 - beta1) g;  p = p - lr (sign(c) + weight_decay p);
+//       m = beta2 m + (1 - beta2) g
+// source: Chen et al., Symbolic Discovery of Optimization Algorithms (2023), algorithm 2
+#include "primitives/optimizers/formula.h"
+
+namespace wide {
+namespace {
+
+enum { kLr, kWeightDecay, kBeta1, kBeta2 };
+
+template <class T>
+WIDE_FORMULA void lion(const ParameterStep<T>& s) {
+  const T lr = T(s.hyper[kLr]), decay = T(s.hyper[kWeightDecay]), scale = s.gradient_scale;
+  const T old1 = T(s.hyper[kBeta1]), new1 = T(1 - s.hyper[kBeta1]);
+  const T old2 = T(s.hyper[kBeta2]), new2 = T(1 - s.hyper[kBeta2]);
+  T* p = s.parameter;
+  const T* g = s.gradient;
+  T* m = s.state[0];
+#pragma omp simd
+  for (int64_t i = 0; i < s.count; ++i) {
+    const T gradient = scale * g[i];
+    const T c = old1 * m[i] + new1 * gradient;
+    const T sign = T(c > 0) - T(c < 0);
+    m[i] = old2 * m[i] + new2 * gradient;
+    p[i] -= lr * (sign + decay * p[i]);
+  }
+}
+
+WIDE_OPTIMIZER_STEPS(lion)
+
+WIDE_OPTIMIZER({.name = "lion",
+                .summary = "the sign of a momentum",
+                .source = "Chen et al. 2023, Symbolic Discovery of Optimization Algorithms",
+                .hyperparameters = {{"lr", 1e-4, 0, 1e300, "learning rate"},
+                                    {"weight_decay", 0, 0, 1e300, "pulls parameters to 0"},
+                                    {"beta1", 0.9, 0, 1, "of the direction that is taken"},
+                                    {"beta2", 0.99, 0, 1, "of the momentum that is kept"}},
+                .state = {{"exp_avg", ""}},
+                .step_f32 = lion_f32,
+                .step_f64 = lion_f64});
+
+}  // namespace
+}  // namespace wide

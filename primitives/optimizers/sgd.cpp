@@ -1,0 +1,58 @@
+// sgd: g = ∇ + weight_decay p;  b = momentum b + (1 - dampening) g, at first g;
+//      p = p - lr (nesterov ? g + momentum b : b)
+// source: torch.optim.SGD
+#include "primitives/optimizers/formula.h"
+
+namespace wide {
+namespace {
+
+enum { kLr, kWeightDecay, kMomentum, kNesterov, kDampening };
+
+template <class T>
+WIDE_FORMULA void sgd(const ParameterStep<T>& s) {
+  const T lr = T(s.hyper[kLr]), decay = T(s.hyper[kWeightDecay]), scale = s.gradient_scale;
+  const T momentum = T(s.hyper[kMomentum]);
+  T* p = s.parameter;
+  const T* g = s.gradient;
+  T* b = s.state[0];
+  if (momentum == 0 || b == nullptr) {
+#pragma omp simd
+    for (int64_t i = 0; i < s.count; ++i) p[i] -= lr * (scale * g[i] + decay * p[i]);
+    return;
+  }
+  // The first step takes the gradient as it is, whatever the damping.
+  const T kept = s.step == 1 ? T(0) : momentum;
+  const T added = s.step == 1 ? T(1) : T(1 - s.hyper[kDampening]);
+  const T of_gradient = s.hyper[kNesterov] != 0 ? T(1) : T(0);
+  const T of_buffer = s.hyper[kNesterov] != 0 ? momentum : T(1);
+#pragma omp simd
+  for (int64_t i = 0; i < s.count; ++i) {
+    const T gradient = scale * g[i] + decay * p[i];
+    const T buffer = kept * b[i] + added * gradient;
+    b[i] = buffer;
+    p[i] -= lr * (of_gradient * gradient + of_buffer * buffer);
+  }
+}
+
+WIDE_OPTIMIZER_STEPS(sgd)
+
+std::string conflict(const double* hyper) {
+  if (hyper[kNesterov] == 0 || (hyper[kMomentum] > 0 && hyper[kDampening] == 0)) return "";
+  return "nesterov without momentum, or with dampening";
+}
+
+WIDE_OPTIMIZER({.name = "sgd",
+                .summary = "stochastic gradient descent, with momentum and Nesterov's",
+                .source = "torch.optim.SGD",
+                .hyperparameters = {{"lr", 1e-3, 0, 1e300, "learning rate"},
+                                    {"weight_decay", 0, 0, 1e300, "added to the gradient, times p"},
+                                    {"momentum", 0, 0, 1e300, "share of the last direction"},
+                                    {"nesterov", 0, 0, 1, "1: looks ahead"},
+                                    {"dampening", 0, -1e300, 1e300, "of the new gradient"}},
+                .state = {{"momentum_buffer", "momentum"}},
+                .step_f32 = sgd_f32,
+                .step_f64 = sgd_f64,
+                .conflict = conflict});
+
+}  // namespace
+}  // namespace wide

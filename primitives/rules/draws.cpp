@@ -1,0 +1,263 @@
+// Random operators of a network in training, drawn by counter: what a model draws hangs on its
+// seed, the step and the place of the call, not on a generator that all share. Formulas are
+// PyTorch's.
+#include <ATen/ATen.h>
+
+#include "engine/record/draws.h"
+#include "engine/record/record.h"
+#include "engine/widen/describe.h"
+#include "primitives/kernels/counter_draws.h"
+
+namespace wide {
+namespace {
+
+using In = c10::ArrayRef<IValue>;
+
+constexpr int64_t kAll = 1 << 20;  // dimensions with draws of their own
+
+// ------------------------------------------------------------------------- what is called instead
+
+DrawsByCounter& draws() { return *draws_by_counter(); }
+
+Tensor uniform(c10::IntArrayRef size, at::ScalarType dtype) {
+  return counter_uniform(draws().seed, draws().step, draws().sites++, size, dtype);
+}
+
+Tensor normal(c10::IntArrayRef size, at::ScalarType dtype) {
+  return counter_normal(draws().seed, draws().step, draws().sites++, size, dtype);
+}
+
+Tensor drop(const Tensor& x, double p, int64_t drawn) {
+  return counter_dropout(x, draws().seed, draws().step, draws().dropout, p, draws().sites++, drawn);
+}
+
+/// As at::alpha_dropout: what is dropped becomes the activation's lower end, mean and variance
+/// stay.
+Tensor alpha_drop(const Tensor& x, double p, int64_t drawn) {
+  constexpr double kAlpha = 1.7580993408473766;
+  const Tensor asked = draws().dropout.to(x.scalar_type());
+  const Tensor own = at::where(asked < 0, at::full_like(asked, p), asked);
+  const Tensor keep = drop(at::ones_like(x), p, drawn) * (1 - own);
+  const Tensor a = at::rsqrt((kAlpha * kAlpha * own + 1) * (1 - own));
+  return x * (keep * a) + ((keep - 1) * (kAlpha * a) + kAlpha * a * own);
+}
+
+// -------------------------------------------------------------------------------------- the calls
+
+/// A call of so many arguments that gives `made` for them, or writes it into the first.
+struct Row {
+  const char* op;
+  size_t arguments;  // tells overloads apart
+  bool (*takes)(In in);
+  Tensor (*made)(In in);
+  bool in_place;
+};
+
+bool trains(In in) { return in[2].toBool(); }
+bool real(In in) { return in[0].isTensor() && in[0].toTensor().is_floating_point(); }
+bool by_number(In in) { return real(in) && in[1].isScalar(); }
+
+Tensor dropped(In in) { return drop(in[0].toTensor(), in[1].toDouble(), kAll); }
+Tensor feature_dropped(In in) { return drop(in[0].toTensor(), in[1].toDouble(), 2); }
+Tensor alpha_dropped(In in) { return alpha_drop(in[0].toTensor(), in[1].toDouble(), kAll); }
+Tensor feature_alpha_dropped(In in) { return alpha_drop(in[0].toTensor(), in[1].toDouble(), 2); }
+
+/// Of self's sizes and dtype.
+Tensor like_uniform(In in) {
+  const Tensor x = in[0].toTensor();
+  return uniform(x.sizes(), x.scalar_type());
+}
+Tensor like_normal(In in) {
+  const Tensor x = in[0].toTensor();
+  return normal(x.sizes(), x.scalar_type());
+}
+
+// self, dtype, ...
+at::ScalarType type_like(In in) {
+  return in[1].isNone() ? in[0].toTensor().scalar_type() : in[1].toScalarType();
+}
+bool real_like(In in) { return at::isFloatingType(type_like(in)); }
+Tensor uniform_like(In in) { return uniform(in[0].toTensor().sizes(), type_like(in)); }
+Tensor normal_like(In in) { return normal(in[0].toTensor().sizes(), type_like(in)); }
+
+// size, dtype, ...
+at::ScalarType dtype_of(In in) {
+  return in[1].isNone() ? c10::get_default_dtype_as_scalartype() : in[1].toScalarType();
+}
+bool sized(In in) { return in[0].isIntList() && at::isFloatingType(dtype_of(in)); }
+Tensor new_uniform(In in) { return uniform(in[0].toIntVector(), dtype_of(in)); }
+Tensor new_normal(In in) { return normal(in[0].toIntVector(), dtype_of(in)); }
+
+Tensor between(In in) {  // self, from, to
+  const double from = in[1].toDouble(), to = in[2].toDouble();
+  return like_uniform(in) * (to - from) + from;
+}
+Tensor around(In in) {  // self, mean, std
+  return like_normal(in) * in[2].toDouble() + in[1].toDouble();
+}
+Tensor decaying(In in) {  // self, lambda
+  return -at::log1p(-like_uniform(in)) / in[1].toDouble();
+}
+
+Tensor kept(const Tensor& like, const Tensor& drawn, const IValue& p) {
+  const Tensor yes =
+      p.isTensor() ? drawn < p.toTensor().to(drawn.scalar_type()) : drawn < p.toScalar().toDouble();
+  return yes.to(like.scalar_type());
+}
+at::ScalarType real_type(const Tensor& t) {
+  return t.is_floating_point() ? t.scalar_type() : at::kFloat;
+}
+Tensor by_own_chance(In in) {  // self as p
+  const Tensor x = in[0].toTensor();
+  return kept(x, uniform(x.sizes(), real_type(x)), in[0]);
+}
+Tensor by_chance(In in) {  // self, p
+  const Tensor x = in[0].toTensor();
+  return kept(x, uniform(x.sizes(), real_type(x)), in[1]);
+}
+bool any(In) { return true; }
+
+constexpr Row kRows[] = {
+    {"aten::dropout", 3, trains, dropped, false},
+    {"aten::dropout_", 3, trains, dropped, true},
+    {"aten::feature_dropout", 3, trains, feature_dropped, false},
+    {"aten::feature_dropout_", 3, trains, feature_dropped, true},
+    {"aten::alpha_dropout", 3, trains, alpha_dropped, false},
+    {"aten::alpha_dropout_", 3, trains, alpha_dropped, true},
+    {"aten::feature_alpha_dropout", 3, trains, feature_alpha_dropped, false},
+    {"aten::feature_alpha_dropout_", 3, trains, feature_alpha_dropped, true},
+    {"aten::rand_like", 6, real_like, uniform_like, false},
+    {"aten::randn_like", 6, real_like, normal_like, false},
+    {"aten::rand", 5, sized, new_uniform, false},
+    {"aten::randn", 5, sized, new_normal, false},
+    {"aten::uniform", 4, real, between, false},
+    {"aten::uniform_", 4, real, between, true},
+    {"aten::normal_functional", 4, by_number, around, false},
+    {"aten::normal_", 4, by_number, around, true},
+    {"aten::exponential", 3, real, decaying, false},
+    {"aten::exponential_", 3, real, decaying, true},
+    {"aten::bernoulli", 2, any, by_own_chance, false},
+    {"aten::bernoulli", 3, any, by_chance, false},
+    {"aten::bernoulli_", 3, any, by_chance, true},
+};
+
+void replace(Stack& stack, const Row& row) {
+  const std::vector<IValue> in(stack.end() - static_cast<ptrdiff_t>(row.arguments), stack.end());
+  Tensor made = row.made(in);
+  if (row.in_place) made = in[0].toTensor().copy_(made);
+  stack.resize(stack.size() - row.arguments);
+  stack.emplace_back(std::move(made));
+}
+
+// input, p, train -> output, mask
+void native_dropout(Stack& stack) {
+  const std::vector<IValue> in(stack.end() - 3, stack.end());
+  const Tensor x = in[0].toTensor();
+  const Tensor mask = drop(at::ones_like(x), in[1].toDouble(), kAll);
+  stack.resize(stack.size() - 3);
+  stack.emplace_back(x * mask);
+  stack.emplace_back(mask.ne(0));
+}
+
+// query, key, value, mask, dropout_p, causal, scale, grouped queries
+void attention(Stack& stack) {
+  const std::vector<IValue> in(stack.end() - 8, stack.end());
+  Tensor q = in[0].toTensor(), k = in[1].toTensor(), v = in[2].toTensor();
+  if (in[7].toBool()) {
+    k = k.repeat_interleave(q.size(-3) / k.size(-3), -3);
+    v = v.repeat_interleave(q.size(-3) / v.size(-3), -3);
+  }
+  const double scale =
+      in[6].isNone() ? 1 / std::sqrt(double(q.size(-1))) : in[6].toScalar().toDouble();
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  Tensor scores = at::matmul(q * scale, k.transpose(-2, -1));
+  if (in[5].toBool()) {
+    const Tensor before = at::ones({q.size(-2), k.size(-2)}, q.options().dtype(at::kBool)).tril();
+    scores = scores.masked_fill(before.logical_not(), kNever);
+  }
+  if (!in[3].isNone() && in[3].toTensor().defined()) {
+    const Tensor mask = in[3].toTensor();
+    scores = mask.scalar_type() == at::kBool ? scores.masked_fill(mask.logical_not(), kNever)
+                                             : scores + mask;
+  }
+  const Tensor made = at::matmul(drop(at::softmax(scores, -1), in[4].toDouble(), kAll), v);
+  stack.resize(stack.size() - 8);
+  stack.emplace_back(made);
+}
+
+bool register_all() {
+  const char* why = "a model in training draws by its own counter";
+  for (const Row& row : kRows)
+    add_decomposition({row.op, why,
+                       [&row](In in) {
+                         return draws_by_counter() && in.size() == row.arguments && row.takes(in);
+                       },
+                       [&row](Stack& stack) { replace(stack, row); }});
+  add_decomposition({"aten::native_dropout", why,
+                     [](In in) { return draws_by_counter() && (in[2].isNone() || in[2].toBool()); },
+                     native_dropout});
+  add_decomposition({"aten::scaled_dot_product_attention", why,
+                     [](In in) { return draws_by_counter() && in[4].toDouble() > 0; }, attention});
+  return true;
+}
+
+[[maybe_unused]] const bool registered = register_all();
+
+// ------------------------------------------------------------------------------- made wide
+
+struct DropConfig {
+  double otherwise = 0;
+  int64_t site = 0, drawn = 0;
+  std::string text() const { return fmt::format("p={} site={} drawn={}", otherwise, site, drawn); }
+};
+
+// x, seed, step, p, otherwise, site, drawn
+std::optional<Claimed> claim_drop(const CallView& call) {
+  DropConfig c{call.constant(4).toDouble(), call.constant(5).toInt(), call.constant(6).toInt()};
+  return Claimed{c, {call.id(0), call.id(1), call.id(2), call.id(3)}, {0}};
+}
+
+Tensors drop_wide(const DropConfig& c, const WideCall& call) {
+  return {counter_dropout(call.inputs[0].contiguous(), call.inputs[1], call.inputs[2],
+                          call.inputs[3], c.otherwise, c.site, c.drawn)};
+}
+
+struct DrawConfig {
+  int64_t site = 0;
+  Sizes size;
+  at::ScalarType dtype = at::kFloat;
+  std::string text() const {
+    return fmt::format("site={} size={} {}", site, list_text(size), c10::toString(dtype));
+  }
+};
+
+// seed, step, site, size, dtype
+std::optional<Claimed> claim_draw(const CallView& call) {
+  DrawConfig c{call.constant(2).toInt(), call.ints(3), call.constant(4).toScalarType()};
+  return Claimed{c, {call.id(0), call.id(1)}, {0}};
+}
+
+Tensors uniform_wide(const DrawConfig& c, const WideCall& call) {
+  return {counter_uniform(call.inputs[0], call.inputs[1], c.site, c.size, c.dtype)};
+}
+
+Tensors normal_wide(const DrawConfig& c, const WideCall& call) {
+  return {counter_normal(call.inputs[0], call.inputs[1], c.site, c.size, c.dtype)};
+}
+
+// x N.., seed N, step N, p N -> N..;  seed N, step N -> N size
+WIDE_RULES({.name = "counter_dropout",
+            .summary = "Dropout by counter, every model's own mask",
+            .claims = {{"wide::counter_dropout", claim_drop}},
+            .strategies = {strategy<DropConfig>("wide", "all models in one call", drop_wide)}},
+           {.name = "counter_uniform",
+            .summary = "Uniform numbers by counter, every model's own",
+            .claims = {{"wide::counter_uniform", claim_draw}},
+            .strategies = {strategy<DrawConfig>("wide", "all models in one call", uniform_wide)}},
+           {.name = "counter_normal",
+            .summary = "Normal numbers by counter, every model's own",
+            .claims = {{"wide::counter_normal", claim_draw}},
+            .strategies = {strategy<DrawConfig>("wide", "all models in one call", normal_wide)}});
+
+}  // namespace
+}  // namespace wide
