@@ -41,6 +41,7 @@ ROOMS = {
                     "engine/check", "engine/model"},
     "engine/cuda": {"engine/error", "engine/program", "engine/device"},
     "primitives/kernels": set(),
+    "primitives/passes": {"primitives/kernels"},
     "primitives/rules": {"primitives", "primitives/kernels"},
     "primitives": {"primitives/kernels"},
     "blocks": set(),
