@@ -45,6 +45,7 @@ ROOMS = {
                      "engine/model/module_source.h"},
     "engine/cuda": {"engine/error", "engine/program", "engine/device"},
     "primitives/kernels": set(),
+    "primitives/passes": {"primitives/kernels"},
     "primitives/rules": {"primitives", "primitives/kernels"},
     "primitives": {"primitives/kernels"},
     "primitives/optimizers": {"primitives/kernels/operators.h"},

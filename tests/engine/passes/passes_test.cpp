@@ -111,6 +111,28 @@ TEST(Passes, Chains) {
          });
 }
 
+TEST(Passes, FasterKernels) {
+  // One pool's indices are read; one softmax is not of rows that lie one after the other.
+  golden("faster-kernels", {wide_input("x", {2, 3, 6, 5})}, [](const Tensors& t) {
+    const auto [alone, unread] = at::max_pool2d_with_indices(t[0], {2, 2});
+    const auto [values, indices] = at::max_pool2d_with_indices(t[0], {3, 3}, {2, 2}, {1, 1});
+    return Tensors{alone, values, indices, at::softmax(t[0], 1)};
+  });
+  at::NoGradGuard no_grad;
+  const Tensor x = at::randn({2, 3, 7});
+  Program program = record(
+      {{"x", Role::input, x, true}},
+      [](const Tensors& t) {
+        return Tensors{at::softmax(t[0], -1), at::log_softmax(t[0], 2)};
+      },
+      2);
+  EXPECT_EQ(pass("faster-kernels").run(program), "replaced 1 aten::_log_softmax, 1 aten::_softmax");
+  program.verify();
+  const Tensors got = interpret(program, {x});
+  EXPECT_TRUE(at::allclose(got[0], at::softmax(x, -1), 1e-6, 1e-7));
+  EXPECT_TRUE(at::allclose(got[1], at::log_softmax(x, -1), 1e-6, 1e-6));
+}
+
 TEST(Passes, RandomOperatorsKeepTheirNumberAndOrder) {
   at::NoGradGuard no_grad;
   const Tensor x = at::randn({2, 3});

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/program.h"
+#include "tests/primitives/kernels/each_target.h"
 
 namespace wide::testing {
 namespace {
@@ -98,6 +99,29 @@ TEST(NormKernels, BatchNormInEveryLayout) {
       }
       const Tensor expected = x.to(at::kDouble) * per_channel(w, x.dim()) + per_channel(b, x.dim());
       EXPECT_LT(error(norms::scale_shift(norms::readable(x), w, b), expected), 1e-6);
+    }
+}
+
+TEST(NormKernels, RightUnderEveryInstructionSet) {
+  at::manual_seed(6);
+  for (const int64_t c : {1, 5, 16, 37})
+    for (const int64_t area : {1, 9, 64, 131}) {
+      const Tensor x = random({2, 3, c, area}), w = at::randn({2, c}), b = at::randn({2, c});
+      const Tensor e = x.to(at::kDouble);
+      const auto each = [&](const Tensor& t) { return per_channel(t, 4).to(at::kDouble); };
+      const Tensor mean = e.mean({1, 3}, true), var = e.var({1, 3}, false, true);
+      const Tensor batch = (e - mean) * at::rsqrt(var + 1e-5) * each(w) + each(b);
+      const Tensor rows = random({2, 6, c});
+      const Tensor layer =
+          at::layer_norm(rows.to(at::kDouble), {c}) * w.unsqueeze(1) + b.unsqueeze(1);
+      const Tensor last = x.movedim(2, -1).contiguous().movedim(-1, 2);
+      for_each_target([&](const std::string& target) {
+        for (const Tensor& t : {x, last}) {
+          EXPECT_LT(error(norms::batch_norm(t, w, b, {}, {}, 0.1, 1e-5)[0], batch), 1e-5) << target;
+          EXPECT_LT(error(norms::scale_shift(t, w, b), e * each(w) + each(b)), 1e-6) << target;
+        }
+        EXPECT_LT(error(norms::layer_norm(rows, w, b, c, 1e-5, false), layer), 2e-5) << target;
+      });
     }
 }
 

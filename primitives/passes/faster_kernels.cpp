@@ -68,11 +68,13 @@ const std::map<std::string, Replace>& replacements() {
 std::string run(Program& program) {
   const Uses uses = program.uses();
   std::map<std::string, int64_t> counts;
-  for (Node& node : program.nodes)
-    if (const auto it = replacements().find(node.name());
-        it != replacements().end() && node.arguments[0].kind == Argument::Kind::value &&
+  for (Node& node : program.nodes) {
+    const std::string name = node.name();
+    const auto it = replacements().find(name);
+    if (it != replacements().end() && node.arguments[0].kind == Argument::Kind::value &&
         it->second(node, program, uses))
-      ++counts[node.name()];
+      ++counts[name];
+  }
   std::vector<std::string> words;
   for (const auto& [name, count] : counts) words.push_back(fmt::format("{} {}", count, name));
   return words.empty() ? "replaced nothing"
