@@ -1,0 +1,277 @@
+// Functions of float vectors, for kernels under Highway. Included after
+// primitives/kernels/highway.h and, like it, once for every instruction set.
+//
+// Over all floats, NaN, infinities and denormals included, a result is at most this many units in
+// the last place from the true one; NaN stays NaN, and what ATen makes of infinities is made of
+// them here. Held to it by tests/primitives/kernels/chain_test.cpp under every instruction set.
+//
+//   exp, log, log1p, expm1, erf, sin, cos 2 · tanh, sigmoid, elu, softplus, hard_sigmoid,
+//   hard_swish 3 · silu, mish 4, and 1e-43 below 2e-36
+//   gelu 4, or 2.5e-7 |x|; gelu_tanh 4, or 1.2e-7 |x|
+
+#if defined(WIDE_VECTOR_MATH_TOGGLE) == defined(HWY_TARGET_TOGGLE)
+#ifdef WIDE_VECTOR_MATH_TOGGLE
+#undef WIDE_VECTOR_MATH_TOGGLE
+#else
+#define WIDE_VECTOR_MATH_TOGGLE
+#endif
+
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace wide::vector_math::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using DI = hn::RebindToSigned<D>;
+using V = hn::Vec<D>;
+using VI = hn::Vec<DI>;
+using M = hn::Mask<D>;
+
+HWY_INLINE V set(float x) { return hn::Set(D(), x); }
+HWY_INLINE V blend(M where, V yes, V no) { return hn::IfThenElse(where, yes, no); }
+
+/// The first `count` elements, fewer than there are lanes, and `others` in the lanes behind them.
+/// Nothing beyond them is touched.
+HWY_INLINE V load_some(const float* from, int64_t count, V others) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(others, D(), lanes);
+  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return hn::Load(D(), lanes);
+#else
+  const M own = hn::FirstN(D(), static_cast<size_t>(count));
+  return blend(own, hn::MaskedLoad(own, D(), from), others);
+#endif
+}
+
+HWY_INLINE void store_some(V v, float* to, int64_t count) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(v, D(), lanes);
+  for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+#else
+  hn::BlendedStore(v, hn::FirstN(D(), static_cast<size_t>(count)), D(), to);
+#endif
+}
+
+/// a x + b, c x + a x^2 ...: coefficients from the highest power down.
+HWY_INLINE V polynomial(V /*x*/, V sum) { return sum; }
+template <class... Rest>
+HWY_INLINE V polynomial(V x, V sum, float next, Rest... rest) {
+  return polynomial(x, hn::MulAdd(sum, x, set(next)), rest...);
+}
+
+/// 2^n for -126 <= n <= 127.
+HWY_INLINE V power_of_two(VI n) {
+  return hn::BitCast(D(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(DI(), 127))));
+}
+
+/// e^x = 2^n (1 + rest) with |rest| < 0.42, for |x| < 1e6. The rest is within 1.6e-8 of it,
+/// relative.
+struct Split {
+  VI n;
+  V rest;
+};
+
+HWY_INLINE Split split_exponential(V x) {
+  const V round = set(12582912.0F);  // 1.5 * 2^23: the sum's low bits are the rounded integer
+  const V shifted = hn::MulAdd(x, set(1.44269504F), round);
+  const V n = hn::Sub(shifted, round);
+  V r = hn::NegMulAdd(n, set(0.693359375F), x);
+  r = hn::MulAdd(n, set(2.12194440e-4F), r);
+  const V p = polynomial(r, set(1.394633436575532e-3F), 8.366525173187256e-3F,
+                         4.166628420352936e-2F, 1.666654348373413e-1F, 0.5F);
+  return {hn::Sub(hn::BitCast(DI(), shifted), hn::Set(DI(), 0x4B400000)),
+          hn::MulAdd(p, hn::Mul(r, r), r)};
+}
+
+/// e^x of -104 <= x <= 89, which is all that is neither zero nor infinite.
+HWY_INLINE V exp_inside(V x) {
+  const Split e = split_exponential(x);
+  // In two steps, as 2^n itself may be no float.
+  const VI half = hn::ShiftRight<1>(e.n);
+  return hn::Mul(hn::Mul(hn::Add(e.rest, set(1.0F)), power_of_two(half)),
+                 power_of_two(hn::Sub(e.n, half)));
+}
+
+/// Which of two a minimum gives for NaN is the instruction set's affair, so NaN is put back last.
+HWY_INLINE V clamp(V x, float low, float high) { return hn::Min(hn::Max(x, set(low)), set(high)); }
+
+HWY_INLINE V exp(V x) { return blend(hn::IsNaN(x), x, exp_inside(clamp(x, -104.0F, 89.0F))); }
+
+HWY_INLINE V expm1(V x) {
+  const Split e = split_exponential(clamp(x, -18.0F, 89.0F));
+  const V half = power_of_two(hn::Sub(e.n, hn::Set(DI(), 1)));  // 2^128 is no float
+  const V y = hn::MulAdd(half, e.rest, hn::Sub(half, set(0.5F)));
+  // NaN is not above anything either.
+  return blend(hn::Gt(hn::Abs(x), set(1e-8F)), hn::Add(y, y), x);
+}
+
+/// ln x of a normal, positive x.
+HWY_INLINE V log_inside(V x, V exponent) {
+  const VI bits = hn::BitCast(DI(), x);
+  const VI e = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(DI(), 0x3F3504F3)));  // of sqrt(1/2)
+  const V f = hn::Sub(hn::BitCast(D(), hn::Sub(bits, hn::ShiftLeft<23>(e))), set(1.0F));
+  const V n = hn::Add(hn::ConvertTo(D(), e), exponent);
+  const V z = hn::Mul(f, f);
+  V y = polynomial(f, set(7.0376836292e-2F), -1.1514610310e-1F, 1.1676998740e-1F, -1.2420140846e-1F,
+                   1.4249322787e-1F, -1.6668057665e-1F, 2.0000714765e-1F, -2.4999993993e-1F,
+                   3.3333331174e-1F);
+  y = hn::Mul(hn::Mul(y, f), z);
+  y = hn::NegMulAdd(n, set(2.12194440e-4F), y);
+  y = hn::NegMulAdd(set(0.5F), z, y);
+  return hn::MulAdd(n, set(0.693359375F), hn::Add(f, y));
+}
+
+HWY_INLINE V log(V x) {
+  const M small = hn::Lt(x, set(1.17549435e-38F));  // denormals, and what has no logarithm
+  const V y = log_inside(blend(small, hn::Mul(x, set(8388608.0F)), x),
+                         hn::IfThenElseZero(small, set(-23.0F)));
+  const float infinity = std::numeric_limits<float>::infinity();
+  const V odd =
+      blend(hn::Eq(x, hn::Zero(D())), set(-infinity), set(std::numeric_limits<float>::quiet_NaN()));
+  const V right = blend(hn::Eq(x, set(infinity)), x, y);
+  return blend(hn::Gt(x, hn::Zero(D())), right, odd);
+}
+
+HWY_INLINE V log1p(V x) {
+  const V u = hn::Add(x, set(1.0F));
+  // What the sum lost, times the derivative; nothing where x is infinite or minus one.
+  const V lost = hn::Div(hn::Sub(x, hn::Sub(u, set(1.0F))), u);
+  const M plain = hn::And(hn::Gt(u, hn::Zero(D())), hn::Lt(u, set(1e10F)));
+  const V y = hn::Add(log(u), hn::IfThenElseZero(plain, lost));
+  return blend(hn::Gt(hn::Abs(x), set(1e-8F)), y, x);
+}
+
+HWY_INLINE V tanh(V x) {
+  // e^-2|x| - 1 without cancellation near zero; beyond ten tanh is one to the last bit.
+  const Split e = split_exponential(hn::Mul(set(-2.0F), hn::Min(hn::Abs(x), set(10.0F))));
+  const V scale = power_of_two(e.n);
+  const V t = hn::MulAdd(scale, e.rest, hn::Sub(scale, set(1.0F)));
+  const V y = hn::Div(hn::Neg(t), hn::Add(t, set(2.0F)));
+  return blend(hn::IsNaN(x), x, hn::CopySignToAbs(y, x));
+}
+
+/// By e^-|x|, so that it is exact where it is small.
+HWY_INLINE V sigmoid(V x) {
+  const V e = exp_inside(hn::Max(hn::Neg(hn::Abs(x)), set(-104.0F)));
+  const V y = hn::Div(blend(hn::Lt(x, hn::Zero(D())), e, set(1.0F)), hn::Add(e, set(1.0F)));
+  return blend(hn::IsNaN(x), x, y);
+}
+
+HWY_INLINE V silu(V x) { return hn::Mul(x, sigmoid(x)); }
+
+/// erf |x| for |x| < 0.93, over |x|, less one.
+HWY_INLINE V erf_near(V square) {
+  return polynomial(square, set(-5.96761703e-4F), 4.99119423e-3F, -2.67681349e-2F, 1.12819925e-1F,
+                    -3.76125336e-1F, 1.28379166e-1F);
+}
+
+/// 1 - erf t for 0.93 < t < 10 (N. Juffa's polynomials, as those above).
+HWY_INLINE V erfc_far(V t) {
+  const V r = polynomial(t, set(-1.72853470e-5F), 3.83197126e-4F, -3.88396438e-3F, 2.42546219e-2F,
+                         -1.06777877e-1F, -6.34846687e-1F, -1.28717512e-1F);
+  return exp_inside(hn::Max(hn::NegMulAdd(hn::Neg(r), t, hn::Neg(t)), set(-104.0F)));
+}
+
+HWY_INLINE V erf(V x) {
+  const V t = hn::Min(hn::Abs(x), set(4.0F));
+  const V far = hn::CopySignToAbs(hn::Sub(set(1.0F), erfc_far(t)), x);
+  const V near = hn::MulAdd(erf_near(hn::Mul(x, x)), x, x);
+  return blend(hn::Gt(hn::Abs(x), set(0.927734375F)), far, near);
+}
+
+HWY_INLINE V gelu(V x) {
+  // erf as a quotient up to 4 (Eigen's), one beyond: no exponential, half the time.
+  const V limit = set(4.0F), a = hn::Mul(x, set(0.70710678F));
+  const V inside = hn::Min(hn::Max(a, hn::Neg(limit)), limit), z = hn::Mul(inside, inside);
+  const V p = polynomial(z, set(-2.72614225801306e-10F), 2.77068142495902e-8F,
+                         -2.10102402082508e-6F, -5.69250639462346e-5F, -7.34990630326855e-4F,
+                         -2.95459980854025e-3F, -1.60960333262415e-2F);
+  const V q = polynomial(z, set(-1.45660718464996e-5F), -2.13374055278905e-4F,
+                         -1.68282697438203e-3F, -7.37332916720468e-3F, -1.42647390514189e-2F);
+  const V erf_a =
+      blend(hn::Lt(hn::Abs(a), limit), hn::Div(hn::Mul(inside, p), q), hn::CopySign(set(1.0F), x));
+  const V half = hn::Mul(set(0.5F), x);
+  return blend(hn::IsNaN(x), x, hn::MulAdd(half, erf_a, half));
+}
+
+HWY_INLINE V gelu_tanh(V x) {
+  const V slope = hn::MulAdd(hn::Mul(x, x), set(0.071354816F), set(1.595769122F));
+  return hn::Mul(x, sigmoid(hn::Mul(x, slope)));
+}
+
+HWY_INLINE V elu(V x, V alpha, V scale, V input_scale) {
+  return blend(hn::Gt(x, hn::Zero(D())), hn::Mul(x, scale),
+               hn::Mul(expm1(hn::Mul(x, input_scale)), hn::Mul(alpha, scale)));
+}
+
+HWY_INLINE V softplus(V x, V beta, V threshold) {
+  const V z = hn::Mul(x, beta);
+  // ln(1 + e^-|z|), and what the sum in it lost.
+  const V e = exp_inside(hn::Max(hn::Neg(hn::Abs(z)), set(-104.0F)));
+  const V u = hn::Add(e, set(1.0F)), lost = hn::Sub(e, hn::Sub(u, set(1.0F)));
+  const V y =
+      hn::Add(hn::Max(z, hn::Zero(D())), hn::Add(log_inside(u, hn::Zero(D())), hn::Div(lost, u)));
+  // NaN is not above the threshold.
+  return blend(hn::Gt(z, threshold), x, hn::Div(blend(hn::IsNaN(z), z, y), beta));
+}
+
+/// x tanh(softplus x) = x (e^2 + 2e) / (e^2 + 2e + 2).
+HWY_INLINE V mish(V x) {
+  const V e = exp(hn::Min(x, set(20.0F)));
+  const V top = hn::Mul(e, hn::Add(e, set(2.0F)));
+  const V y = hn::Mul(x, hn::Div(top, hn::Add(top, set(2.0F))));
+  return blend(hn::Gt(x, set(20.0F)), x, blend(hn::IsNaN(x), x, y));
+}
+
+HWY_INLINE V hard_sigmoid(V x) {
+  const V y = hn::Div(clamp(hn::Add(x, set(3.0F)), 0.0F, 6.0F), set(6.0F));
+  return blend(hn::IsNaN(x), x, y);
+}
+
+HWY_INLINE V hard_swish(V x) {
+  // The product first would overflow.
+  return hn::Mul(x, hard_sigmoid(x));
+}
+
+/// sin(x + quarters pi / 2).
+HWY_INLINE V sine(V x, int32_t quarters) {
+  const V round = set(12582912.0F);
+  const V limit = set(8192.0F), inside = hn::Min(hn::Max(x, hn::Neg(limit)), limit);
+  const V shifted = hn::MulAdd(inside, set(0.636619772F), round);
+  const V n = hn::Sub(shifted, round);
+  V r = hn::NegMulAdd(n, set(1.5703125F), inside);
+  r = hn::NegMulAdd(n, set(4.837512969970703125e-4F), r);
+  r = hn::NegMulAdd(n, set(7.54978995489188216e-8F), r);
+  const V z = hn::Mul(r, r);
+  const V sin_r = hn::MulAdd(
+      hn::Mul(polynomial(z, set(-1.9515295891e-4F), 8.3321608736e-3F, -1.6666654611e-1F), z), r, r);
+  const V cos_r = hn::MulAdd(
+      polynomial(z, set(2.443315711809948e-5F), -1.388731625493765e-3F, 4.166664568298827e-2F),
+      hn::Mul(z, z), hn::NegMulAdd(set(0.5F), z, set(1.0F)));
+  const VI q = hn::Add(hn::BitCast(DI(), shifted), hn::Set(DI(), quarters));
+  const VI one = hn::Set(DI(), 1);
+  const M odd = hn::RebindMask(D(), hn::Eq(hn::And(q, one), one));
+  const V sign = hn::BitCast(D(), hn::ShiftLeft<30>(hn::And(q, hn::Set(DI(), 2))));
+  const V y = hn::Xor(blend(odd, cos_r, sin_r), sign);
+  const M far = hn::Not(hn::Le(hn::Abs(x), limit));  // NaN too
+  if (HWY_LIKELY(hn::AllFalse(D(), far))) return y;
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(x, D(), lanes);
+  for (float& lane : lanes) lane = quarters == 0 ? std::sin(lane) : std::cos(lane);
+  return blend(far, hn::Load(D(), lanes), y);
+}
+
+HWY_INLINE V sin(V x) { return sine(x, 0); }
+HWY_INLINE V cos(V x) { return sine(x, 1); }
+
+}  // namespace wide::vector_math::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
