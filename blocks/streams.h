@@ -106,7 +106,9 @@ def modulate(x, shift, scale):
 
 /// What the engine may be told about the parts of an attention block.
 inline std::map<std::string, std::map<std::string, std::string>> attention_parts() {
-  return {{"fused", {{"attention", "fused"}}}, {"math", {{"attention", "math"}}}};
+  return {{"packed", {{"attention", "packed"}}},
+          {"fused", {{"attention", "fused"}}},
+          {"math", {{"attention", "math"}}}};
 }
 
 }  // namespace wide

@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
+#include "primitives/kernels/attention.h"
+#include "primitives/kernels/operators.h"
 
 namespace wide {
 namespace {
@@ -89,6 +91,33 @@ Tensor for_heads(const Tensor& t, const Tensor& q, bool grouped) {
   Sizes sizes = t.sizes().vec();
   sizes[sizes.size() - 3] = q.size(-3);
   return t.expand(sizes);
+}
+
+/// The engine's own products around a softmax, a head at a time; its result lies as the layer
+/// behind it reads it.
+Tensors packed(const AttentionConfig& c, const WideCall& call) {
+  const Tensor& q = call.inputs[0];
+  const bool one_head = q.dim() == 4;
+  const auto head = [&](const Tensor& t) {
+    const Tensor all = one_head ? t.unsqueeze(2) : for_heads(t, q, false);
+    return all.size(-1) == 1 || all.stride(-1) == 1 ? all : all.contiguous();
+  };
+  const double scale = c.scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
+  const Tensor y = attention(head(q), head(call.inputs[1]), head(call.inputs[2]), c.causal, scale);
+  return {one_head ? y.squeeze(2) : y};
+}
+
+Applies packed_applies(const AttentionConfig& c, const WideCall& call) {
+  const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
+  if (call.inputs[3].defined())
+    return reason("attention/packed", "mask", "one", "none, or a causal one", "fused");
+  if (c.dropout > 0)
+    return reason("attention/packed", "dropout", fmt::format("{}", c.dropout), "none", "math");
+  if (c.grouped_queries && q.size(-3) != k.size(-3))
+    return reason("attention/packed", "heads", "fewer of keys than of queries", "as many", "fused");
+  if (kernels::takes({&q, &k, &v})) return std::nullopt;
+  return reason("attention/packed", "call", "other than float32 on the CPU without gradient",
+                "float32 inference on the CPU", "fused");
 }
 
 /// N folded into the batch: to the kernel, N models are only more sequences.
@@ -190,6 +219,8 @@ y = layer(x, x, x, attn_mask=mask if a.causal else None, need_weights=False)[0]
 )";
   t.claims = {{"aten::scaled_dot_product_attention", claim}};
   t.strategies = {
+      strategy<AttentionConfig>("packed", "the engine's GEMM around a softmax, inference", packed,
+                                packed_applies),
       strategy<AttentionConfig>("fused", "N folded into the batch of the attention kernel", fused),
       strategy<AttentionConfig>("math", "two batched GEMMs around a softmax", math)};
   t.parameter_inputs = {false, false, false, false};

@@ -70,7 +70,9 @@ Target target() {
 layer = load(nn.MultiheadAttention(a.D, a.h, batch_first=True))
 y = layer(t['x'], t['context'], t['context'], need_weights=False)[0]
 )";
-  t.parts = {{"fused", {{"attention", "fused"}}}, {"math", {{"attention", "math"}}}};
+  t.parts = {{"packed", {{"attention", "packed"}}},
+             {"fused", {{"attention", "fused"}}},
+             {"math", {{"attention", "math"}}}};
   return t;
 }
 

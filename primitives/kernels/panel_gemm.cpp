@@ -159,12 +159,30 @@ void pack(const Matrix& m, float* panels) {
     if (m.bias != nullptr)
       for (int64_t j = 0; j < there; ++j) to[j] = m.bias[(begin + j) * m.bias_stride];
     to += width;
-    // Columns that lie as rows are read a cache line at a time.
+    if (m.column_stride == 1) {
+      for (int64_t k = 0; k < m.inner; ++k, to += width) {
+        std::memcpy(to, m.data + k * m.row_stride + begin,
+                    static_cast<size_t>(there) * sizeof(float));
+        std::fill(to + there, to + width, 0.0F);
+      }
+      continue;
+    }
+    // Columns that lie as rows are read a cache line at a time, and written some side by side.
     constexpr int64_t kLine = 16;
     for (int64_t k = 0; k < m.inner; k += kLine) {
-      const int64_t count = std::min(kLine, m.inner - k);
-      for (int64_t j = 0; j < width; ++j)
-        for (int64_t i = k; i < k + count; ++i)
+      const int64_t past = std::min(k + kLine, m.inner);
+      int64_t j = 0;
+      for (; j + 4 <= there; j += 4) {
+        const float* from = m.data + (begin + j) * m.column_stride;
+        for (int64_t i = k; i < past; ++i) {
+          const float* row = from + i * m.row_stride;
+          const float four[4] = {row[0], row[m.column_stride], row[2 * m.column_stride],
+                                 row[3 * m.column_stride]};
+          std::memcpy(to + i * width + j, four, sizeof four);
+        }
+      }
+      for (; j < width; ++j)
+        for (int64_t i = k; i < past; ++i)
           to[i * width + j] =
               j < there ? m.data[i * m.row_stride + (begin + j) * m.column_stride] : 0.0F;
     }

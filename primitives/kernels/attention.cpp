@@ -1,0 +1,139 @@
+#include "primitives/kernels/attention.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "primitives/kernels/attention_rows.h"
+#include "primitives/kernels/operators.h"
+#include "primitives/kernels/panel_gemm.h"
+
+namespace wide {
+
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kScores = 8192;  // at a time: they stay in the first-level cache
+
+/// One head; strides in floats.
+struct Head {
+  const float *q, *k, *v;
+  int64_t q_stride, k_stride, v_stride;  // from one step to the next
+  float* out;
+  int64_t out_stride;
+};
+
+struct Sizes {
+  int64_t from, to, depth, width;  // steps of q, steps of k and v, features of q and k, of v
+  bool causal;
+  float scale;
+
+  int64_t stride() const { return (to + 15) / 16 * 16; }
+  int64_t rows() const { return std::clamp<int64_t>(kScores / stride(), 8, 64); }
+  int64_t key_floats() const { return panel_gemm::packed_floats(depth, to); }
+  int64_t value_floats() const { return panel_gemm::packed_floats(to, width); }
+  int64_t floats() const { return key_floats() + value_floats() + rows() * stride(); }
+};
+
+void multiply(int64_t rows, int64_t inner, int64_t columns, const float* a, int64_t a_stride,
+              const float* panels, float* out, int64_t out_stride) {
+  panel_gemm::Product p;
+  p.rows = rows;
+  p.inner = inner;
+  p.columns = columns;
+  p.a = a;
+  p.a_stride = a_stride;
+  p.panels = panels;
+  p.out = out;
+  p.out_stride = out_stride;
+  panel_gemm::multiply(p, 0, panel_gemm::panel_count(columns));
+}
+
+void compute(const Sizes& s, const Head& h, float* memory) {
+  float *keys = memory, *values = keys + s.key_floats(), *scores = values + s.value_floats();
+  panel_gemm::pack({s.depth, s.to, h.k, 1, h.k_stride, nullptr, 0}, keys);
+  panel_gemm::pack({s.to, s.width, h.v, h.v_stride, 1, nullptr, 0}, values);
+  for (int64_t row = 0; row < s.from; row += s.rows()) {
+    const int64_t count = std::min(s.rows(), s.from - row);
+    multiply(count, s.depth, s.to, h.q + row * h.q_stride, h.q_stride, keys, scores, s.stride());
+    attention_rows::softmax({scores, count, s.to, s.stride(), s.scale, s.causal ? row : -1});
+    multiply(count, s.to, s.width, scores, s.stride(), values, h.out + row * h.out_stride,
+             h.out_stride);
+  }
+}
+
+/// Memory that a thread keeps between calls.
+float* thread_memory(int64_t floats) {
+  thread_local std::vector<float> memory;
+  if (memory.size() < static_cast<size_t>(floats)) memory.resize(static_cast<size_t>(floats));
+  return memory.data();
+}
+
+bool rows_contiguous(const Tensor& t) {
+  return t.dim() == 5 && (t.size(4) == 1 || t.stride(4) == 1);
+}
+
+Tensor& attention_out(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
+                      Tensor& out) {
+  TORCH_CHECK(rows_contiguous(q) && rows_contiguous(k) && rows_contiguous(v) &&
+                  rows_contiguous(out) && k.sizes().slice(0, 3) == q.sizes().slice(0, 3) &&
+                  v.sizes().slice(0, 4) == k.sizes().slice(0, 4) && k.size(4) == q.size(4) &&
+                  out.sizes().slice(0, 4) == q.sizes().slice(0, 4) && out.size(4) == v.size(4),
+              "wide::attention: q ", q.sizes(), ", k ", k.sizes(), " and v ", v.sizes(),
+              " do not fit");
+  const Sizes sizes{q.size(3), k.size(3), q.size(4), v.size(4), causal, static_cast<float>(scale)};
+  const float *pq = q.const_data_ptr<float>(), *pk = k.const_data_ptr<float>();
+  const float* pv = v.const_data_ptr<float>();
+  float* po = out.mutable_data_ptr<float>();
+  const int64_t batch = q.size(1), heads = q.size(2);
+  at::parallel_for(0, q.size(0) * batch * heads, 1, [&](int64_t begin, int64_t end) {
+    float* memory = thread_memory(sizes.floats());
+    for (int64_t job = begin; job < end; ++job) {
+      const int64_t h = job % heads, b = job / heads % batch, i = job / heads / batch;
+      const auto at = [&](const Tensor& t) {
+        return i * t.stride(0) + b * t.stride(1) + h * t.stride(2);
+      };
+      compute(sizes,
+              {pq + at(q), pk + at(k), pv + at(v), q.stride(3), k.stride(3), v.stride(3),
+               po + at(out), out.stride(3)},
+              memory);
+    }
+  });
+  return out;
+}
+
+Tensor attention_kernel(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                        double scale) {
+  Tensor out = at::empty({q.size(0), q.size(1), q.size(3), q.size(2), v.size(4)}, q.options())
+                   .transpose(2, 3);
+  return attention_out(q, k, v, causal, scale, out);
+}
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  m.def("attention(Tensor q, Tensor k, Tensor v, bool causal, float scale) -> Tensor");
+  m.def(
+      "attention.out(Tensor q, Tensor k, Tensor v, bool causal, float scale, *, Tensor(a!) out) "
+      "-> Tensor(a!)");
+}
+
+TORCH_LIBRARY_IMPL(wide, CPU, m) {
+  m.impl("attention", attention_kernel);
+  m.impl("attention.out", attention_out);
+}
+
+TORCH_LIBRARY_IMPL(wide, Autograd, m) {
+  m.impl("attention", torch::autograd::autogradNotImplementedFallback());
+}
+
+}  // namespace
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale) {
+  return kernels::call("attention", {q, k, v, causal, scale});
+}
+
+}  // namespace wide

@@ -1,0 +1,74 @@
+#include "primitives/kernels/attention_rows.h"
+
+#include <algorithm>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/attention_rows.cpp"
+#include "primitives/kernels/highway.h"
+// As for every instruction set.
+#include "primitives/kernels/vector_math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace wide::attention_rows::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+namespace vm = wide::vector_math::HWY_NAMESPACE;
+using vm::D;
+using vm::V;
+
+namespace {
+
+/// e^x of what is not above zero; zero where that is no normal number, for they take long. NaN,
+/// which is not below, is right without a limit to x.
+HWY_INLINE V exp_below(V x) {
+  const vm::Split e = vm::split_exponential(x);
+  const V power = vm::power_of_two(e.n);
+  return hn::IfThenElseZero(hn::Not(hn::Lt(x, vm::set(-87.0F))), hn::MulAdd(power, e.rest, power));
+}
+
+}  // namespace
+
+void softmax(const Rows& rows) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V scale = vm::set(rows.scale), nothing = vm::set(-std::numeric_limits<float>::infinity());
+  for (int64_t r = 0; r < rows.count; ++r) {
+    float* x = rows.scores + r * rows.stride;
+    const int64_t columns =
+        rows.first < 0 ? rows.columns : std::min(rows.columns, rows.first + r + 1);
+    const int64_t whole = columns / lanes * lanes;
+    const auto own = hn::FirstN(d, static_cast<size_t>(columns - whole));
+    // Lanes past the last column add nothing.
+    const auto scaled = [&](int64_t i) {
+      const V all = hn::Mul(hn::LoadU(d, x + i), scale);
+      return i < whole ? all : hn::IfThenElse(own, all, nothing);
+    };
+    V most = nothing;
+    for (int64_t i = 0; i < columns; i += lanes) most = hn::Max(most, scaled(i));
+    most = hn::MaxOfLanes(d, most);  // where NaN was lost here, the sum finds it
+    V sum = hn::Zero(d);
+    for (int64_t i = 0; i < columns; i += lanes) {
+      const V e = exp_below(hn::Sub(scaled(i), most));
+      hn::StoreU(e, d, x + i);
+      sum = hn::Add(sum, e);
+    }
+    const V share = hn::Div(vm::set(1.0F), hn::SumOfLanes(d, sum));
+    int64_t i = 0;
+    for (; i < columns; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, x + i), share), d, x + i);
+    for (; i < rows.columns; i += lanes) hn::StoreU(hn::Zero(d), d, x + i);
+  }
+}
+
+}  // namespace wide::attention_rows::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wide::attention_rows {
+
+HWY_EXPORT(softmax);
+
+void softmax(const Rows& rows) { HWY_DYNAMIC_DISPATCH(softmax)(rows); }
+
+}  // namespace wide::attention_rows
+#endif
