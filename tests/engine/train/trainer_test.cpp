@@ -160,6 +160,27 @@ TEST(Trainer, AModelThatDivergesDisturbsNobody) {
   }
 }
 
+TEST(Trainer, AGradientThatIsNotFiniteWritesNothing) {
+  // The root's slope at 0 is infinite, its value is not.
+  const Subject s{"root", {4}, {weight("w", {4})}, [](const Tensor& x, const Tensors& w, bool) {
+                    return (x * w[0]).abs().sum().sqrt();
+                  }};
+  TrainerOptions o;
+  o.n = 3;
+  o.loss.name = "output";
+  Trainer trainer(forms(s), {{"x"}}, start(s, 3, at::kFloat), o);
+  Batch b{.inputs = {{random({3, 2, 4}, at::kFloat, 1)}}};
+  b.inputs[0].values.select(0, 1).zero_();
+  const Tensor before = trainer.weights().at("w");
+  const StepResult r = trainer.step(b);
+  const Tensor after = trainer.weights().at("w");
+  EXPECT_EQ(r.losses[1].item<double>(), 0);
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(r.suppressed[i].item<bool>(), i == 1);
+    EXPECT_EQ(before[i].equal(after[i]), i == 1);
+  }
+}
+
 TEST(Trainer, BuffersAreFedBackAsSeparateModelsKeepTheirs) {
   const Subject s = batch_norm_net();
   constexpr int64_t kN = 3;
