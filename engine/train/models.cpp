@@ -122,6 +122,9 @@ TrainedModels::TrainedModels(const std::vector<TensorSpec>& specs,
     fail("[train] parameters: got none to train, expected one at least; try to freeze less");
   for (const auto* all : {&optimizer_->hyperparameters, &trainer_hyperparameters()})
     for (const Hyperparameter& h : *all) hyper_[h.name].assign(static_cast<size_t>(n_), h.value);
+  for (const Hyperparameter& h : optimizer_->hyperparameters) in_order_.push_back(&hyper_[h.name]);
+  clip_ = &hyper_["clip"];
+  ema_ = &hyper_["ema"];
   for (const auto& [name, values] : options.hyperparameters) {
     checked(name);
     if (values.size() != 1 && static_cast<int64_t>(values.size()) != n_)
@@ -240,12 +243,12 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
   if (!std::isfinite(square)) return false;
   for (const auto& [k, from] : made.buffers)
     if (!all_finite(kept_[k].tensor, from)) return false;
-  const auto own = [&](const std::string& name) {
-    return hyper_.at(name)[static_cast<size_t>(model)];
+  const auto own = [&](const std::vector<double>* values) {
+    return (*values)[static_cast<size_t>(model)];
   };
-  const double clip = own("clip"), norm = std::sqrt(square), ema = own("ema");
+  const double clip = own(clip_), norm = std::sqrt(square), ema = own(ema_);
   std::vector<double> hyper;
-  for (const Hyperparameter& h : optimizer_->hyperparameters) hyper.push_back(own(h.name));
+  for (const auto* values : in_order_) hyper.push_back(own(values));
   hyper[0] *= factor;
   const auto decay_at = static_cast<size_t>(optimizer_->index("weight_decay"));
   const double decay = hyper[decay_at];

@@ -11,6 +11,9 @@ class TrainedModels {
   TrainedModels(const std::vector<TensorSpec>& specs, std::map<std::string, StartTensor> start,
                 const TrainerOptions& options);
 
+  TrainedModels(const TrainedModels&) = delete;
+  TrainedModels& operator=(const TrainedModels&) = delete;
+
   int64_t n() const { return n_; }
   at::ScalarType dtype() const { return dtype_; }
   const std::vector<TensorSpec>& specs() const { return specs_; }
@@ -79,6 +82,8 @@ class TrainedModels {
   std::vector<Kept> kept_;
   std::vector<size_t> trained_;
   std::map<std::string, std::vector<double>> hyper_;  // by model
+  std::vector<const std::vector<double>*> in_order_;  // of it, as the optimiser reads them
+  const std::vector<double>*clip_ = nullptr, *ema_ = nullptr;
   std::vector<uint64_t> seeds_;
   std::vector<int64_t> steps_;  // of each model, for the correction of biases
   std::vector<int64_t> model_at_, running_;

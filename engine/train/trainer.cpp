@@ -105,7 +105,6 @@ void Trainer::load_state(const TrainerState& state) {
   impl_->steps = state.step;
   if (state.plan.empty()) return;
   Choices choices = Choices::parse(state.plan);
-  choices.threads = impl_->threads;
   choices.exact = impl_->options.exact;
   impl_->choices = std::move(choices);
   impl_->planned.clear();
@@ -133,6 +132,17 @@ std::vector<std::string> Trainer::trained() const {
   std::vector<std::string> names;
   for (const size_t k : impl_->models.trained()) names.push_back(impl_->models.specs()[k].name);
   return names;
+}
+
+ModelsToTrain models_to_train(const Module& train, const Module& evaluate,
+                              const std::vector<Module>& models) {
+  PackedModules packed = pack_modules(models, /*share=*/false);
+  ModelsToTrain made{
+      {network_source(train, packed.specs), network_source(evaluate, packed.specs), packed.specs},
+      {}};
+  for (size_t k = 0; k < packed.specs.size(); ++k)
+    made.start[packed.specs[k].name] = {packed.weights[k], packed.shared[k]};
+  return made;
 }
 
 const std::vector<Hyperparameter>& trainer_hyperparameters() {

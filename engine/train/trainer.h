@@ -187,6 +187,35 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
+/// What a trainer is made from where models are C++ code.
+struct ModelsToTrain {
+  Forms forms;
+  std::map<std::string, StartTensor> start;
+};
+/// `train` and `evaluate`: what the first of `models` is in either form; all have its tensors.
+ModelsToTrain models_to_train(const Module& train, const Module& evaluate,
+                              const std::vector<Module>& models);
+
+/// N models (engine/model/module.h says what a model can be), each starting from its own weights.
+/// One with `train(bool)`, as torch::nn::Module has it, is switched between its two forms.
+template <class M>
+ModelsToTrain models_to_train(const std::vector<M>& models) {
+  std::vector<Module> all;
+  for (const M& model : models) all.push_back(as_module(model));
+  if (all.empty()) return models_to_train({}, {}, all);
+  const auto form = [&](bool train) {
+    Module made = all.front();
+    made.forward = [model = models.front(), forward = made.forward,
+                    train](const Tensors& in) mutable {
+      if constexpr (requires { detail::pointee(model).train(train); })
+        detail::pointee(model).train(train);
+      return forward(in);
+    };
+    return made;
+  };
+  return models_to_train(form(true), form(false), all);
+}
+
 /// The trainer's own hyperparameters: clip, label_smoothing, dropout, ema.
 const std::vector<Hyperparameter>& trainer_hyperparameters();
 

@@ -37,7 +37,7 @@ Trainer::Impl::Impl(Forms forms_, std::vector<InputForm> inputs_,
   if (!options.plan.empty() && choices.exact != options.exact)
     fail("[train] plan: got one {} exact, expected one {}; try another",
          choices.exact ? "with" : "without", options.exact ? "with" : "without");
-  choices.threads = threads;
+  if (choices.threads <= 0) choices.threads = threads;
   choices.exact = options.exact;
 }
 
@@ -255,7 +255,8 @@ std::unique_ptr<Executor> Trainer::Impl::executor(PlannedSize& p, const Call& ca
                                                   int64_t at_a_time) {
   const auto count = static_cast<int64_t>(models.running().size());
   int64_t ranges = (count + at_a_time - 1) / at_a_time;
-  if (!options.exact) ranges = std::min((ranges + threads - 1) / threads * threads, count);
+  const int64_t each = choices.threads;  // a resumed run has the ranges that it had
+  if (!options.exact) ranges = std::min((ranges + each - 1) / each * each, count);
   ExecutorOptions o;
   o.threads = threads;
   o.ranges = static_cast<int>(ranges);

@@ -1,4 +1,4 @@
-"""The library as others use it: installed, found by CMake, and running the README's two programs."""
+"""The library as others use it: installed, found by CMake, and running the README's three programs."""
 import glob
 import json
 import os
@@ -37,7 +37,7 @@ CMAKE = """
 cmake_minimum_required(VERSION 3.24)
 project(user LANGUAGES CXX)
 find_package(workbench 0.1 REQUIRED)
-foreach(name modules serve)
+foreach(name modules serve train)
   add_executable(${name} ${name}.cpp)
   target_link_libraries(${name} PRIVATE workbench::workbench)
 endforeach()
@@ -69,7 +69,7 @@ class Install(unittest.TestCase):
         top = os.path.join(self.prefix, "include", "workbench")
         installed = {os.path.relpath(os.path.join(at, name), top)
                      for at, _, names in os.walk(top) for name in names}
-        needed, todo = set(), ["engine/wide.h", "data/wide_file.h"]
+        needed, todo = set(), ["engine/wide.h", "engine/train/trainer.h", "data/wide_file.h"]
         while todo:
             header = todo.pop()
             if header in needed:
@@ -82,10 +82,10 @@ class Install(unittest.TestCase):
     def test_the_programs_of_the_readme(self):
         with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as readme:
             programs = PROGRAMS.findall(readme.read())
-        self.assertEqual(len(programs), 2)
+        self.assertEqual(len(programs), 3)
         user = os.path.join(self.top, "user")
         os.mkdir(user)
-        for name, text in zip(("modules", "serve"), programs):
+        for name, text in zip(("modules", "serve", "train"), programs):
             with open(os.path.join(user, name + ".cpp"), "w", encoding="utf-8") as file:
                 file.write(text)
         with open(os.path.join(user, "shared.cpp"), "w", encoding="utf-8") as file:
@@ -103,6 +103,8 @@ class Install(unittest.TestCase):
         self.assertIn("[8, 16, 10]", out)
         module = torch.export.load(os.path.join(self.top, "wide.pt2")).module()
         self.assertEqual(module(torch.zeros(8, 16, 64)).shape, (8, 16, 10))
+
+        self.assertIn("[8, 10, 64]", run(user + "/build/train", cwd=self.top))
 
         model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4),
                                     torch.nn.Flatten(2)).eval()

@@ -1,6 +1,9 @@
 #include "engine/train/trainer.h"
 
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
 
 #include <cmath>
 #include <cstring>
@@ -154,6 +157,27 @@ TEST(Trainer, AModelThatDivergesDisturbsNobody) {
     const auto quiet = run_with(1e-2), wild = run_with(1e30);
     for (const auto& [name, t] : quiet)
       for (const int64_t i : {0, 1, 3}) EXPECT_TRUE(t[i].equal(wild.at(name)[i])) << name;
+  }
+}
+
+TEST(Trainer, AGradientThatIsNotFiniteWritesNothing) {
+  // The root's slope at 0 is infinite, its value is not.
+  const Subject s{"root", {4}, {weight("w", {4})}, [](const Tensor& x, const Tensors& w, bool) {
+                    return (x * w[0]).abs().sum().sqrt();
+                  }};
+  TrainerOptions o;
+  o.n = 3;
+  o.loss.name = "output";
+  Trainer trainer(forms(s), {{"x"}}, start(s, 3, at::kFloat), o);
+  Batch b{.inputs = {{random({3, 2, 4}, at::kFloat, 1)}}};
+  b.inputs[0].values.select(0, 1).zero_();
+  const Tensor before = trainer.weights().at("w");
+  const StepResult r = trainer.step(b);
+  const Tensor after = trainer.weights().at("w");
+  EXPECT_EQ(r.losses[1].item<double>(), 0);
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(r.suppressed[i].item<bool>(), i == 1);
+    EXPECT_EQ(before[i].equal(after[i]), i == 1);
   }
 }
 
@@ -414,6 +438,58 @@ TEST(Trainer, NothingFlowsBackWhereTheNetworkSaysSo) {
           << s.tensors[k].name;
   }
   EXPECT_TRUE(trainer.check(b, kN).pass);
+}
+
+/// As a user writes one: batch norm and dropout with PyTorch's own switch.
+struct Classifier : torch::nn::Module {
+  torch::nn::Linear in{nullptr}, out{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  torch::nn::Dropout drop{nullptr};
+  Classifier()
+      : in(register_module("in", torch::nn::Linear(6, 7))),
+        out(register_module("out", torch::nn::Linear(7, 5))),
+        norm(register_module("norm", torch::nn::BatchNorm1d(7))),
+        drop(register_module("drop", torch::nn::Dropout(0.5))) {}
+  Tensor forward(const Tensor& x) { return out(drop(at::tanh(norm(in(x))))); }
+};
+
+TEST(Trainer, ModulesAreTrainedInBothForms) {
+  constexpr int64_t kN = 3;
+  std::vector<std::shared_ptr<Classifier>> models;
+  for (int64_t i = 0; i < kN; ++i) {
+    at::manual_seed(static_cast<uint64_t>(i));
+    models.push_back(std::make_shared<Classifier>());
+  }
+  auto [forms, begin] = models_to_train(models);
+  TrainerOptions o;
+  o.n = kN;
+  o.hyperparameters["dropout"] = {0};
+  Trainer trainer(forms, {{"x"}}, begin, o);
+  const Batch b = batch(mlp(), kN, 6, at::kFloat, 3);
+  const StepCheck check = trainer.check(b, kN);
+  EXPECT_TRUE(check.pass) << check.failure;
+  Tensor losses;
+  const auto got = trainer.gradients(b, &losses);
+  trainer.step(b);
+  const auto after = trainer.weights();
+  for (int64_t i = 0; i < kN; ++i) {
+    Classifier& own = *models[static_cast<size_t>(i)];
+    own.train();
+    own.drop->options.p(0);
+    const Tensor loss =
+        at::cross_entropy_loss(own.forward(b.inputs[0].values[i]), b.target.values[i]);
+    loss.backward();
+    EXPECT_NEAR(losses[i].item<double>(), loss.item<double>(), 1e-5);
+    for (const auto& p : own.named_parameters())
+      EXPECT_TRUE(at::allclose(got.at(p.key())[i], p.value().grad(), 1e-4, 1e-6)) << p.key();
+    for (const auto& p : own.named_buffers())
+      EXPECT_TRUE(at::allclose(after.at(p.key())[i], p.value(), 1e-5, 1e-6)) << p.key();
+    const at::NoGradGuard no_grad;
+    for (auto& p : own.named_parameters()) p.value().copy_(after.at(p.key())[i]);
+    own.eval();
+    EXPECT_TRUE(
+        at::allclose(trainer.evaluate(b)[0][i], own.forward(b.inputs[0].values[i]), 1e-4, 1e-5));
+  }
 }
 
 TEST(Trainer, RefusesWhatItIsNotGiven) {

@@ -1,0 +1,152 @@
+// `wide::optimizer_step`: an optimiser's step as an operator, with results of its own, for
+// recordings (the phase `step` of sweeps). Training itself writes in place and calls no operator.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+
+#include "engine/error.h"
+#include "engine/train/optimizer_operator.h"
+
+namespace wide {
+namespace {
+
+template <class T>
+void step_rows(const Optimizer& optimizer, const Tensor& gradient, const Tensor& hyper,
+               int64_t steps, const Tensors& made) {
+  const int64_t n = hyper.dim() == 2 ? hyper.size(0) : 1, count = gradient.numel() / n;
+  const auto* values = hyper.const_data_ptr<double>();
+  at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::vector<T*> state(optimizer.state.size(), nullptr);
+      for (size_t k = 1; k < made.size(); ++k)
+        state[k - 1] = made[k].mutable_data_ptr<T>() + i * count;
+      ParameterStep<T> step;
+      step.count = count;
+      step.parameter = made[0].mutable_data_ptr<T>() + i * count;
+      step.gradient = gradient.const_data_ptr<T>() + i * count;
+      step.hyper = values + i * static_cast<int64_t>(optimizer.hyperparameters.size());
+      step.step = steps;
+      step.state = state.data();
+      if constexpr (std::is_same_v<T, double>)
+        optimizer.step_f64(step);
+      else
+        optimizer.step_f32(step);
+    }
+  });
+}
+
+/// `from`: the parameter, then its state. Other types than float32 and float64 by way of float32.
+void step_into(const std::string& name, const Tensors& from, const Tensor& gradient,
+               const Tensor& hyper, int64_t step, const Tensors& into) {
+  const at::ScalarType type = from[0].scalar_type();
+  const bool own = type == at::kFloat || type == at::kDouble;
+  Tensors made = into;
+  for (size_t k = 0; k < from.size(); ++k) {
+    if (own && into[k].is_contiguous())
+      into[k].copy_(from[k]);
+    else
+      made[k] = from[k].to(own ? type : at::kFloat, false, /*copy=*/true).contiguous();
+  }
+  const Tensor g = gradient.to(made[0].scalar_type()).contiguous();
+  const Tensor h = hyper.to(at::kDouble).contiguous();
+  if (made[0].scalar_type() == at::kDouble)
+    step_rows<double>(optimizer(name), g, h, step, made);
+  else
+    step_rows<float>(optimizer(name), g, h, step, made);
+  for (size_t k = 0; k < into.size(); ++k)
+    if (!made[k].is_same(into[k])) into[k].copy_(made[k]);
+}
+
+Tensor fresh(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
+
+Tensor& one_out(const Tensor& p, const Tensor& g, const Tensor& hyper, int64_t step,
+                c10::string_view name, Tensor& out) {
+  step_into(std::string(name), {p}, g, hyper, step, {out});
+  return out;
+}
+Tensor one(const Tensor& p, const Tensor& g, const Tensor& hyper, int64_t step,
+           c10::string_view name) {
+  Tensor out = fresh(p);
+  return one_out(p, g, hyper, step, name, out);
+}
+
+std::tuple<Tensor&, Tensor&> two_out(const Tensor& p, const Tensor& g, const Tensor& a,
+                                     const Tensor& hyper, int64_t step, c10::string_view name,
+                                     Tensor& out, Tensor& out_a) {
+  step_into(std::string(name), {p, a}, g, hyper, step, {out, out_a});
+  return {out, out_a};
+}
+std::tuple<Tensor, Tensor> two(const Tensor& p, const Tensor& g, const Tensor& a,
+                               const Tensor& hyper, int64_t step, c10::string_view name) {
+  Tensor out = fresh(p), out_a = fresh(a);
+  return two_out(p, g, a, hyper, step, name, out, out_a);
+}
+
+std::tuple<Tensor&, Tensor&, Tensor&> three_out(const Tensor& p, const Tensor& g, const Tensor& a,
+                                                const Tensor& b, const Tensor& hyper, int64_t step,
+                                                c10::string_view name, Tensor& out, Tensor& out_a,
+                                                Tensor& out_b) {
+  step_into(std::string(name), {p, a, b}, g, hyper, step, {out, out_a, out_b});
+  return {out, out_a, out_b};
+}
+std::tuple<Tensor, Tensor, Tensor> three(const Tensor& p, const Tensor& g, const Tensor& a,
+                                         const Tensor& b, const Tensor& hyper, int64_t step,
+                                         c10::string_view name) {
+  Tensor out = fresh(p), out_a = fresh(a), out_b = fresh(b);
+  return three_out(p, g, a, b, hyper, step, name, out, out_a, out_b);
+}
+
+// By the number of tensors of state.
+constexpr const char* kOverloads[] = {"none", "one", "two"};
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  m.def(
+      "optimizer_step.none(Tensor parameter, Tensor gradient, Tensor hyper, int step, str "
+      "optimizer) -> Tensor");
+  m.def(
+      "optimizer_step.none_out(Tensor parameter, Tensor gradient, Tensor hyper, int step, str "
+      "optimizer, *, Tensor(a!) out) -> Tensor(a!)");
+  m.def(
+      "optimizer_step.one(Tensor parameter, Tensor gradient, Tensor first, Tensor hyper, int step, "
+      "str optimizer) -> (Tensor, Tensor)");
+  m.def(
+      "optimizer_step.one_out(Tensor parameter, Tensor gradient, Tensor first, Tensor hyper, int "
+      "step, str optimizer, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))");
+  m.def(
+      "optimizer_step.two(Tensor parameter, Tensor gradient, Tensor first, Tensor second, Tensor "
+      "hyper, int step, str optimizer) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "optimizer_step.two_out(Tensor parameter, Tensor gradient, Tensor first, Tensor second, "
+      "Tensor hyper, int step, str optimizer, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) "
+      "out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))");
+}
+
+TORCH_LIBRARY_IMPL(wide, CPU, m) {
+  m.impl("optimizer_step.none", one);
+  m.impl("optimizer_step.none_out", one_out);
+  m.impl("optimizer_step.one", two);
+  m.impl("optimizer_step.one_out", two_out);
+  m.impl("optimizer_step.two", three);
+  m.impl("optimizer_step.two_out", three_out);
+}
+
+Tensors call(const Optimizer& optimizer, const Tensor& parameter, const Tensor& gradient,
+             const Tensors& state, const Tensor& hyper, int64_t step) {
+  WIDE_ASSERT(state.size() <= 2, "{} keeps {} tensors", optimizer.name, state.size());
+  Stack stack{parameter, gradient};
+  for (const Tensor& t : state) stack.emplace_back(t);
+  stack.emplace_back(hyper);
+  stack.emplace_back(step);
+  stack.emplace_back(optimizer.name);
+  c10::Dispatcher::singleton()
+      .findSchemaOrThrow("wide::optimizer_step", kOverloads[state.size()])
+      .callBoxed(&stack);
+  Tensors made;
+  for (const IValue& v : stack) made.push_back(v.toTensor());
+  return made;
+}
+
+[[maybe_unused]] const bool registered = set_optimizer_operator(call);
+
+}  // namespace
+}  // namespace wide
