@@ -231,7 +231,7 @@ TEST_F(Cell, FilesAreMadeOutsideAndAppearWhole) {
 }
 
 TEST_F(Cell, CheckpointsAreMadeInTheirFolderAlone) {
-  rights_.checkpoints = folder_.string();
+  rights_.checkpoints = {folder_.string()};
   const auto made = [&](const std::string& file) {
     return run([&] {
              PartFile(file).commit();
