@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kChannel = 3;  // its number in the cell, after the standard ones
 constexpr int kLookMs = 100;
-constexpr double kGraceS = 2;          // to end by itself when asked
+constexpr double kWaitS = 2;           // for a process that is on its way out
 constexpr double kSilentS = 600;       // by default, and besides what there is to read
 constexpr double kBytesPerS = 10e6;    // of files on a slow disk
 constexpr size_t kWords = 256 * 1024;  // of what it prints on standard error
@@ -198,7 +198,7 @@ class Watch {
     if (!asked_) {
       asked_ = Clock::now();
       ::kill(pid_, SIGTERM);
-    } else if (seconds_since(*asked_) > kGraceS) {
+    } else if (seconds_since(*asked_) > rights_.grace_s) {
       throw Cancelled();
     }
   }
@@ -255,7 +255,7 @@ class Watch {
   void wait_a_moment() {
     siginfo_t info{};
     const auto begun = Clock::now();
-    while (seconds_since(begun) < kGraceS && !info.si_pid) {
+    while (seconds_since(begun) < kWaitS && !info.si_pid) {
       if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT)) return;
       if (!info.si_pid) usleep(1000);
     }

@@ -88,6 +88,9 @@ class AskedPlaces final : public Places {
   std::unique_ptr<NewFile> file(const std::string& path) override {
     return std::make_unique<AskedFile>(outside_, path);
   }
+  void append(const std::string& path, const std::string& text) override {
+    outside_->ask({{"append", path}, {"text", text}});
+  }
   void folder(const std::string& path) override { outside_->ask({{"folder", path}}); }
 
  private:
@@ -118,6 +121,14 @@ class AskedKeeper final : public Keeper {
     set_tuning_table(std::make_shared<AskedTuning>(outside_));
   }
   void add(const nlohmann::ordered_json& fusion) override { outside_->ask({{"fusion", fusion}}); }
+  std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
+                        int64_t step) override {
+    return outside_->ask({{"begin", document}, {"run", run}, {"step", step}}).first.at("run");
+  }
+  void tell_run(const nlohmann::ordered_json& rows) override { outside_->ask({{"tell", rows}}); }
+  void end_run(const std::string& run, const nlohmann::ordered_json& document) override {
+    outside_->ask({{"finish", document}, {"run", run}});
+  }
 
  private:
   std::shared_ptr<Asking> outside_;
@@ -175,6 +186,21 @@ Answers::Reply Answers::reply_to(const Message& request) {
   } else if (request.contains("fusion")) {
     allowed(!rights_.db.empty() && !std::exchange(added_, true));
     keeper().add(request["fusion"]);
+  } else if (request.contains("append")) {
+    allowed(!rights_.log.empty() && request["append"] == rights_.log);
+    places().append(rights_.log, request.at("text"));
+  } else if (request.contains("begin")) {
+    // One run a cell: a new one, or the one that the file it goes on from names.
+    const std::string run = request.at("run");
+    allowed(!rights_.db.empty() && run_.empty() && (run.empty() || run == rights_.run));
+    run_ = keeper().begin_run(request["begin"], run, request.at("step"));
+    return {{{"run", run_}}};
+  } else if (request.contains("tell")) {
+    allowed(!run_.empty() && request["tell"].at("run") == run_);
+    keeper().tell_run(request["tell"]);
+  } else if (request.contains("finish")) {
+    allowed(!run_.empty() && request.at("run") == run_);
+    keeper().end_run(run_, request["finish"]);
   } else if (request.contains("lookup")) {
     const auto found = tuning_table().lookup(key_of(request["lookup"]));
     return {{{"found", found ? to_message(*found) : Message(nullptr)}}};
@@ -188,9 +214,11 @@ bool Answers::may_write(const std::string& path) const {
   if (std::find(rights_.write.begin(), rights_.write.end(), path) != rights_.write.end())
     return true;
   const std::filesystem::path name = std::filesystem::path(path).filename();
-  return !rights_.checkpoints.empty() && name.string().rfind("model-", 0) == 0 &&
-         name.extension() == ".safetensors" &&
-         path == (std::filesystem::path(rights_.checkpoints) / name).string();
+  return name.string().rfind("model-", 0) == 0 && name.extension() == ".safetensors" &&
+         std::any_of(rights_.checkpoints.begin(), rights_.checkpoints.end(),
+                     [&](const std::string& folder) {
+                       return path == (std::filesystem::path(folder) / name).string();
+                     });
 }
 
 }  // namespace wide

@@ -8,7 +8,9 @@
 
 // What the cell asks for, as it may name no path for writing: one request and one answer at a time,
 //   {"make": path} -> {"file": number} and a descriptor, {"commit": file}, {"drop": file},
-//   {"folder": path}, {"store": path}, {"fusion": document}, {"lookup": key} -> {"found": entry},
+//   {"folder": path}, {"append": path, "text": text}, {"store": path}, {"fusion": document},
+//   {"begin": document, "run": number, "step": step} -> {"run": number}, {"tell": rows},
+//   {"finish": document, "run": number}, {"lookup": key} -> {"found": entry},
 //   {"found": entry, "key": key}; the answer to what failed is {"error": line, "exit_code": code};
 // and at last, without an answer, {"end": exit code}.
 namespace wide {
@@ -34,6 +36,7 @@ class Answers {
   std::map<int64_t, std::unique_ptr<NewFile>> files_;
   int64_t next_file_ = 0;
   bool added_ = false;
+  std::string run_;  // that this cell trains
 };
 
 }  // namespace wide

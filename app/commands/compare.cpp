@@ -6,8 +6,10 @@
 #include "app/cli.h"
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
+#include "app/results/runs.h"
 #include "data/reports/compare.h"
 #include "data/reports/report_json.h"
+#include "data/reports/run_report.h"
 
 namespace wide {
 namespace {
@@ -16,7 +18,7 @@ class CompareCommand : public Command {
  public:
   std::string name() const override { return "compare"; }
   std::string summary() const override {
-    return "what changed from one sweep to another, beyond the noise between runs";
+    return "what changed from one sweep, or training run, to another, beyond the noise";
   }
 
   void declare(CLI::App& app) override {
@@ -28,6 +30,12 @@ class CompareCommand : public Command {
   }
 
   int run() override {
+    if (const auto before = try_find_run(before_, db_)) {
+      const RunComparison runs = compare_runs(*before, find_run(after_, db_));
+      if (!json_.empty()) write_json(json_, to_json(runs));
+      if (json_ != "-") print_plain(comparison_text(runs));
+      return 0;
+    }
     const Comparison comparison = compare_sweeps(find_sweep(before_, db_), find_sweep(after_, db_));
     if (!json_.empty()) write_json(json_, to_json(comparison));
     if (json_ != "-") print_plain(comparison_text(comparison));

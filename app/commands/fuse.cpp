@@ -98,7 +98,7 @@ class Fuse : public Command {
     for (const std::string& path : {outputs_, json_})
       if (!path.empty()) rights->write.push_back(path);
     rights->write.insert(rights->write.end(), exports_.begin(), exports_.end());
-    rights->checkpoints = unstack_;
+    if (!unstack_.empty()) rights->checkpoints.push_back(unstack_);
     rights->folders.push_back(unstack_);
     if (!no_store_) rights->db = Store::path(db_);
     lacks_ = cell_lacks();

@@ -30,14 +30,14 @@ class List : public Command {
   std::string name() const override { return "list"; }
   std::string summary() const override {
     return "what there is: primitives, blocks, models, passes, presets, panels; what is stored: "
-           "sweeps, fusions";
+           "sweeps, fusions, training runs";
   }
 
   void declare(CLI::App& app) override {
-    app.add_option(
-        "WHAT", what_,
-        "primitives, blocks, models, passes, presets, panels; sweeps and fusions that are stored; "
-        "or the name of a primitive, block or model; default: all that is not stored");
+    app.add_option("WHAT", what_,
+                   "primitives, blocks, models, passes, presets, panels; sweeps, fusions and runs "
+                   "that are stored; "
+                   "or the name of a primitive, block or model; default: all that is not stored");
     auto* json = app.add_flag("--json", json_, "as JSON");
     app.add_flag("--md", markdown_, "primitives, blocks or models as a Markdown table")
         ->excludes(json);
@@ -45,7 +45,7 @@ class List : public Command {
   }
 
   int run() override {
-    if (what_ == "sweeps" || what_ == "fusions") return list_stored();
+    if (what_ == "sweeps" || what_ == "fusions" || what_ == "runs") return list_stored();
     if (markdown_) return list_markdown();
     static const std::set<std::string> groups{"",       "primitives", "blocks", "models",
                                               "passes", "presets",    "panels"};
@@ -114,7 +114,7 @@ class List : public Command {
     }
     fail(
         "[list] WHAT: got {}, expected primitives, blocks, models, passes, presets, panels, "
-        "sweeps, fusions or the name of a primitive, block or model; try workbench list",
+        "sweeps, fusions, runs or the name of a primitive, block or model; try workbench list",
         printable(what_));
   }
 
@@ -141,11 +141,15 @@ class List : public Command {
         what_ == "sweeps"
             ? Table({"sweep", "name", "state", "cases", "trials", "not ok", "started", "host"},
                     {true, false, false, true, true, true, false, false})
+        : what_ == "runs"
+            ? Table({"run", "name", "network", "n", "state", "models", "started", "host"}, {true})
             : Table({"fusion", "model", "n", "device", "dtype", "mode", "date", "host"}, {true});
     if (store && what_ == "sweeps")
       for (const SweepRow& row : store->sweeps(limit)) add_sweep(row, table, rows);
     if (store && what_ == "fusions")
       for (const FuseRow& row : store->fusions(limit)) add_fusion(row, table, rows);
+    if (store && what_ == "runs")
+      for (const RunRow& row : store->runs(limit)) add_run(row, table, rows);
     if (json_) {
       fmt::print("{}\n", Json{{what_, rows}}.dump(1, ' ', false, Json::error_handler_t::replace));
       return 0;
@@ -192,6 +196,22 @@ class List : public Command {
                     {"dtype", row.dtype},
                     {"mode", row.mode},
                     {"date", row.date},
+                    {"host", row.host}});
+  }
+
+  static void add_run(const RunRow& row, Table& table, Json& rows) {
+    std::string statuses;
+    for (const auto& [status, count] : row.statuses)
+      statuses += fmt::format("{}{} {}", statuses.empty() ? "" : ", ", count, status);
+    table.add({"run:" + std::to_string(row.id), printable(row.name), printable(row.network),
+               std::to_string(row.n), row.state, statuses, row.started, printable(row.host)});
+    rows.push_back({{"id", std::to_string(row.id)},
+                    {"name", row.name},
+                    {"network", row.network},
+                    {"n", row.n},
+                    {"state", row.state},
+                    {"models", row.statuses},
+                    {"started", row.started},
                     {"host", row.host}});
   }
 

@@ -3,14 +3,19 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "app/cli.h"
 #include "app/results/results.h"
+#include "app/results/runs.h"
 #include "app/sweep/regression.h"
 #include "app/sweep/summary.h"
 #include "app/sweep/text.h"
 #include "data/reports/report_format.h"
+#include "data/reports/report_json.h"
 #include "data/reports/report_tables.h"
+#include "data/reports/run_files.h"
+#include "data/reports/run_report.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -21,11 +26,17 @@ class ReportCommand : public Command {
  public:
   std::string name() const override { return "report"; }
   std::string summary() const override {
-    return "a sweep's results as text, JSON, CSV, Markdown, SVG, HTML or JUnit";
+    return "a sweep's or a training run's results as text, JSON, CSV, Markdown, SVG, HTML or JUnit";
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("SWEEP", which_, "a number, a name, last, or a report's .json file")->required();
+    app.add_option(
+           "SWEEP", which_,
+           "a number, a name, last, or a report's .json file; of a training run its folder, "
+           "run:3 or run:last")
+        ->required();
+    app.add_option("--by", by_, "of a training run: hyperparameters that make a configuration")
+        ->delimiter(',');
     for (const ReportFormat& format : report_formats())
       app.add_option("--" + format.name, files_[format.name], format.summary + "; - is stdout");
     app.add_option("--targets", targets_, "only these")->delimiter(',');
@@ -38,6 +49,7 @@ class ReportCommand : public Command {
   }
 
   int run() override {
+    if (const auto found = try_find_run(which_, db_)) return report_run(*found);
     SweepReport report = find_sweep(which_, db_);
     keep_targets(&report);
     FigureOptions options;
@@ -57,6 +69,27 @@ class ReportCommand : public Command {
   }
 
  private:
+  int report_run(const nlohmann::ordered_json& run) {
+    using Text = std::string (*)(const nlohmann::ordered_json&);
+    const std::map<std::string, Text> texts{
+        {"json", report_text}, {"csv", run_csv}, {"html", run_html}, {"junit", run_junit}};
+    bool written = false;
+    for (const ReportFormat& format : report_formats()) {
+      const std::string& path = files_[format.name];
+      if (path.empty()) continue;
+      const auto text = texts.find(format.name);
+      if (text == texts.end())
+        fail(
+            "[--{}] report: got a training run, expected a sweep; try --html, --csv, --json or "
+            "--junit",
+            format.name);
+      write_report(path, text->second(run));
+      written = true;
+    }
+    if (!written) print_plain(run_text(run, by_));
+    return 0;
+  }
+
   void keep_targets(SweepReport* report) const {
     if (targets_.empty()) return;
     std::vector<std::string> known;
@@ -81,7 +114,7 @@ class ReportCommand : public Command {
 
   std::string which_, db_, over_ = "best";
   std::map<std::string, std::string> files_;  // format to path
-  std::vector<std::string> targets_;
+  std::vector<std::string> targets_, by_;
   bool published_ = false;
   Against against_;
 };

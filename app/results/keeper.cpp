@@ -26,6 +26,17 @@ void Keeper::open(const std::string& db) {
 
 void Keeper::add(const nlohmann::ordered_json& fusion) { store_->add_fuse_document(fusion); }
 
+std::string Keeper::begin_run(const nlohmann::ordered_json& document, const std::string& run,
+                              int64_t step) {
+  return store_->begin_run(document, run, step);
+}
+
+void Keeper::tell_run(const nlohmann::ordered_json& rows) { store_->add_run_rows(rows); }
+
+void Keeper::end_run(const std::string& run, const nlohmann::ordered_json& document) {
+  store_->end_run(run, document);
+}
+
 Keeper& keeper() { return *current(); }
 
 void set_keeper(std::unique_ptr<Keeper> keeper) { current() = std::move(keeper); }

@@ -7,7 +7,7 @@ namespace wide {
 
 class Store;
 
-/// Where trial fusions are kept, and what tuning found on the way.
+/// Where trial fusions and training runs are kept, and what tuning found on the way.
 class Keeper {
  public:
   Keeper();
@@ -16,6 +16,14 @@ class Keeper {
   virtual void open(const std::string& db);
   /// `fusion` as `fuse_document` makes it.
   virtual void add(const nlohmann::ordered_json& fusion);
+
+  // Training runs. `document` is a run's report without its history.
+  /// A new run, or (`run` not "") one that goes on from `step`: what is newer goes. Its number.
+  virtual std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
+                                int64_t step);
+  /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]]}
+  virtual void tell_run(const nlohmann::ordered_json& rows);
+  virtual void end_run(const std::string& run, const nlohmann::ordered_json& document);
 
  private:
   std::unique_ptr<Store> store_;

@@ -128,6 +128,23 @@ std::unique_ptr<NewFile> Places::file(const std::string& path) {
   return std::make_unique<DiskFile>(path);
 }
 
+void Places::append(const std::string& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+  if (fd < 0) refuse(path, errno);
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t put = ::write(fd, text.data() + done, text.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    const int why = errno;
+    if (put <= 0) {
+      ::close(fd);
+      refuse(path, why);
+    }
+    done += static_cast<size_t>(put);
+  }
+  ::close(fd);
+}
+
 void Places::folder(const std::string& path) {
   std::error_code ignored;
   fs::create_directories(path, ignored);

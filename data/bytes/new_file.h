@@ -33,6 +33,9 @@ class Places {
   /// For `path`, in a folder that exists. A symbolic link there is replaced, not followed; to a
   /// pipe or a device it is written directly. Throws Error (exit code 1) where no file can be made.
   virtual std::unique_ptr<NewFile> file(const std::string& path);
+  /// Adds to the end of a file, which is made where there is none: for logs, which are read while
+  /// they grow. Throws Error (exit code 1).
+  virtual void append(const std::string& path, const std::string& text);
   /// Makes a folder and those around it. What stands in the way shows when it is used.
   virtual void folder(const std::string& path);
 };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "data/bytes/crc32.h"
 #include "data/bytes/refuse.h"
 
 namespace wide::zip {
@@ -209,38 +210,6 @@ void locate(const Bytes& bytes, Record& record, const std::string& file) {
   record.entry.end = record.entry.begin + record.packed;
 }
 
-using Tables = std::array<std::array<uint32_t, 256>, 8>;
-
-/// Eight bytes at a time: tables[k][b] is byte b moved on by k zero bytes.
-constexpr Tables make_tables() {
-  Tables tables{};
-  for (uint32_t b = 0; b < 256; ++b) {
-    uint32_t crc = b;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320u : 0u);
-    tables[0][b] = crc;
-  }
-  for (size_t k = 1; k < 8; ++k)
-    for (uint32_t b = 0; b < 256; ++b)
-      tables[k][b] = (tables[k - 1][b] >> 8) ^ tables[0][tables[k - 1][b] & 0xff];
-  return tables;
-}
-
-uint32_t crc_of(std::string_view bytes) {
-  static constexpr Tables kTables = make_tables();
-  uint32_t crc = UINT32_MAX;
-  size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    uint64_t word;
-    std::memcpy(&word, bytes.data() + i, 8);
-    word ^= crc;
-    crc = 0;
-    for (size_t k = 0; k < 8; ++k) crc ^= kTables[7 - k][(word >> (8 * k)) & 0xff];
-  }
-  for (; i < bytes.size(); ++i)
-    crc = (crc >> 8) ^ kTables[0][(crc ^ static_cast<unsigned char>(bytes[i])) & 0xff];
-  return ~crc;
-}
-
 }  // namespace
 
 const Entry* Index::find(std::string_view name) const {
@@ -301,7 +270,7 @@ Index parse(std::string_view archive, const std::string& file, Compressed compre
 }
 
 void check_crc(std::string_view archive, const Entry& entry, const std::string& file) {
-  const uint32_t crc = crc_of(bytes_of(archive, entry));
+  const uint32_t crc = crc32(bytes_of(archive, entry));
   if (crc != entry.crc32)
     refuse(file, "zip record " + printable(entry.name), fmt::format("checksum {:08x}", crc),
            fmt::format("{:08x}", entry.crc32), "fetch the file again");

@@ -8,6 +8,23 @@
 
 namespace wide {
 
+/// How dropout and batch norm act: as in the file, or switched.
+enum class Form { as_exported, train, evaluate };
+
+/// What a file says of its two forms.
+struct FormFlags {
+  bool exported_for_training = false;   // some flag is on in the file
+  int64_t dropout = 0, batch_norm = 0;  // calls that can be switched
+  /// A call, in words, whose meaning hangs on the mode that it was exported in and cannot be
+  /// switched; "": none.
+  std::string bound;
+  /// Flags that the form other than the file's own has switched.
+  int64_t switched(Form form, int64_t count) const {
+    if (form == Form::as_exported || (form == Form::train) == exported_for_training) return 0;
+    return count;
+  }
+};
+
 /// One architecture as a file holds it, before the sizes of its inputs are known.
 class NetworkFile {
  public:
@@ -24,7 +41,10 @@ class NetworkFile {
   /// The network for inputs of these names and sizes (of one model). Throws Error naming an input
   /// that is missing, too many or not a tensor. The file must outlive nothing: the network keeps
   /// what it needs.
-  virtual Network network(const std::vector<TensorSpec>& inputs) const = 0;
+  /// `form`: in training exported nets keep what was frozen; the others switch all on.
+  virtual Network network(const std::vector<TensorSpec>& inputs,
+                          Form form = Form::as_exported) const = 0;
+  virtual FormFlags forms() const = 0;
 };
 
 /// What a caller decides about a file that it opens.

@@ -1,6 +1,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <functional>
@@ -8,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "data/networks/mode_flags.h"
 #include "data/networks/network_format.h"
 #include "data/networks/torchscript_call.h"
 #include "data/networks/torchscript_load.h"
@@ -128,6 +130,8 @@ struct Loaded {
   std::map<std::string, size_t> known;  // weights by their identity
   std::vector<Slot> holders;            // of weights too, though they are no parameters themselves
   at::ScalarType dtype = at::kFloat;
+  FormFlags forms;
+  std::vector<bool> training;  // of each part, as the file has it
 
   const c10::FunctionSchema& schema() const {
     return module.get_method("forward").function().getSchema();
@@ -190,8 +194,52 @@ IValue held(const Loaded& loaded, const Slot& holder, const Tensors& tensors) {
   });
 }
 
+/// The flags of the module's own calls, those below it included.
+FormFlags flags_of(torch::jit::Module module) {
+  FormFlags flags;
+  for (const auto& part : module.modules())
+    flags.exported_for_training = flags.exported_for_training || part.is_training();
+  const std::shared_ptr<torch::jit::Graph> graph = module.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  const std::function<void(torch::jit::Block*)> look = [&](torch::jit::Block* block) {
+    for (torch::jit::Node* node : block->nodes()) {
+      for (torch::jit::Block* inner : node->blocks()) look(inner);
+      const std::string op = node->kind().toQualString();
+      const ModeFlag* flag = mode_flag(op);
+      if (is_bound_to_mode(op)) flags.bound = op;
+      if (!flag || !node->maybeSchema()) continue;
+      const auto at = [&](std::string_view name) -> torch::jit::Value* {
+        const auto place = node->schema().argumentIndexWithName(std::string(name));
+        return place ? node->input(static_cast<size_t>(*place)) : nullptr;
+      };
+      torch::jit::Value* const value = at(flag->argument);
+      if (!value) continue;
+      if (!flag->needs.empty() && at(flag->needs) &&
+          at(flag->needs)->type()->kind() == c10::TypeKind::NoneType)
+        continue;
+      // A trace holds what the flag was; a script asks the module.
+      const bool constant = value->node()->kind() == torch::jit::prim::Constant;
+      if (constant && (!flag->probability || torch::jit::toIValue(value)->toDouble() > 0))
+        flags.bound = op + " with a constant " + std::string(flag->argument);
+      ++(flag->what == ModeFlag::What::dropout ? flags.dropout : flags.batch_norm);
+    }
+  };
+  look(graph->block());
+  return flags;
+}
+
+/// As the file has it for training, where it has; else every part of it.
+void put_into_training(const torch::jit::Module& module, const Loaded& loaded) {
+  torch::jit::Module(module).train(true);
+  if (!loaded.forms.exported_for_training) return;
+  size_t i = 0;
+  for (torch::jit::Module part : torch::jit::Module(module).modules())
+    part.setattr("training", IValue(static_cast<bool>(loaded.training.at(i++))));
+}
+
 /// A module of its own, with these weights, as it came from the file.
-torch::jit::Module with_weights(const Loaded& loaded, const Tensors& weights) {
+torch::jit::Module with_weights(const Loaded& loaded, const Tensors& weights,
+                                Form form = Form::as_exported) {
   Copies copies;
   torch::jit::Module module(
       copy_structure(loaded.module._ivalue(), weights_of(loaded.module), copies));
@@ -200,16 +248,17 @@ torch::jit::Module with_weights(const Loaded& loaded, const Tensors& weights) {
       copies.at(slot.owner.get())->setSlot(slot.index, weights.at(k));
   for (const Slot& slot : loaded.holders)
     copies.at(slot.owner.get())->setSlot(slot.index, held(loaded, slot, weights));
+  if (form == Form::train) put_into_training(module, loaded);
   return module;
 }
 
 Model instantiate(const std::shared_ptr<Loaded>& loaded, const std::shared_ptr<ForwardCall>& call,
-                  const Tensors& weights) {
+                  const Tensors& weights, Form form) {
   Tensors own = weights;
   // A forward may update its buffers in place; the caller's tensors must not see that.
   for (size_t k = 0; k < own.size(); ++k)
     if (loaded->weights[k].spec.role == Role::buffer) own[k] = own[k].clone();
-  const torch::jit::Module module = with_weights(*loaded, own);
+  const torch::jit::Module module = with_weights(*loaded, own, form);
   const torch::jit::Method forward = module.get_method("forward");
   return [loaded, call, forward](const Tensors& inputs) mutable {
     const at::NoGradGuard no_grad;
@@ -234,7 +283,9 @@ class TorchScriptFile : public NetworkFile {
     return names;
   }
 
-  Network network(const std::vector<TensorSpec>& inputs) const override {
+  FormFlags forms() const override { return loaded_->forms; }
+
+  Network network(const std::vector<TensorSpec>& inputs, Form form) const override {
     std::vector<std::string> names;
     for (const TensorSpec& spec : inputs) names.push_back(spec.name);
     const auto call = std::make_shared<ForwardCall>(loaded_->schema(), names, loaded_->name);
@@ -252,18 +303,18 @@ class TorchScriptFile : public NetworkFile {
           fmt::format("{} and {} are tied: one weight", printable(name), printable(alias)));
 
     const size_t count = inputs.size();
-    network.forward = [loaded = loaded_, call, count](const Tensors& bound) {
+    network.forward = [loaded = loaded_, call, count, form](const Tensors& bound) {
       // The optimising executor profiles, then fuses: a recording wants the calls as written.
       const torch::jit::GraphOptimizerEnabledGuard plain(false);
       const LiteralScope literals;
       const WarningGuard warnings(PlainWarnings::get());
       const auto middle = bound.begin() + static_cast<std::ptrdiff_t>(count);
-      const torch::jit::Module module = with_weights(*loaded, Tensors(middle, bound.end()));
+      const torch::jit::Module module = with_weights(*loaded, Tensors(middle, bound.end()), form);
       const IValue result = module.get_method("forward")(call->arguments({bound.begin(), middle}));
       return flatten_outputs(result, loaded->name);
     };
-    network.instantiate = [loaded = loaded_, call](const Tensors& weights) {
-      return instantiate(loaded, call, weights);
+    network.instantiate = [loaded = loaded_, call, form](const Tensors& weights) {
+      return instantiate(loaded, call, weights, form);
     };
     return network;
   }
@@ -279,6 +330,8 @@ std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& 
   if (!loaded->module.find_method("forward"))
     fail("[{}] forward: got a module without it, expected one; try to export a whole model",
          printable(name));
+  loaded->forms = flags_of(loaded->module);
+  for (const auto& part : loaded->module.modules()) loaded->training.push_back(part.is_training());
   loaded->module.eval();
   collect(loaded->module, "", Role::parameter, *loaded);
   collect(loaded->module, "", Role::buffer, *loaded);

@@ -9,30 +9,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json timing_json(const Timing& t) {
-  Json j;
-  j["name"] = t.name;
-  j["kind"] = t.kind;
-  j["median_ns"] = t.median_ns;
-  j["q1_ns"] = t.q1_ns;
-  j["q3_ns"] = t.q3_ns;
-  j["samples_ns"] = t.samples_ns;
-  j["outliers"] = t.outliers;
-  j["calls_per_sample"] = t.calls_per_sample;
-  j["first_call_ns"] = t.first_call_ns;
-  j["cold_ns"] = t.cold_ns > 0 ? Json(t.cold_ns) : Json(nullptr);
-  j["with_packing_ns"] = t.with_packing_ns > 0 ? Json(t.with_packing_ns) : Json(nullptr);
-  j["peak_bytes"] = t.peak_bytes;
-  j["flops"] = t.flops;
-  j["bytes"] = t.bytes;
-  j["steps"] = t.steps;
-  // A peak of the machine that was not measured leaves no share to report.
-  j["flops_share"] = t.flops_share > 0 ? Json(t.flops_share) : Json(nullptr);
-  j["bytes_share"] = t.bytes_share > 0 ? Json(t.bytes_share) : Json(nullptr);
-  j["bound"] = t.bound.empty() ? Json(nullptr) : Json(t.bound);
-  return j;
-}
-
 Json correctness_json(const Correctness& c) {
   Json j;
   j["max_rel"] = c.max_rel;
@@ -66,7 +42,7 @@ void add_fuse_result(Json& j, const FuseResult& r) {
   for (const Fallback& f : r.fallbacks)
     j["fallbacks"].push_back({{"node", f.node}, {"operator", f.op}, {"reason", f.reason}});
   j["results"] = Json::array();
-  for (const Timing& t : r.results) j["results"].push_back(timing_json(t));
+  for (const Timing& t : r.results) j["results"].push_back(to_json(t));
   j["chosen"] = r.chosen.empty() ? Json(nullptr) : Json(r.chosen);
   if (r.speedup && r.correctness.pass) {
     j["speedup"] = Json::object();
@@ -106,7 +82,7 @@ void add_fuse_result(Json& j, const FuseResult& r) {
 }
 
 Json trial_json(const Trial& t) {
-  Json j = timing_json(t.timing);
+  Json j = to_json(t.timing);
   j["strategy"] = t.strategy;
   j["status"] = to_string(t.status);
   j["reason"] = t.reason.empty() ? Json(nullptr) : Json(t.reason);
@@ -128,6 +104,30 @@ Json trial_json(const Trial& t) {
 }
 
 }  // namespace
+
+Json to_json(const Timing& t) {
+  Json j;
+  j["name"] = t.name;
+  j["kind"] = t.kind;
+  j["median_ns"] = t.median_ns;
+  j["q1_ns"] = t.q1_ns;
+  j["q3_ns"] = t.q3_ns;
+  j["samples_ns"] = t.samples_ns;
+  j["outliers"] = t.outliers;
+  j["calls_per_sample"] = t.calls_per_sample;
+  j["first_call_ns"] = t.first_call_ns;
+  j["cold_ns"] = t.cold_ns > 0 ? Json(t.cold_ns) : Json(nullptr);
+  j["with_packing_ns"] = t.with_packing_ns > 0 ? Json(t.with_packing_ns) : Json(nullptr);
+  j["peak_bytes"] = t.peak_bytes;
+  j["flops"] = t.flops;
+  j["bytes"] = t.bytes;
+  j["steps"] = t.steps;
+  // A peak of the machine that was not measured leaves no share to report.
+  j["flops_share"] = t.flops_share > 0 ? Json(t.flops_share) : Json(nullptr);
+  j["bytes_share"] = t.bytes_share > 0 ? Json(t.bytes_share) : Json(nullptr);
+  j["bound"] = t.bound.empty() ? Json(nullptr) : Json(t.bound);
+  return j;
+}
 
 nlohmann::ordered_json to_json(const Environment& e) {
   Json j;
@@ -206,7 +206,7 @@ nlohmann::ordered_json to_json(const Case& c) {
                     {"baselines", s.baselines}, {"timing", s.timing},   {"total", s.total}};
   j["notes"] = c.notes;
   j["baselines"] = Json::array();
-  for (const Timing& t : c.baselines) j["baselines"].push_back(timing_json(t));
+  for (const Timing& t : c.baselines) j["baselines"].push_back(to_json(t));
   j["trials"] = Json::array();
   for (const Trial& t : c.trials) j["trials"].push_back(trial_json(t));
   return j;

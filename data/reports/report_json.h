@@ -14,6 +14,7 @@ nlohmann::ordered_json to_json(const Environment& environment);
 nlohmann::ordered_json to_json(const FuseReport& report);
 nlohmann::ordered_json to_json(const SweepReport& report);
 nlohmann::ordered_json to_json(const Case& c);
+nlohmann::ordered_json to_json(const Timing& timing);
 
 /// As a file holds it.
 std::string report_text(const nlohmann::ordered_json& json);

@@ -173,6 +173,54 @@ SELECT s.timing, i.key,
 FROM samples AS s,
   -- an array of as many elements as there are samples
   json_each('[' || substr(replace(hex(zeroblob(length(s.ns) / 8)), '00', ',0'), 2) || ']') AS i;
+)sql",
+      // 3: training runs
+      R"sql(
+CREATE TABLE run(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  uuid TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  network TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK(state IN ('running', 'complete', 'interrupted')),
+  environment INTEGER NOT NULL REFERENCES environment(id),
+  started TEXT NOT NULL,                 -- UTC, ISO 8601
+  finished TEXT,
+  owner TEXT NOT NULL,                   -- the process that trains
+  more TEXT NOT NULL CHECK(json_valid(more))
+) STRICT;
+CREATE INDEX run_name ON run(name);
+CREATE INDEX run_environment ON run(environment);
+
+CREATE TABLE run_model(
+  run INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+  model INTEGER NOT NULL,
+  config INTEGER NOT NULL,
+  fold INTEGER,
+  status TEXT NOT NULL,
+  at_step INTEGER NOT NULL,
+  more TEXT NOT NULL CHECK(json_valid(more)),
+  PRIMARY KEY(run, model)
+) STRICT, WITHOUT ROWID;
+
+-- What each model had at each evaluation.
+CREATE TABLE run_metric(
+  run INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+  model INTEGER NOT NULL,
+  metric TEXT NOT NULL,
+  step INTEGER NOT NULL,
+  value REAL NOT NULL,
+  PRIMARY KEY(run, model, metric, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_event(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+  step INTEGER NOT NULL,
+  model INTEGER,                         -- null: of the whole run
+  what TEXT NOT NULL
+) STRICT;
+CREATE INDEX run_event_run ON run_event(run);
 )sql"};
   return steps;
 }

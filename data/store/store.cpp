@@ -10,6 +10,7 @@
 #include "data/store/cases.h"
 #include "data/store/copy.h"
 #include "data/store/fusions.h"
+#include "data/store/runs.h"
 #include "data/store/schema.h"
 #include "data/store/sweeps.h"
 #include "data/text.h"
@@ -144,6 +145,31 @@ std::vector<FuseRow> Store::fusions(int64_t limit, int64_t offset) {
 
 nlohmann::ordered_json Store::load_fuse(int64_t fuse) {
   return connection_->read([&] { return read_fuse(*connection_, fuse); });
+}
+
+std::string Store::begin_run(const nlohmann::ordered_json& document, const std::string& run,
+                             int64_t step) {
+  return connection_->write([&] { return insert_run(*connection_, document, run, step); });
+}
+
+void Store::add_run_rows(const nlohmann::ordered_json& rows) {
+  connection_->write([&] { insert_run_rows(*connection_, rows); });
+}
+
+void Store::end_run(const std::string& run, const nlohmann::ordered_json& document) {
+  connection_->write([&] { finish_run(*connection_, run, document); });
+}
+
+std::vector<RunRow> Store::runs(int64_t limit, int64_t offset) {
+  return connection_->read([&] { return list_runs(*connection_, limit, offset); });
+}
+
+std::optional<int64_t> Store::find_run(const std::string& which) {
+  return connection_->read([&] { return wide::find_run(*connection_, which); });
+}
+
+nlohmann::ordered_json Store::load_run(int64_t run) {
+  return connection_->read([&] { return read_run(*connection_, run); });
 }
 
 void Store::export_sweep(int64_t sweep, const std::string& path) {

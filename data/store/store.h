@@ -51,6 +51,13 @@ struct FuseRow {
   std::vector<int64_t> n;
 };
 
+/// A training run in a list.
+struct RunRow {
+  int64_t id = 0, n = 0;
+  std::string name, network, state, started, host;
+  std::map<std::string, int64_t> statuses;  // of its models
+};
+
 /// A fusion as the store takes it: all of the report, and how every node went.
 nlohmann::ordered_json fuse_document(const FuseReport& report);
 
@@ -132,6 +139,20 @@ class Store {
   int64_t add_fuse_document(const nlohmann::ordered_json& document);
   std::vector<FuseRow> fusions(int64_t limit = -1, int64_t offset = 0);
   nlohmann::ordered_json load_fuse(int64_t fuse);
+
+  // ---- training runs: a report's JSON comes back as it was ----
+
+  /// A new run of `document` (a report without its history), owned by this process; or one that
+  /// goes on from `step`, without the rows that are newer. Its number.
+  std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
+                        int64_t step);
+  /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]]}
+  void add_run_rows(const nlohmann::ordered_json& rows);
+  void end_run(const std::string& run, const nlohmann::ordered_json& document);
+  std::vector<RunRow> runs(int64_t limit = -1, int64_t offset = 0);
+  /// A number, `last`, or a name (its latest).
+  std::optional<int64_t> find_run(const std::string& which);
+  nlohmann::ordered_json load_run(int64_t run);
 
   // ---- upkeep ----
 

@@ -62,6 +62,7 @@ ROOMS = {
     "data/networks": {"data/text", "data/one_line", "data/tensors", "data/bytes",
                       "data/checkpoints/checkpoint_format.h"},
     "data/exports": {"data/text", "data/bytes", "data/networks/pt2/enumerations.h"},
+    "data/datasets": {"data/text", "data/tensors", "data/bytes"},
     "data/wide_file": {"data/text", "data/checkpoints", "data/networks"},
     "data/plot": {"data/text", "data/escape"},
     "data/reports": {"data/text", "data/escape", "data/one_line", "data/bytes", "data/machine", "data/plot"},

@@ -13,6 +13,7 @@
 #include "data/networks/pt2/archive.h"
 #include "data/networks/pt2/call_list_builder.h"
 #include "data/networks/pt2/enumerations.h"
+#include "data/networks/pt2/forms.h"
 #include "data/networks/pt2/symbols.h"
 #include "data/networks/pt2/tree.h"
 #include "engine/record/recorded_constant.h"
@@ -87,7 +88,8 @@ struct Prepared {
 /// Call lists by setting, made when first asked for; shared by all models.
 class CallLists {
  public:
-  explicit CallLists(std::shared_ptr<const Loaded> loaded) : loaded_(std::move(loaded)) {}
+  CallLists(std::shared_ptr<const Loaded> loaded, Form form)
+      : loaded_(std::move(loaded)), form_(form) {}
 
   const Loaded& loaded() const { return *loaded_; }
 
@@ -104,6 +106,7 @@ class CallLists {
     const Unrecorded kept;
     auto prepared = std::make_unique<Prepared>();
     prepared->calls = list_calls(loaded_->program(), setting, loaded_->name, loaded_->trusted);
+    bring_into(form_, &prepared->calls);
     for (const auto& [place, tensor] : loaded_->constants)
       prepared->constants.emplace_back(place, setting.apply(tensor));
     all_.push_back(std::move(prepared));
@@ -112,6 +115,7 @@ class CallLists {
 
  private:
   std::shared_ptr<const Loaded> loaded_;
+  Form form_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Prepared>> all_;
 };
@@ -176,7 +180,10 @@ class ExportFile : public NetworkFile {
   }
 
   at::ScalarType dtype() const override { return loaded_->dtype; }
-  Network network(const std::vector<TensorSpec>& inputs) const override;
+  Network network(const std::vector<TensorSpec>& inputs, Form form) const override;
+  FormFlags forms() const override {
+    return form_flags(list_calls(loaded_->program(), {}, loaded_->name, loaded_->trusted));
+  }
 
  private:
   std::vector<Entry> entries(const std::vector<TensorSpec>& inputs) const;
@@ -227,7 +234,7 @@ std::vector<Entry> ExportFile::entries(const std::vector<TensorSpec>& inputs) co
   return entries;
 }
 
-Network ExportFile::network(const std::vector<TensorSpec>& inputs) const {
+Network ExportFile::network(const std::vector<TensorSpec>& inputs, Form form) const {
   const std::vector<Entry> entry = entries(inputs);
   Network network;
   network.name = loaded_->name;
@@ -239,7 +246,7 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs) const {
   network.aliases = loaded_->aliases;
   network.notes = loaded_->notes;
 
-  const auto lists = std::make_shared<CallLists>(loaded_);
+  const auto lists = std::make_shared<CallLists>(loaded_, form);
   const std::vector<TensorSpec> specs = network.tensors;
   const auto count = static_cast<std::ptrdiff_t>(inputs.size());
   network.forward = [lists, entry, specs, count](const Tensors& bound) {
@@ -264,11 +271,13 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs) const {
       // A forward may update its buffers in place; the caller's tensors must not see that.
       const Weight& weight = loaded.weights[k];
       const auto& written = prepared.calls.written;
-      const bool own = std::any_of(weight.places.begin(), weight.places.end(), [&](size_t place) {
-        return written.count(place) ||
-               std::any_of(loaded.write_backs.begin(), loaded.write_backs.end(),
-                           [&](const WriteBack& w) { return w.place == place; });
-      });
+      // Training batch norm writes to its statistics, which its schema does not say.
+      const bool own = weight.spec.role == Role::buffer ||
+                       std::any_of(weight.places.begin(), weight.places.end(), [&](size_t place) {
+                         return written.count(place) ||
+                                std::any_of(loaded.write_backs.begin(), loaded.write_backs.end(),
+                                            [&](const WriteBack& w) { return w.place == place; });
+                       });
       const Tensor tensor = own ? weights.at(k).clone() : weights.at(k);
       for (const size_t place : weight.places) put(registers, place, tensor);
     }

@@ -222,7 +222,7 @@ TEST_F(Cell, FilesAreMadeOutsideAndAppearWhole) {
 }
 
 TEST_F(Cell, CheckpointsAreMadeInTheirFolderAlone) {
-  rights_.checkpoints = folder_.path().string();
+  rights_.checkpoints = {folder_.path().string()};
   const auto made = [&](const std::string& file) {
     return run([&] {
              PartFile(file).commit();

@@ -259,7 +259,7 @@ TEST_F(StoreFailures, OlderSchemasAreReadAndBroughtUpToDate) {
   EXPECT_EQ(read_text(path_), before);  // reading changes nothing
   Store store = Store::create(path_);
   check(store);
-  EXPECT_EQ(SQLite::Database(path_).execAndGet("PRAGMA user_version").getInt(), 2);
+  EXPECT_EQ(SQLite::Database(path_).execAndGet("PRAGMA user_version").getInt(), 3);
   store.export_sweep(3, folder_ / "three.db");
   Store exported = Store::read(folder_ / "three.db");
   EXPECT_EQ(to_json(exported.load(1).cases[0]), to_json(store.load(3).cases[0]));

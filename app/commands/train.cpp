@@ -1,0 +1,282 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "app/cancel.h"
+#include "app/cell/cell.h"
+#include "app/cli.h"
+#include "app/options.h"
+#include "app/train/rights.h"
+#include "app/train/train.h"
+#include "data/bytes/part_file.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Train : public Command {
+ public:
+  std::string name() const override { return "train"; }
+  std::string summary() const override {
+    return "train N models of one network as one program, each with its own hyperparameters";
+  }
+
+  void declare(CLI::App& app) override {
+    app.footer(
+        "In Python, once:\n"
+        "  torch.export.save(torch.export.export(model, (example,), dynamic_shapes=...), "
+        "'net.pt2')\n"
+        "  numpy.savez('data.npz', x=images, y=labels)\n"
+        "then\n"
+        "  workbench train net.pt2 --data data.npz --validation 0.2 --lr log:1e-4..1e-1 -n 32 "
+        "--metric accuracy\n"
+        "A value of a hyperparameter is a number, a list of one a configuration, log:1e-4..1e-1,\n"
+        "lin:0..0.1, 0..63 (evenly, ends included) or loguniform:1e-4..1e-1 (drawn).");
+    auto* network = app.add_option("NET", options_.network,
+                                   ".pt2 of torch.export, TorchScript, or a registered name");
+    declare_network(app);
+    declare_data(app);
+    declare_models(app);
+    declare_steps(app);
+    declare_results(app);
+    app.add_option("--resume", resume_,
+                   "go on with the run in this folder; nothing else need be "
+                   "said")
+        ->excludes(network);
+  }
+
+  int run() override {
+    std::optional<SavedRun> saved;
+    if (!resume_.empty())
+      saved = resumed();
+    else
+      prepare_new();
+    TrainSinks sinks = sinks_;
+    if (!options_.plan.empty() && !saved) sinks.plan = read_saved_run(options_.plan).plan;
+    sinks.command = typed_command();
+    sinks.store = !no_store_;
+    if (sinks.name.empty()) sinks.name = fs::path(options_.save).filename();
+    if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
+    const auto work = [&] {
+      // Asked for what is so already LibTorch changes oneDNN's number, which then waits in ranges.
+      if (options_.threads > 0 && options_.threads != set_threads(0)) set_threads(options_.threads);
+      return train(options_, sinks, saved ? &*saved : nullptr);
+    };
+    std::optional<Rights> rights = rights_of(options_, sinks, saved ? &*saved : nullptr);
+    if (!rights) return work();
+    rights->timeout_s = timeout_;
+    sinks.lacks = lacks();
+    return run_in_cell(*rights, work);
+  }
+
+ private:
+  static std::vector<std::string> lacks() {
+    std::vector<std::string> all;
+    for (const std::string& lack : cell_lacks()) all.push_back("cell: " + lack);
+    return all;
+  }
+
+  void declare_network(CLI::App& app) {
+    app.add_option("--weights", options_.weights, "start from these, one checkpoint per model");
+    app.add_option("--init", options_.init,
+                   "fresh (each model its own draw of PyTorch's default) or file (all from NET's "
+                   "values)");
+    app.add_option("--eval-model", options_.eval_model,
+                   "the evaluation form of a network that has one form a file");
+    app.add_flag("--as-exported", options_.as_exported,
+                 "switch neither dropout nor batch norm between training and evaluation");
+    app.add_option("--freeze", options_.freeze, "parameters that are not trained, by globs");
+    app.add_option("--no-decay", options_.no_decay, "parameters without weight decay, by globs");
+    app.add_option("--dtype", options_.dtype, "f32 or f64; default: the file's own");
+    app.add_flag("--trust", options_.trusted,
+                 "let the network's file call every operator of LibTorch");
+  }
+
+  void declare_data(CLI::App& app) {
+    app.add_option("--data", options_.data,
+                   "safetensors, .npz, .npy, a folder of .npy, or CSV: columns [S, ...]");
+    app.add_option("--own", options_.own, "columns that are [N, S, ...], of each model its own");
+    app.add_option("--column", options_.columns, "ARG=COLUMN[,COLUMN]: what forward's ARG is")
+        ->allow_extra_args(false);
+    app.add_option("--target", options_.target,
+                   "what the loss compares with; default: the column "
+                   "that is left");
+    app.add_option("--normalize", options_.normalize,
+                   "ARG=standard, from the training rows, or ARG=MEAN,STD")
+        ->allow_extra_args(false);
+    app.add_option("--validation", options_.validation, "a file, or a fraction of the rows");
+    app.add_option("--test", options_.test, "the same; looked at once, after training");
+    app.add_option("--folds", options_.folds, "cross-validation: each model learns without one");
+    app.add_option("--fold", options_.fold, "the column that says each row's fold");
+    app.add_option("--group", options_.group, "rows of one value are never torn apart");
+    app.add_option("--sample-weight", options_.sample_weight, "the column of rows' weights");
+    app.add_option("--output", options_.output, "which of forward's outputs loss and metrics see");
+  }
+
+  void declare_models(CLI::App& app) {
+    app.add_option("-n,--n", options_.n, "number of models")->check(not_positive);
+    app.add_option("--seeds", options_.seeds, "seeds of every configuration")->check(not_positive);
+    app.add_option("--seed", options_.seed, "of the first model, and of splits")
+        ->capture_default_str();
+    app.add_option("--lr", options_.lr, "learning rate");
+    app.add_option("--weight-decay", options_.weight_decay, "weight decay");
+    app.add_option("--momentum", options_.momentum, "of sgd and rmsprop");
+    app.add_option("--set", options_.set,
+                   "KEY=VALUE of nesterov dampening beta1 beta2 eps alpha clip label_smoothing "
+                   "dropout ema seed seed.init seed.order seed.dropout fold")
+        ->allow_extra_args(false);
+    app.add_option("--grid", options_.grid, "KEY=LIST; several: their product")
+        ->allow_extra_args(false);
+    app.add_option("--models", options_.models, "a CSV with a row per model, columns as the keys");
+  }
+
+  void declare_steps(CLI::App& app) {
+    app.add_option("--loss", options_.loss,
+                   "cross_entropy, nll, mse, l1, huber, bce_with_logits or output.K, with "
+                   ":KEY=VALUE; default: cross_entropy for whole numbers, else mse");
+    app.add_option("--optimizer", options_.optimizer, "sgd, adam, adamw, rmsprop or lion")
+        ->capture_default_str();
+    app.add_option("--schedule", options_.schedule,
+                   "constant, cosine[:MIN], linear, step:EVERY,GAMMA or onecycle")
+        ->capture_default_str();
+    app.add_option("--warmup", options_.warmup, "steps, or a share as 5%");
+    app.add_option("--batch,--batch-size", options_.batch, "rows a step; default: 32")
+        ->check(not_positive);
+    app.add_option("--epochs", options_.epochs, "default: 10")->check(not_positive);
+    app.add_option("--steps", options_.steps, "instead of epochs")->check(not_positive);
+    app.add_option("--order", options_.order, "shuffled or sequential")->capture_default_str();
+    app.add_flag("--same-order", options_.same_order, "all models draw the first one's order");
+    app.add_flag("--drop-last", options_.drop_last, "leave a smaller last batch out");
+    app.add_option("--metric", options_.metrics,
+                   "loss accuracy top5 f1 auc ece, or loss mae rmse r2")
+        ->delimiter(',');
+    app.add_option("--monitor", options_.monitor, "the metric that says what is best")
+        ->capture_default_str();
+    app.add_option("--eval-every", options_.eval_every, "steps; default: an epoch")
+        ->check(not_positive);
+    app.add_option("--patience", options_.patience, "evaluations without a better value");
+    app.add_option("--min-delta", options_.min_delta, "what counts as better");
+    app.add_option("--prune", options_.prune, "FACTOR[,GRACE]: successive halving");
+    app.add_flag("--exact", options_.exact,
+                 "the same bits whatever N, the other models and the threads are");
+    app.add_option("--check", options_.check, "steps held against float64 first")
+        ->capture_default_str();
+    app.add_option("--plan", options_.plan,
+                   "the folder of an earlier run: its strategies and ranges, and so its bits");
+    app.add_option("--threads", options_.threads, "CPU threads; default: as many as cores");
+    app.add_option("--device", options_.device, "cpu")->capture_default_str();
+  }
+
+  void declare_results(CLI::App& app) {
+    app.add_option("--save", options_.save, "the run's folder; default: runs/NAME");
+    app.add_flag("--no-save", options_.no_save, "write no folder");
+    app.add_flag("--overwrite", overwrite_, "write over the run in the folder");
+    app.add_option("--save-every", options_.save_every,
+                   "steps; default: at evaluations, for at most 2% of the time")
+        ->check(not_positive);
+    app.add_option("--keep", options_.keep, "checkpoints of the best K models alone")
+        ->check(not_positive);
+    app.add_option("--log", options_.log,
+                   "FILE.csv, FILE.jsonl or -: a row per model and "
+                   "evaluation while it runs");
+    app.add_option("--require", sinks_.require,
+                   "'accuracy>=0.95': mean over models, else min: or best:; 'diverged==0'; exit "
+                   "code 3 where it does not hold")
+        ->allow_extra_args(false);
+    app.add_flag("--bench", sinks_.bench,
+                 "time one step beside separate models in a loop and over threads; trains nothing");
+    app.add_option("--budget", sinks_.budget_s, "seconds of --bench for each")
+        ->check(not_positive)
+        ->capture_default_str();
+    app.add_option("--json", sinks_.json, "write the report");
+    app.add_option("--name", sinks_.name, "of the run; default: NET's");
+    app.add_flag("--quiet", sinks_.quiet, "print nothing but errors");
+    app.add_flag("--no-store", no_store_, "keep no result in the store");
+    app.add_option("--db", sinks_.db,
+                   "the store's file; default: $WORKBENCH_DB, or the user's own");
+    app.add_option("--timeout", timeout_,
+                   "seconds of silence after which a network counts as "
+                   "hanging")
+        ->check(not_positive);
+  }
+
+  static std::string absolute(const std::string& path) {
+    std::error_code error;
+    return path.empty() || !fs::exists(path, error) ? path : fs::absolute(path).string();
+  }
+
+  void prepare_new() {
+    if (options_.network.empty())
+      fail("[train] NET: got none, expected a network; try workbench train net.pt2 --data FILE");
+    if (options_.data.empty())
+      fail("[train] --data: got none, expected the rows to learn from; try --data data.npz");
+    if (options_.device != "cpu") {
+      parse_device(options_.device);
+      fail("[--device] device: got {}, expected cpu, where training runs in this version; try cpu",
+           printable(options_.device));
+    }
+    if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
+    if (sinks_.bench) options_.no_save = no_store_ = true;
+    if (options_.save.empty()) options_.save = "runs/" + sinks_.name;
+    options_.save = fs::absolute(options_.save).lexically_normal().string();
+    for (std::string* path : {&options_.network, &options_.eval_model, &options_.data,
+                              &options_.validation, &options_.test, &options_.models})
+      *path = absolute(*path);
+    for (std::string& path : options_.weights) path = absolute(path);
+    if (!options_.log.empty() && options_.log != "-") {
+      check_writable_place(options_.log);
+      options_.log = fs::absolute(options_.log).string();
+      std::error_code error;
+      fs::remove(options_.log, error);
+    }
+    std::error_code error;
+    const bool there = fs::exists(fs::path(options_.save) / "run.safetensors", error) ||
+                       fs::exists(fs::path(options_.save) / "report.json", error);
+    if (!options_.no_save && there && !overwrite_)
+      fail(
+          "[{}] --save: got a folder with a run in it, expected a new one; try --resume {} or "
+          "--overwrite",
+          printable(options_.save), printable(options_.save));
+    if (!options_.no_save && there)
+      for (const char* part : {"best", "last", "run.safetensors", "report.json", "oof.npz"})
+        fs::remove_all(fs::path(options_.save) / part, error);
+  }
+
+  SavedRun resumed() {
+    const std::string folder = fs::absolute(resume_).lexically_normal().string();
+    SavedRun saved = read_saved_run(folder);
+    const TrainOptions asked = options_;
+    options_ = saved.options;
+    options_.save = folder;
+    if (asked.threads > 0) options_.threads = asked.threads;
+    if (!asked.log.empty()) options_.log = asked.log;
+    if (asked.epochs > 0 || asked.steps > 0) {
+      const std::string schedule = options_.schedule.substr(0, options_.schedule.find(':'));
+      const bool longer = asked.epochs != options_.epochs || asked.steps != options_.steps;
+      if (longer && (schedule == "cosine" || schedule == "linear" || schedule == "onecycle"))
+        fail(
+            "[--resume] --epochs: got another length, expected the one that the {} schedule ends "
+            "with; try a new run with --weights {}/last",
+            schedule, printable(folder));
+      options_.epochs = asked.epochs;
+      options_.steps = asked.steps;
+    }
+    if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
+    return saved;
+  }
+
+  TrainOptions options_;
+  TrainSinks sinks_;
+  std::string resume_;
+  bool no_store_ = false, overwrite_ = false;
+  double timeout_ = 0;
+};
+
+const bool registered = add_command([] { return std::make_unique<Train>(); });
+
+}  // namespace
+}  // namespace wide

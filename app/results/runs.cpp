@@ -1,0 +1,63 @@
+#include "app/results/runs.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/bytes/json_depth.h"
+#include "data/bytes/mapped_file.h"
+#include "data/reports/run_report.h"
+#include "data/store/store.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+Json read_report(const std::string& path) {
+  const MappedFile file(path);
+  check_json_depth(file.bytes(), path);
+  Json json = Json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded())
+    fail("[{}] report: got no JSON, expected a report; try another file", printable(path));
+  return json;
+}
+
+}  // namespace
+
+std::optional<Json> try_find_run(const std::string& which, const std::string& db_option) {
+  std::error_code error;
+  if (fs::is_directory(which, error)) {
+    const std::string path = (fs::path(which) / "report.json").string();
+    const Json run = read_report(path);
+    check_run(run, path);
+    return run;
+  }
+  if (which.ends_with(".json") || which.find('/') != std::string::npos) {
+    if (!fs::is_regular_file(which, error)) return std::nullopt;
+    Json json = read_report(which);
+    if (!json.is_object() || json.value("kind", "") != "run") return std::nullopt;
+    check_run(json, which);
+    return json;
+  }
+  const bool said = which.rfind("run:", 0) == 0;
+  const std::string path = Store::path(db_option);
+  if (!fs::exists(path, error)) return std::nullopt;
+  Store store = Store::read(path);
+  if (!said && store.find(which)) return std::nullopt;
+  const auto run = store.find_run(said ? which.substr(4) : which);
+  if (!run) return std::nullopt;
+  return store.load_run(*run);
+}
+
+Json find_run(const std::string& which, const std::string& db_option) {
+  if (auto run = try_find_run(which, db_option)) return std::move(*run);
+  fail(
+      "[{}] run: got no such folder, number or name in {}, expected a training run; try "
+      "workbench list runs",
+      printable(which), printable(Store::path(db_option)));
+}
+
+}  // namespace wide

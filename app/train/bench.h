@@ -1,0 +1,22 @@
+#pragma once
+#include "app/train/prepare.h"
+#include "data/reports/report.h"
+
+namespace wide {
+
+/// One training step of all models beside the ways people have without this program.
+struct BenchResult {
+  std::vector<Timing> timings;     // loop, threads, wide
+  double first_call_ns = 0;        // of the wide step, recording and planning included
+  std::vector<std::string> notes;  // on baselines that are missing
+};
+
+/// Times a step on the first batch, interleaved. Nothing is trained: every contender has weights of
+/// its own. `budget_s` for each.
+BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, double budget_s);
+
+/// Seconds that one step of N separate models takes in a loop, from `steps` of them; 0 where they
+/// cannot be run.
+double loop_step_seconds(const Prepared& run, const Start& start, int64_t steps);
+
+}  // namespace wide

@@ -1,0 +1,34 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/train/options.h"
+#include "engine/train/optimizer.h"
+
+namespace wide {
+
+/// One of the N models: what makes it differ from the others.
+struct ModelPlan {
+  int64_t config = 0;                   // models that differ in seed and fold alone share it
+  std::map<std::string, double> hyper;  // of the optimiser and the trainer, all of them
+  uint64_t seed = 0, seed_init = 0, seed_order = 0, seed_dropout = 0;
+  int64_t fold = -1;                          // learns without it; -1: there are none
+  std::string name, weights;                  // of --models
+  std::map<std::string, std::string> labels;  // its other columns
+};
+
+struct Configurations {
+  std::vector<ModelPlan> models;
+  std::vector<std::map<std::string, double>> configs;  // what was set, by configuration
+  std::vector<std::string> varied;  // hyperparameters that differ between configurations
+};
+
+/// The N models that the options ask for: configurations (`--grid`, lists, `--models`) × seeds ×
+/// folds, in this order. `weights`: checkpoints given, 0: none. `folds`: 0: none. Throws Error for
+/// counts that disagree, unknown keys, and keys that change the program.
+Configurations plan_models(const TrainOptions& options, int64_t weights, int64_t folds,
+                           double label_smoothing = 0);
+
+}  // namespace wide

@@ -1,0 +1,59 @@
+#include "app/train/evaluate.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "app/cell/cell.h"
+
+namespace wide {
+
+void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
+            const std::function<void(const HeldBatch&, const Tensors&)>& take) {
+  const int64_t batches = run.feed->held_batches(set);
+  for (int64_t b = 0; b < batches; ++b) {
+    show_life();
+    const HeldBatch held = run.feed->held(set, b);
+    take(held, trainer.evaluate(held.batch));
+  }
+}
+
+std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer& trainer,
+                                                    const RowSet& set) {
+  const at::NoGradGuard no_grad;
+  MetricTask task{&run.loss.loss, trainer.running(), {}};
+  for (const int64_t m : task.models)
+    task.label_smoothing.push_back(
+        run.loss.loss.name == "cross_entropy" ? trainer.hyperparameter("label_smoothing", m) : 0);
+  std::vector<std::unique_ptr<Metric>> all;
+  for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
+  answer(run, trainer, set, [&](const HeldBatch& held, const Tensors& outputs) {
+    Answers answers;
+    answers.outputs = outputs;
+    run.feed->add_targets(set, held, task.models, &answers);
+    for (const auto& metric : all) metric->add(answers);
+  });
+  std::map<std::string, std::vector<double>> values;
+  for (size_t k = 0; k < all.size(); ++k) {
+    std::vector<double> every(static_cast<size_t>(run.n()), std::nan(""));
+    const std::vector<double> own = all[k]->values();
+    for (size_t i = 0; i < own.size(); ++i) every[static_cast<size_t>(task.models[i])] = own[i];
+    values[run.metrics[k].name] = std::move(every);
+  }
+  return values;
+}
+
+TrainerState with_weights(const Trainer& trainer, const std::map<std::string, Tensor>& weights,
+                          const std::vector<TensorSpec>& specs) {
+  TrainerState state = trainer.state();
+  for (const TensorSpec& spec : specs)
+    for (const char* kind : {"parameter.", "buffer.", "ema."}) {
+      const auto it = state.tensors.find(kind + spec.name);
+      if (it != state.tensors.end() && weights.count(spec.name))
+        it->second = weights.at(spec.name).clone();
+    }
+  state.tensors.at("running").fill_(true);
+  return state;
+}
+
+}  // namespace wide

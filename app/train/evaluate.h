@@ -1,0 +1,19 @@
+#pragma once
+#include "app/train/prepare.h"
+
+namespace wide {
+
+/// Every metric of `run` over a row set, by metric, for all models of the run: NaN for those that
+/// the trainer does not have running.
+std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer& trainer,
+                                                    const RowSet& set);
+
+/// Calls `take` with the outputs of the running models for each part of a row set.
+void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
+            const std::function<void(const HeldBatch&, const Tensors& outputs)>& take);
+
+/// The trainer's state with `weights` ([N, ...] by name) in place of its own, all models running.
+TrainerState with_weights(const Trainer& trainer, const std::map<std::string, Tensor>& weights,
+                          const std::vector<TensorSpec>& specs);
+
+}  // namespace wide

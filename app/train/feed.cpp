@@ -1,0 +1,152 @@
+#include "app/train/feed.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+constexpr int64_t kHeldRows = 1024;        // at a time, of small rows
+constexpr int64_t kHeldNumbers = 1 << 22;  // of larger ones
+
+int64_t longest(const std::vector<Rows>& rows) {
+  size_t most = 0;
+  for (const Rows& r : rows) most = std::max(most, r.size());
+  return static_cast<int64_t>(most);
+}
+
+}  // namespace
+
+Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
+           const std::vector<ModelPlan>& models)
+    : options_(options), data_(data), network_(network), models_(models) {
+  if (options.order != "shuffled" && options.order != "sequential")
+    fail("[--order] order: got {}, expected shuffled or sequential; try shuffled", options.order);
+  same_order_ = options.same_order || options.order == "sequential" ||
+                std::all_of(models.begin(), models.end(), [&](const ModelPlan& m) {
+                  return m.seed_order == models[0].seed_order;
+                });
+  for (size_t i = 0; i < models.size(); ++i)
+    group_.push_back(data.folds > 0 ? models[i].fold : static_cast<int64_t>(i));
+  rows_ = static_cast<int64_t>(data.train_rows[0].size());
+  for (const Rows& r : data.train_rows) rows_ = std::min(rows_, static_cast<int64_t>(r.size()));
+  const int64_t batch = network.batch(), ragged = rows_ % batch;
+  const bool drop = options.drop_last || (ragged && !network.takes(ragged));
+  steps_per_epoch_ = rows_ / batch + (ragged && !drop ? 1 : 0);
+  if (drop && !options.drop_last) left_out_ = ragged;
+}
+
+Rows Feed::order_of(const ModelPlan& model, int64_t epoch) const {
+  const Rows& own = data_.train_rows[model.fold < 0 ? 0 : static_cast<size_t>(model.fold)];
+  if (options_.order == "sequential") return {own.begin(), own.begin() + rows_};
+  const uint64_t seed = options_.same_order ? models_[0].seed_order : model.seed_order;
+  Rows order = shuffled(static_cast<int64_t>(own.size()), seed, epoch);
+  order.resize(static_cast<size_t>(rows_));
+  for (int64_t& row : order) row = own[static_cast<size_t>(row)];
+  return order;
+}
+
+void Feed::begin_epoch(int64_t epoch) {
+  if (epoch_ == epoch) return;
+  epoch_ = epoch;
+  const auto n = static_cast<int64_t>(models_.size());
+  if (same_rows()) {
+    order_ = at::tensor(order_of(models_[0], epoch), at::kLong);
+    return;
+  }
+  order_ = at::empty({n, rows_}, at::kLong);
+  for (int64_t i = 0; i < n; ++i) {
+    const Rows order = order_of(models_[static_cast<size_t>(i)], epoch);
+    std::copy(order.begin(), order.end(), order_.mutable_data_ptr<int64_t>() + i * rows_);
+  }
+}
+
+Column Feed::column(const DataPart& part, const Tensor& rows) const {
+  Column column;
+  column.values = part.values;
+  column.shared = !part.own;
+  column.rows = rows;
+  column.prepare = preparation(data_, part.name, group_);
+  return column;
+}
+
+Batch Feed::make_batch(const DataParts& parts, const Tensor& rows) const {
+  Batch batch;
+  for (const DataPart& part : parts.inputs) batch.inputs.push_back(column(part, rows));
+  if (parts.target) batch.target = column(*parts.target, rows);
+  if (parts.weight) batch.weight = column(*parts.weight, rows);
+  return batch;
+}
+
+Batch Feed::training(int64_t step) {
+  begin_epoch(step / steps_per_epoch_);
+  const int64_t begin = step % steps_per_epoch_ * network_.batch();
+  const int64_t size = std::min(network_.batch(), rows_ - begin);
+  return make_batch(data_.train, order_.narrow(-1, begin, size).contiguous());
+}
+
+int64_t Feed::held_size(const RowSet& set) const {
+  const int64_t rows = longest(*set.rows);
+  if (!network_.any_batch()) return network_.batch();
+  int64_t numbers = 1;
+  for (const DataPart& part : set.parts->inputs)
+    for (const int64_t size : part.row_sizes()) numbers *= std::max<int64_t>(size, 1);
+  const int64_t size =
+      std::min({rows, kHeldRows, std::max(network_.batch(), kHeldNumbers / numbers)});
+  return network_.takes(size) ? size : network_.batch();
+}
+
+int64_t Feed::held_batches(const RowSet& set) const {
+  const int64_t size = held_size(set);
+  return (longest(*set.rows) + size - 1) / size;
+}
+
+HeldBatch Feed::held(const RowSet& set, int64_t index) const {
+  const int64_t size = held_size(set);
+  HeldBatch held;
+  held.first = index * size;
+  const bool by_model = set.rows->size() > 1 || data_.folds > 0;
+  // Normalised for each fold, a row is not the same for all.
+  const int64_t models = by_model ? static_cast<int64_t>(models_.size()) : 1;
+  held.rows = at::zeros({models, size}, at::kLong);
+  held.present = at::zeros({models, size}, at::kDouble);
+  for (int64_t m = 0; m < models; ++m) {
+    const Rows& own = (*set.rows)[set.rows->size() > 1 ? static_cast<size_t>(fold_of(m)) : 0];
+    for (int64_t k = 0; k < size; ++k) {
+      const auto at = static_cast<size_t>(held.first + k);
+      const bool there = at < own.size();
+      held.rows.mutable_data_ptr<int64_t>()[m * size + k] = there ? own[at] : own.at(0);
+      held.present.mutable_data_ptr<double>()[m * size + k] = there ? 1 : 0;
+    }
+  }
+  if (!by_model) {
+    held.rows = held.rows[0];
+    held.present = held.present[0];
+  }
+  held.batch = make_batch(*set.parts, held.rows);
+  return held;
+}
+
+void Feed::add_targets(const RowSet& set, const HeldBatch& held, const std::vector<int64_t>& models,
+                       Answers* answers) const {
+  const Tensor index = at::tensor(models, at::kLong);
+  const auto count = static_cast<int64_t>(models.size());
+  const auto taken = [&](const DataPart& part) {
+    if (!part.own && held.rows.dim() == 1)
+      return expanded(count, part.values.index_select(0, held.rows));
+    Tensors all;
+    for (const int64_t m : models)
+      all.push_back((part.own ? part.values[m] : part.values)
+                        .index_select(0, held.rows.dim() == 1 ? held.rows : held.rows[m]));
+    return at::stack(all);
+  };
+  answers->weight =
+      held.present.dim() == 1 ? expanded(count, held.present) : held.present.index_select(0, index);
+  if (set.parts->weight) answers->weight = answers->weight * taken(*set.parts->weight);
+  if (set.parts->target) answers->target = taken(*set.parts->target);
+}
+
+}  // namespace wide

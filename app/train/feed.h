@@ -1,0 +1,61 @@
+#pragma once
+#include "app/train/data.h"
+#include "app/train/metric.h"
+#include "app/train/network.h"
+
+namespace wide {
+
+/// Rows that models are to answer, by fold; one list where there are none.
+struct RowSet {
+  const DataParts* parts = nullptr;
+  const std::vector<Rows>* rows = nullptr;
+};
+
+/// A part of a row set, the same number of rows for all models; what is short is filled up.
+struct HeldBatch {
+  Batch batch;
+  Tensor rows;     // int64 [B], or [N, B]
+  Tensor present;  // float64 like rows; 0: only there to fill up
+  int64_t first = 0;
+};
+
+/// What each model sees at each step: nothing of it hangs on what came before.
+class Feed {
+ public:
+  Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
+       const std::vector<ModelPlan>& models);
+
+  int64_t rows() const { return rows_; }  // of an epoch, for each model
+  int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  int64_t left_out() const { return left_out_; }  // rows of each epoch, as the batch is fixed
+  /// Step `step` of the run, counted from 0.
+  Batch training(int64_t step);
+
+  int64_t held_batches(const RowSet& set) const;
+  HeldBatch held(const RowSet& set, int64_t index) const;
+  /// Targets and weights of the batch for `models`, as metrics take them.
+  void add_targets(const RowSet& set, const HeldBatch& held, const std::vector<int64_t>& models,
+                   Answers* answers) const;
+  int64_t fold_of(int64_t model) const {
+    return std::max<int64_t>(0, models_[static_cast<size_t>(model)].fold);
+  }
+
+ private:
+  bool same_rows() const { return same_order_ && data_.folds == 0; }
+  void begin_epoch(int64_t epoch);
+  Rows order_of(const ModelPlan& model, int64_t epoch) const;
+  Batch make_batch(const DataParts& parts, const Tensor& rows) const;
+  Column column(const DataPart& part, const Tensor& rows) const;
+  int64_t held_size(const RowSet& set) const;
+
+  const TrainOptions& options_;
+  const TrainingData& data_;
+  const TrainNetwork& network_;
+  const std::vector<ModelPlan>& models_;
+  std::vector<int64_t> group_;  // of each model in the statistics of normalisation
+  bool same_order_ = false;
+  int64_t rows_ = 0, steps_per_epoch_ = 0, left_out_ = 0, epoch_ = -1;
+  Tensor order_;  // int64 [N, rows], or [rows]
+};
+
+}  // namespace wide

@@ -1,0 +1,180 @@
+#include "app/train/loop.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "app/cancel.h"
+#include "app/cell/cell.h"
+#include "app/train/evaluate.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// "3,2": divide by 3 at the evaluations 2, 6, 18, ...
+std::pair<int64_t, int64_t> parse_prune(const std::string& text) {
+  std::vector<int64_t> numbers;
+  for (const std::string& part : split(text)) {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error == std::errc() && end == part.data() + part.size()) numbers.push_back(number);
+  }
+  if (numbers.size() == 1) numbers.push_back(1);
+  if (numbers.size() != 2 || numbers[0] < 2 || numbers[1] < 1)
+    fail(
+        "[--prune] halving: got {}, expected FACTOR from 2 on and GRACE, evaluations before the "
+        "first; try 3,1",
+        printable(text));
+  return {numbers[0], numbers[1]};
+}
+
+}  // namespace
+
+Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer)
+    : run_(run), trainer_(trainer), state_(state), observer_(observer) {
+  if (!run.options.prune.empty()) {
+    const auto [factor, grace] = parse_prune(run.options.prune);
+    prune_factor_ = factor;
+    next_rung_ = grace;
+    while (next_rung_ <= static_cast<int64_t>(state.history.size())) next_rung_ *= factor;
+  }
+  if (!state_.loss_sum.defined()) state_.loss_sum = at::zeros({run.n()}, at::kDouble);
+}
+
+bool Loop::run() {
+  const double before = state_.seconds;
+  const auto begun = Clock::now();
+  while (state_.step < run_.steps && !trainer_.running().empty()) {
+    if (cancelled()) return false;
+    const Batch batch = run_.feed->training(state_.step);
+    const bool checked = state_.step < run_.options.check;
+    const StepCheck check = checked ? trainer_.check(batch) : StepCheck();
+    const StepResult result = trainer_.step(batch);
+    // What is not finite has nothing to be held against.
+    if (checked && !check.pass && !result.suppressed.any().item<bool>()) refuse(check);
+    ++state_.step;
+    state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
+    show_life();
+    note(result);
+    const bool due = state_.step % run_.eval_every == 0 || state_.step == run_.steps ||
+                     trainer_.running().empty();
+    if (due) look();
+    state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
+    observer_.stepped(due);
+  }
+  for (ModelState& m : state_.models)
+    if (m.running()) {
+      m.status = "trained";
+      m.at_step = state_.step;
+    }
+  return true;
+}
+
+void Loop::refuse(const StepCheck& check) const {
+  throw Error(fmt::format("[train] check of step {}: got {}, expected the gradients of separate "
+                          "models in float64 within {:.1e}; try --check 0 and report it",
+                          state_.step + 1, printable(check.failure, 300), check.tolerance),
+              4);
+}
+
+/// Losses, and models whose loss or gradient is not finite: nothing of them was written.
+void Loop::note(const StepResult& result) {
+  state_.loss_sum.add_(result.losses.to(at::kDouble));
+  ++state_.loss_steps;
+  const Tensor suppressed = result.suppressed.to(at::kBool).contiguous();
+  for (const int64_t m : std::vector<int64_t>(trainer_.running()))
+    if (suppressed.const_data_ptr<bool>()[m])
+      stop(m, "diverged", fmt::format("model {} diverged at step {}", m, state_.step));
+}
+
+void Loop::stop(int64_t model, const std::string& status, const std::string& what) {
+  trainer_.stop(model);
+  ModelState& m = state_.models[static_cast<size_t>(model)];
+  m.status = status;
+  m.at_step = state_.step;
+  state_.events.push_back({state_.step, model, what});
+  observer_.happened(state_.events.back());
+}
+
+bool Loop::better(double value, double best) const {
+  const double gain = run_.monitor().more_is_better ? value - best : best - value;
+  return gain > run_.options.min_delta;
+}
+
+void Loop::look() {
+  Evaluated row;
+  row.step = state_.step;
+  row.epoch = double(state_.step) / double(run_.feed->steps_per_epoch());
+  row.seconds = state_.seconds;
+  const Tensor mean =
+      (state_.loss_sum / double(std::max<int64_t>(1, state_.loss_steps))).contiguous();
+  row.train_loss.assign(mean.const_data_ptr<double>(), mean.const_data_ptr<double>() + run_.n());
+  for (int64_t m = 0; m < run_.n(); ++m)
+    if (!state_.models[static_cast<size_t>(m)].running())
+      row.train_loss[static_cast<size_t>(m)] = std::nan("");
+  state_.loss_sum.zero_();
+  state_.loss_steps = 0;
+  if (run_.data.has_validation() && !trainer_.running().empty())
+    row.values = evaluate(run_, trainer_, run_.validation());
+  std::map<std::string, Tensor> weights;
+  for (const int64_t m : std::vector<int64_t>(trainer_.running())) {
+    ModelState& model = state_.models[static_cast<size_t>(m)];
+    model.last["train_loss"] = row.train_loss[static_cast<size_t>(m)];
+    if (row.values.empty()) continue;
+    for (const auto& [metric, values] : row.values)
+      model.last[metric] = values[static_cast<size_t>(m)];
+    const double value = row.values.at(run_.monitor().name)[static_cast<size_t>(m)];
+    if (std::isfinite(value) && (!model.best || better(value, *model.best))) {
+      model.best = value;
+      model.best_step = state_.step;
+      model.without_better = 0;
+      model.at_best = model.last;
+      if (weights.empty()) weights = trainer_.weights();
+      keep_best(m, weights);
+    } else if (run_.options.patience > 0 && ++model.without_better >= run_.options.patience) {
+      stop(m, "stopped",
+           fmt::format("model {} stopped at step {}: no better {} since step {}", m, state_.step,
+                       run_.monitor().name, model.best_step));
+    }
+  }
+  state_.history.push_back(row);
+  prune();
+  observer_.evaluated(row);
+}
+
+void Loop::keep_best(int64_t model, const std::map<std::string, Tensor>& weights) {
+  for (const auto& [name, tensor] : weights) {
+    Tensor& best = state_.best[name];
+    const bool shared = tensor.dim() == 0 || tensor.size(0) != run_.n();
+    if (!best.defined()) best = tensor.clone();
+    if (!shared) best[model].copy_(tensor[model]);
+  }
+}
+
+void Loop::prune() {
+  if (prune_factor_ == 0 || static_cast<int64_t>(state_.history.size()) != next_rung_) return;
+  next_rung_ *= prune_factor_;
+  std::vector<int64_t> order = trainer_.running();
+  const auto value = [&](int64_t m) {
+    const auto& best = state_.models[static_cast<size_t>(m)].best;
+    const double worst = std::numeric_limits<double>::infinity();
+    if (!best) return worst;
+    return run_.monitor().more_is_better ? -*best : *best;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return value(a) < value(b); });
+  const auto factor = static_cast<size_t>(prune_factor_);
+  const size_t kept = std::max<size_t>(1, (order.size() + factor - 1) / factor);
+  for (size_t i = kept; i < order.size(); ++i)
+    stop(order[i], "pruned",
+         fmt::format("model {} pruned at step {}: not among the best {}", order[i], state_.step,
+                     kept));
+}
+
+}  // namespace wide

@@ -1,0 +1,44 @@
+#pragma once
+#include <chrono>
+
+#include "app/train/prepare.h"
+#include "app/train/state.h"
+
+namespace wide {
+
+/// What watches a run: prints, logs, stores, saves.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void evaluated(const Evaluated& /*row*/) {}
+  virtual void happened(const Event& /*event*/) {}
+  /// Between two steps; `evaluated`: right after an evaluation. Saves when it is time to.
+  virtual void stepped(bool /*evaluated*/) {}
+};
+
+/// Steps, evaluations, and which models go on.
+class Loop {
+ public:
+  Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer);
+
+  /// Until the last step, until no model runs, or until it is cancelled: true where it came to its
+  /// end.
+  bool run();
+
+ private:
+  void note(const StepResult& result);
+  void look();
+  void keep_best(int64_t model, const std::map<std::string, Tensor>& weights);
+  bool better(double value, double best) const;
+  void stop(int64_t model, const std::string& status, const std::string& what);
+  void prune();
+  [[noreturn]] void refuse(const StepCheck& check) const;
+
+  const Prepared& run_;
+  Trainer& trainer_;
+  TrainState& state_;
+  RunObserver& observer_;
+  int64_t prune_factor_ = 0, next_rung_ = 0;
+};
+
+}  // namespace wide

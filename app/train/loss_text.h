@@ -1,0 +1,22 @@
+#pragma once
+#include "app/train/data.h"
+#include "engine/train/loss.h"
+
+namespace wide {
+
+/// `--loss` and `--output` as they were typed.
+struct LossText {
+  Loss loss;  // without weights that the data decide
+  double label_smoothing = 0;
+  bool balanced = false;  // class weights by how often each class is there
+};
+
+/// "cross_entropy:label_smoothing=0.1:weight=1,2,3"; "output.1". Throws Error.
+LossText parse_loss(const std::string& loss, const std::string& output);
+
+/// Weights of classes as scikit-learn's "balanced" has them, from the rows that each model learns
+/// from: [C], or [N, C] where these differ.
+Tensor balanced_weights(const TrainingData& data, const std::vector<ModelPlan>& models,
+                        int64_t classes, int64_t ignore_index);
+
+}  // namespace wide

@@ -1,0 +1,218 @@
+// accuracy_score, top_k_accuracy_score(k=5), f1_score(average="macro"), roc_auc_score(multi_class=
+// "ovr", average="macro"); ece: expected calibration error of 15 bins of equal width
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "app/train/metric.h"
+
+namespace wide {
+namespace {
+
+std::string wants_classes(const Loss& loss) {
+  return loss.classifies() || loss.name == "bce_with_logits"
+             ? ""
+             : "classes: cross_entropy, nll or bce_with_logits";
+}
+
+std::string wants_scores_of_classes(const Loss& loss) {
+  return loss.classifies() ? "" : "cross_entropy or nll";
+}
+
+/// Rows of all positions, flat: scores [R, M, C], classes [R, M], weights [R, M].
+struct Flat {
+  Tensor scores, classes, weights;
+};
+
+/// Of two classes where the loss is of logits: each number is a row, its scores [1 - p, p].
+Flat flatten(const Loss& loss, const Answers& a) {
+  const Tensor output = a.outputs.at(loss.output).to(at::kDouble);
+  const int64_t models = output.size(0), rows = output.size(1);
+  Flat flat;
+  if (loss.classifies()) {
+    flat.scores = output.movedim(2, -1).reshape({models, -1, output.size(2)});
+    flat.classes = a.target.reshape({models, -1});
+  } else {
+    const Tensor p = at::sigmoid(output).reshape({models, -1});
+    flat.scores = at::stack({1 - p, p}, 2);
+    flat.classes = a.target.reshape({models, -1}).gt(0.5).to(at::kLong);
+  }
+  const int64_t each = rows ? flat.classes.size(1) / rows : 0;
+  flat.weights = a.weight.unsqueeze(2).expand({models, rows, each}).reshape({models, -1});
+  if (loss.classifies())
+    flat.weights = flat.weights * flat.classes.ne(loss.ignore_index).to(at::kDouble);
+  flat.classes = flat.classes.clamp(0, flat.scores.size(2) - 1);
+  return flat;
+}
+
+std::vector<double> to_vector(const Tensor& t) {
+  const Tensor plain = t.to(at::kDouble).contiguous();
+  return {plain.const_data_ptr<double>(), plain.const_data_ptr<double>() + plain.numel()};
+}
+
+/// Σ w · right / Σ w.
+class Share : public Metric {
+ public:
+  explicit Share(const MetricTask& task) : task_(task) {}
+  void add(const Answers& a) override {
+    const Flat flat = flatten(*task_.loss, a);
+    const Tensor right = (this->right(flat).to(at::kDouble) * flat.weights).sum(1);
+    const Tensor all = flat.weights.sum(1);
+    right_ = right_.defined() ? right_ + right : right;
+    all_ = all_.defined() ? all_ + all : all;
+  }
+  std::vector<double> values() override { return to_vector(right_ / all_); }
+
+ protected:
+  virtual Tensor right(const Flat& flat) const = 0;
+
+ private:
+  MetricTask task_;
+  Tensor right_, all_;
+};
+
+class Accuracy final : public Share {
+ public:
+  using Share::Share;
+
+ private:
+  Tensor right(const Flat& flat) const override { return flat.scores.argmax(2).eq(flat.classes); }
+};
+
+class Top5 final : public Share {
+ public:
+  using Share::Share;
+
+ private:
+  Tensor right(const Flat& flat) const override {
+    const int64_t k = std::min<int64_t>(5, flat.scores.size(2));
+    const Tensor best = std::get<1>(flat.scores.topk(k, 2));
+    return best.eq(flat.classes.unsqueeze(2)).any(2);
+  }
+};
+
+/// The mean over classes that are there or are answered.
+class F1 final : public Metric {
+ public:
+  explicit F1(const MetricTask& task) : task_(task) {}
+  void add(const Answers& a) override {
+    const Flat flat = flatten(*task_.loss, a);
+    const int64_t classes = flat.scores.size(2), models = flat.scores.size(0);
+    const Tensor pair = flat.classes * classes + flat.scores.argmax(2);
+    const Tensor counts = at::zeros({models, classes * classes}, at::kDouble)
+                              .scatter_add_(1, pair, flat.weights)
+                              .view({models, classes, classes});
+    confusion_ = confusion_.defined() ? confusion_ + counts : counts;
+  }
+  std::vector<double> values() override {
+    const Tensor hit = confusion_.diagonal(0, 1, 2), is = confusion_.sum(2),
+                 said = confusion_.sum(1);
+    const Tensor there = (is + said).gt(0);
+    const Tensor f1 = at::where(there, 2 * hit / (is + said), at::zeros_like(hit));
+    return to_vector(f1.sum(1) / there.sum(1));
+  }
+
+ private:
+  MetricTask task_;
+  Tensor confusion_;
+};
+
+/// Keeps all scores: areas need their order.
+class Auc final : public Metric {
+ public:
+  explicit Auc(const MetricTask& task) : task_(task) {}
+  void add(const Answers& a) override {
+    Flat flat = flatten(*task_.loss, a);
+    if (task_.loss->name == "cross_entropy") flat.scores = at::softmax(flat.scores, 2);
+    scores_.push_back(flat.scores);
+    classes_.push_back(flat.classes);
+    weights_.push_back(flat.weights);
+  }
+  std::vector<double> values() override {
+    const Tensor scores = at::cat(scores_, 1), classes = at::cat(classes_, 1),
+                 weights = at::cat(weights_, 1);
+    std::vector<double> all;
+    for (int64_t m = 0; m < scores.size(0); ++m) {
+      const int64_t count = scores.size(2);
+      double sum = 0;
+      const int64_t first = count == 2 ? 1 : 0;  // of two classes the second's
+      for (int64_t c = first; c < count; ++c)
+        sum += area(scores[m].select(1, c).contiguous(), classes[m].eq(c).contiguous(),
+                    weights[m].contiguous());
+      all.push_back(sum / double(count - first));
+    }
+    return all;
+  }
+
+ private:
+  /// Of the curve by trapezoids; NaN where one of both kinds is missing.
+  static double area(const Tensor& scores, const Tensor& is, const Tensor& weights) {
+    const double* s = scores.const_data_ptr<double>();
+    const double* w = weights.const_data_ptr<double>();
+    const bool* positive = is.const_data_ptr<bool>();
+    std::vector<int64_t> order(static_cast<size_t>(scores.numel()));
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return s[a] > s[b]; });
+    double hits = 0, misses = 0, sum = 0;
+    for (size_t i = 0; i < order.size();) {
+      double more_hits = 0, more_misses = 0;
+      size_t k = i;
+      for (; k < order.size() && s[order[k]] == s[order[i]]; ++k)
+        (positive[order[k]] ? more_hits : more_misses) += w[order[k]];
+      sum += more_misses * (hits + more_hits / 2);
+      hits += more_hits;
+      misses += more_misses;
+      i = k;
+    }
+    return sum / (hits * misses);
+  }
+
+  MetricTask task_;
+  Tensors scores_, classes_, weights_;
+};
+
+class CalibrationError final : public Metric {
+ public:
+  explicit CalibrationError(const MetricTask& task) : task_(task) {}
+  void add(const Answers& a) override {
+    Flat flat = flatten(*task_.loss, a);
+    if (task_.loss->name == "cross_entropy") flat.scores = at::softmax(flat.scores, 2);
+    if (task_.loss->name == "nll") flat.scores = flat.scores.exp();
+    const auto [confidence, said] = flat.scores.max(2);
+    const Tensor bin = (confidence * kBins).ceil().sub(1).clamp(0, kBins - 1).to(at::kLong);
+    const Tensor right = said.eq(flat.classes).to(at::kDouble);
+    const auto binned = [&](const Tensor& what) {
+      return at::zeros({bin.size(0), kBins}, at::kDouble).scatter_add_(1, bin, what);
+    };
+    const Tensor gap = binned((right - confidence) * flat.weights);
+    const Tensor all = flat.weights.sum(1);
+    gap_ = gap_.defined() ? gap_ + gap : gap;
+    all_ = all_.defined() ? all_ + all : all;
+  }
+  std::vector<double> values() override { return to_vector(gap_.abs().sum(1) / all_); }
+
+ private:
+  static constexpr int64_t kBins = 15;
+  MetricTask task_;
+  Tensor gap_, all_;
+};
+
+template <class Kind>
+std::unique_ptr<Metric> make(const MetricTask& task) {
+  return std::make_unique<Kind>(task);
+}
+
+[[maybe_unused]] const bool registered[] = {
+    add_metric({"accuracy", true, "share of right answers", wants_classes, make<Accuracy>}),
+    add_metric({"top5", true, "share of rows whose class is among the best five",
+                wants_scores_of_classes, make<Top5>}),
+    add_metric({"f1", true, "mean over classes", wants_classes, make<F1>}),
+    add_metric(
+        {"auc", true, "area under ROC, each class against the rest", wants_classes, make<Auc>}),
+    add_metric(
+        {"ece", false, "calibration error, 15 bins", wants_classes, make<CalibrationError>})};
+
+}  // namespace
+}  // namespace wide

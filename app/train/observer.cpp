@@ -1,0 +1,152 @@
+#include "app/train/observer.h"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/results/keeper.h"
+#include "data/bytes/csv.h"
+#include "data/bytes/new_file.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Of the time of a run that goes into its files.
+constexpr double kSavingShare = 0.02;
+
+double seconds_since(std::chrono::steady_clock::time_point then) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+}
+
+}  // namespace
+
+RowLog::RowLog(const std::string& path, const Prepared& run) : path_(path), run_(run) {
+  if (path.empty()) return;
+  const std::string extension = std::filesystem::path(path).extension().string();
+  csv_ = extension == ".csv" || path == "-";
+  if (!csv_ && extension != ".jsonl")
+    fail("[--log] file: got {}, expected FILE.csv, FILE.jsonl or -; try log.csv", printable(path));
+  if (!csv_) return;
+  std::string head = "step,epoch,seconds,model,train_loss";
+  if (run.data.has_validation())
+    for (const WantedMetric& metric : run.metrics) head += "," + csv_cell(metric.name);
+  put(head + "\n");
+}
+
+void RowLog::put(const std::string& text) {
+  if (path_ == "-")
+    print_plain(text);
+  else
+    places().append(path_, text);
+}
+
+void RowLog::add(const Evaluated& row) {
+  if (!exists()) return;
+  std::string text;
+  for (size_t m = 0; m < row.train_loss.size(); ++m) {
+    if (std::isnan(row.train_loss[m])) continue;
+    if (csv_) {
+      text += fmt::format("{},{:.6g},{:.6g},{},{}", row.step, row.epoch, row.seconds, m,
+                          row.train_loss[m]);
+      for (const WantedMetric& metric : run_.metrics)
+        if (row.values.count(metric.name))
+          text += fmt::format(",{}", row.values.at(metric.name)[m]);
+      text += "\n";
+      continue;
+    }
+    Json json = {{"step", row.step},
+                 {"epoch", row.epoch},
+                 {"seconds", row.seconds},
+                 {"model", m},
+                 {"train_loss", row.train_loss[m]}};
+    for (const auto& [metric, values] : row.values) json[metric] = values[m];
+    text += json.dump() + "\n";
+  }
+  if (!text.empty()) put(text);
+}
+
+Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
+                   const RunFolder& folder, RowLog& log, bool quiet, bool store)
+    : run_(run),
+      trainer_(trainer),
+      state_(state),
+      folder_(folder),
+      log_(log),
+      quiet_(quiet),
+      store_(store),
+      stored_rows_(state.history.size()),
+      stored_events_(state.events.size()),
+      first_step_(state.step) {}
+
+void Recorder::evaluated(const Evaluated& row) {
+  log_.add(row);
+  if (quiet_) return;
+  std::vector<double> losses;
+  for (const double loss : row.train_loss)
+    if (!std::isnan(loss)) losses.push_back(loss);
+  std::sort(losses.begin(), losses.end());
+  const double rate = double(state_.step - first_step_) / std::max(1e-9, seconds_since(begun_));
+  std::string text = fmt::format("epoch {:.4g} · step {}/{} · {:.4g} steps/s", row.epoch, row.step,
+                                 run_.steps, rate);
+  if (row.step < run_.steps)
+    text += " · ETA " + time_text(double(run_.steps - row.step) / rate * 1e9);
+  if (!losses.empty()) text += fmt::format(" · loss {:.4g}", losses[losses.size() / 2]);
+  const ModelState* best = nullptr;
+  for (const ModelState& m : state_.models)
+    if (m.best &&
+        (!best || (run_.monitor().more_is_better ? *m.best > *best->best : *m.best < *best->best)))
+      best = &m;
+  if (best)
+    text += fmt::format(" · best {} {:.4g} (model {})", run_.monitor().name, *best->best,
+                        best - state_.models.data());
+  const auto running = static_cast<int64_t>(trainer_.running().size());
+  if (running < run_.n()) text += fmt::format(" · {} of {} run", running, run_.n());
+  print_plain(text + "\n");
+  std::fflush(stdout);  // it is read while it trains
+}
+
+void Recorder::happened(const Event& event) {
+  if (!quiet_) print_plain(fmt::format("  {}\n", event.what));
+}
+
+void Recorder::stepped(bool evaluated) {
+  const int64_t every = run_.options.save_every;
+  const bool due = every > 0 ? state_.step % every == 0
+                             : evaluated && seconds_since(saved_) * kSavingShare >= save_s_;
+  if (due && state_.step < run_.steps) save();
+}
+
+void Recorder::save() {
+  const auto begun = Clock::now();
+  folder_.save_state(run_, trainer_, state_);
+  store_rows();
+  saved_ = Clock::now();
+  save_s_ = std::chrono::duration<double>(saved_ - begun).count();
+}
+
+/// What the store has not seen yet: never newer than the file that a resume reads.
+void Recorder::store_rows() {
+  if (!store_) return;
+  Json rows = Json::array(), events = Json::array();
+  for (; stored_rows_ < state_.history.size(); ++stored_rows_) {
+    const Evaluated& row = state_.history[stored_rows_];
+    const auto put = [&](const std::string& metric, const std::vector<double>& values) {
+      for (size_t m = 0; m < values.size(); ++m)
+        if (!std::isnan(values[m])) rows.push_back({m, metric, row.step, values[m]});
+    };
+    put("train_loss", row.train_loss);
+    for (const auto& [metric, values] : row.values) put(metric, values);
+  }
+  for (; stored_events_ < state_.events.size(); ++stored_events_) {
+    const Event& e = state_.events[stored_events_];
+    events.push_back({e.step, e.model < 0 ? Json(nullptr) : Json(e.model), e.what});
+  }
+  keeper().tell_run({{"run", state_.run}, {"rows", rows}, {"events", events}});
+}
+
+}  // namespace wide

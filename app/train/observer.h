@@ -1,0 +1,55 @@
+#pragma once
+#include <chrono>
+#include <memory>
+
+#include "app/train/loop.h"
+#include "app/train/report.h"
+#include "app/train/saving.h"
+
+namespace wide {
+
+/// Rows of `--log`: one a model and evaluation, while it runs.
+class RowLog {
+ public:
+  /// "": none; "-" is stdout; by its extension .csv or .jsonl.
+  RowLog(const std::string& path, const Prepared& run);
+  bool exists() const { return !path_.empty(); }
+  void add(const Evaluated& row);
+
+ private:
+  void put(const std::string& text);
+
+  std::string path_;
+  bool csv_ = false;
+  const Prepared& run_;
+};
+
+/// Prints, logs, stores and saves what a loop says.
+class Recorder : public RunObserver {
+ public:
+  Recorder(const Prepared& run, Trainer& trainer, TrainState& state, const RunFolder& folder,
+           RowLog& log, bool quiet, bool store);
+
+  void evaluated(const Evaluated& row) override;
+  void happened(const Event& event) override;
+  void stepped(bool evaluated) override;
+  /// Now, whatever the time.
+  void save();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void store_rows();
+
+  const Prepared& run_;
+  Trainer& trainer_;
+  TrainState& state_;
+  const RunFolder& folder_;
+  RowLog& log_;
+  bool quiet_, store_;
+  size_t stored_rows_ = 0, stored_events_ = 0;
+  int64_t first_step_ = 0;
+  Clock::time_point begun_ = Clock::now(), saved_ = Clock::now();
+  double save_s_ = 0;
+};
+
+}  // namespace wide

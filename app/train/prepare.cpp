@@ -1,0 +1,211 @@
+#include "app/train/prepare.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/bytes/csv.h"
+#include "data/checkpoints/checkpoint_search.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+constexpr int64_t kEpochs = 10;
+
+int64_t warmup_steps(const std::string& text, int64_t steps) {
+  double number = 0;
+  const bool share = text.ends_with("%");
+  if (!parse_number(share ? std::string_view(text).substr(0, text.size() - 1) : text, &number) ||
+      number < 0 || (share ? number > 100 : number != std::floor(number)))
+    fail("[--warmup] steps: got {}, expected a number of steps or a share; try 100 or 5%",
+         printable(text));
+  return static_cast<int64_t>(share ? std::llround(number / 100 * double(steps)) : number);
+}
+
+int64_t least_rows(const TrainingData& data) {
+  size_t least = SIZE_MAX;
+  for (const Rows& rows : data.train_rows) least = std::min(least, rows.size());
+  return static_cast<int64_t>(least);
+}
+
+/// Without Loss's knowledge of the data.
+Loss any_loss() {
+  Loss loss;
+  loss.name = "mse";
+  return loss;
+}
+
+}  // namespace
+
+Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options) {
+  if (!options.augment.empty())
+    fail(
+        "[--augment] augmentation: got {}, expected none in this version; try it in the "
+        "network's train form",
+        printable(options.augment[0]));
+  choose_loss();
+  const DataWanted wanted{network.asked(), network.knows_sizes(), &loss.loss, network.dtype()};
+  data = read_training_data(options, wanted);
+  int64_t weights = 0;
+  if (!options.weights.empty())
+    weights = static_cast<int64_t>(find_checkpoints(options.weights).files.size());
+  plan = plan_models(options, weights, data.folds, loss.label_smoothing);
+  network.settle(data.train, least_rows(data));
+  if (options.batch == 0) defaults["batch"] = std::to_string(network.batch());
+  frozen = matching("--freeze", options.freeze, network.tensors());
+  no_decay = matching("--no-decay", options.no_decay, network.tensors());
+  check_data();
+  feed = std::make_unique<Feed>(options, data, network, plan.models);
+  if (feed->left_out())
+    notes.push_back(fmt::format("batches of {} alone: {} of {} rows are left out of each epoch",
+                                network.batch(), feed->left_out(), feed->rows()));
+  choose_metrics();
+  count_steps();
+  check_outputs();
+  if (loss.balanced)
+    loss.loss.weight = balanced_weights(data, plan.models, data.classes, loss.loss.ignore_index)
+                           .to(network.dtype());
+  for (Tensor* weight : {&loss.loss.weight, &loss.loss.pos_weight})
+    if (weight->defined()) *weight = weight->to(network.dtype());
+  if (options.optimizer == "adamw") defaults["optimizer"] = "adamw";
+  for (const auto& [key, value] : plan.models[0].hyper)
+    if (key == "lr" || key == "weight_decay")
+      if (std::find(plan.varied.begin(), plan.varied.end(), key) == plan.varied.end())
+        defaults[key] = fmt::format("{}", value);
+}
+
+void Prepared::choose_loss() {
+  if (!options.loss.empty()) {
+    loss = parse_loss(options.loss, options.output);
+    return;
+  }
+  const Loss any = any_loss();
+  const DataWanted wanted{network.asked(), network.knows_sizes(), &any, network.dtype()};
+  const DataParts parts = read_parts(options, options.data, wanted, true);
+  options.loss = parts.target->whole ? "cross_entropy" : "mse";
+  defaults["loss"] = options.loss;
+  loss = parse_loss(options.loss, options.output);
+}
+
+void Prepared::check_data() {
+  const auto check = [&](const DataParts& parts) {
+    std::vector<const DataPart*> all;
+    for (const DataPart& p : parts.inputs) all.push_back(&p);
+    if (parts.target) all.push_back(&*parts.target);
+    if (parts.weight) all.push_back(&*parts.weight);
+    for (const DataPart* p : all)
+      if (p->own && p->values.size(0) != n())
+        fail("[{}] column {}: got {} models, expected {}; try {}", parts.file, p->columns,
+             p->values.size(0), n(),
+             p->values.size(0) > 0 ? fmt::format("-n {}", p->values.size(0)) : "other data");
+  };
+  check(data.train);
+  if (data.validation_file) check(*data.validation_file);
+  if (data.test_file) check(*data.test_file);
+}
+
+/// What the network gives on rows of zeros: the loss must fit it, and classes lie in it.
+void Prepared::check_outputs() {
+  const at::NoGradGuard no_grad;
+  const Network& net = network.eval_form();
+  Tensors bound = generate(net, 1, network.dtype(), c10::kCPU, 0).model(0);
+  for (const size_t i : net.indices(true)) bound[i] = at::zeros_like(bound[i]);
+  const auto weights = net.indices(false);
+  for (size_t k = 0; k < net.initial.size(); ++k) {
+    const bool follows = net.tensors[weights[k]].dtype == at::kFloat;
+    bound[weights[k]] = (follows ? net.initial[k].to(network.dtype()) : net.initial[k]).clone();
+  }
+  const Tensors outputs = net.forward(bound);
+  if (loss.loss.output >= outputs.size())
+    fail("[--output] output: got {}, expected one of forward's {}, from 0; try 0", loss.loss.output,
+         outputs.size());
+  const Tensor& output = outputs[loss.loss.output];
+  LossInputs in;
+  in.output = output;
+  if (loss.loss.needs_target()) {
+    const DataPart& target = *data.train.target;
+    Sizes sizes = target.row_sizes();
+    sizes.insert(sizes.begin(), network.batch());
+    in.target = at::zeros(sizes, target.values.options());
+  }
+  if (data.train.weight) in.row_weight = at::ones({network.batch()}, output.options());
+  loss_sums(loss.loss, in);
+  if (!loss.loss.classifies()) return;
+  data.classes = output.size(1);
+  if (loss.loss.weight.defined() && loss.loss.weight.size(-1) != data.classes)
+    fail("[--loss] weight: got {} numbers, expected one for each of {} classes; try balanced",
+         loss.loss.weight.size(-1), data.classes);
+  const auto check = [&](const DataParts& parts) {
+    const Tensor& of = parts.target->values;
+    const Tensor bad =
+        (of.lt(0).logical_or(of.ge(data.classes))).logical_and(of.ne(loss.loss.ignore_index));
+    if (!bad.any().item<bool>()) return;
+    const Tensor at = bad.nonzero()[0];
+    const Tensor value = of.masked_select(bad)[0];
+    fail(
+        "[{}] target {}: got class {} in row {}, expected 0 to {} as the network has {} outputs; "
+        "try other labels",
+        parts.file, parts.target->columns, value.item<int64_t>(),
+        at[parts.target->own ? 1 : 0].item<int64_t>(), data.classes - 1, data.classes);
+  };
+  check(data.train);
+  if (data.validation_file) check(*data.validation_file);
+  if (data.test_file) check(*data.test_file);
+}
+
+void Prepared::choose_metrics() {
+  std::vector<std::string> names{options.monitor};
+  for (const std::string& text : options.metrics)
+    for (const std::string& name : split(text))
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  if (std::find(names.begin(), names.end(), "loss") == names.end()) names.push_back("loss");
+  for (const std::string& name : names)
+    metrics.push_back(
+        find_metric(name == options.monitor ? "--monitor" : "--metric", name, loss.loss));
+  if (data.has_validation()) return;
+  const auto refuse = [](const char* option) {
+    fail("[{}] rows: got no validation rows, expected some to look at; try --validation 0.2",
+         option);
+  };
+  if (options.patience > 0) refuse("--patience");
+  if (!options.prune.empty()) refuse("--prune");
+  if (options.monitor != "loss") refuse("--monitor");
+  if (names.size() > 1 && data.test.empty()) refuse("--metric");
+}
+
+void Prepared::count_steps() {
+  if (options.epochs > 0 && options.steps > 0)
+    fail("[--epochs] length: got --steps too, expected one of them; try to leave one out");
+  if (options.epochs < 0 || options.steps < 0)
+    fail("[--epochs] length: got {}, expected above 0; try --epochs 10",
+         std::min(options.epochs, options.steps));
+  if (options.epochs == 0 && options.steps == 0)
+    defaults["epochs"] = std::to_string(options.epochs = kEpochs);
+  steps = options.steps > 0 ? options.steps : options.epochs * feed->steps_per_epoch();
+  eval_every = options.eval_every > 0 ? options.eval_every : feed->steps_per_epoch();
+}
+
+Start Prepared::start() const { return start_models(options, network, plan.models, frozen); }
+
+Trainer Prepared::trainer(const Start& start, const std::string& plan_text) const {
+  TrainerOptions o;
+  o.n = n();
+  o.loss = loss.loss;
+  o.optimizer = options.optimizer;
+  for (const auto& [key, value] : plan.models[0].hyper)
+    for (const ModelPlan& m : plan.models) o.hyperparameters[key].push_back(m.hyper.at(key));
+  o.schedule = parse_schedule(options.schedule, warmup_steps(options.warmup, steps), steps);
+  o.no_decay = no_decay;
+  o.frozen = frozen;
+  for (const ModelPlan& m : plan.models) o.seeds.push_back(m.seed_dropout);
+  o.exact = options.exact;
+  o.threads = options.threads;
+  o.plan = plan_text;
+  return Trainer(network.forms(), network.input_forms(), start.tensors, o);
+}
+
+}  // namespace wide

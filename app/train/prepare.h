@@ -1,0 +1,40 @@
+#pragma once
+#include "app/train/feed.h"
+#include "app/train/loss_text.h"
+#include "app/train/start.h"
+
+namespace wide {
+
+/// All that a run is made of, checked before its first step.
+struct Prepared {
+  explicit Prepared(const TrainOptions& asked);
+
+  TrainOptions options;
+  LossText loss;
+  TrainNetwork network;
+  TrainingData data;
+  Configurations plan;
+  std::unique_ptr<Feed> feed;
+  std::set<std::string> frozen, no_decay;
+  std::vector<WantedMetric> metrics;  // the first is monitored
+  int64_t steps = 0;                  // of the whole run
+  int64_t eval_every = 0;
+  std::vector<std::string> notes;
+  std::map<std::string, std::string> defaults;  // what was not said, in words
+
+  int64_t n() const { return static_cast<int64_t>(plan.models.size()); }
+  const WantedMetric& monitor() const { return metrics.front(); }
+  RowSet validation() const { return {&data.validation_parts(), &data.validation}; }
+  /// At its start, or where nothing starts because it goes on.
+  Start start() const;
+  Trainer trainer(const Start& start, const std::string& plan_text) const;
+
+ private:
+  void choose_loss();
+  void check_data();
+  void check_outputs();
+  void choose_metrics();
+  void count_steps();
+};
+
+}  // namespace wide

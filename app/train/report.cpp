@@ -1,0 +1,122 @@
+#include "app/train/report.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "data/reports/report_json.h"
+#include "data/reports/run_report.h"
+#include "data/tensors.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json model_json(const Prepared& run, const TrainState& state, size_t i) {
+  const ModelPlan& m = run.plan.models[i];
+  const ModelState& s = state.models[i];
+  Json best = nullptr;
+  if (s.best) {
+    best = {{"step", s.best_step}};
+    for (const auto& [metric, value] : s.at_best) best[metric] = value;
+  }
+  return {{"model", i},
+          {"name", m.name},
+          {"config", m.config},
+          {"fold", m.fold < 0 ? Json(nullptr) : Json(m.fold)},
+          {"seeds", {{"init", m.seed_init}, {"order", m.seed_order}, {"dropout", m.seed_dropout}}},
+          {"hyperparameters", m.hyper},
+          {"labels", m.labels},
+          {"status", s.status},
+          {"at_step", s.at_step},
+          {"best", best},
+          {"last", s.last},
+          {"test", s.test}};
+}
+
+}  // namespace
+
+Json run_document(const Prepared& run, const TrainState& state, const RunFacts& facts) {
+  Json doc;
+  doc["schema"] = kReportSchema;
+  doc["kind"] = "run";
+  doc["run"] = {{"id", state.run},      {"name", facts.name}, {"command", facts.command},
+                {"state", facts.state}, {"dir", facts.dir},   {"started", facts.started},
+                {"step", state.step},   {"steps", run.steps}, {"seconds", state.seconds}};
+  doc["network"] = run.options.network;
+  doc["n"] = run.n();
+  doc["device"] = run.options.device;
+  doc["dtype"] = short_name(run.network.dtype());
+  doc["exact"] = run.options.exact;
+  doc["trusted"] = run.options.trusted;
+  doc["optimizer"] = run.options.optimizer;
+  doc["loss"] = run.options.loss;
+  doc["schedule"] = run.options.schedule;
+  doc["batch"] = run.network.batch();
+  doc["steps_per_epoch"] = run.feed->steps_per_epoch();
+  doc["monitor"] = {{"name", run.monitor().name}, {"more_is_better", run.monitor().more_is_better}};
+  doc["defaults"] = run.defaults;
+  doc["switched"] = {{"dropout", run.network.switched_dropout()},
+                     {"batch_norm", run.network.switched_batch_norm()}};
+  doc["data"] = {{"rows", run.feed->rows()},
+                 {"validation_rows", run.data.has_validation() ? run.data.validation[0].size() : 0},
+                 {"test_rows", run.data.test.size()},
+                 {"classes", run.data.classes ? Json(run.data.classes) : Json(nullptr)},
+                 {"folds", run.data.folds}};
+  doc["frozen"] = run.frozen;
+  doc["no_decay"] = run.no_decay.size();
+  doc["memory"] = {{"state_bytes", facts.state_bytes}};
+  doc["first_call_ns"] = facts.first_call_ns;
+  doc["checked_steps"] = facts.checked_steps;
+  doc["loop_seconds"] = facts.loop_seconds > 0 ? Json(facts.loop_seconds) : Json(nullptr);
+  doc["results"] = Json::array();
+  for (const Timing& timing : facts.results) doc["results"].push_back(to_json(timing));
+  doc["environment"] = to_json(facts.environment);
+  doc["models"] = Json::array();
+  for (size_t i = 0; i < run.plan.models.size(); ++i)
+    doc["models"].push_back(model_json(run, state, i));
+  doc["configs"] = Json::array();
+  for (const ConfigSummary& c : by_config(doc, {})) doc["configs"].push_back(to_json(c));
+  doc["events"] = Json::array();
+  for (const Event& e : state.events)
+    doc["events"].push_back({{"step", e.step},
+                             {"model", e.model < 0 ? Json(nullptr) : Json(e.model)},
+                             {"what", e.what}});
+  doc["history"] = Json::array();
+  for (const Evaluated& e : state.history) {
+    Json row = {
+        {"step", e.step}, {"epoch", e.epoch}, {"seconds", e.seconds}, {"train_loss", e.train_loss}};
+    for (const auto& [metric, values] : e.values) row[metric] = values;
+    doc["history"].push_back(std::move(row));
+  }
+  doc["notes"] = facts.notes;
+  return doc;
+}
+
+std::string first_line(const Prepared& run, const std::string& start) {
+  std::vector<std::string> parts;
+  const size_t configs = run.plan.configs.size();
+  parts.push_back(fmt::format("{} models of {}{}", run.n(), printable(run.options.network),
+                              configs > 1 ? fmt::format(" ({} configurations)", configs) : ""));
+  parts.push_back(
+      fmt::format("{} rows{}", run.feed->rows(),
+                  run.data.folds > 0 ? fmt::format(" in {} folds", run.data.folds)
+                  : run.data.has_validation()
+                      ? fmt::format(" and {} to validate", run.data.validation[0].size())
+                      : ""));
+  parts.push_back(fmt::format("{} steps of {}", run.steps, run.network.batch()));
+  parts.push_back("start " + start);
+  if (const std::string text = run.network.switched_text(); !text.empty()) parts.push_back(text);
+  if (!run.frozen.empty()) parts.push_back(fmt::format("{} frozen", run.frozen.size()));
+  if (!run.no_decay.empty())
+    parts.push_back(fmt::format("{} without weight decay", run.no_decay.size()));
+  if (!run.defaults.empty()) {
+    std::vector<std::string> said;
+    for (const auto& [key, value] : run.defaults) said.push_back(key + " " + value);
+    parts.push_back(fmt::format("defaults: {}", fmt::join(said, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, " · "));
+}
+
+}  // namespace wide

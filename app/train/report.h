@@ -1,0 +1,31 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+
+#include "app/train/prepare.h"
+#include "app/train/state.h"
+#include "data/reports/report.h"
+
+namespace wide {
+
+/// What a run's report says besides its state.
+struct RunFacts {
+  std::string name, command, state = "running";  // complete, interrupted
+  std::string dir;                               // "": nothing was saved
+  std::string started;
+  Environment environment;
+  std::vector<Timing> results;  // of --bench
+  double first_call_ns = 0;
+  int64_t state_bytes = 0;
+  double loop_seconds = 0;  // that N separate runs would have taken; 0: not known
+  int64_t checked_steps = 0;
+  std::vector<std::string> notes;
+};
+
+/// The report of a run as JSON, `history` included.
+nlohmann::ordered_json run_document(const Prepared& run, const TrainState& state,
+                                    const RunFacts& facts);
+
+/// The first line of a run: what is trained on what, what was switched, and what was not said.
+std::string first_line(const Prepared& run, const std::string& start);
+
+}  // namespace wide

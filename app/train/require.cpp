@@ -1,0 +1,89 @@
+#include "app/train/require.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/bytes/csv.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+constexpr const char* kRelations[] = {">=", "<=", "==", ">", "<"};
+
+/// Of the metric at each model's best evaluation.
+double value_of(const Requirement& r, const TrainState& state, bool more_is_better) {
+  std::vector<double> values;
+  int64_t diverged = 0;
+  for (const ModelState& m : state.models) {
+    diverged += m.status == "diverged";
+    if (m.at_best.count(r.metric)) values.push_back(m.at_best.at(r.metric));
+  }
+  if (r.metric == "diverged") return double(diverged);
+  if (values.empty()) return std::nan("");
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  if (r.over == "min") return *low;
+  if (r.over == "best") return more_is_better ? *high : *low;
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return sum / double(values.size());
+}
+
+}  // namespace
+
+bool Requirement::holds(double value) const {
+  if (relation == ">=") return value >= bound;
+  if (relation == "<=") return value <= bound;
+  if (relation == ">") return value > bound;
+  if (relation == "<") return value < bound;
+  return value == bound;
+}
+
+std::vector<Requirement> parse_requirements(const std::vector<std::string>& texts,
+                                            const std::vector<WantedMetric>& metrics,
+                                            bool validated) {
+  std::vector<Requirement> all;
+  for (const std::string& text : texts) {
+    Requirement r{text, "mean", "", "", 0};
+    size_t at = std::string::npos;
+    for (const char* relation : kRelations)
+      if (at == std::string::npos && (at = text.find(relation)) != std::string::npos)
+        r.relation = relation;
+    if (at == std::string::npos || !parse_number(text.substr(at + r.relation.size()), &r.bound))
+      fail("[--require] requirement: got {}, expected METRIC>=NUMBER; try 'accuracy>=0.95'",
+           printable(text));
+    r.metric = text.substr(0, at);
+    for (const char* over : {"mean", "min", "best"})
+      if (r.metric.rfind(fmt::format("{}:", over), 0) == 0) {
+        r.over = over;
+        r.metric = r.metric.substr(r.over.size() + 1);
+        break;
+      }
+    std::vector<std::string> known{"diverged"};
+    for (const WantedMetric& m : metrics)
+      if (validated) known.push_back(m.name);
+    if (std::find(known.begin(), known.end(), r.metric) == known.end())
+      fail("[--require] metric: got {}, expected one of {}; try --metric {}{}", printable(r.metric),
+           listing(known, 20), printable(r.metric), validated ? "" : " and --validation 0.2");
+    all.push_back(std::move(r));
+  }
+  return all;
+}
+
+std::vector<Complaint> unmet(const std::vector<Requirement>& requirements, const TrainState& state,
+                             const WantedMetric& monitor) {
+  std::vector<Complaint> all;
+  for (const Requirement& r : requirements) {
+    const double value = value_of(r, state, r.metric == "loss" ? false : monitor.more_is_better);
+    if (r.holds(value)) continue;
+    all.push_back({3, fmt::format("[--require] {}: got {:.6g}, expected {} {}; try longer "
+                                  "training or other hyperparameters",
+                                  printable(r.text), value, r.relation, r.bound)});
+  }
+  return all;
+}
+
+}  // namespace wide

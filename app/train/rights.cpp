@@ -1,0 +1,62 @@
+#include "app/train/rights.h"
+
+#include <filesystem>
+
+#include "app/fuse/rights.h"
+#include "data/store/store.h"
+
+namespace wide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kGraceS = 600;  // to end a step and to save
+
+}  // namespace
+
+void add_data(const std::string& path, Rights* rights) {
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error)) return;  // a fraction, or said where it is opened
+  if (!fs::is_directory(path, error)) {
+    rights->read.push_back(path);
+    return;
+  }
+  rights->list.push_back(path);
+  for (const auto& entry : fs::directory_iterator(path, error))
+    if (entry.path().extension() == ".npy") rights->read.push_back(entry.path().string());
+}
+
+std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& sinks,
+                                const SavedRun* saved) {
+  SubjectOptions subject;
+  subject.model = options.network;
+  subject.weights = options.weights;
+  subject.device = options.device;
+  std::optional<Rights> rights = rights_of(subject);
+  if (!rights && options.models.empty()) return std::nullopt;
+  if (!rights) rights.emplace();
+  rights->what = options.network;
+  rights->grace_s = kGraceS;
+  if (!options.eval_model.empty()) rights->read.push_back(options.eval_model);
+  for (const std::string& path : {options.data, options.validation, options.test, options.models})
+    add_data(path, &*rights);
+  if (!options.models.empty()) rights->list.push_back(fs::path(options.models).parent_path());
+  if (!sinks.json.empty()) rights->write.push_back(sinks.json);
+  if (sinks.store) rights->db = Store::path(sinks.db);
+  if (options.log != "-") rights->log = options.log;
+  if (saved) rights->run = saved->state.run;
+  if (options.no_save) return rights;
+  const fs::path folder = options.save;
+  for (const std::string& file : run_files(options.save)) {
+    rights->write.push_back(file);
+    if (saved) rights->read.push_back(file);
+  }
+  for (const char* kind : {"best", "last"}) {
+    rights->folders.push_back((folder / kind).string());
+    rights->checkpoints.push_back((folder / kind).string());
+  }
+  rights->folders.push_back(options.save);
+  return rights;
+}
+
+}  // namespace wide

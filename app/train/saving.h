@@ -1,0 +1,52 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+
+#include "app/train/prepare.h"
+#include "app/train/state.h"
+
+namespace wide {
+
+/// The folder of a run. Every file in it appears whole or not at all.
+class RunFolder {
+ public:
+  /// "": nothing is saved.
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+
+  bool exists() const { return !path_.empty(); }
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const;
+  std::string checkpoint(const std::string& kind, int64_t model) const;
+
+  /// Makes it, and says how much will be written. Throws Error (exit code 1) where the disk cannot
+  /// hold it.
+  void prepare(const Prepared& run, int64_t model_bytes, int64_t state_bytes) const;
+  /// run.safetensors: all that a resume needs.
+  void save_state(const Prepared& run, const Trainer& trainer, const TrainState& state) const;
+  /// best/ and last/ of `models`. Best weights of models that have none are left out.
+  void save_checkpoints(const Prepared& run, const Trainer& trainer, const TrainState& state,
+                        const std::vector<int64_t>& models) const;
+  void save_split(const Prepared& run) const;
+  void save_models(const Prepared& run, const TrainState& state) const;
+
+ private:
+  std::string path_;
+};
+
+/// What stands in a run's file before its tensors: options, state and plan. Needs no LibTorch.
+struct SavedRun {
+  TrainOptions options;
+  TrainState state;  // without tensors
+  std::string plan;
+  bool more_is_better = false;  // of what is monitored
+  std::vector<int64_t> groups;  // of each model in the statistics of normalisation
+};
+/// Throws Error for a folder without a run.
+SavedRun read_saved_run(const std::string& folder);
+
+/// The tensors of a run's file: the trainer's state, and those of `state`.
+TrainerState load_trainer_state(const std::string& folder, TrainState* state);
+
+/// Files that a run writes, to be named to a cell.
+std::vector<std::string> run_files(const std::string& folder);
+
+}  // namespace wide

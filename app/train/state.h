@@ -1,0 +1,57 @@
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/train/options.h"
+#include "engine/program.h"
+
+namespace wide {
+
+/// Where one model stands. Its status: running, then one of the contract's words.
+struct ModelState {
+  std::string status = "running";
+  int64_t at_step = 0;                        // of the status, where it is not "trained"
+  std::optional<double> best;                 // of what is monitored
+  int64_t best_step = 0, without_better = 0;  // the latter: evaluations
+  std::map<std::string, double> at_best, last, test;
+
+  bool running() const { return status == "running"; }
+};
+
+/// All models at one evaluation; NaN: a model that did not run.
+struct Evaluated {
+  int64_t step = 0;
+  double epoch = 0, seconds = 0;
+  std::vector<double> train_loss;
+  std::map<std::string, std::vector<double>> values;  // by metric, of the validation rows
+};
+
+struct Event {
+  int64_t step = 0, model = -1;  // -1: of the whole run
+  std::string what;
+};
+
+/// All that a run knows of itself besides the trainer's own state.
+struct TrainState {
+  int64_t step = 0;    // made so far
+  double seconds = 0;  // of training
+  std::vector<ModelState> models;
+  std::vector<Evaluated> history;
+  std::vector<Event> events;
+  std::map<std::string, Tensor> best;  // weights of each model's best evaluation, [N, ...]
+  Tensor loss_sum;                     // float64 [N] since the last evaluation
+  int64_t loss_steps = 0;
+  std::string run;  // its number in the store; "": none
+};
+
+/// Without tensors.
+nlohmann::ordered_json to_json(const TrainState& state);
+TrainState state_of(const nlohmann::ordered_json& json);
+nlohmann::ordered_json to_json(const TrainOptions& options);
+/// Throws nlohmann's exception for anything else.
+TrainOptions options_of(const nlohmann::ordered_json& json);
+
+}  // namespace wide

@@ -1,0 +1,278 @@
+#include "app/train/train.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "app/cancel.h"
+#include "app/cell/cell.h"
+#include "app/cli.h"
+#include "app/options.h"
+#include "app/results/keeper.h"
+#include "app/train/arrays.h"
+#include "app/train/bench.h"
+#include "app/train/evaluate.h"
+#include "app/train/observer.h"
+#include "app/train/require.h"
+#include "app/version.h"
+#include "data/reports/report_json.h"
+#include "data/reports/run_report.h"
+#include "data/store/store.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kLongRun = 200;  // steps
+
+class Run {
+ public:
+  Run(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* saved)
+      : sinks_(sinks),
+        run_(options),
+        requirements_(parse_requirements(sinks.require, run_.metrics, run_.data.has_validation())),
+        folder_(options.no_save ? "" : options.save) {
+    facts_.name = sinks.name;
+    facts_.command = sinks.command;
+    facts_.dir = folder_.path();
+    facts_.environment = capture_environment(sinks.command, version(), git_state());
+    facts_.started = facts_.environment.date;
+    std::string how = "saved";
+    Start start = run_.start();
+    if (!saved) how = start.how;
+    trainer_ = std::make_unique<Trainer>(run_.trainer(start, saved ? saved->plan : sinks.plan));
+    facts_.notes = run_.notes;
+    for (const std::vector<std::string>& notes : {run_.network.notes(), start.notes, sinks.lacks})
+      facts_.notes.insert(facts_.notes.end(), notes.begin(), notes.end());
+    state_.models.resize(static_cast<size_t>(run_.n()));
+    if (saved) {
+      state_ = saved->state;
+      TrainerState from = load_trainer_state(options.save, &state_);
+      from.plan = saved->plan;
+      trainer_->load_state(from);
+    }
+    if (!sinks.quiet) print_plain(first_line(run_, how) + "\n");
+  }
+
+  int operator()() {
+    if (sinks_.bench) return timed();
+    if (sinks_.store) {
+      keeper().open(Store::path(sinks_.db));
+      state_.run = keeper().begin_run(head(), state_.run, state_.step);
+    }
+    const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
+    facts_.state_bytes = trainer_->memory().state_bytes;
+    folder_.prepare(run_, model_bytes, facts_.state_bytes + model_bytes * run_.n());
+    if (state_.step == 0) folder_.save_split(run_);
+    catch_cancel();
+    RowLog log(run_.options.log, run_);
+    Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_.quiet, sinks_.store);
+    bool ended = false;
+    try {
+      ended = Loop(run_, *trainer_, state_, recorder).run();
+    } catch (...) {
+      // What was saved last is whole: it goes on from there.
+      facts_.state = "interrupted";
+      if (sinks_.store) keeper().end_run(state_.run, run_document(run_, state_, facts_));
+      throw;
+    }
+    if (!ended) return interrupted(&recorder);
+    return complete(&recorder);
+  }
+
+ private:
+  /// Times a step, trains nothing and keeps nothing but the report.
+  int timed() {
+    const Start start = run_.start();
+    const BenchResult result = bench(run_, start, *trainer_, sinks_.budget_s);
+    facts_.results = result.timings;
+    facts_.first_call_ns = result.first_call_ns;
+    facts_.state = "complete";
+    facts_.notes.insert(facts_.notes.end(), result.notes.begin(), result.notes.end());
+    const Json doc = run_document(run_, state_, facts_);
+    if (!sinks_.json.empty()) write_json(sinks_.json, doc);
+    if (sinks_.quiet) return 0;
+    const Timing& wide = result.timings.back();
+    for (const Timing& t : result.timings)
+      print_plain(
+          fmt::format("  {:<8} {:>10} a step{}\n", t.name, time_text(t.median_ns),
+                      &t == &wide ? "" : "   " + speedup_text(speedup(t, wide)) + " by wide"));
+    return 0;
+  }
+
+  static int64_t bytes_of(const std::map<std::string, Tensor>& tensors) {
+    int64_t sum = 0;
+    for (const auto& [name, tensor] : tensors) sum += static_cast<int64_t>(tensor.nbytes());
+    return sum;
+  }
+
+  Json head() const {
+    Json doc = run_document(run_, state_, facts_);
+    doc.erase("history");
+    return doc;
+  }
+
+  int interrupted(Recorder* recorder) {
+    recorder->save();
+    folder_.save_checkpoints(run_, *trainer_, state_, kept());
+    for (ModelState& m : state_.models)
+      if (m.running()) {
+        m.status = "interrupted";
+        m.at_step = state_.step;
+      }
+    facts_.state = "interrupted";
+    finish();
+    if (!sinks_.quiet)
+      print_plain(fmt::format("interrupted at step {} of {}{}\n", state_.step, run_.steps,
+                              folder_.exists() ? fmt::format("; go on with: workbench train "
+                                                             "--resume {}",
+                                                             printable(folder_.path()))
+                                               : ""));
+    return 130;
+  }
+
+  int complete(Recorder* recorder) {
+    recorder->save();
+    folder_.save_checkpoints(run_, *trainer_, state_, kept());
+    if (!run_.data.test.empty() || run_.data.folds > 0) with_best_weights();
+    facts_.state = "complete";
+    // What it takes one by one is known from a few steps: worth it where these are few of many.
+    if (run_.steps >= kLongRun) {
+      facts_.loop_seconds = loop_step_seconds(run_, run_.start(), 3) * double(run_.steps);
+      if (facts_.loop_seconds > 0)
+        facts_.notes.push_back(
+            fmt::format("{} separate runs one after the other: about {}, from 3 steps of each",
+                        run_.n(), time_text(facts_.loop_seconds * 1e9)));
+    }
+    finish();
+    if (!sinks_.quiet) print_plain(run_text(run_document(run_, state_, facts_), {}));
+    if (std::all_of(state_.models.begin(), state_.models.end(),
+                    [](const ModelState& m) { return m.status == "diverged"; }))
+      throw Error(fmt::format("[train] models: got all {} diverged, expected one to train; try a "
+                              "smaller --lr or --set clip=1",
+                              run_.n()),
+                  4);
+    return complain(unmet(requirements_, state_, run_.monitor()));
+  }
+
+  /// The models whose checkpoints are written: the best K by what is monitored.
+  std::vector<int64_t> kept() const {
+    std::vector<int64_t> models;
+    for (int64_t m = 0; m < run_.n(); ++m) models.push_back(m);
+    if (run_.options.keep <= 0 || run_.options.keep >= run_.n()) return models;
+    const auto value = [&](int64_t m) {
+      const auto& best = state_.models[static_cast<size_t>(m)].best;
+      if (!best) return std::numeric_limits<double>::infinity();
+      return run_.monitor().more_is_better ? -*best : *best;
+    };
+    std::stable_sort(models.begin(), models.end(),
+                     [&](int64_t a, int64_t b) { return value(a) < value(b); });
+    models.resize(static_cast<size_t>(run_.options.keep));
+    return models;
+  }
+
+  /// Looks once at what no choice was made by: the test rows, and the folds.
+  void with_best_weights() {
+    const at::NoGradGuard no_grad;
+    const auto weights = state_.best.empty() ? trainer_->weights() : best_or_last();
+    trainer_->load_state(with_weights(*trainer_, weights, run_.network.tensors()));
+    if (!run_.data.test.empty()) {
+      const std::vector<Rows> rows{run_.data.test};
+      const auto values = evaluate(run_, *trainer_, {&run_.data.test_parts(), &rows});
+      for (const auto& [metric, all] : values)
+        for (size_t m = 0; m < all.size(); ++m)
+          if (!std::isnan(all[m])) state_.models[m].test[metric] = all[m];
+    }
+    if (run_.data.folds > 0 && folder_.exists()) save_out_of_fold();
+  }
+
+  /// Models that never had a best keep what they have.
+  std::map<std::string, Tensor> best_or_last() const {
+    std::map<std::string, Tensor> weights = trainer_->weights();
+    for (auto& [name, tensor] : weights)
+      for (size_t m = 0; m < state_.models.size(); ++m)
+        if (state_.models[m].best && tensor.dim() > 0 && tensor.size(0) == run_.n() &&
+            state_.best.count(name))
+          tensor[static_cast<int64_t>(m)].copy_(state_.best.at(name)[static_cast<int64_t>(m)]);
+    return weights;
+  }
+
+  /// Predictions of each row by the model that never saw it, for each set of models that share
+  /// all but the fold.
+  void save_out_of_fold() {
+    std::vector<std::vector<int64_t>> sets;  // by set the model of each fold
+    std::vector<int64_t> set_of;
+    for (int64_t m = 0; m < run_.n(); ++m) {
+      const ModelPlan& plan = run_.plan.models[static_cast<size_t>(m)];
+      size_t s = 0;
+      for (; s < sets.size(); ++s) {
+        const auto& first =
+            *std::find_if(sets[s].begin(), sets[s].end(), [](int64_t other) { return other >= 0; });
+        if (run_.plan.models[static_cast<size_t>(first)].config == plan.config &&
+            sets[s][static_cast<size_t>(plan.fold)] < 0)
+          break;
+      }
+      if (s == sets.size())
+        sets.emplace_back(static_cast<size_t>(run_.data.folds), static_cast<int64_t>(-1));
+      sets[s][static_cast<size_t>(plan.fold)] = m;
+      set_of.push_back(static_cast<int64_t>(s));
+    }
+    Tensor predictions;
+    const auto count = static_cast<int64_t>(sets.size());
+    answer(run_, *trainer_, run_.validation(), [&](const HeldBatch& held, const Tensors& outputs) {
+      const Tensor p = probabilities(run_.loss.loss, outputs.at(run_.loss.loss.output), 2);
+      if (!predictions.defined()) {
+        Sizes sizes = p.sizes().slice(2).vec();
+        sizes.insert(sizes.begin(), {count, run_.data.train.rows});
+        predictions = at::full(sizes, std::nan(""), p.options());
+      }
+      for (int64_t m = 0; m < run_.n(); ++m) {
+        const Tensor there = held.present[m].gt(0);
+        predictions[set_of[static_cast<size_t>(m)]].index_put_({held.rows[m].masked_select(there)},
+                                                               p[m].index({there}));
+      }
+    });
+    write_npz(folder_.file("oof.npz"),
+              {{"prediction", predictions},
+               {"fold", at::tensor(run_.data.fold_of, at::kLong)},
+               {"target", run_.data.train.target && !run_.data.train.target->own
+                              ? run_.data.train.target->values
+                              : at::empty({0}, at::kLong)},
+               {"model", at::tensor(flat(sets), at::kLong).view({count, run_.data.folds})}});
+  }
+
+  static std::vector<int64_t> flat(const std::vector<std::vector<int64_t>>& lists) {
+    std::vector<int64_t> all;
+    for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+    return all;
+  }
+
+  void finish() {
+    folder_.save_models(run_, state_);
+    const Json doc = run_document(run_, state_, facts_);
+    if (folder_.exists()) write_json(folder_.file("report.json"), doc);
+    if (!sinks_.json.empty()) write_json(sinks_.json, doc);
+    if (sinks_.store) keeper().end_run(state_.run, doc);
+  }
+
+  const TrainSinks& sinks_;
+  Prepared run_;
+  std::vector<Requirement> requirements_;
+  RunFolder folder_;
+  RunFacts facts_;
+  TrainState state_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+}  // namespace
+
+int train(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* saved) {
+  return Run(options, sinks, saved)();
+}
+
+}  // namespace wide

@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/train/options.h"
+#include "app/train/saving.h"
+
+namespace wide {
+
+/// Where a run's results go besides its folder.
+struct TrainSinks {
+  std::string json, name, command;
+  bool quiet = false, store = true, bench = false;
+  std::string plan;       // strategies and ranges of an earlier run
+  double budget_s = 1.5;  // of --bench, for each contender
+  std::string db;
+  std::vector<std::string> require;  // 'accuracy>=0.95'
+  std::vector<std::string> lacks;    // of the kernel's
+};
+
+/// Trains, from the start or from where `saved` is; returns the exit code.
+int train(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* saved);
+
+}  // namespace wide

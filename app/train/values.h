@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wide {
+
+/// What may stand behind KEY=: a number, a list, a range or a draw.
+///   0.1                      for all
+///   0.1,0.2,0.3              one each
+///   log:1e-4..1e-1           evenly by their logarithm, ends included
+///   lin:0..0.1, or 0..63     evenly, ends included
+///   loguniform:1e-4..1e-1    drawn, as is uniform:0..1
+struct Values {
+  enum class Kind { one, list, linear, logarithmic, uniform, loguniform };
+  Kind kind = Kind::one;
+  std::vector<double> numbers;  // of a list; else the number, or both ends
+
+  bool is_range() const { return kind != Kind::one && kind != Kind::list; }
+  /// For `count` configurations; draws hang on `seed` and `key` alone.
+  std::vector<double> spread(int64_t count, const std::string& key, uint64_t seed) const;
+};
+
+/// Throws Error naming `key`; "true" and "false" are numbers too.
+Values parse_values(const std::string& key, const std::string& text);
+
+/// KEY and VALUE of a text with an equals sign; Error naming `option` for one without.
+std::pair<std::string, std::string> key_value(const std::string& option, const std::string& text);
+
+}  // namespace wide

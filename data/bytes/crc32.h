@@ -1,0 +1,10 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace wide {
+
+/// The checksum of zip archives, going on from that of what came before.
+uint32_t crc32(std::string_view bytes, uint32_t before = 0);
+
+}  // namespace wide

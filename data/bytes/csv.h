@@ -1,0 +1,38 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wide {
+
+/// A table of texts: a line of names, then rows of as many cells. RFC 4180: cells may stand in
+/// quotes, and a quote within them twice; lines end in LF or CR LF.
+class CsvReader {
+ public:
+  /// `bytes` must live as long as this; `file` is for messages. Throws Error for names that are
+  /// missing or there twice.
+  CsvReader(std::string_view bytes, std::string file);
+
+  const std::vector<std::string>& names() const { return names_; }
+  /// The next row's cells; false at the end. Throws Error for a row of another length.
+  bool next(std::vector<std::string_view>* cells);
+  /// Of the row read last, counted from 1, the names' line included: where an editor shows it.
+  int64_t line() const { return line_; }
+
+ private:
+  void cut(std::vector<std::string_view>* cells);
+
+  std::string_view bytes_;
+  std::string file_;
+  size_t at_ = 0;
+  int64_t line_ = 0, next_line_ = 1;
+  std::vector<std::string> names_, unquoted_;
+};
+
+/// The whole text as a number, also "nan" and "inf"; false for anything else.
+bool parse_number(std::string_view text, double* number);
+
+/// A cell as it stands in a CSV file: in quotes where it has to be.
+std::string csv_cell(const std::string& text);
+
+}  // namespace wide

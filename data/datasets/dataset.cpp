@@ -1,0 +1,91 @@
+#include "data/datasets/dataset.h"
+
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+std::vector<DatasetFormat>& formats() {
+  static std::vector<DatasetFormat> all;
+  return all;
+}
+
+}  // namespace
+
+const at::Tensor* Dataset::find(const std::string& name) const {
+  for (const DatasetColumn& c : columns)
+    if (c.name == name) return &c.values;
+  return nullptr;
+}
+
+std::vector<std::string> Dataset::names() const {
+  std::vector<std::string> all;
+  for (const DatasetColumn& c : columns) all.push_back(c.name);
+  return all;
+}
+
+const at::Tensor& Dataset::column(const std::string& name) const {
+  if (const at::Tensor* found = find(name)) return *found;
+  const std::string near = nearest(name, names());
+  fail("[{}] column: got {}, expected one of {}; try {}", printable(path), printable(name),
+       listing(names(), 9), near.empty() ? "one of these" : printable(near));
+}
+
+at::Tensor Dataset::joined(const std::vector<std::string>& wanted) const {
+  if (wanted.size() == 1) return column(wanted[0]);
+  std::vector<at::Tensor> parts;
+  for (const std::string& name : wanted) {
+    const at::Tensor& part = column(name);
+    if (part.dim() != 1)
+      fail("[{}] column {}: got {}, expected a number a row to join it with others; try it alone",
+           printable(path), printable(name), sizes_text(part.sizes()));
+    if (!parts.empty() && part.size(0) != parts[0].size(0))
+      fail("[{}] column {}: got {} rows, expected {} as {}; try columns of one length",
+           printable(path), printable(name), part.size(0), parts[0].size(0), printable(wanted[0]));
+    parts.push_back(part.is_floating_point() ? part : part.to(at::kDouble));
+  }
+  return at::stack(parts, 1);
+}
+
+bool add_dataset_format(DatasetFormat format) {
+  formats().push_back(std::move(format));
+  std::sort(formats().begin(), formats().end(), [](const auto& a, const auto& b) {
+    return std::pair(a.order, a.name) < std::pair(b.order, b.name);
+  });
+  return true;
+}
+
+const std::vector<DatasetFormat>& dataset_formats() { return formats(); }
+
+Dataset open_dataset(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    fail("[{}] data: got no file, expected a data set; try another path", printable(path));
+  for (const DatasetFormat& format : formats()) {
+    if (!format.probe(path)) continue;
+    Dataset data = format.load(path);
+    data.path = path;
+    if (data.columns.empty())
+      fail("[{}] data: got no column, expected at least one; try another file", printable(path));
+    for (const DatasetColumn& column : data.columns)
+      if (column.values.dim() == 0)
+        fail(
+            "[{}] column {}: got a single number, expected a row for each sample; try to leave "
+            "it out",
+            printable(path), printable(column.name));
+    return data;
+  }
+  std::vector<std::string> known;
+  for (const DatasetFormat& format : formats()) known.push_back(format.name);
+  fail("[{}] data: got other bytes, expected {}; try to save it as one of them", printable(path),
+       listing(known, 9));
+}
+
+}  // namespace wide

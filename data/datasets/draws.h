@@ -1,0 +1,13 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace wide {
+
+/// Numbers by position: no state, the same on every machine. SplitMix64 of a key that mixes all
+/// that is given.
+uint64_t draw_bits(uint64_t seed, std::string_view what, uint64_t index);
+/// In [0, 1).
+double uniform_draw(uint64_t seed, std::string_view what, uint64_t index);
+
+}  // namespace wide

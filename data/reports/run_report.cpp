@@ -1,0 +1,250 @@
+#include "data/reports/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kResamples = 2000;
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
+}
+
+std::optional<double> number_at(const Json& json, const std::string& key) {
+  const auto it = json.find(key);
+  if (json.is_null() || it == json.end() || !it->is_number()) return std::nullopt;
+  return it->get<double>();
+}
+
+Json spread_json(const std::optional<Spread>& s) {
+  if (!s) return nullptr;
+  return {{"n", s->n},
+          {"mean", s->mean},
+          {"sd", s->n > 1 ? Json(s->sd) : Json(nullptr)},
+          {"iqm", s->iqm},
+          {"ci95", {s->low, s->high}}};
+}
+
+/// Hyperparameters that are not the same for all models.
+std::vector<std::string> varied(const Json& run) {
+  std::vector<std::string> keys;
+  const Json& models = run.at("models");
+  for (const auto& [key, value] : models.at(0).at("hyperparameters").items())
+    for (const Json& m : models)
+      if (m.at("hyperparameters").at(key) != value) {
+        keys.push_back(key);
+        break;
+      }
+  return keys;
+}
+
+std::string spread_text(const std::optional<Spread>& s) {
+  if (!s) return "-";
+  if (s->n == 1) return fmt::format("{:.4g}", s->mean);
+  return fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}]", s->mean, s->sd, s->low, s->high);
+}
+
+std::string key_of(const Json& model) {
+  return fmt::format("{} {} {}", model.at("hyperparameters").dump(), model.at("seeds").dump(),
+                     model.at("fold").dump());
+}
+
+}  // namespace
+
+std::optional<Spread> spread_of(std::vector<double> values) {
+  values.erase(std::remove_if(values.begin(), values.end(), [](double v) { return std::isnan(v); }),
+               values.end());
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  Spread s;
+  s.n = static_cast<int64_t>(values.size());
+  s.mean = mean_of(values);
+  double squares = 0;
+  for (const double v : values) squares += (v - s.mean) * (v - s.mean);
+  s.sd = s.n > 1 ? std::sqrt(squares / double(s.n - 1)) : 0;
+  // The middle half, values at its border counted in part.
+  const double quarter = double(s.n) / 4;
+  double sum = 0, weight = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double begin = std::max(double(i), quarter),
+                 end = std::min(double(i) + 1, double(s.n) - quarter);
+    if (end > begin) {
+      sum += values[i] * (end - begin);
+      weight += end - begin;
+    }
+  }
+  s.iqm = sum / weight;
+  std::mt19937_64 random(0);  // the same report each time
+  std::vector<double> means;
+  for (int r = 0; r < kResamples && s.n > 1; ++r) {
+    double total = 0;
+    for (int64_t i = 0; i < s.n; ++i) total += values[random() % values.size()];
+    means.push_back(total / double(s.n));
+  }
+  std::sort(means.begin(), means.end());
+  s.low = means.empty() ? s.mean : means[kResamples * 25 / 1000];
+  s.high = means.empty() ? s.mean : means[kResamples * 975 / 1000 - 1];
+  return s;
+}
+
+void check_run(const Json& run, const std::string& file) {
+  if (run.is_object() && run.value("kind", "") == "run" && run.value("schema", 0) == 1 &&
+      run.contains("models") && run.contains("history") && !run.at("models").empty())
+    return;
+  fail("[{}] report: got another document, expected a training run's; try another file",
+       printable(file));
+}
+
+std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::string>& keys) {
+  const Json& models = run.at("models");
+  for (const std::string& key : keys)
+    if (!models.at(0).at("hyperparameters").contains(key)) {
+      std::vector<std::string> known;
+      for (const auto& [name, value] : models.at(0).at("hyperparameters").items())
+        known.push_back(name);
+      fail("[--by] key: got {}, expected one of {}; try --by lr", printable(key),
+           listing(known, 20));
+    }
+  const std::vector<std::string> by = keys.empty() ? varied(run) : keys;
+  const std::string metric = run.at("monitor").at("name");
+  struct Group {
+    ConfigSummary summary;
+    std::vector<double> values, tests;
+  };
+  std::vector<Group> groups;
+  for (const Json& m : models) {
+    std::map<std::string, double> hyper;
+    for (const std::string& key : by) hyper[key] = m.at("hyperparameters").at(key).get<double>();
+    auto it = std::find_if(groups.begin(), groups.end(),
+                           [&](const Group& g) { return g.summary.hyperparameters == hyper; });
+    if (it == groups.end()) {
+      groups.push_back({});
+      it = groups.end() - 1;
+      it->summary.hyperparameters = hyper;
+      it->summary.metric = metric;
+    }
+    ++it->summary.n;
+    ++it->summary.statuses[m.at("status").get<std::string>()];
+    if (const auto v = number_at(m.at("best"), metric)) it->values.push_back(*v);
+    if (const auto v = number_at(m.at("test"), metric)) it->tests.push_back(*v);
+  }
+  std::vector<ConfigSummary> all;
+  for (Group& g : groups) {
+    g.summary.value = spread_of(g.values);
+    g.summary.test = spread_of(g.tests);
+    all.push_back(std::move(g.summary));
+  }
+  const bool more = run.at("monitor").at("more_is_better");
+  std::stable_sort(all.begin(), all.end(), [&](const ConfigSummary& a, const ConfigSummary& b) {
+    if (!a.value || !b.value) return a.value.has_value() && !b.value.has_value();
+    return more ? a.value->mean > b.value->mean : a.value->mean < b.value->mean;
+  });
+  return all;
+}
+
+Json to_json(const ConfigSummary& c) {
+  Json json = {{"hyperparameters", c.hyperparameters}, {"metric", c.metric}};
+  json["n"] = c.n;
+  const Json value = spread_json(c.value);
+  for (const char* key : {"mean", "sd", "iqm", "ci95"})
+    json[key] = value.is_null() ? Json(nullptr) : value.at(key);
+  json["test"] = spread_json(c.test);
+  json["statuses"] = c.statuses;
+  return json;
+}
+
+RunComparison compare_runs(const Json& before, const Json& after) {
+  RunComparison c;
+  c.metric = before.at("monitor").at("name");
+  c.more_is_better = before.at("monitor").at("more_is_better");
+  if (after.at("monitor").at("name") != c.metric)
+    fail("[compare] metric: got {} and {}, expected runs that monitor the same; try --monitor {}",
+         c.metric, after.at("monitor").at("name").get<std::string>(), c.metric);
+  std::map<std::string, const Json*> partners;
+  for (const Json& m : before.at("models")) partners[key_of(m)] = &m;
+  std::vector<double> changes;
+  for (const Json& m : after.at("models")) {
+    const auto it = partners.find(key_of(m));
+    const auto value = number_at(m.at("best"), c.metric);
+    const auto was =
+        it == partners.end() ? std::nullopt : number_at(it->second->at("best"), c.metric);
+    if (!value || !was) {
+      ++c.alone;
+      continue;
+    }
+    changes.push_back(*value - *was);
+    c.before += *was;
+    c.after += *value;
+  }
+  c.pairs = static_cast<int64_t>(changes.size());
+  if (changes.empty())
+    fail(
+        "[compare] models: got no two of the same configuration and seeds, expected some; try "
+        "runs of the same --grid and --seed");
+  c.before /= double(c.pairs);
+  c.after /= double(c.pairs);
+  c.change = spread_of(changes);
+  const bool up = c.change->low > 0, down = c.change->high < 0;
+  c.verdict = !up && !down ? "SAME" : up == c.more_is_better ? "BETTER" : "WORSE";
+  return c;
+}
+
+Json to_json(const RunComparison& c) {
+  return {{"schema", 1},
+          {"metric", c.metric},
+          {"pairs", c.pairs},
+          {"alone", c.alone},
+          {"before", c.before},
+          {"after", c.after},
+          {"change", spread_json(c.change)},
+          {"verdict", c.verdict}};
+}
+
+std::string comparison_text(const RunComparison& c) {
+  std::string text =
+      fmt::format("{} {} over {} pairs of models: {:.4g} -> {:.4g}, change {}\n", c.verdict,
+                  c.metric, c.pairs, c.before, c.after, spread_text(c.change));
+  if (c.alone) text += fmt::format("{} models have no partner\n", c.alone);
+  return text;
+}
+
+std::string run_text(const Json& run, const std::vector<std::string>& keys) {
+  const Json& head = run.at("run");
+  const auto configs = by_config(run, keys);
+  std::map<std::string, int64_t> statuses;
+  for (const Json& m : run.at("models")) ++statuses[m.at("status").get<std::string>()];
+  std::string said;
+  for (const auto& [status, count] : statuses)
+    said += fmt::format("{}{} {}", said.empty() ? "" : ", ", count, status);
+  std::string text = fmt::format(
+      "{} · {} models · step {} of {} · {} · {}\n", printable(run.at("network").get<std::string>()),
+      run.at("n").get<int64_t>(), head.at("step").get<int64_t>(), head.at("steps").get<int64_t>(),
+      time_text(head.at("seconds").get<double>() * 1e9), said);
+  const std::string metric = run.at("monitor").at("name");
+  for (const ConfigSummary& c : configs) {
+    std::string name;
+    for (const auto& [key, value] : c.hyperparameters)
+      name += fmt::format("{}{}={:.4g}", name.empty() ? "" : " ", key, value);
+    text += fmt::format("  {:<40} n {:<4} {} {}", name.empty() ? "all models" : name, c.n, metric,
+                        spread_text(c.value));
+    if (c.test) text += fmt::format("  test {}", spread_text(c.test));
+    text += "\n";
+  }
+  for (const Json& note : run.at("notes"))
+    text += fmt::format("  {}\n", printable(note.get<std::string>(), 400));
+  return text;
+}
+
+}  // namespace wide

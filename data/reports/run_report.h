@@ -1,0 +1,56 @@
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+// What a training run's report (its JSON document) says, taken together and as tables.
+namespace wide {
+
+/// Of numbers over seeds and folds.
+struct Spread {
+  int64_t n = 0;
+  double mean = 0, sd = 0, iqm = 0;  // sd with n - 1; iqm: mean of the middle half
+  double low = 0, high = 0;          // 95 %, bootstrapped, of the mean
+};
+/// nullopt for no number.
+std::optional<Spread> spread_of(std::vector<double> values);
+
+/// The models of one configuration.
+struct ConfigSummary {
+  std::map<std::string, double> hyperparameters;  // those that differ, or those asked for
+  int64_t n = 0;
+  std::string metric;                 // what is monitored
+  std::optional<Spread> value, test;  // of the best evaluation; of the test rows
+  std::map<std::string, int64_t> statuses;
+};
+
+/// By the hyperparameters named, or where none is by all that differ; best first. Throws Error for
+/// a name that models do not have.
+std::vector<ConfigSummary> by_config(const nlohmann::ordered_json& run,
+                                     const std::vector<std::string>& keys);
+nlohmann::ordered_json to_json(const ConfigSummary& summary);
+
+/// A model of one run beside the one of the other of the same configuration, seeds and fold.
+struct RunComparison {
+  std::string metric;
+  bool more_is_better = true;
+  int64_t pairs = 0, alone = 0;  // the latter: models without a partner
+  double before = 0, after = 0;  // means over the pairs
+  std::optional<Spread> change;  // after - before
+  std::string verdict;           // BETTER, WORSE, SAME: the interval lies on one side of 0
+};
+/// Throws Error where the runs monitor different metrics or no model has a partner.
+RunComparison compare_runs(const nlohmann::ordered_json& before,
+                           const nlohmann::ordered_json& after);
+nlohmann::ordered_json to_json(const RunComparison& comparison);
+std::string comparison_text(const RunComparison& comparison);
+
+/// In words and tables for a terminal.
+std::string run_text(const nlohmann::ordered_json& run, const std::vector<std::string>& keys);
+
+/// Throws Error for a document that is no run's.
+void check_run(const nlohmann::ordered_json& run, const std::string& file);
+
+}  // namespace wide
