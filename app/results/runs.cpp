@@ -16,13 +16,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-Json read_report(const std::string& path) {
+/// "Discarded" where it is no JSON.
+Json parsed(const std::string& path) {
   const MappedFile file(path);
   check_json_depth(file.bytes(), path);
-  Json json = Json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    fail("[{}] report: got no JSON, expected a report; try another file", printable(path));
-  return json;
+  return Json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace
@@ -31,14 +29,16 @@ std::optional<Json> try_find_run(const std::string& which, const std::string& db
   std::error_code error;
   if (fs::is_directory(which, error)) {
     const std::string path = (fs::path(which) / "report.json").string();
-    const Json run = read_report(path);
+    const Json run = parsed(path);
+    if (run.is_discarded())
+      fail("[{}] report: got no JSON, expected a report; try another file", printable(path));
     check_run(run, path);
     return run;
   }
   if (which.ends_with(".json") || which.find('/') != std::string::npos) {
     if (!fs::is_regular_file(which, error)) return std::nullopt;
-    Json json = read_report(which);
-    if (!json.is_object() || json.value("kind", "") != "run") return std::nullopt;
+    Json json = parsed(which);
+    if (!json.is_object() || json.value("kind", "") != "run") return std::nullopt;  // a sweep's?
     check_run(json, which);
     return json;
   }

@@ -11,7 +11,7 @@
 #include "data/text.h"
 #include "engine/compile.h"
 #include "engine/error.h"
-#include "primitives/starting_values.h"
+#include "primitives/init/starting_values.h"
 
 namespace wide {
 namespace {

@@ -41,7 +41,16 @@ ptrdiff_t threads_now() {
 /// alone, nobody had a pool yet, and the new process gets one of its own.
 std::atomic<bool> had_threads{false}, forked{false};
 [[maybe_unused]] const int watching = pthread_atfork(
-    [] { had_threads = threads_now() > 1; }, nullptr, [] { forked = forked || had_threads; });
+    [] {
+      had_threads = threads_now() > 1;
+      at::get_num_threads();  // ATen says it to OpenMP once a thread, which is not to come later
+    },
+    nullptr,
+    [] {
+      if (!had_threads) return;
+      forked = true;
+      omp_set_num_threads(1);  // for kernels' own parallel loops, outside of ranges too
+    });
 
 struct OneThread {
   OneThread() { at::set_num_threads(1); }

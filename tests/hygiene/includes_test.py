@@ -48,6 +48,7 @@ ROOMS = {
     "primitives/passes": {"primitives/kernels"},
     "primitives/rules": {"primitives", "primitives/kernels"},
     "primitives": {"primitives/kernels"},
+    "primitives/init": set(),
     "primitives/optimizers": {"primitives/kernels/operators.h"},
     "blocks": set(),
     "blocks/models": {"blocks"},

@@ -391,7 +391,7 @@ TEST(Wide, OnePrimitive) {
   EXPECT_EQ(call("conv2d", ""),
             "[conv2d] modules: got aten::addmm of linear, expected this primitive alone; try "
             "wide::compile");
-  EXPECT_EQ(call("linear", "nothing").find("[linear] strategy: got nothing, expected one of"), 0);
+  EXPECT_EQ(call("linear", "nothing").find("[strategies] linear: got nothing, expected one of"), 0);
   EXPECT_NE(call("linaer", "").find("linear"), std::string::npos);
   EXPECT_NE(call("lenet", "").find("expected a primitive"), std::string::npos);
 }

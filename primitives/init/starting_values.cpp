@@ -1,7 +1,7 @@
 // What torch.nn's layers fill their parameters with: Linear, Conv, Bilinear U(±1/√fan_in);
 // Embedding N(0, 1); norms 1 and 0; LSTM, GRU, RNN U(±1/√hidden); PReLU 1/4;
 // MultiheadAttention's in_proj U(±√(6 / (3E + E))), its biases 0
-#include "primitives/starting_values.h"
+#include "primitives/init/starting_values.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
