@@ -44,7 +44,6 @@ Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver
     next_rung_ = grace;
     while (next_rung_ <= static_cast<int64_t>(state.history.size())) next_rung_ *= factor;
   }
-  if (!state_.loss_sum.defined()) state_.loss_sum = at::zeros({run.n()}, at::kDouble);
 }
 
 bool Loop::run() {

@@ -50,6 +50,7 @@ class Run {
     for (const std::vector<std::string>& notes : {run_.network.notes(), start.notes, sinks.lacks})
       facts_.notes.insert(facts_.notes.end(), notes.begin(), notes.end());
     state_.models.resize(static_cast<size_t>(run_.n()));
+    state_.loss_sum = at::zeros({run_.n()}, at::kDouble);
     if (saved) {
       state_ = saved->state;
       TrainerState from = load_trainer_state(options.save, &state_);
@@ -68,10 +69,13 @@ class Run {
     const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
     facts_.state_bytes = trainer_->memory().state_bytes;
     folder_.prepare(run_, model_bytes, facts_.state_bytes + model_bytes * run_.n());
-    if (state_.step == 0) folder_.save_split(run_);
     catch_cancel();
     RowLog log(run_.options.log, run_);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_.quiet, sinks_.store);
+    if (state_.step == 0) {
+      folder_.save_split(run_);
+      recorder.save();  // whoever is killed from here on can be resumed
+    }
     bool ended = false;
     try {
       ended = Loop(run_, *trainer_, state_, recorder).run();
