@@ -48,7 +48,7 @@ void Driver::frames(int count) {
 
 void Driver::missing(const std::string& label) const {
   std::set<std::string> labels;
-  for (const Item& i : screen_.ui().items.last())
+  for (const ScreenItem& i : screen_.ui().items.last())
     if (i.kind != ItemKind::text) labels.insert(i.label);
   const std::vector<std::string> all(labels.begin(), labels.end());
   fail("[script] label: got {}, expected one of {}; try another", printable(label),
@@ -57,19 +57,19 @@ void Driver::missing(const std::string& label) const {
 
 void Driver::move_to(const std::string& label) {
   Items& items = screen_.ui().items;
-  const Item* item = items.find(label);
+  const ScreenItem* item = items.find(label);
   for (int i = 0; i < 20 && !item; ++i) {
     screen_.frame();
     item = items.find(label);
   }
   if (!item) missing(label);
   // The part that shows: a row may be wider than its region.
-  const auto middle = [](const Item& i) {
+  const auto middle = [](const ScreenItem& i) {
     const double left = std::max(i.box.x, i.clip.x),
                  right = std::min(i.box.right(), i.clip.right());
     return Point{(left + right) / 2, i.box.y + i.box.height / 2};
   };
-  const auto out = [&](const Item& i) {
+  const auto out = [&](const ScreenItem& i) {
     const double y = middle(i).y;
     return y < i.clip.y || y > i.clip.bottom() || i.box.x > i.clip.right() ||
            i.box.right() < i.clip.x;
@@ -93,7 +93,7 @@ void Driver::hover(const std::string& label) { move_to(label); }
 
 void Driver::click(const std::string& label, int button, bool twice) {
   move_to(label);
-  const Item* item = screen_.ui().items.find(label);
+  const ScreenItem* item = screen_.ui().items.find(label);
   if (item && !item->enabled)
     fail("[script] {}: got a disabled one, expected it to be ready; try later", printable(label));
   const double begun = now_s();
@@ -177,7 +177,7 @@ void Driver::settle(double seconds) {
 
 bool Driver::sees(const std::string& text) const {
   const auto& items = screen_.ui().items.last();
-  return std::any_of(items.begin(), items.end(), [&](const Item& i) {
+  return std::any_of(items.begin(), items.end(), [&](const ScreenItem& i) {
     return i.label.find(text) != std::string::npos || i.value.find(text) != std::string::npos;
   });
 }
@@ -190,7 +190,7 @@ void Driver::await(const std::string& text, double seconds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } while (now_s() < end);
   std::string seen;
-  for (const Item& i : screen_.ui().items.last())
+  for (const ScreenItem& i : screen_.ui().items.last())
     if (!i.label.empty())
       seen += (seen.empty() ? "" : " | ") + i.label + (i.value.empty() ? "" : "=" + i.value);
   fail("[script] await: got no {} in {:.3g} s, expected it; there is {}", printable(text), seconds,

@@ -28,7 +28,7 @@ std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer
   std::vector<std::unique_ptr<Metric>> all;
   for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
   answer(run, trainer, set, [&](const HeldBatch& held, const Tensors& outputs) {
-    Answers answers;
+    AnsweredRows answers;
     answers.outputs = outputs;
     run.feed->add_targets(set, held, task.models, &answers);
     for (const auto& metric : all) metric->add(answers);

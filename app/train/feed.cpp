@@ -131,7 +131,7 @@ HeldBatch Feed::held(const RowSet& set, int64_t index) const {
 }
 
 void Feed::add_targets(const RowSet& set, const HeldBatch& held, const std::vector<int64_t>& models,
-                       Answers* answers) const {
+                       AnsweredRows* answers) const {
   const Tensor index = at::tensor(models, at::kLong);
   const auto count = static_cast<int64_t>(models.size());
   const auto taken = [&](const DataPart& part) {

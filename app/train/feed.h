@@ -35,7 +35,7 @@ class Feed {
   HeldBatch held(const RowSet& set, int64_t index) const;
   /// Targets and weights of the batch for `models`, as metrics take them.
   void add_targets(const RowSet& set, const HeldBatch& held, const std::vector<int64_t>& models,
-                   Answers* answers) const;
+                   AnsweredRows* answers) const;
   int64_t fold_of(int64_t model) const {
     return std::max<int64_t>(0, models_[static_cast<size_t>(model)].fold);
   }

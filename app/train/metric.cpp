@@ -20,7 +20,7 @@ std::vector<MetricKind>& kinds() {
 class MeanOutput final : public Metric {
  public:
   MeanOutput(size_t output, size_t models) : output_(output), sum_(models, 0), rows_(models, 0) {}
-  void add(const Answers& a) override {
+  void add(const AnsweredRows& a) override {
     const Tensor& output = a.outputs.at(output_);
     for (size_t i = 0; i < sum_.size(); ++i) {
       const auto m = static_cast<int64_t>(i);

@@ -9,7 +9,7 @@
 namespace wide {
 
 /// A batch of rows that R models have answered.
-struct Answers {
+struct AnsweredRows {
   Tensors outputs;  // of forward, each [R, B, ...]
   Tensor target;    // [R, B, ...], undefined where the loss needs none
   Tensor weight;    // float64 [R, B]; 0: a row that is not there
@@ -26,7 +26,7 @@ struct MetricTask {
 class Metric {
  public:
   virtual ~Metric() = default;
-  virtual void add(const Answers& answers) = 0;
+  virtual void add(const AnsweredRows& answers) = 0;
   virtual std::vector<double> values() = 0;
 };
 

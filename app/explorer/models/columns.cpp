@@ -24,8 +24,8 @@ using Row = TrialRow;
 
 }  // namespace
 
-const std::vector<Column>& columns() {
-  static const std::vector<Column> all = {
+const std::vector<TableColumn>& columns() {
+  static const std::vector<TableColumn> all = {
       {"target", "target", &Row::target, nullptr, nullptr, 130},
       {"shape", "shape", &Row::shape, nullptr, nullptr, 120},
       {"n", "N", nullptr, [](const Row& r) { return double(r.n); }, count, 44},
@@ -77,7 +77,7 @@ int column_index(const std::string& key) {
   return -1;
 }
 
-std::string cell_text(const TrialTable& table, const TrialRow& row, const Column& column) {
+std::string cell_text(const TrialTable& table, const TrialRow& row, const TableColumn& column) {
   if (column.word == &Row::verdict && row.disturbed)
     return row.baseline ? "disturbed" : table.word(row.verdict) + ", disturbed";
   if (column.word) return table.word(row.*column.word);
@@ -85,7 +85,7 @@ std::string cell_text(const TrialTable& table, const TrialRow& row, const Column
   return std::isnan(value) ? "" : column.text(value);
 }
 
-std::string cell_csv(const TrialTable& table, const TrialRow& row, const Column& column) {
+std::string cell_csv(const TrialTable& table, const TrialRow& row, const TableColumn& column) {
   if (column.word) return csv_cell(table.word(row.*column.word));
   const double value = column.number(row);
   return std::isnan(value) ? "" : fmt::format("{}", value);
@@ -99,9 +99,9 @@ std::string csv_text(const TrialTable& table, const std::vector<uint32_t>& rows,
       text += (i == 0 ? "" : ",") + cell(columns()[static_cast<size_t>(of[i])]);
     text += "\n";
   };
-  line([](const Column& c) { return c.key; });
+  line([](const TableColumn& c) { return c.key; });
   for (const uint32_t row : rows)
-    line([&](const Column& c) { return cell_csv(table, table.rows[row], c); });
+    line([&](const TableColumn& c) { return cell_csv(table, table.rows[row], c); });
   return text;
 }
 

@@ -8,7 +8,7 @@
 namespace wide {
 
 /// A column of the trials' table: a word or a number of a row.
-struct Column {
+struct TableColumn {
   std::string key;    // in filters and CSV: "speedup"
   std::string title;  // in the table's head: "over best"
   int32_t TrialRow::*word = nullptr;
@@ -17,14 +17,14 @@ struct Column {
   float width = 80;                             // in pixels at 100 %
   bool shown = true;                            // at first
 };
-const std::vector<Column>& columns();
+const std::vector<TableColumn>& columns();
 /// Index, or -1. "median" and the like stand for their columns too.
 int column_index(const std::string& key);
 
 /// As the table shows it.
-std::string cell_text(const TrialTable& table, const TrialRow& row, const Column& column);
+std::string cell_text(const TrialTable& table, const TrialRow& row, const TableColumn& column);
 /// As CSV has it: numbers in full, in nanoseconds and bytes, as in the reports.
-std::string cell_csv(const TrialTable& table, const TrialRow& row, const Column& column);
+std::string cell_csv(const TrialTable& table, const TrialRow& row, const TableColumn& column);
 /// Head and rows, of these columns.
 std::string csv_text(const TrialTable& table, const std::vector<uint32_t>& rows,
                      const std::vector<int>& of);

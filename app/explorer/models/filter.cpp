@@ -93,12 +93,12 @@ Filter::Term Filter::parse(const std::string& word) {
   term.column = column_index(key);
   if (term.column < 0) {
     std::vector<std::string> keys;
-    for (const Column& c : columns()) keys.push_back(c.key);
+    for (const TableColumn& c : columns()) keys.push_back(c.key);
     const std::string near = nearest(key, keys);
     fail("[filter] column: got {}, expected one of {}; try {}", printable(key), listing(keys, 99),
          near.empty() ? "speedup>1" : near + how + value);
   }
-  const Column& column = columns()[static_cast<size_t>(term.column)];
+  const TableColumn& column = columns()[static_cast<size_t>(term.column)];
   if (known == hows.end() || value.empty())
     fail("[filter] {}: got {}, expected a value behind one of : = != < <= > >=; try {}", key,
          printable(word), column.word ? key + ":ok" : key + ">1");
@@ -127,7 +127,7 @@ std::vector<uint32_t> Filter::rows(const TrialTable& table) const {
     if (t.column < 0)
       return std::any_of(std::begin(kAnyWord), std::end(kAnyWord),
                          [&](auto member) { return words[static_cast<size_t>(row.*member)] != 0; });
-    const Column& column = columns()[static_cast<size_t>(t.column)];
+    const TableColumn& column = columns()[static_cast<size_t>(t.column)];
     if (column.word) {
       const bool is = words[static_cast<size_t>(row.*column.word)] != 0;
       return t.how == How::unequal ? !is : is;

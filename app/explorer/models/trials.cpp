@@ -34,7 +34,7 @@ std::vector<uint32_t> arrange(const TrialTable& table, const Filter& filter,
   std::vector<double> keys(table.rows.size() * width);
   for (const uint32_t row : rows)
     for (size_t k = 0; k < width; ++k) {
-      const Column& column = columns()[static_cast<size_t>(sort[k].column)];
+      const TableColumn& column = columns()[static_cast<size_t>(sort[k].column)];
       const TrialRow& r = table.rows[row];
       double value = column.word ? place[static_cast<size_t>(r.*column.word)] : column.number(r);
       if (column.word && r.*column.word == 0) value = TrialRow::kNone;

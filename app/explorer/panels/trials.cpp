@@ -88,7 +88,7 @@ class TrialsPanel : public Panel {
     const int count = static_cast<int>(columns().size());
     if (!ImGui::BeginTable("trials", count, kFlags)) return;
     ImGui::TableSetupScrollFreeze(0, 1);
-    for (const Column& c : columns()) {
+    for (const TableColumn& c : columns()) {
       ImGuiTableColumnFlags flags = ImGuiTableColumnFlags_WidthFixed;
       if (!c.shown) flags |= ImGuiTableColumnFlags_DefaultHide;
       if (c.number) flags |= ImGuiTableColumnFlags_PreferSortDescending;
@@ -140,7 +140,7 @@ class TrialsPanel : public Panel {
                           point->strategy == table.word(row.strategy);
     for (int c = 0; c < static_cast<int>(columns().size()); ++c) {
       if (!ImGui::TableSetColumnIndex(c)) continue;
-      const Column& column = columns()[static_cast<size_t>(c)];
+      const TableColumn& column = columns()[static_cast<size_t>(c)];
       if (first) {
         const ImVec2 at = ImGui::GetCursorPos();
         if (ImGui::Selectable(
@@ -164,7 +164,7 @@ class TrialsPanel : public Panel {
   }
 
   static uint32_t tone(const Ui& ui, const TrialTable& table, const TrialRow& row,
-                       const Column& column) {
+                       const TableColumn& column) {
     const Theme& t = ui.theme();
     if (column.key == "status") {
       const std::string& status = table.word(row.status);

@@ -12,18 +12,18 @@ Box overlap(const Box& a, const Box& b) {
   return {x, y, std::min(a.right(), b.right()) - x, std::min(a.bottom(), b.bottom()) - y};
 }
 
-bool visible(const Item& item) {
+bool visible(const ScreenItem& item) {
   const Box seen = overlap(item.box, item.clip);
   return seen.width > 1 && seen.height > 1;
 }
 
-std::string where(const Item& i) {
+std::string where(const ScreenItem& i) {
   return fmt::format("{} {} '{}' [{:.0f} {:.0f} {:.0f} {:.0f}]", i.inside, to_string(i.kind),
                      i.label, i.box.x, i.box.y, i.box.width, i.box.height);
 }
 
 /// Rows and areas have text on them by intent, and points lie where their values are.
-bool holds_others(const Item& i) {
+bool holds_others(const ScreenItem& i) {
   return i.kind == ItemKind::row || i.kind == ItemKind::area || i.kind == ItemKind::mark;
 }
 
@@ -35,24 +35,24 @@ const char* to_string(ItemKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
-const Item* Items::find(const std::string& label, bool text_too) const {
-  const Item* best = nullptr;
-  const auto better = [&](const Item& i) {
+const ScreenItem* Items::find(const std::string& label, bool text_too) const {
+  const ScreenItem* best = nullptr;
+  const auto better = [&](const ScreenItem& i) {
     if (!best) return true;
     if (visible(i) != visible(*best)) return visible(i);
     return i.layer > best->layer;
   };
-  for (const Item& i : last_)
+  for (const ScreenItem& i : last_)
     if (i.label == label && (text_too || i.kind != ItemKind::text) && better(i)) best = &i;
   return best;
 }
 
-std::vector<std::string> layout_faults(const std::vector<Item>& items, double width,
+std::vector<std::string> layout_faults(const std::vector<ScreenItem>& items, double width,
                                        double height) {
   std::vector<std::string> faults;
   constexpr double kSlack = 1.5;  // pixels, of rounding
-  std::vector<const Item*> seen;
-  for (const Item& i : items) {
+  std::vector<const ScreenItem*> seen;
+  for (const ScreenItem& i : items) {
     const bool left = i.box.x<i.clip.x - kSlack, right = i.box.right()> i.clip.right() + kSlack;
     const bool above = i.box.y<i.clip.y - kSlack, below = i.box.bottom()> i.clip.bottom() + kSlack;
     const bool beyond = i.box.right() > width + kSlack || i.box.bottom() > height + kSlack;
@@ -63,10 +63,10 @@ std::vector<std::string> layout_faults(const std::vector<Item>& items, double wi
     seen.push_back(&i);
   }
   std::sort(seen.begin(), seen.end(),
-            [](const Item* a, const Item* b) { return a->box.y < b->box.y; });
+            [](const ScreenItem* a, const ScreenItem* b) { return a->box.y < b->box.y; });
   for (size_t a = 0; a < seen.size(); ++a)
     for (size_t b = a + 1; b < seen.size() && seen[b]->box.y < seen[a]->box.bottom(); ++b) {
-      const Item &i = *seen[a], &j = *seen[b];
+      const ScreenItem &i = *seen[a], &j = *seen[b];
       if (i.layer != j.layer || holds_others(i) || holds_others(j)) continue;
       const Box both = overlap(overlap(i.box, i.clip), overlap(j.box, j.clip));
       if (both.width > kSlack && both.height > kSlack + 1)

@@ -11,7 +11,7 @@ namespace wide {
 enum class ItemKind { button, toggle, choice, field, row, tab, head, text, mark, handle, area };
 const char* to_string(ItemKind kind);
 
-struct Item {
+struct ScreenItem {
   ItemKind kind = ItemKind::text;
   std::string label;
   std::string value;   // of a field or choice; of text that was shortened, all of it
@@ -30,27 +30,28 @@ class Items {
     last_.swap(now_);
     now_.clear();
   }
-  void add(Item item) { now_.push_back(std::move(item)); }
+  void add(ScreenItem item) { now_.push_back(std::move(item)); }
   /// Says what the item that was added last holds.
   void set_value(const std::string& value) {
     if (!now_.empty()) now_.back().value = value;
   }
   /// Of the frame that is complete.
-  const std::vector<Item>& last() const { return last_; }
-  const std::vector<Item>& now() const { return now_; }
+  const std::vector<ScreenItem>& last() const { return last_; }
+  const std::vector<ScreenItem>& now() const { return now_; }
 
   /// The topmost item of this label that can be clicked, or null. `kinds` empty: any but text.
-  const Item* find(const std::string& label, bool text_too = false) const;
+  const ScreenItem* find(const std::string& label, bool text_too = false) const;
 
   /// A script wants this to be scrolled into view.
   std::string wanted;
 
  private:
-  std::vector<Item> last_, now_;
+  std::vector<ScreenItem> last_, now_;
 };
 
 /// What of `items` is cut off by its surroundings, or lies over another: one line each. Rows may
 /// hold text and buttons; what lies in different layers may overlap.
-std::vector<std::string> layout_faults(const std::vector<Item>& items, double width, double height);
+std::vector<std::string> layout_faults(const std::vector<ScreenItem>& items, double width,
+                                       double height);
 
 }  // namespace wide

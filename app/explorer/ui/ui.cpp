@@ -107,7 +107,7 @@ void Ui::note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, b
               bool on) {
   const ImGuiWindow* window = ImGui::GetCurrentWindow();
   const ImRect& clip = window->ClipRect;
-  Item item;
+  ScreenItem item;
   item.kind = kind;
   item.label = shown(label);
   item.box = {from.x, from.y, to.x - from.x, to.y - from.y};

@@ -27,7 +27,7 @@ struct Flat {
 };
 
 /// Of two classes where the loss is of logits: each number is a row, its scores [1 - p, p].
-Flat flatten(const Loss& loss, const Answers& a) {
+Flat flatten(const Loss& loss, const AnsweredRows& a) {
   const Tensor output = a.outputs.at(loss.output).to(at::kDouble);
   const int64_t models = output.size(0), rows = output.size(1);
   Flat flat;
@@ -56,7 +56,7 @@ std::vector<double> to_vector(const Tensor& t) {
 class Share : public Metric {
  public:
   explicit Share(const MetricTask& task) : task_(task) {}
-  void add(const Answers& a) override {
+  void add(const AnsweredRows& a) override {
     const Flat flat = flatten(*task_.loss, a);
     const Tensor right = (this->right(flat).to(at::kDouble) * flat.weights).sum(1);
     const Tensor all = flat.weights.sum(1);
@@ -97,7 +97,7 @@ class Top5 final : public Share {
 class F1 final : public Metric {
  public:
   explicit F1(const MetricTask& task) : task_(task) {}
-  void add(const Answers& a) override {
+  void add(const AnsweredRows& a) override {
     const Flat flat = flatten(*task_.loss, a);
     const int64_t classes = flat.scores.size(2), models = flat.scores.size(0);
     const Tensor pair = flat.classes * classes + flat.scores.argmax(2);
@@ -123,7 +123,7 @@ class F1 final : public Metric {
 class Auc final : public Metric {
  public:
   explicit Auc(const MetricTask& task) : task_(task) {}
-  void add(const Answers& a) override {
+  void add(const AnsweredRows& a) override {
     Flat flat = flatten(*task_.loss, a);
     if (task_.loss->name == "cross_entropy") flat.scores = at::softmax(flat.scores, 2);
     scores_.push_back(flat.scores);
@@ -176,7 +176,7 @@ class Auc final : public Metric {
 class CalibrationError final : public Metric {
  public:
   explicit CalibrationError(const MetricTask& task) : task_(task) {}
-  void add(const Answers& a) override {
+  void add(const AnsweredRows& a) override {
     Flat flat = flatten(*task_.loss, a);
     if (task_.loss->name == "cross_entropy") flat.scores = at::softmax(flat.scores, 2);
     if (task_.loss->name == "nll") flat.scores = flat.scores.exp();

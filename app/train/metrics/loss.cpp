@@ -11,7 +11,7 @@ class MeanLoss final : public Metric {
   explicit MeanLoss(const MetricTask& task)
       : task_(task), sum_(task.models.size(), 0), weights_(task.models.size(), 0) {}
 
-  void add(const Answers& a) override {
+  void add(const AnsweredRows& a) override {
     const Loss& loss = *task_.loss;
     for (size_t i = 0; i < sum_.size(); ++i) {
       const auto m = static_cast<int64_t>(i), model = task_.models[i];

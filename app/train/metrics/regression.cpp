@@ -15,7 +15,7 @@ class Sums : public Metric {
  public:
   explicit Sums(const MetricTask& task) : task_(task) {}
 
-  void add(const Answers& a) override {
+  void add(const AnsweredRows& a) override {
     const Tensor output = a.outputs.at(task_.loss->output).to(at::kDouble);
     const int64_t models = output.size(0), rows = output.size(1);
     const Tensor x = output.reshape({models, rows, -1});

@@ -117,7 +117,8 @@ TEST_F(ExplorerDriver, PointsOfOneNAreApart) {
   open();
   driver_->click("Speedup");
   driver_->settle();
-  const Item *one = screen_->ui().items.find("s1 N=2"), *two = screen_->ui().items.find("s2 * N=2");
+  const ScreenItem *one = screen_->ui().items.find("s1 N=2"),
+                   *two = screen_->ui().items.find("s2 * N=2");
   ASSERT_NE(one, nullptr);
   ASSERT_NE(two, nullptr);
   EXPECT_GT(std::abs(one->box.x - two->box.x), 10);
@@ -150,7 +151,7 @@ TEST_F(ExplorerDriver, ZoomKeepsThePointUnderTheMouseAndFits) {
   const Point before{screen_->ui().items.find("s1 N=2")->box.x,
                      screen_->ui().items.find("s1 N=2")->box.y};
   driver_->wheel("s1 N=2", 2);
-  const Item* after = screen_->ui().items.find("s1 N=2");
+  const ScreenItem* after = screen_->ui().items.find("s1 N=2");
   ASSERT_NE(after, nullptr);
   EXPECT_NEAR(after->box.x, before.x, 1);
   EXPECT_NEAR(after->box.y, before.y, 1);

@@ -46,7 +46,7 @@ class ExplorerPicture : public ::testing::Test {
     return 0;
   }
   Point middle(const std::string& label) const {
-    const Item* item = screen_->ui().items.find(label);
+    const ScreenItem* item = screen_->ui().items.find(label);
     EXPECT_NE(item, nullptr) << label;
     return item ? Point{item->box.x + item->box.width / 2, item->box.y + item->box.height / 2}
                 : Point{};
