@@ -1,4 +1,4 @@
-"""The library as others use it: installed, found by CMake, and running the README's three programs."""
+"""The library as others use it: installed, found by CMake, and running the READMEs' three programs."""
 import glob
 import json
 import os
@@ -79,9 +79,11 @@ class Install(unittest.TestCase):
                 todo += INCLUDE.findall(text.read())
         self.assertEqual(installed, needed)
 
-    def test_the_programs_of_the_readme(self):
-        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as readme:
-            programs = PROGRAMS.findall(readme.read())
+    def test_the_programs_of_the_readmes(self):
+        programs = []
+        for page in ("engine/README.md", "README.md"):
+            with open(os.path.join(SOURCE, page), encoding="utf-8") as text:
+                programs += PROGRAMS.findall(text.read())
         self.assertEqual(len(programs), 3)
         user = os.path.join(self.top, "user")
         os.mkdir(user)
