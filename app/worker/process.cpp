@@ -30,7 +30,29 @@ Pipe make_pipe() {
 
 void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
+enum class Got { something, nothing, end };
+
+/// One buffer of what `fd` has, appended to `into`.
+Got read_some(int fd, std::string* into) {
+  char buffer[1 << 16];
+  ssize_t got = -1;
+  do got = ::read(fd, buffer, sizeof buffer);
+  while (got < 0 && errno == EINTR);
+  if (got > 0) into->append(buffer, static_cast<size_t>(got));
+  if (got > 0) return Got::something;
+  return got < 0 && errno == EAGAIN ? Got::nothing : Got::end;
+}
+
 }  // namespace
+
+bool read_words(int fd, std::string* words) {
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const Got got = read_some(fd, words);
+    if (words->size() > kWords) words->erase(0, words->size() - kWords);
+    if (got != Got::something) return got == Got::nothing;
+  }
+  return true;
+}
 
 WorkerProcess::WorkerProcess() {
   const int beacon = memfd_create("workbench-beacon", MFD_CLOEXEC);
@@ -90,22 +112,6 @@ bool WorkerProcess::send(const std::string& line) {
   return true;
 }
 
-/// Reads what is there, but not for ever from a worker that never stops printing; false at the end
-/// of the stream.
-bool WorkerProcess::drain(int* fd, std::string* into) {
-  char buffer[1 << 16];
-  for (int turn = 0; turn < kTurns; ++turn) {
-    const ssize_t got = ::read(*fd, buffer, sizeof buffer);
-    if (got > 0) into->append(buffer, static_cast<size_t>(got));
-    if (got > 0 && into != &words_) return true;  // a line may be complete
-    if (into == &words_ && words_.size() > 2 * kWords) words_.erase(0, words_.size() - kWords);
-    if (got < 0 && errno == EINTR) continue;
-    if (got == 0) return false;
-    if (got < 0) return errno == EAGAIN;
-  }
-  return true;
-}
-
 WorkerProcess::Heard WorkerProcess::hear(int milliseconds) {
   const auto complete = [this]() -> std::optional<std::string> {
     size_t end = received_.find('\n');
@@ -118,12 +124,12 @@ WorkerProcess::Heard WorkerProcess::hear(int milliseconds) {
   if (auto line = complete()) return {std::move(line), false};
   pollfd both[] = {{from_, POLLIN, 0}, {printed_, POLLIN, 0}};
   if (::poll(both, 2, milliseconds) <= 0) return {};
-  if (both[1].revents && !drain(&printed_, &words_)) {
+  if (both[1].revents && !read_words(printed_, &words_)) {
     ::close(printed_);
     printed_ = -1;  // poll leaves it alone
   }
   if (!both[0].revents) return {};
-  const bool open = drain(&from_, &received_);
+  const bool open = read_some(from_, &received_) != Got::end;
   if (auto line = complete()) return {std::move(line), false};
   return {std::nullopt, !open};
 }
@@ -134,7 +140,7 @@ WorkerProcess::End WorkerProcess::kill(int patience_ms) {
   end_.by_itself = process_->ended();
   end_.status = process_->reap();
   process_.reset();
-  if (printed_ >= 0) drain(&printed_, &words_);
+  if (printed_ >= 0) read_words(printed_, &words_);
   return end_;
 }
 

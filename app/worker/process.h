@@ -7,6 +7,10 @@
 
 namespace wide {
 
+/// Reads what `fd`, which does not block, has by now, and keeps its last few KB in `words`; of one
+/// that never stops only a megabyte, so that its reader comes to other things. False at the end.
+bool read_words(int fd, std::string* words);
+
 /// A worker: this same program told what to do over a pipe.
 class WorkerProcess {
  public:
@@ -39,7 +43,6 @@ class WorkerProcess {
 
  private:
   void close_all();
-  bool drain(int* fd, std::string* into);
 
   std::optional<Spawned> process_;
   End end_;
