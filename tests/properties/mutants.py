@@ -4,6 +4,7 @@ KIND is pt2, ts, preset, report or store. Archives are taken apart, one record i
 again, so that the change is not stopped by a checksum; JSON is changed value by value.
 """
 
+import copy
 import io
 import json
 import random
@@ -19,6 +20,11 @@ def paths(value, at=()):
     yield at
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from paths(inner, (*at, key))
+
+
+def odd(draw):
+    """One of ODD, of which a later change changes nothing."""
+    return copy.deepcopy(draw.choice(ODD))
 
 
 def holder(value, at):
@@ -37,15 +43,15 @@ def change_json(text, draw):
         own, there = holder(value, at), holder(value, other)
         kind = draw.random()
         if kind < 0.5:
-            own[at[-1]] = draw.choice(ODD)
+            own[at[-1]] = odd(draw)
         elif kind < 0.7:
             own[at[-1]] = json.loads(json.dumps(there[other[-1]]))
         elif kind < 0.85:
             del own[at[-1]]
         elif isinstance(own, list):
-            own.insert(draw.randrange(len(own) + 1), draw.choice(ODD))
+            own.insert(draw.randrange(len(own) + 1), odd(draw))
         else:
-            own[draw.choice(["", "x", str(other[-1])])] = draw.choice(ODD)
+            own[draw.choice(["", "x", str(other[-1])])] = odd(draw)
     return json.dumps(value)
 
 
