@@ -1,0 +1,330 @@
+#include "primitives/kernels/pool.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/native/Pool.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "primitives/kernels/operators.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/pool.cpp"
+#include "primitives/kernels/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace wide::pooling::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+/// What of an axis of `size` window i covers: taps [begin, end) of the kernel, from `origin` on.
+struct Taps {
+  int64_t origin, begin, end;
+  Taps(const PoolWindow& p, int axis, int64_t i, int64_t size)
+      : origin(i * p.stride[axis] - p.padding[axis]) {
+    const int64_t step = p.dilation[axis];
+    begin = origin < 0 ? (-origin + step - 1) / step : 0;
+    end = std::min(p.kernel[axis], (size - origin + step - 1) / step);
+  }
+};
+
+/// What is made of a window's elements: the greatest, NaN if any is, or their sum.
+struct Greatest {
+  template <class Vec>
+  static HWY_INLINE Vec of(Vec a, Vec b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+  }
+};
+struct Sum {
+  template <class Vec>
+  static HWY_INLINE Vec of(Vec a, Vec b) {
+    return hn::Add(a, b);
+  }
+};
+
+/// to[i] = what `Of` makes of from[k][i], times `share`, by vectors `d`; false where there are
+/// fewer elements.
+template <class Of, class Tag>
+HWY_INLINE bool fold_rows_by(Tag d, const float* const* from, int64_t rows, float share, float* to,
+                             int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (count < lanes) return false;
+  for (int64_t i = 0; i < count; i += lanes) {
+    const int64_t at = std::min(i, count - lanes);
+    auto all = hn::LoadU(d, from[0] + at);
+    for (int64_t k = 1; k < rows; ++k) all = Of::of(all, hn::LoadU(d, from[k] + at));
+    hn::StoreU(hn::Mul(all, hn::Set(d, share)), d, to + at);
+  }
+  return true;
+}
+
+/// The same by the widest vectors of which there is one: rows of planes are short.
+template <class Of>
+HWY_INLINE void fold_rows(const float* const* from, int64_t rows, float share, float* to,
+                          int64_t count) {
+  if (fold_rows_by<Of>(D(), from, rows, share, to, count)) return;
+  if (fold_rows_by<Of>(hn::CappedTag<float, 8>(), from, rows, share, to, count)) return;
+  if (fold_rows_by<Of>(hn::CappedTag<float, 4>(), from, rows, share, to, count)) return;
+  fold_rows_by<Of>(hn::CappedTag<float, 1>(), from, rows, share, to, count);
+}
+
+/// to[p][i] = from[i * stride + p]: windows at a distance become neighbours.
+void split_phases(const float* from, int64_t stride, int64_t count, float* to, int64_t pitch) {
+  int64_t i = 0;
+  if (stride == 2) {
+    const D d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + lanes <= count; i += lanes) {
+      V even, odd;
+      hn::LoadInterleaved2(d, from + 2 * i, even, odd);
+      hn::StoreU(even, d, to + i);
+      hn::StoreU(odd, d, to + pitch + i);
+    }
+  }
+  for (; i < count; ++i)
+    for (int64_t p = 0; p < stride; ++p) to[p * pitch + i] = from[i * stride + p];
+}
+
+/// to[i] = the same of the four at 2 i and 2 i + 1.
+template <class Of, class Tag>
+HWY_INLINE bool fold_squares_by(Tag d, const float* above, const float* below, float share,
+                                float* to, int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (count < lanes) return false;
+  for (int64_t i = 0; i < count; i += lanes) {
+    const int64_t at = std::min(i, count - lanes);
+    hn::Vec<Tag> a, b, c, e;
+    hn::LoadInterleaved2(d, above + 2 * at, a, b);
+    hn::LoadInterleaved2(d, below + 2 * at, c, e);
+    hn::StoreU(hn::Mul(Of::of(Of::of(a, b), Of::of(c, e)), hn::Set(d, share)), d, to + at);
+  }
+  return true;
+}
+
+/// The most common pooling, of squares of 2 x 2 side by side, none of which is cut off.
+template <class Of>
+HWY_INLINE void squares(const float* x, const PoolShape& s, float share, float* y) {
+  for (int64_t i = 0; i < s.oh; ++i, x += 2 * s.w, y += s.ow) {
+    const float* below = x + s.w;
+    if (fold_squares_by<Of>(D(), x, below, share, y, s.ow)) continue;
+    if (fold_squares_by<Of>(hn::CappedTag<float, 8>(), x, below, share, y, s.ow)) continue;
+    if (fold_squares_by<Of>(hn::CappedTag<float, 4>(), x, below, share, y, s.ow)) continue;
+    fold_squares_by<Of>(hn::CappedTag<float, 1>(), x, below, share, y, s.ow);
+  }
+}
+
+void pool_squares(const float* x, const PoolShape& s, const PoolWindow& p, float* y) {
+  p.average ? squares<Sum>(x, s, p.share(), y) : squares<Greatest>(x, s, 1, y);
+}
+
+/// One plane; `line` and `phases` are scratch for stride * pitch floats, `line` with what adds
+/// nothing where there is padding; `from` for a pointer a tap.
+template <class Of>
+HWY_INLINE void plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y,
+                      float* line, float* phases, int64_t pitch, const float** from) {
+  const int64_t stride = p.stride[1];
+  for (int64_t i = 0; i < s.oh; ++i, y += s.ow) {
+    const Taps taps(p, 0, i, s.h);
+    for (int64_t k = taps.begin; k < taps.end; ++k)
+      from[k - taps.begin] = x + (taps.origin + k * p.dilation[0]) * s.w;
+    fold_rows<Of>(from, taps.end - taps.begin, 1, line + p.padding[1], s.w);
+    const float* columns = line;
+    if (stride > 1) {
+      split_phases(line, stride, pitch, phases, pitch);
+      columns = phases;
+    }
+    for (int64_t k = 0; k < p.kernel[1]; ++k) {
+      const int64_t away = k * p.dilation[1];
+      from[k] = columns + away % stride * pitch + away / stride;
+    }
+    fold_rows<Of>(from, p.kernel[1], p.share(), y, s.ow);
+  }
+}
+
+void pool_plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y, float* line,
+                float* phases, int64_t pitch, const float** from) {
+  p.average ? plane<Sum>(x, s, p, y, line, phases, pitch, from)
+            : plane<Greatest>(x, s, p, y, line, phases, pitch, from);
+}
+
+/// Row i of one image's result, channels innermost; `from` for a pointer a tap.
+void pool_pixels(const float* x, const PoolShape& s, const PoolWindow& p, int64_t i, float* y,
+                 const float** from) {
+  const Taps rows(p, 0, i, s.h);
+  for (int64_t j = 0; j < s.ow; ++j, y += s.channels) {
+    const Taps columns(p, 1, j, s.w);
+    int64_t count = 0;
+    for (int64_t r = rows.begin; r < rows.end; ++r)
+      for (int64_t c = columns.begin; c < columns.end; ++c)
+        from[count++] =
+            x + ((rows.origin + r * p.dilation[0]) * s.w + columns.origin + c * p.dilation[1]) *
+                    s.channels;
+    if (p.average)
+      fold_rows<Sum>(from, count, p.share(), y, s.channels);
+    else
+      fold_rows<Greatest>(from, count, 1, y, s.channels);
+  }
+}
+
+}  // namespace wide::pooling::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wide {
+namespace pooling {
+HWY_EXPORT(pool_squares);
+HWY_EXPORT(pool_plane);
+HWY_EXPORT(pool_pixels);
+}  // namespace pooling
+
+namespace {
+
+using at::Tensor;
+
+int64_t result_size(int64_t size, const PoolWindow& p, int axis, bool ceil) {
+  return at::native::pooling_output_shape<int64_t>(size, p.kernel[axis], p.padding[axis],
+                                                   p.stride[axis], p.dilation[axis], ceil);
+}
+
+void pool_planes(const float* x, int64_t planes, const PoolShape& s, const PoolWindow& p,
+                 float* y) {
+  using namespace pooling;
+  const auto all = [](const int64_t(&pair)[2], int64_t value) {
+    return pair[0] == value && pair[1] == value;
+  };
+  const bool squares = all(p.kernel, 2) && all(p.stride, 2) && all(p.padding, 0) &&
+                       all(p.dilation, 1) && 2 * s.oh <= s.h && 2 * s.ow <= s.w;
+  // Windows of a result row lie in [0, pitch * stride) of the padded line, the last one too.
+  const int64_t reach = (p.kernel[1] - 1) * p.dilation[1] / p.stride[1];
+  const int64_t pitch =
+      std::max(s.ow + reach + 1, (p.padding[1] + s.w + p.stride[1] - 1) / p.stride[1]);
+  const int64_t grain = std::max<int64_t>(1, 16384 / (s.h * s.w));
+  at::parallel_for(0, planes, grain, [&](int64_t begin, int64_t end) {
+    if (squares) {
+      for (int64_t k = begin; k < end; ++k)
+        HWY_DYNAMIC_DISPATCH(pool_squares)(x + k * s.h * s.w, s, p, y + k * s.oh * s.ow);
+      return;
+    }
+    std::vector<float> line(static_cast<size_t>(pitch * p.stride[1]),
+                            p.average ? 0.0F : -std::numeric_limits<float>::infinity());
+    std::vector<float> phases(line.size());
+    std::vector<const float*> from(static_cast<size_t>(std::max(p.kernel[0], p.kernel[1])));
+    for (int64_t k = begin; k < end; ++k) HWY_DYNAMIC_DISPATCH(pool_plane)
+    (x + k * s.h * s.w, s, p, y + k * s.oh * s.ow, line.data(), phases.data(), pitch, from.data());
+  });
+}
+
+void pool_images(const float* x, int64_t images, const PoolShape& s, const PoolWindow& p,
+                 float* y) {
+  using namespace pooling;
+  const int64_t grain = std::max<int64_t>(1, 16384 / (s.w * s.channels * p.stride[0]));
+  at::parallel_for(0, images * s.oh, grain, [&](int64_t begin, int64_t end) {
+    std::vector<const float*> from(static_cast<size_t>(p.kernel[0] * p.kernel[1]));
+    for (int64_t row = begin; row < end; ++row) HWY_DYNAMIC_DISPATCH(pool_pixels)
+    (x + row / s.oh * s.h * s.w * s.channels, s, p, row % s.oh, y + row * s.ow * s.channels,
+     from.data());
+  });
+}
+
+PoolWindow window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+                     at::IntArrayRef dilation, bool average) {
+  for (const auto& list : {kernel, stride, padding, dilation})
+    TORCH_CHECK(list.size() == 2, "wide::pool: got ", list, ", expected two numbers");
+  return {{kernel[0], kernel[1]},
+          {stride[0], stride[1]},
+          {padding[0], padding[1]},
+          {dilation[0], dilation[1]},
+          average};
+}
+
+Tensor& pool_out(const Tensor& x, const PoolWindow& p, bool ceil, Tensor& out) {
+  TORCH_CHECK(x.dim() == 4 && out.dim() == 4, "wide::pool: got x ", x.sizes(), " and out ",
+              out.sizes());
+  const PoolShape s{x.size(1), x.size(2), x.size(3), out.size(2), out.size(3)};
+  TORCH_CHECK(out.size(0) == x.size(0) && out.size(1) == s.channels &&
+                  s.oh == result_size(s.h, p, 0, ceil) && s.ow == result_size(s.w, p, 1, ceil),
+              "wide::pool: out ", out.sizes(), " does not fit x ", x.sizes());
+  if (out.numel() == 0) return out;
+  // A result of one pixel is both.
+  const auto last = at::MemoryFormat::ChannelsLast;
+  const bool planes = out.is_contiguous() && !(out.is_contiguous(last) && x.is_contiguous(last));
+  const auto format = planes ? at::MemoryFormat::Contiguous : last;
+  TORCH_CHECK(out.is_contiguous(format), "wide::pool: out has strides ", out.strides());
+  const Tensor dense = x.contiguous(format);
+  const float* px = dense.const_data_ptr<float>();
+  float* py = out.mutable_data_ptr<float>();
+  if (planes)
+    pool_planes(px, x.size(0) * s.channels, s, p, py);
+  else
+    pool_images(px, x.size(0), s, p, py);
+  return out;
+}
+
+Tensor pool(const Tensor& x, const PoolWindow& p, bool ceil) {
+  Tensor out = at::empty({x.size(0), x.size(1), result_size(x.size(2), p, 0, ceil),
+                          result_size(x.size(3), p, 1, ceil)},
+                         x.options().memory_format(x.suggest_memory_format()));
+  return pool_out(x, p, ceil, out);
+}
+
+Tensor& max_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
+                     at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil, Tensor& out) {
+  return pool_out(x, window_of(kernel, stride, padding, dilation, false), ceil, out);
+}
+
+Tensor max_pool_kernel(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
+                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil) {
+  return pool(x, window_of(kernel, stride, padding, dilation, false), ceil);
+}
+
+Tensor& average_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
+                         at::IntArrayRef padding, Tensor& out) {
+  return pool_out(x, window_of(kernel, stride, padding, {1, 1}, true), false, out);
+}
+
+Tensor average_pool_kernel(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
+                           at::IntArrayRef padding) {
+  return pool(x, window_of(kernel, stride, padding, {1, 1}, true), false);
+}
+
+#define WIDE_MAX "(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil"
+#define WIDE_AVERAGE "(Tensor x, int[] kernel, int[] stride, int[] padding"
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  m.def("max_pool" WIDE_MAX ") -> Tensor");
+  m.def("max_pool.out" WIDE_MAX ", *, Tensor(a!) out) -> Tensor(a!)");
+  m.def("average_pool" WIDE_AVERAGE ") -> Tensor");
+  m.def("average_pool.out" WIDE_AVERAGE ", *, Tensor(a!) out) -> Tensor(a!)");
+}
+
+TORCH_LIBRARY_IMPL(wide, CPU, m) {
+  m.impl("max_pool", max_pool_kernel);
+  m.impl("max_pool.out", max_pool_out);
+  m.impl("average_pool", average_pool_kernel);
+  m.impl("average_pool.out", average_pool_out);
+}
+
+TORCH_LIBRARY_IMPL(wide, Autograd, m) {
+  m.impl("max_pool", torch::autograd::autogradNotImplementedFallback());
+  m.impl("average_pool", torch::autograd::autogradNotImplementedFallback());
+}
+
+std::vector<int64_t> list(const int64_t (&two)[2]) { return {two[0], two[1]}; }
+
+}  // namespace
+
+Tensor max_pool(const Tensor& x, const PoolWindow& p, bool ceil) {
+  return kernels::call(
+      "max_pool", {x, list(p.kernel), list(p.stride), list(p.padding), list(p.dilation), ceil});
+}
+
+Tensor average_pool(const Tensor& x, const PoolWindow& p) {
+  return kernels::call("average_pool", {x, list(p.kernel), list(p.stride), list(p.padding)});
+}
+
+}  // namespace wide
+#endif
