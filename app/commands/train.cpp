@@ -62,8 +62,7 @@ class Train : public Command {
     if (sinks.name.empty()) sinks.name = fs::path(options_.save).filename();
     if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
     const auto work = [&] {
-      // Asked for what is so already LibTorch changes oneDNN's number, which then waits in ranges.
-      if (options_.threads > 0 && options_.threads != set_threads(0)) set_threads(options_.threads);
+      if (options_.threads > 0) set_threads(options_.threads);
       return train(options_, sinks, saved ? &*saved : nullptr);
     };
     std::optional<Rights> rights = rights_of(options_, sinks, saved ? &*saved : nullptr);

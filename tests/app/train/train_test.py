@@ -233,6 +233,15 @@ class Going(Train):
         self.train("-n", "2", "--lr", "0", "--epochs", "6", "--validation", "0.2", "--patience", "2", "--overwrite")
         self.assertEqual([(m["status"], m["at_step"]) for m in self.report()["models"]], [("stopped", 24)] * 2)
 
+    def test_any_number_of_threads(self):
+        digits.write(self.folder, 100)
+        for threads in ("1", "2", "3"):  # kernels that wait for threads that never come hang here
+            with self.subTest(threads=threads):
+                run = subprocess.run([os.environ["WORKBENCH_BINARY"], "train", self.path("net.pt2"), "--data",
+                                      self.path("data.npz"), "-n", "8", "--epochs", "1", "--no-save", "--no-store",
+                                      "--threads", threads], capture_output=True, text=True, timeout=60)
+                self.assertEqual(run.returncode, 0, run.stderr)
+
     def test_what_is_required(self):
         digits.write(self.folder, 200)
         run = self.train("-n", "2", "--epochs", "1", "--validation", "0.2", "--metric", "accuracy", "--require",
