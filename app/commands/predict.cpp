@@ -48,8 +48,7 @@ class Predict : public Command {
     options_.folder = fs::is_directory(run_, error) ? run_ : folder_of_run();
     const SavedRun saved = read_saved_run(options_.folder);
     const auto work = [&] {
-      // Asked for what is so already LibTorch changes oneDNN's number, which then waits in ranges.
-      if (options_.threads > 0 && options_.threads != set_threads(0)) set_threads(options_.threads);
+      if (options_.threads > 0) set_threads(options_.threads);
       const std::string line = predict(options_, saved);
       if (!quiet_) print_plain(line + "\n");
       return 0;

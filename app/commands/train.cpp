@@ -2,11 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
 #include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/options.h"
+#include "app/results/runs.h"
 #include "app/train/rights.h"
 #include "app/train/train.h"
 #include "data/bytes/part_file.h"
@@ -58,12 +60,15 @@ class Train : public Command {
     TrainSinks sinks = sinks_;
     if (!options_.plan.empty() && !saved) sinks.plan = read_saved_run(options_.plan).plan;
     sinks.command = typed_command();
+    if (sinks.worse_percent > 0 && against_.empty())
+      fail("[--fail-on-regression] run: got none, expected one to compare with; try --against RUN");
+    if (!against_.empty())
+      sinks.against = std::make_shared<nlohmann::ordered_json>(find_run(against_, sinks.db));
     sinks.store = !no_store_;
     if (sinks.name.empty()) sinks.name = fs::path(options_.save).filename();
     if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
     const auto work = [&] {
-      // Asked for what is so already LibTorch changes oneDNN's number, which then waits in ranges.
-      if (options_.threads > 0 && options_.threads != set_threads(0)) set_threads(options_.threads);
+      if (options_.threads > 0) set_threads(options_.threads);
       return train(options_, sinks, saved ? &*saved : nullptr);
     };
     std::optional<Rights> rights = rights_of(options_, sinks, saved ? &*saved : nullptr);
@@ -184,9 +189,14 @@ class Train : public Command {
                    "FILE.csv, FILE.jsonl or -: a row per model and "
                    "evaluation while it runs");
     app.add_option("--require", sinks_.require,
-                   "'accuracy>=0.95': mean over models, else min: or best:; 'diverged==0'; exit "
-                   "code 3 where it does not hold")
+                   "'accuracy>=0.95': mean over models, else min:, best: or ensemble:; "
+                   "'diverged==0'; exit code 3 where it does not hold")
         ->allow_extra_args(false);
+    app.add_option("--against", against_,
+                   "compare with this run, a folder or a stored one, model by model");
+    app.add_option("--fail-on-regression", sinks_.worse_percent,
+                   "exit with 3 when it is WORSE than there by more than this percentage")
+        ->check(not_positive);
     app.add_flag("--bench", sinks_.bench,
                  "time one step beside separate models in a loop and over threads; trains nothing");
     app.add_option("--budget", sinks_.budget_s, "seconds of --bench for each")
@@ -271,7 +281,7 @@ class Train : public Command {
 
   TrainOptions options_;
   TrainSinks sinks_;
-  std::string resume_;
+  std::string resume_, against_;
   bool no_store_ = false, overwrite_ = false;
   double timeout_ = 0;
 };

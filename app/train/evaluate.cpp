@@ -43,6 +43,36 @@ std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer
   return values;
 }
 
+std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& trainer,
+                                                const RowSet& set) {
+  const at::NoGradGuard no_grad;
+  const Loss& loss = run.loss.loss;
+  std::vector<std::vector<int64_t>> groups(
+      set.rows->size() > 1 ? static_cast<size_t>(run.data.folds) : 1);
+  for (int64_t m = 0; m < run.n(); ++m)
+    groups[groups.size() > 1 ? static_cast<size_t>(run.feed->fold_of(m)) : 0].push_back(m);
+  const MetricTask task{&loss, {0}, {0}};
+  std::vector<std::unique_ptr<Metric>> all;
+  for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
+  answer(run, trainer, set, [&](const HeldBatch& held, const Tensors& outputs) {
+    for (const std::vector<int64_t>& group : groups) {
+      if (group.empty()) continue;
+      AnsweredRows answers;
+      run.feed->add_targets(set, held, {group[0]}, &answers);
+      const Tensor index = at::tensor(group, at::kLong);
+      for (size_t k = 0; k < outputs.size(); ++k) {
+        const Tensor own = outputs[k].index_select(0, index);
+        answers.outputs.push_back(k == loss.output ? mean_answer(loss, own)
+                                                   : own.to(at::kDouble).mean(0, true));
+      }
+      for (const auto& metric : all) metric->add(answers);
+    }
+  });
+  std::map<std::string, double> values;
+  for (size_t k = 0; k < all.size(); ++k) values[run.metrics[k].name] = all[k]->values().at(0);
+  return values;
+}
+
 TrainerState with_weights(const Trainer& trainer, const std::map<std::string, Tensor>& weights,
                           const std::vector<TensorSpec>& specs) {
   TrainerState state = trainer.state();

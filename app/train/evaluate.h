@@ -8,6 +8,12 @@ namespace wide {
 std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer& trainer,
                                                     const RowSet& set);
 
+/// The same of the models' mean answer, as `predict` gives it: of probabilities under
+/// cross_entropy, nll and bce_with_logits, of outputs otherwise. Of folds each row is answered by
+/// those models that never saw it. All models must run.
+std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& trainer,
+                                                const RowSet& set);
+
 /// Calls `take` with the outputs of the running models for each part of a row set.
 void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
             const std::function<void(const HeldBatch&, const Tensors& outputs)>& take);

@@ -53,8 +53,11 @@ bool Loop::run() {
     if (cancelled()) return false;
     const Batch batch = run_.feed->training(state_.step);
     const bool checked = state_.step < run_.options.check;
+    const auto asked = Clock::now();
     const StepCheck check = checked ? trainer_.check(batch) : StepCheck();
     const StepResult result = trainer_.step(batch);
+    if (first_call_ns_ == 0)
+      first_call_ns_ = std::chrono::duration<double, std::nano>(Clock::now() - asked).count();
     // What is not finite has nothing to be held against.
     if (checked && !check.pass && !result.suppressed.any().item<bool>()) refuse(check);
     ++state_.step;

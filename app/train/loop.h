@@ -24,6 +24,8 @@ class Loop {
   /// Until the last step, until no model runs, or until it is cancelled: true where it came to its
   /// end.
   bool run();
+  /// Nanoseconds that the first step took, recording and planning included; 0: none was made.
+  double first_call_ns() const { return first_call_ns_; }
 
  private:
   void note(const StepResult& result);
@@ -39,6 +41,7 @@ class Loop {
   TrainState& state_;
   RunObserver& observer_;
   int64_t prune_factor_ = 0, next_rung_ = 0;
+  double first_call_ns_ = 0;
 };
 
 }  // namespace wide

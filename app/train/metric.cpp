@@ -84,6 +84,13 @@ WantedMetric find_metric(const std::string& option, const std::string& name, con
        listing(names, 20), near.empty() ? "loss" : near);
 }
 
+Tensor mean_answer(const Loss& loss, const Tensor& outputs) {
+  const Tensor mean = probabilities(loss, outputs.to(at::kDouble), 2).mean(0, /*keepdim=*/true);
+  if (loss.name == "cross_entropy" || loss.name == "nll") return at::log(mean);
+  if (loss.name == "bce_with_logits") return at::logit(mean);
+  return mean;
+}
+
 Tensor probabilities(const Loss& loss, const Tensor& output, int64_t class_dim) {
   if (loss.name == "cross_entropy") return at::softmax(output, class_dim);
   if (loss.name == "nll") return at::exp(output);

@@ -52,6 +52,10 @@ struct WantedMetric {
 /// Throws Error for an unknown name, and for one that the loss has no use for.
 WantedMetric find_metric(const std::string& option, const std::string& name, const Loss& loss);
 
+/// The output [1, B, ...], float64, whose probabilities are the mean of those of R models' outputs
+/// [R, B, ...]; for losses without probabilities the mean output.
+Tensor mean_answer(const Loss& loss, const Tensor& outputs);
+
 /// Probabilities, or for other losses the output as it is.
 Tensor probabilities(const Loss& loss, const Tensor& output, int64_t class_dim);
 

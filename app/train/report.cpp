@@ -67,8 +67,8 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
   doc["frozen"] = run.frozen;
   doc["no_decay"] = run.no_decay.size();
   doc["memory"] = {{"state_bytes", facts.state_bytes}};
-  doc["first_call_ns"] = facts.first_call_ns;
-  doc["checked_steps"] = facts.checked_steps;
+  doc["first_call_ns"] = facts.first_call_ns > 0 ? Json(facts.first_call_ns) : Json(nullptr);
+  doc["checked_steps"] = std::min(run.options.check, state.step);
   doc["loop_seconds"] = facts.loop_seconds > 0 ? Json(facts.loop_seconds) : Json(nullptr);
   doc["results"] = Json::array();
   for (const Timing& timing : facts.results) doc["results"].push_back(to_json(timing));
@@ -76,6 +76,7 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
   doc["models"] = Json::array();
   for (size_t i = 0; i < run.plan.models.size(); ++i)
     doc["models"].push_back(model_json(run, state, i));
+  doc["ensemble"] = {{"validation", facts.ensemble}, {"test", facts.ensemble_test}};
   doc["configs"] = Json::array();
   for (const ConfigSummary& c : by_config(doc, {})) doc["configs"].push_back(to_json(c));
   doc["events"] = Json::array();

@@ -14,10 +14,10 @@ struct RunFacts {
   std::string started;
   Environment environment;
   std::vector<Timing> results;  // of --bench
-  double first_call_ns = 0;
+  double first_call_ns = 0;     // of the first step; 0: none was made
   int64_t state_bytes = 0;
+  std::map<std::string, double> ensemble, ensemble_test;  // by metric, with the best weights
   double loop_seconds = 0;  // that N separate runs would have taken; 0: not known
-  int64_t checked_steps = 0;
   std::vector<std::string> notes;
 };
 

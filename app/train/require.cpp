@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kRelations[] = {">=", "<=", "==", ">", "<"};
 
 /// Of the metric at each model's best evaluation.
-double value_of(const Requirement& r, const TrainState& state, bool more_is_better) {
+double value_of(const Requirement& r, const TrainState& state,
+                const std::map<std::string, double>& ensemble) {
   std::vector<double> values;
   int64_t diverged = 0;
   for (const ModelState& m : state.models) {
@@ -23,10 +24,11 @@ double value_of(const Requirement& r, const TrainState& state, bool more_is_bett
     if (m.at_best.count(r.metric)) values.push_back(m.at_best.at(r.metric));
   }
   if (r.metric == "diverged") return double(diverged);
+  if (r.over == "ensemble") return ensemble.count(r.metric) ? ensemble.at(r.metric) : std::nan("");
   if (values.empty()) return std::nan("");
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   if (r.over == "min") return *low;
-  if (r.over == "best") return more_is_better ? *high : *low;
+  if (r.over == "best") return r.more_is_better ? *high : *low;
   double sum = 0;
   for (const double v : values) sum += v;
   return sum / double(values.size());
@@ -47,7 +49,7 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
                                             bool validated) {
   std::vector<Requirement> all;
   for (const std::string& text : texts) {
-    Requirement r{text, "mean", "", "", 0};
+    Requirement r{text, "mean", "", "", 0, true};
     size_t at = std::string::npos;
     for (const char* relation : kRelations)
       if (at == std::string::npos && (at = text.find(relation)) != std::string::npos)
@@ -56,7 +58,7 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
       fail("[--require] requirement: got {}, expected METRIC>=NUMBER; try 'accuracy>=0.95'",
            printable(text));
     r.metric = text.substr(0, at);
-    for (const char* over : {"mean", "min", "best"})
+    for (const char* over : {"mean", "min", "best", "ensemble"})
       if (r.metric.rfind(fmt::format("{}:", over), 0) == 0) {
         r.over = over;
         r.metric = r.metric.substr(r.over.size() + 1);
@@ -64,7 +66,10 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
       }
     std::vector<std::string> known{"diverged"};
     for (const WantedMetric& m : metrics)
-      if (validated) known.push_back(m.name);
+      if (validated) {
+        known.push_back(m.name);
+        if (m.name == r.metric) r.more_is_better = m.more_is_better;
+      }
     if (std::find(known.begin(), known.end(), r.metric) == known.end())
       fail("[--require] metric: got {}, expected one of {}; try --metric {}{}", printable(r.metric),
            listing(known, 20), printable(r.metric), validated ? "" : " and --validation 0.2");
@@ -74,10 +79,10 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
 }
 
 std::vector<Complaint> unmet(const std::vector<Requirement>& requirements, const TrainState& state,
-                             const WantedMetric& monitor) {
+                             const std::map<std::string, double>& ensemble) {
   std::vector<Complaint> all;
   for (const Requirement& r : requirements) {
-    const double value = value_of(r, state, r.metric == "loss" ? false : monitor.more_is_better);
+    const double value = value_of(r, state, ensemble);
     if (r.holds(value)) continue;
     all.push_back({3, fmt::format("[--require] {}: got {:.6g}, expected {} {}; try longer "
                                   "training or other hyperparameters",

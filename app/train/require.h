@@ -8,10 +8,11 @@ namespace wide {
 /// `--require 'min:accuracy>=0.95'`: something that must hold of the result.
 struct Requirement {
   std::string text;    // as typed
-  std::string over;    // mean, min, best
+  std::string over;    // mean, min, best, ensemble
   std::string metric;  // or "diverged", how many models did
   std::string relation;
   double bound = 0;
+  bool more_is_better = true;  // of the metric
 
   bool holds(double value) const;
 };
@@ -23,6 +24,6 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
 
 /// Exit code 3 and its line for those that do not hold.
 std::vector<Complaint> unmet(const std::vector<Requirement>& requirements, const TrainState& state,
-                             const WantedMetric& monitor);
+                             const std::map<std::string, double>& ensemble);
 
 }  // namespace wide

@@ -47,6 +47,7 @@ class Run {
     if (!saved) how = start.how;
     trainer_ = std::make_unique<Trainer>(run_.trainer(start, saved ? saved->plan : sinks.plan));
     facts_.notes = run_.notes;
+    if (sinks.against) check_comparable(*sinks.against, run_document(run_, planned(), facts_));
     for (const std::vector<std::string>& notes : {run_.network.notes(), start.notes, sinks.lacks})
       facts_.notes.insert(facts_.notes.end(), notes.begin(), notes.end());
     state_.models.resize(static_cast<size_t>(run_.n()));
@@ -78,7 +79,9 @@ class Run {
     }
     bool ended = false;
     try {
-      ended = Loop(run_, *trainer_, state_, recorder).run();
+      Loop loop(run_, *trainer_, state_, recorder);
+      ended = loop.run();
+      facts_.first_call_ns = loop.first_call_ns();
     } catch (...) {
       // What was saved last is whole: it goes on from there.
       facts_.state = "interrupted";
@@ -143,7 +146,7 @@ class Run {
   int complete(Recorder* recorder) {
     recorder->save();
     folder_.save_checkpoints(run_, *trainer_, state_, kept());
-    if (!run_.data.test.empty() || run_.data.folds > 0) with_best_weights();
+    if (!run_.data.test.empty() || run_.data.has_validation()) with_best_weights();
     facts_.state = "complete";
     // What it takes one by one is known from a few steps: worth it where these are few of many.
     if (run_.steps >= kLongRun) {
@@ -155,13 +158,27 @@ class Run {
     }
     finish();
     if (!sinks_.quiet) print_plain(run_text(run_document(run_, state_, facts_), {}));
+    std::vector<Complaint> complaints = unmet(requirements_, state_, facts_.ensemble);
     if (std::all_of(state_.models.begin(), state_.models.end(),
                     [](const ModelState& m) { return m.status == "diverged"; }))
       throw Error(fmt::format("[train] models: got all {} diverged, expected one to train; try a "
                               "smaller --lr or --set clip=1",
                               run_.n()),
                   4);
-    return complain(unmet(requirements_, state_, run_.monitor()));
+    if (sinks_.against) {
+      const RunComparison c = compare_runs(*sinks_.against, run_document(run_, state_, facts_));
+      if (!sinks_.quiet) print_plain(comparison_text(c));
+      if (sinks_.worse_percent > 0 && c.worse_by(sinks_.worse_percent))
+        complaints.push_back({3, worse_line(c, sinks_.worse_percent)});
+    }
+    return complain(complaints);
+  }
+
+  /// As the run begins: none has been anywhere yet.
+  TrainState planned() const {
+    TrainState state;
+    state.models.resize(static_cast<size_t>(run_.n()));
+    return state;
   }
 
   /// The models whose checkpoints are written: the best K by what is monitored.
@@ -180,7 +197,8 @@ class Run {
     return models;
   }
 
-  /// Looks once at what no choice was made by: the test rows, and the folds.
+  /// Looks once at what no choice was made by: the test rows, the folds, and the mean of all
+  /// models.
   void with_best_weights() {
     const at::NoGradGuard no_grad;
     const auto weights = state_.best.empty() ? trainer_->weights() : best_or_last();
@@ -191,7 +209,10 @@ class Run {
       for (const auto& [metric, all] : values)
         for (size_t m = 0; m < all.size(); ++m)
           if (!std::isnan(all[m])) state_.models[m].test[metric] = all[m];
+      facts_.ensemble_test = evaluate_ensemble(run_, *trainer_, {&run_.data.test_parts(), &rows});
     }
+    if (run_.data.has_validation())
+      facts_.ensemble = evaluate_ensemble(run_, *trainer_, run_.validation());
     if (run_.data.folds > 0 && folder_.exists()) save_out_of_fold();
   }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,10 @@ struct TrainSinks {
   std::string plan;       // strategies and ranges of an earlier run
   double budget_s = 1.5;  // of --bench, for each contender
   std::string db;
-  std::vector<std::string> require;  // 'accuracy>=0.95'
-  std::vector<std::string> lacks;    // of the kernel's
+  std::vector<std::string> require;                       // 'accuracy>=0.95'
+  std::shared_ptr<const nlohmann::ordered_json> against;  // a run's report
+  double worse_percent = 0;        // exit code 3 where it is worse than that one by more; 0: never
+  std::vector<std::string> lacks;  // of the kernel's
 };
 
 /// Trains, from the start or from where `saved` is; returns the exit code.

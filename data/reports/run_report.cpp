@@ -61,6 +61,18 @@ std::string key_of(const Json& model) {
                      model.at("fold").dump());
 }
 
+std::map<std::string, const Json*> models_by_key(const Json& run) {
+  std::map<std::string, const Json*> all;
+  for (const Json& m : run.at("models")) all[key_of(m)] = &m;
+  return all;
+}
+
+[[noreturn]] void refuse_pairs() {
+  fail(
+      "[compare] models: got no two of the same configuration and seeds, expected some; try "
+      "runs of the same --grid and --seed");
+}
+
 }  // namespace
 
 std::optional<Spread> spread_of(std::vector<double> values) {
@@ -165,15 +177,34 @@ Json to_json(const ConfigSummary& c) {
   return json;
 }
 
+void check_comparable(const Json& before, const Json& after) {
+  const std::string metric = before.at("monitor").at("name");
+  if (after.at("monitor").at("name") != metric)
+    fail("[compare] metric: got {} and {}, expected runs that monitor the same; try --monitor {}",
+         metric, after.at("monitor").at("name").get<std::string>(), metric);
+  const auto partners = models_by_key(before);
+  for (const Json& m : after.at("models"))
+    if (partners.count(key_of(m))) return;
+  refuse_pairs();
+}
+
+bool RunComparison::worse_by(double percent) const {
+  return verdict == "WORSE" && std::abs(after - before) > percent / 100 * std::abs(before);
+}
+
+std::string worse_line(const RunComparison& c, double percent) {
+  return fmt::format(
+      "[--against] {}: got {:.4g} over {} pairs of models, expected at most {:g} % worse than "
+      "{:.4g}; try workbench compare",
+      c.metric, c.after, c.pairs, percent, c.before);
+}
+
 RunComparison compare_runs(const Json& before, const Json& after) {
+  check_comparable(before, after);
   RunComparison c;
   c.metric = before.at("monitor").at("name");
   c.more_is_better = before.at("monitor").at("more_is_better");
-  if (after.at("monitor").at("name") != c.metric)
-    fail("[compare] metric: got {} and {}, expected runs that monitor the same; try --monitor {}",
-         c.metric, after.at("monitor").at("name").get<std::string>(), c.metric);
-  std::map<std::string, const Json*> partners;
-  for (const Json& m : before.at("models")) partners[key_of(m)] = &m;
+  const auto partners = models_by_key(before);
   std::vector<double> changes;
   for (const Json& m : after.at("models")) {
     const auto it = partners.find(key_of(m));
@@ -189,10 +220,7 @@ RunComparison compare_runs(const Json& before, const Json& after) {
     c.after += *value;
   }
   c.pairs = static_cast<int64_t>(changes.size());
-  if (changes.empty())
-    fail(
-        "[compare] models: got no two of the same configuration and seeds, expected some; try "
-        "runs of the same --grid and --seed");
+  if (changes.empty()) refuse_pairs();
   c.before /= double(c.pairs);
   c.after /= double(c.pairs);
   c.change = spread_of(changes);
@@ -242,6 +270,11 @@ std::string run_text(const Json& run, const std::vector<std::string>& keys) {
     if (c.test) text += fmt::format("  test {}", spread_text(c.test));
     text += "\n";
   }
+  if (run.contains("ensemble") && run.at("models").size() > 1)
+    for (const auto& [rows, values] : run.at("ensemble").items())
+      if (const auto value = number_at(values, metric))
+        text += fmt::format("  {:<40} n {:<4} {} {:.4g} of the {} rows\n", "their mean answer",
+                            run.at("n").get<int64_t>(), metric, *value, rows);
   for (const Json& note : run.at("notes"))
     text += fmt::format("  {}\n", printable(note.get<std::string>(), 400));
   return text;

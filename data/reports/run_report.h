@@ -40,10 +40,16 @@ struct RunComparison {
   double before = 0, after = 0;  // means over the pairs
   std::optional<Spread> change;  // after - before
   std::string verdict;           // BETTER, WORSE, SAME: the interval lies on one side of 0
+  /// WORSE, and in the mean by more than this percentage of what it was.
+  bool worse_by(double percent) const;
 };
 /// Throws Error where the runs monitor different metrics or no model has a partner.
 RunComparison compare_runs(const nlohmann::ordered_json& before,
                            const nlohmann::ordered_json& after);
+/// The errors of `compare_runs` before there is a result.
+void check_comparable(const nlohmann::ordered_json& before, const nlohmann::ordered_json& after);
+/// One line of an error: what got worse, and by how much.
+std::string worse_line(const RunComparison& comparison, double percent);
 nlohmann::ordered_json to_json(const RunComparison& comparison);
 std::string comparison_text(const RunComparison& comparison);
 

@@ -21,7 +21,12 @@ namespace {
 
 /// Inside a parallel region: without it oneDNN's backward convolution asks for as many threads as
 /// outside, gets one, and waits for the others at its own barrier for ever. Ends with the region.
-void use_one_thread() { omp_set_num_threads(1); }
+void use_one_thread() {
+  // ATen says its own number to OpenMP once a thread, in our code and in its own: not after this.
+  at::internal::lazy_init_num_threads();
+  at::get_num_threads();
+  omp_set_num_threads(1);
+}
 
 /// Below autograd and without view tracking: thread-local state does not reach pool threads.
 struct Inference {

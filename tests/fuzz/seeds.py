@@ -7,6 +7,7 @@ import os
 import sys
 import zipfile
 
+import numpy
 import torch
 from safetensors.torch import save
 
@@ -57,6 +58,15 @@ def main(corpus):
     archive("packed", {"a": bytes(500)}, compression=zipfile.ZIP_DEFLATED)
     archive("outside", {"../a": b"1", "/b": b"2"})
     put("zip", "torch", torch_bytes({"a": torch.ones(1)}))
+    for name, array in (("f32", numpy.arange(6, dtype="f4").reshape(2, 3)), ("columns", numpy.asfortranarray(numpy.ones((2, 3)))),
+                        ("empty", numpy.zeros((0, 4), dtype="u1")), ("number", numpy.array(True)),
+                        ("objects", numpy.array([None], dtype=object)), ("big_endian", numpy.ones(2, dtype=">i8"))):
+        buffer = io.BytesIO()
+        numpy.save(buffer, array)
+        put("npy", name, buffer.getvalue())
+    for name, text in (("plain", "a,y\n1,2\n3.5e-1,nan\n"), ("quoted", 'a,"b, ""c"""\r\n"1",2\r\n"x\ny",\r\n'),
+                       ("short", "a,b\n1\n"), ("twice", "a,a\n1,2\n"), ("open", 'a\n"1\n')):
+        put("csv", name, text.encode())
     presets = os.path.join(os.path.dirname(corpus), "..", "..", "..", "presets")
     for file in sorted(os.listdir(presets))[:6]:
         if file.endswith(".json"):

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "data/bytes/csv.h"
+#include "data/bytes/npy.h"
 #include "data/bytes/safetensors.h"
 #include "data/bytes/zip.h"
 #include "data/checkpoints/checkpoint_format.h"
@@ -78,14 +80,37 @@ void pt2_model(std::string_view bytes) {
   pt2::parse_program(bytes, "net.pt2", "models/model.json");
 }
 
+void npy_array(std::string_view bytes) {
+  const npy::Array array = npy::parse(bytes, "x.npy");
+  const int64_t count = count_elements(array.shape);
+  const bool fits =
+      count >= 0 && array.begin <= array.end && array.end <= bytes.size() &&
+      array.end - array.begin ==
+          static_cast<uint64_t>(count) * static_cast<uint64_t>(dtype_bits(array.dtype)) / 8;
+  if (!fits) std::abort();
+}
+
+/// As many cells in every row as there are names, all within the bytes or unquoted from them.
+void csv_table(std::string_view bytes) {
+  CsvReader reader(bytes, "x.csv");
+  std::vector<std::string_view> cells;
+  while (reader.next(&cells)) {
+    if (cells.size() != reader.names().size() || reader.line() < 2) std::abort();
+    double number = 0;
+    for (const std::string_view cell : cells) parse_number(cell, &number);
+  }
+}
+
 void preset(std::string_view bytes) { parse_preset(std::string(bytes), "preset.json"); }
 
 }  // namespace
 
 const std::vector<Target>& targets() {
   static const std::vector<Target> list = {
-      {"checkpoint", checkpoint}, {"pickle", pickle_stream}, {"preset", preset},
-      {"pt2", pt2_archive},       {"pt2_model", pt2_model},  {"safetensors", safetensors_file},
+      {"checkpoint", checkpoint}, {"csv", csv_table},
+      {"npy", npy_array},         {"pickle", pickle_stream},
+      {"preset", preset},         {"pt2", pt2_archive},
+      {"pt2_model", pt2_model},   {"safetensors", safetensors_file},
       {"zip", zip_archive}};
   return list;
 }

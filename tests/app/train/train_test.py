@@ -7,7 +7,9 @@ import sys
 import time
 import unittest
 
+import jsonschema
 import numpy
+import referencing
 import torch
 from safetensors.torch import load_file, save_file
 from sklearn import metrics
@@ -26,6 +28,18 @@ class Train(CommandLine):
     def train(self, *arguments, expect=0, net="net.pt2", data="data.npz"):
         return self.workbench("train", self.path(net), "--data", self.path(data), "--no-store", "--save",
                               self.path("run"), *arguments, expect=expect)
+
+    def fits_the_schema(self, report):
+        folder = os.path.join(os.environ["WORKBENCH_SOURCE"], "data", "reports", "schema")
+        resources = []
+        for file in os.listdir(folder):
+            with open(os.path.join(folder, file), encoding="utf-8") as text:
+                resource = json.load(text)
+            resources.append((resource["$id"], referencing.Resource.from_contents(resource)))
+        registry = referencing.Registry().with_resources(resources)
+        schema = jsonschema.Draft202012Validator(registry.contents("run.json"), registry=registry)
+        self.assertEqual([e.message for e in schema.iter_errors(report)], [])
+        self.assertTrue(list(schema.iter_errors({**report, "more": 1})))
 
     def report(self):
         with open(self.path("run/report.json"), encoding="utf-8") as file:
@@ -222,6 +236,7 @@ class Going(Train):
         self.train("-n", "3", "--lr", "1e-3,1e30,1e-3", "--epochs", "2", "--validation", "0.2")
         models = self.report()["models"]
         self.assertEqual([m["status"] for m in models], ["trained", "diverged", "trained"])
+        self.fits_the_schema(self.report())
         last = load_file(self.path("run/last/model-0001.safetensors"))
         self.assertTrue(all(t.isfinite().all() for t in last.values()))
 
@@ -233,11 +248,59 @@ class Going(Train):
         self.train("-n", "2", "--lr", "0", "--epochs", "6", "--validation", "0.2", "--patience", "2", "--overwrite")
         self.assertEqual([(m["status"], m["at_step"]) for m in self.report()["models"]], [("stopped", 24)] * 2)
 
+    def test_any_number_of_threads(self):
+        digits.write(self.folder, 100)
+        for threads in ("1", "2", "3"):  # kernels that wait for threads that never come hang here
+            with self.subTest(threads=threads):
+                run = subprocess.run([os.environ["WORKBENCH_BINARY"], "train", self.path("net.pt2"), "--data",
+                                      self.path("data.npz"), "-n", "8", "--epochs", "1", "--no-save", "--no-store",
+                                      "--threads", threads], capture_output=True, text=True, timeout=60)
+                self.assertEqual(run.returncode, 0, run.stderr)
+
     def test_what_is_required(self):
         digits.write(self.folder, 200)
         run = self.train("-n", "2", "--epochs", "1", "--validation", "0.2", "--metric", "accuracy", "--require",
                          "accuracy>=0.999", "--require", "diverged==0", expect=3)
         self.assertRegex(run.stderr, r"^\[--require\] accuracy>=0.999: got 0\.\d+, expected >= 0.999; try .*\n$")
+
+
+class Together(Train):
+    def test_the_mean_answer(self):
+        """Of probabilities; of folds by the models that never saw the row."""
+        x, y = digits.write(self.folder, 300)
+        self.train("-n", "3", "--epochs", "2", "--lr", "3e-3", "--validation", "0.3", "--test", "0.2", "--metric", "accuracy")
+        report, split = self.report(), numpy.load(self.path("run/split.npz"))
+        for rows in ("validation", "test"):
+            held = split[rows]
+            outputs = []
+            for i in range(3):
+                model = digits.Cnn()
+                model.load_state_dict(load_file(self.path(f"run/best/model-{i:04d}.safetensors")))
+                with torch.no_grad():
+                    outputs.append(model.eval()(torch.tensor(x[held])).double().softmax(1).numpy())
+            p = numpy.mean(outputs, 0)
+            got = report["ensemble"][rows]
+            self.assertAlmostEqual(got["loss"], metrics.log_loss(y[held], p, labels=range(10)), delta=1e-5)
+            self.assertAlmostEqual(got["accuracy"], (p.argmax(1) == y[held]).mean(), delta=1e-9)
+        self.train("--folds", "3", "--seeds", "2", "--epochs", "1", "--metric", "accuracy", "--require",
+                   "ensemble:accuracy>=1.5", "--overwrite", expect=3)
+        p = numpy.load(self.path("run/oof.npz"))["prediction"].mean(0)
+        self.assertAlmostEqual(self.report()["ensemble"]["validation"]["loss"], metrics.log_loss(y, p, labels=range(10)), delta=1e-5)
+
+    def test_against_another_run(self):
+        digits.write(self.folder, 300)
+        common = ["--seeds", "4", "--lr", "3e-3", "--validation", "0.3"]
+        self.train(*common, "--epochs", "4")
+        other = ["--save", self.path("other"), "--against", self.path("run"), "--fail-on-regression", "5"]
+        command = ["train", self.path("net.pt2"), "--data", self.path("data.npz"), "--no-store", *other]
+        worse = self.workbench(*command, *common, "--epochs", "1", expect=3)
+        self.assertIn("WORSE loss over 4 pairs", worse.stdout)
+        self.assertRegex(worse.stderr, r"^\[--against\] loss: got .* over 4 pairs of models, expected at most 5 % worse")
+        self.workbench(*command, *common, "--epochs", "4", "--overwrite")
+        run = self.workbench(*command, "--seeds", "4", "--validation", "0.3", "--overwrite", expect=2)
+        self.assertIn("[compare] models: got no two of the same configuration and seeds", run.stderr)
+        self.assertNotIn("epoch", run.stdout)  # before the first step
+        self.refused("[--fail-on-regression] run: got none", "-n", "2", "--overwrite", "--fail-on-regression", "5")
 
 
 class Stored(Train):
@@ -255,6 +318,10 @@ class Stored(Train):
         self.workbench("report", "run:1", "--json", self.path("stored.json"), *db)
         with open(self.path("stored.json"), encoding="utf-8") as file:
             stored = json.load(file)
+        self.fits_the_schema(saved)
+        self.fits_the_schema(stored)
+        self.assertEqual(saved["checked_steps"], 3)
+        self.assertGreater(saved["first_call_ns"], 0)
         self.assertEqual(stored["models"], saved["models"])
         self.assertEqual([(h["step"], h["loss"]) for h in stored["history"]], [(h["step"], h["loss"]) for h in saved["history"]])
         losses = [m["best"]["loss"] for m in saved["models"]]
