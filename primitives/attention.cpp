@@ -1,45 +1,47 @@
 // attention: softmax(q kᵀ / sqrt(d) + mask) v per head, q k v and the result through linear layers
 // shapes: x [N,B,T,D], in_proj [N,3D,D], out_proj [N,D,D] -> y [N,B,T,D]
 // source: torch.nn.MultiheadAttention (self attention). Its linear layers are claimed by linear;
-// claimed here is scaled_dot_product_attention, wherever a program calls it.
+// claimed here is scaled_dot_product_attention, wherever a program calls it or writes it out.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
+#include "primitives/attention_written_out.h"
 #include "primitives/kernels/attention.h"
 #include "primitives/kernels/operators.h"
 
 namespace wide {
 namespace {
 
-struct AttentionConfig {
-  double dropout = 0;
-  bool causal = false;
-  std::optional<double> scale;
-  bool grouped_queries = false;
-  std::string text() const {
-    return fmt::format("causal={} gqa={} dropout={} scale={}", causal ? 1 : 0,
-                       grouped_queries ? 1 : 0, dropout, scale ? fmt::format("{}", *scale) : "-");
-  }
-};
-
 // ------------------------------------------------------------------------------ single model
+
+/// As it is written in courses.
+Tensor written_out(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(double(q.size(-1)));
+  if (causal) {
+    const Tensor all = at::ones({q.size(-2), k.size(-2)}, q.options().dtype(at::kBool));
+    scores = scores.masked_fill(at::triu(all, 1), -INFINITY);
+  }
+  return at::matmul(at::softmax(scores, -1), v);
+}
 
 Network network(const Shape& shape) {
   for (const char* axis : {"B", "T", "D", "h"}) at_least("attention", shape, axis, 1);
   divides("attention", shape, "D", "h");
   const int64_t d = shape["D"], h = shape["h"];
-  const bool causal = shape.get("causal", 0) != 0;
+  const bool causal = shape.get("causal", 0) != 0, by_hand = shape.get("byhand", 0) != 0;
   const double scale = 1.0 / std::sqrt(double(d));
   Network net;
   net.name = "attention";
   net.tensors = {input("x", {shape["B"], shape["T"], d}),
                  parameter("in_proj_weight", {3 * d, d}, scale), parameter("in_proj_bias", {3 * d}),
                  parameter("out_proj.weight", {d, d}, scale), parameter("out_proj.bias", {d})};
-  net.forward = [h, causal](const Tensors& t) {
+  net.forward = [h, causal, by_hand](const Tensors& t) {
     const int64_t b = t[0].size(0), len = t[0].size(1), dim = t[0].size(2);
     const auto qkv =
         at::linear(t[0], t[1], t[2]).view({b, len, 3, h, dim / h}).permute({2, 0, 3, 1, 4});
-    const auto a = at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, 0.0, causal);
+    const Tensor a =
+        by_hand ? written_out(qkv[0], qkv[1], qkv[2], causal)
+                : at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, 0.0, causal);
     return Tensors{at::linear(a.transpose(1, 2).reshape({b, len, dim}), t[3], t[4])};
   };
   return as_function(net);
@@ -81,6 +83,15 @@ Tensor aligned_mask(const WideCall& call) {
   return mask.reshape(sizes);
 }
 
+/// A mask that tells which scores count, where a claim's tells which are replaced.
+Tensor counted(const AttentionConfig& c, const Tensor& mask) {
+  return c.fill && mask.defined() ? mask.logical_not() : mask;
+}
+
+Tensor keys(const AttentionConfig& c, const WideCall& call) {
+  return c.keys_transposed ? call.inputs[1].transpose(-1, -2) : call.inputs[1];
+}
+
 std::optional<Tensor> optional(const Tensor& t) {
   return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
 }
@@ -99,18 +110,27 @@ Tensors packed(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
   const bool one_head = q.dim() == 4;
   const auto head = [&](const Tensor& t) {
-    const Tensor all = one_head ? t.unsqueeze(2) : for_heads(t, q, false);
-    return all.size(-1) == 1 || all.stride(-1) == 1 ? all : all.contiguous();
+    return one_head ? t.unsqueeze(2) : for_heads(t, q, false);
   };
+  const auto rows = [&](const Tensor& t) {
+    return t.size(-1) == 1 || t.stride(-1) == 1 ? head(t) : head(t.contiguous());
+  };
+  Tensor mask = counted(c, aligned_mask(call));
+  if (mask.defined() && one_head) mask = mask.unsqueeze(2);
   const double scale = c.scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
-  const Tensor y = attention(head(q), head(call.inputs[1]), head(call.inputs[2]), c.causal, scale);
+  const Tensor y =
+      attention(rows(q), head(keys(c, call)), rows(call.inputs[2]), mask, c.causal, scale);
   return {one_head ? y.squeeze(2) : y};
 }
 
 Applies packed_applies(const AttentionConfig& c, const WideCall& call) {
   const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
-  if (call.inputs[3].defined())
-    return reason("attention/packed", "mask", "one", "none, or a causal one", "fused");
+  const Tensor& mask = call.inputs[3];
+  if (mask.defined() && mask.scalar_type() != at::kBool && mask.scalar_type() != at::kFloat)
+    return reason("attention/packed", "mask", c10::toString(mask.scalar_type()), "float32 or bool",
+                  "math");
+  if (c.finite_fill())
+    return reason("attention/packed", "mask", fmt::format("scores of {}", *c.fill), "-inf", "math");
   if (c.dropout > 0)
     return reason("attention/packed", "dropout", fmt::format("{}", c.dropout), "none", "math");
   if (c.grouped_queries && q.size(-3) != k.size(-3))
@@ -123,7 +143,7 @@ Applies packed_applies(const AttentionConfig& c, const WideCall& call) {
 /// N folded into the batch: to the kernel, N models are only more sequences.
 Tensors fused(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
-  Tensor mask = aligned_mask(call);
+  Tensor mask = counted(c, aligned_mask(call));
   if (mask.defined()) {
     if (call.shared[3] && mask.size(1) == 1) {
       mask = mask.select(0, 0);
@@ -133,12 +153,17 @@ Tensors fused(const AttentionConfig& c, const WideCall& call) {
       mask = mask.expand(sizes).flatten(0, 1);
     }
   }
-  const Tensor k = for_heads(call.inputs[1], q, c.grouped_queries),
+  const Tensor k = for_heads(keys(c, call), q, c.grouped_queries),
                v = for_heads(call.inputs[2], q, c.grouped_queries);
   const Tensor y = at::scaled_dot_product_attention(q.flatten(0, 1), k.flatten(0, 1),
                                                     v.flatten(0, 1), optional(mask), c.dropout,
                                                     c.causal, c.scale, c.grouped_queries);
   return {y.unflatten(0, {call.n, q.size(1)})};
+}
+
+Applies fused_applies(const AttentionConfig& c, const WideCall&) {
+  if (!c.finite_fill()) return std::nullopt;
+  return reason("attention/fused", "mask", fmt::format("scores of {}", *c.fill), "-inf", "math");
 }
 
 /// Two batched GEMMs around a softmax; the scale goes into q, the smallest of the operands. Half
@@ -150,7 +175,7 @@ Tensors math(const AttentionConfig& c, const WideCall& call) {
   const at::ScalarType own = q.scalar_type();
   const at::ScalarType sums = own == at::kHalf || own == at::kBFloat16 ? at::kFloat : own;
   const auto heads = [sums](const Tensor& t) { return t.flatten(0, -3).to(sums); };
-  Tensor k = for_heads(call.inputs[1], q, c.grouped_queries),
+  Tensor k = for_heads(keys(c, call), q, c.grouped_queries),
          values = for_heads(v, q, c.grouped_queries);
   if (c.grouped_queries) {
     k = k.repeat_interleave(q.size(-3) / k.size(-3), -3);
@@ -164,8 +189,11 @@ Tensors math(const AttentionConfig& c, const WideCall& call) {
     Sizes sizes = q.sizes().vec();
     sizes.back() = to;
     scores = scores.view(sizes);
-    scores = mask.scalar_type() == at::kBool ? scores.masked_fill(mask.logical_not(), -INFINITY)
-                                             : scores + mask;
+    if (c.fill)
+      scores = scores.masked_fill(mask, *c.fill);
+    else
+      scores = mask.scalar_type() == at::kBool ? scores.masked_fill(mask.logical_not(), -INFINITY)
+                                               : scores + mask;
     scores = scores.flatten(0, -3);
   }
   Tensor weights = at::softmax(scores, -1);
@@ -190,7 +218,8 @@ Target target() {
             {"T", "steps of a sequence"},
             {"D", "features"},
             {"h", "heads of attention"},
-            {"causal", "1: no step looks at later ones", 0}};
+            {"causal", "1: no step looks at later ones", 0},
+            {"byhand", "1: products and softmax written out", 0}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}, {"h", 8}}}};
   t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16}},
                                       {"T", {64, 128, 256, 512}},
@@ -208,7 +237,9 @@ Target target() {
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "two linear layers around a softmax over T terms";
   t.odd_shapes = {{{"B", 3}, {"T", 5}, {"D", 6}, {"h", 3}},
-                  {{"B", 1}, {"T", 7}, {"D", 4}, {"h", 1}, {"causal", 1}}};
+                  {{"B", 1}, {"T", 7}, {"D", 4}, {"h", 1}, {"causal", 1}},
+                  {{"B", 2}, {"T", 5}, {"D", 6}, {"h", 3}, {"byhand", 1}},
+                  {{"B", 3}, {"T", 7}, {"D", 4}, {"h", 2}, {"causal", 1}, {"byhand", 1}}};
   t.refusals = {{{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 4}},
                  "[attention] h: got 4, expected a divisor of D=6; try h=1"}};
   t.oracle = R"(
@@ -218,10 +249,12 @@ x = t['x']
 y = layer(x, x, x, attn_mask=mask if a.causal else None, need_weights=False)[0]
 )";
   t.claims = {{"aten::scaled_dot_product_attention", claim}};
+  t.patterns = attention_written_out();
   t.strategies = {
       strategy<AttentionConfig>("packed", "the engine's GEMM around a softmax, inference", packed,
                                 packed_applies),
-      strategy<AttentionConfig>("fused", "N folded into the batch of the attention kernel", fused),
+      strategy<AttentionConfig>("fused", "N folded into the batch of the attention kernel", fused,
+                                fused_applies),
       strategy<AttentionConfig>("math", "two batched GEMMs around a softmax", math)};
   t.parameter_inputs = {false, false, false, false};
   return t;

@@ -24,8 +24,16 @@ constexpr int64_t kScores = 8192;  // at a time: they stay in the first-level ca
 struct Head {
   const float *q, *k, *v;
   int64_t q_stride, k_stride, v_stride;  // from one step to the next
+  int64_t k_column;                      // from one feature to the next
   float* out;
   int64_t out_stride;
+};
+
+/// Of one head: what is added to its scores, or which of them count; at most one is there.
+struct Mask {
+  const float* added = nullptr;
+  const bool* counts = nullptr;
+  int64_t stride = 0;  // from row to row
 };
 
 struct Sizes {
@@ -54,14 +62,34 @@ void multiply(int64_t rows, int64_t inner, int64_t columns, const float* a, int6
   panel_gemm::multiply(p, 0, panel_gemm::panel_count(columns));
 }
 
-void compute(const Sizes& s, const Head& h, float* memory) {
+/// Scales rows [first, first + count) of the scores and masks them.
+WIDE_CLONES void apply(const Mask& mask, const Sizes& s, int64_t first, int64_t count,
+                       float* scores) {
+  const float scale = s.scale;
+  for (int64_t r = 0; r < count; ++r) {
+    float* row = scores + r * s.stride();
+    const int64_t at = (first + r) * mask.stride;
+    if (mask.added != nullptr) {
+      const float* added = mask.added + at;
+      for (int64_t i = 0; i < s.to; ++i) row[i] = row[i] * scale + added[i];
+    } else {
+      const bool* counts = mask.counts + at;
+      for (int64_t i = 0; i < s.to; ++i) row[i] = counts[i] ? row[i] * scale : -INFINITY;
+    }
+  }
+}
+
+void compute(const Sizes& s, const Head& h, const Mask& mask, float* memory) {
   float *keys = memory, *values = keys + s.key_floats(), *scores = values + s.value_floats();
-  panel_gemm::pack({s.depth, s.to, h.k, 1, h.k_stride, nullptr, 0}, keys);
+  panel_gemm::pack({s.depth, s.to, h.k, h.k_column, h.k_stride, nullptr, 0}, keys);
   panel_gemm::pack({s.to, s.width, h.v, h.v_stride, 1, nullptr, 0}, values);
   for (int64_t row = 0; row < s.from; row += s.rows()) {
     const int64_t count = std::min(s.rows(), s.from - row);
     multiply(count, s.depth, s.to, h.q + row * h.q_stride, h.q_stride, keys, scores, s.stride());
-    attention_rows::softmax({scores, count, s.to, s.stride(), s.scale, s.causal ? row : -1});
+    const bool masked = mask.added != nullptr || mask.counts != nullptr;
+    if (masked) apply(mask, s, row, count, scores);
+    attention_rows::softmax(
+        {scores, count, s.to, s.stride(), masked ? 1.0F : s.scale, s.causal ? row : -1});
     multiply(count, s.to, s.width, scores, s.stride(), values, h.out + row * h.out_stride,
              h.out_stride);
   }
@@ -78,15 +106,25 @@ bool rows_contiguous(const Tensor& t) {
   return t.dim() == 5 && (t.size(4) == 1 || t.stride(4) == 1);
 }
 
-Tensor& attention_out(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale,
-                      Tensor& out) {
-  TORCH_CHECK(rows_contiguous(q) && rows_contiguous(k) && rows_contiguous(v) &&
-                  rows_contiguous(out) && k.sizes().slice(0, 3) == q.sizes().slice(0, 3) &&
+/// The mask for every score, its rows contiguous; undefined where there is none.
+Tensor of_scores(const std::optional<Tensor>& mask, const Tensor& q, const Tensor& k) {
+  if (!mask || !mask->defined()) return {};
+  TORCH_CHECK(mask->scalar_type() == at::kFloat || mask->scalar_type() == at::kBool,
+              "wide::attention: a mask of ", mask->scalar_type());
+  const Tensor all = mask->expand({q.size(0), q.size(1), q.size(2), q.size(3), k.size(3)});
+  return rows_contiguous(all) ? all : all.contiguous();
+}
+
+Tensor& attention_out(const Tensor& q, const Tensor& k, const Tensor& v,
+                      const std::optional<Tensor>& mask, bool causal, double scale, Tensor& out) {
+  TORCH_CHECK(rows_contiguous(q) && k.dim() == 5 && rows_contiguous(v) && rows_contiguous(out) &&
+                  k.sizes().slice(0, 3) == q.sizes().slice(0, 3) &&
                   v.sizes().slice(0, 4) == k.sizes().slice(0, 4) && k.size(4) == q.size(4) &&
                   out.sizes().slice(0, 4) == q.sizes().slice(0, 4) && out.size(4) == v.size(4),
               "wide::attention: q ", q.sizes(), ", k ", k.sizes(), " and v ", v.sizes(),
               " do not fit");
   const Sizes sizes{q.size(3), k.size(3), q.size(4), v.size(4), causal, static_cast<float>(scale)};
+  const Tensor masks = of_scores(mask, q, k);
   const float *pq = q.const_data_ptr<float>(), *pk = k.const_data_ptr<float>();
   const float* pv = v.const_data_ptr<float>();
   float* po = out.mutable_data_ptr<float>();
@@ -98,27 +136,36 @@ Tensor& attention_out(const Tensor& q, const Tensor& k, const Tensor& v, bool ca
       const auto at = [&](const Tensor& t) {
         return i * t.stride(0) + b * t.stride(1) + h * t.stride(2);
       };
+      Mask own;
+      if (masks.defined()) {
+        own.stride = masks.stride(3);
+        if (masks.scalar_type() == at::kBool)
+          own.counts = masks.const_data_ptr<bool>() + at(masks);
+        else
+          own.added = masks.const_data_ptr<float>() + at(masks);
+      }
       compute(sizes,
               {pq + at(q), pk + at(k), pv + at(v), q.stride(3), k.stride(3), v.stride(3),
-               po + at(out), out.stride(3)},
-              memory);
+               k.stride(4), po + at(out), out.stride(3)},
+              own, memory);
     }
   });
   return out;
 }
 
-Tensor attention_kernel(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                        double scale) {
+Tensor attention_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
+                        const std::optional<Tensor>& mask, bool causal, double scale) {
   Tensor out = at::empty({q.size(0), q.size(1), q.size(3), q.size(2), v.size(4)}, q.options())
                    .transpose(2, 3);
-  return attention_out(q, k, v, causal, scale, out);
+  return attention_out(q, k, v, mask, causal, scale, out);
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("attention(Tensor q, Tensor k, Tensor v, bool causal, float scale) -> Tensor");
   m.def(
-      "attention.out(Tensor q, Tensor k, Tensor v, bool causal, float scale, *, Tensor(a!) out) "
-      "-> Tensor(a!)");
+      "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> Tensor");
+  m.def(
+      "attention.out(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, *, "
+      "Tensor(a!) out) -> Tensor(a!)");
 }
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
@@ -132,8 +179,10 @@ TORCH_LIBRARY_IMPL(wide, Autograd, m) {
 
 }  // namespace
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, double scale) {
-  return kernels::call("attention", {q, k, v, causal, scale});
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
+                 double scale) {
+  return kernels::call(
+      "attention", {q, k, v, mask.defined() ? c10::IValue(mask) : c10::IValue(), causal, scale});
 }
 
 }  // namespace wide
