@@ -1,5 +1,8 @@
 #include "engine/lower/operator_traits.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <unordered_map>
 
 #include "engine/error.h"
@@ -27,17 +30,26 @@ const OperatorTraits& operator_traits(const c10::OperatorHandle& op) {
   return found == registered().end() ? none : found->second;
 }
 
-std::string activation_name(const Node& node) {
+std::string activation_text(const Node& node) {
   const std::string& full = node.op.schema().operator_name().name;
-  if (full.rfind("aten::", 0) != 0) return "";
-  std::string name = full.substr(6);
-  for (size_t i = 0; i < node.arguments.size(); ++i) {
+  if (full.rfind("aten::", 0) != 0 || node.arguments.empty() ||
+      node.arguments[0].kind != Argument::Kind::value)
+    return "";
+  std::string name = full.substr(6), numbers;
+  for (size_t i = 1; i < node.arguments.size(); ++i) {
     const Argument& a = node.arguments[i];
-    if (i == 0 && a.kind == Argument::Kind::value) continue;
-    if (i == 0 || a.kind != Argument::Kind::constant || !a.constant.isString()) return "";
-    if (a.constant.toStringRef() != "none") name += "_" + a.constant.toStringRef();
+    if (a.kind != Argument::Kind::constant) return "";
+    if (a.constant.isString()) {
+      if (a.constant.toStringRef() != "none") name += "_" + a.constant.toStringRef();
+    } else if (a.constant.isInt() || a.constant.isDouble()) {
+      const double number = a.constant.toScalar().toDouble();
+      if (std::isnan(number)) return "";
+      numbers += fmt::format(" {}", number);
+    } else {
+      return "";
+    }
   }
-  return name;
+  return name + numbers;
 }
 
 }  // namespace wide

@@ -27,9 +27,11 @@ struct PackRequest {
 struct OperatorTraits {
   std::string op;         // "wide::layer_norm", all its overloads
   bool in_place = false;  // its out-form may write over an argument of the result's layout
-  /// Activations that it can do itself, as `activation_name` calls them: the values of its argument
-  /// `activation`, or what `pack` may be asked for.
+  /// Activations that it can do itself, by the first word of `activation_text`: the texts are
+  /// values of its argument `activation`, or what `pack` may be asked for.
   std::vector<std::string> absorbs = {};
+  /// Before the activation it can add a tensor of the result's layout: its argument `residual`.
+  bool adds = false;
   /// Measures the packed call against the plain one, on tensors of the planned sizes and strides;
   /// nullopt where there is none. Which one is run is the plan's affair.
   std::function<std::optional<PackedCall>(const PackRequest&)> pack = {};
@@ -40,8 +42,8 @@ bool add_operator_traits(OperatorTraits traits);
 /// Those registered for the operator, or none at all.
 const OperatorTraits& operator_traits(const c10::OperatorHandle& op);
 
-/// What ATen calls a function of one tensor and no numbers, with its variant: "relu", "gelu",
-/// "gelu_tanh"; "" for any other node.
-std::string activation_name(const Node& node);
+/// What ATen calls a function of one tensor, with its variant, and the numbers it takes: "relu",
+/// "gelu_tanh", "elu 1 1 1"; "" for any other node.
+std::string activation_text(const Node& node);
 
 }  // namespace wide

@@ -59,7 +59,7 @@ PlanBuilder::PlanBuilder(Plan& plan, const Program& program,
 void PlanBuilder::build() {
   find_outside();
   choose_forms();
-  absorb_activations();
+  absorb_epilogues();
   choose_outputs();
   share_buffers();
   make_arena();
@@ -97,8 +97,8 @@ void PlanBuilder::find_outside() {
 
 void PlanBuilder::choose_forms() {
   forms_.resize(main_.size());
-  absorbed_.assign(main_.size(), false);
-  activation_.assign(main_.size(), "");
+  absorbed_.assign(main_.size(), kNone);
+  epilogues_.resize(main_.size());
   if (!options_.arena) return;
   for (size_t p = 0; p < main_.size(); ++p) {
     const Node& node = program_.nodes[main_[p]];
@@ -113,31 +113,31 @@ void PlanBuilder::choose_forms() {
   }
 }
 
-/// An operator with an activation that it can do itself behind it does so, and those that can be
-/// packed are where that is faster.
-void PlanBuilder::absorb_activations() {
+/// An operator does what it can of what follows it, and those that can be packed are where that is
+/// faster.
+void PlanBuilder::absorb_epilogues() {
   if (!options_.kernels) return;
   for (size_t p = 0; p < main_.size(); ++p) {
     const OperatorTraits& traits = operator_traits(node(p).op);
     if (traits.absorbs.empty() && !traits.pack) continue;
-    const ValueId made = node(p).results[0].values[0];
-    const std::optional<size_t> reader = uses_.only_reader(made);
-    std::string activation = reader ? activation_name(node(*reader)) : "";
-    if (std::count(traits.absorbs.begin(), traits.absorbs.end(), activation) == 0)
-      activation.clear();
+    const Epilogue epilogue = epilogue_of(program_, main_, uses_, p);
     if (traits.pack) {
-      const auto call = packed(p, activation);
+      const auto call = packed(p, epilogue.text);
       if (!call) continue;
       packed_.emplace(p, call);
       forms_[p].reset();
-    } else {
-      activation_[p] = activation;
     }
-    if (!reader || activation.empty()) continue;
-    // What the reader makes is what `made` holds already, seen through the same views.
-    absorbed_[*reader] = true;
-    forms_[*reader].reset();
-    uses_.merge(made, node(*reader).results[0].values[0]);
+    epilogues_[p] = epilogue;
+    const ValueId made = node(p).results[0].values[0];
+    for (const auto& reader : {epilogue.sum, epilogue.activation}) {
+      if (!reader) continue;
+      // What the reader makes is what `made` holds already, seen through the same views.
+      for_each_value(node(*reader).arguments, [&](ValueId id) {
+        if (uses_.root(id) == made) absorbed_[*reader] = id;
+      });
+      forms_[*reader].reset();
+      uses_.merge(made, node(*reader).results[0].values[0]);
+    }
   }
 }
 
@@ -274,8 +274,8 @@ void PlanBuilder::make_steps() {
       Stack stack = make_stack(node.arguments, [&](ValueId id) { return tensor(id); });
       node.op.callBoxed(&stack);
       take_results(node.results, stack, [&](ValueId id, const Tensor& t) { slot(id) = t; });
-    } else if (absorbed_[p]) {
-      slot(node.results[0].values[0]) = tensor(node.arguments[0].values[0]);
+    } else if (absorbed_[p] != kNone) {
+      slot(node.results[0].values[0]) = tensor(absorbed_[p]);
     } else {
       add_step(p);
     }
@@ -304,8 +304,7 @@ void PlanBuilder::add_step(size_t p) {
     step.stack = std::move(stack);
     step.text = step.op.schema().operator_name().name;
   }
-  const std::string with = activation_[p].empty() ? "" : " with " + activation_[p];
-  if (!with.empty()) *find_argument(node.op, step.stack, "activation") = activation_[p];
+  const std::string with = packed_.count(p) > 0 ? "" : add_epilogue(p, step.stack);
   step.text += with;
   if (IValue* stream = find_argument(node.op, step.stack, "stream"))
     *stream =
@@ -345,6 +344,24 @@ void PlanBuilder::add_step(size_t p) {
   plan_.steps_.push_back(std::move(step));
 }
 
+/// Sets the arguments that say what else the operator does; returns the words for it.
+std::string PlanBuilder::add_epilogue(size_t p, Stack& stack) {
+  const Epilogue& epilogue = epilogues_[p];
+  std::string words;
+  if (epilogue.sum) {
+    // The two lie in memory alike, so that one can be seen as the other.
+    const Value& made = value(node(p).results[0].values[0]);
+    *find_argument(node(p).op, stack, "residual") =
+        tensor(epilogue.residual).as_strided(made.sizes, made.strides);
+    words = " with a sum";
+  }
+  if (epilogue.activation) {
+    *find_argument(node(p).op, stack, "activation") = epilogue.text;
+    words += (words.empty() ? " with " : " and ") + epilogue.text;
+  }
+  return words;
+}
+
 void PlanBuilder::make_copies() {
   const std::vector<ValueId> results = results_of(program_);
   for (size_t k = 0; k < results.size(); ++k) {
@@ -357,7 +374,7 @@ void PlanBuilder::make_copies() {
   std::unordered_map<size_t, size_t> step_of;  // position in main_ -> step
   size_t s = 0;
   for (size_t p = 0; p < main_.size(); ++p)
-    if (!node(p).is_view() && !absorbed_[p]) step_of[p] = s++;
+    if (!node(p).is_view() && absorbed_[p] == kNone) step_of[p] = s++;
   for (size_t p = 0; p < main_.size(); ++p) {
     auto made = step_of.find(p);
     if (made == step_of.end()) continue;

@@ -1,9 +1,9 @@
 #pragma once
 #include "engine/lower/arena.h"
+#include "engine/lower/epilogue.h"
 #include "engine/lower/operator_traits.h"
 #include "engine/lower/out_variant.h"
 #include "engine/lower/plan.h"
-#include "engine/lower/uses.h"
 
 namespace wide {
 
@@ -21,7 +21,7 @@ class PlanBuilder {
 
   void find_outside();
   void choose_forms();
-  void absorb_activations();
+  void absorb_epilogues();
   void choose_outputs();
   void share_buffers();
   void make_arena();
@@ -35,6 +35,7 @@ class PlanBuilder {
   std::shared_ptr<const PackedCall> packed(size_t position, const std::string& activation);
   size_t add_window(const Value& v);
   void add_step(size_t node);
+  std::string add_epilogue(size_t position, Stack& stack);
 
   Plan& plan_;
   const Program& program_;
@@ -44,8 +45,9 @@ class PlanBuilder {
   Uses uses_;
   std::vector<int32_t> made_at_;                  // by value: position in main_, -1 outside
   std::vector<std::optional<OutVariant>> forms_;  // by position
-  std::vector<bool> absorbed_;                    // by position: done by the step before
-  std::vector<std::string> activation_;           // by position: what its kernel does too, or ""
+  std::vector<ValueId> absorbed_;    // by position: what holds the result of a node that an earlier
+                                     // step did too, or kNone
+  std::vector<Epilogue> epilogues_;  // by position: what its kernel does too
   std::unordered_map<size_t, std::shared_ptr<const PackedCall>> packed_;  // by position
   std::unordered_map<ValueId, size_t> outside_index_;
   std::vector<int32_t> buffer_;     // by root value: arena buffer

@@ -39,7 +39,7 @@ bool Uses::covers_root(ValueId id) const {
          !reckoned_[static_cast<size_t>(id)];
 }
 
-std::optional<size_t> Uses::only_reader(ValueId made) const {
+std::optional<size_t> Uses::only_reader(ValueId made, size_t argument) const {
   std::vector<size_t> readers;
   for (size_t p = 0; p < main_.size(); ++p) {
     const Node& node = program_.nodes[main_[p]];
@@ -50,7 +50,8 @@ std::optional<size_t> Uses::only_reader(ValueId made) const {
   }
   if (readers.size() != 1 || last(made) >= main_.size()) return std::nullopt;
   const Node& node = program_.nodes[main_[readers[0]]];
-  const Argument &in = node.arguments[0], &out = node.results[0];
+  if (argument >= node.arguments.size()) return std::nullopt;
+  const Argument &in = node.arguments[argument], &out = node.results[0];
   if (in.kind != Argument::Kind::value || out.kind != Argument::Kind::value ||
       root(in.values[0]) != made || !covers_root(in.values[0]) ||
       !same_layout(program_.value(in.values[0]), program_.value(out.values[0])))

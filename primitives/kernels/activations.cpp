@@ -2,92 +2,50 @@
 
 #include <c10/util/Exception.h>
 
-#include "primitives/kernels/operators.h"
-#include "primitives/kernels/recurrent_math.h"
+#include <algorithm>
+#include <set>
+
+#include "primitives/kernels/chain_block.h"
 
 namespace wide::activations {
 
-#pragma GCC push_options
-#pragma GCC optimize("fp-contract=fast", "no-trapping-math", "no-thread-jumps", \
-                     "no-tree-dominator-opts", "no-tree-vrp")
-
 namespace {
 
-/// Half of erfc(|x| / sqrt 2): the normal distribution's upper tail. Abramowitz and Stegun 7.1.26,
-/// absolute error 7.5e-8.
-WIDE_INLINE float upper_tail(float x) {
-  const float magnitude = (x < 0.0F ? -x : x) * 0.70710678F;
-  const float t = 1.0F / (1.0F + 0.3275911F * magnitude);
-  float p = 1.061405429F * t - 1.453152027F;
-  p = p * t + 1.421413741F;
-  p = p * t - 0.284496736F;
-  p = p * t + 0.254829592F;
-  const auto e =
-      recurrent_math::split_exponential(-recurrent_math::clamped(magnitude * magnitude, 87.0F));
-  return 0.5F * p * t * (e.scale * e.rest + e.scale);
+constexpr const char* kClamp = "hardtanh";  // ATen's other name of a clamp
+
+/// The chain of an activation: its numbers stand behind the operand.
+std::string chain_of(const std::string& text) {
+  const size_t end = std::min(text.find(' '), text.size());
+  const std::string name = text.substr(0, end);
+  return (name == kClamp ? "clamp" : name) + " x0" + text.substr(end);
 }
 
 }  // namespace
-
-WIDE_CLONES void relu(float* data, int64_t count) {
-  // Keeps NaN, as relu does: only what compares below zero is replaced.
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) data[i] = data[i] < 0.0F ? 0.0F : data[i];
-}
-
-WIDE_CLONES void silu(float* data, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i)
-    data[i] = data[i] / recurrent_math::one_plus_exponential(data[i]);
-}
-
-WIDE_CLONES void gelu(float* data, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = data[i], tail = upper_tail(x);
-    data[i] = x * (x < 0.0F ? tail : 1.0F - tail);
-  }
-}
-
-WIDE_CLONES void gelu_tanh(float* data, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = data[i], u = x * (1.595769122F + 0.071354816F * x * x);
-    data[i] = x / recurrent_math::one_plus_exponential(u);
-  }
-}
-
-WIDE_CLONES void tanh(float* data, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) data[i] = recurrent_math::hyperbolic_tangent(data[i]);
-}
-
-WIDE_CLONES void sigmoid(float* data, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) data[i] = recurrent_math::sigmoid(data[i]);
-}
-
-#pragma GCC pop_options
-
-namespace {
-
-constexpr std::pair<const char*, InPlace> kAll[] = {{"relu", relu}, {"silu", silu},
-                                                    {"gelu", gelu}, {"gelu_tanh", gelu_tanh},
-                                                    {"tanh", tanh}, {"sigmoid", sigmoid}};
-
-}  // namespace
-
-InPlace find(c10::string_view name) {
-  if (name == "none") return nullptr;
-  for (const auto& [known, function] : kAll)
-    if (name == known) return function;
-  TORCH_CHECK(false, "wide::activations: got ", name, ", expected none or one of ", names());
-}
 
 std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const auto& [name, function] : kAll) all.emplace_back(name);
+  // Not what loses NaN, nor what ATen calls by the same name and gives other numbers.
+  static const std::set<std::string> others{"copy", "round", "sign"};
+  std::vector<std::string> all{kClamp};
+  for (const chains::OpRow& row : chains::rows())
+    if (row.operands == 1 && !row.boolean && others.count(row.name) == 0)
+      all.emplace_back(row.name);
   return all;
+}
+
+const chains::Code* find(c10::string_view text) {
+  if (text == "none") return nullptr;
+  return &chains::parsed(chain_of(std::string(text)), 1);
+}
+
+void run(const chains::Code& activation, float* data, int64_t count) {
+  float* const slots[] = {data, data};
+  chains::run_block(activation, slots, static_cast<size_t>(count));
+}
+
+void add(float* data, const float* more, int64_t count) {
+  static const chains::Code sum = chains::parse("add x0 x1", 2);
+  float* const slots[] = {data, const_cast<float*>(more), data};
+  chains::run_block(sum, slots, static_cast<size_t>(count));
 }
 
 }  // namespace wide::activations

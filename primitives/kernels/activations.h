@@ -5,22 +5,22 @@
 #include <string>
 #include <vector>
 
-/// Activations in place, vectorised: what the engine's GEMM does to a result while it is in cache.
-/// NaN stays NaN. Absolute errors against the exact functions, relative to |x| or one: relu none,
-/// the others below 3e-7.
+#include "primitives/kernels/chain_code.h"
+
+/// What a kernel does to its results while they are in cache: a sum, then an activation. Accurate
+/// as chains are (vector_math.h); NaN stays NaN.
 namespace wide::activations {
 
-void relu(float* data, int64_t count);
-void silu(float* data, int64_t count);       // x / (1 + e^-x)
-void gelu(float* data, int64_t count);       // x (1 + erf(x / sqrt 2)) / 2
-void gelu_tanh(float* data, int64_t count);  // its approximation through tanh
-void tanh(float* data, int64_t count);
-void sigmoid(float* data, int64_t count);
-
-using InPlace = void (*)(float* data, int64_t count);
-/// By the names that `activation_name` (engine/lower/operator_traits.h) gives them; null for
-/// "none", throws c10::Error for any other.
-InPlace find(c10::string_view name);
+/// The instruction of an activation by the text that `activation_text`
+/// (engine/lower/operator_traits.h) gives it, such as "gelu" or "elu 1 1 1"; null for "none",
+/// throws c10::Error for any other. Lives as long as the thread.
+const chains::Code* find(c10::string_view text);
+/// First words of the texts that there are.
 std::vector<std::string> names();
+
+/// In place.
+void run(const chains::Code& activation, float* data, int64_t count);
+/// data += more.
+void add(float* data, const float* more, int64_t count);
 
 }  // namespace wide::activations

@@ -62,7 +62,7 @@ Tensor& bf16_linear_out(const Tensor& x, const Tensor& pairs, const std::optiona
   const Tensor even = x.size(2) == k ? x : at::constant_pad_nd(x, {0, k - x.size(2)});
   const Tensor rows = even.stride(2) == 1 && even.stride(1) >= k ? even : even.contiguous();
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
-  const activations::InPlace activate = activations::find(activation);
+  const chains::Code* activate = activations::find(activation);
   const auto* px = rows.const_data_ptr<BFloat16>();
   const auto* pw = pairs.const_data_ptr<BFloat16>();
   const uint16_t* pb = bias ? bits(offsets) : nullptr;
@@ -79,7 +79,7 @@ Tensor& bf16_linear_out(const Tensor& x, const Tensor& pairs, const std::optiona
       at::native::cpublas::brgemm(count, o, k, rows.stride(1), o, o, pb != nullptr,
                                   px + i * rows.stride(0) + row * rows.stride(1), pw + i * k * o,
                                   sums, /*is_vnni=*/true);
-      if (activate != nullptr) activate(sums, count * o);
+      if (activate != nullptr) activations::run(*activate, sums, count * o);
       round_off(sums, po + (i * m + row) * o, count * o);
     }
   });

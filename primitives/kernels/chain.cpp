@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <unordered_map>
 
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/chain_block.h"
@@ -220,17 +218,8 @@ class Run {
   std::array<Laid, chains::kMostInputs> laid_{};
 };
 
-/// Parsed once by every thread: looking it up costs less than a lock.
-const Code& parsed(const std::string& text, size_t inputs) {
-  thread_local std::unordered_map<std::string, std::unique_ptr<const Code>> known;
-  auto& code = known[text];
-  if (code == nullptr || code->inputs != inputs)
-    code = std::make_unique<const Code>(chains::parse(text, inputs));
-  return *code;
-}
-
 void compute(c10::ArrayRef<c10::IValue> inputs, const std::string& text, const Tensor& out) {
-  const Code& code = parsed(text, inputs.size());
+  const Code& code = chains::parsed(text, inputs.size());
   TORCH_CHECK(out.scalar_type() == (code.boolean ? at::kBool : at::kFloat), "wide::chain: out is ",
               out.scalar_type());
   if (out.numel() == 0) return;
@@ -251,9 +240,10 @@ void chain_boxed(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
   const std::string& text = (*stack)[at + 1].toStringRef();
   std::vector<int64_t> sizes;
   for (const c10::IValue& i : inputs) sizes = at::infer_size(sizes, i.toTensor().sizes());
-  Tensor out = at::empty_strided(
-      sizes, (*stack)[at + 2].toIntVector(),
-      at::TensorOptions().dtype(parsed(text, inputs.size()).boolean ? at::kBool : at::kFloat));
+  Tensor out =
+      at::empty_strided(sizes, (*stack)[at + 2].toIntVector(),
+                        at::TensorOptions().dtype(
+                            chains::parsed(text, inputs.size()).boolean ? at::kBool : at::kFloat));
   compute(inputs, text, out);
   stack->resize(at);
   stack->emplace_back(std::move(out));

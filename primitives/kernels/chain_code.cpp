@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <sstream>
+#include <unordered_map>
 
 namespace wide::chains {
 
@@ -166,6 +168,14 @@ Code parse(const std::string& text, size_t inputs) {
               " operands at a time");
   code.instructions.back().to = static_cast<uint8_t>(code.slots - 1);
   return code;
+}
+
+const Code& parsed(const std::string& text, size_t inputs) {
+  thread_local std::unordered_map<std::string, std::unique_ptr<const Code>> known;
+  auto& code = known[text];
+  if (code == nullptr || code->inputs != inputs)
+    code = std::make_unique<const Code>(parse(text, inputs));
+  return *code;
 }
 
 }  // namespace wide::chains

@@ -94,4 +94,8 @@ constexpr size_t kMostInputs = 12, kMostSlots = 64;
 /// Throws c10::Error for a text that is no chain of `inputs` inputs.
 Code parse(const std::string& text, size_t inputs);
 
+/// The same, done once by every thread, as looking it up costs less than a lock; lives as long as
+/// the thread.
+const Code& parsed(const std::string& text, size_t inputs);
+
 }  // namespace wide::chains

@@ -76,7 +76,7 @@ Tensor& packed_linear_out(const Tensor& x, const Tensor& panels, int64_t out_fea
               "wide::packed_linear: residual does not fit out ", out.sizes());
   if (out.numel() == 0) return out;
   const bool relu = activation == "relu";
-  const activations::InPlace activate = relu ? nullptr : activations::find(activation);
+  const chains::Code* activate = relu ? nullptr : activations::find(activation);
   const Jobs jobs(n, m, o, activate != nullptr);
   const int64_t panel_count = panel_gemm::panel_count(o);
   const float *px = x.const_data_ptr<float>(), *pw = panels.const_data_ptr<float>();
@@ -110,9 +110,10 @@ Tensor& packed_linear_out(const Tensor& x, const Tensor& panels, int64_t out_fea
       const int64_t from = panel_gemm::first_column(o, first);
       const int64_t columns = panel_gemm::first_column(o, last) - from;
       if (jobs.parts == 1)
-        activate(p.out, p.rows * o);
+        activations::run(*activate, p.out, p.rows * o);
       else
-        for (int64_t r = 0; r < p.rows; ++r) activate(p.out + r * o + from, columns);
+        for (int64_t r = 0; r < p.rows; ++r)
+          activations::run(*activate, p.out + r * o + from, columns);
     }
   });
   return out;
@@ -133,8 +134,8 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def("packed_linear.out" WIDE_ARGUMENTS ", *, Tensor(a!) out) -> Tensor(a!)");
 }
 
-[[maybe_unused]] const bool registered =
-    add_operator_traits({.op = "wide::packed_linear", .absorbs = activations::names()});
+[[maybe_unused]] const bool registered = add_operator_traits(
+    {.op = "wide::packed_linear", .absorbs = activations::names(), .adds = true});
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("pack_panels", pack_panels_kernel);

@@ -12,7 +12,7 @@ at::Tensor pack_panels(const at::Tensor& weight, const std::optional<at::Tensor>
 /// `wide::packed_linear`: out[n] = activation(x[n] weight[n] + bias[n] + residual[n]) for every n.
 /// x `[N, M, K]` with contiguous rows, panels of `pack_panels`, result `[N, M, O]`, contiguous;
 /// float32 on the CPU. Inference only: its gradient is refused. `residual` (as the result, or none)
-/// and `activation` ("none" or one of activations::names()) are set by the plan.
+/// and `activation` ("none" or what activations::find takes) are set by the plan.
 at::Tensor packed_linear(const at::Tensor& x, const at::Tensor& panels, int64_t out_features);
 
 /// Whether the operators can take these once they are float32: float32 or bfloat16 on the CPU, not

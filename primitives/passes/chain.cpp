@@ -9,8 +9,7 @@
 #include <map>
 #include <set>
 
-#include "engine/lower/operator_traits.h"
-#include "engine/lower/uses.h"
+#include "engine/lower/epilogue.h"
 #include "engine/passes/pass.h"
 #include "primitives/kernels/chain_code.h"
 
@@ -215,7 +214,8 @@ class Chains {
         readers_(program.values.size()),
         result_(program.values.size(), false),
         producer_(program.producers()),
-        taken_(program.nodes.size(), false) {
+        taken_(program.nodes.size(), false),
+        absorbed_(program.nodes.size(), false) {
     for (size_t i = 0; i < program.nodes.size(); ++i) {
       if (program.nodes[i].phase == Phase::main) main_.push_back(i);
       for_each_value(program.nodes[i].arguments, [&](ValueId id) { readers_[id].push_back(i); });
@@ -224,13 +224,13 @@ class Chains {
   }
 
   std::string run() {
-    const Uses uses(program_, main_);
+    find_absorbed(Uses(program_, main_));
     int64_t chains = 0, before = 0;
     std::vector<bool> keep(program_.nodes.size(), true);
     for (size_t p = main_.size(); p-- > 0;) {
       const size_t last = main_[p];
-      if (taken_[last] || !pointwise(last) || absorbed(last, uses)) continue;
-      const std::vector<size_t> group = grow(last, uses);
+      if (taken_[last] || !pointwise(last) || absorbed_[last]) continue;
+      const std::vector<size_t> group = grow(last);
       Writer text = write(group);
       if (text.lines.size() == 1 && !pays_alone(text.lines[0], result_of(last).numel())) continue;
       for (const size_t i : group) {
@@ -265,17 +265,13 @@ class Chains {
     return made.dtype == (boolean ? at::kBool : at::kFloat);
   }
 
-  /// Whether the operator before does this activation itself.
-  bool absorbed(size_t i, const Uses& uses) const {
-    const std::string activation = activation_name(program_.nodes[i]);
-    if (activation.empty()) return false;
-    const ValueId root = uses.root(program_.nodes[i].arguments[0].values[0]);
-    const int32_t maker = producer_[root];
-    if (maker < 0) return false;
-    const auto& absorbs = operator_traits(program_.nodes[static_cast<size_t>(maker)].op).absorbs;
-    if (std::find(absorbs.begin(), absorbs.end(), activation) == absorbs.end()) return false;
-    const auto reader = uses.only_reader(root);
-    return reader && main_[*reader] == i;
+  /// Marks the nodes whose work the operator before them does with its own.
+  void find_absorbed(const Uses& uses) {
+    for (size_t p = 0; p < main_.size(); ++p) {
+      const Epilogue epilogue = epilogue_of(program_, main_, uses, p);
+      for (const auto& reader : {epilogue.sum, epilogue.activation})
+        if (reader) absorbed_[main_[*reader]] = true;
+    }
   }
 
   Writer write(std::vector<size_t> group) const {
@@ -299,7 +295,7 @@ class Chains {
   }
 
   /// The node and, again and again, what makes its operands for it alone.
-  std::vector<size_t> grow(size_t last, const Uses& uses) const {
+  std::vector<size_t> grow(size_t last) const {
     std::vector<size_t> group{last};
     const auto inside = [&](size_t i) {
       return std::find(group.begin(), group.end(), i) != group.end();
@@ -311,7 +307,7 @@ class Chains {
         if (maker < 0 || result_[id]) continue;
         const auto i = static_cast<size_t>(maker);
         if (taken_[i] || !pointwise(i) || result_of(i).sizes != result_of(last).sizes ||
-            !std::all_of(readers_[id].begin(), readers_[id].end(), inside) || absorbed(i, uses))
+            !std::all_of(readers_[id].begin(), readers_[id].end(), inside) || absorbed_[i])
           continue;
         group.push_back(i);
         if (small_enough(write(group))) {
@@ -337,6 +333,7 @@ class Chains {
   ByValue<bool> result_;
   const ByValue<int32_t> producer_;
   std::vector<bool> taken_;
+  std::vector<bool> absorbed_;
 };
 
 [[maybe_unused]] const bool registered =

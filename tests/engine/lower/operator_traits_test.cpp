@@ -30,7 +30,7 @@ TEST(OperatorTraits, WhatIsNotRegisteredHasNone) {
   EXPECT_THROW(add_operator_traits({.op = "wide::layer_norm"}), std::logic_error);
 }
 
-TEST(OperatorTraits, ActivationsAreFunctionsOfOneTensorWithoutNumbers) {
+TEST(OperatorTraits, ActivationsAreFunctionsOfOneTensorAndNumbers) {
   at::NoGradGuard no_grad;
   const Program p = record({{"x", Role::input, at::randn({3, 4})}}, [](const Tensors& t) {
     return Tensors{at::relu(t[0]),
@@ -38,12 +38,16 @@ TEST(OperatorTraits, ActivationsAreFunctionsOfOneTensorWithoutNumbers) {
                    at::gelu(t[0]),
                    at::gelu(t[0], "tanh"),
                    at::leaky_relu(t[0], 0.2),
+                   at::elu(t[0], 1.5),
+                   at::threshold(t[0], NAN, 1),
+                   at::clamp(t[0], 0.5),
                    at::mm(t[0], t[0].t())};
   });
   std::vector<std::string> names;
   for (const Node& node : p.nodes)
-    if (!node.is_view()) names.push_back(activation_name(node));
-  EXPECT_EQ(names, (std::vector<std::string>{"relu", "silu", "gelu", "gelu_tanh", "", ""}));
+    if (!node.is_view()) names.push_back(activation_text(node));
+  EXPECT_EQ(names, (std::vector<std::string>{"relu", "silu", "gelu", "gelu_tanh", "leaky_relu 0.2",
+                                             "elu 1.5 1 1", "", "", ""}));
 }
 
 TEST(OperatorTraits, SayWhoMayWriteOverAnArgument) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/adaptive_pool.h"
@@ -124,21 +125,35 @@ TEST(Kernels, ActivationsAreExactToRounding) {
   const Tensor x = at::cat(
       {at::linspace(-12, 12, 100003, at::kFloat), at::tensor({-300.0F, 300.0F, 0.0F, -1e-30F})});
   const Tensor exact = x.to(at::kDouble);
-  const auto error = [&](void (*activate)(float*, int64_t), const Tensor& expected) {
+  const auto error = [&](const std::string& text, const Tensor& expected) {
     const Tensor y = x.clone();
-    activate(y.mutable_data_ptr<float>(), y.numel());
+    activations::run(*activations::find(text), y.mutable_data_ptr<float>(), y.numel());
     return ((y - expected).abs() / exact.abs().clamp_min(1.0)).max().item<double>();
   };
-  EXPECT_EQ(error(activations::relu, at::relu(exact)), 0.0);
-  EXPECT_LT(error(activations::silu, at::silu(exact)), 3e-7);
-  EXPECT_LT(error(activations::gelu, at::gelu(exact)), 3e-7);
-  EXPECT_LT(error(activations::gelu_tanh, at::gelu(exact, "tanh")), 3e-7);
-  EXPECT_LT(error(activations::tanh, at::tanh(exact)), 3e-7);
-  EXPECT_LT(error(activations::sigmoid, at::sigmoid(exact)), 3e-7);
+  EXPECT_EQ(error("relu", at::relu(exact)), 0.0);
+  EXPECT_LT(error("silu", at::silu(exact)), 3e-7);
+  EXPECT_LT(error("gelu", at::gelu(exact)), 3e-7);
+  EXPECT_LT(error("gelu_tanh", at::gelu(exact, "tanh")), 3e-7);
+  EXPECT_LT(error("tanh", at::tanh(exact)), 3e-7);
+  EXPECT_LT(error("sigmoid", at::sigmoid(exact)), 3e-7);
+  EXPECT_LT(error("elu 1.5 1 1", at::elu(exact, 1.5)), 3e-7);
+  EXPECT_LT(error("leaky_relu 0.2", at::leaky_relu(exact, 0.2)), 3e-7);
+  EXPECT_LT(error("softplus 2 20", at::softplus(exact, 2)), 3e-7);
+  EXPECT_LT(error("threshold 0.5 -3", at::threshold(exact, 0.5, -3)), 3e-7);
+  EXPECT_LT(error("hardtanh -0.5 6", at::hardtanh(exact, -0.5, 6)), 3e-7);
+  EXPECT_LT(error("hardswish", at::hardswish(exact)), 3e-7);
+  EXPECT_LT(error("mish", at::mish(exact)), 3e-7);
+  EXPECT_EQ(activations::find("none"), nullptr);
+  EXPECT_THROW(activations::find("dropout 0.5"), c10::Error);
+  const std::map<std::string, std::string> numbers{{"elu", " 1 1 1"},     {"leaky_relu", " 0.2"},
+                                                   {"softplus", " 1 20"}, {"threshold", " 0 -1"},
+                                                   {"clamp", " 0 1"},     {"hardtanh", " 0 1"}};
   for (const std::string& name : activations::names()) {
     float data[3] = {NAN, 1.0F, NAN};
-    activations::find(name)(data, 3);
-    EXPECT_TRUE(std::isnan(data[0]) && !std::isnan(data[1]) && std::isnan(data[2]));
+    const auto more = numbers.find(name);
+    activations::run(*activations::find(name + (more == numbers.end() ? "" : more->second)), data,
+                     3);
+    EXPECT_TRUE(std::isnan(data[0]) && !std::isnan(data[1]) && std::isnan(data[2])) << name;
   }
 }
 

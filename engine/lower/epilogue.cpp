@@ -1,0 +1,62 @@
+#include "engine/lower/epilogue.h"
+
+#include <algorithm>
+
+#include "engine/lower/operator_traits.h"
+
+namespace wide {
+
+namespace {
+
+/// Where a value is made in main, as a view too; -1 for what comes from outside.
+int64_t made_at(const Program& program, const std::vector<size_t>& main, ValueId id) {
+  for (size_t p = 0; p < main.size(); ++p) {
+    bool here = false;
+    for_each_value(program.nodes[main[p]].results, [&](ValueId made) { here |= made == id; });
+    if (here) return static_cast<int64_t>(p);
+  }
+  return -1;
+}
+
+bool absorbs(const OperatorTraits& traits, const std::string& text) {
+  return !text.empty() && std::count(traits.absorbs.begin(), traits.absorbs.end(),
+                                     text.substr(0, text.find(' '))) > 0;
+}
+
+}  // namespace
+
+Epilogue epilogue_of(const Program& program, const std::vector<size_t>& main, const Uses& uses,
+                     size_t position) {
+  Epilogue found;
+  const auto node = [&](size_t p) -> const Node& { return program.nodes[main[p]]; };
+  const OperatorTraits& traits = operator_traits(node(position).op);
+  if (traits.absorbs.empty() && !traits.adds) return found;
+  ValueId made = node(position).results[0].values[0];
+  for (size_t argument = 0; traits.adds && argument < 2 && !found.sum; ++argument) {
+    const std::optional<size_t> reader = uses.only_reader(made, argument);
+    if (!reader || node(*reader).name() != "aten::add.Tensor") continue;
+    const std::vector<Argument>& terms = node(*reader).arguments;
+    const Argument& other = terms[1 - argument];
+    const Value& seen = program.value(terms[argument].values[0]);
+    if (other.kind != Argument::Kind::value || terms[2].kind != Argument::Kind::constant ||
+        !terms[2].constant.isScalar() || !terms[2].constant.toScalar().equal(1) ||
+        !same_layout(program.value(other.values[0]), seen))
+      continue;
+    const ValueId added =
+        uses.covers_root(other.values[0]) ? uses.root(other.values[0]) : other.values[0];
+    // It must be there when the operator runs.
+    if (made_at(program, main, added) >= static_cast<int64_t>(position)) continue;
+    found.sum = reader;
+    found.residual = added;
+    made = node(*reader).results[0].values[0];
+  }
+  const std::optional<size_t> reader = uses.only_reader(made);
+  const std::string text = reader ? activation_text(node(*reader)) : "";
+  if (absorbs(traits, text)) {
+    found.activation = reader;
+    found.text = text;
+  }
+  return found;
+}
+
+}  // namespace wide

@@ -1,0 +1,19 @@
+#pragma once
+#include "engine/lower/uses.h"
+
+namespace wide {
+
+/// What an operator does in a plan besides its own work: an addition behind it, then an activation.
+/// Positions count the nodes of main.
+struct Epilogue {
+  std::optional<size_t> sum;         // the addition
+  ValueId residual = kNone;          // what it adds, element by element in the order of memory
+  std::optional<size_t> activation;  // the activation
+  std::string text;                  // `activation_text` of it, or ""
+};
+
+/// What the operator at `position` can do of what follows it, by its traits.
+Epilogue epilogue_of(const Program& program, const std::vector<size_t>& main, const Uses& uses,
+                     size_t position);
+
+}  // namespace wide

@@ -1,0 +1,144 @@
+// What a kernel does in a plan of the operators behind it: a sum, then an activation.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "engine/check/check.h"
+#include "engine/compile.h"
+
+namespace wide {
+namespace {
+
+struct Case {
+  const char* name;
+  std::vector<const char*> said;  // in the plan's text
+  const char* absent;             // in the plan's text, or null
+  std::function<Tensor(const Tensors&)> forward;
+};
+
+/// `layer(x)` of the tensors w, b, x and y, [6, 5], [5] or [6, 5, 1, 1], and two inputs alike.
+Tensor linear(const Tensors& t) { return at::linear(t[2], t[0], t[1]); }
+
+const std::vector<Case>& linear_cases() {
+  static const std::vector<Case> all{
+      {"elu", {"with elu 1 1 1"}, "chain", [](auto& t) { return at::elu(linear(t)); }},
+      {"leaky_relu",
+       {"with leaky_relu 0.3"},
+       "aten::leaky_relu",
+       [](auto& t) { return at::leaky_relu(linear(t), 0.3); }},
+      {"hardtanh",
+       {"with hardtanh -1 0.5"},
+       "aten::hardtanh",
+       [](auto& t) { return at::hardtanh(linear(t), -1, 0.5); }},
+      {"mish", {"with mish"}, "chain", [](auto& t) { return at::mish(linear(t)); }},
+      {"sum", {"with a sum f32"}, "aten::add", [](auto& t) { return linear(t) + t[3]; }},
+      {"sum, other order",
+       {"with a sum f32"},
+       "aten::add",
+       [](auto& t) { return t[3] + linear(t); }},
+      {"sum and activation",
+       {"with a sum and silu"},
+       "aten::add",
+       [](auto& t) { return at::silu(t[3] + linear(t)); }},
+      {"activation before the sum",
+       {"with silu"},
+       "with a sum",
+       [](auto& t) { return t[3] + at::silu(linear(t)); }},
+      {"of what a view shows",
+       {"with a sum and tanh"},
+       "aten::add",
+       [](auto& t) {
+         const Tensor y = linear(t);
+         return at::tanh(y.view({-1}) + t[3].view({-1})).view(y.sizes());
+       }},
+      {"of what is computed before",
+       {"with a sum"},
+       nullptr,
+       [](auto& t) {
+         const Tensor before = at::cumsum(t[3], 0);
+         return linear(t) + before;
+       }},
+      {"of what is computed after",
+       {"packed_linear.out f32"},
+       "with a sum",
+       [](auto& t) {
+         const Tensor y = linear(t);
+         return y + at::cumsum(t[3], 0).clone();
+       }},
+      {"of a row for all",
+       {"packed_linear"},
+       "with a sum",
+       [](auto& t) { return linear(t) + t[3].select(0, 0); }},
+      {"twice as much",
+       {"packed_linear"},
+       "with a sum",
+       [](auto& t) { return at::add(linear(t), t[3], 2); }},
+      {"with itself",
+       {"packed_linear"},
+       "with a sum",
+       [](auto& t) {
+         const Tensor y = linear(t);
+         return y + y;
+       }},
+      {"read twice",
+       {"packed_linear"},
+       "with ",
+       [](auto& t) {
+         const Tensor y = linear(t);
+         return at::cumsum(at::silu(y), 0) + y;
+       }},
+      {"of two layers",
+       {"with a sum and relu"},
+       "aten::add",
+       [](auto& t) {
+         const Tensor y = linear(t), z = at::linear(t[3], t[0], t[1]);
+         return at::relu(y + z);
+       }},
+  };
+  return all;
+}
+
+/// The wide program of a case beside float64, and with NaN in one model.
+void check(const Case& c, const std::vector<TensorSpec>& tensors, const CompileOptions& options) {
+  Network net;
+  net.name = c.name;
+  net.tensors = tensors;
+  net.forward = [&c](const Tensors& t) { return Tensors{c.forward(t)}; };
+  net.instantiate = [net](const Tensors& weights) { return bind(net, weights); };
+  Ensemble ensemble = generate(net, 3, at::kFloat, at::kCPU, 1);
+  auto model = compile(net, ensemble, options);
+  const std::string plan = model->plan_text();
+  for (const char* words : c.said)
+    EXPECT_NE(plan.find(words), std::string::npos) << c.name << "\n" << plan;
+  EXPECT_TRUE(c.absent == nullptr || plan.find(c.absent) == std::string::npos) << c.name << "\n"
+                                                                               << plan;
+  const Program single = record_single(net, ensemble);
+  EXPECT_LT(max_relative_error(as_function(*model, net)(ensemble), in_double(single, ensemble)),
+            1e-5)
+      << c.name;
+  const Tensors inputs(ensemble.tensors.begin() + 2, ensemble.tensors.end());
+  const Tensor clean = model->run(inputs)[0].clone();
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    Tensors broken = inputs;
+    broken[k] = inputs[k].clone();
+    broken[k][1].fill_(NAN);
+    const Tensor y = model->run(broken)[0];
+    EXPECT_TRUE(k > 0 || y[1].isnan().all().item<bool>()) << c.name;
+    EXPECT_TRUE(y[0].equal(clean[0]) && y[2].equal(clean[2])) << c.name;
+  }
+}
+
+TEST(Epilogue, OfALinearLayer) {
+  const at::NoGradGuard no_grad;
+  for (const Case& c : linear_cases())
+    check(c,
+          {{"w", Role::parameter, {5, 5}},
+           {"b", Role::parameter, {5}},
+           {"x", Role::input, {7, 5}},
+           {"y", Role::input, {7, 5}}},
+          {});
+}
+
+}  // namespace
+}  // namespace wide
