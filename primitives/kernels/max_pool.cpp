@@ -78,6 +78,33 @@ void split_phases(const float* from, int64_t stride, int64_t count, float* to, i
     for (int64_t p = 0; p < stride; ++p) to[p * pitch + i] = from[i * stride + p];
 }
 
+/// to[i] = the greatest of the four at 2 i and 2 i + 1, by vectors `d`; false where there are
+/// fewer.
+template <class Tag>
+HWY_INLINE bool squares_maximum_by(Tag d, const float* above, const float* below, float* to,
+                                   int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (count < lanes) return false;
+  for (int64_t i = 0; i < count; i += lanes) {
+    const int64_t at = std::min(i, count - lanes);
+    hn::Vec<Tag> a, b, c, e;
+    hn::LoadInterleaved2(d, above + 2 * at, a, b);
+    hn::LoadInterleaved2(d, below + 2 * at, c, e);
+    hn::StoreU(greater(greater(a, b), greater(c, e)), d, to + at);
+  }
+  return true;
+}
+
+/// The most common pooling, of squares of 2 x 2 side by side, none of which is cut off.
+void pool_squares(const float* x, const PoolShape& s, float* y) {
+  for (int64_t i = 0; i < s.oh; ++i, x += 2 * s.w, y += s.ow) {
+    if (squares_maximum_by(D(), x, x + s.w, y, s.ow)) continue;
+    if (squares_maximum_by(hn::CappedTag<float, 8>(), x, x + s.w, y, s.ow)) continue;
+    if (squares_maximum_by(hn::CappedTag<float, 4>(), x, x + s.w, y, s.ow)) continue;
+    squares_maximum_by(hn::CappedTag<float, 1>(), x, x + s.w, y, s.ow);
+  }
+}
+
 /// One plane; `line` and `phases` are scratch for stride * pitch floats, `line` with -infinity
 /// where there is padding; `from` for a pointer a tap.
 void pool_plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y, float* line,
@@ -123,6 +150,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace wide {
 namespace max_pooling {
+HWY_EXPORT(pool_squares);
 HWY_EXPORT(pool_plane);
 HWY_EXPORT(pool_pixels);
 }  // namespace max_pooling
@@ -139,12 +167,22 @@ int64_t result_size(int64_t size, const PoolWindow& p, int axis, bool ceil) {
 void pool_planes(const float* x, int64_t planes, const PoolShape& s, const PoolWindow& p,
                  float* y) {
   using namespace max_pooling;
+  const auto all = [](const int64_t(&pair)[2], int64_t value) {
+    return pair[0] == value && pair[1] == value;
+  };
+  const bool squares = all(p.kernel, 2) && all(p.stride, 2) && all(p.padding, 0) &&
+                       all(p.dilation, 1) && 2 * s.oh <= s.h && 2 * s.ow <= s.w;
   // Windows of a result row lie in [0, pitch * stride) of the padded line, the last one too.
   const int64_t reach = (p.kernel[1] - 1) * p.dilation[1] / p.stride[1];
   const int64_t pitch =
       std::max(s.ow + reach + 1, (p.padding[1] + s.w + p.stride[1] - 1) / p.stride[1]);
   const int64_t grain = std::max<int64_t>(1, 16384 / (s.h * s.w));
   at::parallel_for(0, planes, grain, [&](int64_t begin, int64_t end) {
+    if (squares) {
+      for (int64_t k = begin; k < end; ++k)
+        HWY_DYNAMIC_DISPATCH(pool_squares)(x + k * s.h * s.w, s, y + k * s.oh * s.ow);
+      return;
+    }
     std::vector<float> line(static_cast<size_t>(pitch * p.stride[1]),
                             -std::numeric_limits<float>::infinity());
     std::vector<float> phases(line.size());
