@@ -42,10 +42,29 @@ void run(const chains::Code& activation, float* data, int64_t count) {
   chains::run_block(activation, slots, static_cast<size_t>(count));
 }
 
-void add(float* data, const float* more, int64_t count) {
+Finish::Finish(c10::string_view activation, const std::optional<at::Tensor>& residual,
+               const at::Tensor& out)
+    : out_(out.mutable_data_ptr<float>()) {
+  TORCH_CHECK(
+      !residual || (residual->sizes() == out.sizes() && residual->strides() == out.strides()),
+      "wide::activations: residual does not lie as out ", out.sizes());
+  if (residual) residual_ = residual->const_data_ptr<float>();
+  relu_ = residual_ == nullptr && activation == "relu";
+  if (!relu_) activation_ = find(activation);
+}
+
+void Finish::run(int64_t first, int64_t count) const {
   static const chains::Code sum = chains::parse("add x0 x1", 2);
-  float* const slots[] = {data, const_cast<float*>(more), data};
-  chains::run_block(sum, slots, static_cast<size_t>(count));
+  constexpr int64_t kBlock = 2048;  // of both: half of a first-level cache
+  for (const int64_t end = first + count; first < end; first += kBlock) {
+    float* data = out_ + first;
+    const int64_t some = std::min(kBlock, end - first);
+    if (residual_ != nullptr) {
+      float* const slots[] = {data, const_cast<float*>(residual_ + first), data};
+      chains::run_block(sum, slots, static_cast<size_t>(some));
+    }
+    if (activation_ != nullptr) activations::run(*activation_, data, some);
+  }
 }
 
 }  // namespace wide::activations

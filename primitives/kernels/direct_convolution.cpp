@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "engine/lower/operator_traits.h"
+#include "primitives/kernels/activations.h"
 #include "primitives/kernels/convolution_tile.h"
 
 namespace wide {
@@ -379,7 +380,8 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
                                at::IntArrayRef kernel, at::IntArrayRef stride,
                                at::IntArrayRef padding, at::IntArrayRef dilation,
                                at::IntArrayRef output, int64_t groups, bool transposed,
-                               c10::string_view activation, Tensor& out) {
+                               const std::optional<Tensor>& residual, c10::string_view activation,
+                               Tensor& out) {
   const int64_t n = x.size(0), batch = x.size(1), in = x.size(2) / groups;
   const int64_t each = out_channels / groups;
   Image layout;
@@ -388,8 +390,9 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
   const size_t dims = kernel.size();
   for (size_t k = 0; k < dims; ++k)
     layout.strides[3 - dims + k] = x.stride(static_cast<int64_t>(k) + 3);
+  const activations::Finish finish(activation, residual, out);
   const Work work(make_axes(x, output, kernel, stride, padding, dilation, transposed), in, each,
-                  activation == "relu", layout);
+                  finish.relu(), layout);
   const int64_t per_group = (each + kFilters - 1) / kFilters * kFilters * work.taps() * in;
   TORCH_CHECK(filters.is_contiguous() && filters.numel() == n * groups * per_group,
               "wide::direct_convolution: filters ", filters.sizes(), " do not fit x ", x.sizes());
@@ -410,6 +413,9 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
       compute_image(work, work.in_place ? image.data : scratch, pf + (i * groups + g) * per_group,
                     pb == nullptr ? nullptr : pb + i * out_channels + g * each,
                     po + ((i * batch + b) * out_channels + g * each) * work.positions());
+      if (finish.exists())
+        finish.run(((i * batch + b) * out_channels + g * each) * work.positions(),
+                   each * work.positions());
     }
   });
   return out;
@@ -420,25 +426,26 @@ Tensor direct_convolution_kernel(const Tensor& x, const Tensor& filters,
                                  at::IntArrayRef kernel, at::IntArrayRef stride,
                                  at::IntArrayRef padding, at::IntArrayRef dilation,
                                  at::IntArrayRef output, int64_t groups, bool transposed,
+                                 const std::optional<Tensor>& residual,
                                  c10::string_view activation) {
   Tensor out = at::empty(result_sizes(x, out_channels, output), x.options());
   return direct_convolution_out(x, filters, bias, out_channels, kernel, stride, padding, dilation,
-                                output, groups, transposed, activation, out);
+                                output, groups, transposed, residual, activation, out);
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def(
       "direct_convolution(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] kernel, "
       "int[] stride, int[] padding, int[] dilation, int[] output, int groups, bool transposed, "
-      "str activation) -> Tensor");
+      "Tensor? residual, str activation) -> Tensor");
   m.def(
       "direct_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
       "kernel, int[] stride, int[] padding, int[] dilation, int[] output, int groups, bool "
-      "transposed, str activation, *, Tensor(a!) out) -> Tensor(a!)");
+      "transposed, Tensor? residual, str activation, *, Tensor(a!) out) -> Tensor(a!)");
 }
 
-[[maybe_unused]] const bool registered =
-    add_operator_traits({.op = "wide::direct_convolution", .absorbs = {"relu"}});
+[[maybe_unused]] const bool registered = add_operator_traits(
+    {.op = "wide::direct_convolution", .absorbs = activations::names(), .adds = true});
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("direct_convolution", direct_convolution_kernel);
@@ -466,6 +473,7 @@ Tensor direct_convolution(const Tensor& x, const Tensor& filters, const std::opt
                                  c.output,
                                  c.groups,
                                  c.transposed,
+                                 c10::IValue(),
                                  "none"};
   op.callBoxed(&stack);
   return stack[0].toTensor();

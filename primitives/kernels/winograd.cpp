@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "engine/lower/operator_traits.h"
+#include "primitives/kernels/activations.h"
 #include "primitives/kernels/convolution_tile.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/winograd_transforms.h"
@@ -153,9 +154,15 @@ void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows
   }
 }
 
+/// What is done to a model's results, and where they begin in the tensor.
+struct Results {
+  const activations::Finish& finish;
+  int64_t first;
+};
+
 /// The results of a chunk for all filters of a model.
 void compute(const Work& w, const Chunk& chunk, const float* patches, const float* filters,
-             const float* bias, float* sums, float* out) {
+             const float* bias, float* sums, float* out, const Results& results) {
   static constexpr float kZeros[kFilters] = {};
   static constexpr convolution_tile::Tap kOnly{};
   const int64_t image = w.out_height * w.out_width;
@@ -188,6 +195,16 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
         winograd::transform_results(
             {sums + o * kChunk + s.at, kSums, s.count, bias == nullptr ? 0.0F : bias[first + o],
              w.relu, out + (first + o) * image + s.out, w.out_width, s.columns, s.below});
+    if (!results.finish.exists()) continue;
+    for (int64_t o = 0; o < tile.rows; ++o)
+      for (const Span& s : chunk.spans) {
+        const int64_t at = results.first + (first + o) * image + s.out;
+        const int64_t rows = s.below ? 2 : 1;
+        if (s.columns == w.out_width)
+          results.finish.run(at, rows * w.out_width);
+        else
+          for (int64_t r = 0; r < rows; ++r) results.finish.run(at + r * w.out_width, s.columns);
+      }
   }
 }
 
@@ -219,9 +236,11 @@ Work make_work(const Tensor& x, int64_t out_channels, at::IntArrayRef padding, b
 }
 
 Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
-                     int64_t out_channels, at::IntArrayRef padding, c10::string_view activation,
+                     int64_t out_channels, at::IntArrayRef padding,
+                     const std::optional<Tensor>& residual, c10::string_view activation,
                      Tensor& out) {
-  const Work w = make_work(x, out_channels, padding, activation == "relu");
+  const activations::Finish finish(activation, residual, out);
+  const Work w = make_work(x, out_channels, padding, finish.relu());
   const int64_t n = x.size(0);
   const int64_t blocks = (out_channels + kFilters - 1) / kFilters;
   const int64_t each = blocks * kFrequencies * w.channels * kFilters;
@@ -247,31 +266,32 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
       const Chunk& chunk = chunks[static_cast<size_t>(job % count)];
       fill_patches(w, chunk, px + i * x.stride(0), memory + patches + sums, memory);
       compute(w, chunk, memory, pf + i * each, pb == nullptr ? nullptr : pb + i * out_channels,
-              memory + patches, po + i * results);
+              memory + patches, po + i * results, {finish, i * results});
     }
   });
   return out;
 }
 
 Tensor winograd_kernel(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
-                       int64_t out_channels, at::IntArrayRef padding, c10::string_view activation) {
+                       int64_t out_channels, at::IntArrayRef padding,
+                       const std::optional<Tensor>& residual, c10::string_view activation) {
   const Work w = make_work(x, out_channels, padding, false);
   Tensor out = at::empty({x.size(0), w.batch, out_channels, w.out_height, w.out_width},
                          x.options().memory_format(at::MemoryFormat::Contiguous));
-  return winograd_out(x, filters, bias, out_channels, padding, activation, out);
+  return winograd_out(x, filters, bias, out_channels, padding, residual, activation, out);
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def(
       "winograd_convolution(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "padding, str activation) -> Tensor");
+      "padding, Tensor? residual, str activation) -> Tensor");
   m.def(
       "winograd_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "padding, str activation, *, Tensor(a!) out) -> Tensor(a!)");
+      "padding, Tensor? residual, str activation, *, Tensor(a!) out) -> Tensor(a!)");
 }
 
-[[maybe_unused]] const bool registered =
-    add_operator_traits({.op = "wide::winograd_convolution", .absorbs = {"relu"}});
+[[maybe_unused]] const bool registered = add_operator_traits(
+    {.op = "wide::winograd_convolution", .absorbs = activations::names(), .adds = true});
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("winograd_convolution", winograd_kernel);
@@ -294,9 +314,9 @@ Tensor lift(const Tensor& taps, int64_t axis) {
 Tensor winograd_convolution(const Tensor& x, const Tensor& filters,
                             const std::optional<Tensor>& bias, int64_t out_channels,
                             const std::vector<int64_t>& padding) {
-  return kernels::call(
-      "winograd_convolution",
-      {x, filters, bias ? c10::IValue(*bias) : c10::IValue(), out_channels, padding, "none"});
+  return kernels::call("winograd_convolution",
+                       {x, filters, bias ? c10::IValue(*bias) : c10::IValue(), out_channels,
+                        padding, c10::IValue(), "none"});
 }
 
 Tensor winograd_filters(const Tensor& weight) {

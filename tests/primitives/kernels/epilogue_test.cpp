@@ -140,5 +140,37 @@ TEST(Epilogue, OfALinearLayer) {
           {});
 }
 
+/// Rows of tiles whole (7 columns) and cut over several chunks (40).
+TEST(Epilogue, OfAConvolution) {
+  const at::NoGradGuard no_grad;
+  const auto layer = [](const Tensors& t) { return at::conv2d(t[2], t[0], t[1], 1, 1); };
+  const std::vector<Case> cases{
+      {"silu", {"with silu"}, "chain", [&](auto& t) { return at::silu(layer(t)); }},
+      {"hardtanh",
+       {"with hardtanh 0 6"},
+       "aten::hardtanh",
+       [&](auto& t) { return at::hardtanh(layer(t), 0, 6); }},
+      {"sum", {"with a sum f32"}, "aten::add", [&](auto& t) { return t[3] + layer(t); }},
+      {"sum and relu",
+       {"with a sum and relu"},
+       "aten::relu",
+       [&](auto& t) { return at::relu(t[3] + layer(t)); }},
+      {"sum and elu", {"with a sum and elu 1 1 1"}, "aten::elu", [&](auto& t) {
+         return at::elu(layer(t) + t[3]);
+       }}};
+  for (const char* strategy : {"direct", "winograd"}) {
+    CompileOptions options;
+    options.widen.force["conv2d"] = strategy;
+    for (const Case& c : cases)
+      for (const int64_t side : {7, 40})
+        check(c,
+              {{"w", Role::parameter, {9, 9, 3, 3}},
+               {"b", Role::parameter, {9}},
+               {"x", Role::input, {2, 9, 5, side}},
+               {"y", Role::input, {2, 9, 5, side}}},
+              options);
+  }
+}
+
 }  // namespace
 }  // namespace wide
