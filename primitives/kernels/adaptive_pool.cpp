@@ -9,40 +9,13 @@
 #include <vector>
 
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/row_reduce.h"
 
 namespace wide {
 
 namespace {
 
 using at::Tensor;
-
-using Floats = float __attribute__((vector_size(64), aligned(4), may_alias));
-
-/// The sum of a run: four vectors of partial sums, so that no add waits for another. Processors
-/// fetch ahead within a page only, and a plane is often one: the next one is asked for by hand.
-WIDE_CLONES float sum(const float* x, int64_t count) {
-  constexpr int64_t kWidth = 16, kAhead = 1024;
-  Floats a{}, b{}, c{}, d{};
-  int64_t i = 0;
-  for (; i + 4 * kWidth <= count; i += 4 * kWidth) {
-    const auto* from = reinterpret_cast<const Floats*>(x + i);
-    for (int64_t line = 0; line < 4; ++line) __builtin_prefetch(x + i + kAhead + line * kWidth);
-    a += from[0];
-    b += from[1];
-    c += from[2];
-    d += from[3];
-  }
-  a = (a + b) + (c + d);
-  float total = 0.0F;
-  for (int64_t k = 0; k < kWidth; ++k) total += a[k];
-  for (; i < count; ++i) total += x[i];
-  return total;
-}
-
-WIDE_CLONES void add_row(float* sums, const float* x, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) sums[i] += x[i];
-}
 
 /// Where window i of `windows` over `size` elements begins and ends.
 struct Window {
@@ -56,13 +29,12 @@ struct Window {
 void pool_plane(const float* x, int64_t h, int64_t w, float* y, int64_t oh, int64_t ow,
                 float* columns) {
   if (oh == 1 && ow == 1) {
-    y[0] = sum(x, h * w) / static_cast<float>(h * w);
+    y[0] = sum_of_row(x, h * w) / static_cast<float>(h * w);
     return;
   }
   for (int64_t i = 0; i < oh; ++i) {
     const Window rows(i, oh, h);
-    std::copy_n(x + rows.begin * w, w, columns);
-    for (int64_t r = rows.begin + 1; r < rows.end; ++r) add_row(columns, x + r * w, w);
+    sum_of_rows(x + rows.begin * w, rows.count(), w, columns);
     for (int64_t j = 0; j < ow; ++j) {
       const Window cells(j, ow, w);
       float total = 0.0F;

@@ -2,6 +2,7 @@
 // a node may be replaced, and replaces it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "engine/passes/pass.h"
@@ -52,11 +53,54 @@ bool softmax(Node& node, const Program& program, bool log) {
   return true;
 }
 
+/// A reduction over the last dimensions of what lies in memory in order.
+bool reduction(Node& node, const Program& program, const char* kind) {
+  const Value &x = operand(node, program), &y = program.value(node.results[0].values[0]);
+  const auto rank = static_cast<int64_t>(x.sizes.size());
+  if (!plain(x) || !x.contiguous() || !y.contiguous() || x.numel() == 0) return false;
+  for (size_t i = 1; i < node.arguments.size(); ++i)
+    if (node.arguments[i].kind != Argument::Kind::constant) return false;
+  if (node.arguments.size() > 3 && !node.arguments[3].constant.isNone()) return false;  // a type
+  const IValue& given = node.arguments[1].constant;
+  std::vector<int64_t> dims;
+  if (given.isInt()) dims = {given.toInt()};
+  if (given.isIntList()) dims = given.toIntVector();
+  for (int64_t& dim : dims) dim = dim < 0 ? dim + rank : dim;
+  std::sort(dims.begin(), dims.end());
+  const auto count = static_cast<int64_t>(dims.size());
+  for (int64_t k = 0; k < count; ++k)
+    if (dims[static_cast<size_t>(k)] != rank - count + k) return false;
+  if (count == 0) return false;  // over all models
+  become(node, "wide::reduce_rows",
+         {node.arguments[0], Argument::of(kind), Argument::of(count), node.arguments[2]});
+  return true;
+}
+
+template <const char* kind>
+bool reduced(Node& node, const Program& program, const Uses&) {
+  return reduction(node, program, kind);
+}
+
+constexpr char kSum[] = "sum", kMean[] = "mean", kGreatest[] = "amax", kLogSum[] = "logsumexp",
+               kPlace[] = "argmax";
+
+/// The greatest and where it is: one of them, where nobody reads the other.
+bool greatest(Node& node, const Program& program, const Uses& uses) {
+  if (uses[node.results[1].values[0]] > 0) return false;
+  return reduction(node, program, kGreatest);
+}
+
 using Replace = bool (*)(Node&, const Program&, const Uses&);
 
 const std::map<std::string, Replace>& replacements() {
   static const std::map<std::string, Replace> all{
       {"aten::max_pool2d_with_indices", max_pool},
+      {"aten::sum.dim_IntList", reduced<kSum>},
+      {"aten::mean.dim", reduced<kMean>},
+      {"aten::amax", reduced<kGreatest>},
+      {"aten::max.dim", greatest},
+      {"aten::logsumexp", reduced<kLogSum>},
+      {"aten::argmax", reduced<kPlace>},
       {"aten::_softmax",
        [](Node& n, const Program& p, const Uses&) { return softmax(n, p, false); }},
       {"aten::_log_softmax",
@@ -81,9 +125,9 @@ std::string run(Program& program) {
                        : "replaced " + fmt::format("{}", fmt::join(words, ", "));
 }
 
-[[maybe_unused]] const bool registered =
-    add_pass({"faster-kernels", "kernels of our own: max pools without indices, softmax of rows",
-              Stage::program, 95, run});
+[[maybe_unused]] const bool registered = add_pass(
+    {"faster-kernels", "kernels of our own: max pools without indices, softmax and sums of rows",
+     Stage::program, 95, run});
 
 }  // namespace
 }  // namespace wide
