@@ -41,6 +41,21 @@ bool max_pool(Node& node, const Program& program, const Uses& uses) {
   return true;
 }
 
+/// Average pooling that divides by the size of the window everywhere.
+bool average_pool(Node& node, const Program& program, const Uses&) {
+  const Value& x = operand(node, program);
+  const IValue &ceil = node.arguments[4].constant, &padded = node.arguments[5].constant,
+               &divisor = node.arguments[6].constant;
+  const std::vector<int64_t> padding = two(node, 3);
+  if (!plain(x) || x.sizes.size() != 4 || ceil.toBool() || !divisor.isNone() ||
+      (!padded.toBool() && padding != std::vector<int64_t>{0, 0}))
+    return false;
+  become(node, "wide::average_pool",
+         {node.arguments[0], Argument::of(two(node, 1)), Argument::of(two(node, 2)),
+          Argument::of(padding)});
+  return true;
+}
+
 /// Along rows that lie in memory one after the other.
 bool softmax(Node& node, const Program& program, bool log) {
   const Value &x = operand(node, program), &y = program.value(node.results[0].values[0]);
@@ -95,6 +110,7 @@ using Replace = bool (*)(Node&, const Program&, const Uses&);
 const std::map<std::string, Replace>& replacements() {
   static const std::map<std::string, Replace> all{
       {"aten::max_pool2d_with_indices", max_pool},
+      {"aten::avg_pool2d", average_pool},
       {"aten::sum.dim_IntList", reduced<kSum>},
       {"aten::mean.dim", reduced<kMean>},
       {"aten::amax", reduced<kGreatest>},
@@ -126,7 +142,7 @@ std::string run(Program& program) {
 }
 
 [[maybe_unused]] const bool registered = add_pass(
-    {"faster-kernels", "kernels of our own: max pools without indices, softmax and sums of rows",
+    {"faster-kernels", "kernels of our own: pools without indices, softmax and sums of rows",
      Stage::program, 95, run});
 
 }  // namespace

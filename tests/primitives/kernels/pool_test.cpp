@@ -1,11 +1,14 @@
-// Max pooling without indices beside ATen's, which is exact, under every instruction set.
-#include "primitives/kernels/max_pool.h"
+// Max pooling without indices beside ATen's, which is exact, and average pooling beside float64,
+// under every instruction set.
+#include "primitives/kernels/pool.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include "engine/check/check.h"
+#include "engine/compile.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide {
@@ -54,6 +57,74 @@ TEST(MaxPool, EqualsAtenInEveryLayout) {
           EXPECT_TRUE(at::allclose(max_pool(strange, p, ceil), expected, 0, 0, true)) << target;
         });
       }
+  }
+}
+
+TEST(AveragePool, EqualsDoubleInEveryLayout) {
+  const at::NoGradGuard guard;
+  at::manual_seed(4);
+  const std::vector<std::vector<int64_t>> sizes{{2, 3, 7, 9},   {1, 16, 8, 40}, {3, 17, 28, 28},
+                                                {2, 1, 5, 131}, {1, 37, 6, 5},  {0, 3, 8, 8}};
+  for (const auto& size : sizes) {
+    const Tensor x = at::randn(size), last = x.contiguous(at::MemoryFormat::ChannelsLast);
+    const Tensor strange = x.permute({1, 0, 3, 2}).contiguous().permute({1, 0, 3, 2});
+    for (PoolWindow p : windows()) {
+      p.dilation[0] = p.dilation[1] = 1;
+      const Tensor expected =
+          at::avg_pool2d(x.to(at::kDouble), list(p.kernel), list(p.stride), list(p.padding));
+      for_each_target([&](const std::string& target) {
+        for (const Tensor& t : {x, last, strange})
+          EXPECT_TRUE(at::allclose(average_pool(t, p).to(at::kDouble), expected, 1e-5, 1e-6))
+              << t.sizes() << t.strides() << " under " << target;
+      });
+    }
+  }
+}
+
+TEST(AveragePool, NanStaysInItsPlanesAndThreadsChangeNothing) {
+  const at::NoGradGuard guard;
+  at::manual_seed(5);
+  const int threads = at::get_num_threads();
+  for (const PoolWindow& p : {windows()[0], windows()[1]})
+    for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+      const Tensor x = at::randn({7, 12, 31, 30}).contiguous(format);
+      Tensor broken = x.clone();
+      broken.narrow(1, 4, 4).fill_(NAN);
+      at::set_num_threads(1);
+      const Tensor right = average_pool(x, p);
+      at::set_num_threads(2);
+      EXPECT_TRUE(average_pool(x, p).equal(right));
+      at::set_num_threads(threads);
+      const Tensor y = average_pool(broken, p);
+      EXPECT_TRUE(y.narrow(1, 4, 4).isnan().all().item<bool>());
+      EXPECT_TRUE(y.narrow(1, 0, 4).equal(right.narrow(1, 0, 4)));
+      EXPECT_TRUE(y.narrow(1, 8, 4).equal(right.narrow(1, 8, 4)));
+    }
+}
+
+TEST(AveragePool, StandsInForAtensWhereItDividesByTheWindow) {
+  const at::NoGradGuard no_grad;
+  struct Case {
+    int64_t padding;
+    bool ceil, padded, ours;
+  };
+  for (const Case& c :
+       {Case{0, false, true, true}, Case{0, false, false, true}, Case{1, false, true, true},
+        Case{1, false, false, false}, Case{0, true, true, false}}) {
+    Network net;
+    net.name = "average";
+    net.tensors = {{"x", Role::input, {2, 3, 8, 9}}};
+    net.forward = [c](const Tensors& t) {
+      return Tensors{at::avg_pool2d(t[0], 3, 2, c.padding, c.ceil, c.padded)};
+    };
+    net.instantiate = [net](const Tensors& weights) { return bind(net, weights); };
+    Ensemble ensemble = generate(net, 3, at::kFloat, at::kCPU, 1);
+    auto model = compile(net, ensemble, {});
+    EXPECT_EQ(model->plan_text().find("wide::average_pool") != std::string::npos, c.ours)
+        << model->plan_text();
+    const Program single = record_single(net, ensemble);
+    EXPECT_LT(max_relative_error(as_function(*model, net)(ensemble), in_double(single, ensemble)),
+              1e-5);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "primitives/kernels/max_pool.h"
+#include "primitives/kernels/pool.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -12,11 +12,11 @@
 #include "primitives/kernels/operators.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "primitives/kernels/max_pool.cpp"
+#define HWY_TARGET_INCLUDE "primitives/kernels/pool.cpp"
 #include "primitives/kernels/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace wide::max_pooling::HWY_NAMESPACE {
+namespace wide::pooling::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
@@ -32,33 +32,44 @@ struct Taps {
   }
 };
 
-/// NaN if either is.
-template <class Vec>
-HWY_INLINE Vec greater(Vec a, Vec b) {
-  return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
-}
+/// What is made of a window's elements: the greatest, NaN if any is, or their sum.
+struct Greatest {
+  template <class Vec>
+  static HWY_INLINE Vec of(Vec a, Vec b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+  }
+};
+struct Sum {
+  template <class Vec>
+  static HWY_INLINE Vec of(Vec a, Vec b) {
+    return hn::Add(a, b);
+  }
+};
 
-/// to[i] = the greatest of from[k][i], by vectors `d`; false where there are fewer elements.
-template <class Tag>
-HWY_INLINE bool rows_maximum_by(Tag d, const float* const* from, int64_t rows, float* to,
-                                int64_t count) {
+/// to[i] = what `Of` makes of from[k][i], times `share`, by vectors `d`; false where there are
+/// fewer elements.
+template <class Of, class Tag>
+HWY_INLINE bool fold_rows_by(Tag d, const float* const* from, int64_t rows, float share, float* to,
+                             int64_t count) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (count < lanes) return false;
   for (int64_t i = 0; i < count; i += lanes) {
     const int64_t at = std::min(i, count - lanes);
-    auto most = hn::LoadU(d, from[0] + at);
-    for (int64_t k = 1; k < rows; ++k) most = greater(most, hn::LoadU(d, from[k] + at));
-    hn::StoreU(most, d, to + at);
+    auto all = hn::LoadU(d, from[0] + at);
+    for (int64_t k = 1; k < rows; ++k) all = Of::of(all, hn::LoadU(d, from[k] + at));
+    hn::StoreU(hn::Mul(all, hn::Set(d, share)), d, to + at);
   }
   return true;
 }
 
 /// The same by the widest vectors of which there is one: rows of planes are short.
-HWY_INLINE void rows_maximum(const float* const* from, int64_t rows, float* to, int64_t count) {
-  if (rows_maximum_by(D(), from, rows, to, count)) return;
-  if (rows_maximum_by(hn::CappedTag<float, 8>(), from, rows, to, count)) return;
-  if (rows_maximum_by(hn::CappedTag<float, 4>(), from, rows, to, count)) return;
-  rows_maximum_by(hn::CappedTag<float, 1>(), from, rows, to, count);
+template <class Of>
+HWY_INLINE void fold_rows(const float* const* from, int64_t rows, float share, float* to,
+                          int64_t count) {
+  if (fold_rows_by<Of>(D(), from, rows, share, to, count)) return;
+  if (fold_rows_by<Of>(hn::CappedTag<float, 8>(), from, rows, share, to, count)) return;
+  if (fold_rows_by<Of>(hn::CappedTag<float, 4>(), from, rows, share, to, count)) return;
+  fold_rows_by<Of>(hn::CappedTag<float, 1>(), from, rows, share, to, count);
 }
 
 /// to[p][i] = from[i * stride + p]: windows at a distance become neighbours.
@@ -78,11 +89,10 @@ void split_phases(const float* from, int64_t stride, int64_t count, float* to, i
     for (int64_t p = 0; p < stride; ++p) to[p * pitch + i] = from[i * stride + p];
 }
 
-/// to[i] = the greatest of the four at 2 i and 2 i + 1, by vectors `d`; false where there are
-/// fewer.
-template <class Tag>
-HWY_INLINE bool squares_maximum_by(Tag d, const float* above, const float* below, float* to,
-                                   int64_t count) {
+/// to[i] = the same of the four at 2 i and 2 i + 1.
+template <class Of, class Tag>
+HWY_INLINE bool fold_squares_by(Tag d, const float* above, const float* below, float share,
+                                float* to, int64_t count) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (count < lanes) return false;
   for (int64_t i = 0; i < count; i += lanes) {
@@ -90,31 +100,38 @@ HWY_INLINE bool squares_maximum_by(Tag d, const float* above, const float* below
     hn::Vec<Tag> a, b, c, e;
     hn::LoadInterleaved2(d, above + 2 * at, a, b);
     hn::LoadInterleaved2(d, below + 2 * at, c, e);
-    hn::StoreU(greater(greater(a, b), greater(c, e)), d, to + at);
+    hn::StoreU(hn::Mul(Of::of(Of::of(a, b), Of::of(c, e)), hn::Set(d, share)), d, to + at);
   }
   return true;
 }
 
 /// The most common pooling, of squares of 2 x 2 side by side, none of which is cut off.
-void pool_squares(const float* x, const PoolShape& s, float* y) {
+template <class Of>
+HWY_INLINE void squares(const float* x, const PoolShape& s, float share, float* y) {
   for (int64_t i = 0; i < s.oh; ++i, x += 2 * s.w, y += s.ow) {
-    if (squares_maximum_by(D(), x, x + s.w, y, s.ow)) continue;
-    if (squares_maximum_by(hn::CappedTag<float, 8>(), x, x + s.w, y, s.ow)) continue;
-    if (squares_maximum_by(hn::CappedTag<float, 4>(), x, x + s.w, y, s.ow)) continue;
-    squares_maximum_by(hn::CappedTag<float, 1>(), x, x + s.w, y, s.ow);
+    const float* below = x + s.w;
+    if (fold_squares_by<Of>(D(), x, below, share, y, s.ow)) continue;
+    if (fold_squares_by<Of>(hn::CappedTag<float, 8>(), x, below, share, y, s.ow)) continue;
+    if (fold_squares_by<Of>(hn::CappedTag<float, 4>(), x, below, share, y, s.ow)) continue;
+    fold_squares_by<Of>(hn::CappedTag<float, 1>(), x, below, share, y, s.ow);
   }
 }
 
-/// One plane; `line` and `phases` are scratch for stride * pitch floats, `line` with -infinity
-/// where there is padding; `from` for a pointer a tap.
-void pool_plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y, float* line,
-                float* phases, int64_t pitch, const float** from) {
+void pool_squares(const float* x, const PoolShape& s, const PoolWindow& p, float* y) {
+  p.average ? squares<Sum>(x, s, p.share(), y) : squares<Greatest>(x, s, 1, y);
+}
+
+/// One plane; `line` and `phases` are scratch for stride * pitch floats, `line` with what adds
+/// nothing where there is padding; `from` for a pointer a tap.
+template <class Of>
+HWY_INLINE void plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y,
+                      float* line, float* phases, int64_t pitch, const float** from) {
   const int64_t stride = p.stride[1];
   for (int64_t i = 0; i < s.oh; ++i, y += s.ow) {
     const Taps taps(p, 0, i, s.h);
     for (int64_t k = taps.begin; k < taps.end; ++k)
       from[k - taps.begin] = x + (taps.origin + k * p.dilation[0]) * s.w;
-    rows_maximum(from, taps.end - taps.begin, line + p.padding[1], s.w);
+    fold_rows<Of>(from, taps.end - taps.begin, 1, line + p.padding[1], s.w);
     const float* columns = line;
     if (stride > 1) {
       split_phases(line, stride, pitch, phases, pitch);
@@ -124,8 +141,14 @@ void pool_plane(const float* x, const PoolShape& s, const PoolWindow& p, float* 
       const int64_t away = k * p.dilation[1];
       from[k] = columns + away % stride * pitch + away / stride;
     }
-    rows_maximum(from, p.kernel[1], y, s.ow);
+    fold_rows<Of>(from, p.kernel[1], p.share(), y, s.ow);
   }
+}
+
+void pool_plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y, float* line,
+                float* phases, int64_t pitch, const float** from) {
+  p.average ? plane<Sum>(x, s, p, y, line, phases, pitch, from)
+            : plane<Greatest>(x, s, p, y, line, phases, pitch, from);
 }
 
 /// Row i of one image's result, channels innermost; `from` for a pointer a tap.
@@ -140,20 +163,23 @@ void pool_pixels(const float* x, const PoolShape& s, const PoolWindow& p, int64_
         from[count++] =
             x + ((rows.origin + r * p.dilation[0]) * s.w + columns.origin + c * p.dilation[1]) *
                     s.channels;
-    rows_maximum(from, count, y, s.channels);
+    if (p.average)
+      fold_rows<Sum>(from, count, p.share(), y, s.channels);
+    else
+      fold_rows<Greatest>(from, count, 1, y, s.channels);
   }
 }
 
-}  // namespace wide::max_pooling::HWY_NAMESPACE
+}  // namespace wide::pooling::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace wide {
-namespace max_pooling {
+namespace pooling {
 HWY_EXPORT(pool_squares);
 HWY_EXPORT(pool_plane);
 HWY_EXPORT(pool_pixels);
-}  // namespace max_pooling
+}  // namespace pooling
 
 namespace {
 
@@ -166,7 +192,7 @@ int64_t result_size(int64_t size, const PoolWindow& p, int axis, bool ceil) {
 
 void pool_planes(const float* x, int64_t planes, const PoolShape& s, const PoolWindow& p,
                  float* y) {
-  using namespace max_pooling;
+  using namespace pooling;
   const auto all = [](const int64_t(&pair)[2], int64_t value) {
     return pair[0] == value && pair[1] == value;
   };
@@ -180,11 +206,11 @@ void pool_planes(const float* x, int64_t planes, const PoolShape& s, const PoolW
   at::parallel_for(0, planes, grain, [&](int64_t begin, int64_t end) {
     if (squares) {
       for (int64_t k = begin; k < end; ++k)
-        HWY_DYNAMIC_DISPATCH(pool_squares)(x + k * s.h * s.w, s, y + k * s.oh * s.ow);
+        HWY_DYNAMIC_DISPATCH(pool_squares)(x + k * s.h * s.w, s, p, y + k * s.oh * s.ow);
       return;
     }
     std::vector<float> line(static_cast<size_t>(pitch * p.stride[1]),
-                            -std::numeric_limits<float>::infinity());
+                            p.average ? 0.0F : -std::numeric_limits<float>::infinity());
     std::vector<float> phases(line.size());
     std::vector<const float*> from(static_cast<size_t>(std::max(p.kernel[0], p.kernel[1])));
     for (int64_t k = begin; k < end; ++k) HWY_DYNAMIC_DISPATCH(pool_plane)
@@ -194,7 +220,7 @@ void pool_planes(const float* x, int64_t planes, const PoolShape& s, const PoolW
 
 void pool_images(const float* x, int64_t images, const PoolShape& s, const PoolWindow& p,
                  float* y) {
-  using namespace max_pooling;
+  using namespace pooling;
   const int64_t grain = std::max<int64_t>(1, 16384 / (s.w * s.channels * p.stride[0]));
   at::parallel_for(0, images * s.oh, grain, [&](int64_t begin, int64_t end) {
     std::vector<const float*> from(static_cast<size_t>(p.kernel[0] * p.kernel[1]));
@@ -205,30 +231,29 @@ void pool_images(const float* x, int64_t images, const PoolShape& s, const PoolW
 }
 
 PoolWindow window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
-                     at::IntArrayRef dilation) {
+                     at::IntArrayRef dilation, bool average) {
   for (const auto& list : {kernel, stride, padding, dilation})
-    TORCH_CHECK(list.size() == 2, "wide::max_pool: got ", list, ", expected two numbers");
+    TORCH_CHECK(list.size() == 2, "wide::pool: got ", list, ", expected two numbers");
   return {{kernel[0], kernel[1]},
           {stride[0], stride[1]},
           {padding[0], padding[1]},
-          {dilation[0], dilation[1]}};
+          {dilation[0], dilation[1]},
+          average};
 }
 
-Tensor& max_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
-                     at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil, Tensor& out) {
-  const PoolWindow p = window_of(kernel, stride, padding, dilation);
-  TORCH_CHECK(x.dim() == 4 && out.dim() == 4, "wide::max_pool: got x ", x.sizes(), " and out ",
+Tensor& pool_out(const Tensor& x, const PoolWindow& p, bool ceil, Tensor& out) {
+  TORCH_CHECK(x.dim() == 4 && out.dim() == 4, "wide::pool: got x ", x.sizes(), " and out ",
               out.sizes());
   const PoolShape s{x.size(1), x.size(2), x.size(3), out.size(2), out.size(3)};
   TORCH_CHECK(out.size(0) == x.size(0) && out.size(1) == s.channels &&
                   s.oh == result_size(s.h, p, 0, ceil) && s.ow == result_size(s.w, p, 1, ceil),
-              "wide::max_pool: out ", out.sizes(), " does not fit x ", x.sizes());
+              "wide::pool: out ", out.sizes(), " does not fit x ", x.sizes());
   if (out.numel() == 0) return out;
   // A result of one pixel is both.
   const auto last = at::MemoryFormat::ChannelsLast;
   const bool planes = out.is_contiguous() && !(out.is_contiguous(last) && x.is_contiguous(last));
   const auto format = planes ? at::MemoryFormat::Contiguous : last;
-  TORCH_CHECK(out.is_contiguous(format), "wide::max_pool: out has strides ", out.strides());
+  TORCH_CHECK(out.is_contiguous(format), "wide::pool: out has strides ", out.strides());
   const Tensor dense = x.contiguous(format);
   const float* px = dense.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
@@ -239,38 +264,66 @@ Tensor& max_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef st
   return out;
 }
 
-Tensor max_pool_kernel(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
-                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil) {
-  const PoolWindow p = window_of(kernel, stride, padding, dilation);
+Tensor pool(const Tensor& x, const PoolWindow& p, bool ceil) {
   Tensor out = at::empty({x.size(0), x.size(1), result_size(x.size(2), p, 0, ceil),
                           result_size(x.size(3), p, 1, ceil)},
                          x.options().memory_format(x.suggest_memory_format()));
-  return max_pool_out(x, kernel, stride, padding, dilation, ceil, out);
+  return pool_out(x, p, ceil, out);
 }
 
-#define WIDE_ARGUMENTS \
-  "(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil"
+Tensor& max_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
+                     at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil, Tensor& out) {
+  return pool_out(x, window_of(kernel, stride, padding, dilation, false), ceil, out);
+}
+
+Tensor max_pool_kernel(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
+                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil) {
+  return pool(x, window_of(kernel, stride, padding, dilation, false), ceil);
+}
+
+Tensor& average_pool_out(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
+                         at::IntArrayRef padding, Tensor& out) {
+  return pool_out(x, window_of(kernel, stride, padding, {1, 1}, true), false, out);
+}
+
+Tensor average_pool_kernel(const Tensor& x, at::IntArrayRef kernel, at::IntArrayRef stride,
+                           at::IntArrayRef padding) {
+  return pool(x, window_of(kernel, stride, padding, {1, 1}, true), false);
+}
+
+#define WIDE_MAX "(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil"
+#define WIDE_AVERAGE "(Tensor x, int[] kernel, int[] stride, int[] padding"
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("max_pool" WIDE_ARGUMENTS ") -> Tensor");
-  m.def("max_pool.out" WIDE_ARGUMENTS ", *, Tensor(a!) out) -> Tensor(a!)");
+  m.def("max_pool" WIDE_MAX ") -> Tensor");
+  m.def("max_pool.out" WIDE_MAX ", *, Tensor(a!) out) -> Tensor(a!)");
+  m.def("average_pool" WIDE_AVERAGE ") -> Tensor");
+  m.def("average_pool.out" WIDE_AVERAGE ", *, Tensor(a!) out) -> Tensor(a!)");
 }
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("max_pool", max_pool_kernel);
   m.impl("max_pool.out", max_pool_out);
+  m.impl("average_pool", average_pool_kernel);
+  m.impl("average_pool.out", average_pool_out);
 }
 
 TORCH_LIBRARY_IMPL(wide, Autograd, m) {
   m.impl("max_pool", torch::autograd::autogradNotImplementedFallback());
+  m.impl("average_pool", torch::autograd::autogradNotImplementedFallback());
 }
+
+std::vector<int64_t> list(const int64_t (&two)[2]) { return {two[0], two[1]}; }
 
 }  // namespace
 
 Tensor max_pool(const Tensor& x, const PoolWindow& p, bool ceil) {
-  const auto list = [](const int64_t(&two)[2]) { return std::vector<int64_t>{two[0], two[1]}; };
   return kernels::call(
       "max_pool", {x, list(p.kernel), list(p.stride), list(p.padding), list(p.dilation), ceil});
+}
+
+Tensor average_pool(const Tensor& x, const PoolWindow& p) {
+  return kernels::call("average_pool", {x, list(p.kernel), list(p.stride), list(p.padding)});
 }
 
 }  // namespace wide
