@@ -30,8 +30,8 @@ Epilogue epilogue_of(const Program& program, const std::vector<size_t>& main, co
   Epilogue found;
   const auto node = [&](size_t p) -> const Node& { return program.nodes[main[p]]; };
   const OperatorTraits& traits = operator_traits(node(position).op);
-  ValueId made = node(position).results.empty() ? kNone : node(position).results[0].values[0];
-  if (made == kNone || (traits.absorbs.empty() && !traits.adds)) return found;
+  if (traits.absorbs.empty() && !traits.adds) return found;
+  ValueId made = node(position).results[0].values[0];
   for (size_t argument = 0; traits.adds && argument < 2 && !found.sum; ++argument) {
     const std::optional<size_t> reader = uses.only_reader(made, argument);
     if (!reader || node(*reader).name() != "aten::add.Tensor") continue;

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "engine/lower/operator_traits.h"
+#include "primitives/kernels/activations.h"
 #include "primitives/kernels/norm_layout.h"
 #include "primitives/kernels/norm_rows.h"
 #include "primitives/kernels/operators.h"
@@ -35,6 +36,14 @@ int64_t grain(int64_t floats) { return std::max<int64_t>(1, 16384 / std::max<int
 
 bool aligned(const Tensor& t, int64_t row) {
   return row % kColumns == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64 == 0;
+}
+
+/// An activation over all results, where channels lie innermost and rows are no one's own.
+void finish_all(const activations::Finish& finish, const Tensor& out) {
+  if (!finish.exists()) return;
+  TORCH_CHECK(out.is_non_overlapping_and_dense(), "wide::norm: out has strides ", out.strides());
+  at::parallel_for(0, out.numel(), 16384,
+                   [&](int64_t begin, int64_t end) { finish.run(begin, end - begin); });
 }
 
 /// The tensor's floats, or as many of `value` where there is none.
@@ -99,8 +108,9 @@ Tensor& group_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   const int64_t per = in.c / groups, count = per * in.area;
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const bool relu = activation == "relu";
-  stream = stream && aligned(out, in.area);
+  const activations::Finish finish(activation, {}, out);
+  const bool relu = finish.relu();
+  stream = stream && aligned(out, in.area) && !finish.exists();
   at::parallel_for(0, in.n * in.b * groups, grain(count), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
     for (int64_t job = begin; job < end; ++job) {
@@ -115,6 +125,7 @@ Tensor& group_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
         plane_shift(from + c * in.area, dest + c * in.area, in.area, mean, scale * w.data[at],
                     b.data[at], relu, stream);
       }
+      if (finish.exists()) finish.run(dest - py, count);
     }
   });
   return out;
@@ -149,7 +160,8 @@ struct Statistics {
 };
 
 void batch_planes(const Images& in, const Images& to, const float* px, float* py,
-                  const Statistics& s, bool relu, bool stream) {
+                  const Statistics& s, const activations::Finish& finish, bool stream) {
+  const bool relu = finish.relu();
   at::parallel_for(0, in.n * in.c, grain(in.b * in.area), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
     for (int64_t at = begin; at < end; ++at) {
@@ -160,9 +172,11 @@ void batch_planes(const Images& in, const Images& to, const float* px, float* py
       for (int64_t k = 0; k < in.b; ++k)
         squares += plane_squares(px + in.offset(i, k, c), in.area, mean);
       const float w = s.w[at], b = s.b[at], scale = s.finish(at, mean, squares) * w;
-      for (int64_t k = 0; k < in.b; ++k)
-        plane_shift(px + in.offset(i, k, c), py + to.offset(i, k, c), in.area, mean, scale, b, relu,
-                    stream);
+      for (int64_t k = 0; k < in.b; ++k) {
+        const int64_t first = to.offset(i, k, c);
+        plane_shift(px + in.offset(i, k, c), py + first, in.area, mean, scale, b, relu, stream);
+        if (finish.exists()) finish.run(first, in.area);
+      }
     }
   });
 }
@@ -228,11 +242,14 @@ BatchNormOut batch_norm_out(const Tensor& x, const OptionalTensor& weight,
                               static_cast<double>(in.b * in.area)};
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const bool relu = activation == "relu";
-  if (in.planes)
-    batch_planes(in, to, px, py, statistics, relu, stream && aligned(out, in.area));
-  else
-    batch_columns(in, to, px, py, statistics, relu);
+  const activations::Finish finish(activation, {}, out);
+  if (in.planes) {
+    batch_planes(in, to, px, py, statistics, finish,
+                 stream && aligned(out, in.area) && !finish.exists());
+  } else {
+    batch_columns(in, to, px, py, statistics, finish.relu());
+    finish_all(finish, out);
+  }
   return {out, mean, invstd, new_mean, new_var};
 }
 
@@ -261,7 +278,8 @@ Tensor& scale_shift_out(const Tensor& x, const Tensor& scale, const Tensor& shif
   const Floats w(scale, in.n * in.c, 1.0F), b(shift, in.n * in.c, 0.0F);
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const bool relu = activation == "relu";
+  const activations::Finish finish(activation, {}, out);
+  const bool relu = finish.relu();
   if (!in.planes) {
     const float zero[kColumns] = {};
     for_channel_blocks(in, [&](int64_t i, int64_t c, int64_t width) {
@@ -269,15 +287,17 @@ Tensor& scale_shift_out(const Tensor& x, const Tensor& scale, const Tensor& shif
       column_shift(px + in.offset(i, 0, c), py + to.offset(i, 0, c), in.b * in.area, in.row, to.row,
                    width, zero, w.data + at, b.data + at, relu);
     });
+    finish_all(finish, out);
     return out;
   }
-  stream = stream && aligned(out, in.area);
+  stream = stream && aligned(out, in.area) && !finish.exists();
   at::parallel_for(0, in.n * in.b * in.c, grain(in.area), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
     for (int64_t job = begin; job < end; ++job) {
       const int64_t c = job % in.c, sample = job / in.c, i = sample / in.b, k = sample % in.b;
       plane_shift(px + in.offset(i, k, c), py + to.offset(i, k, c), in.area, 0.0F,
                   w.data[i * in.c + c], b.data[i * in.c + c], relu, stream);
+      if (finish.exists()) finish.run(to.offset(i, k, c), in.area);
     }
   });
   return out;
@@ -316,9 +336,12 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 // All of a row, plane or column has been read before anything is written over it.
 [[maybe_unused]] const bool registered[] = {
     add_operator_traits({.op = "wide::layer_norm", .in_place = true}),
-    add_operator_traits({.op = "wide::group_norm", .in_place = true, .absorbs = {"relu"}}),
-    add_operator_traits({.op = "wide::batch_norm", .in_place = true, .absorbs = {"relu"}}),
-    add_operator_traits({.op = "wide::scale_shift", .in_place = true, .absorbs = {"relu"}})};
+    add_operator_traits(
+        {.op = "wide::group_norm", .in_place = true, .absorbs = activations::names()}),
+    add_operator_traits(
+        {.op = "wide::batch_norm", .in_place = true, .absorbs = activations::names()}),
+    add_operator_traits(
+        {.op = "wide::scale_shift", .in_place = true, .absorbs = activations::names()})};
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("layer_norm", layer_norm_kernel);

@@ -9,7 +9,7 @@ namespace wide {
 /// Normalisations of our own: statistics and every model's own affine part in one pass over memory.
 /// float32 on the CPU, inference only: their gradients are refused. Weights are contiguous `[N, C]`
 /// or absent. Each is an operator `wide::NAME` with an out-form, which may write over its first
-/// argument; `activation` "relu" and `stream` (past the caches) are set by the plan.
+/// argument; `activation` (activations.h) and `stream` (past the caches) are set by the plan.
 namespace norms {
 
 using OptionalTensor = std::optional<at::Tensor>;

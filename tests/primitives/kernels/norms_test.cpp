@@ -1,11 +1,13 @@
 // The norm kernels equal their slow twins of ATen operators in float64, in every layout; they write
-// over what they read, past the caches, and with a relu; nothing crosses from model to model.
+// over what they read, past the caches, and with an activation; nothing crosses from model to
+// model.
 #include "primitives/kernels/norms.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "engine/program.h"
+#include "primitives/kernels/activations.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::testing {
@@ -158,14 +160,17 @@ Tensor into(const char* name, Stack stack, const Tensor& out) {
   return out;
 }
 
-TEST(NormKernels, InPlaceStreamedAndWithRelu) {
+TEST(NormKernels, InPlaceStreamedAndWithActivations) {
   at::manual_seed(5);
   const Tensor x = random({2, 3, 4, 8, 16}), w = at::randn({2, 4}), b = at::randn({2, 4});
   for (const bool stream : {false, true})
     for (const bool in_place : {false, true})
-      for (const char* activation : {"none", "relu"}) {
+      for (const char* activation : {"none", "relu", "silu", "elu 1.5 1 1"}) {
         const auto finish = [&](const Tensor& t) {
-          return activation == std::string("relu") ? at::relu(t) : t;
+          const Tensor y = t.clone();
+          if (const chains::Code* code = activations::find(activation))
+            activations::run(*code, y.mutable_data_ptr<float>(), y.numel());
+          return y;
         };
         const auto target = [&](const Tensor& t) { return in_place ? t : at::empty_like(t); };
         Tensor a = x.clone();
@@ -189,6 +194,31 @@ TEST(NormKernels, InPlaceStreamedAndWithRelu) {
         c10::Dispatcher::singleton().findSchemaOrThrow("wide::batch_norm", "out").callBoxed(&stack);
         EXPECT_TRUE(out.equal(finish(norms::batch_norm(x, w, b, {}, {}, 0.1, 1e-5)[0])));
       }
+}
+
+TEST(NormKernels, ActivationsWithChannelsInnermost) {
+  at::manual_seed(6);
+  const Tensor w = at::randn({2, 19}), b = at::randn({2, 19}), drawn = at::randn({2, 3, 5, 7, 19});
+  const Tensor x = drawn.permute({0, 1, 4, 2, 3});
+  for_each_target([&](const std::string& target) {
+    for (const char* activation : {"relu", "silu", "hardtanh -0.5 6"}) {
+      const auto finish = [&](const Tensor& t) {
+        const Tensor y = t.clone();
+        activations::run(*activations::find(activation), y.mutable_data_ptr<float>(), y.numel());
+        return y;
+      };
+      EXPECT_TRUE(into("wide::scale_shift", {x, w, b, activation, false}, at::empty_like(x))
+                      .equal(finish(norms::scale_shift(x, w, b))))
+          << activation << target;
+      Stack stack{x, w, b, Tensor(), Tensor(), 0.1, 1e-5, activation, false};
+      const Tensors outs{at::empty_like(x), at::empty({2, 19}), at::empty({2, 19}), at::empty({0}),
+                         at::empty({0})};
+      for (const Tensor& t : outs) stack.emplace_back(t);
+      c10::Dispatcher::singleton().findSchemaOrThrow("wide::batch_norm", "out").callBoxed(&stack);
+      EXPECT_TRUE(outs[0].equal(finish(norms::batch_norm(x, w, b, {}, {}, 0.1, 1e-5)[0])))
+          << activation << target;
+    }
+  });
 }
 
 TEST(NormKernels, GradientIsRefused) {
