@@ -50,6 +50,7 @@ class Run {
     if (sinks.against) check_comparable(*sinks.against, run_document(run_, planned(), facts_));
     for (const std::vector<std::string>& notes : {run_.network.notes(), start.notes, sinks.lacks})
       facts_.notes.insert(facts_.notes.end(), notes.begin(), notes.end());
+    facts_.state_bytes = trainer_->memory().state_bytes;
     state_.models.resize(static_cast<size_t>(run_.n()));
     state_.loss_sum = at::zeros({run_.n()}, at::kDouble);
     if (saved) {
@@ -68,7 +69,6 @@ class Run {
       state_.run = keeper().begin_run(head(), state_.run, state_.step);
     }
     const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
-    facts_.state_bytes = trainer_->memory().state_bytes;
     folder_.prepare(run_, model_bytes, facts_.state_bytes + model_bytes * run_.n());
     catch_cancel();
     RowLog log(run_.options.log, run_);
