@@ -13,6 +13,7 @@
 #include "app/train/arrays.h"
 #include "app/train/bench.h"
 #include "app/train/evaluate.h"
+#include "app/train/export.h"
 #include "app/train/observer.h"
 #include "app/train/require.h"
 #include "app/version.h"
@@ -147,6 +148,11 @@ class Run {
     recorder->save();
     folder_.save_checkpoints(run_, *trainer_, state_, kept());
     if (!run_.data.test.empty() || run_.data.has_validation()) with_best_weights();
+    if (!sinks_.exports.empty()) {
+      const auto weights = state_.best.empty() ? trainer_->weights() : best_or_last();
+      for (const std::string& note : export_run(run_, weights, sinks_.exports))
+        facts_.notes.push_back(note);
+    }
     facts_.state = "complete";
     // What it takes one by one is known from a few steps: worth it where these are few of many.
     if (run_.steps >= kLongRun) {

@@ -303,6 +303,29 @@ class Together(Train):
         self.refused("[--fail-on-regression] run: got none", "-n", "2", "--overwrite", "--fail-on-regression", "5")
 
 
+class Exported(Train):
+    def test_to_files_that_need_nothing_else(self):
+        """Answers of the exports are those of the checkpoints, rows normalised as in training, of each fold by its own."""
+        x, _ = digits.write(self.folder, 200)
+        files = [self.path("wide.pt2"), self.path("wide.ts")]
+        self.train("--folds", "2", "--seeds", "2", "--epochs", "2", "--lr", "3e-3", "--normalize", "x=standard", "--batch", "16",
+                   "--export", files[0], "--export", files[1])
+        fold, rows = numpy.load(self.path("run/split.npz"))["fold"], x[:16]
+        expected = []
+        for i in range(4):
+            model = digits.Cnn()
+            model.load_state_dict(load_file(self.path(f"run/best/model-{i:04d}.safetensors")))
+            learned = x[fold != i % 2].astype("float64")
+            normal = (rows - learned.mean((0, 2, 3))) / learned.std((0, 2, 3))
+            with torch.no_grad():
+                expected.append(model.eval()(torch.tensor(normal.astype("float32"))))
+        inputs = torch.tensor(rows).expand(4, 16, 1, 8, 8).contiguous()
+        for module in (torch.export.load(files[0]).module(), torch.jit.load(files[1])):
+            with torch.no_grad():
+                self.assertLess((module(inputs) - torch.stack(expected)).abs().max(), 1e-5)
+        self.refused("expected .pt2", "-n", "2", "--overwrite", "--export", self.path("wide.onnx"))
+
+
 class Stored(Train):
     def test_reports(self):
         digits.write(self.folder, 200)
