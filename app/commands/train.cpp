@@ -7,6 +7,7 @@
 #include "app/cancel.h"
 #include "app/cell/cell.h"
 #include "app/cli.h"
+#include "app/fuse/export.h"
 #include "app/options.h"
 #include "app/results/runs.h"
 #include "app/train/rights.h"
@@ -67,6 +68,7 @@ class Train : public Command {
     sinks.store = !no_store_;
     if (sinks.name.empty()) sinks.name = fs::path(options_.save).filename();
     if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
+    for (const std::string& path : sinks_.exports) check_export_path(path);
     const auto work = [&] {
       if (options_.threads > 0) set_threads(options_.threads);
       return train(options_, sinks, saved ? &*saved : nullptr);
@@ -188,6 +190,10 @@ class Train : public Command {
     app.add_option("--log", options_.log,
                    "FILE.csv, FILE.jsonl or -: a row per model and "
                    "evaluation while it runs");
+    app.add_option("--export", sinks_.exports,
+                   "FILE.pt2 or FILE.ts: all models in evaluation with their best weights, "
+                   "normalisation included, as ATen operators alone; may be repeated")
+        ->allow_extra_args(false);
     app.add_option("--require", sinks_.require,
                    "'accuracy>=0.95': mean over models, else min:, best: or ensemble:; "
                    "'diverged==0'; exit code 3 where it does not hold")

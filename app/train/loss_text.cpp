@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -12,15 +13,6 @@
 
 namespace wide {
 namespace {
-
-size_t output_number(const std::string& option, const std::string& text) {
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size())
-    fail("[{}] output: got {}, expected the number of one of forward's, from 0; try 0", option,
-         printable(text));
-  return number;
-}
 
 double number_of(const std::string& key, const std::string& text) {
   double number = 0;
@@ -37,17 +29,29 @@ Tensor numbers_of(const std::string& key, const std::string& text) {
 
 }  // namespace
 
-LossText parse_loss(const std::string& text, const std::string& output) {
+size_t output_number(const std::string& option, const std::string& text,
+                     const std::vector<std::string>& names) {
+  const auto named = std::find(names.begin(), names.end(), text);
+  if (named != names.end()) return static_cast<size_t>(named - names.begin());
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return number;
+  fail("[{}] output: got {}, expected the number of one of forward's, from 0{}; try 0", option,
+       printable(text), names.empty() ? "" : ", or its name: " + listing(names, 9));
+}
+
+LossText parse_loss(const std::string& text, const std::string& output,
+                    const std::vector<std::string>& names) {
   const std::vector<std::string> parts = split(text, ':');
   LossText parsed;
   Loss& loss = parsed.loss;
   if (text.empty())
     fail("[--loss] loss: got none, expected one of {}; try --loss cross_entropy",
          fmt::join(loss_names(), ", "));
-  if (!output.empty()) loss.output = output_number("--output", output);
+  if (!output.empty()) loss.output = output_number("--output", output, names);
   loss.name = parts[0];
   if (loss.name.rfind("output.", 0) == 0) {
-    loss.output = output_number("--loss", loss.name.substr(7));
+    loss.output = output_number("--loss", loss.name.substr(7), names);
     loss.name = "output";
   } else if (loss.name == "output") {
     loss.name = "";  // which of them is not said

@@ -11,8 +11,14 @@ struct LossText {
   bool balanced = false;  // class weights by how often each class is there
 };
 
-/// "cross_entropy:label_smoothing=0.1:weight=1,2,3"; "output.1". Throws Error.
-LossText parse_loss(const std::string& loss, const std::string& output);
+/// "cross_entropy:label_smoothing=0.1:weight=1,2,3"; "output.1", "output.NAME" by `names` of
+/// forward's outputs. Throws Error.
+LossText parse_loss(const std::string& loss, const std::string& output,
+                    const std::vector<std::string>& names);
+
+/// One of forward's outputs, as its number or its name.
+size_t output_number(const std::string& option, const std::string& text,
+                     const std::vector<std::string>& names);
 
 /// Weights of classes as scikit-learn's "balanced" has them, from the rows that each model learns
 /// from: [C], or [N, C] where these differ.

@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "app/train/loss_text.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -54,18 +54,16 @@ bool add_metric(MetricKind kind) {
 
 const std::vector<MetricKind>& metrics() { return kinds(); }
 
-WantedMetric find_metric(const std::string& option, const std::string& name, const Loss& loss) {
+WantedMetric find_metric(const std::string& option, const std::string& name, const Loss& loss,
+                         const std::vector<std::string>& outputs) {
   const size_t colon = name.find(':');
   const std::string direction = colon == std::string::npos ? "" : name.substr(0, colon);
   const std::string rest = colon == std::string::npos ? name : name.substr(colon + 1);
   if (rest.rfind("output.", 0) == 0) {
-    size_t output = 0;
-    const std::string number = rest.substr(7);
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), output);
-    if (error != std::errc() || end != number.data() + number.size() ||
-        (direction != "min" && direction != "max"))
-      fail("[{}] metric: got {}, expected min: or max: and an output's number; try min:output.1",
-           option, printable(name));
+    if (direction != "min" && direction != "max")
+      fail("[{}] metric: got {}, expected min: or max: before it; try min:{}", option,
+           printable(name), printable(rest));
+    const size_t output = output_number(option, rest.substr(7), outputs);
     return {name, direction == "max", [output](const MetricTask& task) {
               return std::make_unique<MeanOutput>(output, task.models.size());
             }};

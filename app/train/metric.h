@@ -49,8 +49,10 @@ struct WantedMetric {
   bool more_is_better = true;
   std::function<std::unique_ptr<Metric>(const MetricTask&)> make;
 };
-/// Throws Error for an unknown name, and for one that the loss has no use for.
-WantedMetric find_metric(const std::string& option, const std::string& name, const Loss& loss);
+/// `outputs`: names of forward's, if any. Throws Error for an unknown name, and for one that the
+/// loss has no use for.
+WantedMetric find_metric(const std::string& option, const std::string& name, const Loss& loss,
+                         const std::vector<std::string>& outputs);
 
 /// The output [1, B, ...], float64, whose probabilities are the mean of those of R models' outputs
 /// [R, B, ...]; for losses without probabilities the mean output.

@@ -172,6 +172,10 @@ std::vector<InputForm> TrainNetwork::input_forms() const {
   return forms;
 }
 
+std::vector<std::string> TrainNetwork::output_names() const {
+  return file_ ? file_->output_names() : std::vector<std::string>();
+}
+
 std::string TrainNetwork::switched_text() const {
   std::vector<std::string> parts;
   if (switched_dropout_) parts.push_back(counted(switched_dropout_, "dropout"));

@@ -37,6 +37,9 @@ class TrainNetwork {
   Forms forms() const;
   std::vector<InputForm> input_forms() const;
 
+  /// Of forward's results, flattened; empty where NET does not name them.
+  std::vector<std::string> output_names() const;
+
   bool registered() const { return target_ != nullptr; }
   int64_t switched_dropout() const { return switched_dropout_; }
   int64_t switched_batch_norm() const { return switched_batch_norm_; }

@@ -34,7 +34,7 @@ class Predictor {
       : options_(options),
         saved_(saved),
         network_(saved.options),
-        loss_(parse_loss(saved.options.loss, saved.options.output).loss) {
+        loss_(parse_loss(saved.options.loss, saved.options.output, network_.output_names()).loss) {
     const DataWanted wanted{network_.asked(), network_.knows_sizes(), &loss_, network_.dtype()};
     TrainOptions columns = saved.options;
     columns.own.clear();

@@ -80,7 +80,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
 
 void Prepared::choose_loss() {
   if (!options.loss.empty()) {
-    loss = parse_loss(options.loss, options.output);
+    loss = parse_loss(options.loss, options.output, network.output_names());
     return;
   }
   const Loss any = any_loss();
@@ -88,7 +88,7 @@ void Prepared::choose_loss() {
   const DataParts parts = read_parts(options, options.data, wanted, true);
   options.loss = parts.target->whole ? "cross_entropy" : "mse";
   defaults["loss"] = options.loss;
-  loss = parse_loss(options.loss, options.output);
+  loss = parse_loss(options.loss, options.output, network.output_names());
 }
 
 void Prepared::check_data() {
@@ -164,8 +164,8 @@ void Prepared::choose_metrics() {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   if (std::find(names.begin(), names.end(), "loss") == names.end()) names.push_back("loss");
   for (const std::string& name : names)
-    metrics.push_back(
-        find_metric(name == options.monitor ? "--monitor" : "--metric", name, loss.loss));
+    metrics.push_back(find_metric(name == options.monitor ? "--monitor" : "--metric", name,
+                                  loss.loss, network.output_names()));
   if (data.has_validation()) return;
   const auto refuse = [](const char* option) {
     fail("[{}] rows: got no validation rows, expected some to look at; try --validation 0.2",

@@ -42,6 +42,7 @@ std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& s
     add_data(path, &*rights);
   if (!options.models.empty()) rights->list.push_back(fs::path(options.models).parent_path());
   if (!sinks.json.empty()) rights->write.push_back(sinks.json);
+  rights->write.insert(rights->write.end(), sinks.exports.begin(), sinks.exports.end());
   if (sinks.store) rights->db = Store::path(sinks.db);
   if (options.log != "-") rights->log = options.log;
   if (saved) rights->run = saved->state.run;

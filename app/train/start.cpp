@@ -178,9 +178,15 @@ class Starter {
   }
 
   void draw_all(const TensorSpec& spec, const Tensor& like, const StartingValues& rule, size_t k) {
+    const auto own = [&](const ModelPlan& m) {
+      return draw(rule, like, draw_bits(m.seed_init, "init", k));
+    };
+    const bool same = std::all_of(models_.begin(), models_.end(), [&](const ModelPlan& m) {
+      return m.seed_init == models_[0].seed_init;
+    });
+    if (same) return put(spec.name, own(models_[0]), true);
     Tensors all;
-    for (const ModelPlan& m : models_)
-      all.push_back(draw(rule, like, draw_bits(m.seed_init, "init", k)));
+    for (const ModelPlan& m : models_) all.push_back(own(m));
     start_.tensors[spec.name] = {at::stack(all), false};
   }
 

@@ -13,6 +13,7 @@
 #include "app/train/arrays.h"
 #include "app/train/bench.h"
 #include "app/train/evaluate.h"
+#include "app/train/export.h"
 #include "app/train/observer.h"
 #include "app/train/require.h"
 #include "app/version.h"
@@ -50,6 +51,7 @@ class Run {
     if (sinks.against) check_comparable(*sinks.against, run_document(run_, planned(), facts_));
     for (const std::vector<std::string>& notes : {run_.network.notes(), start.notes, sinks.lacks})
       facts_.notes.insert(facts_.notes.end(), notes.begin(), notes.end());
+    facts_.state_bytes = trainer_->memory().state_bytes;
     state_.models.resize(static_cast<size_t>(run_.n()));
     state_.loss_sum = at::zeros({run_.n()}, at::kDouble);
     if (saved) {
@@ -68,7 +70,6 @@ class Run {
       state_.run = keeper().begin_run(head(), state_.run, state_.step);
     }
     const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
-    facts_.state_bytes = trainer_->memory().state_bytes;
     folder_.prepare(run_, model_bytes, facts_.state_bytes + model_bytes * run_.n());
     catch_cancel();
     RowLog log(run_.options.log, run_);
@@ -147,6 +148,11 @@ class Run {
     recorder->save();
     folder_.save_checkpoints(run_, *trainer_, state_, kept());
     if (!run_.data.test.empty() || run_.data.has_validation()) with_best_weights();
+    if (!sinks_.exports.empty()) {
+      const auto weights = state_.best.empty() ? trainer_->weights() : best_or_last();
+      for (const std::string& note : export_run(run_, weights, sinks_.exports))
+        facts_.notes.push_back(note);
+    }
     facts_.state = "complete";
     // What it takes one by one is known from a few steps: worth it where these are few of many.
     if (run_.steps >= kLongRun) {

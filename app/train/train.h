@@ -18,6 +18,7 @@ struct TrainSinks {
   std::string db;
   std::vector<std::string> require;                       // 'accuracy>=0.95'
   std::shared_ptr<const nlohmann::ordered_json> against;  // a run's report
+  std::vector<std::string> exports;  // .pt2, .ts: the evaluation form with the best weights
   double worse_percent = 0;        // exit code 3 where it is worse than that one by more; 0: never
   std::vector<std::string> lacks;  // of the kernel's
 };

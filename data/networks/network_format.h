@@ -36,6 +36,9 @@ class NetworkFile {
   virtual std::vector<std::string> input_names() const = 0;
   /// The inputs that the file was exported with, where it says so; else empty.
   virtual std::vector<TensorSpec> sample_inputs() const { return {}; }
+  /// Names of forward's results, flattened, by the path that leads to each: "logits", "aux.0".
+  /// Empty where the file does not say, and for one that has none.
+  virtual std::vector<std::string> output_names() const { return {}; }
   /// Dtype of the file's own floating weights.
   virtual at::ScalarType dtype() const = 0;
   /// The network for inputs of these names and sizes (of one model). Throws Error naming an input

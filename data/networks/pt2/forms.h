@@ -6,7 +6,8 @@ namespace wide::pt2 {
 
 /// What the calls say of the two forms.
 FormFlags form_flags(const CallList& calls);
-/// Switches the calls' flags.
-void bring_into(Form form, CallList* calls);
+/// Switches the calls' flags. Batch norms exported for evaluation with momentum=None count their
+/// batches when they train. `program`: what the calls are of.
+void bring_into(Form form, const Program& program, CallList* calls);
 
 }  // namespace wide::pt2

@@ -106,7 +106,7 @@ class CallLists {
     const Unrecorded kept;
     auto prepared = std::make_unique<Prepared>();
     prepared->calls = list_calls(loaded_->program(), setting, loaded_->name, loaded_->trusted);
-    bring_into(form_, &prepared->calls);
+    bring_into(form_, loaded_->program(), &prepared->calls);
     for (const auto& [place, tensor] : loaded_->constants)
       prepared->constants.emplace_back(place, setting.apply(tensor));
     all_.push_back(std::move(prepared));
@@ -162,6 +162,20 @@ class ExportFile : public NetworkFile {
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names;
     for (const UserInput& input : loaded_->inputs) names.push_back(input.leaf.name);
+    return names;
+  }
+
+  std::vector<std::string> output_names() const override {
+    const Program& program = loaded_->program();
+    std::vector<size_t> users;
+    for (size_t i = 0; i < program.outputs.size(); ++i)
+      if (program.outputs[i].kind == OutputSpec::Kind::user) users.push_back(i);
+    const std::vector<std::string> all = output_leaves(program, users.size(), loaded_->name);
+    std::vector<std::string> names;
+    for (size_t k = 0; k < all.size(); ++k)
+      if (std::find(loaded_->results.begin(), loaded_->results.end(), users[k]) !=
+          loaded_->results.end())
+        names.push_back(all[k]);
     return names;
   }
 

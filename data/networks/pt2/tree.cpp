@@ -78,6 +78,21 @@ std::vector<std::string> keys_of(const std::string& context, const std::string& 
   return keys;
 }
 
+/// [protocol, tree].
+Branch read_tree(const std::string& text, const std::string& file, const std::string& where) {
+  Json json(text, file, where);
+  Branch root;
+  int64_t position = 0;
+  json.array([&] {
+    if (position++ == 1)
+      root = read_node(json);
+    else
+      json.skip();
+  });
+  json.end();
+  return root;
+}
+
 size_t leaves_of(const Branch& node) {
   if (node.leaf) return 1;
   size_t count = 0;
@@ -123,16 +138,7 @@ std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::st
   for (const std::string& name : names) plain.push_back({name, ""});
   if (program.in_spec.empty()) return plain;
 
-  Json json(program.in_spec, file, "in_spec");
-  Branch root;
-  int64_t position = 0;
-  json.array([&] {
-    if (position++ == 1)
-      root = read_node(json);
-    else
-      json.skip();
-  });
-  json.end();
+  const Branch root = read_tree(program.in_spec, file, "in_spec");
 
   // Before any of them is named: names may be far longer than what stands in the file.
   size_t count = 0;
@@ -158,6 +164,18 @@ std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::st
       }
     }
   return walk.leaves;
+}
+
+std::vector<std::string> output_leaves(const Program& program, size_t count,
+                                       const std::string& file) {
+  if (program.out_spec.empty()) return {};
+  const Branch root = read_tree(program.out_spec, file, "out_spec");
+  if (root.leaf || leaves_of(root) != count) return {};
+  Walk walk(program, file);
+  walk.visit(root, "", "");
+  std::vector<std::string> names;
+  for (const Leaf& leaf : walk.leaves) names.push_back(leaf.name.substr(1));
+  return names;
 }
 
 }  // namespace wide::pt2

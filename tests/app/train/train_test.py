@@ -303,6 +303,29 @@ class Together(Train):
         self.refused("[--fail-on-regression] run: got none", "-n", "2", "--overwrite", "--fail-on-regression", "5")
 
 
+class Exported(Train):
+    def test_to_files_that_need_nothing_else(self):
+        """Answers of the exports are those of the checkpoints, rows normalised as in training, of each fold by its own."""
+        x, _ = digits.write(self.folder, 200)
+        files = [self.path("wide.pt2"), self.path("wide.ts")]
+        self.train("--folds", "2", "--seeds", "2", "--epochs", "2", "--lr", "3e-3", "--normalize", "x=standard", "--batch", "16",
+                   "--export", files[0], "--export", files[1])
+        fold, rows = numpy.load(self.path("run/split.npz"))["fold"], x[:16]
+        expected = []
+        for i in range(4):
+            model = digits.Cnn()
+            model.load_state_dict(load_file(self.path(f"run/best/model-{i:04d}.safetensors")))
+            learned = x[fold != i % 2].astype("float64")
+            normal = (rows - learned.mean((0, 2, 3))) / learned.std((0, 2, 3))
+            with torch.no_grad():
+                expected.append(model.eval()(torch.tensor(normal.astype("float32"))))
+        inputs = torch.tensor(rows).expand(4, 16, 1, 8, 8).contiguous()
+        for module in (torch.export.load(files[0]).module(), torch.jit.load(files[1])):
+            with torch.no_grad():
+                self.assertLess((module(inputs) - torch.stack(expected)).abs().max(), 1e-5)
+        self.refused("expected .pt2", "-n", "2", "--overwrite", "--export", self.path("wide.onnx"))
+
+
 class Stored(Train):
     def test_reports(self):
         digits.write(self.folder, 200)
@@ -336,6 +359,86 @@ class Stored(Train):
             run = self.workbench("compare", "run:1", "run:2", *db, expect=2)
             self.assertIn("[compare] models: got no two of the same configuration", run.stderr)
         self.assertIn("SAME loss over 3 pairs", self.workbench("compare", self.path("a"), self.path("a")).stdout)
+
+
+class Counted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm, self.b = torch.nn.Linear(4, 6, bias=False), torch.nn.BatchNorm1d(6, momentum=None), torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.norm(self.a(x))))
+
+
+class Statistics(Train):
+    def test_of_a_batch_norm_without_momentum(self):
+        model, x, y = Counted(), torch.randn(30, 4), torch.randint(0, 3, (30,))
+        numpy.savez(self.path("d.npz"), x=x.numpy(), y=y.numpy())
+        digits.export(model, self.path("n.pt2"), x[:3])
+        self.train("-n", "3", "--init", "file", "--order", "sequential", "--batch", "8", "--epochs", "2", "--lr", "0.1",
+                   "--optimizer", "sgd", net="n.pt2", data="d.npz")
+        model.double().train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for begin in [*range(0, 30, 8)] * 2:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x[begin:begin + 8].double()), y[begin:begin + 8]).backward()
+            optimizer.step()
+        got = load_file(self.path("run/last/model-0002.safetensors"))
+        for name, tensor in model.state_dict().items():
+            self.assertLess((got[name] - tensor).abs().max(), 2e-5, name)
+
+
+class TwoHeads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 3), torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return {"first": self.a(x), "aux": {"second": self.b(x), "size": self.b(x).square().mean()}}
+
+
+class Outputs(Train):
+    def test_by_name(self):
+        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
+        digits.export(TwoHeads(), self.path("n.pt2"), torch.randn(3, 4))
+        common = dict(net="n.pt2", data="d.npz")
+        ways = []
+        for output, metric in (("1", "min:output.2"), ("aux.second", "min:output.aux.size")):
+            self.train("-n", "2", "--output", output, "--metric", metric, "--validation", "0.25", "--epochs", "2", "--overwrite",
+                       "--lr", "0.1", **common)
+            best = self.report()["models"][1]["best"]
+            ways.append((best["loss"], best[metric]))
+        self.assertEqual(*ways)
+        self.assertEqual(os.path.exists(self.path("run/best/model-0001.safetensors")), True)
+        self.workbench("predict", self.path("run"), "--data", self.path("d.npz"), "--out", self.path("p.npz"))
+        self.assertEqual(numpy.load(self.path("p.npz"))["prediction"].shape, (40, 2))
+        self.refused("[--output] output: got third, expected the number of one of forward's, from 0, or its name: first, "
+                     "aux.second, aux.size; try 0", "-n", "2", "--output", "third", "--overwrite", **common)
+
+
+class Frozen(Train):
+    def test_is_kept_once_and_as_it_was(self):
+        """Adapters on one base: its memory is there once, its values as given, theirs are trained."""
+        digits.write(self.folder, 200)
+        frozen = ["--freeze", "c1.*,c2.*", "--epochs", "2"]
+        model = digits.Cnn()
+        names = [name for name, _ in model.named_parameters()]
+        bytes_of = {name: 4 * p.numel() for name, p in model.named_parameters()}
+        digits.export(model, self.path("net.pt2"), torch.randn(4, 1, 8, 8))
+        for start in (["--init", "file"], ["--set", "seed.init=3"]):
+            run = self.train("-n", "6", *frozen, *start, "--overwrite")
+            self.assertIn("4 frozen", run.stdout.splitlines()[0])
+            base = sum(bytes_of[name] for name in names if name.startswith("c"))
+            head = sum(bytes_of[name] for name in names if name.startswith("f"))
+            self.assertLessEqual(self.report()["memory"]["state_bytes"], base + 6 * 3 * head + 4096)
+            last = [load_file(self.path(f"run/last/model-{i:04d}.safetensors")) for i in range(6)]
+            for name in names:
+                same = all(torch.equal(last[0][name], other[name]) for other in last[1:])
+                self.assertEqual(same, name.startswith("c"), name)
+        self.train("-n", "6", *frozen, "--init", "file", "--overwrite")
+        last = load_file(self.path("run/last/model-0005.safetensors"))
+        for name, tensor in model.state_dict().items():
+            self.assertEqual(torch.equal(last[name], tensor), name.startswith("c"), name)
 
 
 class Refused(Train):
