@@ -41,6 +41,8 @@ Network network(const Shape& shape) {
 std::optional<Claimed> claim_linear(const CallView& call) {
   if (!call.is_tensor(0) || !call.is_tensor(1) || call.value(1).sizes.size() != 2)
     return std::nullopt;
+  if (call.is_tensor(2) && call.value(2).sizes != Sizes{call.value(1).sizes[0]})
+    return std::nullopt;  // a bias that broadcasts
   return Claimed{LinearConfig{}, {call.id(0), call.id(1), call.id(2)}, {}};
 }
 

@@ -71,6 +71,13 @@ TEST(Claims, MatrixProducts) {
                  [](const Tensors& in) -> Tensors { return {at::linear(in[0], in[1], in[2])}; });
 }
 
+TEST(Claims, ABiasThatBroadcastsIsAdded) {
+  const auto whole = [](Sizes sizes) { return at::randint(-3, 4, sizes, at::kFloat); };
+  for (const Sizes& bias : {Sizes{3, 1}, Sizes{3}})  // exact in single precision
+    expect_covered({whole({3, 4, 5}), whole({3, 6, 5}), whole(bias)},
+                   [](const Tensors& in) -> Tensors { return {at::linear(in[0], in[1], in[2])}; });
+}
+
 TEST(Claims, Convolutions) {
   const Tensors t{random({3, 2, 4, 6, 5}), random({3, 6, 2, 3, 3}), random({3, 6})};
   expect_claimed("conv2d", t, [](const Tensors& in) -> Tensors {
