@@ -5,9 +5,9 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
-#include "primitives/attention_written_out.h"
 #include "primitives/kernels/attention.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/patterns/attention.h"
 
 namespace wide {
 namespace {

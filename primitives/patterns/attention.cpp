@@ -1,4 +1,4 @@
-#include "primitives/attention_written_out.h"
+#include "primitives/patterns/attention.h"
 
 #include <algorithm>
 #include <array>
