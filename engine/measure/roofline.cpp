@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 
 namespace wide {
@@ -12,6 +13,11 @@ constexpr double kExplains = 0.4;  // of the median, for a bound to be named
 double product(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), 1.0,
                          [](double a, int64_t b) { return a * static_cast<double>(b); });
+}
+
+std::map<std::string, CountFlops>& registered_flops() {
+  static std::map<std::string, CountFlops> all;
+  return all;
 }
 
 class NodeWork {
@@ -26,7 +32,8 @@ class NodeWork {
     if (name_ == "aten::convolution") return convolution(result(0), argument(1), argument(0));
     if (name_ == "aten::convolution_backward") return convolution_backward();
     if (name_.rfind("aten::_scaled_dot_product", 0) == 0) return attention();
-    return elements();
+    const auto own = registered_flops().find(name_);
+    return own == registered_flops().end() ? elements() : own->second(program_, node_);
   }
 
  private:
@@ -132,6 +139,10 @@ void judge(Timing& timing, const WorkLoad& load, const Peaks& peaks, at::ScalarT
       std::max_element(bounds.begin(), bounds.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   timing.bound = largest->second >= kExplains ? largest->first : "unknown";
+}
+
+bool add_flops(const std::string& op, CountFlops count) {
+  return registered_flops().emplace(op, std::move(count)).second;
 }
 
 }  // namespace wide

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "engine/measure/measure.h"
@@ -20,6 +22,12 @@ WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& s
 /// The least time of `program`'s main nodes one after the other: each the longer of its FLOPs and
 /// its bytes at the peaks (in float32), and a step.
 double estimate_ns(const Program& program, const Peaks& peaks);
+
+/// The products and sums of one call of an operator that is none of ATen's; without it as many as
+/// it has results.
+using CountFlops = std::function<double(const Program& program, const Node& node)>;
+/// Registers at static initialisation; `op` without its overload. Returns true.
+bool add_flops(const std::string& op, CountFlops count);
 
 /// Fills flops, bytes, their shares of the peaks and `bound`. The least time that the FLOPs
 /// (`compute`), the bytes (`memory`) and the timing's steps (`launch`) would take at the peaks is

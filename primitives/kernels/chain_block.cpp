@@ -94,6 +94,9 @@ void run_instruction(Op op, const Args& args) {
     WIDE_UNARY(mish, vm::mish(x));
     WIDE_UNARY(hardsigmoid, vm::hard_sigmoid(x));
     WIDE_UNARY(hardswish, vm::hard_swish(x));
+    WIDE_UNARY(gelu_slope, vm::gelu_slope(x));
+    WIDE_UNARY(gelu_tanh_slope, vm::gelu_tanh_slope(x));
+    WIDE_UNARY(silu_slope, vm::silu_slope(x));
     WIDE_UNARY(sin, vm::sin(x));
     WIDE_UNARY(cos, vm::cos(x));
     WIDE_UNARY(floor, hn::Floor(x));
@@ -103,6 +106,7 @@ void run_instruction(Op op, const Args& args) {
     WIDE_UNARY(sign, hn::Sub(truth(hn::Lt(zero(), x)), truth(hn::Lt(x, zero()))));
     WIDE_UNARY(logical_not, truth(hn::Eq(x, zero())));
     WIDE_NUMBERS(elu, vm::elu(x, p, q, r));
+    WIDE_NUMBERS(elu_slope, vm::elu_slope(x, p, q, r));
     WIDE_NUMBERS(leaky_relu, vm::blend(hn::Gt(x, zero()), x, hn::Mul(x, p)));
     WIDE_NUMBERS(softplus, vm::softplus(x, p, q));
     WIDE_NUMBERS(threshold, vm::blend(hn::Le(x, p), q, x));

@@ -31,6 +31,9 @@ enum class Op : uint8_t {
   mish,
   hardsigmoid,
   hardswish,
+  gelu_slope,  // derivatives by x
+  gelu_tanh_slope,
+  silu_slope,
   sin,
   cos,
   floor,
@@ -40,6 +43,7 @@ enum class Op : uint8_t {
   sign,
   logical_not,
   elu,         // alpha, scale, input scale
+  elu_slope,   // the same
   leaky_relu,  // slope
   softplus,    // beta, threshold
   clamp,       // least, greatest

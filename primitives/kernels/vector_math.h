@@ -7,7 +7,8 @@
 //
 //   exp, log, log1p, expm1, erf, sin, cos 2 · tanh, sigmoid, elu, softplus, hard_sigmoid,
 //   hard_swish 3 · silu, mish 4, and 1e-43 below 2e-36
-//   gelu 4, or 2.5e-7 |x|; gelu_tanh 4, or 1.2e-7 |x|
+//   gelu 4, or 2.5e-7 |x|; gelu_tanh 4, or 1.2e-7 |x|; elu_slope 3
+//   gelu_slope, gelu_tanh_slope, silu_slope 4, or 5e-7 of the greater of one and |x|
 
 #if defined(WIDE_VECTOR_MATH_TOGGLE) == defined(HWY_TARGET_TOGGLE)
 #ifdef WIDE_VECTOR_MATH_TOGGLE
@@ -186,8 +187,8 @@ HWY_INLINE V erf(V x) {
   return blend(hn::Gt(hn::Abs(x), set(0.927734375F)), far, near);
 }
 
-HWY_INLINE V gelu(V x) {
-  // erf as a quotient up to 4 (Eigen's), one beyond: no exponential, half the time.
+/// erf(x / sqrt 2) as a quotient up to 4 (Eigen's), one beyond: no exponential, half the time.
+HWY_INLINE V erf_of_root_half(V x) {
   const V limit = set(4.0F), a = hn::Mul(x, set(0.70710678F));
   const V inside = hn::Min(hn::Max(a, hn::Neg(limit)), limit), z = hn::Mul(inside, inside);
   const V p = polynomial(z, set(-2.72614225801306e-10F), 2.77068142495902e-8F,
@@ -195,15 +196,47 @@ HWY_INLINE V gelu(V x) {
                          -2.95459980854025e-3F, -1.60960333262415e-2F);
   const V q = polynomial(z, set(-1.45660718464996e-5F), -2.13374055278905e-4F,
                          -1.68282697438203e-3F, -7.37332916720468e-3F, -1.42647390514189e-2F);
-  const V erf_a =
-      blend(hn::Lt(hn::Abs(a), limit), hn::Div(hn::Mul(inside, p), q), hn::CopySign(set(1.0F), x));
+  return blend(hn::Lt(hn::Abs(a), limit), hn::Div(hn::Mul(inside, p), q),
+               hn::CopySign(set(1.0F), x));
+}
+
+HWY_INLINE V gelu(V x) {
   const V half = hn::Mul(set(0.5F), x);
-  return blend(hn::IsNaN(x), x, hn::MulAdd(half, erf_a, half));
+  return blend(hn::IsNaN(x), x, hn::MulAdd(half, erf_of_root_half(x), half));
+}
+
+/// Phi(x) + x phi(x).
+HWY_INLINE V gelu_slope(V x) {
+  const V inside = clamp(x, -14.0F, 14.0F);  // beyond it phi is zero
+  const V phi =
+      hn::Mul(set(0.398942280F), exp_inside(hn::Mul(hn::Mul(inside, inside), set(-0.5F))));
+  const V below = hn::MulAdd(set(0.5F), erf_of_root_half(x), set(0.5F));
+  return blend(hn::IsNaN(x), x, hn::MulAdd(inside, phi, below));
 }
 
 HWY_INLINE V gelu_tanh(V x) {
   const V slope = hn::MulAdd(hn::Mul(x, x), set(0.071354816F), set(1.595769122F));
   return hn::Mul(x, sigmoid(hn::Mul(x, slope)));
+}
+
+/// s + x s (1 - s) slope' of x s with s = sigmoid(x slope).
+HWY_INLINE V gelu_tanh_slope(V x) {
+  const V inside = clamp(x, -50.0F, 50.0F), square = hn::Mul(inside, inside);
+  const V slope = hn::MulAdd(square, set(0.071354816F), set(1.595769122F));
+  const V steeper = hn::MulAdd(square, set(3 * 0.071354816F), set(1.595769122F));
+  const V z = hn::Mul(inside, slope), s = sigmoid(z), other = sigmoid(hn::Neg(z));
+  return blend(hn::IsNaN(x), x, hn::MulAdd(hn::Mul(inside, steeper), hn::Mul(s, other), s));
+}
+
+HWY_INLINE V silu_slope(V x) {
+  const V inside = clamp(x, -200.0F, 200.0F), s = sigmoid(inside), other = sigmoid(hn::Neg(inside));
+  return blend(hn::IsNaN(x), x, hn::MulAdd(inside, hn::Mul(s, other), s));
+}
+
+/// NaN is not below zero.
+HWY_INLINE V elu_slope(V x, V alpha, V scale, V input_scale) {
+  const V steep = hn::Mul(hn::Mul(alpha, scale), input_scale);
+  return blend(hn::Le(x, hn::Zero(D())), hn::Mul(exp(hn::Mul(x, input_scale)), steep), scale);
 }
 
 HWY_INLINE V elu(V x, V alpha, V scale, V input_scale) {

@@ -15,7 +15,7 @@ WIDE_FORMULA void adam_step(const ParameterStep<T>& s) {
   const double t = double(s.step), lr = s.hyper[kAdamLr], decay = s.hyper[kAdamWeightDecay];
   const double beta1 = s.hyper[kAdamBeta1], beta2 = s.hyper[kAdamBeta2];
   const T rate = T(lr / (1 - std::pow(beta1, t)));
-  const T root = T(std::sqrt(1 - std::pow(beta2, t)));
+  const T corrected = T(1 / std::sqrt(1 - std::pow(beta2, t)));
   const T new1 = T(1 - beta1), old2 = T(beta2), new2 = T(1 - beta2);
   const T eps = T(s.hyper[kAdamEps]), scale = s.gradient_scale;
   const T kept = decoupled ? T(1 - lr * decay) : T(1);
@@ -30,7 +30,7 @@ WIDE_FORMULA void adam_step(const ParameterStep<T>& s) {
     const T second = old2 * v[i] + new2 * gradient * gradient;
     m[i] = first;
     v[i] = second;
-    p[i] = kept * p[i] - rate * (first / (std::sqrt(second) / root + eps));
+    p[i] = kept * p[i] - rate * (first / (std::sqrt(second) * corrected + eps));
   }
 }
 

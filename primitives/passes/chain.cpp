@@ -157,6 +157,70 @@ void masked_fill(const Node& node, Writer& out) {
   out.emit(fmt::format("where {} {} {}", mask, value, x));
 }
 
+// Gradients by x of functions of it, given the gradient g of the result: g, then x or the result.
+
+/// g times a function of x.
+Write sloped(const std::string& slope) {
+  return [slope](const Node& node, Writer& out) {
+    const std::string g = out.operand(node.arguments[0]);
+    const std::string x = out.operand(node.arguments[1]);
+    out.emit(fmt::format("mul {} {}", g, out.emit(slope + " " + x)));
+  };
+}
+
+void gelu_backward(const Node& node, Writer& out) {
+  const IValue& how = node.arguments[2].constant;
+  const bool tanh = how.isString() && how.toStringRef() == "tanh";
+  sloped(tanh ? "gelu_tanh_slope" : "gelu_slope")(node, out);
+}
+
+/// g, alpha, scale, input scale, whether what follows is the result, x.
+void elu_backward(const Node& node, Writer& out) {
+  const IValue& by_result = node.arguments[4].constant;
+  if (!by_result.isBool() || by_result.toBool()) out.fits = false;
+  const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[5]);
+  const double alpha = scalar(node, 1, out), scale = scalar(node, 2, out);
+  out.emit(fmt::format("mul {} {}", g,
+                       out.emit(fmt::format("elu_slope {} {} {} {}", x, out.number(alpha),
+                                            out.number(scale), out.number(scalar(node, 3, out))))));
+}
+
+/// g (1 - y²).
+void tanh_backward(const Node& node, Writer& out) {
+  const std::string g = out.operand(node.arguments[0]), y = out.operand(node.arguments[1]);
+  const std::string square = out.emit(fmt::format("mul {} {}", y, y));
+  out.emit(fmt::format("mul {} {}", g, out.emit("sub 1 " + square)));
+}
+
+/// g (1 - y) y.
+void sigmoid_backward(const Node& node, Writer& out) {
+  const std::string g = out.operand(node.arguments[0]), y = out.operand(node.arguments[1]);
+  const std::string other = out.emit("sub 1 " + y);
+  out.emit(fmt::format("mul {} {}", out.emit(fmt::format("mul {} {}", g, other)), y));
+}
+
+/// g, or nothing where x is at the limit or below.
+void threshold_backward(const Node& node, Writer& out) {
+  const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[1]);
+  const std::string limit = out.number(scalar(node, 2, out));
+  out.emit(fmt::format("where {} 0 {}", out.emit(fmt::format("le {} {}", x, limit)), g));
+}
+
+void leaky_relu_backward(const Node& node, Writer& out) {
+  const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[1]);
+  const std::string less = out.emit(fmt::format("mul {} {}", g, out.number(scalar(node, 2, out))));
+  out.emit(fmt::format("where {} {} {}", out.emit(fmt::format("gt {} 0", x)), g, less));
+}
+
+/// g where beta x is above the limit, g sigmoid(beta x) elsewhere.
+void softplus_backward(const Node& node, Writer& out) {
+  const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[1]);
+  const std::string z = out.emit(fmt::format("mul {} {}", x, out.number(scalar(node, 2, out))));
+  const std::string above = out.emit(fmt::format("gt {} {}", z, out.number(scalar(node, 3, out))));
+  const std::string less = out.emit(fmt::format("mul {} {}", g, out.emit("sigmoid " + z)));
+  out.emit(fmt::format("where {} {} {}", above, g, less));
+}
+
 const std::map<std::string, Write>& writes() {
   static const auto all = [] {
     std::map<std::string, Write> table;
@@ -191,6 +255,14 @@ const std::map<std::string, Write>& writes() {
     table["aten::clamp_min"] = plain("maximum");
     table["aten::clamp_max"] = plain("minimum");
     table["aten::_to_copy"] = cast;
+    table["aten::gelu_backward"] = gelu_backward;
+    table["aten::silu_backward"] = sloped("silu_slope");
+    table["aten::elu_backward"] = elu_backward;
+    table["aten::tanh_backward"] = tanh_backward;
+    table["aten::sigmoid_backward"] = sigmoid_backward;
+    table["aten::threshold_backward"] = threshold_backward;
+    table["aten::leaky_relu_backward"] = leaky_relu_backward;
+    table["aten::softplus_backward"] = softplus_backward;
     return table;
   }();
   return all;

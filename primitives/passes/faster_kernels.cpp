@@ -105,6 +105,19 @@ bool greatest(Node& node, const Program& program, const Uses& uses) {
   return reduction(node, program, kGreatest);
 }
 
+/// The same of its gradient, g and y.
+bool softmax_backward(Node& node, const Program& program, bool log) {
+  const Value &g = operand(node, program), &y = program.value(node.arguments[1].values[0]),
+              &made = program.value(node.results[0].values[0]);
+  const auto last = static_cast<int64_t>(y.sizes.size()) - 1;
+  const int64_t dim = node.arguments[2].constant.toInt();
+  for (const Value* v : {&g, &y, &made})
+    if (last < 0 || !plain(*v) || !v->contiguous() || v->sizes != y.sizes) return false;
+  if (dim != last && dim != -1) return false;
+  become(node, "wide::softmax_backward", {node.arguments[0], node.arguments[1], Argument::of(log)});
+  return true;
+}
+
 using Replace = bool (*)(Node&, const Program&, const Uses&);
 
 const std::map<std::string, Replace>& replacements() {
@@ -119,6 +132,10 @@ const std::map<std::string, Replace>& replacements() {
       {"aten::argmax", reduced<kPlace>},
       {"aten::_softmax",
        [](Node& n, const Program& p, const Uses&) { return softmax(n, p, false); }},
+      {"aten::_softmax_backward_data",
+       [](Node& n, const Program& p, const Uses&) { return softmax_backward(n, p, false); }},
+      {"aten::_log_softmax_backward_data",
+       [](Node& n, const Program& p, const Uses&) { return softmax_backward(n, p, true); }},
       {"aten::_log_softmax",
        [](Node& n, const Program& p, const Uses&) { return softmax(n, p, true); }},
   };

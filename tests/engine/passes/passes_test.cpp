@@ -166,8 +166,8 @@ std::vector<std::string> names() {
 
 TEST(PassTable, HasEveryPassOnceInTheOrderInWhichTheyRun) {
   EXPECT_EQ(names(), (std::vector<std::string>{"fold", "common-subexpressions", "layout",
-                                               "dead-code", "faster-kernels", "split", "chains",
-                                               "ranges", "kernels", "memory-plan"}));
+                                               "dead-code", "faster-kernels", "split", "products",
+                                               "chains", "ranges", "kernels", "memory-plan"}));
   for (const Pass* p : passes()) {
     EXPECT_EQ(p->stage == Stage::program, static_cast<bool>(p->run)) << p->name;
     EXPECT_FALSE(p->summary.empty()) << p->name;
@@ -187,7 +187,8 @@ std::string refused(const std::function<void()>& work) {
 TEST(PassTable, RefusesUnknownNamesWhereverTheyAreGiven) {
   const std::string line =
       "[--passes-off] name: got layuot, expected one of fold, common-subexpressions, layout, "
-      "dead-code, faster-kernels, split, chains, ranges, kernels, memory-plan; try layout";
+      "dead-code, faster-kernels, split, products, chains, ranges, kernels, memory-plan; try "
+      "layout";
   EXPECT_EQ(refused([] { check_pass_names({"split", "layuot"}); }), line);
   EXPECT_EQ(refused([] { Builder().without("layuot"); }), line);
   Options options;

@@ -12,6 +12,8 @@
 #include <functional>
 #include <limits>
 
+#include "engine/passes/pass.h"
+#include "engine/record/record.h"
 #include "primitives/kernels/chain_code.h"
 #include "tests/primitives/kernels/each_target.h"
 
@@ -44,6 +46,12 @@ struct Function {
   double absolute = 0;  // of |x|, and of one
   double denormal = 0;
 };
+
+/// ATen's own derivative, which knows no infinity.
+template <class Backward, class... More>
+Tensor slope(const Backward& backward, const Tensor& x, const More&... more) {
+  return backward(at::ones_like(x), x.clamp(-1e3, 1e3), more...);
+}
 
 const std::vector<Function>& functions() {
   using at::Scalar;
@@ -85,6 +93,16 @@ const std::vector<Function>& functions() {
       {"clamp x0 -inf 3", 0, [](const Tensor& x) { return at::clamp_max(x, 3); }},
       {"threshold x0 1 7", 0, [](const Tensor& x) { return at::threshold(x, 1, 7); }},
       {"logical_not x0", 0, [](const Tensor& x) { return at::logical_not(x); }},
+      {"gelu_slope x0", 4, [](const Tensor& x) { return slope(at::gelu_backward, x, "none"); },
+       5e-7},
+      {"gelu_tanh_slope x0", 4, [](const Tensor& x) { return slope(at::gelu_backward, x, "tanh"); },
+       5e-7},
+      {"silu_slope x0", 4, [](const Tensor& x) { return slope(at::silu_backward, x); }, 5e-7},
+      {"elu_slope x0 1.5 2 0.5", 3,
+       [](const Tensor& x) {
+         const Tensor y = at::elu_backward(at::ones_like(x), 1.5, 2, 0.5, false, x);
+         return at::where(x.isnan(), 2, y);  // NaN is not below zero
+       }},
   };
   return all;
 }
@@ -255,6 +273,47 @@ TEST(Chain, WritesOverAnInput) {
                                  place};
   op.callBoxed(&stack);
   EXPECT_TRUE(place.equal(expected));
+}
+
+TEST(Chains, TakeGradientsOfFunctions) {
+  const at::NoGradGuard guard;
+  at::manual_seed(6);
+  using Backward = std::function<Tensor(const Tensor& g, const Tensor& x)>;
+  const std::vector<std::pair<std::string, Backward>> all{
+      {"threshold", [](auto& g, auto& x) { return at::threshold_backward(g, x, 0.25); }},
+      {"tanh", [](auto& g, auto& x) { return at::tanh_backward(g, x); }},
+      {"sigmoid", [](auto& g, auto& x) { return at::sigmoid_backward(g, x); }},
+      {"gelu", [](auto& g, auto& x) { return at::gelu_backward(g, x); }},
+      {"gelu tanh", [](auto& g, auto& x) { return at::gelu_backward(g, x, "tanh"); }},
+      {"silu", [](auto& g, auto& x) { return at::silu_backward(g, x); }},
+      {"elu", [](auto& g, auto& x) { return at::elu_backward(g, 1.5, 2, 0.5, false, x); }},
+      {"leaky", [](auto& g, auto& x) { return at::leaky_relu_backward(g, x, 0.1, false); }},
+      {"softplus", [](auto& g, auto& x) { return at::softplus_backward(g, x, 2, 3); }},
+  };
+  Tensor g = at::randn({2, 5, 7}), x = at::randn({2, 5, 7}) * 2;
+  g[1][3][2] = x[1][4][6] = NAN;
+  for (const auto& [name, backward] : all) {
+    const auto twice = [&, &backward = backward](const std::vector<Tensor>& t) {
+      return std::vector<Tensor>{backward(t[0] * 3, t[1])};
+    };
+    Program program = record({{"g", Role::input, g, true}, {"x", Role::input, x, true}}, twice, 2);
+    run_passes(program, {{}, /*verify=*/true, false});
+    ASSERT_EQ(program.nodes.size(), 1) << name << program.text();
+    EXPECT_EQ(program.nodes[0].name(), "wide::chain") << name;
+    const Tensor got = interpret(program, {g, x})[0], expected = twice({g, x})[0];
+    const Tensor exact = twice({g.to(at::kDouble), x.to(at::kDouble)})[0];
+    EXPECT_TRUE(at::allclose(got.to(at::kDouble), exact, 1e-5, 1e-6, /*equal_nan=*/true)) << name;
+    EXPECT_TRUE(got.isnan().equal(expected.isnan())) << name;
+  }
+  // By the result, which a chain has no instruction for, it stays as it is.
+  Program program = record(
+      {{"g", Role::input, g, true}, {"x", Role::input, x, true}},
+      [](const std::vector<Tensor>& t) {
+        return std::vector<Tensor>{at::elu_backward(t[0], 1, 1, 1, true, t[1])};
+      },
+      2);
+  run_passes(program);
+  EXPECT_EQ(program.nodes.at(0).name(), "aten::elu_backward");
 }
 
 TEST(Chain, RefusesWhatIsNoChain) {

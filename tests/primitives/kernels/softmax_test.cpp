@@ -7,6 +7,9 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include "engine/passes/pass.h"
+#include "engine/record/record.h"
+#include "primitives/kernels/softmax_backward.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide {
@@ -86,6 +89,58 @@ TEST(Softmax, SameBitsForAnyNumberOfThreadsInPlaceAndForNothing) {
   EXPECT_EQ(softmax(at::randn({0, 5}), false).numel(), 0);
   EXPECT_EQ(softmax(at::randn({5, 0}), true).numel(), 0);
   EXPECT_THROW(softmax(x.t(), false), c10::Error);
+}
+
+TEST(SoftmaxBackward, IsRightForEveryWidth) {
+  const at::NoGradGuard guard;
+  at::manual_seed(4);
+  const int threads = at::get_num_threads();
+  for (const int64_t width : {1, 2, 5, 15, 16, 17, 31, 64, 100, 1031})
+    for (const bool log : {false, true}) {
+      const Tensor g = at::randn({3, 7, width});
+      const Tensor y = exact(at::randn({3, 7, width}) * 5, log).to(at::kFloat);
+      const auto aten = log ? at::_log_softmax_backward_data : at::_softmax_backward_data;
+      const Tensor expected = aten(g.to(at::kDouble), y.to(at::kDouble), -1, at::kDouble);
+      for_each_target([&](const std::string& target) {
+        at::set_num_threads(1);
+        const Tensor got = softmax_backward(g, y, log);
+        at::set_num_threads(2);
+        EXPECT_TRUE(softmax_backward(g, y, log).equal(got));
+        at::set_num_threads(threads);
+        const double most = expected.abs().max().item<double>();
+        EXPECT_LT((got.to(at::kDouble) - expected).abs().max().item<double>(), 2e-6 * most + 1e-7)
+            << width << " log " << log << " under " << target;
+        Tensor broken = g.clone();
+        broken[1][2][0] = NAN;
+        const Tensor lost = softmax_backward(broken, y, log);
+        EXPECT_TRUE(lost[1][2].isnan().all().item<bool>());
+        EXPECT_EQ(lost.isnan().sum().item<int64_t>(), width);
+        EXPECT_TRUE(lost[2].equal(got[2]));
+      });
+    }
+  EXPECT_EQ(softmax_backward(at::randn({0, 5}), at::randn({0, 5}), false).numel(), 0);
+  EXPECT_THROW(softmax_backward(at::randn({3, 5}), at::randn({5, 3}), false), c10::Error);
+}
+
+TEST(SoftmaxBackward, IsWhatAProgramCalls) {
+  const at::NoGradGuard guard;
+  const Tensor g = at::randn({2, 3, 7}), y = at::softmax(at::randn({2, 3, 7}), -1);
+  Program program = record(
+      {{"g", Role::input, g, true}, {"y", Role::input, y, true}},
+      [](const std::vector<Tensor>& t) {
+        return std::vector<Tensor>{at::_softmax_backward_data(t[0], t[1], -1, at::kFloat),
+                                   at::_log_softmax_backward_data(t[0], t[1], 2, at::kFloat),
+                                   at::_softmax_backward_data(t[0], t[1], 1, at::kFloat)};
+      },
+      2);
+  const auto before = interpret(program, {g, y});
+  run_passes(program, {{}, /*verify=*/true, false});
+  std::vector<std::string> names;
+  for (const Node& node : program.nodes) names.push_back(node.name());
+  EXPECT_EQ(names, (std::vector<std::string>{"wide::softmax_backward", "wide::softmax_backward",
+                                             "aten::_softmax_backward_data"}));
+  const auto after = interpret(program, {g, y});
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::allclose(before[i], after[i], 1e-5));
 }
 
 }  // namespace
