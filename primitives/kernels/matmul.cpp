@@ -53,7 +53,7 @@ Tensor& matmul_out(const Tensor& a_, const Tensor& b_, bool transpose_a, bool tr
       "wide::matmul: bias does not fit out ", out.sizes());
   if (out.numel() == 0) return out;
   const bool relu = activation == "relu";
-  const activations::InPlace activate = relu ? nullptr : activations::find(activation);
+  const chains::Code* activate = relu ? nullptr : activations::find(activation);
   const int64_t panels = matmul_tile::panel_count(o);
   const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
   const int64_t parts = threads == 1 ? 1 : std::min(panels, (2 * threads + n - 1) / n);
@@ -81,9 +81,9 @@ Tensor& matmul_out(const Tensor& a_, const Tensor& b_, bool transpose_a, bool tr
       const int64_t from = matmul_tile::first_column(o, first);
       const int64_t columns = matmul_tile::first_column(o, last) - from;
       if (columns == o)
-        activate(p.out, m * o);
+        activations::run(*activate, p.out, m * o);
       else
-        for (int64_t r = 0; r < m; ++r) activate(p.out + r * o + from, columns);
+        for (int64_t r = 0; r < m; ++r) activations::run(*activate, p.out + r * o + from, columns);
     }
   });
   return out;
