@@ -23,8 +23,9 @@ std::string chain_of(const std::string& text) {
 }  // namespace
 
 std::vector<std::string> names() {
-  // Not what loses NaN, nor what ATen calls by the same name and gives other numbers.
-  static const std::set<std::string> others{"copy", "round", "sign"};
+  // Not what loses NaN, what ATen calls by the same name and gives other numbers, nor gradients.
+  static const std::set<std::string> others{
+      "copy", "round", "sign", "gelu_slope", "silu_slope", "gelu_tanh_slope", "elu_slope"};
   std::vector<std::string> all{kClamp};
   for (const chains::OpRow& row : chains::rows())
     if (row.operands == 1 && !row.boolean && others.count(row.name) == 0)
