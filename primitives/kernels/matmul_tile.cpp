@@ -1,9 +1,10 @@
 #include "primitives/kernels/matmul_tile.h"
 
-#include <hwy/aligned_allocator.h>
-
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/matmul_tile.cpp"
@@ -174,10 +175,12 @@ void lay_out(const Matrix& b, int64_t inner, int64_t there, int64_t width, float
   }
 }
 
+/// Aligned to a cache line, as 256 rows of any width are.
 float* scratch() {
-  thread_local const auto panel =
-      hwy::AllocateAligned<float>(static_cast<size_t>(kInnerBlock * kMostColumns));
-  return panel.get();
+  thread_local const std::unique_ptr<void, decltype(&std::free)> panel(
+      std::aligned_alloc(64, sizeof(float) * kInnerBlock * kMostColumns), std::free);
+  if (panel == nullptr) throw std::bad_alloc();
+  return static_cast<float*>(panel.get());
 }
 
 }  // namespace

@@ -252,7 +252,8 @@ Network with_work_for_passes() {
     const Tensor y =
         at::batch_norm(at::conv2d(t[5], t[0]), t[1], t[2], t[3], t[4], false, 0.1, 1e-5, false);
     const Tensor there_and_back = at::relu(y.transpose(1, 2)).transpose(1, 2);
-    return Tensors{at::exp(y) * 2 + at::exp(y), there_and_back.transpose(2, 3).transpose(2, 3)};
+    return Tensors{at::exp(y) * 2 + at::exp(y), there_and_back.transpose(2, 3).transpose(2, 3),
+                   at::matmul(y, y.transpose(2, 3))};
   };
   return net;
 }
