@@ -90,7 +90,8 @@ class Mutants : public ::testing::TestWithParam<std::string> {
 
   std::vector<std::string> command(const Scratch& scratch, int i) const {
     const std::string file = scratch / (std::to_string(i) + "." + GetParam());
-    if (GetParam() == "preset") return {"workbench", "sweep", file, "--no-store", "--quiet"};
+    if (GetParam() == "preset")
+      return {"workbench", "sweep", file, "--no-store", "--quiet", "--budget", "0.01"};
     if (GetParam() == "report") return {"workbench", "report", file, "--json", scratch / "again"};
     if (GetParam() == "store") return {"workbench", "report", "last", "--db", file};
     std::vector<std::string> fuse = {"workbench", "fuse",  file,         "-n",     "2",
