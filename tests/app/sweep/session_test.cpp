@@ -111,8 +111,8 @@ TEST(SweepSession, OnlyWhatWasDisturbedIsMeasuredAgain) {
   EXPECT_EQ(store.sweeps().at(0).state, "complete");
 }
 
-/// A sweep of the explorer's.
-TEST(SweepSession, TheExplorerUsesTheTuningTablesStore) {
+/// A sweep of the explorer's; alone, as nothing is learnt while other programs take the cores.
+TEST(SweepTuningSerial, TheExplorerUsesTheTuningTablesStore) {
   StoreFile file;
   Jobs jobs;
   RunModel model(jobs, file.path());
