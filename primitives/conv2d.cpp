@@ -7,30 +7,43 @@
 namespace wide {
 namespace {
 
-/// 3 x 3, stride 1: 16 products for four results instead of 36.
+/// Stride 1: fewer products, of patches and filters in another basis.
+template <int kTile>
 Tensors winograd(const ConvolutionConfig& c, const WideCall& call) {
-  const Tensor& w = call.inputs[1];
-  return {
-      winograd_convolution(call.inputs[0], winograd_filters(w),
-                           call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt,
-                           w.size(1), c.padding)};
+  return {winograd_convolution(
+      call.inputs[0], call.inputs[1],
+      call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt, c.padding, kTile)};
 }
 
-Applies winograd_applies(const ConvolutionConfig& c, const WideCall& call) {
+Applies winograd_applies(const std::string& name, const Sizes& kernels, const ConvolutionConfig& c,
+                         const WideCall& call) {
   const Tensor& w = call.inputs[1];
-  const auto no = [](const std::string& what, const std::string& got, const std::string& expected) {
-    return reason("conv2d/winograd", what, got, expected, "direct");
+  const auto no = [&](const std::string& what, const std::string& got,
+                      const std::string& expected) {
+    return reason("conv2d/" + name, what, got, expected, "direct");
   };
   if (!direct_convolution_applies(call.inputs[0], w))
     return no("call", "other than float32 on the CPU without gradient",
               "float32 inference on the CPU");
-  if (w.size(3) != 3 || w.size(4) != 3)
-    return no("kernel", fmt::format("{} x {}", w.size(3), w.size(4)), "3 x 3");
+  if (w.size(3) != w.size(4) ||
+      std::find(kernels.begin(), kernels.end(), w.size(3)) == kernels.end())
+    return no("kernel", fmt::format("{} x {}", w.size(3), w.size(4)),
+              kernels.size() == 1 ? "3 x 3" : "3 x 3 or 5 x 5");
   if (c.stride != Sizes{1, 1} || c.dilation != Sizes{1, 1} || c.groups != 1)
     return no("config", c.text(), "stride, dilation and groups 1");
   if (w.size(1) < 8 || w.size(2) < 8)
     return no("channels", fmt::format("{} to {}", w.size(2), w.size(1)), "at least 8 each");
   return std::nullopt;
+}
+
+/// F(tile x tile, k x k) for the kernels it is there for.
+template <int kTile>
+Strategy winograd_strategy(const std::string& name, const std::string& help, Sizes kernels) {
+  return strategy<ConvolutionConfig>(
+      name, help, winograd<kTile>,
+      [name, kernels = std::move(kernels)](const ConvolutionConfig& c, const WideCall& call) {
+        return winograd_applies(name, kernels, c, call);
+      });
 }
 
 Target target() {
@@ -44,9 +57,10 @@ Target target() {
           full.shapes.push_back({{"B", b}, {"C", c}, {"k", k}, {"H", h}, {"W", h}});
   t.sweeps["full"] = full;
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 32}, {"k", 3}, {"H", 16}, {"W", 16}}}};
-  t.strategies.insert(t.strategies.begin() + 1,
-                      strategy<ConvolutionConfig>("winograd", "Winograd's F(2x2, 3x3), inference",
-                                                  winograd, winograd_applies));
+  t.strategies.insert(
+      t.strategies.begin() + 1,
+      {winograd_strategy<2>("winograd", "Winograd's F(2x2, 3x3) or F(2x2, 5x5), inference", {3, 5}),
+       winograd_strategy<4>("winograd_4x4", "Winograd's F(4x4, 3x3), inference", {3})});
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "sums of C k k products; Winograd kernels lose another digit";
   t.odd_shapes = {

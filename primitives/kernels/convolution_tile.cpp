@@ -92,7 +92,7 @@ HWY_NOINLINE void compute_part(const Tile& t, int first_row, int first_run, int 
 #else
           if (there == kLanes) {
             hn::StoreU(y, d, to);
-          } else if (there > 0) {
+          } else if (kLanes > 1 && there > 0) {
             HWY_ALIGN float all[kLanes];
             hn::Store(y, d, all);
             std::memcpy(to, all, static_cast<size_t>(there) * sizeof(float));

@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "engine/lower/operator_traits.h"
@@ -14,9 +15,9 @@
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/winograd_transforms.h"
 
-// Results are made in tiles of 2 x 2, each from a patch of 4 x 4 inputs. Patches and filters are
-// brought into a basis of 16 "frequencies", in which a convolution is one product per channel; the
-// sums over channels are those of a convolution with a single tap (convolution_tile.h).
+// Results are made in tiles, each from a patch of inputs. Patches and filters are brought into a
+// basis of "frequencies", in which a convolution is one product per channel; the sums over channels
+// are those of a convolution with a single tap (convolution_tile.h).
 
 namespace wide {
 namespace {
@@ -26,7 +27,7 @@ using convolution_tile::kFilters;
 using convolution_tile::kPositions;
 using convolution_tile::kRuns;
 
-using winograd::kFrequencies;
+using winograd::Basis;
 using winograd::kLanes;
 
 constexpr int64_t kChunk = int64_t{kRuns} * kPositions;  // tiles at a time
@@ -41,12 +42,13 @@ struct Span {
   int64_t at = 0;            // its place in the chunk
   int64_t first_row = 0;     // of the padded rows of the chunk
   int64_t out = 0;           // its first result, of a model's filter 0
-  int64_t columns = 0;       // results in a row, at most two for each tile
-  bool below = true;         // there is a second row of results
+  int64_t columns = 0;       // results in a row
+  int64_t rows = 0;          // of results
 };
 
 /// What is the same for all models of a call.
 struct Work {
+  Basis basis;
   int64_t batch = 0, channels = 0, filters = 0, height = 0, width = 0;
   int64_t pad_y = 0, pad_x = 0, out_height = 0, out_width = 0;
   int64_t tiles_y = 0, tiles_x = 0;
@@ -54,8 +56,10 @@ struct Work {
   bool relu = false;
 
   int64_t tiles() const { return batch * tiles_y * tiles_x; }
-  int64_t row_pitch() const { return 2 * tiles_x + 2 + 2 * kLanes; }  // patches read past the end
-  int64_t plane() const { return channels * kChunk + kPositions; }    // and write past it
+  int64_t row_pitch() const {  // patches read past the end
+    return basis.results * (tiles_x + kLanes) + basis.patch();
+  }
+  int64_t plane() const { return channels * kChunk + kPositions; }  // and write past it
 };
 
 /// A row of inputs that the chunk's patches read: where it is in a channel, and in the padded rows.
@@ -80,14 +84,15 @@ struct Chunk {
       span.x = tile % w.tiles_x;
       span.count = std::min(w.tiles_x - span.x, count - at);
       span.at = at;
-      span.out = (image * w.filters * w.out_height + 2 * y) * w.out_width + 2 * span.x;
-      span.columns = std::min(w.out_width - 2 * span.x, 2 * span.count);
-      span.below = 2 * y + 1 < w.out_height;
-      // The two lower rows of the tiles above are the two upper ones of these.
-      const int64_t known = image == last_image ? 2 : 0;
+      const int64_t step = w.basis.results, first = step * span.x;
+      span.out = (image * w.filters * w.out_height + step * y) * w.out_width + first;
+      span.columns = std::min(w.out_width - first, step * span.count);
+      span.rows = std::min(w.out_height - step * y, step);
+      // The lower rows of the tiles above are the upper ones of these.
+      const int64_t known = image == last_image ? w.basis.patch() - step : 0;
       span.first_row = row_count - known;
-      for (int64_t r = known; r < 4; ++r, ++row_count) {
-        const int64_t in = 2 * y + r - w.pad_y;
+      for (int64_t r = known; r < w.basis.patch(); ++r, ++row_count) {
+        const int64_t in = step * y + r - w.pad_y;
         if (in >= 0 && in < w.height)
           rows.push_back(
               {image * w.stride_b + in * w.stride_y, row_count * w.row_pitch() + w.pad_x});
@@ -131,12 +136,13 @@ float* thread_memory(int64_t floats) {
   return memory.data() + (kLine - past) % kLine;
 }
 
-/// The frequencies of all patches of a chunk, `[16, C, kChunk]`. Two channels' rows take turns in
-/// `rows`, since what was just written would have to be waited for.
+/// The frequencies of all patches of a chunk, `[frequencies, C, kChunk]`. Two channels' rows take
+/// turns in `rows`, since what was just written would have to be waited for.
 void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows, float* patches) {
   const int64_t floats = chunk.row_count * w.row_pitch();
   std::fill(rows, rows + 2 * floats, 0.0F);
-  const int64_t inside = std::min(w.width, 2 * w.tiles_x + 2 - w.pad_x);
+  const int64_t step = w.basis.results;
+  const int64_t inside = std::min(w.width, step * (w.tiles_x - 1) + w.basis.patch() - w.pad_x);
   const auto fill = [&](int64_t c) {
     for (const Row& row : chunk.rows) {
       const float* from = x + row.from + c * w.stride_c;
@@ -149,7 +155,8 @@ void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows
   for (int64_t c = 0; c < w.channels; ++c) {
     if (c + 1 < w.channels) fill(c + 1);
     for (const Span& s : chunk.spans)
-      winograd::transform_patches(rows + c % 2 * floats + s.first_row * w.row_pitch() + 2 * s.x,
+      winograd::transform_patches(w.basis,
+                                  rows + c % 2 * floats + s.first_row * w.row_pitch() + step * s.x,
                                   w.row_pitch(), s.count, patches + c * kChunk + s.at, w.plane());
   }
 }
@@ -178,11 +185,12 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
     // Where the results go is fetched while they are summed.
     for (int64_t o = 0; o < tile.rows; ++o)
       for (const Span& s : chunk.spans)
-        for (int64_t r = 0; r < (s.below ? 2 : 1); ++r)
+        for (int64_t r = 0; r < s.rows; ++r)
           for (int64_t i = 0; i < s.columns; i += kPositions)
             __builtin_prefetch(out + (first + o) * image + s.out + r * w.out_width + i, 1);
-    for (int64_t f = 0; f < kFrequencies; ++f) {
-      tile.filters = filters + (first / kFilters * kFrequencies + f) * w.channels * kFilters;
+    const int64_t frequencies = w.basis.frequencies();
+    for (int64_t f = 0; f < frequencies; ++f) {
+      tile.filters = filters + (first / kFilters * frequencies + f) * w.channels * kFilters;
       for (int r = 0; r < chunk.runs; ++r) {
         tile.input[r] = patches + f * w.plane() + int64_t{r} * kPositions;
         tile.out[r] = sums + f * kSums + int64_t{r} * kPositions;
@@ -193,29 +201,34 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
     for (int64_t o = 0; o < tile.rows; ++o)
       for (const Span& s : chunk.spans)
         winograd::transform_results(
+            w.basis,
             {sums + o * kChunk + s.at, kSums, s.count, bias == nullptr ? 0.0F : bias[first + o],
-             w.relu, out + (first + o) * image + s.out, w.out_width, s.columns, s.below});
+             w.relu, out + (first + o) * image + s.out, w.out_width, s.columns, s.rows});
     if (!results.finish.exists()) continue;
     for (int64_t o = 0; o < tile.rows; ++o)
       for (const Span& s : chunk.spans) {
         const int64_t at = results.first + (first + o) * image + s.out;
-        const int64_t rows = s.below ? 2 : 1;
         if (s.columns == w.out_width)
-          results.finish.run(at, rows * w.out_width);
+          results.finish.run(at, s.rows * w.out_width);
         else
-          for (int64_t r = 0; r < rows; ++r) results.finish.run(at + r * w.out_width, s.columns);
+          for (int64_t r = 0; r < s.rows; ++r) results.finish.run(at + r * w.out_width, s.columns);
       }
   }
 }
 
 // --------------------------------------------------------------------------------- operator
 
-Work make_work(const Tensor& x, int64_t out_channels, at::IntArrayRef padding, bool relu) {
+Work make_work(const Tensor& x, int64_t out_channels, at::IntArrayRef padding, const Basis& basis,
+               bool relu) {
+  TORCH_CHECK(basis.exists(), "wide::winograd_convolution: there is no F(", basis.results, ", ",
+              basis.kernel, ")");
   TORCH_CHECK(x.dim() == 5 && padding.size() == 2 && padding[0] >= 0 && padding[1] >= 0 &&
-                  x.size(3) + 2 * padding[0] >= 3 && x.size(4) + 2 * padding[1] >= 3,
+                  x.size(3) + 2 * padding[0] >= basis.kernel &&
+                  x.size(4) + 2 * padding[1] >= basis.kernel,
               "wide::winograd_convolution: x ", x.sizes(), " and padding ", padding,
-              " do not fit a kernel of 3 x 3");
+              " do not fit a kernel of ", basis.kernel, " x ", basis.kernel);
   Work w;
+  w.basis = basis;
   w.batch = x.size(1);
   w.channels = x.size(2);
   w.filters = out_channels;
@@ -223,10 +236,10 @@ Work make_work(const Tensor& x, int64_t out_channels, at::IntArrayRef padding, b
   w.width = x.size(4);
   w.pad_y = padding[0];
   w.pad_x = padding[1];
-  w.out_height = w.height + 2 * w.pad_y - 2;
-  w.out_width = w.width + 2 * w.pad_x - 2;
-  w.tiles_y = (w.out_height + 1) / 2;
-  w.tiles_x = (w.out_width + 1) / 2;
+  w.out_height = w.height + 2 * w.pad_y - basis.kernel + 1;
+  w.out_width = w.width + 2 * w.pad_x - basis.kernel + 1;
+  w.tiles_y = (w.out_height + basis.results - 1) / basis.results;
+  w.tiles_x = (w.out_width + basis.results - 1) / basis.results;
   w.stride_b = x.stride(1);
   w.stride_c = x.stride(2);
   w.stride_y = x.stride(3);
@@ -236,14 +249,15 @@ Work make_work(const Tensor& x, int64_t out_channels, at::IntArrayRef padding, b
 }
 
 Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
-                     int64_t out_channels, at::IntArrayRef padding,
+                     int64_t out_channels, at::IntArrayRef padding, int64_t kernel, int64_t tile,
                      const std::optional<Tensor>& residual, c10::string_view activation,
                      Tensor& out) {
   const activations::Finish finish(activation, residual, out);
-  const Work w = make_work(x, out_channels, padding, finish.relu());
+  const Work w = make_work(x, out_channels, padding, {kernel, tile}, finish.relu());
   const int64_t n = x.size(0);
   const int64_t blocks = (out_channels + kFilters - 1) / kFilters;
-  const int64_t each = blocks * kFrequencies * w.channels * kFilters;
+  const int64_t frequencies = w.basis.frequencies();
+  const int64_t each = blocks * frequencies * w.channels * kFilters;
   const int64_t results = w.batch * out_channels * w.out_height * w.out_width;
   TORCH_CHECK(filters.is_contiguous() && filters.numel() == n * each,
               "wide::winograd_convolution: filters ", filters.sizes(), " do not fit x ", x.sizes());
@@ -258,8 +272,8 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
   for (const Chunk& chunk : chunks) rows = std::max(rows, chunk.row_count);
   const auto count = static_cast<int64_t>(chunks.size());
   at::parallel_for(0, n * count, 1, [&](int64_t begin, int64_t end) {
-    const int64_t patches = kFrequencies * w.plane();
-    const int64_t sums = kFrequencies * kSums + kPositions;
+    const int64_t patches = frequencies * w.plane();
+    const int64_t sums = frequencies * kSums + kPositions;
     float* memory = thread_memory(patches + sums + 2 * rows * w.row_pitch());
     for (int64_t job = begin; job < end; ++job) {
       const int64_t i = job / count;
@@ -273,21 +287,23 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
 }
 
 Tensor winograd_kernel(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
-                       int64_t out_channels, at::IntArrayRef padding,
+                       int64_t out_channels, at::IntArrayRef padding, int64_t kernel, int64_t tile,
                        const std::optional<Tensor>& residual, c10::string_view activation) {
-  const Work w = make_work(x, out_channels, padding, false);
+  const Work w = make_work(x, out_channels, padding, {kernel, tile}, false);
   Tensor out = at::empty({x.size(0), w.batch, out_channels, w.out_height, w.out_width},
                          x.options().memory_format(at::MemoryFormat::Contiguous));
-  return winograd_out(x, filters, bias, out_channels, padding, residual, activation, out);
+  return winograd_out(x, filters, bias, out_channels, padding, kernel, tile, residual, activation,
+                      out);
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def(
       "winograd_convolution(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "padding, Tensor? residual, str activation) -> Tensor");
+      "padding, int kernel, int tile, Tensor? residual, str activation) -> Tensor");
   m.def(
       "winograd_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "padding, Tensor? residual, str activation, *, Tensor(a!) out) -> Tensor(a!)");
+      "padding, int kernel, int tile, Tensor? residual, str activation, *, Tensor(a!) out) -> "
+      "Tensor(a!)");
 }
 
 [[maybe_unused]] const bool registered = add_operator_traits(
@@ -302,30 +318,50 @@ TORCH_LIBRARY_IMPL(wide, Autograd, m) {
   m.impl("winograd_convolution", torch::autograd::autogradNotImplementedFallback());
 }
 
-/// G g along one axis: three taps to four.
-Tensor lift(const Tensor& taps, int64_t axis) {
-  const Tensor first = taps.select(axis, 0), last = taps.select(axis, 2);
-  const Tensor outer = (first + last) * 0.5, middle = taps.select(axis, 1) * 0.5;
-  return at::stack({first, outer + middle, outer - middle, last}, axis);
+/// G g along one axis: taps to frequencies.
+Tensor lift(const Tensor& taps, int64_t axis, const Basis& basis) {
+  const auto tap = [&](int64_t k) { return taps.select(axis, k); };
+  const int64_t last = basis.kernel - 1;
+  Tensors made{tap(0)};
+  // scale * g(point) and scale * g(-point)
+  const auto at_points = [&](double point, double scale) {
+    Tensor even = tap(0) * scale, odd = tap(1) * (scale * point);
+    for (int64_t k = 2; k <= last; ++k) {
+      Tensor& sum = k % 2 == 0 ? even : odd;
+      sum = sum + tap(k) * (scale * std::pow(point, double(k)));
+    }
+    made.insert(made.end(), {even + odd, even - odd});
+  };
+  if (basis.patch() == 4) {
+    at_points(1, 0.5);
+  } else {
+    using winograd::kPoint;
+    at_points(kPoint, -2.0 / 3);
+    at_points(1 / kPoint, 1.0 / 6);
+  }
+  made.push_back(tap(last));
+  return at::stack(made, axis);
 }
 
 }  // namespace
 
-Tensor winograd_convolution(const Tensor& x, const Tensor& filters,
-                            const std::optional<Tensor>& bias, int64_t out_channels,
-                            const std::vector<int64_t>& padding) {
-  return kernels::call("winograd_convolution",
-                       {x, filters, bias ? c10::IValue(*bias) : c10::IValue(), out_channels,
-                        padding, c10::IValue(), "none"});
+Tensor winograd_convolution(const Tensor& x, const Tensor& weight,
+                            const std::optional<Tensor>& bias, const std::vector<int64_t>& padding,
+                            int64_t tile) {
+  return kernels::call(
+      "winograd_convolution",
+      {x, winograd_filters(weight, tile), bias ? c10::IValue(*bias) : c10::IValue(), weight.size(1),
+       padding, weight.size(-1), tile, c10::IValue(), "none"});
 }
 
-Tensor winograd_filters(const Tensor& weight) {
+Tensor winograd_filters(const Tensor& weight, int64_t tile) {
+  const Basis basis{weight.size(-1), tile};
   const int64_t n = weight.size(0), filters = weight.size(1), channels = weight.size(2);
   const int64_t blocks = (filters + kFilters - 1) / kFilters, missing = blocks * kFilters - filters;
-  const Tensor lifted = lift(lift(weight, 3), 4);
+  const Tensor lifted = lift(lift(weight, 3, basis), 4, basis);
   const Tensor full =
       missing == 0 ? lifted : at::constant_pad_nd(lifted, {0, 0, 0, 0, 0, 0, 0, missing});
-  return full.reshape({n, blocks, kFilters, channels, kFrequencies})
+  return full.reshape({n, blocks, kFilters, channels, basis.frequencies()})
       .permute({0, 1, 4, 3, 2})
       .contiguous();
 }

@@ -1,5 +1,6 @@
 #include "primitives/kernels/winograd_transforms.h"
 
+#include <algorithm>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -16,71 +17,152 @@ using D = hn::CappedTag<float, kLanes>;
 using V = hn::Vec<D>;
 
 constexpr auto kAtOnce = static_cast<int64_t>(hn::MaxLanes(D()));
+constexpr auto kNear = static_cast<float>(kPoint), kFar = static_cast<float>(1 / kPoint);
 
-}  // namespace
+V scaled(float factor, V v) { return hn::Mul(hn::Set(D(), factor), v); }
+/// factor * v + w
+V plus(float factor, V v, V w) { return hn::MulAdd(hn::Set(D(), factor), v, w); }
 
-void transform_patches(const float* rows, int64_t pitch, int64_t count, float* to, int64_t plane) {
+// ------------------------------------------------------------------------------ along one axis
+
+/// B^T d
+template <int kPatch>
+HWY_INLINE void to_frequencies(const V* d, V* y) {
+  if constexpr (kPatch == 4) {
+    y[0] = hn::Sub(d[0], d[2]);
+    y[1] = hn::Add(d[1], d[2]);
+    y[2] = hn::Sub(d[2], d[1]);
+    y[3] = hn::Sub(d[1], d[3]);
+  } else {
+    y[0] = plus(-2.5F, d[2], hn::Add(d[0], d[4]));
+    const V near_even = plus(-2.0F, d[2], d[4]), near_odd = scaled(kNear, plus(-2.0F, d[1], d[3]));
+    y[1] = hn::Add(near_even, near_odd);
+    y[2] = hn::Sub(near_even, near_odd);
+    const V far_even = plus(-0.5F, d[2], d[4]), far_odd = scaled(kFar, plus(-0.5F, d[1], d[3]));
+    y[3] = hn::Add(far_even, far_odd);
+    y[4] = hn::Sub(far_even, far_odd);
+    y[5] = plus(-2.5F, d[3], hn::Add(d[1], d[5]));
+  }
+}
+
+/// A^T m
+template <int kPatch, int kResults>
+HWY_INLINE void to_results(const V* m, V* y) {
+  if constexpr (kPatch == 4) {
+    y[0] = hn::Add(hn::Add(m[0], m[1]), m[2]);
+    y[1] = hn::Sub(hn::Sub(m[1], m[2]), m[3]);
+  } else {
+    const V near_even = hn::Add(m[1], m[2]), near_odd = hn::Sub(m[1], m[2]);
+    const V far_even = hn::Add(m[3], m[4]), far_odd = hn::Sub(m[3], m[4]);
+    y[0] = hn::Add(m[0], hn::Add(near_even, far_even));
+    y[1] = plus(kNear, near_odd, scaled(kFar, far_odd));
+    if constexpr (kResults == 4) {
+      y[2] = plus(0.5F, near_even, hn::Add(far_even, far_even));
+      y[3] = plus(0.5F * kNear, near_odd, scaled(2.0F * kFar, far_odd));
+    }
+    y[kResults - 1] = hn::Add(y[kResults - 1], m[5]);
+  }
+}
+
+// ------------------------------------------------------------------------------ along both axes
+
+/// Columns 0 .. kPatch - 1 of patches that begin kStep floats apart.
+template <int kPatch, int kStep>
+HWY_INLINE void load_columns(const float* row, V* x) {
+  const D d;
+  if constexpr (kStep == 2) {
+#pragma GCC unroll 3
+    for (int c = 0; c < kPatch; c += 2) hn::LoadInterleaved2(d, row + c, x[c], x[c + 1]);
+  } else {
+    V past[2];
+    hn::LoadInterleaved4(d, row, x[0], x[1], x[2], x[3]);
+    hn::LoadInterleaved4(d, row + 4, x[4], x[5], past[0], past[1]);
+  }
+}
+
+template <int kPatch, int kStep>
+void transform_patches_of(const float* rows, int64_t pitch, int64_t count, float* to,
+                          int64_t plane) {
   const D d;
   for (int64_t i = 0; i < count; i += kAtOnce) {
-    V x[4][4];  // row, column of the patches
-#pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
-      const float* row = rows + r * pitch + 2 * i;
-      hn::LoadInterleaved2(d, row, x[r][0], x[r][1]);
-      hn::LoadInterleaved2(d, row + 2, x[r][2], x[r][3]);
+    V along[kPatch][kPatch];  // column's frequency, row of the patches
+#pragma GCC unroll 6
+    for (int r = 0; r < kPatch; ++r) {
+      V x[kPatch], y[kPatch];
+      load_columns<kPatch, kStep>(rows + r * pitch + kStep * i, x);
+      to_frequencies<kPatch>(x, y);
+#pragma GCC unroll 6
+      for (int c = 0; c < kPatch; ++c) along[c][r] = y[c];
     }
-    V down[4][4];  // B^T d
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) {
-      down[0][c] = hn::Sub(x[0][c], x[2][c]);
-      down[1][c] = hn::Add(x[1][c], x[2][c]);
-      down[2][c] = hn::Sub(x[2][c], x[1][c]);
-      down[3][c] = hn::Sub(x[1][c], x[3][c]);
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
-      float* row = to + 4 * r * plane + i;
-      hn::StoreU(hn::Sub(down[r][0], down[r][2]), d, row);
-      hn::StoreU(hn::Add(down[r][1], down[r][2]), d, row + plane);
-      hn::StoreU(hn::Sub(down[r][2], down[r][1]), d, row + 2 * plane);
-      hn::StoreU(hn::Sub(down[r][1], down[r][3]), d, row + 3 * plane);
+#pragma GCC unroll 6
+    for (int c = 0; c < kPatch; ++c) {
+      V y[kPatch];
+      to_frequencies<kPatch>(along[c], y);
+#pragma GCC unroll 6
+      for (int r = 0; r < kPatch; ++r) hn::StoreU(y[r], d, to + (kPatch * r + c) * plane + i);
     }
   }
 }
 
-void transform_results(const Tiles& t) {
+/// A row of results, as many of them as are there.
+template <int kResults>
+HWY_INLINE void store_row(const V* y, float* out, int64_t left) {
+  const D d;
+  const auto store = [&](float* to) HWY_ATTR {
+    if constexpr (kResults == 2)
+      hn::StoreInterleaved2(y[0], y[1], d, to);
+    else
+      hn::StoreInterleaved4(y[0], y[1], y[2], y[3], d, to);
+  };
+  if (left >= kResults * kAtOnce) return store(out);
+  HWY_ALIGN float all[kResults * kAtOnce];
+  store(all);
+  std::memcpy(out, all, static_cast<size_t>(left) * sizeof(float));
+}
+
+template <int kPatch, int kResults>
+void transform_results_of(const Tiles& t) {
   const D d;
   const V bias = hn::Set(d, t.bias), zero = hn::Zero(d);
   for (int64_t i = 0; i < t.count; i += kAtOnce) {
-    V down[2][4];  // A^T m
+    V down[kResults][kPatch];
+#pragma GCC unroll 6
+    for (int c = 0; c < kPatch; ++c) {
+      V m[kPatch], y[kResults];
+#pragma GCC unroll 6
+      for (int r = 0; r < kPatch; ++r) m[r] = hn::LoadU(d, t.sums + (kPatch * r + c) * t.plane + i);
+      to_results<kPatch, kResults>(m, y);
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) {
-      V f[4];
-#pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r) f[r] = hn::LoadU(d, t.sums + (4 * r + c) * t.plane + i);
-      down[0][c] = hn::Add(hn::Add(f[0], f[1]), f[2]);
-      down[1][c] = hn::Sub(hn::Sub(f[1], f[2]), f[3]);
+      for (int r = 0; r < kResults; ++r) down[r][c] = y[r];
     }
-    const int64_t left = t.columns - 2 * i;
-#pragma GCC unroll 2
-    for (int r = 0; r < 2; ++r) {
-      if (r == 1 && !t.below) break;
-      V even = hn::Add(hn::Add(hn::Add(down[r][0], down[r][1]), down[r][2]), bias);
-      V odd = hn::Add(hn::Sub(hn::Sub(down[r][1], down[r][2]), down[r][3]), bias);
-      if (t.relu) {
-        even = hn::IfThenZeroElse(hn::Lt(even, zero), even);
-        odd = hn::IfThenZeroElse(hn::Lt(odd, zero), odd);
+#pragma GCC unroll 4
+    for (int r = 0; r < kResults; ++r) {
+      if (r >= t.rows) break;
+      V y[kResults];
+      to_results<kPatch, kResults>(down[r], y);
+#pragma GCC unroll 4
+      for (int c = 0; c < kResults; ++c) {
+        y[c] = hn::Add(y[c], bias);
+        if (t.relu) y[c] = hn::IfThenZeroElse(hn::Lt(y[c], zero), y[c]);
       }
-      float* out = t.out + r * t.pitch + 2 * i;
-      if (left >= 2 * kAtOnce) {
-        hn::StoreInterleaved2(even, odd, d, out);
-      } else {
-        HWY_ALIGN float both[2 * kAtOnce];
-        hn::StoreInterleaved2(even, odd, d, both);
-        std::memcpy(out, both, static_cast<size_t>(left) * sizeof(float));
-      }
+      store_row<kResults>(y, t.out + r * t.pitch + kResults * i, t.columns - kResults * i);
     }
   }
+}
+
+}  // namespace
+
+void transform_patches(const Basis& basis, const float* rows, int64_t pitch, int64_t count,
+                       float* to, int64_t plane) {
+  if (basis.patch() == 4) return transform_patches_of<4, 2>(rows, pitch, count, to, plane);
+  if (basis.results == 2) return transform_patches_of<6, 2>(rows, pitch, count, to, plane);
+  transform_patches_of<6, 4>(rows, pitch, count, to, plane);
+}
+
+void transform_results(const Basis& basis, const Tiles& tiles) {
+  if (basis.patch() == 4) return transform_results_of<4, 2>(tiles);
+  if (basis.results == 2) return transform_results_of<6, 2>(tiles);
+  transform_results_of<6, 4>(tiles);
 }
 
 }  // namespace wide::winograd::HWY_NAMESPACE
@@ -92,11 +174,14 @@ namespace wide::winograd {
 HWY_EXPORT(transform_patches);
 HWY_EXPORT(transform_results);
 
-void transform_patches(const float* rows, int64_t pitch, int64_t count, float* to, int64_t plane) {
-  HWY_DYNAMIC_DISPATCH(transform_patches)(rows, pitch, count, to, plane);
+void transform_patches(const Basis& basis, const float* rows, int64_t pitch, int64_t count,
+                       float* to, int64_t plane) {
+  HWY_DYNAMIC_DISPATCH(transform_patches)(basis, rows, pitch, count, to, plane);
 }
 
-void transform_results(const Tiles& tiles) { HWY_DYNAMIC_DISPATCH(transform_results)(tiles); }
+void transform_results(const Basis& basis, const Tiles& tiles) {
+  HWY_DYNAMIC_DISPATCH(transform_results)(basis, tiles);
+}
 
 }  // namespace wide::winograd
 #endif

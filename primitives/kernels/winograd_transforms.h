@@ -1,18 +1,36 @@
 #pragma once
 #include <cstdint>
 
-/// The two changes of basis of F(2x2, 3x3), for patches and tiles that lie side by side.
+/// The two changes of basis of Winograd's convolutions, for patches and tiles that lie side by
+/// side.
 namespace wide::winograd {
 
-constexpr int64_t kFrequencies = 16;
+/// F(results x results, kernel x kernel): tiles of results from patches of inputs, by polynomials
+/// at 0, 1, -1 and infinity (patches of 4) or 0, +-1/sqrt(2), +-sqrt(2) and infinity (patches of
+/// 6: what is rounded there is a third of what it is at 0, +-1, +-2; see Barabasz et al., "Error
+/// Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks", 2020).
+struct Basis {
+  int64_t kernel = 3, results = 2;
+
+  int64_t patch() const { return kernel + results - 1; }
+  int64_t frequencies() const { return patch() * patch(); }
+  /// Whether there are transforms for it: F(2, 3), F(4, 3) and F(2, 5).
+  bool exists() const {
+    return (kernel == 3 && (results == 2 || results == 4)) || (kernel == 5 && results == 2);
+  }
+};
+
+constexpr double kPoint = 0.70710678118654752;  // and its inverse, of patches of 6
+
 constexpr int64_t kLanes = 8;  // so many patches or tiles at a time, at most
 
-/// Patches of 4 x 4, the first at `rows`, each two columns from the one before: d to B^T d B.
-/// Frequency f of patch i goes to to[f * plane + i]; kLanes - 1 patches past the last are read and
-/// written too.
-void transform_patches(const float* rows, int64_t pitch, int64_t count, float* to, int64_t plane);
+/// Patches, the first at `rows`, each `results` columns from the one before: d to B^T d B.
+/// Frequency f of patch i goes to to[f * plane + i]; kLanes - 1 patches past the last are written
+/// too, and read, with up to `results` columns more.
+void transform_patches(const Basis& basis, const float* rows, int64_t pitch, int64_t count,
+                       float* to, int64_t plane);
 
-/// Tiles of 2 x 2 in a row of tiles.
+/// Tiles in a row of tiles.
 struct Tiles {
   const float* sums = nullptr;  // frequency f of tile i is sums[f * plane + i]
   int64_t plane = 0;
@@ -20,12 +38,12 @@ struct Tiles {
   float bias = 0;
   bool relu = false;  // keeps NaN, as relu does
   float* out = nullptr;
-  int64_t pitch = 0;    // from the upper row of results to the lower
-  int64_t columns = 0;  // results in a row, at most two for each tile
-  bool below = true;    // there is a lower row
+  int64_t pitch = 0;    // from one row of results to the next
+  int64_t columns = 0;  // results in a row, at most basis.results for each tile
+  int64_t rows = 0;     // of results, at most basis.results
 };
 
 /// Their results from the frequencies: m to A^T m A.
-void transform_results(const Tiles& tiles);
+void transform_results(const Basis& basis, const Tiles& tiles);
 
 }  // namespace wide::winograd

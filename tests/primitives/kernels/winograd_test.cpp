@@ -7,26 +7,33 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
+#include "primitives/kernels/operators.h"
+#include "primitives/kernels/winograd_transforms.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide {
 namespace {
 
-/// One wide 3 x 3 layer and its tensors, float32.
+using winograd::Basis;
+
+constexpr Basis kBases[] = {{3, 2}, {3, 4}, {5, 2}};
+
+/// One wide layer and its tensors, float32.
 struct Layer {
+  Basis basis;
   Tensor x, weight, bias;
   Sizes padding;
 
-  Layer(const Sizes& x_sizes, int64_t filters, Sizes pads)
-      : x(at::randn(x_sizes)),
-        weight(at::randn({x_sizes[0], filters, x_sizes[2], 3, 3})),
+  Layer(const Basis& b, const Sizes& x_sizes, int64_t filters, Sizes pads)
+      : basis(b),
+        x(at::randn(x_sizes)),
+        weight(at::randn({x_sizes[0], filters, x_sizes[2], b.kernel, b.kernel})),
         bias(at::randn({x_sizes[0], filters})),
         padding(std::move(pads)) {}
 
   Tensor winograd(bool with_bias = true) const {
-    return winograd_convolution(x, winograd_filters(weight),
-                                with_bias ? std::optional(bias) : std::nullopt, weight.size(1),
-                                padding);
+    return winograd_convolution(x, weight, with_bias ? std::optional(bias) : std::nullopt, padding,
+                                basis.results);
   }
   /// Every model by itself.
   Tensor expected(at::ScalarType dtype, bool with_bias = true) const {
@@ -45,15 +52,17 @@ TEST(Winograd, EqualsEveryModelByItself) {
     return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
   };
   // Sizes cross those of tiles, runs and chunks; small images share a chunk, wide rows fill many.
-  for (int tried = 0; tried < 150;) {
+  for (int tried = 0; tried < 300;) {
+    const Basis& basis = kBases[tried % 3];
     const int64_t most = tried % 10 == 0 ? 130 : 20;
     const Sizes pads{pick(0, 4), pick(0, 4)};
     const Sizes sizes{pick(1, 4), pick(1, 6), pick(1, 19), pick(1, 12), pick(1, most)};
-    if (sizes[3] + 2 * pads[0] < 3 || sizes[4] + 2 * pads[1] < 3) continue;
+    if (sizes[3] + 2 * pads[0] < basis.kernel || sizes[4] + 2 * pads[1] < basis.kernel) continue;
     ++tried;
-    const Layer layer(sizes, pick(1, 19), pads);
+    const Layer layer(basis, sizes, pick(1, 19), pads);
     EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}), 1e-5)
-        << layer.x.sizes() << " " << layer.weight.sizes() << " padding " << layer.padding;
+        << layer.x.sizes() << " " << layer.weight.sizes() << " padding " << layer.padding
+        << " tile " << basis.results;
     const Tensor bare = layer.expected(at::kDouble, false);
     EXPECT_LE((layer.winograd(false) - bare).abs().max().item<double>(),
               1e-5 * (1 + bare.abs().max().item<double>()));
@@ -63,26 +72,31 @@ TEST(Winograd, EqualsEveryModelByItself) {
 TEST(Winograd, EqualsDoubleUnderEveryInstructionSet) {
   const at::NoGradGuard no_grad;
   for_each_target([](const std::string& target) {
-    for (const Sizes& x : {Sizes{2, 3, 5, 19, 23}, {1, 1, 9, 3, 130}, {2, 2, 1, 4, 3}}) {
-      const Layer layer(x, 11, {1, 2});
-      EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}), 1e-5)
-          << target << " " << x;
-    }
+    for (const Basis& basis : kBases)
+      for (const Sizes& x : {Sizes{2, 3, 5, 19, 23}, {1, 1, 9, 3, 130}, {2, 2, 1, 4, 3}}) {
+        const Layer layer(basis, x, 11, {1, 2});
+        EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}), 1e-5)
+            << target << " " << x << " " << basis.kernel << " " << basis.results;
+      }
   });
 }
 
+/// Times what the plain sum in float32 rounds.
 TEST(Winograd, RoundsLittleMoreThanThePlainSum) {
   const at::NoGradGuard no_grad;
-  const Layer layer({3, 2, 64, 16, 16}, 64, {1, 1});
-  const Tensors exact{layer.expected(at::kDouble)};
-  const double plain = max_relative_error({layer.expected(at::kFloat)}, exact);
-  EXPECT_GT(plain, 0);
-  EXPECT_LT(max_relative_error({layer.winograd()}, exact), 6 * plain);
+  for (const Basis& basis : kBases) {
+    const Layer layer(basis, {3, 2, 64, 16, 16}, 64, {1, 1});
+    const Tensors exact{layer.expected(at::kDouble)};
+    const double plain = max_relative_error({layer.expected(at::kFloat)}, exact);
+    EXPECT_GT(plain, 0);
+    EXPECT_LT(max_relative_error({layer.winograd()}, exact), (basis.patch() == 4 ? 6 : 20) * plain)
+        << basis.kernel << " " << basis.results;
+  }
 }
 
 TEST(Winograd, TakesInputsInAnyLayout) {
   const at::NoGradGuard no_grad;
-  Layer layer({3, 2, 9, 9, 19}, 10, {1, 1});
+  Layer layer({3, 4}, {3, 2, 9, 9, 19}, 10, {1, 1});
   const Tensor expected = layer.winograd();
   layer.x = layer.x.permute({4, 1, 3, 0, 2}).contiguous().permute({3, 1, 4, 2, 0});
   EXPECT_TRUE(layer.winograd().equal(expected));
@@ -92,7 +106,7 @@ TEST(Winograd, TakesInputsInAnyLayout) {
 
 TEST(Winograd, NothingOfOneModelReachesAnother) {
   const at::NoGradGuard no_grad;
-  const Layer layer({3, 2, 9, 9, 19}, 10, {1, 1});
+  const Layer layer({3, 4}, {3, 2, 9, 9, 19}, 10, {1, 1});
   const Tensor before = layer.winograd();
   for (int64_t sick = 0; sick < 3; ++sick) {
     Layer poisoned = layer;
@@ -107,10 +121,16 @@ TEST(Winograd, NothingOfOneModelReachesAnother) {
 }
 
 TEST(Winograd, RefusesGradientsAndWhatDoesNotFit) {
-  Layer layer({2, 2, 9, 5, 6}, 8, {1, 1});
-  EXPECT_ANY_THROW(winograd_convolution(layer.x, layer.weight, std::nullopt, 8, {1, 1}));
-  EXPECT_ANY_THROW(
-      winograd_convolution(layer.x, winograd_filters(layer.weight), std::nullopt, 17, {1, 1}));
+  Layer layer({3, 2}, {2, 2, 9, 5, 6}, 8, {1, 1});
+  const auto with_filters = [&](const Tensor& filters, int64_t out_channels) {
+    return kernels::call("winograd_convolution", {layer.x, filters, c10::IValue(), out_channels,
+                                                  layer.padding, 3, 2, c10::IValue(), "none"});
+  };
+  EXPECT_NO_THROW(with_filters(winograd_filters(layer.weight, 2), 8));
+  EXPECT_ANY_THROW(with_filters(layer.weight, 8));
+  EXPECT_ANY_THROW(with_filters(winograd_filters(layer.weight, 4), 8));
+  EXPECT_ANY_THROW(with_filters(winograd_filters(layer.weight, 2), 17));
+  EXPECT_ANY_THROW(winograd_convolution(layer.x, layer.weight, std::nullopt, {1, 1}, 3));
   layer.padding = {1};
   EXPECT_ANY_THROW(layer.winograd());
   layer.padding = {1, 1};
