@@ -42,7 +42,7 @@ Target target() {
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"T", 16}, {"D", 32}, {"h", 2}}}};
   t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"] * s["T"]), d = double(s["D"]);
+    const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
     return 8.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};

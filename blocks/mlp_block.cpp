@@ -39,7 +39,8 @@ Target target() {
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, {quick}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"T", 16}, {"D", 32}}}};
   t.flops = [](const Shape& s) {
-    return 4.0 * double(s["B"] * s["T"] * s["D"] * s.get("hidden", 4 * s["D"]));
+    return 4.0 * double(s["B"]) * double(s["T"]) * double(s["D"]) *
+           double(s.get("hidden", 4 * s["D"]));
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two dot products of up to 4D terms";

@@ -231,7 +231,7 @@ Target target() {
       full.end());
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}, {"h", 4}}}};
   t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"] * s["T"]), d = double(s["D"]);
+    const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
     return 8.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-10}};

@@ -232,7 +232,7 @@ if a.train and a.track:
 )",
                          space.size());
   t.flops = [space](const Shape& s) {
-    double values = double(s["B"] * s["C"]);
+    double values = double(s["B"]) * double(s["C"]);
     for (const char* axis : space) values *= double(s.get(axis, 1));
     return (s.get("train", 0) ? 7.0 : 2.0) * values;
   };

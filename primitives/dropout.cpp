@@ -95,7 +95,7 @@ Target target() {
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {{2, 4, 8, 16, 32, 64}, shapes};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 16}, {"T", 128}, {"C", 64}}}};
-  t.flops = [](const Shape& s) { return 2.0 * double(s["B"] * s["T"] * s["C"]); };
+  t.flops = [](const Shape& s) { return 2.0 * double(s["B"]) * double(s["T"]) * double(s["C"]); };
   t.tolerance_reason = "random: checked by its statistics; with p = 0 it is exact";
   t.refusals = {{{{"B", 1}, {"T", 1}, {"C", 1}, {"percent", 101}},
                  "[dropout] percent: got 101, expected 0 to 100; try percent=50"}};

@@ -80,7 +80,9 @@ Target target() {
         full.shapes.push_back({{"B", b}, {"C", c}, {"H", h}, {"W", h}, {"groups", 8}});
   t.sweeps["full"] = full;
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 32}, {"H", 16}, {"W", 16}, {"groups", 8}}}};
-  t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["C"] * s["H"] * s["W"]); };
+  t.flops = [](const Shape& s) {
+    return 8.0 * double(s["B"]) * double(s["C"]) * double(s["H"]) * double(s["W"]);
+  };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum C/groups H W terms in single precision";
   t.odd_shapes = {{{"B", 3}, {"C", 6}, {"H", 5}, {"W", 1}, {"groups", 3}}};

@@ -97,7 +97,7 @@ Target target() {
       full_n_100(),
       grid({{"B", {4, 8, 16, 32}}, {"T", {64, 128, 256, 512}}, {"D", {128, 256, 512, 768}}})};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}}}};
-  t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["T"] * s["D"]); };
+  t.flops = [](const Shape& s) { return 8.0 * double(s["B"]) * double(s["T"]) * double(s["D"]); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "mean and variance sum D terms in single precision";
   t.odd_shapes = {{{"B", 3}, {"T", 1}, {"D", 7}}, {{"B", 1}, {"T", 5}, {"D", 67}}};

@@ -156,7 +156,8 @@ Target target() {
   t.sweeps["full"] = {full_n_100(), grid({{"B", {8, 16, 32, 64}}, {"D", {128, 256, 512, 768}}})};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 8}, {"D", 128}}}};
   t.flops = [](const Shape& s) {
-    return 2.0 * double(s["B"] * s.get("T", 1) * s["D"] * s.get("O", s["D"]));
+    return 2.0 * double(s["B"]) * double(s.get("T", 1)) * double(s["D"]) *
+           double(s.get("O", s["D"]));
   };
   t.tolerance = {{at::kFloat, 5e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason =

@@ -46,7 +46,7 @@ Target target() {
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 32}}}};
   t.flops = [](const Shape& s) {
     const int64_t d = s["D"];
-    return 2.0 * double(s["B"] * s.get("H", 4 * d)) * double(d + s.get("O", d));
+    return 2.0 * double(s["B"]) * double(s.get("H", 4 * d)) * double(d + s.get("O", d));
   };
   t.tolerance = {{at::kFloat, 1e-4}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "two dot products of up to 4D terms";

@@ -84,7 +84,9 @@ Target target() {
   t.sweeps["quick"] = {quick_n(), shapes};
   t.sweeps["full"] = {full_n(), shapes};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 16}, {"H", 16}, {"W", 16}}}};
-  t.flops = [](const Shape& s) { return double(s["B"] * s["C"] * s["H"] * s["W"]); };
+  t.flops = [](const Shape& s) {
+    return double(s["B"]) * double(s["C"]) * double(s["H"]) * double(s["W"]);
+  };
   t.tolerance = {{at::kFloat, 1e-6}, {at::kDouble, 1e-12}};
   t.tolerance_reason = "one product per element";
   t.odd_shapes = {{{"B", 1}, {"C", 1}, {"H", 1}, {"W", 1}},

@@ -218,7 +218,8 @@ inline double flops(const Shape& s, int64_t gates) {
   const double d = s.get("bidirectional", 0) ? 2 : 1, h = double(s["H"]);
   double sum = 0;
   for (int64_t l = 0; l < s.get("layers", 1); ++l)
-    sum += d * 2.0 * double(s["B"] * s["T"] * gates) * h * ((l == 0 ? double(s["I"]) : d * h) + h);
+    sum += d * 2.0 * double(s["B"]) * double(s["T"]) * double(gates) * h *
+           ((l == 0 ? double(s["I"]) : d * h) + h);
   return sum;
 }
 

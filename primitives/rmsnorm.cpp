@@ -181,7 +181,7 @@ Target target() {
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
   t.sweeps["full"] = {full_n_100(), {{{"B", 8}, {"T", 128}, {"D", 256}}}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"T", 64}, {"D", 128}}}};
-  t.flops = [](const Shape& s) { return 5.0 * double(s["B"] * s["T"] * s["D"]); };
+  t.flops = [](const Shape& s) { return 5.0 * double(s["B"]) * double(s["T"]) * double(s["D"]); };
   t.tolerance = {{at::kFloat, 2e-5}, {at::kDouble, 1e-11}};
   t.tolerance_reason = "the mean square sums D terms in single precision";
   t.odd_shapes = {{{"B", 3}, {"T", 1}, {"D", 7}},

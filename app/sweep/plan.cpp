@@ -1,6 +1,7 @@
 #include "app/sweep/plan.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "app/options.h"
 #include "data/tensors.h"
@@ -73,6 +74,8 @@ void check_shapes(const Target& target, const std::vector<Shape>& shapes) {
   if (why) std::rethrow_exception(why);
 }
 
+constexpr int64_t kLargestSize = std::numeric_limits<int32_t>::max();
+
 std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axes& axes) {
   std::vector<Shape> shapes = sweep.shapes;
   const auto mine = axes.find(target.name);
@@ -83,6 +86,9 @@ std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axe
     std::set<std::string> seen;
     for (const Shape& shape : shapes)
       for (const int64_t size : sizes) {
+        if (size > kLargestSize)
+          fail("[{}] {}: got {}, expected at most {}; try {}=256", target.name, axis, size,
+               kLargestSize, axis);
         const Shape next = Shape(shape).set(axis, size);
         if (seen.insert(next.text()).second) replaced.push_back(next);
       }

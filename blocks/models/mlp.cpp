@@ -40,7 +40,7 @@ Target shallow() {
   t.axes = {{"B", "samples"}, {"D", "features"}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 16}}}};
   t.sweeps["published"] = {{20}, {{{"B", 32}, {"D", 64}}}};
-  t.flops = [](const Shape& s) { return 8.0 * double(s["B"] * s["D"] * s["D"]); };
+  t.flops = [](const Shape& s) { return 8.0 * double(s["B"]) * double(s["D"]) * double(s["D"]); };
   t.refusals = {{{{"B", 1}, {"D", 0}}, "[mlp] D: got 0, expected at least 1; try D=1"}};
   return t;
 }
@@ -52,7 +52,9 @@ Target deep() {
   t.axes = {{"B", "samples"}, {"D", "features"}, {"layers", "layers"}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"D", 16}, {"layers", 3}}}};
   t.sweeps["published"] = {{20}, {{{"B", 32}, {"D", 64}, {"layers", 8}}}};
-  t.flops = [](const Shape& s) { return 2.0 * double(s["B"] * s["D"] * s["D"] * s["layers"]); };
+  t.flops = [](const Shape& s) {
+    return 2.0 * double(s["B"]) * double(s["D"]) * double(s["D"]) * double(s["layers"]);
+  };
   t.refusals = {{{{"B", 1}, {"D", 2}, {"layers", 0}},
                  "[deep_mlp] layers: got 0, expected at least 1; try layers=1"}};
   return t;

@@ -104,7 +104,8 @@ Target block_target() {
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"C", 8}, {"H", 8}, {"W", 8}}}};
   t.sweeps["published"] = {{20}, {{{"B", 8}, {"C", 64}, {"H", 16}, {"W", 16}}}};
   t.flops = [](const Shape& s) {
-    return 36.0 * double(s["B"] * s["C"] * s["C"] * s["H"] * s["W"]);
+    return 36.0 * double(s["B"]) * double(s["C"]) * double(s["C"]) * double(s["H"]) *
+           double(s["W"]);
   };
   t.refusals = {{{{"B", 1}, {"C", 0}, {"H", 4}, {"W", 4}},
                  "[resblock] C: got 0, expected at least 1; try C=1"}};

@@ -57,7 +57,7 @@ Target transformer_target() {
             {"h", "heads of attention"}};
   t.sweeps["ci"] = {{4, 16}, {{{"B", 2}, {"T", 8}, {"D", 16}, {"h", 2}}}};
   t.flops = [](const Shape& s) {
-    const double tokens = double(s["B"] * s["T"]), d = double(s["D"]);
+    const double tokens = double(s["B"]) * double(s["T"]), d = double(s["D"]);
     return 24.0 * tokens * d * d + 4.0 * tokens * double(s["T"]) * d;
   };
   t.refusals = {{{{"B", 1}, {"T", 4}, {"D", 6}, {"h", 4}},
@@ -75,8 +75,8 @@ Target lstm_target() {
             {"H", "features of the state"}};
   t.sweeps["ci"] = {{4, 8}, {{{"B", 2}, {"T", 8}, {"I", 8}, {"H", 16}}}};
   t.flops = [](const Shape& s) {
-    return 8.0 * double(s["B"] * s["T"] * s["H"] * (s["I"] + s["H"])) +
-           16.0 * double(s["B"] * s["H"]);
+    return 8.0 * double(s["B"]) * double(s["T"]) * double(s["H"]) * double(s["I"] + s["H"]) +
+           16.0 * double(s["B"]) * double(s["H"]);
   };
   t.refusals = {{{{"B", 1}, {"T", 1}, {"I", 0}, {"H", 2}},
                  "[lstm_net] I: got 0, expected at least 1; try I=1"}};

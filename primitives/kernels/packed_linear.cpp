@@ -84,7 +84,7 @@ Tensor& packed_linear_out(const Tensor& x, const Tensor& panels, int64_t out_fea
   float* po = out.mutable_data_ptr<float>();
   const double work = static_cast<double>(std::min(jobs.rows, m)) * static_cast<double>(k) *
                       static_cast<double>(o) / static_cast<double>(jobs.parts);
-  const auto grain = static_cast<int64_t>(std::max(1.0, kWorkOfJob / work));
+  const auto grain = static_cast<int64_t>(std::max(1.0, kWorkOfJob / std::max(work, 1.0)));
   at::parallel_for(0, n * jobs.row_blocks * jobs.parts, grain, [&](int64_t begin, int64_t end) {
     for (int64_t job = begin; job < end; ++job) {
       const int64_t part = job % jobs.parts, i = job / jobs.parts / jobs.row_blocks;

@@ -88,6 +88,8 @@ class Cli(unittest.TestCase):
                      "sweep", "ci", "--targets", "lstm", "--axis", "lstm.layer=2")
         self.refused(2, r"\[linear\] T: got 0, expected at least 1; try T=1", "sweep", "ci", "--targets", "linear",
                      "--axis", "linear.T=0")
+        self.refused(2, r"\[linear\] D: got 2147483648, expected at most 2147483647; try D=256", "sweep", "ci",
+                     "--targets", "linear", "--axis", "linear.D=2147483648")
         # An axis that no sweep of the target has, but its layer does.
         self.refused(2, r"\[conv2d\] groups: got 3, expected a divisor of C=32 and O=32; try groups=1",
                      "sweep", "ci", "--targets", "conv2d", "--axis", "conv2d.groups=3")

@@ -20,7 +20,11 @@ namespace {
 
 constexpr double kProcessorSeconds = 10;  // a busy machine does not stretch these
 constexpr double kSeconds = 120;          // for what hangs without computing
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int64_t kMostBytes = int64_t{3} << 30;  // with the sanitizer's shadow and quarantine
+#else
 constexpr int64_t kMostBytes = int64_t{1} << 30;
+#endif
 constexpr int kBatch = 500;  // files on the disk at once
 
 struct End {
