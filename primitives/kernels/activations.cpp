@@ -43,6 +43,12 @@ void run(const chains::Code& activation, float* data, int64_t count) {
   chains::run_block(activation, slots, static_cast<size_t>(count));
 }
 
+void run(const chains::Code& activation, float* data, int64_t rows, int64_t columns,
+         int64_t stride) {
+  if (columns == stride) return run(activation, data, rows * columns);
+  for (int64_t r = 0; r < rows; ++r) run(activation, data + r * stride, columns);
+}
+
 Finish::Finish(c10::string_view activation, const std::optional<at::Tensor>& residual,
                const at::Tensor& out)
     : out_(out.mutable_data_ptr<float>()) {

@@ -41,5 +41,8 @@ class Finish {
 
 /// In place.
 void run(const chains::Code& activation, float* data, int64_t count);
+/// In place, `rows` of `columns` floats each, `stride` floats apart.
+void run(const chains::Code& activation, float* data, int64_t rows, int64_t columns,
+         int64_t stride);
 
 }  // namespace wide::activations

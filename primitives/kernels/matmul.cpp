@@ -80,10 +80,7 @@ Tensor& matmul_out(const Tensor& a_, const Tensor& b_, bool transpose_a, bool tr
       if (activate == nullptr) continue;
       const int64_t from = matmul_tile::first_column(o, first);
       const int64_t columns = matmul_tile::first_column(o, last) - from;
-      if (columns == o)
-        activations::run(*activate, p.out, m * o);
-      else
-        for (int64_t r = 0; r < m; ++r) activations::run(*activate, p.out + r * o + from, columns);
+      activations::run(*activate, p.out + from, m, columns, o);
     }
   });
   return out;

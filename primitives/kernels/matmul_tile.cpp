@@ -10,7 +10,7 @@
 #define HWY_TARGET_INCLUDE "primitives/kernels/matmul_tile.cpp"
 #include "primitives/kernels/highway.h"
 // As for every instruction set.
-#include "primitives/kernels/vector_math.h"
+#include "primitives/kernels/gemm_tile.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace wide::matmul_tile::HWY_NAMESPACE {
@@ -18,109 +18,17 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 namespace vm = wide::vector_math::HWY_NAMESPACE;
-using vm::D;
-using vm::V;
-
-constexpr int kMostVectors = 3;  // of a panel
-// Sums, a row of the panel and one element of `a` fit the registers.
-#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
-constexpr int kMostRows = 8;
-#else
-constexpr int kMostRows = 4;
-#endif
+namespace tile = wide::gemm_tile::HWY_NAMESPACE;
+using tile::Cut;
+using tile::D;
+using tile::kLanes;
+using tile::kMostRows;
 
 /// Rows of a panel that stay in the first-level cache while the rows of `a` pass over them.
 constexpr int64_t kInnerBlock = 256;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-constexpr int64_t kMostColumns = kMostVectors * kLanes;
+constexpr int64_t kMostColumns = tile::kMostVectors * kLanes;
 /// Rows of `b` this far apart compete for the same places of the cache.
 constexpr int64_t kFarApart = 512;
-
-/// Columns in vectors, spread evenly over panels, the wider ones first.
-struct Cut {
-  int64_t vectors, panels;
-  explicit Cut(int64_t columns)
-      : vectors((columns + kLanes - 1) / kLanes),
-        panels((vectors + kMostVectors - 1) / kMostVectors) {}
-  int64_t first_vector(int64_t panel) const {
-    return vectors / panels * panel + std::min(panel, vectors % panels);
-  }
-};
-
-/// Some rows of a product at one panel.
-struct Block {
-  const float* a;
-  int64_t a_stride;  // between rows, or, where `a` lies by columns, between those
-  const float* b;    // the first row to be multiplied
-  int64_t b_stride;
-  int64_t inner;      // rows of it
-  const float* bias;  // what the sums begin with, whole vectors; or none, and they go on in `out`
-  float* out;
-  int64_t out_stride;
-  int64_t columns;  // that are there; the panel may have more
-  bool relu;
-};
-
-template <int kRows, int kVectors, bool kByColumns>
-HWY_NOINLINE void compute(const Block& b) {
-  const D d;
-  const int64_t part = b.columns - (kVectors - 1) * kLanes;  // of the last vector
-  const bool whole = part >= kLanes;
-  V sum[kRows][kVectors];
-#pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v)
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const float* from =
-          b.bias != nullptr ? b.bias + v * kLanes : b.out + r * b.out_stride + v * kLanes;
-      sum[r][v] = b.bias != nullptr || v + 1 < kVectors || whole
-                      ? hn::LoadU(d, from)
-                      : vm::load_some(from, part, hn::Zero(d));
-    }
-  const float* row = b.b;
-  const float* a[kRows];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) a[r] = b.a + r * (kByColumns ? 1 : b.a_stride);
-  const float* column = b.a;
-  for (int64_t k = 0; k < b.inner; ++k) {
-    V w[kVectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, row + v * kLanes);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const V x = hn::Set(d, kByColumns ? column[r] : a[r][k]);
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(x, w[v], sum[r][v]);
-    }
-    row += b.b_stride;
-    column += b.a_stride;
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      V y = sum[r][v];
-      if (b.relu) y = hn::IfThenZeroElse(hn::Lt(y, hn::Zero(d)), y);
-      float* to = b.out + r * b.out_stride + v * kLanes;
-      if (v + 1 < kVectors || whole)
-        hn::StoreU(y, d, to);
-      else
-        vm::store_some(y, to, part);
-    }
-}
-
-template <int kVectors, bool kByColumns, int kRows = kMostRows>
-void compute_rows(int64_t rows, const Block& block) {
-  if (rows == kRows) return compute<kRows, kVectors, kByColumns>(block);
-  if constexpr (kRows > 1) compute_rows<kVectors, kByColumns, kRows - 1>(rows, block);
-}
-
-template <bool kByColumns>
-void compute_block(int64_t rows, int64_t vectors, const Block& block) {
-  if (vectors == 1) return compute_rows<1, kByColumns>(rows, block);
-  if (vectors == 2) return compute_rows<2, kByColumns>(rows, block);
-  compute_rows<3, kByColumns>(rows, block);
-}
 
 /// Four columns of `b`, each of which lies in one piece, as four of the panel's.
 void turn_four(const float* from, int64_t column_stride, int64_t inner, float* to, int64_t width) {
@@ -187,9 +95,7 @@ float* scratch() {
 
 int64_t panel_count(int64_t columns) { return Cut(columns).panels; }
 
-int64_t first_column(int64_t columns, int64_t panel) {
-  return std::min(columns, Cut(columns).first_vector(panel) * kLanes);
-}
+int64_t first_column(int64_t columns, int64_t panel) { return Cut(columns).first_column(panel); }
 
 void multiply(const Product& p, int64_t begin, int64_t end) {
   const Cut cut(p.columns);
@@ -213,20 +119,23 @@ void multiply(const Product& p, int64_t begin, int64_t end) {
       const float* a = p.a.data + k * p.a.column_stride;
       for (int64_t i = 0, row = 0; i < blocks; ++i) {
         const int64_t rows = p.rows / blocks + (i < p.rows % blocks ? 1 : 0);
-        const Block block{a + row * p.a.row_stride,
-                          by_columns ? p.a.column_stride : p.a.row_stride,
-                          in_place ? b.data : scratch(),
-                          in_place ? b.row_stride : width,
-                          count,
-                          k == 0 ? bias : nullptr,
-                          p.out + row * p.out_stride + column,
-                          p.out_stride,
-                          there,
-                          p.relu && k + count == p.inner};
+        float* out = p.out + row * p.out_stride + column;
+        const tile::Block block{a + row * p.a.row_stride,
+                                by_columns ? p.a.column_stride : p.a.row_stride,
+                                in_place ? b.data : scratch(),
+                                in_place ? b.row_stride : width,
+                                count,
+                                k == 0 ? bias : nullptr,
+                                k == 0 ? nullptr : out,
+                                p.out_stride,
+                                out,
+                                p.out_stride,
+                                there,
+                                p.relu && k + count == p.inner};
         if (by_columns)
-          compute_block<true>(rows, vectors, block);
+          tile::compute_block<true>(rows, vectors, block);
         else
-          compute_block<false>(rows, vectors, block);
+          tile::compute_block<false>(rows, vectors, block);
         row += rows;
       }
       k += count;

@@ -109,11 +109,7 @@ Tensor& packed_linear_out(const Tensor& x, const Tensor& panels, int64_t out_fea
       if (activate == nullptr) continue;
       const int64_t from = panel_gemm::first_column(o, first);
       const int64_t columns = panel_gemm::first_column(o, last) - from;
-      if (jobs.parts == 1)
-        activations::run(*activate, p.out, p.rows * o);
-      else
-        for (int64_t r = 0; r < p.rows; ++r)
-          activations::run(*activate, p.out + r * o + from, columns);
+      activations::run(*activate, p.out + from, p.rows, columns, o);
     }
   });
   return out;

@@ -53,6 +53,9 @@ TEST(TimingOverhead, AStepOfTheInterpreterCostsAtMostAMicrosecondOverItsOperator
 }
 
 TEST(TimingOverhead, RecordingCostsAtMostOneAndAHalfRuns) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer slows the engine, not LibTorch";
+#endif
   at::NoGradGuard no_grad;
   const OneDnnOff off;
   for (const char* name : {"resnet18", "resblock", "mlp_block"}) {
