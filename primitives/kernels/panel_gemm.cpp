@@ -43,7 +43,7 @@ struct Cut {
 /// Some rows of a product at one panel.
 struct Block {
   const float* a;
-  int64_t a_stride;
+  int64_t a_stride, a_step;
   const float* panel;  // the first row to be multiplied
   int64_t inner;       // rows of it
   // What the sums begin with: the bias, rows of sums so far or of a residual, or both.
@@ -99,13 +99,13 @@ HWY_NOINLINE void compute(const Block& b) {
   const float* a[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) a[r] = b.a + r * b.a_stride;
-  for (int64_t k = 0; k < b.inner; ++k) {
+  for (int64_t k = 0, at = 0; k < b.inner; ++k, at += b.a_step) {
     V w[kVectors];
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, panel + v * kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const V x = hn::Set(d, a[r][k]);
+      const V x = hn::Set(d, a[r][at]);
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(x, w[v], sum[r][v]);
     }
@@ -206,8 +206,8 @@ void multiply(const Product& p, int64_t begin, int64_t end) {
       for (int64_t i = 0, row = 0; i < blocks; ++i) {
         const int64_t rows = p.rows / blocks + (i < p.rows % blocks ? 1 : 0);
         compute_block(rows, vectors,
-                      {p.a + row * p.a_stride + k, p.a_stride, rows_of_panel + (k + 1) * width,
-                       count, first ? rows_of_panel : nullptr,
+                      {p.a + row * p.a_stride + k * p.a_step, p.a_stride, p.a_step,
+                       rows_of_panel + (k + 1) * width, count, first ? rows_of_panel : nullptr,
                        start != nullptr ? start + row * start_stride + column : nullptr,
                        start_stride, p.out + row * p.out_stride + column, p.out_stride,
                        std::min(width, p.columns - column), last && p.relu});
