@@ -26,6 +26,8 @@ std::map<std::string, std::string>& own_files() {
 
 const char* expected_of(int*) { return "a number"; }
 const char* example_of(int*) { return "1"; }
+const char* expected_of(int64_t*) { return "a number"; }
+const char* example_of(int64_t*) { return "10"; }
 const char* expected_of(double*) { return "a number of seconds"; }
 const char* example_of(double*) { return "0.5"; }
 const char* expected_of(std::string*) { return "text"; }
@@ -43,8 +45,9 @@ bool all_whole(const Json& json) {
   return json.is_number_integer();
 }
 template <class T>
-constexpr bool kWantsWhole = std::is_same_v<T, int> || std::is_same_v<T, std::vector<int64_t>> ||
-                             std::is_same_v<T, decltype(Preset::axes)>;
+constexpr bool kWantsWhole =
+    std::is_same_v<T, int> || std::is_same_v<T, int64_t> ||
+    std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, decltype(Preset::axes)>;
 
 class Reader {
  public:
@@ -124,11 +127,12 @@ void read_published(std::istream& stream, const std::string& path, Preset* prese
 
 /// Throws Error unless every value is allowed and said once.
 void check(const Reader& reader, const Preset& p, const std::string& file) {
-  reader.one_of("sweep", {p.sweep}, {"quick", "full", "ci"});
+  reader.one_of("sweep", {p.sweep}, {"quick", "full", "ci", "suite"});
   reader.one_of("modes", p.modes, {"eager", "default", "reduce-overhead", "max-autotune"});
   reader.one_of("phases", p.phases, {"forward", "backward", "step"});
   reader.one_of("dtypes", p.dtypes, {"f32", "f64", "f16", "bf16"});
-  reader.one_of("baselines", p.baselines, {"loop", "threads", "vmap", "streams", "graph"});
+  reader.one_of("baselines", p.baselines,
+                {"loop", "threads", "vmap", "streams", "graph", "optimised"});
   const auto some = [&](const char* key, bool empty, const char* example) {
     if (empty) fail("[{}] {}: got none, expected at least one; try {}", file, key, example);
   };
@@ -147,6 +151,8 @@ void check(const Reader& reader, const Preset& p, const std::string& file) {
         fail("[{}] axes: got no good sizes for {}.{}, expected numbers; try [256]", file,
              printable(target), printable(axis));
     }
+  if (p.min_samples < 1 || p.min_samples > 1000)
+    fail("[{}] min_samples: got {}, expected 1 to 1000; try 10", file, p.min_samples);
   if (!(p.budget_s > 0))
     fail("[{}] budget_s: got {}, expected a positive number; try 0.3", file, p.budget_s);
 }
@@ -202,6 +208,8 @@ Preset parse_preset(const std::string& text, const std::string& path) {
   reader.read("dtypes", &p.dtypes);
   reader.read("devices", &p.devices);
   reader.read("baselines", &p.baselines);
+  reader.read("strategies", &p.strategies);
+  reader.read("min_samples", &p.min_samples);
   reader.read("budget_s", &p.budget_s);
   reader.finish();
   if (schema != 1) fail("[{}] schema: got {}, expected 1; try \"schema\": 1", file, schema);

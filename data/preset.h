@@ -10,14 +10,16 @@ namespace wide {
 struct Preset {
   std::string name, description;
   std::vector<std::string> targets;  // names, or primitives, blocks, models
-  std::string sweep = "quick";       // quick, full or ci
+  std::string sweep = "quick";       // quick, full, ci or suite
   std::vector<int64_t> n;            // empty: each target's own
   /// Target to axis to sizes: replaces an axis of the target's shapes.
   std::map<std::string, std::map<std::string, std::vector<int64_t>>> axes;
   std::vector<std::string> modes = {"eager"}, phases = {"forward"}, dtypes = {"f32"},
                            devices = {"cpu"};
-  std::vector<std::string> baselines;  // empty: all
-  double budget_s = 1.5;               // of timing, per contender
+  std::vector<std::string> baselines;   // empty: all
+  std::vector<std::string> strategies;  // of targets that have them; empty: all
+  int64_t min_samples = 10;             // of a timing, whatever its budget
+  double budget_s = 1.5;                // of timing, per contender
   /// Target to N to speedup as published elsewhere, from the CSV file (target,n,speedup) of the
   /// same name beside the preset. Such a preset runs the Ns that have a figure.
   std::map<std::string, std::map<int64_t, double>> published;

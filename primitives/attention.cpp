@@ -6,6 +6,7 @@
 
 #include "engine/widen/describe.h"
 #include "primitives/kernels/attention.h"
+#include "primitives/kernels/blockwise_attention.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/patterns/attention.h"
 
@@ -140,6 +141,35 @@ Applies packed_applies(const AttentionConfig& c, const WideCall& call) {
                 "float32 inference on the CPU", "fused");
 }
 
+/// As `packed`, but a block of scores at a time, with a backward pass that computes them again.
+Tensors blockwise(const AttentionConfig& c, const WideCall& call) {
+  const Tensor& q = call.inputs[0];
+  const bool one_head = q.dim() == 4;
+  const auto head = [&](const Tensor& t) {
+    return one_head ? t.unsqueeze(2) : for_heads(t, q, false);
+  };
+  const double scale = c.scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
+  const Tensor y =
+      blockwise_attention(head(q), head(keys(c, call)), head(call.inputs[2]), c.causal, scale);
+  return {one_head ? y.squeeze(2) : y};
+}
+
+Applies blockwise_applies(const AttentionConfig& c, const WideCall& call) {
+  const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
+  if (call.inputs[3].defined())
+    return reason("attention/blockwise", "mask", "one", "none, or a causal one", "fused");
+  if (c.dropout > 0)
+    return reason("attention/blockwise", "dropout", fmt::format("{}", c.dropout), "none", "math");
+  if (c.grouped_queries && q.size(-3) != k.size(-3))
+    return reason("attention/blockwise", "heads", "fewer of keys than of queries", "as many",
+                  "fused");
+  for (const Tensor* t : {&q, &k, &v})
+    if (!t->is_cpu() || t->scalar_type() != at::kFloat || t->numel() == 0)
+      return reason("attention/blockwise", "call", "other than float32 on the CPU",
+                    "float32 on the CPU", "fused");
+  return std::nullopt;
+}
+
 /// N folded into the batch: to the kernel, N models are only more sequences.
 Tensors fused(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
@@ -155,15 +185,31 @@ Tensors fused(const AttentionConfig& c, const WideCall& call) {
   }
   const Tensor k = for_heads(keys(c, call), q, c.grouped_queries),
                v = for_heads(call.inputs[2], q, c.grouped_queries);
-  const Tensor y = at::scaled_dot_product_attention(q.flatten(0, 1), k.flatten(0, 1),
-                                                    v.flatten(0, 1), optional(mask), c.dropout,
-                                                    c.causal, c.scale, c.grouped_queries);
-  return {y.unflatten(0, {call.n, q.size(1)})};
+  // Without an axis of heads it would compute all scores at once.
+  const bool one_head = q.dim() == 4;
+  const auto folded = [&](const Tensor& t) {
+    return one_head ? t.flatten(0, 1).unsqueeze(1) : t.flatten(0, 1);
+  };
+  if (one_head && mask.defined()) mask = mask.unsqueeze(1);
+  const Tensor y =
+      at::scaled_dot_product_attention(folded(q), folded(k), folded(v), optional(mask), c.dropout,
+                                       c.causal, c.scale, c.grouped_queries);
+  return {(one_head ? y.squeeze(1) : y).unflatten(0, {call.n, q.size(1)})};
 }
 
 Applies fused_applies(const AttentionConfig& c, const WideCall&) {
   if (!c.finite_fill()) return std::nullopt;
   return reason("attention/fused", "mask", fmt::format("scores of {}", *c.fill), "-inf", "math");
+}
+
+/// All scores at once, some times over: not where they take a good part of the memory.
+Applies math_applies(const AttentionConfig& c, const WideCall& call) {
+  constexpr double kMostBytes = 1 << 30;
+  const Tensor &q = call.inputs[0], &v = call.inputs[2];
+  const double bytes = double(q.numel() / q.size(-1)) * double(v.size(-2)) * double(q.itemsize());
+  if (bytes <= kMostBytes || c.finite_fill() || c.dropout > 0) return std::nullopt;
+  return reason("attention/math", "scores", fmt::format("{:.1f} GB", bytes * 1e-9), "1 GB at most",
+                "fused");
 }
 
 /// Two batched GEMMs around a softmax; the scale goes into q, the smallest of the operands. Half
@@ -255,7 +301,9 @@ y = layer(x, x, x, attn_mask=mask if a.causal else None, need_weights=False)[0]
                                 packed_applies),
       strategy<AttentionConfig>("fused", "N folded into the batch of the attention kernel", fused,
                                 fused_applies),
-      strategy<AttentionConfig>("math", "two batched GEMMs around a softmax", math)};
+      strategy<AttentionConfig>("blockwise", "a block of scores at a time, with a backward pass",
+                                blockwise, blockwise_applies),
+      strategy<AttentionConfig>("math", "two batched GEMMs around a softmax", math, math_applies)};
   t.parameter_inputs = {false, false, false, false};
   return t;
 }

@@ -5,6 +5,7 @@
 
 #include "engine/widen/describe.h"
 #include "primitives/kernels/norms.h"
+#include "primitives/patterns/layer_norm.h"
 
 namespace wide {
 namespace {
@@ -41,6 +42,15 @@ std::optional<Claimed> claim(const CallView& call, bool statistics, std::vector<
   return Claimed{LayerNormConfig{call.ints(1), call.number(4, 1e-5), statistics},
                  {call.id(0), call.id(2), call.id(3)},
                  std::move(results)};
+}
+
+std::optional<Matched> written_out(const PatternView& view, size_t node) {
+  auto norm = layer_norm_written_out(view, node);
+  if (!norm) return std::nullopt;
+  return Matched{{LayerNormConfig{{view.meta(norm->x).sizes.back()}, norm->eps},
+                  {norm->x, norm->weight, norm->bias},
+                  {0}},
+                 std::move(norm->nodes)};
 }
 
 // -------------------------------------------------------------------------------- strategies
@@ -112,6 +122,7 @@ Target target() {
               {"aten::native_layer_norm", [](const CallView& c) {
                  return claim(c, true, {0, 1, 2});
                }}};
+  t.patterns = {{"aten::add", written_out}};
   t.strategies = {
       strategy<LayerNormConfig>("one_pass", "statistics and own affine part in one pass, inference",
                                 one_pass, one_pass_applies),

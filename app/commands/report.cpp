@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@
 #include "data/reports/report_tables.h"
 #include "data/reports/run_files.h"
 #include "data/reports/run_report.h"
+#include "data/reports/suites.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -39,6 +41,8 @@ class ReportCommand : public Command {
         ->delimiter(',');
     for (const ReportFormat& format : report_formats())
       app.add_option("--" + format.name, files_[format.name], format.summary + "; - is stdout");
+    app.add_option("--csv-suite", suite_,
+                   "a folder for the suites' own CSV files, a page of tables and plots");
     app.add_option("--targets", targets_, "only these")->delimiter(',');
     app.add_option("--over", over_, "plots show the speedup over the best baseline or the loop")
         ->check(CLI::IsMember({"best", "loop"}))
@@ -64,7 +68,8 @@ class ReportCommand : public Command {
       written = true;
       to_stdout |= path == "-";
     }
-    if (!written) print(report);
+    if (!suite_.empty()) write_suite(report);
+    if (!written && suite_.empty()) print(report);
     return complain(against_.check(report, db_, to_stdout));
   }
 
@@ -90,6 +95,18 @@ class ReportCommand : public Command {
     return 0;
   }
 
+  void write_suite(const SweepReport& report) const {
+    const std::vector<SuiteFile> files = suite_files(report);
+    std::error_code error;
+    std::filesystem::create_directories(suite_, error);
+    if (!std::filesystem::is_directory(suite_))
+      throw Error(fmt::format("[--csv-suite] folder: got {}, expected one that can be made; try "
+                              "another path",
+                              printable(suite_)),
+                  1);
+    for (const SuiteFile& file : files) write_report(suite_ + "/" + file.name, file.text);
+  }
+
   void keep_targets(SweepReport* report) const {
     if (targets_.empty()) return;
     std::vector<std::string> known;
@@ -112,7 +129,7 @@ class ReportCommand : public Command {
     print_plain(summary_text(report));
   }
 
-  std::string which_, db_, over_ = "best";
+  std::string which_, db_, suite_, over_ = "best";
   std::map<std::string, std::string> files_;  // format to path
   std::vector<std::string> targets_, by_;
   bool published_ = false;

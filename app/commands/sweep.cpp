@@ -30,7 +30,10 @@ class SweepCommand : public Command {
   }
 
   void declare(CLI::App& app) override {
-    app.add_option("SWEEP", preset_, "quick, full, ci, models, published, or a preset's .json file")
+    app.add_option("SWEEP", preset_,
+                   "quick, full, ci, models, published, attention-grid, transformer-sizes, "
+                   "components, or a "
+                   "preset's .json file")
         ->required();
     app.add_option("--targets", choices_.targets, "names, or primitives, blocks, models")
         ->delimiter(',');
@@ -79,6 +82,7 @@ class SweepCommand : public Command {
     settings.timeout_s = timeout_;
     settings.threads = set_threads(threads_);
     settings.baselines = preset.baselines;
+    settings.min_samples = static_cast<int>(preset.min_samples);
     settings.forced = parse_strategies(choices_.strategies);
 
     against_.prepare(db_);

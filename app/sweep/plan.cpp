@@ -98,11 +98,16 @@ std::vector<Shape> shapes_of(const Target& target, const Sweep& sweep, const Axe
   return shapes;
 }
 
-std::vector<std::string> strategies_of(const Target& target,
+std::vector<std::string> strategies_of(const Target& target, const Preset& preset,
                                        const std::map<std::string, std::string>& forced) {
   for (const std::string& key : {target.name, std::string("*")})
     if (const auto it = forced.find(key); it != forced.end()) return {it->second};
-  return strategy_names(target);
+  const std::vector<std::string> own = strategy_names(target);
+  std::vector<std::string> wanted;
+  for (const std::string& name : own)
+    if (std::count(preset.strategies.begin(), preset.strategies.end(), name))
+      wanted.push_back(name);
+  return wanted.empty() ? own : wanted;
 }
 
 /// A target's part in a preset. One with published figures has those rows: at the target's
@@ -178,7 +183,7 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
               for (const Shape& shape : shapes_of(*target, sweep, axes))
                 for (const int64_t n : ns)
                   add({target, shape, n, parse_float_dtype(dtype), parse_device(device),
-                       parse_mode(mode), phase, strategies_of(*target, forced)});
+                       parse_mode(mode), phase, strategies_of(*target, preset, forced)});
     }
   }
   if (cases.empty())

@@ -18,7 +18,8 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
                    {"--seed", std::to_string(settings.seed)},
                    {"--threads", std::to_string(settings.threads)},
                    {"--strategy", forced},
-                   {"baselines", fmt::format("{}", fmt::join(settings.baselines, ","))}};
+                   {"baselines", fmt::format("{}", fmt::join(settings.baselines, ","))},
+                   {"min_samples", std::to_string(settings.min_samples)}};
   for (const PlannedCase& p : cases) {
     const Case c = empty_case(p);
     plan.cases.push_back(
@@ -37,6 +38,7 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
   settings->threads = std::stoi(setting("--threads"));
   if (!setting("--strategy").empty()) settings->forced = parse_strategies({setting("--strategy")});
   settings->baselines = split(setting("baselines"));
+  if (!setting("min_samples").empty()) settings->min_samples = std::stoi(setting("min_samples"));
   std::vector<PlannedCase> cases;
   for (const CasePlan& c : plan.cases) {
     PlannedCase planned;

@@ -5,10 +5,14 @@
 
 #include <algorithm>
 
+#include "app/sweep/estimate.h"
+#include "app/sweep/text.h"
 #include "app/trial/contest.h"
+#include "data/reports/explanation.h"
 #include "data/text.h"
 #include "engine/error.h"
 #include "engine/measure/clock.h"
+#include "engine/measure/roofline.h"
 #include "engine/widen/derivative.h"
 
 namespace wide {
@@ -40,6 +44,9 @@ void expect_strategy(const Target& target, const std::string& strategy, const Co
                         : printable(why, 200));
 }
 
+constexpr double kLongestCall = 50;    // in budgets: what takes longer is not tried
+constexpr double kLongToCheckS = 0.3;  // a call by estimate
+
 class CaseRun {
  public:
   CaseRun(const PlannedCase& planned, const SweepSettings& settings, Stages& stages)
@@ -56,9 +63,11 @@ class CaseRun {
     try {
       if (const auto why = unsupported(planned_.mode, planned_.device)) throw Unsupported(*why);
       make_case();
-      take(hold(contest(), stages_));
-      stages_.begin("case", "");
-      choose();
+      if (fits()) {
+        take(hold(contest(), stages_));
+        stages_.begin("case", "");
+        choose();
+      }
     } catch (...) {
       end_all(outcome_of(std::current_exception(), "", memory_));
     }
@@ -76,22 +85,104 @@ class CaseRun {
   }
 
   Program record_one(const Network& network) const {
-    return record_single(network,
-                         generate(network, 1, planned_.dtype, planned_.device, settings_.seed),
-                         /*grad=*/planned_.phase != "forward");
+    const bool grad = planned_.phase != "forward";
+    if (target_.may_not_fit) return record_dry(network, planned_.dtype, grad);
+    return record_single(
+        network, generate(network, 1, planned_.dtype, planned_.device, settings_.seed), grad);
+  }
+
+  /// The phase's network of `forward`, and its Program(1).
+  std::pair<Network, Program> of_phase(const Network& forward) const {
+    Program plain = record_one(forward);
+    Network network = phase_network(forward, plain, planned_.phase, target_.optimizer);
+    if (network.derivative) plain = record_one(network);
+    return {std::move(network), std::move(plain)};
   }
 
   void make_case() {
     const Clocked clocked(&result_.seconds.setup);
-    const Network forward = target_.network(planned_.shape);
-    const Program plain = record_one(forward);
-    network_ = phase_network(forward, plain, planned_.phase);
-    single_ = network_.derivative ? record_one(network_) : plain;
+    std::tie(network_, single_) = of_phase(target_.network(planned_.shape));
+    if (target_.may_not_fit) return;
     memory_ = {estimate_bytes(single_, planned_.n), available_memory()};
     stages_.memory(memory_.needed, memory_.available);
     if (planned_.device.is_cpu() && memory_.needed > memory_.available)
       throw Error(out_of_memory_text(target_.name, "no attempt", memory_), 5);
+    make_data();
+  }
+
+  void make_data() {
     ensemble_ = generate(network_, planned_.n, planned_.dtype, planned_.device, settings_.seed);
+  }
+
+  /// Of a target that may not fit: whether anything of the case is to be tried, by time and memory.
+  bool fits() {
+    if (!target_.may_not_fit) return true;
+    const Clocked clocked(&result_.seconds.setup);
+    const double passes = planned_.phase == "forward" ? 1 : 3.5;
+    if (const double call_s = passes * estimate_call_s(planned_);
+        call_s > kLongestCall * budget_s()) {
+      leave_out(Status::skipped,
+                fmt::format("[{}] time: got {} a call by estimate, expected at most {}; try "
+                            "--budget {:.2g}",
+                            target_.name, duration_text(call_s),
+                            duration_text(kLongestCall * budget_s()), call_s / kLongestCall),
+                {});
+      return false;
+    }
+    Program one = single_;
+    if (!target_.samples.empty())
+      one = of_phase(target_.network(Shape(planned_.shape).set(target_.samples, 1))).second;
+    const CaseBytes bytes = estimate_case(network_, single_, one, planned_);
+    memory_ = {bytes.without_loop(), available_memory()};
+    stages_.memory(memory_.needed, memory_.available);
+    for (Trial& t : result_.trials) t.needed_bytes = bytes.compiled;
+    if (memory_.needed > memory_.available) {
+      leave_out(Status::oom, out_of_memory_text(target_.name, "no attempt", memory_), bytes);
+      return false;
+    }
+    if (const MemoryNeed all{bytes.with_loop(), memory_.available}; all.needed > all.available)
+      leave_out_loop(Status::oom, out_of_memory_text("loop", "no attempt", all), bytes.loop);
+    make_data();
+    if (!target_.samples.empty()) one_sample_ = std::move(one);
+    return true;
+  }
+
+  double budget_s() const { return settings_.budget_s; }
+
+  void leave_out(Status status, const std::string& reason, const CaseBytes& bytes) {
+    end_all({status, reason});
+    leave_out_loop(status, reason, bytes.loop);
+  }
+
+  void leave_out_loop(Status status, const std::string& reason, int64_t needed) {
+    result_.missing.push_back({"loop", status, reason, needed});
+    no_baselines_ = true;
+  }
+
+  /// The samples whose results are held against float64: all, or of long calls the first and last.
+  std::vector<int64_t> checked_samples() const {
+    const int64_t count = planned_.shape[target_.samples];
+    std::vector<int64_t> samples;
+    for (int64_t i = 0; i < count; ++i) samples.push_back(i);
+    if (count > 2 && estimate_call_s(planned_) > kLongToCheckS) return {0, count - 1};
+    return samples;
+  }
+
+  /// The form that people write by hand, in a loop; it must agree before anything is timed.
+  Baseline optimised() {
+    const auto [network, program] = of_phase(target_.optimised(planned_.shape));
+    optimised_ = program;
+    const double error = max_relative_error(separate(program, ensemble_.models(0, 1)),
+                                            separate(single_, ensemble_.models(0, 1)));
+    if (!(error <= target_.tolerance_for(planned_.dtype)))
+      throw Error(fmt::format("[{}] optimised form: got a relative error of {} from the naive one "
+                              "with the same weights, expected at most {}; try --phase forward",
+                              target_.name, error_text(error),
+                              error_text(target_.tolerance_for(planned_.dtype))),
+                  4);
+    Baseline loop = baselines(network, ensemble_, settings_.threads).front();
+    loop.name = "optimised";
+    return loop;
   }
 
   Contest contest() {
@@ -111,6 +202,16 @@ class CaseRun {
     if (planned_.phase == "forward" && target_.flops) c.flops = target_.flops(planned_.shape);
     c.baselines = settings_.baselines;
     c.baselines_off = settings_.baselines_off;
+    if (no_baselines_) c.baselines_off.insert("*");
+    c.min_samples = settings_.min_samples;
+    if (target_.optimised) c.own_baselines.push_back(optimised());
+    if (one_sample_) {
+      const std::vector<int64_t> samples = checked_samples();
+      c.expected = [this, samples] {
+        return expect_of_samples(network_, *one_sample_, ensemble_, samples);
+      };
+      c.compared = [samples](const Tensors& results) { return pick_samples(results, samples); };
+    }
     c.memory = memory_;
     return c;
   }
@@ -133,7 +234,39 @@ class CaseRun {
     return model;
   }
 
+  /// What the forms do in a call, of targets that have more than one.
+  void explain(const ContestResult& held) {
+    if (!target_.optimised) return;
+    const auto add = [&](const char* form, const Traffic& t, double models) {
+      result_.work.push_back({form, static_cast<int64_t>(models * double(t.operators)),
+                              models * t.bytes, t.passes, models * t.flops});
+    };
+    const auto n = static_cast<double>(planned_.n);
+    add("naive", count_traffic(single_), n);
+    add("optimised", count_traffic(without_preparing(optimised_)), n);
+    for (const ContestTrial& t : held.trials)
+      if (t.model && t.trial.status == Status::ok) {
+        add("compiled", count_traffic(t.model->program()), 1);
+        break;
+      }
+    result_.explanation = explanation_of(result_.work);
+  }
+
+  /// What is made of weights alone is made once.
+  static Program without_preparing(Program program) {
+    ByValue<bool> varies(program.values.size(), false);
+    for (const ValueId id : program.bound) varies[id] = program.value(id).role == Role::input;
+    for (Node& node : program.nodes) {
+      bool any = false;
+      for_each_value(node.arguments, [&](ValueId id) { any |= varies[id]; });
+      for_each_value(node.results, [&](ValueId id) { varies[id] = any; });
+      if (!any) node.phase = Phase::prologue;
+    }
+    return program;
+  }
+
   void take(ContestResult held) {
+    explain(held);
     held.seconds.setup += result_.seconds.setup;
     result_.seconds = held.seconds;
     result_.baselines = std::move(held.baselines);
@@ -202,6 +335,9 @@ class CaseRun {
   Network network_;
   MemoryNeed memory_;
   Program single_;
+  Program optimised_;                  // of the target's other form
+  std::optional<Program> one_sample_;  // what is expected comes of it, sample by sample
+  bool no_baselines_ = false;
   Ensemble ensemble_;
   Case result_;
 };

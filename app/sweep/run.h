@@ -11,6 +11,8 @@ struct SweepSettings {
   std::vector<std::string> baselines;         // names; empty: all
   std::set<std::string> baselines_off;        // of these: not to be run
   std::map<std::string, std::string> forced;  // from --strategy
+  int min_samples = 10;                       // of a timing, whatever the budget
+  std::string peer;                           // a Python with torch, for torch.compile; "": none
   double timeout_s = 0;                       // of a trial in a stage; 0: from budget and work
   std::string tuning_db;                      // remembers which strategy won; "": nobody does
 };

@@ -21,7 +21,11 @@ struct Row {
   double published = 0;
 };
 
-bool is_bad(const Trial& t) { return t.status != Status::ok && t.status != Status::unsupported; }
+/// Nothing came of it, and nothing is wrong with it.
+bool is_left_out(const Trial& t) {
+  return t.status == Status::unsupported || t.status == Status::skipped;
+}
+bool is_bad(const Trial& t) { return t.status != Status::ok && !is_left_out(t); }
 
 /// What tells the tables of one target apart, where the report has several kinds.
 std::string label_of(const Case& c, const std::vector<Case>& all) {
@@ -47,9 +51,7 @@ void complete(Row* row, const SummaryOptions& options) {
   for (const Case* c : row->cases) {
     if (c->n >= row->largest->n) row->largest = c;
     for (const Trial& t : c->trials)
-      ++(t.status == Status::ok            ? row->ok
-         : t.status == Status::unsupported ? row->unsupported
-                                           : row->bad);
+      ++(t.status == Status::ok ? row->ok : is_left_out(t) ? row->unsupported : row->bad);
   }
   for (const Trial& t : row->largest->trials)
     if (t.status == Status::ok && t.speedup &&

@@ -28,7 +28,8 @@ class Holding {
   ContestResult run() {
     {
       const Clocked clocked(&result_.seconds.setup);
-      expected_ = expect(contest_.network, contest_.single, contest_.ensemble);
+      expected_ = contest_.expected ? contest_.expected()
+                                    : expect(contest_.network, contest_.single, contest_.ensemble);
     }
     drawn_.resize(contest_.candidates.size());
     for (const Candidate& candidate : contest_.candidates) {
@@ -109,7 +110,7 @@ class Holding {
     }
     const Clocked clocked(&result_.seconds.check);
     judge(t.trial, check(contest_.network, contest_.single, contest_.ensemble,
-                         as_function(*t.model, contest_.network), contest_.tolerance,
+                         compared(as_function(*t.model, contest_.network)), contest_.tolerance,
                          contest_.candidates[i].masks_shared, &expected_,
                          /*run_again=*/false));  // `check_after` does
     t.model->set_weights(weights_);              // the check fed it others
@@ -154,7 +155,15 @@ class Holding {
                                       error_text(error), error_text(allowed(c))));
   }
 
-  double error_of(const Tensors& got, double tolerance) const {
+  WideFunction compared(WideFunction function) const {
+    if (!contest_.compared) return function;
+    return [this, function = std::move(function)](const Ensemble& ensemble) {
+      return contest_.compared(function(ensemble));
+    };
+  }
+
+  double error_of(const Tensors& all, double tolerance) const {
+    const Tensors got = contest_.compared ? contest_.compared(all) : all;
     if (contest_.reduce == Reduce::none) return max_relative_error(got, expected_.exact);
     const auto updates = static_cast<std::ptrdiff_t>(contest_.single.outputs.size());
     const double error = reduced_error(contest_.reduce, {got.begin(), got.begin() + updates},
@@ -174,9 +183,17 @@ class Holding {
   std::vector<Baseline> all_baselines() const {
     std::vector<Baseline> all =
         wide::baselines(contest_.network, contest_.ensemble, contest_.threads);
+    for (const Baseline& own : contest_.own_baselines) {
+      const auto same = std::find_if(all.begin(), all.end(),
+                                     [&](const Baseline& b) { return b.name == own.name; });
+      if (same == all.end())
+        all.push_back(own);
+      else
+        *same = own;
+    }
     for (Baseline& baseline : all)
-      for (const Baseline& own : contest_.own_baselines)
-        if (own.name == baseline.name) baseline = own;
+      if (contest_.compared && baseline.run)
+        baseline.run = [this, run = std::move(baseline.run)] { return contest_.compared(run()); };
     return all;
   }
 
@@ -243,6 +260,7 @@ class Holding {
     }
     MeasureOptions how;
     how.budget_s = contest_.budget_s;
+    how.min_samples = contest_.min_samples;
     how.seed = contest_.seed;
     stages_.time(names);
     const Clocked clocked(&result_.seconds.timing);

@@ -36,8 +36,12 @@ struct Contest {
   double flops = 0;                          // of one model's call; 0: they are counted
   std::vector<std::string> baselines = {};   // by name; empty: all
   std::set<std::string> baselines_off = {};  // of these: not to be run; "*": none at all
-  std::vector<Baseline> own_baselines = {};  // in place of the engine's of the same name
+  std::vector<Baseline> own_baselines = {};  // beside the engine's, or in place of one
   Reduce reduce = Reduce::none;              // of what is timed: every model's own is checked
+  int min_samples = 10;                      // of a timing, whatever the budget
+  /// What is expected where that is not computed as of any network; of `compared` of the results.
+  std::function<Expected()> expected = {};
+  std::function<Tensors(const Tensors&)> compared = {};  // empty: all
   MemoryNeed memory = {};
 };
 

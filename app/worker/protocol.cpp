@@ -31,6 +31,8 @@ Json request_json(const PlannedCase& planned, const SweepSettings& settings) {
   s["baselines"] = settings.baselines;
   s["baselines_off"] = settings.baselines_off;
   s["forced"] = settings.forced;
+  s["min_samples"] = settings.min_samples;
+  s["peer"] = settings.peer;
   s["tuning_db"] = settings.tuning_db;
   return {{"case", std::move(c)}, {"settings", std::move(s)}};
 }
@@ -63,6 +65,8 @@ SweepSettings settings_from_json(const Json& request) {
   s.at("baselines").get_to(settings.baselines);
   s.at("baselines_off").get_to(settings.baselines_off);
   s.at("forced").get_to(settings.forced);
+  s.at("min_samples").get_to(settings.min_samples);
+  s.at("peer").get_to(settings.peer);
   s.at("tuning_db").get_to(settings.tuning_db);
   return settings;
 }

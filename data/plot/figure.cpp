@@ -37,7 +37,7 @@ void fit_values(const Figure& figure, Limits* limits) {
       if (p.high) all.add(std::min(*p.high, values.high * 2));
     }
   // The line y = N enters at the left: room for its beginning, not for all of it.
-  if (speedup)
+  if (speedup && figure.axis.empty())
     all.add(std::min(limits->ns.empty() ? 1 : limits->ns.front() * 1.3, 16 * values.high));
   limits->low = all.low / 1.15;
   limits->high = all.high * 1.15;

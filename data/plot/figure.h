@@ -46,6 +46,7 @@ struct Allowance {
 struct Figure {
   std::string title, subtitle;
   std::string over = "the best baseline";  // what the speedup is over
+  std::string axis;  // what the points' `n` is where that is not the number of models
   Measure measure = Measure::speedup;
   std::vector<Curve> curves;
   std::vector<Allowance> allowances;  // ascending in n

@@ -105,7 +105,8 @@ class Drawing {
         canvas_.text({x, bottom + 15}, tick.label, {kMuted, 10.5, Align::centre});
     }
     canvas_.end();
-    canvas_.text({box.x + box.width / 2, bottom + 29}, "N models", {kMuted, 10.5, Align::centre});
+    canvas_.text({box.x + box.width / 2, bottom + 29},
+                 figure_.axis.empty() ? "N models" : figure_.axis, {kMuted, 10.5, Align::centre});
   }
 
   void references() {
@@ -116,7 +117,7 @@ class Drawing {
         canvas_.line({g_.value.x, one}, {g_.value.right(), one}, {kText, 1.2});
         canvas_.end();
       }
-      ideal();
+      if (figure_.axis.empty()) ideal();
       published();
     }
     if (figure_.allowances.empty()) return;

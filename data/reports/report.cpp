@@ -12,8 +12,8 @@
 namespace wide {
 namespace {
 
-constexpr const char* kStatuses[] = {"ok",      "incorrect", "unsupported", "oom",
-                                     "timeout", "crashed",   "cancelled",   "interrupted"};
+constexpr const char* kStatuses[] = {"ok",      "incorrect", "unsupported", "oom",    "timeout",
+                                     "crashed", "cancelled", "interrupted", "skipped"};
 
 }  // namespace
 

@@ -73,7 +73,17 @@ struct FuseReport {
 };
 
 /// The words of the contract; `interrupted`: begun, and its end was never recorded.
-enum class Status { ok, incorrect, unsupported, oom, timeout, crashed, cancelled, interrupted };
+enum class Status {
+  ok,
+  incorrect,
+  unsupported,
+  oom,
+  timeout,
+  crashed,
+  cancelled,
+  interrupted,
+  skipped,  // its budget is too small for it
+};
 const char* to_string(Status status);
 /// Throws Error for any other word.
 Status status_of(const std::string& word);
@@ -88,6 +98,7 @@ struct Trial {
   std::optional<Speedup> speedup;  // of correct trials only
   std::string verdict;             // against the best baseline
   std::optional<Correctness> correctness;
+  int64_t needed_bytes = 0;  // by estimate, of one that may not fit; 0: not estimated
 };
 
 /// Where the time of a case went. `total` is all of it, with the worker's start and with what was
@@ -101,6 +112,23 @@ struct CaseSeconds {
   double total = 0;
 };
 
+/// A baseline of a case that was not timed, and why.
+struct MissingBaseline {
+  std::string name;
+  Status status = Status::unsupported;
+  std::string reason;
+  int64_t needed_bytes = 0;  // by estimate; 0: not known
+};
+
+/// What one form of a network does in a call.
+struct FormWork {
+  std::string form;       // "naive", "optimised", "compiled"
+  int64_t operators = 0;  // that compute something
+  double bytes = 0;       // that they read and write
+  double passes = 0;      // as often as all that goes in and comes out
+  double flops = 0;
+};
+
 struct Case {
   std::string target, shape, dtype, device, mode, phase = "forward";
   int64_t n = 0;
@@ -110,6 +138,9 @@ struct Case {
   CaseSeconds seconds;
   std::vector<std::string> notes;  // on baselines that are missing
   std::vector<Timing> baselines;
+  std::vector<MissingBaseline> missing;  // baselines that were known not to run
+  std::vector<FormWork> work;            // of forms that are compared, each a step up
+  std::string explanation;               // of those steps, by what `work` says
   std::vector<Trial> trials;
 };
 

@@ -100,6 +100,7 @@ Json trial_json(const Trial& t) {
     j["verdict"] = nullptr;
   }
   j["correctness"] = t.correctness ? correctness_json(*t.correctness) : Json(nullptr);
+  if (t.needed_bytes > 0) j["needed_bytes"] = t.needed_bytes;
   return j;
 }
 
@@ -207,6 +208,18 @@ nlohmann::ordered_json to_json(const Case& c) {
   j["notes"] = c.notes;
   j["baselines"] = Json::array();
   for (const Timing& t : c.baselines) j["baselines"].push_back(to_json(t));
+  for (const MissingBaseline& m : c.missing)
+    j["missing"].push_back({{"name", m.name},
+                            {"status", to_string(m.status)},
+                            {"reason", m.reason},
+                            {"needed_bytes", m.needed_bytes}});
+  for (const FormWork& w : c.work)
+    j["work"].push_back({{"form", w.form},
+                         {"operators", w.operators},
+                         {"bytes", w.bytes},
+                         {"passes", w.passes},
+                         {"flops", w.flops}});
+  if (!c.explanation.empty()) j["explanation"] = c.explanation;
   j["trials"] = Json::array();
   for (const Trial& t : c.trials) j["trials"].push_back(trial_json(t));
   return j;

@@ -182,6 +182,7 @@ Trial trial_from(const Object& j) {
   }
   j.read_text("verdict", &t.verdict);
   if (j.has("correctness")) t.correctness = correctness_from(j.object("correctness"));
+  if (j.has("needed_bytes")) j.read("needed_bytes", &t.needed_bytes);
   return t;
 }
 
@@ -240,6 +241,28 @@ Case case_from_json(const nlohmann::ordered_json& json, const std::string& where
   if (j.has("notes")) j.read("notes", &c.notes);
   for (const Json& t : j.array("baselines"))
     c.baselines.push_back(timing_from({t, j.inside("baselines")}));
+  if (j.has("missing"))
+    for (const Json& m : j.array("missing")) {
+      const Object object(m, j.inside("missing"));
+      MissingBaseline& missing = c.missing.emplace_back();
+      std::string status;
+      object.read("name", &missing.name);
+      object.read("status", &status);
+      missing.status = status_of(status);
+      object.read("reason", &missing.reason);
+      object.read("needed_bytes", &missing.needed_bytes);
+    }
+  if (j.has("work"))
+    for (const Json& w : j.array("work")) {
+      const Object object(w, j.inside("work"));
+      FormWork& work = c.work.emplace_back();
+      object.read("form", &work.form);
+      object.read("operators", &work.operators);
+      object.read("bytes", &work.bytes);
+      object.read("passes", &work.passes);
+      object.read("flops", &work.flops);
+    }
+  if (j.has("explanation")) j.read("explanation", &c.explanation);
   for (const Json& t : j.array("trials")) c.trials.push_back(trial_from({t, j.inside("trials")}));
   return c;
 }

@@ -104,6 +104,25 @@ WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& s
   return load;
 }
 
+Traffic count_traffic(const Program& program) {
+  Traffic traffic;
+  for (const Node& node : program.nodes) {
+    if (node.phase == Phase::prologue || node.is_view()) continue;
+    ++traffic.operators;
+    traffic.flops += NodeWork(program, node).flops();
+    const auto add = [&](ValueId id) {
+      traffic.bytes += static_cast<double>(program.value(id).bytes());
+    };
+    for_each_value(node.arguments, add);
+    for_each_value(node.results, add);
+  }
+  double data = 0;
+  for (const ValueId id : program.bound) data += static_cast<double>(program.value(id).bytes());
+  for (const ValueId id : program.outputs) data += static_cast<double>(program.value(id).bytes());
+  traffic.passes = data > 0 ? traffic.bytes / data : 0;
+  return traffic;
+}
+
 double estimate_ns(const Program& program, const Peaks& peaks) {
   const double flops_per_s = peaks.flops_per_s.at(at::kFloat);
   double ns = 0;

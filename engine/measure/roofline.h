@@ -19,6 +19,15 @@ struct WorkLoad {
 /// one for every element of any other result. `shared`, by `program.bound`: read once for all.
 WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& shared);
 
+/// What the operators of a program do one after the other, views and what is done once left out.
+struct Traffic {
+  int64_t operators = 0;
+  double flops = 0;
+  double bytes = 0;   // read and written by each
+  double passes = 0;  // `bytes` by those of all inputs, weights and outputs
+};
+Traffic count_traffic(const Program& program);
+
 /// The least time of `program`'s main nodes one after the other: each the longer of its FLOPs and
 /// its bytes at the peaks (in float32), and a step.
 double estimate_ns(const Program& program, const Peaks& peaks);

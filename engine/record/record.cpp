@@ -13,6 +13,7 @@
 #include "engine/record/argument_checks.h"
 #include "engine/record/captured.h"
 #include "engine/record/data_dependence.h"
+#include "engine/record/dry.h"
 #include "engine/record/meta_kernels.h"
 #include "engine/record/process_switch.h"
 #include "engine/record/recorded_constant.h"
@@ -46,7 +47,7 @@ struct Recording : c10::DebugInfoBase {
   Tensors strong;
   ByValue<uint8_t> depends;  // what it depends on, by value
   Origin origin;
-  bool with_regions = false;
+  bool with_regions = false, dry = dry_recording();
   bool keeps_grad_mode = false;  // it was on at the start: where it is off, the code says so
   int32_t depth = 0;
   Captured captured;
@@ -273,7 +274,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
     if (!probe)
       refuse_arguments(*r, op, c10::ArrayRef<IValue>(stack->data() + base, stack->size() - base));
   }
-  op.redispatchBoxed(below, stack);
+  call_below(op, below, stack, r->dry && !probe);
   if (probe) return;
   std::lock_guard lock(r->mutex);
   uint8_t dependence = node.is_random() ? kOnDraw : 0;

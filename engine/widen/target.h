@@ -56,7 +56,7 @@ struct Target : Rule {
   std::vector<Axis> axes;  // all that `network` reads
   /// The single model at a shape; throws Error for shapes that must be refused.
   std::function<Network(const Shape&)> network;
-  std::map<std::string, Sweep> sweeps;        // quick, full, ci
+  std::map<std::string, Sweep> sweeps;        // quick, full, ci; suite: its rows in one
   std::function<double(const Shape&)> flops;  // of one model's forward
   std::map<at::ScalarType, double> tolerance{{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   std::string tolerance_reason;
@@ -72,6 +72,16 @@ struct Target : Rule {
   /// Of compositions, which claim nothing themselves: strategy name to the strategies it forces on
   /// parts, `{"fused", {{"attention", "fused"}}}`. Beside them: what the engine chooses per part.
   std::map<std::string, std::map<std::string, std::string>> parts;
+
+  /// Of networks in suites. `optimised`: the same, of the same tensors, in the fused forms that
+  /// people write by hand; a baseline of that name.
+  std::function<Network(const Shape&)> optimised;
+  std::string optimizer = "adam";  // of phase `step`
+  /// Some of its shapes do not fit: what they need is known before anything is computed.
+  bool may_not_fit = false;
+  /// The axis of samples, first in every input and output, where they have nothing to do with each
+  /// other: what is expected of them is then computed one at a time.
+  std::string samples;
 
   double tolerance_for(at::ScalarType dtype) const;
 };

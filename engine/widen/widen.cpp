@@ -285,9 +285,14 @@ class Evaluator {
       *why = no;
       if (!chosen) return false;
       const size_t before = recorded_nodes();
-      run_strategy(item, *chosen, call, folded);
-      const std::string other =
-          options_.only ? first_recorded(before, options_.only->other) : std::string();
+      std::string other;
+      try {
+        run_strategy(item, *chosen, call, folded);
+        if (options_.only) other = first_recorded(before, options_.only->other);
+      } catch (const Unsupported& e) {
+        if (!options_.only) throw;
+        other = e.what();  // its operator says so before it is recorded
+      }
       if (other.empty()) {
         note(item, Way::strategy, chosen->name, *why);
         if (folded) note(*folded, Way::strategy, "folded into " + rule.name, "");

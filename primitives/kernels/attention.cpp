@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/measure/roofline.h"
 #include "primitives/kernels/attention_rows.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/panel_gemm.h"
@@ -159,6 +160,18 @@ Tensor attention_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
                    .transpose(2, 3);
   return attention_out(q, k, v, mask, causal, scale, out);
 }
+
+/// Queries with keys, and shares with values.
+double flops(const Program& program, const Node& node) {
+  const auto sizes = [&](size_t i) -> const std::vector<int64_t>& {
+    return program.value(node.arguments[i].values[0]).sizes;
+  };
+  const double scores =
+      double(c10::multiply_integers(sizes(0))) / double(sizes(0)[4]) * double(sizes(2)[3]);
+  return 2 * scores * double(sizes(0)[4] + sizes(2)[4]);
+}
+
+[[maybe_unused]] const bool registered = add_flops("wide::attention", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def(

@@ -14,4 +14,31 @@ struct Rows {
 };
 void softmax(const Rows& rows);
 
+/// A block of columns of rows of scores, of which the softmax goes over more blocks than one: x to
+/// e^(scale x - most). `most`, `sum` and `shrunk` have a number for each row: the greatest scaled
+/// score so far, the sum of what is above to this `most`, and what that of the blocks before has to
+/// be multiplied by.
+struct BlockRows {
+  float* scores = nullptr;
+  int64_t count = 0, columns = 0;
+  int64_t stride = 0;  // a multiple of 16; behind the columns up to there is written
+  float scale = 1;
+  int64_t first = 0;  // row r is over its first `first` + r + 1 columns alone, fewer than one: none
+  bool causal = false;
+  float *most = nullptr, *sum = nullptr, *shrunk = nullptr;
+};
+void add_block(const BlockRows& rows);
+
+/// Of scores as they were less the logarithm of their row's sum: shares = e^shares, gradients =
+/// shares gradients. Here rows are keys and columns queries; where `first` is given row r begins
+/// at column `first` + r, and there are zeros before.
+struct BackwardRows {
+  float *shares = nullptr, *gradients = nullptr;
+  int64_t count = 0, columns = 0;
+  int64_t stride = 0;  // a multiple of 16
+  int64_t first = 0;
+  bool causal = false;
+};
+void shares_and_gradients(const BackwardRows& rows);
+
 }  // namespace wide::attention_rows

@@ -9,6 +9,7 @@
 
 #include "engine/lower/large_pages.h"
 #include "engine/lower/operator_traits.h"
+#include "engine/measure/roofline.h"
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/panel_gemm.h"
@@ -130,8 +131,17 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def("packed_linear.out" WIDE_ARGUMENTS ", *, Tensor(a!) out) -> Tensor(a!)");
 }
 
-[[maybe_unused]] const bool registered = add_operator_traits(
-    {.op = "wide::packed_linear", .absorbs = activations::names(), .adds = true});
+/// x `[N, rows, in]`, out of which come as many columns as the result has.
+double flops(const Program& program, const Node& node) {
+  const auto &x = program.value(node.arguments[0].values[0]).sizes,
+             &made = program.value(node.results[0].values[0]).sizes;
+  return 2.0 * double(c10::multiply_integers(made)) * double(x.back());
+}
+
+[[maybe_unused]] const bool registered =
+    add_operator_traits(
+        {.op = "wide::packed_linear", .absorbs = activations::names(), .adds = true}) &&
+    add_flops("wide::packed_linear", flops);
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("pack_panels", pack_panels_kernel);

@@ -73,6 +73,7 @@ void pack(const Matrix& m, float* panels) {
 
 void multiply(const Product& p, int64_t begin, int64_t end) {
   const Cut cut(p.columns);
+  const bool by_columns = p.a_step != 1;
   for (int64_t panel = begin; panel < end; ++panel) {
     const int64_t from = cut.first_vector(panel), vectors = cut.first_vector(panel + 1) - from;
     const int64_t column = from * kLanes, width = vectors * kLanes;
@@ -87,13 +88,22 @@ void multiply(const Product& p, int64_t begin, int64_t end) {
       const int64_t start_stride = first ? p.residual_stride : p.out_stride;
       for (int64_t i = 0, row = 0; i < blocks; ++i) {
         const int64_t rows = p.rows / blocks + (i < p.rows % blocks ? 1 : 0);
-        tile::compute_block<false>(
-            rows, vectors,
-            {p.a + row * p.a_stride + k, p.a_stride, rows_of_panel + (k + 1) * width, width, count,
-             first ? rows_of_panel : nullptr,
-             start != nullptr ? start + row * start_stride + column : nullptr, start_stride,
-             p.out + row * p.out_stride + column, p.out_stride, std::min(width, p.columns - column),
-             last && p.relu});
+        const tile::Block block{p.a + row * p.a_stride + k * p.a_step,
+                                by_columns ? p.a_step : p.a_stride,
+                                rows_of_panel + (k + 1) * width,
+                                width,
+                                count,
+                                first ? rows_of_panel : nullptr,
+                                start != nullptr ? start + row * start_stride + column : nullptr,
+                                start_stride,
+                                p.out + row * p.out_stride + column,
+                                p.out_stride,
+                                std::min(width, p.columns - column),
+                                last && p.relu};
+        if (by_columns)
+          tile::compute_block<true>(rows, vectors, block);
+        else
+          tile::compute_block<false>(rows, vectors, block);
         row += rows;
       }
       k += count;

@@ -28,8 +28,8 @@ int64_t first_column(int64_t columns, int64_t panel);
 /// which the products are added in the order of `inner`, whatever rows and panels are asked for.
 struct Product {
   int64_t rows = 0, inner = 0, columns = 0;
-  const float* a = nullptr;  // [rows, inner], rows `a_stride` apart
-  int64_t a_stride = 0;
+  const float* a = nullptr;  // [rows, inner], rows `a_stride` apart, columns `a_step`; one is 1
+  int64_t a_stride = 0, a_step = 1;
   const float* panels = nullptr;
   const float* residual = nullptr;  // [rows, columns] or none; may be `out`
   int64_t residual_stride = 0;

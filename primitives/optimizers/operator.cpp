@@ -130,6 +130,26 @@ TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("optimizer_step.two_out", three_out);
 }
 
+// Shapes alone, for recordings that compute nothing.
+Tensor one_shape(const Tensor& p, const Tensor&, const Tensor&, int64_t, c10::string_view) {
+  return fresh(p);
+}
+std::tuple<Tensor, Tensor> two_shapes(const Tensor& p, const Tensor&, const Tensor& a,
+                                      const Tensor&, int64_t, c10::string_view) {
+  return {fresh(p), fresh(a)};
+}
+std::tuple<Tensor, Tensor, Tensor> three_shapes(const Tensor& p, const Tensor&, const Tensor& a,
+                                                const Tensor& b, const Tensor&, int64_t,
+                                                c10::string_view) {
+  return {fresh(p), fresh(a), fresh(b)};
+}
+
+TORCH_LIBRARY_IMPL(wide, Meta, m) {
+  m.impl("optimizer_step.none", one_shape);
+  m.impl("optimizer_step.one", two_shapes);
+  m.impl("optimizer_step.two", three_shapes);
+}
+
 Tensors call(const Optimizer& optimizer, const Tensor& parameter, const Tensor& gradient,
              const Tensors& state, const Tensor& hyper, int64_t step) {
   WIDE_ASSERT(state.size() <= 2, "{} keeps {} tensors", optimizer.name, state.size());

@@ -18,6 +18,7 @@ const char* element_of(Status status) {
       return "failure";
     case Status::unsupported:
     case Status::cancelled:
+    case Status::skipped:
       return "skipped";
     default:
       return to_string(status) == std::string("interrupted") ? "skipped" : "error";

@@ -185,7 +185,8 @@ TEST(Report, AnUnwritableReportIsAnEnvironmentError) {
 TEST(Presets, ThoseOfTheProgramAreGood) {
   std::vector<std::string> names;
   for (const Preset& p : presets()) names.push_back(p.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"ci", "full", "models", "published", "quick"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"attention-grid", "ci", "components", "full", "models",
+                                             "published", "quick", "transformer-sizes"}));
   EXPECT_EQ(find_preset("ci").sweep, "ci");
 }
 
@@ -199,7 +200,8 @@ TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {
   EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"budgets":1})"),
             head +
                 "key: got budgets, expected one of axes, baselines, budget_s, description, "
-                "devices, dtypes, modes, n, name, phases, schema, sweep, targets; try budget_s");
+                "devices, dtypes, min_samples, modes, n, name, phases, schema, strategies, "
+                "sweep, targets; try budget_s");
   EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"]})"),
             head + "schema: got 2, expected 1; try \"schema\": 1");
   EXPECT_EQ(refused(R"({"schema":1})"),
@@ -207,7 +209,7 @@ TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {
   EXPECT_EQ(refused(R"({"schema":1,"targets":"linear"})"),
             head + "targets: got \"linear\", expected a list of names; try [\"...\"]");
   EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"sweep":"huge"})"),
-            head + "sweep: got huge, expected quick, full, ci; try quick");
+            head + "sweep: got huge, expected quick, full, ci, suite; try quick");
   EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"n":[0]})"),
             head + "n: got 0, expected positive numbers; try 4");
   EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"phases":["sideways"]})"),
@@ -215,9 +217,10 @@ TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {
   EXPECT_EQ(refused("[1]"), head +
                                 "preset: got array, expected an object; try the presets in "
                                 "presets/");
-  EXPECT_EQ(error_of([] { find_preset("quik"); }),
-            "[quik] sweep: got no such preset, expected ci, full, models, published, quick or a "
-            ".json file; try quick");
+  EXPECT_EQ(
+      error_of([] { find_preset("quik"); }),
+      "[quik] sweep: got no such preset, expected attention-grid, ci, components, full, models, "
+      "published, quick, transformer-sizes or a .json file; try quick");
 }
 
 TEST(Text, OneLineWhateverIsThrown) {

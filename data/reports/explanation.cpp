@@ -1,0 +1,35 @@
+#include "data/reports/explanation.h"
+
+#include <fmt/format.h>
+
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+/// "8 operators instead of 17", or "17 operators as before" where both read the same.
+std::string change(const std::string& now, const std::string& before, const char* what) {
+  return now == before ? fmt::format("{}{} as before", now, what)
+                       : fmt::format("{}{} instead of {}", now, what, before);
+}
+
+std::string flops_text(double flops) { return fmt::format("{:.4g}", flops * 1e-6); }
+
+}  // namespace
+
+std::string explanation_of(const std::vector<FormWork>& work) {
+  std::string text;
+  for (size_t i = 1; i < work.size(); ++i) {
+    const FormWork &now = work[i], &before = work[i - 1];
+    text += fmt::format(
+        "{}{} does in {}, which go over its data {} ({} read and written); {}.", i > 1 ? " " : "",
+        now.form,
+        change(fmt::format("{}", now.operators), fmt::format("{}", before.operators), " operators"),
+        change(fmt::format("{:.1f}", now.passes), fmt::format("{:.1f}", before.passes), " times"),
+        change(bytes_text(now.bytes), bytes_text(before.bytes), ""),
+        change(flops_text(now.flops), flops_text(before.flops), " million sums and products"));
+  }
+  return text;
+}
+
+}  // namespace wide

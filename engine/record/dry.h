@@ -1,0 +1,32 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <vector>
+
+namespace wide {
+
+/// While it lives, what this thread records computes nothing and takes no memory: results have
+/// sizes, strides and a dtype, but no elements. For programs that may not fit.
+class DryRecording {
+ public:
+  DryRecording();
+  ~DryRecording();
+  DryRecording(const DryRecording&) = delete;
+  DryRecording& operator=(const DryRecording&) = delete;
+};
+
+/// Whether recordings that begin now are dry.
+bool dry_recording();
+
+/// A contiguous CPU tensor without elements to read, of any size.
+at::Tensor without_elements(c10::IntArrayRef sizes, at::ScalarType dtype);
+
+/// Calls what is below `keys`; if `computes_nothing`, instead of its kernels: results without
+/// elements of the shapes that the operator's meta kernel gives. Views are real ones; so is what is
+/// made of no tensor. Throws Unsupported for an operator that has no meta kernel.
+void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                std::vector<c10::IValue>* stack, bool computes_nothing);
+
+}  // namespace wide

@@ -1,0 +1,19 @@
+#pragma once
+#include <vector>
+
+#include "engine/widen/claim.h"
+
+namespace wide {
+
+/// Layer normalisation over the last axis in primitive operations, as courses write it:
+/// `(x - mean) / sqrt(var + eps) * w + b`, the variance by `var` or as a mean of squares.
+struct WrittenNorm {
+  ValueId x = kNone, weight = kNone, bias = kNone;
+  double eps = 0;
+  std::vector<size_t> nodes;  // without the last one
+};
+
+/// What `node`, an addition, ends; nullopt where it ends no such norm.
+std::optional<WrittenNorm> layer_norm_written_out(const PatternView& view, size_t node);
+
+}  // namespace wide

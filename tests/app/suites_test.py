@@ -1,0 +1,142 @@
+"""The three suites of vanilla against compiled, from sweep to the files that they are written up in."""
+import csv
+import json
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from command_line import CommandLine
+
+GRID = ["batch_size", "seq_len", "d_model", "compiled", "forward_mean_ms", "forward_std_ms", "backward_mean_ms",
+        "backward_std_ms", "total_mean_ms", "peak_memory_mb", "status"]
+SIZES = ["model_size", "context_length", "num_params", "num_params_millions"] + [
+    f"{phase}_{what}" for phase in ("forward", "fwd_bwd", "full_step") for what in ("vanilla_ms", "compiled_ms", "speedup")]
+BYTES = re.compile(r"OOM [\d.]+ [MGT]B")
+
+
+def read(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    return rows[0], [dict(zip(rows[0], row)) for row in rows[1:]]
+
+
+class Suites(CommandLine):
+    def suite(self, *arguments, expect=0):
+        """The sweep's JSON, and the folder with its files."""
+        db, report = self.path("r.db"), self.path("report.json")
+        self.workbench("sweep", *arguments, "--db", db, "--json", report, "--quiet", expect=expect)
+        self.workbench("report", "last", "--db", db, "--csv-suite", self.path("suite"))
+        with open(report, encoding="utf-8") as file:
+            return json.load(file), self.path("suite")
+
+    def test_attention_grid_has_a_row_for_every_cell(self):
+        sweep, folder = self.suite("attention-grid", "--axis", "naive_attention.T=16,48", "--axis", "naive_attention.D=8",
+                                   "--budget", "0.05")
+        for name in ("attention-grid", "attention-grid-causal"):
+            head, rows = read(f"{folder}/{name}.csv")
+            self.assertEqual(head, GRID)
+            self.assertEqual([(r["batch_size"], r["seq_len"], r["d_model"], r["compiled"]) for r in rows],
+                             [("8", t, "8", c) for t in ("16", "48") for c in ("False", "True")])
+            for row in rows:
+                self.assertEqual(row["status"], "success")
+                for name_ms in GRID[4:10]:
+                    self.assertGreaterEqual(float(row[name_ms]), 0 if "std" in name_ms else -0.05, name_ms)
+                self.assertAlmostEqual(float(row["total_mean_ms"]),
+                                       float(row["forward_mean_ms"]) + float(row["backward_mean_ms"]), delta=2e-4)
+        # A cell's figures are those of its case.
+        case = next(c for c in sweep["cases"] if c["shape"] == "B8 T48 D8 causal1" and c["phase"] == "backward")
+        samples = case["trials"][0]["samples_ns"]
+        row = next(r for r in rows if r["seq_len"] == "48" and r["compiled"] == "True")
+        self.assertAlmostEqual(float(row["total_mean_ms"]), sum(samples) / len(samples) * 1e-6, delta=1e-4)
+        with open(f"{folder}/attention-grid.svg", encoding="utf-8") as file:
+            self.assertIn("seq_len", file.read())
+
+    def test_several_models_have_files_of_their_own(self):
+        _, folder = self.suite("attention-grid", "--axis", "naive_attention.T=16", "--axis", "naive_attention.D=8", "--axis",
+                               "naive_attention.causal=0", "--phase", "forward", "--budget", "0.02", "-n", "1,3")
+        for name in ("attention-grid.csv", "attention-grid-n3.csv"):
+            self.assertEqual(len(read(f"{folder}/{name}")[1]), 2)
+
+    def test_what_does_not_fit_says_what_it_would_need(self):
+        sweep, folder = self.suite("attention-grid", "--axis", "naive_attention.T=2000000", "--axis", "naive_attention.D=8",
+                                   "--axis", "naive_attention.B=1", "--axis", "naive_attention.causal=0", "--budget", "1000",
+                                   expect=5)
+        for case in sweep["cases"]:
+            self.assertEqual([m["status"] for m in case["missing"]], ["oom"])
+            self.assertGreater(case["missing"][0]["needed_bytes"], 2 * 4 * 2e6**2)  # of all scores, twice
+            self.assertRegex(case["trials"][0]["reason"], r"no attempt, expected enough \(.* needed by estimate")
+        _, rows = read(f"{folder}/attention-grid.csv")
+        self.assertEqual([(r["compiled"], r["status"]) for r in rows], [("False", "OOM"), ("True", "OOM")])
+        vanilla, compiled = (float(r["peak_memory_mb"]) for r in rows)
+        self.assertGreater(vanilla, 1e7)
+        self.assertLess(compiled, 1e3)  # whose own memory grows with the sequence alone
+
+    def test_what_takes_too_long_is_skipped_and_says_so(self):
+        sweep, folder = self.suite("attention-grid", "--axis", "naive_attention.T=8192", "--axis", "naive_attention.D=128",
+                                   "--axis", "naive_attention.causal=0", "--phase", "forward", "--budget", "0.01")
+        trial = sweep["cases"][0]["trials"][0]
+        self.assertEqual(trial["status"], "skipped")
+        self.assertRegex(trial["reason"], r"a call by estimate, expected at most .*; try --budget")
+        self.assertEqual([r["status"] for r in read(f"{folder}/attention-grid.csv")[1]], ["skipped"] * 2)
+
+    def test_transformer_sizes_have_a_row_for_every_size_and_context(self):
+        small = [f"language_model.{axis}" for axis in ("D=8", "F=12", "L=1", "h=2", "V=11", "B=2", "T=4,6")]
+        arguments = [word for axis in small for word in ("--axis", axis)]
+        _, folder = self.suite("transformer-sizes", *arguments, "--budget", "0.02")
+        head, rows = read(f"{folder}/transformer-sizes.csv")
+        self.assertEqual(head, SIZES)
+        self.assertEqual([(r["context_length"], r["model_size"]) for r in rows],
+                         [(t, s) for s in ("small", "medium", "large", "xl", "2.7B") for t in "46"])
+        for row in rows:
+            # Embedding and head, four projections, SwiGLU and three gains.
+            self.assertEqual(int(row["num_params"]), 2 * 11 * 8 + 4 * 64 + 3 * 8 * 12 + 3 * 8)
+            for name in SIZES[4:]:
+                self.assertGreater(float(row[name]), 0, name)
+
+    def test_published_sizes_that_do_not_fit_say_so(self):
+        sweep, folder = self.suite("transformer-sizes", "--axis", "language_model.size=5", "--axis", "language_model.T=1024",
+                                   "--axis", "language_model.B=64", "--phase", "step", "--budget", "100000", expect=5)
+        self.assertEqual([c["trials"][0]["status"] for c in sweep["cases"]], ["oom"])
+        _, rows = read(f"{folder}/transformer-sizes.csv")
+        self.assertEqual(rows[0]["num_params_millions"], "3406.81")
+        self.assertRegex(rows[0]["full_step_vanilla_ms"], BYTES)
+        self.assertRegex(rows[0]["full_step_compiled_ms"], BYTES)
+
+    def test_components_say_why_in_their_own_figures(self):
+        small = ["--axis", "naive_mha.T=32", "--axis", "naive_block.T=32", "--axis", "naive_layernorm.T=64"]
+        sweep, folder = self.suite("components", *small, "--budget", "0.05")
+        self.assertEqual(len(sweep["cases"]), 4)
+        for case in sweep["cases"]:
+            self.assertEqual([b["name"] for b in case["baselines"]], ["loop", "optimised"])
+            forms = {w["form"]: w for w in case["work"]}
+            self.assertEqual(list(forms), ["naive", "optimised", "compiled"])
+            sentences = case["explanation"].split(". ")
+            self.assertEqual(len(sentences), 2, case["explanation"])
+            for sentence, (before, now) in zip(sentences, [("naive", "optimised"), ("optimised", "compiled")]):
+                self.assertTrue(sentence.startswith(now + " does in "), sentence)
+                for key, unit in (("operators", " operators"), ("passes", " times")):
+                    text = "{:.1f}" if key == "passes" else "{}"
+                    mine, other = (text.format(forms[f][key]) for f in (now, before))
+                    wanted = f"{mine}{unit} " + ("as before" if mine == other else f"instead of {other}")
+                    self.assertIn(wanted, sentence)
+                flops = ["{:.4g}".format(forms[f]["flops"] * 1e-6) for f in (now, before)]
+                self.assertIn(f"{flops[0]} million sums and products", sentence)
+            self.assertLess(forms["optimised"]["operators"], forms["naive"]["operators"])
+        head, rows = read(f"{folder}/components.csv")
+        self.assertEqual(head, ["component", "form", "time_ms", "std_ms", "samples_per_s", "speedup", "error", "status"])
+        self.assertEqual([r["form"] for r in rows], ["naive", "optimised", "compiled"] * 4)
+        self.assertEqual({r["status"] for r in rows}, {"success"})
+
+    def test_other_sweeps_have_no_suite(self):
+        db = self.path("r.db")
+        self.workbench("sweep", "ci", "--targets", "linear", "-n", "2", "--strategy", "linear=einsum", "--budget", "0.01",
+                       "--db", db, "--quiet")
+        run = self.workbench("report", "last", "--db", db, "--csv-suite", self.path("suite"), expect=2)
+        self.assertRegex(run.stderr, r"^\[--csv-suite\] sweep: got ci, expected cases of naive_attention.*\n$")
+        self.assertFalse(os.path.exists(self.path("suite")))
+
+
+if __name__ == "__main__":
+    unittest.main()

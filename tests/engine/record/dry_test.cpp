@@ -1,0 +1,112 @@
+// A dry recording is the recording that computing would have given, and takes no memory for it.
+#include "engine/record/dry.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "engine/error.h"
+#include "engine/record/record.h"
+
+namespace wide {
+namespace {
+
+using Function = std::function<Tensors(const Tensors&)>;
+
+std::vector<Binding> bindings(const Tensors& tensors) {
+  std::vector<Binding> all;
+  for (const Tensor& t : tensors) all.push_back({"", Role::input, t});
+  return all;
+}
+
+Tensors without_memory(const Tensors& tensors) {
+  Tensors all;
+  for (const Tensor& t : tensors) all.push_back(without_elements(t.sizes(), t.scalar_type()));
+  return all;
+}
+
+Tensors gradients(const Tensors& in, const Function& function) {
+  const at::AutoGradMode grad(true);
+  Tensors of;
+  for (const Tensor& t : in) of.push_back(t.is_floating_point() ? t.detach().requires_grad_() : t);
+  const Tensor made = function(of)[0];
+  Tensors floating;
+  for (const Tensor& t : of)
+    if (t.is_floating_point()) floating.push_back(t);
+  return torch::autograd::grad({made}, floating, {at::ones_like(made)});
+}
+
+/// Same nodes, sizes, strides and dtypes.
+void expect_as_computed(const Tensors& tensors, const Function& function) {
+  const std::string computed = record(bindings(tensors), function).text();
+  const DryRecording dry;
+  EXPECT_EQ(record(bindings(without_memory(tensors)), function).text(), computed);
+}
+
+const Tensors& attention() {
+  static const Tensors qkv{at::randn({2, 3, 5, 4}), at::randn({2, 3, 7, 4}),
+                           at::randn({2, 3, 7, 4})};
+  return qkv;
+}
+
+Tensors written_out(const Tensors& in) {
+  const Tensor scores = at::matmul(in[0], in[1].transpose(-2, -1)) / 2.0;
+  const Tensor mask = at::ones({5, 7}, scores.options().dtype(at::kBool)).triu(1);
+  return {at::matmul(at::softmax(scores.masked_fill(mask, -INFINITY), -1), in[2])};
+}
+
+TEST(DryRecording, IsWhatComputingGives) {
+  expect_as_computed(attention(), written_out);
+  expect_as_computed(attention(), [](const Tensors& in) -> Tensors {
+    return {at::scaled_dot_product_attention(in[0], in[1], in[2])};
+  });
+  expect_as_computed({at::randint(9, {2, 3}), at::randn({9, 4})}, [](const Tensors& in) -> Tensors {
+    return {at::silu(at::rms_norm(at::embedding(in[1], in[0]), {4})),
+            at::cat({in[1], in[1] * 2}, 1).flatten().unsqueeze(0)};
+  });
+}
+
+TEST(DryRecording, OfBackwardPassesToo) {
+  expect_as_computed(attention(), [](const Tensors& in) { return gradients(in, written_out); });
+  expect_as_computed(attention(), [](const Tensors& in) {
+    return gradients(in, [](const Tensors& t) -> Tensors {
+      return {at::scaled_dot_product_attention(t[0], t[1], t[2])};
+    });
+  });
+  expect_as_computed({at::randint(9, {2, 3}), at::randn({9, 4})}, [](const Tensors& in) {
+    return gradients(in, [](const Tensors& t) -> Tensors {
+      const Tensor x = at::embedding(t[1], t[0]).flatten(0, 1);
+      return {at::cross_entropy_loss(at::rms_norm(x, {4}), t[0].flatten().remainder(4))};
+    });
+  });
+}
+
+TEST(DryRecording, TakesNoMemoryForIt) {
+  const int64_t steps = int64_t{1} << 20;  // scores of 4 TB
+  const DryRecording dry;
+  const Tensor x = without_elements({1, steps, 4}, at::kFloat);
+  const Program program = record(bindings({x, x, x}), [](const Tensors& in) -> Tensors {
+    return {at::matmul(at::softmax(at::matmul(in[0], in[1].transpose(1, 2)), -1), in[2])};
+  });
+  EXPECT_GE(program.peak_bytes(), 2 * 4 * steps * steps);
+}
+
+TEST(DryRecording, RefusesByNameWhatHasNoKnownShape) {
+  const Tensor x = without_elements({3}, at::kFloat);
+  const auto message = [&](const Function& function) {
+    const DryRecording dry;
+    try {
+      record(bindings({x}), function);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message([](const Tensors& in) -> Tensors { return {at::_cslt_compress(in[0])}; }),
+            "[aten::_cslt_compress] dry recording: got an operator without a meta kernel, expected "
+            "one whose result's shape is known without computing it; try to record it with its "
+            "tensors");
+}
+
+}  // namespace
+}  // namespace wide
