@@ -136,7 +136,10 @@ int exit_code_of(const std::function<int()>& work) {
   } catch (const std::bad_alloc&) {
     return say("[workbench] memory: got none left, expected more; try fewer models", 5);
   } catch (const std::exception& e) {
-    return say("[workbench] " + one_line(e), is_out_of_memory(e) ? 5 : 1);
+    if (!is_out_of_memory(e)) return say("[workbench] " + one_line(e), 1);
+    return say(
+        fmt::format("[workbench] memory: got {}, expected less; try smaller inputs", one_line(e)),
+        5);
   }
 }
 

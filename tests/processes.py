@@ -1,4 +1,5 @@
-"""What /proc says of other processes."""
+"""What /proc says of other processes, and what they say."""
+import re
 
 
 def children(pid):
@@ -13,3 +14,8 @@ def alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def own_words(stderr):
+    """Without what a sanitizer says of memory that is refused."""
+    return re.sub(r"^==\d+==WARNING: AddressSanitizer failed.*\n", "", stderr, flags=re.M)

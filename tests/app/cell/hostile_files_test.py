@@ -23,7 +23,7 @@ try:
     from safetensors.torch import load_file
     from archive import add, node, tensor, write
     from command_line import BINARY, CommandLine
-    from processes import alive, children
+    from processes import alive, children, own_words
 except ImportError as error:
     print(f"needs torch and safetensors: {error}")
     sys.exit(1)
@@ -101,8 +101,7 @@ class HostileFiles(CommandLine):
                                "--no-store", "--outputs", self.outputs, *more],
                               capture_output=True, text=True, timeout=60, cwd=self.folder)
         self.assertLess(time.monotonic() - begun, 30)
-        if "ASAN_OPTIONS" in os.environ:  # a line of the sanitizer's own
-            done.stderr = re.sub(r"^==\d+==WARNING: AddressSanitizer.*\n", "", done.stderr)
+        done.stderr = own_words(done.stderr)
         self.assertLessEqual(set(os.listdir(self.folder)) - before, {"y.safetensors"})
         self.assertEqual(done.stdout, "")
         return done

@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 from folder import InFolder
+from processes import own_words
 
 BINARY = os.environ["WORKBENCH_BINARY"]
 SECONDS, BYTES = 10, 1 << 30  # of processor time: on a busy machine the clock says nothing
@@ -47,7 +48,8 @@ class Strangers(InFolder):
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             self.fail(f"{' '.join(arguments)}: still running after {PATIENCE_S} s")
-        return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+        said = own_words(err.decode(errors="replace"))
+        return process.returncode, out.decode(errors="replace"), said
 
     def refused(self, *arguments, code=2, says=""):
         """One line with this in it, the code, and nothing changed in the folder."""

@@ -145,7 +145,8 @@ class Pt2(Strangers):
 
     def test_sizes_of_inputs(self):
         self.refuses([add("y", "x", "p_w")], "size -5", values={"x": meta(7, [-5])})
-        self.refuses([add("y", "x", "p_w")], "memory", code=5, values={"x": meta(7, [1 << 42])})
+        self.refuses([add("y", "x", "p_w")], "[workbench] memory: got can't allocate", code=5,
+                     values={"x": meta(7, [1 << 42])})
 
     def test_sizes_that_are_drawn(self):
         draw = node("torch.ops.aten.randint.default",
