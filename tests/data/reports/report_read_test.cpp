@@ -106,7 +106,7 @@ TEST(ReportRead, WhatIsMissingOrWrongIsNamed) {
             "[r.json] schema: got 99, expected 1; try the workbench that wrote it");
   EXPECT_EQ(refused([](Json& j) { j["cases"][0]["trials"][0]["status"] = "good"; }),
             "[status] word: got good, expected one of ok, incorrect, unsupported, oom, timeout, "
-            "crashed, cancelled, interrupted; try ok");
+            "crashed, cancelled, interrupted, skipped; try ok");
   EXPECT_EQ(error_of([] { sweep_from_json(Json::array(), "r.json"); }),
             "[r.json] JSON: got array, expected an object" + end);
 }
