@@ -58,6 +58,8 @@ class SweepCommand : public Command {
     app.add_option("--name", name_, "a label, to find the sweep by");
     app.add_option("--top", top_, "rows of the summary, the largest speedups first; 0: all")
         ->check(CLI::NonNegativeNumber);
+    app.add_option("--peer", peer_,
+                   "of suites: the same rows through torch.compile in this Python, as python3");
     app.add_option("--json", json_, "write the report");
     app.add_flag("--dry-run", dry_run_, "say what would run and how long, and run nothing");
     against_.declare(app);
@@ -80,6 +82,7 @@ class SweepCommand : public Command {
     settings.budget_s = budget_ > 0 ? budget_ : preset.budget_s;
     settings.seed = seed_;
     settings.timeout_s = timeout_;
+    settings.peer = peer_;
     settings.threads = set_threads(threads_);
     settings.baselines = preset.baselines;
     settings.min_samples = static_cast<int>(preset.min_samples);
@@ -160,7 +163,7 @@ class SweepCommand : public Command {
 
   SweepChoices choices_;
   Against against_;
-  std::string preset_, name_, json_, db_, again_;
+  std::string preset_, name_, json_, db_, again_, peer_;
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 0, timeout_ = 0;

@@ -19,7 +19,8 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
                    {"--threads", std::to_string(settings.threads)},
                    {"--strategy", forced},
                    {"baselines", fmt::format("{}", fmt::join(settings.baselines, ","))},
-                   {"min_samples", std::to_string(settings.min_samples)}};
+                   {"min_samples", std::to_string(settings.min_samples)},
+                   {"--peer", settings.peer}};
   for (const PlannedCase& p : cases) {
     const Case c = empty_case(p);
     plan.cases.push_back(
@@ -39,6 +40,7 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
   if (!setting("--strategy").empty()) settings->forced = parse_strategies({setting("--strategy")});
   settings->baselines = split(setting("baselines"));
   if (!setting("min_samples").empty()) settings->min_samples = std::stoi(setting("min_samples"));
+  settings->peer = setting("--peer");
   std::vector<PlannedCase> cases;
   for (const CasePlan& c : plan.cases) {
     PlannedCase planned;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "app/sweep/estimate.h"
+#include "app/sweep/peer.h"
 #include "app/sweep/text.h"
 #include "app/trial/contest.h"
 #include "data/reports/explanation.h"
@@ -65,6 +66,7 @@ class CaseRun {
       make_case();
       if (fits()) {
         take(hold(contest(), stages_));
+        if (!settings_.peer.empty()) ask();
         stages_.begin("case", "");
         choose();
       }
@@ -232,6 +234,19 @@ class CaseRun {
     std::unique_ptr<CompiledModel> model = compile(network_, ensemble_, options, single_);
     expect_strategy(target_, strategy, model->coverage());
     return model;
+  }
+
+  /// The same case in a Python that has torch; what it is not there for is said.
+  void ask() {
+    if (result_.trials.empty() || no_baselines_) return;
+    stages_.begin("baseline", std::string(kBaselinePrefix) + kPeer);
+    const Clocked clocked(&result_.seconds.baselines);
+    PeerResult peer = ask_peer(planned_, settings_, network_, ensemble_,
+                               planned_.phase == "step" ? Tensors{} : separate(single_, ensemble_));
+    if (peer.timing)
+      result_.baselines.push_back(std::move(*peer.timing));
+    else
+      result_.notes.push_back(peer.absent);
   }
 
   /// What the forms do in a call, of targets that have more than one.

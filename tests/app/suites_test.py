@@ -129,6 +129,28 @@ class Suites(CommandLine):
         self.assertEqual([r["form"] for r in rows], ["naive", "optimised", "compiled"] * 4)
         self.assertEqual({r["status"] for r in rows}, {"success"})
 
+    def peer(self, python):
+        """A row with another Python beside it: the names of its baselines, its notes, and its CSV."""
+        sweep, folder = self.suite("components", "--targets", "naive_layernorm", "--axis", "naive_layernorm.T=16", "--axis",
+                                   "naive_layernorm.D=24", "-n", "2", "--budget", "0.02", "--peer", python)
+        case = sweep["cases"][0]
+        return [b["name"] for b in case["baselines"]], case["notes"], read(f"{folder}/components-n2.csv")[1]
+
+    def test_a_python_with_torch_is_one_more_column(self):
+        names, notes, rows = self.peer(sys.executable)
+        if names == ["loop", "optimised"]:  # no compiler for what it generates
+            self.assertRegex(notes[-1], r"^torch\.compile is not there: \[")
+            return
+        self.assertEqual(names, ["loop", "optimised", "torch.compile"], notes)
+        self.assertEqual([r["form"] for r in rows], ["naive", "optimised", "torch.compile", "compiled"])
+        self.assertGreater(float(rows[2]["time_ms"]), 0)
+
+    def test_a_python_without_it_is_said_and_no_error(self):
+        names, notes, rows = self.peer("/bin/false")
+        self.assertEqual(names, ["loop", "optimised"])
+        self.assertEqual(notes, ["torch.compile is not there: [/bin/false] it said nothing"])
+        self.assertEqual([r["form"] for r in rows], ["naive", "optimised", "compiled"])
+
     def test_other_sweeps_have_no_suite(self):
         db = self.path("r.db")
         self.workbench("sweep", "ci", "--targets", "linear", "-n", "2", "--strategy", "linear=einsum", "--budget", "0.01",
