@@ -203,8 +203,9 @@ class Train : public Command {
     app.add_option("--fail-on-regression", sinks_.worse_percent,
                    "exit with 3 when it is WORSE than there by more than this percentage")
         ->check(not_positive);
-    app.add_flag("--bench", sinks_.bench,
-                 "time one step beside separate models in a loop and over threads; trains nothing");
+    app.add_flag(
+        "--bench", sinks_.bench,
+        "time one step beside separate models in a loop, over threads, and vmap; trains nothing");
     app.add_option("--budget", sinks_.budget_s, "seconds of --bench for each")
         ->check(not_positive)
         ->capture_default_str();
