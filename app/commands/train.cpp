@@ -115,6 +115,10 @@ class Train : public Command {
     app.add_option("--normalize", options_.normalize,
                    "ARG=standard, from the training rows, or ARG=MEAN,STD")
         ->allow_extra_args(false);
+    app.add_option("--augment", options_.augment,
+                   "flip,crop:PAD,cutout:SIZE of [C, H, W] inputs in training, before they are "
+                   "normalised; own draws per model and sample")
+        ->delimiter(',');
     app.add_option("--validation", options_.validation, "a file, or a fraction of the rows");
     app.add_option("--test", options_.test, "the same; looked at once, after training");
     app.add_option("--folds", options_.folds, "cross-validation: each model learns without one");

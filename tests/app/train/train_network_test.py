@@ -137,6 +137,32 @@ class Outputs(Train):
                      "aux.second, aux.size; try 0", "-n", "2", "--output", "third", "--overwrite", **common)
 
 
+class Augmented(Train):
+    def test_in_training_alone(self):
+        """Own draws of each model of the same rows; evaluations see what the file has; the same bits on resume."""
+        digits.write(self.folder, 200)
+        common = ["--set", "seed.init=1", "--set", "dropout=0", "--same-order", "--epochs", "2", "--lr", "0", "--validation", "0.2"]
+        self.train("-n", "2", *common)
+        plain = self.report()["models"]
+        self.train("-n", "2", *common, "--augment", "flip,crop:2,cutout:3", "--normalize", "x=0.3,0.2", "--overwrite")
+        self.assertNotEqual(self.report()["models"][0]["best"]["loss"], plain[0]["best"]["loss"])
+        self.train("-n", "2", *common, "--augment", "flip,crop:2,cutout:3", "--overwrite")
+        augmented, report = self.report()["models"], self.report()
+        self.assertEqual([m["best"]["loss"] for m in augmented], [m["best"]["loss"] for m in plain])
+        for row in report["history"]:
+            self.assertEqual(len({round(loss, 9) for loss in row["train_loss"]}), 2)
+        for text, message in (("spin", "augmentation: got spin, expected flip, crop:PAD or cutout:SIZE; try flip,crop:4"),
+                              ("crop:0", "augmentation: got crop:0, expected flip, crop:PAD or cutout:SIZE; try flip,crop:4")):
+            self.refused("[--augment] " + message, "-n", "2", "--augment", text, "--overwrite")
+
+    def test_of_images_alone(self):
+        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
+        digits.export(torch.nn.Linear(4, 2), self.path("n.pt2"), torch.randn(3, 4))
+        self.refused("[--augment] inputs: got none of [C, H, W], expected images; try what other rows need in the network's "
+                     "train form", "-n", "2", "--augment", "flip", "--column", "input=x",
+                     net="n.pt2", data="d.npz")
+
+
 class Bench(Train):
     def test_beside_the_ways_people_have(self):
         digits.write(self.folder, 200)
