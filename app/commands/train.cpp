@@ -115,6 +115,10 @@ class Train : public Command {
     app.add_option("--normalize", options_.normalize,
                    "ARG=standard, from the training rows, or ARG=MEAN,STD")
         ->allow_extra_args(false);
+    app.add_option("--augment", options_.augment,
+                   "flip,crop:PAD,cutout:SIZE of [C, H, W] inputs in training, before they are "
+                   "normalised; own draws per model and sample")
+        ->delimiter(',');
     app.add_option("--validation", options_.validation, "a file, or a fraction of the rows");
     app.add_option("--test", options_.test, "the same; looked at once, after training");
     app.add_option("--folds", options_.folds, "cross-validation: each model learns without one");
@@ -203,8 +207,9 @@ class Train : public Command {
     app.add_option("--fail-on-regression", sinks_.worse_percent,
                    "exit with 3 when it is WORSE than there by more than this percentage")
         ->check(not_positive);
-    app.add_flag("--bench", sinks_.bench,
-                 "time one step beside separate models in a loop and over threads; trains nothing");
+    app.add_flag(
+        "--bench", sinks_.bench,
+        "time one step beside separate models in a loop, over threads, and vmap; trains nothing");
     app.add_option("--budget", sinks_.budget_s, "seconds of --bench for each")
         ->check(not_positive)
         ->capture_default_str();

@@ -11,6 +11,7 @@
 #include "data/one_line.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/measure/vmapped.h"
 
 namespace wide {
 namespace {
@@ -21,52 +22,23 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-/// One model as its users train it: autograd, and ATen's fused optimiser where there is one.
-class SeparateModel {
+/// torch.optim's steps on whole lists of parameters, fused where ATen has a kernel.
+class ListOptimizer {
  public:
-  SeparateModel(const Prepared& run, const Start& start, const Batch& batch, int64_t model)
-      : run_(run), net_(run.network.train_form()), hyper_(run.plan.models[size_t(model)].hyper) {
-    for (const Column& column : batch.inputs) inputs_.push_back(rows_of(column, model));
-    if (batch.target.values.defined()) target_ = rows_of(batch.target, model);
-    if (batch.weight.values.defined()) weight_ = rows_of(batch.weight, model);
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const at::ScalarType dtype = run.network.asked()[i].dtype;
-      inputs_[i] = inputs_[i].to(dtype == at::kFloat ? run.network.dtype() : dtype);
-      if (batch.inputs[i].prepare) batch.inputs[i].prepare(model, inputs_[i]);
-    }
-    if (weight_.defined()) weight_ = weight_.to(run.network.dtype());
-    for (const TensorSpec& spec : run.network.tensors()) {
-      const StartTensor& from = start.tensors.at(spec.name);
-      Tensor own = (from.shared ? from.tensor : from.tensor[model]).clone();
-      if (spec.role == Role::parameter && !run.frozen.count(spec.name)) {
-        own.requires_grad_(true);
-        parameters_.push_back(own);
-        first_.push_back(at::zeros_like(own));
-        second_.push_back(at::zeros_like(own));
-        steps_.push_back(at::zeros({}, at::kFloat));
-      }
-      weights_.push_back(own);
-    }
+  ListOptimizer(std::string name, std::map<std::string, double> hyper)
+      : name_(std::move(name)), hyper_(std::move(hyper)) {}
+
+  void add(const Tensor& parameter) {
+    parameters_.push_back(parameter);
+    first_.push_back(at::zeros_like(parameter));
+    second_.push_back(at::zeros_like(parameter));
+    steps_.push_back(at::zeros({}, at::kFloat));
   }
 
-  void step() {
-    Tensors gradients;
-    {
-      const at::AutoGradMode grad(true);
-      Tensors bound = inputs_;
-      bound.insert(bound.end(), weights_.begin(), weights_.end());
-      const Tensors outputs = net_.forward(bound);
-      LossInputs in;
-      in.output = outputs.at(run_.loss.loss.output);
-      in.target = target_;
-      in.row_weight = weight_;
-      if (run_.loss.loss.weight.defined() && run_.loss.loss.weight.dim() == 1)
-        in.weight = run_.loss.loss.weight;
-      in.pos_weight = run_.loss.loss.pos_weight;
-      const LossSums sums = loss_sums(run_.loss.loss, in);
-      gradients = torch::autograd::grad({sums.weighted / sums.weights}, parameters_, {},
-                                        std::nullopt, false, /*allow_unused=*/true);
-    }
+  /// Down the gradients of `loss`.
+  void step(const Tensor& loss) {
+    Tensors gradients = torch::autograd::grad({loss}, parameters_, {}, std::nullopt, false,
+                                              /*allow_unused=*/true);
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < gradients.size(); ++i)
       if (!gradients[i].defined()) gradients[i] = at::zeros_like(parameters_[i]);
@@ -74,29 +46,23 @@ class SeparateModel {
   }
 
  private:
-  static Tensor rows_of(const Column& column, int64_t model) {
-    const Tensor values = column.shared ? column.values : column.values[model];
-    if (!column.rows.defined()) return values.clone();
-    return values.index_select(0, column.rows.dim() == 2 ? column.rows[model] : column.rows);
-  }
   double hyper(const char* name) const { return hyper_.at(name); }
 
   void update(const Tensors& gradients) {
-    const std::string& optimizer = run_.options.optimizer;
-    if (optimizer == "sgd") {
+    if (name_ == "sgd") {
       at::_fused_sgd_(parameters_, gradients,
                       hyper("momentum") != 0 ? at::TensorList(first_) : at::TensorList(),
                       hyper("weight_decay"), hyper("momentum"), hyper("lr"), hyper("dampening"),
                       hyper("nesterov") != 0, false, done_++ == 0);
       return;
     }
-    if (optimizer == "adam" || optimizer == "adamw") {
+    if (name_ == "adam" || name_ == "adamw") {
       for (const Tensor& step : steps_) step.add_(1);
       const auto call = [&](auto fused) {
         fused(parameters_, gradients, first_, second_, at::TensorList(), steps_, hyper("lr"),
               hyper("beta1"), hyper("beta2"), hyper("weight_decay"), hyper("eps"), false, false);
       };
-      if (optimizer == "adam")
+      if (name_ == "adam")
         call([](auto&&... all) { at::_fused_adam_(all...); });
       else
         call([](auto&&... all) { at::_fused_adamw_(all...); });
@@ -108,7 +74,7 @@ class SeparateModel {
   /// For the optimisers without a fused kernel in ATen: the formula by whole lists, as torch.optim
   /// does with foreach=True.
   void foreach_update(const Tensors& gradients) {
-    if (run_.options.optimizer == "rmsprop") {
+    if (name_ == "rmsprop") {
       at::_foreach_mul_(first_, hyper("alpha"));
       at::_foreach_addcmul_(first_, gradients, gradients, 1 - hyper("alpha"));
       std::vector<Tensor> scale = at::_foreach_sqrt(first_);
@@ -125,12 +91,130 @@ class SeparateModel {
     at::_foreach_add_(first_, gradients, 1 - hyper("beta2"));
   }
 
-  const Prepared& run_;
-  const Network& net_;
+  std::string name_;
   std::map<std::string, double> hyper_;
-  Tensors inputs_, weights_, parameters_, first_, second_, steps_;
-  Tensor target_, weight_;
+  Tensors parameters_, first_, second_, steps_;
   int64_t done_ = 0;
+};
+
+/// One model's batch as its network takes it.
+struct OwnBatch {
+  Tensors inputs;
+  Tensor target, weight;  // undefined: none
+
+  OwnBatch(const Prepared& run, const Batch& batch, int64_t model) {
+    for (size_t i = 0; i < batch.inputs.size(); ++i) {
+      const at::ScalarType dtype = run.network.asked()[i].dtype;
+      inputs.push_back(
+          rows_of(batch.inputs[i], model).to(dtype == at::kFloat ? run.network.dtype() : dtype));
+      if (batch.inputs[i].prepare) batch.inputs[i].prepare(model, inputs[i]);
+    }
+    if (batch.target.values.defined()) target = rows_of(batch.target, model);
+    if (batch.weight.values.defined())
+      weight = rows_of(batch.weight, model).to(run.network.dtype());
+  }
+
+  static Tensor rows_of(const Column& column, int64_t model) {
+    const Tensor values = column.shared ? column.values : column.values[model];
+    if (!column.rows.defined()) return values.clone();
+    return values.index_select(0, column.rows.dim() == 2 ? column.rows[model] : column.rows);
+  }
+};
+
+bool is_trained(const Prepared& run, const TensorSpec& spec) {
+  return spec.role == Role::parameter && !run.frozen.count(spec.name);
+}
+
+/// Of one model: `bound` as its network takes it.
+Tensor loss_of(const Prepared& run, const Tensors& bound, const Tensor& target,
+               const Tensor& weight) {
+  const Loss& loss = run.loss.loss;
+  LossInputs in;
+  in.output = run.network.train_form().forward(bound).at(loss.output);
+  in.target = target;
+  in.row_weight = weight;
+  if (loss.weight.defined() && loss.weight.dim() == 1) in.weight = loss.weight;
+  in.pos_weight = loss.pos_weight;
+  const LossSums sums = loss_sums(loss, in);
+  return sums.weighted / sums.weights;
+}
+
+/// One model as its users train it: autograd, and ATen's fused optimiser where there is one.
+class SeparateModel {
+ public:
+  SeparateModel(const Prepared& run, const Start& start, const Batch& batch, int64_t model)
+      : run_(run),
+        batch_(run, batch, model),
+        optimizer_(run.options.optimizer, run.plan.models[size_t(model)].hyper),
+        bound_(batch_.inputs) {
+    for (const TensorSpec& spec : run.network.tensors()) {
+      const StartTensor& from = start.tensors.at(spec.name);
+      bound_.push_back((from.shared ? from.tensor : from.tensor[model]).clone());
+      if (is_trained(run, spec)) optimizer_.add(bound_.back().requires_grad_(true));
+    }
+  }
+
+  void step() {
+    const at::AutoGradMode grad(true);
+    optimizer_.step(loss_of(run_, bound_, batch_.target, batch_.weight));
+  }
+
+ private:
+  const Prepared& run_;
+  OwnBatch batch_;
+  ListOptimizer optimizer_;
+  Tensors bound_;
+};
+
+/// All models as torch.func users train them: vmap of the loss, autograd and one optimiser on wide
+/// tensors. It has the first model's hyperparameters for all: ATen's kernels take no others.
+class VmappedModels {
+ public:
+  VmappedModels(const Prepared& run, const Start& start, const Batch& batch)
+      : run_(run), optimizer_(run.options.optimizer, run.plan.models[0].hyper) {
+    std::vector<Tensors> own;  // by model
+    for (int64_t m = 0; m < run.n(); ++m) {
+      const OwnBatch one(run, batch, m);
+      own.push_back(one.inputs);
+      inputs_ = one.inputs.size();
+      for (const Tensor& t : {one.target, one.weight})
+        if (t.defined()) own.back().push_back(t);
+      has_target_ = one.target.defined();
+      has_weight_ = one.weight.defined();
+    }
+    for (size_t k = 0; k < own[0].size(); ++k) {
+      Tensors rows;
+      for (const Tensors& one : own) rows.push_back(one[k]);
+      bound_.push_back(at::stack(rows));
+      shared_.push_back(false);
+    }
+    for (const TensorSpec& spec : run.network.tensors()) {
+      const StartTensor& from = start.tensors.at(spec.name);
+      bound_.push_back(from.tensor.clone());
+      shared_.push_back(from.shared);
+      if (is_trained(run, spec)) optimizer_.add(bound_.back().requires_grad_(true));
+    }
+  }
+
+  void step() {
+    const at::AutoGradMode grad(true);
+    const auto one = [this](const Tensors& all) {
+      Tensors bound(all.begin(), all.begin() + static_cast<ptrdiff_t>(inputs_));
+      const size_t weights = inputs_ + size_t(has_target_) + size_t(has_weight_);
+      bound.insert(bound.end(), all.begin() + static_cast<ptrdiff_t>(weights), all.end());
+      return Tensors{loss_of(run_, bound, has_target_ ? all[inputs_] : Tensor(),
+                             has_weight_ ? all[weights - 1] : Tensor())};
+    };
+    optimizer_.step(vmapped(one, bound_, shared_, run_.n())[0].sum());
+  }
+
+ private:
+  const Prepared& run_;
+  ListOptimizer optimizer_;
+  Tensors bound_;
+  std::vector<bool> shared_;
+  size_t inputs_ = 0;
+  bool has_target_ = false, has_weight_ = false;
 };
 
 using Models = std::vector<std::unique_ptr<SeparateModel>>;
@@ -198,7 +282,17 @@ BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, dou
     contenders.clear();
     result.notes.push_back("no baselines: " + one_line(e));
   }
-  result.notes.emplace_back("no vmap baseline of a whole step in this version");
+  std::unique_ptr<VmappedModels> vmap;
+  try {
+    vmap = std::make_unique<VmappedModels>(run, start, batch);
+    vmap->step();
+    contenders.push_back({"vmap", "baseline", [&vmap] { vmap->step(); }});
+    if (!run.plan.varied.empty())
+      result.notes.emplace_back(
+          "vmap steps with the first model's hyperparameters: ATen's optimisers take one for all");
+  } catch (const std::exception& e) {
+    result.notes.push_back("no vmap: " + one_line(e));
+  }
   contenders.push_back({"wide", "candidate", [&] { trainer.step(batch); }});
   MeasureOptions options;
   options.budget_s = budget_s;

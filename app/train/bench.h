@@ -6,7 +6,7 @@ namespace wide {
 
 /// One training step of all models beside the ways people have without this program.
 struct BenchResult {
-  std::vector<Timing> timings;     // loop, threads, wide
+  std::vector<Timing> timings;     // loop, threads, vmap, wide
   double first_call_ns = 0;        // of the wide step, recording and planning included
   std::vector<std::string> notes;  // on baselines that are missing
 };

@@ -12,6 +12,8 @@ namespace {
 constexpr int64_t kHeldRows = 1024;        // at a time, of small rows
 constexpr int64_t kHeldNumbers = 1 << 22;  // of larger ones
 
+bool is_image(const DataPart& part) { return part.row_sizes().size() == 3; }
+
 int64_t longest(const std::vector<Rows>& rows) {
   size_t most = 0;
   for (const Rows& r : rows) most = std::max(most, r.size());
@@ -29,6 +31,12 @@ Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNet
                 std::all_of(models.begin(), models.end(), [&](const ModelPlan& m) {
                   return m.seed_order == models[0].seed_order;
                 });
+  augmentation_ = parse_augmentation(options.augment);
+  const auto& inputs = data.train.inputs;
+  if (augmentation_.any() && std::none_of(inputs.begin(), inputs.end(), is_image))
+    fail(
+        "[--augment] inputs: got none of [C, H, W], expected images; try what other rows need in "
+        "the network's train form");
   for (size_t i = 0; i < models.size(); ++i)
     group_.push_back(data.folds > 0 ? models[i].fold : static_cast<int64_t>(i));
   rows_ = static_cast<int64_t>(data.train_rows[0].size());
@@ -64,18 +72,23 @@ void Feed::begin_epoch(int64_t epoch) {
   }
 }
 
-Column Feed::column(const DataPart& part, const Tensor& rows) const {
+Column Feed::column(const DataPart& part, const Tensor& rows, int64_t step) const {
   Column column;
   column.values = part.values;
   column.shared = !part.own;
   column.rows = rows;
   column.prepare = preparation(data_, part.name, group_);
+  if (step < 0 || !augmentation_.any() || !is_image(part)) return column;
+  column.prepare = [this, step, then = column.prepare](int64_t model, const Tensor& images) {
+    augment(augmentation_, models_[static_cast<size_t>(model)].seed_dropout, step, images);
+    if (then) then(model, images);
+  };
   return column;
 }
 
-Batch Feed::make_batch(const DataParts& parts, const Tensor& rows) const {
+Batch Feed::make_batch(const DataParts& parts, const Tensor& rows, int64_t step) const {
   Batch batch;
-  for (const DataPart& part : parts.inputs) batch.inputs.push_back(column(part, rows));
+  for (const DataPart& part : parts.inputs) batch.inputs.push_back(column(part, rows, step));
   if (parts.target) batch.target = column(*parts.target, rows);
   if (parts.weight) batch.weight = column(*parts.weight, rows);
   return batch;
@@ -85,7 +98,11 @@ Batch Feed::training(int64_t step) {
   begin_epoch(step / steps_per_epoch_);
   const int64_t begin = step % steps_per_epoch_ * network_.batch();
   const int64_t size = std::min(network_.batch(), rows_ - begin);
-  return make_batch(data_.train, order_.narrow(-1, begin, size).contiguous());
+  Tensor rows = order_.narrow(-1, begin, size);
+  // Each model draws for itself, of the same rows too.
+  if (augmentation_.any() && rows.dim() == 1)
+    rows = rows.expand({static_cast<int64_t>(models_.size()), size});
+  return make_batch(data_.train, rows.contiguous(), step);
 }
 
 int64_t Feed::held_size(const RowSet& set) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include "app/train/augment.h"
 #include "app/train/data.h"
 #include "app/train/metric.h"
 #include "app/train/network.h"
@@ -44,8 +45,9 @@ class Feed {
   bool same_rows() const { return same_order_ && data_.folds == 0; }
   void begin_epoch(int64_t epoch);
   Rows order_of(const ModelPlan& model, int64_t epoch) const;
-  Batch make_batch(const DataParts& parts, const Tensor& rows) const;
-  Column column(const DataPart& part, const Tensor& rows) const;
+  /// `step`: of training, whose images are augmented; -1: none.
+  Batch make_batch(const DataParts& parts, const Tensor& rows, int64_t step = -1) const;
+  Column column(const DataPart& part, const Tensor& rows, int64_t step = -1) const;
   int64_t held_size(const RowSet& set) const;
 
   const TrainOptions& options_;
@@ -53,6 +55,7 @@ class Feed {
   const TrainNetwork& network_;
   const std::vector<ModelPlan>& models_;
   std::vector<int64_t> group_;  // of each model in the statistics of normalisation
+  Augmentation augmentation_;
   bool same_order_ = false;
   int64_t rows_ = 0, steps_per_epoch_ = 0, left_out_ = 0, epoch_ = -1;
   Tensor order_;  // int64 [N, rows], or [rows]

@@ -42,11 +42,6 @@ Loss any_loss() {
 }  // namespace
 
 Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options) {
-  if (!options.augment.empty())
-    fail(
-        "[--augment] augmentation: got {}, expected none in this version; try it in the "
-        "network's train form",
-        printable(options.augment[0]));
   choose_loss();
   const DataWanted wanted{network.asked(), network.knows_sizes(), &loss.loss, network.dtype()};
   data = read_training_data(options, wanted);

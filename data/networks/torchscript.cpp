@@ -283,6 +283,10 @@ class TorchScriptFile : public NetworkFile {
     return names;
   }
 
+  std::vector<std::string> output_names() const override {
+    return result_names(*loaded_->module.get_method("forward").graph());
+  }
+
   FormFlags forms() const override { return loaded_->forms; }
 
   Network network(const std::vector<TensorSpec>& inputs, Form form) const override {

@@ -4,6 +4,8 @@
 #include <ATen/core/List.h>
 #include <ATen/core/jit_type.h>
 #include <fmt/format.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/inliner.h>
 
 #include <set>
 
@@ -171,7 +173,49 @@ void flatten(const IValue& value, const std::string& file, Tensors* out) {
   }
 }
 
+/// Appends the names of what `value` holds; false where it does not show how it is put together.
+bool add_names(const torch::jit::Value& value, const std::string& path,
+               std::vector<std::string>* names) {
+  namespace prim = torch::jit::prim;
+  const c10::TypePtr type = value.type();
+  if (type->kind() == c10::TypeKind::NoneType) return true;
+  if (type->kind() == c10::TypeKind::TensorType) {
+    names->push_back(path);
+    return true;
+  }
+  const torch::jit::Node& made = *value.node();
+  const auto add = [&](const torch::jit::Value& part, const std::string& name) {
+    return add_names(part, path.empty() ? name : path + "." + name, names);
+  };
+  const auto tuple = type->cast<c10::TupleType>();
+  const bool of_parts =
+      tuple ? made.kind() == prim::TupleConstruct : made.kind() == prim::ListConstruct;
+  if (of_parts) {
+    for (size_t i = 0; i < made.inputs().size(); ++i)
+      if (!add(*made.input(i), tuple && tuple->schema() ? tuple->schema()->arguments()[i].name()
+                                                        : std::to_string(i)))
+        return false;
+    return value.uses().size() == 1;  // else something may have been put in
+  }
+  if (made.kind() != prim::DictConstruct || value.uses().size() != 1) return false;
+  for (size_t i = 0; i + 1 < made.inputs().size(); i += 2) {
+    const auto key = torch::jit::toIValue(made.input(i));
+    if (!key || !key->isString() || !add(*made.input(i + 1), key->toStringRef())) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+std::vector<std::string> result_names(const torch::jit::Graph& forward) {
+  const std::shared_ptr<torch::jit::Graph> graph = const_cast<torch::jit::Graph&>(forward).copy();
+  torch::jit::Inline(*graph);
+  std::vector<std::string> names;
+  const torch::jit::Value& result = *graph->outputs().at(0);
+  if (result.type()->kind() == c10::TypeKind::TensorType || !add_names(result, "", &names))
+    return {};
+  return names;
+}
 
 ForwardCall::ForwardCall(const c10::FunctionSchema& schema, const std::vector<std::string>& names,
                          const std::string& path) {

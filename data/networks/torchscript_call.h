@@ -7,6 +7,10 @@
 
 #include "engine/network.h"
 
+namespace torch::jit {
+struct Graph;
+}
+
 namespace wide {
 
 /// How the arguments of a TorchScript forward are put together from flat, named tensors:
@@ -31,6 +35,10 @@ class ForwardCall {
 
 /// "x: Tensor, mask: Tensor?" of a forward, without self.
 std::string wanted_inputs(const c10::FunctionSchema& schema);
+
+/// Names of a forward's results in the order of `flatten_outputs`, by the path to each:
+/// "aux.logits", "1.0". Empty where they show only when it runs, and for a single tensor.
+std::vector<std::string> result_names(const torch::jit::Graph& forward);
 
 /// The tensors of a result in order: tuples, lists and dicts opened, None left out.
 Tensors flatten_outputs(const IValue& result, const std::string& file);

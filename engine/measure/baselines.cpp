@@ -3,8 +3,6 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
-#include <ATen/functorch/BatchedTensorImpl.h>
-#include <ATen/functorch/DynamicLayer.h>
 #include <c10/core/InferenceMode.h>
 #include <omp.h>
 
@@ -14,7 +12,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/record/process_switch.h"
+#include "engine/measure/vmapped.h"
 #include "engine/widen/derivative.h"
 
 namespace wide {
@@ -133,8 +131,7 @@ void call_all_in_parallel(Separate& separate, Quiet quiet, int threads) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// functorch's vmap over the model itself, without its fallback: that would be a slow loop under
-/// the name of vmap.
+/// functorch's vmap over the model itself.
 class Vmap {
  public:
   Vmap(const Network& network, const Ensemble& ensemble)
@@ -155,49 +152,7 @@ class Vmap {
   }
 
  private:
-  struct Layer {
-    int64_t level;
-    explicit Layer(int64_t n)
-        : level(at::functorch::initAndPushDynamicLayer(at::functorch::TransformType::Vmap,
-                                                       c10::SymInt(n),
-                                                       at::functorch::RandomnessType::Different)) {}
-    ~Layer() { at::functorch::popDynamicLayerAndDeleteMetadata(); }
-    Layer(const Layer&) = delete;
-    Layer& operator=(const Layer&) = delete;
-  };
-
-  struct Batched {
-    Tensor value;
-    int64_t dimension;  // of the models; -1: the same for all
-  };
-
-  Tensors forward(const Tensors& bound) const {
-    Tensors outputs;
-    for (const auto& [value, batch] : call_batched(bound))
-      outputs.push_back(batch >= 0 ? value.movedim(batch, 0) : repeat(value));
-    return outputs;
-  }
-
-  std::vector<Batched> call_batched(const Tensors& bound) const {
-    const VmapFallbackOff no_fallback;
-    const Layer layer(n_);
-    Tensors arguments;
-    for (size_t k = 0; k < bound.size(); ++k)
-      arguments.push_back(shared_[k] ? bound[k]
-                                     : at::functorch::addBatchDim(bound[k], 0, layer.level));
-    std::vector<Batched> outputs;
-    for (const Tensor& output : forward_(arguments)) {
-      const auto* batched = at::functorch::maybeGetBatchedImpl(output);
-      if (batched && batched->level() == layer.level)
-        outputs.push_back({batched->value(), batched->bdim()});
-      else
-        outputs.push_back({output, -1});
-    }
-    return outputs;
-  }
-
-  // Nothing of the single models went into it.
-  Tensor repeat(const Tensor& tensor) const { return expanded(n_, tensor); }
+  Tensors forward(const Tensors& bound) const { return vmapped(forward_, bound, shared_, n_); }
 
   std::shared_ptr<const Derivative> derivative_;
   std::function<Tensors(const Tensors&)> forward_;

@@ -8,9 +8,11 @@ namespace wide {
 
 std::string Choices::text() const {
   nlohmann::json all{{"threads", threads}, {"exact", exact}, {"sizes", nlohmann::json::object()}};
-  for (const auto& [size, choice] : by_size)
-    all["sizes"][size] = {{"models_at_a_time", choice.models_at_a_time},
-                          {"strategies", choice.strategies}};
+  for (const auto& [size, by_models] : by_size)
+    for (const auto& [models, choice] : by_models)
+      all["sizes"][size].push_back({{"models", models},
+                                    {"models_at_a_time", choice.models_at_a_time},
+                                    {"strategies", choice.strategies}});
   return all.dump();
 }
 
@@ -20,13 +22,26 @@ Choices Choices::parse(const std::string& text) {
     const nlohmann::json all = nlohmann::json::parse(text);
     choices.threads = all.at("threads").get<int>();
     choices.exact = all.at("exact").get<bool>();
-    for (const auto& [size, one] : all.at("sizes").items())
-      choices.by_size[size] = {one.at("models_at_a_time").get<int64_t>(),
-                               one.at("strategies").get<std::map<std::string, std::string>>()};
+    for (const auto& [size, by_models] : all.at("sizes").items())
+      for (const auto& one : by_models)
+        choices.by_size[size][one.at("models").get<int64_t>()] = {
+            one.at("models_at_a_time").get<int64_t>(),
+            one.at("strategies").get<std::map<std::string, std::string>>()};
   } catch (const nlohmann::json::exception&) {
     fail("[train] plan: got '{}', expected what plan() gives; try without", text.substr(0, 40));
   }
   return choices;
+}
+
+const std::pair<const int64_t, Choice>* Choices::find(const std::string& size, int64_t running,
+                                                      bool anew_for_fewer) const {
+  constexpr double kFarMore = 4.0 / 3;
+  const auto known = by_size.find(size);
+  if (known == by_size.end()) return nullptr;
+  const auto at = known->second.lower_bound(running);
+  if (at == known->second.end()) return nullptr;
+  if (anew_for_fewer && double(at->first) >= kFarMore * double(running)) return nullptr;
+  return &*at;
 }
 
 }  // namespace wide

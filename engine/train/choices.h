@@ -10,12 +10,18 @@ struct Choice {
   std::map<std::string, std::string> strategies;  // by claimed call
 };
 
-/// What was chosen for every size of batch, as text that a later run takes.
+/// What was chosen for every size of batch, and again for fewer models, as text that a later run
+/// takes.
 struct Choices {
   int threads = 0;
   bool exact = false;
-  std::map<std::string, Choice> by_size;
+  std::map<std::string, std::map<int64_t, Choice>> by_size;  // then by models that ran
 
+  /// What holds for so many running models, and how many it was chosen for: the fewest that are no
+  /// fewer, none where those were far more and `anew_for_fewer`. A later run that loses the same
+  /// models finds the same.
+  const std::pair<const int64_t, Choice>* find(const std::string& size, int64_t running,
+                                               bool anew_for_fewer) const;
   std::string text() const;
   /// Throws Error for a text that is none.
   static Choices parse(const std::string& text);

@@ -301,6 +301,49 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
   return true;
 }
 
+void TrainedModels::rehearse(int64_t slot, const Made& made) const {
+  if (dtype_ == at::kDouble)
+    rehearse_as<double>(slot, made);
+  else
+    rehearse_as<float>(slot, made);
+}
+
+template <class T>
+void TrainedModels::rehearse_as(int64_t slot, const Made& made) const {
+  std::vector<double> hyper;
+  for (const auto* values : in_order_)
+    hyper.push_back((*values)[static_cast<size_t>(model_at(slot))]);
+  double square = 0;
+  for (size_t j = 0; j < trained_.size(); ++j)
+    square += sum_of_squares(static_cast<const T*>(made.gradients[j]),
+                             kept_[trained_[j]].tensor.numel() / n_);
+  ParameterStep<T> step;
+  step.gradient_scale = T(std::isfinite(square));
+  step.hyper = hyper.data();
+  for (size_t j = 0; j < trained_.size(); ++j) {
+    const Kept& kept = kept_[trained_[j]];
+    step.count = kept.tensor.numel() / n_;
+    const auto copied = [&](const Tensor& rows) {
+      const T* at = reinterpret_cast<const T*>(row(rows, slot));
+      return std::vector<T>(at, at + step.count);
+    };
+    std::vector<T> parameter = copied(kept.tensor);
+    std::vector<std::vector<T>> copies;
+    std::vector<T*> state;
+    for (const Tensor& m : kept.moments)
+      copies.push_back(m.defined() ? copied(m) : std::vector<T>());
+    for (size_t m = 0; m < copies.size(); ++m)
+      state.push_back(kept.moments[m].defined() ? copies[m].data() : nullptr);
+    step.parameter = parameter.data();
+    step.gradient = static_cast<const T*>(made.gradients[j]);
+    step.state = state.data();
+    if constexpr (std::is_same_v<T, double>)
+      optimizer_->step_f64(step);
+    else
+      optimizer_->step_f32(step);
+  }
+}
+
 template <class Visit>
 void TrainedModels::for_each_rows(Visit visit) {
   for (Kept& kept : kept_) {

@@ -43,6 +43,9 @@ class TrainedModels {
   /// each from one thread.
   bool write(int64_t slot, const Made& made, double factor);
 
+  /// The work of a write, on copies: what a step's time is measured with.
+  void rehearse(int64_t slot, const Made& made) const;
+
   void stop(int64_t model);
   void copy(int64_t from, int64_t to);
 
@@ -63,6 +66,8 @@ class TrainedModels {
   };
   template <class T>
   bool write_as(int64_t slot, const Made& made, double factor);
+  template <class T>
+  void rehearse_as(int64_t slot, const Made& made) const;
   template <class Visit>
   void for_each_rows(Visit visit);  // every tensor of rows, moments included
   Tensor rows_like(const Tensor& rows) const;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "engine/compile.h"
 #include "engine/error.h"
@@ -226,10 +227,7 @@ Ensemble Trainer::Impl::ensemble(const PlannedSize& p, const Call& call, int64_t
 
 WidenOptions Trainer::Impl::widen_options(const PlannedSize& p) const {
   WidenOptions widen;
-  const auto at = choices.by_size.find(p.key);
-  widen.choose = [strategies = at == choices.by_size.end()
-                                   ? std::map<std::string, std::string>()
-                                   : at->second.strategies](const ClaimedCall& claimed) {
+  widen.choose = [strategies = p.choice.strategies](const ClaimedCall& claimed) {
     const auto& able = claimed.applicable;
     const auto known = strategies.find(call_name(claimed));
     const bool applies = known != strategies.end() &&
@@ -287,10 +285,10 @@ Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a
   return choice;
 }
 
-/// Plans a choice and gives the nanoseconds of a call that writes nothing; infinite where it takes
-/// more memory than it may.
+/// Plans a choice and gives the nanoseconds of a call, of a step with the optimiser's work, that
+/// leaves the models as they are; infinite where it takes more memory than it may.
 double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choice) {
-  choices.by_size[p.key] = choice;
+  p.choice = choice;
   p.programs.clear();
   p.executor = executor(p, call, choice.models_at_a_time);
   p.version = models.version();
@@ -298,13 +296,24 @@ double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choic
   if (options.memory_limit > 0 && choice.models_at_a_time > 1 &&
       bytes_of_range(p) * threads > options.memory_limit)
     return std::numeric_limits<double>::infinity();
+  const auto rehearse = [&](const RangeAt& at) {
+    const Tensors& results = memory(p, at.thread).results;
+    for (int64_t j = 0; j < at.n; ++j) models.rehearse(at.begin + j, made(p, results, j));
+  };
   const auto once = [&] {
     const double start = now_ns();
-    run(p, call, {});
+    run(p, call, p.step ? rehearse : std::function<void(const RangeAt&)>());
     return now_ns() - start;
   };
   const double first = std::min(once(), once());
   return first > kSteadyCall_ns ? first : median_ns(once, 5);
+}
+
+/// What suits many models is slow for the few that are left. Evaluations are too rare to look
+/// again, and where bits hang on nothing there is nothing to choose.
+const std::pair<const int64_t, Choice>* Trainer::Impl::known_choice(const PlannedSize& p) const {
+  return choices.find(p.key, static_cast<int64_t>(models.running().size()),
+                      p.step && !options.exact);
 }
 
 /// How batches of this size are computed from here on. As many models at a time as measures
@@ -312,13 +321,20 @@ double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choic
 /// it.
 void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
   constexpr double kLongest_s = 0.7, kClearlyWorse = 1.15;
-  if (choices.by_size.count(p.key)) return;
   const auto count = static_cast<int64_t>(models.running().size());
+  p.programs.clear();
+  p.version = -1;
+  if (const auto* known = known_choice(p)) {
+    std::tie(p.chosen_for, p.choice) = *known;
+    return;
+  }
+  p.chosen_for = count;
   const int64_t most = (count + threads - 1) / threads;
   const int64_t asked = options.exact ? 1 : std::min(options.models_at_a_time, count);
   if (asked > 0 || most == 1 || (!options.tune && options.memory_limit == 0)) {
     const int64_t n = asked > 0 ? asked : most;
-    choices.by_size[p.key] = options.exact ? Choice{n, {}} : tuned(p, call, n);
+    p.choice = options.exact ? Choice{n, {}} : tuned(p, call, n);
+    choices.by_size[p.key][count] = p.choice;
     return;
   }
   Choice best;
@@ -339,9 +355,8 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
     }
     if (std::isfinite(best_ns) && now_s() - start > kLongest_s) break;
   }
-  choices.by_size[p.key] = best;
+  p.choice = choices.by_size[p.key][count] = best;
   p.programs = std::move(programs);
-  p.version = -1;
 }
 
 /// What one thread needs for its range besides the models.
@@ -367,7 +382,9 @@ PlannedSize& Trainer::Impl::plan(const Call& call, bool step) {
   }
   PlannedSize& p = *found;
   if (p.version != models.version()) {
-    p.executor = executor(p, call, choices.by_size.at(p.key).models_at_a_time);
+    const auto* known = known_choice(p);
+    if (!known || known->first != p.chosen_for) choose(p, call);
+    p.executor = executor(p, call, p.choice.models_at_a_time);
     p.version = models.version();
     p.memory.assign(static_cast<size_t>(threads), {});
   }
@@ -425,28 +442,34 @@ void Trainer::Impl::run(PlannedSize& p, const Call& call,
   p.executor->run(bound.tensors, hooks);
 }
 
+/// What the model in place `j` of a range hands over.
+TrainedModels::Made Trainer::Impl::made(const PlannedSize& p, const Tensors& results,
+                                        int64_t j) const {
+  const auto row = [&](size_t k) {
+    const Tensor& t = results[k];
+    return static_cast<const char*>(t.const_data_ptr()) +
+           j * (t.numel() / t.size(0)) * static_cast<int64_t>(t.element_size());
+  };
+  const size_t trained = p.trained.size();
+  TrainedModels::Made made;
+  for (size_t k = 0; k < trained; ++k) made.gradients.push_back(row(1 + k));
+  for (size_t k = 0; k < p.updated.size(); ++k)
+    made.buffers.emplace_back(p.updated[k], row(1 + trained + k));
+  return made;
+}
+
 void Trainer::Impl::run_step(const Batch& batch, const Visit& visit) {
   if (models.running().empty())
     fail("[train] models: got none that runs, expected one at least; try before all are stopped");
   const Call call = read(batch, true);
   PlannedSize& p = plan(call, true);
-  const size_t trained = p.trained.size();
   run(p, call, [&](const RangeAt& at) {
     const Tensors& results = memory(p, at.thread).results;
-    const auto row = [&](size_t k, int64_t j) {
-      const Tensor& t = results[k];
-      return static_cast<const char*>(t.const_data_ptr()) +
-             j * (t.numel() / t.size(0)) * static_cast<int64_t>(t.element_size());
-    };
     for (int64_t j = 0; j < at.n; ++j) {
-      TrainedModels::Made made;
-      for (size_t k = 0; k < trained; ++k) made.gradients.push_back(row(1 + k, j));
-      for (size_t k = 0; k < p.updated.size(); ++k)
-        made.buffers.emplace_back(p.updated[k], row(1 + trained + k, j));
       const double loss = results[0].scalar_type() == at::kDouble
-                              ? *reinterpret_cast<const double*>(row(0, j))
-                              : double(*reinterpret_cast<const float*>(row(0, j)));
-      visit(at.begin + j, loss, made);
+                              ? results[0].const_data_ptr<double>()[j]
+                              : double(results[0].const_data_ptr<float>()[j]);
+      visit(at.begin + j, loss, made(p, results, j));
     }
   });
 }

@@ -19,6 +19,8 @@ struct PlannedSize {
   LossNetwork form;             // of an evaluation: without a loss
   std::vector<size_t> columns;  // bound values that come with a batch, as `Call::columns`
   Program single;
+  Choice choice;
+  int64_t chosen_for = 0;       // so many running models
   std::vector<size_t> trained;  // bound values
   std::vector<size_t> updated;  // specs, by update of the program
   std::vector<bool> shared;     // by bound value
@@ -64,7 +66,9 @@ struct Trainer::Impl {
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
   Choice tuned(const PlannedSize& p, const Call& call, int64_t at_a_time) const;
   double time(PlannedSize& p, const Call& call, const Choice& choice);
+  const std::pair<const int64_t, Choice>* known_choice(const PlannedSize& p) const;
   void choose(PlannedSize& p, const Call& call);
+  TrainedModels::Made made(const PlannedSize& p, const Tensors& results, int64_t j) const;
   WidenOptions widen_options(const PlannedSize& p) const;
   /// The bound tensors of models [begin, begin + n) by slot; `with_columns`: those of the batch
   /// too.

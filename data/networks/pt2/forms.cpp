@@ -84,28 +84,35 @@ int counter_of(int mean, const Program& program) {
   return -1;
 }
 
-/// momentum=None: the statistics are the mean over all batches so far. In evaluation PyTorch
-/// writes such a momentum as 0.
+/// The batch norm of a module counts its batches in training, which an export for evaluation does
+/// not show; an instance norm never does. momentum=None: the statistics are the mean over all
+/// batches so far. In evaluation PyTorch writes such a momentum as 0.
 void count_batches(const Program& program, CallList* calls) {
   std::vector<Step> steps;
   for (Step& step : calls->steps) {
     const Found found = find(step);
-    const auto momentum = found.flag && found.flag->what == ModeFlag::What::batch_norm
+    const auto momentum = found.flag && found.flag->what == ModeFlag::What::batch_norm &&
+                                  step.op->schema().name() != "aten::instance_norm"
                               ? step.op->schema().argumentIndexWithName("momentum")
                               : std::nullopt;
-    const bool counts = momentum && !is_filled(step, static_cast<size_t>(*momentum)) &&
-                        step.arguments[static_cast<size_t>(*momentum)].isDouble() &&
-                        step.arguments[static_cast<size_t>(*momentum)].toDouble() == 0;
-    const int mean = counts ? input_at(&step, "running_mean", program) : -1;
-    const int var = counts ? input_at(&step, "running_var", program) : -1;
+    const int mean = momentum ? input_at(&step, "running_mean", program) : -1;
+    const int var = momentum ? input_at(&step, "running_var", program) : -1;
     const int counter = mean >= 0 && var >= 0 ? counter_of(mean, program) : -1;
     if (counter < 0) {
       steps.push_back(std::move(step));
       continue;
     }
     const auto fresh = [&] { return static_cast<int>(calls->register_count++); };
-    const int share = fresh(), unused = fresh();
+    const int unused = fresh();
     steps.push_back(calling("aten::add_", "Scalar", {counter, c10::IValue(int64_t{1})}, unused));
+    const bool averages = !is_filled(step, static_cast<size_t>(*momentum)) &&
+                          step.arguments[static_cast<size_t>(*momentum)].isDouble() &&
+                          step.arguments[static_cast<size_t>(*momentum)].toDouble() == 0;
+    if (!averages) {
+      steps.push_back(std::move(step));
+      continue;
+    }
+    const int share = fresh();
     steps.push_back(calling("aten::reciprocal", "", {counter}, share));
     std::vector<std::pair<int, int>> before;
     for (const int statistic : {mean, var}) {

@@ -7,48 +7,14 @@ import sys
 import time
 import unittest
 
-import jsonschema
 import numpy
-import referencing
 import torch
 from safetensors.torch import load_file, save_file
 from sklearn import metrics
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import digits
-from command_line import CommandLine
-
-
-class Train(CommandLine):
-    def setUp(self):
-        super().setUp()
-        torch.manual_seed(0)
-
-    def train(self, *arguments, expect=0, net="net.pt2", data="data.npz"):
-        return self.workbench("train", self.path(net), "--data", self.path(data), "--no-store", "--save",
-                              self.path("run"), *arguments, expect=expect)
-
-    def fits_the_schema(self, report):
-        folder = os.path.join(os.environ["WORKBENCH_SOURCE"], "data", "reports", "schema")
-        resources = []
-        for file in os.listdir(folder):
-            with open(os.path.join(folder, file), encoding="utf-8") as text:
-                resource = json.load(text)
-            resources.append((resource["$id"], referencing.Resource.from_contents(resource)))
-        registry = referencing.Registry().with_resources(resources)
-        schema = jsonschema.Draft202012Validator(registry.contents("run.json"), registry=registry)
-        self.assertEqual([e.message for e in schema.iter_errors(report)], [])
-        self.assertTrue(list(schema.iter_errors({**report, "more": 1})))
-
-    def report(self):
-        with open(self.path("run/report.json"), encoding="utf-8") as file:
-            return json.load(file)
-
-    def refused(self, message, *arguments, **files):
-        run = self.train(*arguments, expect=2, **files)
-        self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
-        self.assertIn(message, run.stderr.replace(self.folder + "/", ""))
+from train_command import Train
 
 
 class Digits(Train):
@@ -359,61 +325,6 @@ class Stored(Train):
             run = self.workbench("compare", "run:1", "run:2", *db, expect=2)
             self.assertIn("[compare] models: got no two of the same configuration", run.stderr)
         self.assertIn("SAME loss over 3 pairs", self.workbench("compare", self.path("a"), self.path("a")).stdout)
-
-
-class Counted(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.norm, self.b = torch.nn.Linear(4, 6, bias=False), torch.nn.BatchNorm1d(6, momentum=None), torch.nn.Linear(6, 3)
-
-    def forward(self, x):
-        return self.b(torch.tanh(self.norm(self.a(x))))
-
-
-class Statistics(Train):
-    def test_of_a_batch_norm_without_momentum(self):
-        model, x, y = Counted(), torch.randn(30, 4), torch.randint(0, 3, (30,))
-        numpy.savez(self.path("d.npz"), x=x.numpy(), y=y.numpy())
-        digits.export(model, self.path("n.pt2"), x[:3])
-        self.train("-n", "3", "--init", "file", "--order", "sequential", "--batch", "8", "--epochs", "2", "--lr", "0.1",
-                   "--optimizer", "sgd", net="n.pt2", data="d.npz")
-        model.double().train()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for begin in [*range(0, 30, 8)] * 2:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(x[begin:begin + 8].double()), y[begin:begin + 8]).backward()
-            optimizer.step()
-        got = load_file(self.path("run/last/model-0002.safetensors"))
-        for name, tensor in model.state_dict().items():
-            self.assertLess((got[name] - tensor).abs().max(), 2e-5, name)
-
-
-class TwoHeads(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = torch.nn.Linear(4, 3), torch.nn.Linear(4, 2)
-
-    def forward(self, x):
-        return {"first": self.a(x), "aux": {"second": self.b(x), "size": self.b(x).square().mean()}}
-
-
-class Outputs(Train):
-    def test_by_name(self):
-        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
-        digits.export(TwoHeads(), self.path("n.pt2"), torch.randn(3, 4))
-        common = dict(net="n.pt2", data="d.npz")
-        ways = []
-        for output, metric in (("1", "min:output.2"), ("aux.second", "min:output.aux.size")):
-            self.train("-n", "2", "--output", output, "--metric", metric, "--validation", "0.25", "--epochs", "2", "--overwrite",
-                       "--lr", "0.1", **common)
-            best = self.report()["models"][1]["best"]
-            ways.append((best["loss"], best[metric]))
-        self.assertEqual(*ways)
-        self.assertEqual(os.path.exists(self.path("run/best/model-0001.safetensors")), True)
-        self.workbench("predict", self.path("run"), "--data", self.path("d.npz"), "--out", self.path("p.npz"))
-        self.assertEqual(numpy.load(self.path("p.npz"))["prediction"].shape, (40, 2))
-        self.refused("[--output] output: got third, expected the number of one of forward's, from 0, or its name: first, "
-                     "aux.second, aux.size; try 0", "-n", "2", "--output", "third", "--overwrite", **common)
 
 
 class Frozen(Train):

@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "engine/train/trainer.h"
 
 namespace wide::training {
@@ -163,6 +165,16 @@ inline Batch batch(const Subject& s, int64_t n, int64_t rows, at::ScalarType dty
   b.inputs = {{random(sizes, dtype, seed), false, {}, {}}};
   b.target = {classes({n, rows}, 5, seed + 1), false, {}, {}};
   return b;
+}
+
+inline void expect_same_bits(const std::map<std::string, Tensor>& a,
+                             const std::map<std::string, Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, t] : a) {
+    const Tensor x = t.contiguous(), y = b.at(name).contiguous();
+    ASSERT_EQ(x.nbytes(), y.nbytes());
+    EXPECT_EQ(std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()), 0) << name;
+  }
 }
 
 }  // namespace wide::training

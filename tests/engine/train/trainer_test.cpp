@@ -83,16 +83,6 @@ std::map<std::string, Tensor> run(const Subject& s, const std::vector<int64_t>& 
   return trainer.weights(place);
 }
 
-void expect_same_bits(const std::map<std::string, Tensor>& a,
-                      const std::map<std::string, Tensor>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, t] : a) {
-    const Tensor x = t.contiguous(), y = b.at(name).contiguous();
-    ASSERT_EQ(x.nbytes(), y.nbytes());
-    EXPECT_EQ(std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()), 0) << name;
-  }
-}
-
 TEST(TrainerExact, BitsHangNeitherOnNeighboursNorOnThreads) {
   for (const Subject& s : {dropping(), batch_norm_net(), mlp()}) {
     SCOPED_TRACE(s.name);

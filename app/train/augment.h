@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/program.h"
+
+namespace wide {
+
+/// `--augment` as it was typed: what is done to images in training, in this order.
+struct Augmentation {
+  bool flip = false;   // left and right, of every second image
+  int64_t crop = 0;    // zeros around, of which a window of the image's size is cut; 0: none
+  int64_t cutout = 0;  // side of a square of zeros around any point; 0: none
+
+  bool any() const { return flip || crop > 0 || cutout > 0; }
+};
+
+/// "flip", "crop:PAD", "cutout:SIZE". Throws Error.
+Augmentation parse_augmentation(const std::vector<std::string>& parts);
+
+/// Changes `images` [B, C, H, W], contiguous, in place. All hangs on the model's `seed`, the step
+/// and the place in the batch.
+void augment(const Augmentation& how, uint64_t seed, int64_t step, const Tensor& images);
+
+}  // namespace wide

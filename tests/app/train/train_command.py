@@ -1,0 +1,42 @@
+"""What tests of `workbench train` have in common."""
+import json
+import os
+import sys
+
+import jsonschema
+import referencing
+import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from command_line import CommandLine
+
+
+class Train(CommandLine):
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(0)
+
+    def train(self, *arguments, expect=0, net="net.pt2", data="data.npz"):
+        return self.workbench("train", self.path(net), "--data", self.path(data), "--no-store", "--save",
+                              self.path("run"), *arguments, expect=expect)
+
+    def fits_the_schema(self, report):
+        folder = os.path.join(os.environ["WORKBENCH_SOURCE"], "data", "reports", "schema")
+        resources = []
+        for file in os.listdir(folder):
+            with open(os.path.join(folder, file), encoding="utf-8") as text:
+                resource = json.load(text)
+            resources.append((resource["$id"], referencing.Resource.from_contents(resource)))
+        registry = referencing.Registry().with_resources(resources)
+        schema = jsonschema.Draft202012Validator(registry.contents("run.json"), registry=registry)
+        self.assertEqual([e.message for e in schema.iter_errors(report)], [])
+        self.assertTrue(list(schema.iter_errors({**report, "more": 1})))
+
+    def report(self):
+        with open(self.path("run/report.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def refused(self, message, *arguments, **files):
+        run = self.train(*arguments, expect=2, **files)
+        self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
+        self.assertIn(message, run.stderr.replace(self.folder + "/", ""))

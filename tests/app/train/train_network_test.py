@@ -1,0 +1,180 @@
+"""What `workbench train` makes of a network: its outputs, its counters, its images, its rivals."""
+import json
+import os
+import sys
+import typing
+import unittest
+
+import numpy
+import torch
+from safetensors.torch import load_file
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import digits
+from train_command import Train
+
+
+class Counted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm, self.b = torch.nn.Linear(4, 6, bias=False), torch.nn.BatchNorm1d(6, momentum=None), torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.norm(self.a(x))))
+
+
+class Statistics(Train):
+    def test_of_a_batch_norm_without_momentum(self):
+        model, x, y = Counted(), torch.randn(30, 4), torch.randint(0, 3, (30,))
+        numpy.savez(self.path("d.npz"), x=x.numpy(), y=y.numpy())
+        digits.export(model, self.path("n.pt2"), x[:3])
+        self.train("-n", "3", "--init", "file", "--order", "sequential", "--batch", "8", "--epochs", "2", "--lr", "0.1",
+                   "--optimizer", "sgd", net="n.pt2", data="d.npz")
+        model.double().train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for begin in [*range(0, 30, 8)] * 2:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x[begin:begin + 8].double()), y[begin:begin + 8]).backward()
+            optimizer.step()
+        got = load_file(self.path("run/last/model-0002.safetensors"))
+        for name, tensor in model.state_dict().items():
+            self.assertLess((got[name] - tensor).abs().max(), 2e-5, name)
+
+
+class OneOf(torch.nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.a, self.norm, self.b = torch.nn.Linear(4, 5), norm, torch.nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.norm(self.a(x))))
+
+
+class Counters(Train):
+    def test_count_the_batches_as_in_training(self):
+        """An export for evaluation does not show that a batch norm counts; an instance norm never does."""
+        x, y = torch.randn(30, 4), torch.randint(0, 3, (30,))
+        numpy.savez(self.path("d.npz"), x=x.numpy(), y=y.numpy())
+        for norm, scripted in ((torch.nn.BatchNorm1d(5), False), (torch.nn.BatchNorm1d(5, momentum=0.3), True)):
+            model = OneOf(norm)
+            if scripted:
+                torch.jit.script(model.eval()).save(self.path("n.pt"))
+            else:
+                digits.export(model.eval(), self.path("n.pt"), x[:3])
+            self.train("-n", "2", "--init", "file", "--order", "sequential", "--batch", "8", "--epochs", "2", "--lr", "0.1",
+                       "--optimizer", "sgd", "--overwrite", net="n.pt", data="d.npz")
+            model.double().train()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for begin in [*range(0, 30, 8)] * 2:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x[begin:begin + 8].double()), y[begin:begin + 8]).backward()
+                optimizer.step()
+            got = load_file(self.path("run/last/model-0001.safetensors"))
+            self.assertEqual(got["norm.num_batches_tracked"].item(), 8)
+            for name, tensor in model.state_dict().items():
+                self.assertLess((got[name] - tensor).abs().max(), 2e-5, (scripted, name))
+
+
+class TwoHeads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 3), torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return {"first": self.a(x), "aux": {"second": self.b(x), "size": self.b(x).square().mean()}}
+
+
+class Named(typing.NamedTuple):
+    first: torch.Tensor
+    aux: typing.Dict[str, torch.Tensor]
+
+
+class ScriptedHeads(TwoHeads):
+    def forward(self, x):
+        return Named(self.a(x), {"second": self.b(x), "size": self.b(x).square().mean()})
+
+
+class Filled(TwoHeads):
+    def forward(self, x):
+        out: typing.Dict[str, torch.Tensor] = {}
+        out["first"] = self.a(x)
+        return out
+
+
+class Outputs(Train):
+    def test_by_name_of_a_script(self):
+        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
+        torch.jit.script(ScriptedHeads().eval()).save(self.path("n.pt"))
+        common = dict(net="n.pt", data="d.npz")
+        ways = []
+        for output, metric in (("1", "min:output.2"), ("aux.second", "min:output.aux.size")):
+            self.train("-n", "2", "--output", output, "--metric", metric, "--validation", "0.25", "--epochs", "2", "--overwrite",
+                       "--lr", "0.1", **common)
+            best = self.report()["models"][1]["best"]
+            ways.append((best["loss"], best[metric]))
+        self.assertEqual(*ways)
+        self.refused("[--output] output: got third, expected the number of one of forward's, from 0, or its name: first, "
+                     "aux.second, aux.size; try 0", "-n", "2", "--output", "third", "--overwrite", **common)
+        torch.jit.script(Filled().eval()).save(self.path("n.pt"))  # what it holds shows when it runs
+        self.refused("[--output] output: got first, expected the number of one of forward's, from 0; try 0", "-n", "2",
+                     "--output", "first", "--overwrite", **common)
+
+    def test_by_name(self):
+        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
+        digits.export(TwoHeads(), self.path("n.pt2"), torch.randn(3, 4))
+        common = dict(net="n.pt2", data="d.npz")
+        ways = []
+        for output, metric in (("1", "min:output.2"), ("aux.second", "min:output.aux.size")):
+            self.train("-n", "2", "--output", output, "--metric", metric, "--validation", "0.25", "--epochs", "2", "--overwrite",
+                       "--lr", "0.1", **common)
+            best = self.report()["models"][1]["best"]
+            ways.append((best["loss"], best[metric]))
+        self.assertEqual(*ways)
+        self.assertEqual(os.path.exists(self.path("run/best/model-0001.safetensors")), True)
+        self.workbench("predict", self.path("run"), "--data", self.path("d.npz"), "--out", self.path("p.npz"))
+        self.assertEqual(numpy.load(self.path("p.npz"))["prediction"].shape, (40, 2))
+        self.refused("[--output] output: got third, expected the number of one of forward's, from 0, or its name: first, "
+                     "aux.second, aux.size; try 0", "-n", "2", "--output", "third", "--overwrite", **common)
+
+
+class Augmented(Train):
+    def test_in_training_alone(self):
+        """Own draws of each model of the same rows; evaluations see what the file has; the same bits on resume."""
+        digits.write(self.folder, 200)
+        common = ["--set", "seed.init=1", "--set", "dropout=0", "--same-order", "--epochs", "2", "--lr", "0", "--validation", "0.2"]
+        self.train("-n", "2", *common)
+        plain = self.report()["models"]
+        self.train("-n", "2", *common, "--augment", "flip,crop:2,cutout:3", "--normalize", "x=0.3,0.2", "--overwrite")
+        self.assertNotEqual(self.report()["models"][0]["best"]["loss"], plain[0]["best"]["loss"])
+        self.train("-n", "2", *common, "--augment", "flip,crop:2,cutout:3", "--overwrite")
+        augmented, report = self.report()["models"], self.report()
+        self.assertEqual([m["best"]["loss"] for m in augmented], [m["best"]["loss"] for m in plain])
+        for row in report["history"]:
+            self.assertEqual(len({round(loss, 9) for loss in row["train_loss"]}), 2)
+        for text, message in (("spin", "augmentation: got spin, expected flip, crop:PAD or cutout:SIZE; try flip,crop:4"),
+                              ("crop:0", "augmentation: got crop:0, expected flip, crop:PAD or cutout:SIZE; try flip,crop:4")):
+            self.refused("[--augment] " + message, "-n", "2", "--augment", text, "--overwrite")
+
+    def test_of_images_alone(self):
+        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
+        digits.export(torch.nn.Linear(4, 2), self.path("n.pt2"), torch.randn(3, 4))
+        self.refused("[--augment] inputs: got none of [C, H, W], expected images; try what other rows need in the network's "
+                     "train form", "-n", "2", "--augment", "flip", "--column", "input=x",
+                     net="n.pt2", data="d.npz")
+
+
+class Bench(Train):
+    def test_beside_the_ways_people_have(self):
+        digits.write(self.folder, 200)
+        for how in (["--lr", "1e-3,1e-2,1e-1"], ["--optimizer", "sgd", "--momentum", "0.9"], ["--folds", "3"]):
+            n = [] if how[0] == "--folds" else ["-n", "3"]
+            self.train(*n, *how, "--bench", "--budget", "0.2", "--json", self.path("b.json"), "--threads", "2", "--set", "dropout=0")
+            with open(self.path("b.json"), encoding="utf-8") as file:
+                report = json.load(file)
+            self.assertEqual([t["name"] for t in report["results"]], ["loop", "threads", "vmap", "wide"], report["notes"])
+            said = any("vmap steps with the first model's hyperparameters" in note for note in report["notes"])
+            self.assertEqual(said, how[0] == "--lr")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include "engine/train/trainer.h"
+#include "tests/engine/train/subjects.h"
+
+namespace wide {
+namespace {
+
+using namespace training;
+
+TEST(Trainer, PlansAgainForFewerModels) {
+  const Subject s = mlp();
+  TrainerOptions o;
+  o.n = 9;
+  o.threads = 2;
+  const auto begin = start(s, 9, at::kFloat);
+  const auto data = [&](int64_t t) { return batch(s, 9, 6, at::kFloat, 40 + uint64_t(t)); };
+  Trainer trainer(forms(s), {{"x"}}, begin, o);
+  const auto train = [&](Trainer& some) {
+    for (int64_t t = 0; t < 6; ++t) {
+      some.step(data(t));
+      some.evaluate(data(t));
+      if (t == 0) some.stop(4);
+      if (t == 2)
+        for (const int64_t model : {0, 1, 3, 5, 8}) some.stop(model);
+    }
+  };
+  train(trainer);
+  // 9, 8 are alike; 3 are far fewer. Evaluations are not looked at again.
+  const auto count = [plan = trainer.plan()](const std::string& word) {
+    int64_t found = 0;
+    for (size_t at = 0; (at = plan.find(word, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("\"models\":9"), 2);
+  EXPECT_EQ(count("\"models\":3"), 1);
+  EXPECT_EQ(count("\"models\":"), 3);
+  // A run with its plan, and one that goes on in the middle of it, choose the same at each time.
+  o.plan = trainer.plan();
+  Trainer again(forms(s), {{"x"}}, begin, o);
+  train(again);
+  EXPECT_EQ(again.plan(), trainer.plan());
+  expect_same_bits(again.state().tensors, trainer.state().tensors);
+  Trainer resumed(forms(s), {{"x"}}, begin, o);
+  resumed.step(data(0));
+  resumed.stop(4);
+  for (int64_t t = 1; t < 3; ++t) resumed.step(data(t));
+  for (const int64_t model : {0, 1, 3, 5, 8}) resumed.stop(model);
+  Trainer other(forms(s), {{"x"}}, begin, o);
+  TrainerState state = resumed.state();
+  state.plan = trainer.plan();
+  other.load_state(state);
+  for (int64_t t = 3; t < 6; ++t) other.step(data(t));
+  EXPECT_EQ(other.plan(), trainer.plan());
+  expect_same_bits(other.state().tensors, trainer.state().tensors);
+  // Where bits hang on nothing there is nothing to choose.
+  TrainerOptions exact = o;
+  exact.exact = true;
+  exact.plan.clear();
+  Trainer fixed(forms(s), {{"x"}}, begin, exact);
+  fixed.step(data(0));
+  const std::string planned = fixed.plan();
+  for (const int64_t model : {0, 1, 3, 5, 8}) fixed.stop(model);
+  fixed.step(data(1));
+  EXPECT_EQ(fixed.plan(), planned);
+}
+
+}  // namespace
+}  // namespace wide
