@@ -86,7 +86,7 @@ class Predictor {
     std::map<std::string, StartTensor> start;
     for (const TensorSpec& spec : network_.tensors()) {
       const Tensor* from = nullptr;
-      for (const char* kind : {"best.", "ema.", "parameter.", "buffer."}) {
+      for (const char* kind : {"best.", "ema.", "weight."}) {
         if (kind == std::string("best.") && (options_.use == "last" || !has_best)) continue;
         const auto it = all.find(kind + spec.name);
         if (!from && it != all.end()) from = &it->second;
