@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import digits
-from train_test import Train
+from train_command import Train
 
 
 class Registered(Train):
