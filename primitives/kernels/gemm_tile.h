@@ -121,12 +121,17 @@ void compute_rows(int64_t rows, const Block& block) {
   if constexpr (kRows > 1) compute_rows<kVectors, kByColumns, kRows - 1>(rows, block);
 }
 
-/// At most kMostRows rows at a panel of `vectors`.
 template <bool kByColumns>
-void compute_block(int64_t rows, int64_t vectors, const Block& block) {
+void compute_panel(int64_t rows, int64_t vectors, const Block& block) {
   if (vectors == 1) return compute_rows<1, kByColumns>(rows, block);
   if (vectors == 2) return compute_rows<2, kByColumns>(rows, block);
   compute_rows<3, kByColumns>(rows, block);
+}
+
+/// At most kMostRows rows at a panel of `vectors`; `by_columns`: those of `a` lie in one piece.
+inline void compute_block(int64_t rows, int64_t vectors, bool by_columns, const Block& block) {
+  if (by_columns) return compute_panel<true>(rows, vectors, block);
+  compute_panel<false>(rows, vectors, block);
 }
 
 }  // namespace wide::gemm_tile::HWY_NAMESPACE

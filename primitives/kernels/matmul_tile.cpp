@@ -132,10 +132,7 @@ void multiply(const Product& p, int64_t begin, int64_t end) {
                                 p.out_stride,
                                 there,
                                 p.relu && k + count == p.inner};
-        if (by_columns)
-          tile::compute_block<true>(rows, vectors, block);
-        else
-          tile::compute_block<false>(rows, vectors, block);
+        tile::compute_block(rows, vectors, by_columns, block);
         row += rows;
       }
       k += count;

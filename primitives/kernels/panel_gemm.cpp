@@ -100,10 +100,7 @@ void multiply(const Product& p, int64_t begin, int64_t end) {
                                 p.out_stride,
                                 std::min(width, p.columns - column),
                                 last && p.relu};
-        if (by_columns)
-          tile::compute_block<true>(rows, vectors, block);
-        else
-          tile::compute_block<false>(rows, vectors, block);
+        tile::compute_block(rows, vectors, by_columns, block);
         row += rows;
       }
       k += count;

@@ -102,10 +102,7 @@ class Filled(TwoHeads):
 
 
 class Outputs(Train):
-    def test_by_name_of_a_script(self):
-        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
-        torch.jit.script(ScriptedHeads().eval()).save(self.path("n.pt"))
-        common = dict(net="n.pt", data="d.npz")
+    def same_by_name_and_number(self, common):
         ways = []
         for output, metric in (("1", "min:output.2"), ("aux.second", "min:output.aux.size")):
             self.train("-n", "2", "--output", output, "--metric", metric, "--validation", "0.25", "--epochs", "2", "--overwrite",
@@ -113,6 +110,12 @@ class Outputs(Train):
             best = self.report()["models"][1]["best"]
             ways.append((best["loss"], best[metric]))
         self.assertEqual(*ways)
+
+    def test_by_name_of_a_script(self):
+        numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
+        torch.jit.script(ScriptedHeads().eval()).save(self.path("n.pt"))
+        common = dict(net="n.pt", data="d.npz")
+        self.same_by_name_and_number(common)
         self.refused("[--output] output: got third, expected the number of one of forward's, from 0, or its name: first, "
                      "aux.second, aux.size; try 0", "-n", "2", "--output", "third", "--overwrite", **common)
         torch.jit.script(Filled().eval()).save(self.path("n.pt"))  # what it holds shows when it runs
@@ -123,13 +126,7 @@ class Outputs(Train):
         numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
         digits.export(TwoHeads(), self.path("n.pt2"), torch.randn(3, 4))
         common = dict(net="n.pt2", data="d.npz")
-        ways = []
-        for output, metric in (("1", "min:output.2"), ("aux.second", "min:output.aux.size")):
-            self.train("-n", "2", "--output", output, "--metric", metric, "--validation", "0.25", "--epochs", "2", "--overwrite",
-                       "--lr", "0.1", **common)
-            best = self.report()["models"][1]["best"]
-            ways.append((best["loss"], best[metric]))
-        self.assertEqual(*ways)
+        self.same_by_name_and_number(common)
         self.assertEqual(os.path.exists(self.path("run/best/model-0001.safetensors")), True)
         self.workbench("predict", self.path("run"), "--data", self.path("d.npz"), "--out", self.path("p.npz"))
         self.assertEqual(numpy.load(self.path("p.npz"))["prediction"].shape, (40, 2))
