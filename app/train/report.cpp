@@ -66,7 +66,11 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
                  {"folds", run.data.folds}};
   doc["frozen"] = run.frozen;
   doc["no_decay"] = run.no_decay.size();
-  doc["memory"] = {{"state_bytes", facts.state_bytes}};
+  doc["memory"] = {{"state_bytes", facts.memory.state_bytes},
+                   {"range_bytes", facts.memory.range_bytes},
+                   {"models_at_a_time", facts.memory.models_at_a_time},
+                   {"threads", facts.memory.threads}};
+  doc["recordings"] = facts.recordings;
   doc["first_call_ns"] = facts.first_call_ns > 0 ? Json(facts.first_call_ns) : Json(nullptr);
   doc["checked_steps"] = std::min(run.options.check, state.step);
   doc["loop_seconds"] = facts.loop_seconds > 0 ? Json(facts.loop_seconds) : Json(nullptr);

@@ -15,7 +15,8 @@ struct RunFacts {
   Environment environment;
   std::vector<Timing> results;  // of --bench
   double first_call_ns = 0;     // of the first step; 0: none was made
-  int64_t state_bytes = 0;
+  TrainerMemory memory;         // state_bytes before the first step, the rest after the last
+  int64_t recordings = 0;       // programs that were recorded for steps and evaluations
   std::map<std::string, double> ensemble, ensemble_test;  // by metric, with the best weights
   double loop_seconds = 0;  // that N separate runs would have taken; 0: not known
   std::vector<std::string> notes;

@@ -51,7 +51,7 @@ class Run {
     if (sinks.against) check_comparable(*sinks.against, run_document(run_, planned(), facts_));
     for (const std::vector<std::string>& notes : {run_.network.notes(), start.notes, sinks.lacks})
       facts_.notes.insert(facts_.notes.end(), notes.begin(), notes.end());
-    facts_.state_bytes = trainer_->memory().state_bytes;
+    look_at_trainer();
     state_.models.resize(static_cast<size_t>(run_.n()));
     state_.loss_sum = at::zeros({run_.n()}, at::kDouble);
     if (saved) {
@@ -70,7 +70,7 @@ class Run {
       state_.run = keeper().begin_run(head(), state_.run, state_.step);
     }
     const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
-    folder_.prepare(run_, model_bytes, facts_.state_bytes + model_bytes * run_.n());
+    folder_.prepare(run_, model_bytes, facts_.memory.state_bytes + model_bytes * run_.n());
     catch_cancel();
     RowLog log(run_.options.log, run_);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_.quiet, sinks_.store);
@@ -83,6 +83,7 @@ class Run {
       Loop loop(run_, *trainer_, state_, recorder);
       ended = loop.run();
       facts_.first_call_ns = loop.first_call_ns();
+      look_at_trainer();
     } catch (...) {
       // What was saved last is whole: it goes on from there.
       facts_.state = "interrupted";
@@ -94,6 +95,11 @@ class Run {
   }
 
  private:
+  void look_at_trainer() {
+    facts_.memory = trainer_->memory();
+    facts_.recordings = trainer_->recordings();
+  }
+
   /// Times a step, trains nothing and keeps nothing but the report.
   int timed() {
     const Start start = run_.start();

@@ -265,12 +265,13 @@ std::unique_ptr<Executor> Trainer::Impl::executor(PlannedSize& p, const Call& ca
 }
 
 /// The strategies that measure fastest for so many models at a time.
-Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a_time) const {
+Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a_time,
+                            const FarOff& far_off) const {
   Choice choice{at_a_time, {}};
   if (!options.tune) return choice;
   const auto count = static_cast<int64_t>(models.running().size());
   const Ensemble some = ensemble(p, call, 0, at_a_time, true);
-  Tuner tuner({at_a_time < count, threads, count, true, p.step});
+  Tuner tuner({at_a_time < count, threads, count, true, p.step, far_off});
   WidenOptions widen;
   widen.choose = [&](const ClaimedCall& claimed) {
     return choice.strategies[call_name(claimed)] = tuner.choose(claimed);
@@ -317,10 +318,11 @@ const std::pair<const int64_t, Choice>* Trainer::Impl::known_choice(const Planne
 }
 
 /// How batches of this size are computed from here on. As many models at a time as measures
-/// fastest, from one range for each thread down; nothing is measured where bits must not hang on
-/// it.
+/// fastest, from one up to a range for each thread: what the short calls teach spares trying it on
+/// the long ones, and the time that a first step may take ends with the longest. Nothing is
+/// measured where bits must not hang on it.
 void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
-  constexpr double kLongest_s = 0.7, kClearlyWorse = 1.15;
+  constexpr double kLongest_s = 0.6, kClearlyWorse = 1.15;
   const auto count = static_cast<int64_t>(models.running().size());
   p.programs.clear();
   p.version = -1;
@@ -329,11 +331,12 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
     return;
   }
   p.chosen_for = count;
+  const auto far_off = std::make_shared<std::set<std::string>>();
   const int64_t most = (count + threads - 1) / threads;
   const int64_t asked = options.exact ? 1 : std::min(options.models_at_a_time, count);
   if (asked > 0 || most == 1 || (!options.tune && options.memory_limit == 0)) {
     const int64_t n = asked > 0 ? asked : most;
-    p.choice = options.exact ? Choice{n, {}} : tuned(p, call, n);
+    p.choice = options.exact ? Choice{n, {}} : tuned(p, call, n, far_off);
     choices.by_size[p.key][count] = p.choice;
     return;
   }
@@ -341,9 +344,10 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
   decltype(p.programs) programs;
   double best_ns = std::numeric_limits<double>::infinity();
   const double start = now_s();
+  double before = start;
   int lost = 0;
-  for (int64_t n = most; n >= 1 && lost < 2; n = n == 1 ? 0 : (n + 1) / 2) {
-    const Choice choice = tuned(p, call, n);
+  for (int64_t n = 1; lost < 2; n = std::min(2 * n, most)) {
+    const Choice choice = tuned(p, call, n, far_off);
     const double ns = time(p, call, choice);
     if (ns < best_ns || best.models_at_a_time == 0) {
       best = choice;
@@ -353,10 +357,14 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
     } else if (ns > kClearlyWorse * best_ns) {
       ++lost;
     }
-    if (std::isfinite(best_ns) && now_s() - start > kLongest_s) break;
+    // Twice the models take up to twice as long to try.
+    const double now = now_s();
+    if (n == most || now - start + 2 * (now - before) > kLongest_s) break;
+    before = now;
   }
   p.choice = choices.by_size[p.key][count] = best;
   p.programs = std::move(programs);
+  p.version = -1;  // the executor is of what was tried last
 }
 
 /// What one thread needs for its range besides the models.

@@ -1,4 +1,6 @@
 #pragma once
+#include <set>
+
 #include "engine/train/choices.h"
 #include "engine/train/columns.h"
 #include "engine/train/models.h"
@@ -64,7 +66,9 @@ struct Trainer::Impl {
   std::shared_ptr<const RangeProgram> program(PlannedSize& p, const Call& call, int64_t begin,
                                               int64_t n);
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
-  Choice tuned(const PlannedSize& p, const Call& call, int64_t at_a_time) const;
+  using FarOff = std::shared_ptr<std::set<std::string>>;  // of the tuner
+  Choice tuned(const PlannedSize& p, const Call& call, int64_t at_a_time,
+               const FarOff& far_off) const;
   double time(PlannedSize& p, const Call& call, const Choice& choice);
   const std::pair<const int64_t, Choice>* known_choice(const PlannedSize& p) const;
   void choose(PlannedSize& p, const Call& call);

@@ -65,5 +65,24 @@ TEST(Trainer, PlansAgainForFewerModels) {
   EXPECT_EQ(fixed.plan(), planned);
 }
 
+TEST(Trainer, RunsWhatWasChosen) {
+  const Subject s = mlp();
+  for (const int64_t n : {5, 24, 37}) {
+    TrainerOptions o;
+    o.n = n;
+    o.threads = 2;
+    const auto begin = start(s, n, at::kFloat);
+    Trainer trainer(forms(s), {{"x"}}, begin, o);
+    const Batch b = batch(s, n, 6, at::kFloat, 40);
+    trainer.step(b);
+    o.plan = trainer.plan();
+    Trainer told(forms(s), {{"x"}}, begin, o);  // has no other choice to run by mistake
+    told.step(b);
+    EXPECT_EQ(trainer.memory().models_at_a_time, told.memory().models_at_a_time) << n;
+    EXPECT_EQ(trainer.memory().range_bytes, told.memory().range_bytes) << n;
+    expect_same_bits(trainer.state().tensors, told.state().tensors);
+  }
+}
+
 }  // namespace
 }  // namespace wide
