@@ -84,5 +84,28 @@ TEST(Trainer, RunsWhatWasChosen) {
   }
 }
 
+TEST(Trainer, HasFewerModelsAtATimeWhereMemoryIsShort) {
+  const Subject s = mlp();
+  TrainerOptions o;
+  o.n = 32;
+  o.threads = 2;
+  o.tune = false;  // else as many as are fastest
+  const auto begin = start(s, o.n, at::kFloat);
+  const Batch b = batch(s, o.n, 6, at::kFloat, 40);
+  const auto memory = [&](int64_t limit) {
+    o.memory_limit = limit;
+    Trainer trainer(forms(s), {{"x"}}, begin, o);
+    trainer.step(b);
+    return trainer.memory();
+  };
+  const TrainerMemory free = memory(0);
+  EXPECT_EQ(free.models_at_a_time, 16);
+  const int64_t limit = free.range_bytes * free.threads / 3;
+  const TrainerMemory held = memory(limit);
+  EXPECT_LE(held.range_bytes * held.threads, limit);
+  EXPECT_LT(held.models_at_a_time, 16);
+  EXPECT_EQ(memory(1).models_at_a_time, 1);  // fewer there are not
+}
+
 }  // namespace
 }  // namespace wide
