@@ -114,17 +114,13 @@ class ExplorerCommand : public Command {
       driver.settle();
     }
     if (target_.empty()) return;
-    std::vector<std::string> names;
-    for (const OverviewLine& line : library.overview().lines) {
-      if (line.target == target_) {
-        library.set_group(line.group);
-        if (view_.empty() || view_ == "window") screen.explorer().show("plot");
-        for (const auto& [n, cell] : line.cells)
-          if (cell.row >= 0) library.select_row(static_cast<uint32_t>(cell.row));
-        return driver.settle();
-      }
-      names.push_back(line.target);
+    if (library.select_target(target_)) {
+      if (view_.empty() || view_ == "window") screen.explorer().show("plot");
+      return driver.settle();
     }
+    std::vector<std::string> names;
+    for (const Group& group : library.groups())
+      if (names.empty() || names.back() != group.target) names.push_back(group.target);
     fail("[--targets] target: got {}, expected one of the sweep's, {}; try another --open",
          printable(target_), listing(names, 9));
   }

@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
+#include "app/explorer/plot_png.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
 #include "app/sweep/regression.h"
 #include "app/sweep/summary.h"
 #include "app/sweep/text.h"
+#include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
 #include "data/reports/report_json.h"
 #include "data/reports/report_tables.h"
@@ -96,7 +98,7 @@ class ReportCommand : public Command {
   }
 
   void write_suite(const SweepReport& report) const {
-    const std::vector<SuiteFile> files = suite_files(report);
+    const SuitePages pages = suite_pages(report);
     std::error_code error;
     std::filesystem::create_directories(suite_, error);
     if (!std::filesystem::is_directory(suite_))
@@ -104,7 +106,11 @@ class ReportCommand : public Command {
                               "another path",
                               printable(suite_)),
                   1);
-    for (const SuiteFile& file : files) write_report(suite_ + "/" + file.name, file.text);
+    for (const SuiteFile& file : pages.files) write_report(suite_ + "/" + file.name, file.text);
+    for (const SuitePlots& p : pages.plots) {
+      write_report(suite_ + "/" + p.name + ".svg", svg_document(p.figures, p.title, p.footer));
+      write_report(suite_ + "/" + p.name + ".png", plot_png(p.figures, p.title, p.footer));
+    }
   }
 
   void keep_targets(SweepReport* report) const {

@@ -14,16 +14,6 @@ namespace {
 
 constexpr float kHeader = 44, kFooter = 26, kSplitter = 6;
 
-Measure measure_of(const std::string& name) {
-  static const std::map<std::string, Measure> names = {{"time", Measure::time},
-                                                       {"throughput", Measure::throughput},
-                                                       {"memory", Measure::memory},
-                                                       {"roofline", Measure::roofline},
-                                                       {"compile", Measure::compile}};
-  const auto it = names.find(name);
-  return it == names.end() ? Measure::speedup : it->second;
-}
-
 }  // namespace
 
 Explorer::Explorer(std::string db, Settings with)
@@ -40,6 +30,9 @@ Explorer::Explorer(std::string db, Settings with)
   options.over_loop = settings.over_loop;
   options.measure = measure_of(settings.measure);
   library.set_options(options);
+  library.set_axis(settings.axis);
+  library.set_overview(
+      {settings.matrix_rows, settings.matrix_columns, measure_of(settings.colour), {}});
   library.trials().set_filter(settings.filter);
   if (!run.presets().empty()) run.take_preset("ci");
   library.refresh();

@@ -29,6 +29,10 @@ void fields(S& s, F&& each) {
   each("filter", s.filter);
   each("over_loop", s.over_loop);
   each("measure", s.measure);
+  each("axis", s.axis);
+  each("matrix_rows", s.matrix_rows);
+  each("matrix_columns", s.matrix_columns);
+  each("colour", s.colour);
   each("tables", s.tables);
 }
 

@@ -14,7 +14,10 @@ struct Settings {
   std::string filter;
   bool over_loop = false;
   std::string measure = "speedup";
-  std::string tables;  // ImGui's own: order and width of columns
+  std::string axis;                         // of plots; "": as the sweep suggests
+  std::string matrix_rows, matrix_columns;  // axes; "": as the sweep suggests
+  std::string colour = "speedup";           // of the matrix
+  std::string tables;                       // ImGui's own: order and width of columns
 };
 
 /// `${XDG_CONFIG_HOME:-~/.config}/workbench/explorer.json`; "" without a home.

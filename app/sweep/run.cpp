@@ -252,19 +252,26 @@ class CaseRun {
   /// What the forms do in a call, of targets that have more than one.
   void explain(const ContestResult& held) {
     if (!target_.optimised) return;
-    const auto add = [&](const char* form, const Traffic& t, double models) {
+    std::vector<const Timing*> timings;
+    const auto add = [&](const char* form, const Traffic& t, double models, const Timing* timing) {
+      timings.push_back(timing);
       result_.work.push_back({form, static_cast<int64_t>(models * double(t.operators)),
                               models * t.bytes, t.passes, models * t.flops});
     };
     const auto n = static_cast<double>(planned_.n);
-    add("naive", count_traffic(single_), n);
-    add("optimised", count_traffic(without_preparing(optimised_)), n);
+    const auto baseline = [&](const char* name) -> const Timing* {
+      for (const Timing& b : held.baselines)
+        if (b.name == name) return &b;
+      return nullptr;
+    };
+    add("naive", count_traffic(single_), n, baseline("loop"));
+    add("optimised", count_traffic(without_preparing(optimised_)), n, baseline("optimised"));
     for (const ContestTrial& t : held.trials)
       if (t.model && t.trial.status == Status::ok) {
-        add("compiled", count_traffic(t.model->program()), 1);
+        add("compiled", count_traffic(t.model->program()), 1, &t.trial.timing);
         break;
       }
-    result_.explanation = explanation_of(result_.work);
+    result_.explanation = explanation_of(result_.work, timings);
   }
 
   /// What is made of weights alone is made once.

@@ -67,6 +67,7 @@ void fit_error(const Figure& figure, Limits* limits) {
 
 Limits limits_of(const Figure& figure) {
   Limits limits;
+  limits.errors = figure.errors;
   std::set<double> ns;
   for (const Curve& curve : figure.curves)
     for (const CurvePoint& p : curve.points) {

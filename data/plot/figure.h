@@ -47,6 +47,8 @@ struct Figure {
   std::string title, subtitle;
   std::string over = "the best baseline";  // what the speedup is over
   std::string axis;  // what the points' `n` is where that is not the number of models
+  std::vector<std::string> places;  // what stands at n = 1, 2, 4, 8 ..., where that is no number
+  bool errors = true;               // false: they were not measured, and have no plot beside
   Measure measure = Measure::speedup;
   std::vector<Curve> curves;
   std::vector<Allowance> allowances;  // ascending in n
@@ -66,6 +68,7 @@ struct Limits {
   double n_low = 1, n_high = 2, low = 0.5, high = 2, error_low = 1e-8, error_high = 1;
   bool exact = false;      // some error is 0, which is drawn at the lower end
   bool incorrect = false;  // there are crosses
+  bool errors = true;      // there is a plot of them
 };
 Limits limits_of(const Figure& figure);
 

@@ -43,7 +43,7 @@ class Drawing {
     references();
     for (size_t i = 0; i < figure_.curves.size(); ++i)
       if (shown(figure_.curves[i])) values(figure_.curves[i], i);
-    for (size_t i = 0; i < figure_.curves.size(); ++i)
+    for (size_t i = 0; i < figure_.curves.size() && limits_.errors; ++i)
       if (shown(figure_.curves[i])) errors(figure_.curves[i], i);
     if (limits_.incorrect) crosses();
     for (const Label& label : labels_) place(label);
@@ -67,7 +67,7 @@ class Drawing {
                  small);
     const TextStyle head{kText, 11.5, Align::left, true};
     canvas_.text({g_.value.x, g_.value.y - 10}, measure_title(figure_.measure, figure_.over), head);
-    canvas_.text({g_.error.x, g_.error.y - 10}, "max relative error", head);
+    if (limits_.errors) canvas_.text({g_.error.x, g_.error.y - 10}, "max relative error", head);
   }
 
   void axes() {
@@ -76,13 +76,14 @@ class Drawing {
     for (const Tick& tick : value_ticks(g_.value_y, 22, label))
       grid_line(g_.value, g_.value_y.at(tick.value), tick.label);
     canvas_.end();
+    n_axis(g_.value, g_.value_n);
+    if (!limits_.errors) return;
     canvas_.begin("error axis", "");
     for (const Tick& tick : decade_ticks(g_.error_y, 22)) {
       const bool floor = limits_.exact && tick.value < limits_.error_low * 3;
       grid_line(g_.error, g_.error_y.at(tick.value), floor ? "0" : tick.label);
     }
     canvas_.end();
-    n_axis(g_.value, g_.value_n);
     n_axis(g_.error, g_.error_n);
   }
 
@@ -101,12 +102,18 @@ class Drawing {
     for (const Tick& tick : n_ticks(scale, {ns.begin(), ns.end()}, 6)) {
       const double x = scale.at(tick.value);
       canvas_.line({x, bottom}, {x, bottom + 4}, {kRule, 1});
-      if (!tick.label.empty())
-        canvas_.text({x, bottom + 15}, tick.label, {kMuted, 10.5, Align::centre});
+      const std::string label = figure_.places.empty() ? tick.label : place_name(tick.value);
+      if (!label.empty()) canvas_.text({x, bottom + 15}, label, {kMuted, 10.5, Align::centre});
     }
     canvas_.end();
     canvas_.text({box.x + box.width / 2, bottom + 29},
                  figure_.axis.empty() ? "N models" : figure_.axis, {kMuted, 10.5, Align::centre});
+  }
+
+  /// Of n = 1, 2, 4, ...
+  std::string place_name(double n) const {
+    const auto at = static_cast<size_t>(std::lround(std::log2(n)));
+    return at < figure_.places.size() ? figure_.places[at] : "";
   }
 
   void references() {
@@ -120,7 +127,7 @@ class Drawing {
       if (figure_.axis.empty()) ideal();
       published();
     }
-    if (figure_.allowances.empty()) return;
+    if (figure_.allowances.empty() || !limits_.errors) return;
     line_of_allowances("tolerance", &Allowance::allowed, {{Tone::wrong}, 1.2, Dash::dashed});
     line_of_allowances("separate models", &Allowance::separate, {kMuted, 1, Dash::dotted});
   }
@@ -526,7 +533,10 @@ class Drawing {
       return wrong ? "incorrect" : "no times";
     }
     std::string value = value_text(figure_.measure, *e.last->value);
-    if (e.last->n != limits_.ns.back()) value += fmt::format(" at N={}", e.last->n);
+    if (e.last->n != limits_.ns.back())
+      value += !figure_.places.empty() ? " " + place_name(e.last->n)
+               : figure_.axis.empty()  ? fmt::format(" at N={}", e.last->n)
+                                       : fmt::format(" at {}={}", figure_.axis, e.last->n);
     if (!e.curve->crossover) return value;
     return fmt::format("{}, faster from {}", value, *e.curve->crossover);
   }

@@ -19,6 +19,24 @@ std::string scaled(double value, double step, std::initializer_list<const char*>
 
 }  // namespace
 
+const std::vector<Measure>& measures() {
+  static const std::vector<Measure> all = {Measure::speedup, Measure::time,     Measure::throughput,
+                                           Measure::memory,  Measure::roofline, Measure::compile};
+  return all;
+}
+
+const char* to_string(Measure measure) {
+  constexpr const char* kNames[] = {"speedup", "time",     "throughput",
+                                    "memory",  "roofline", "compile"};
+  return kNames[static_cast<int>(measure)];
+}
+
+Measure measure_of(const std::string& word) {
+  for (const Measure measure : measures())
+    if (word == to_string(measure)) return measure;
+  return Measure::speedup;
+}
+
 std::string value_text(Measure measure, double value) {
   switch (measure) {
     case Measure::speedup:

@@ -7,7 +7,7 @@
 namespace wide {
 namespace {
 
-constexpr double kWidth = 800, kGap = 20;
+constexpr double kWidth = kDocumentWidth, kGap = 20;
 
 double draw_all(Canvas& canvas, const Figure& figure, double y) {
   const Limits limits = limits_of(figure);
@@ -17,9 +17,8 @@ double draw_all(Canvas& canvas, const Figure& figure, double y) {
 
 }  // namespace
 
-std::string svg_document(const std::vector<Figure>& figures, const std::string& title,
-                         const std::string& footer) {
-  SvgCanvas canvas(kWidth, 0);
+double draw_document(Canvas& canvas, const std::vector<Figure>& figures, const std::string& title,
+                     const std::string& footer) {
   const TextStyle small{{Tone::muted}, 10.5};
   double y = 12;
   for (const Figure& figure : figures) y = draw_all(canvas, figure, y);
@@ -28,7 +27,13 @@ std::string svg_document(const std::vector<Figure>& figures, const std::string& 
     canvas.text({10, y + 8}, line, small);
     y += 15;
   }
-  canvas.set_height(y + 12);
+  return y + 12;
+}
+
+std::string svg_document(const std::vector<Figure>& figures, const std::string& title,
+                         const std::string& footer) {
+  SvgCanvas canvas(kWidth, 0);
+  canvas.set_height(draw_document(canvas, figures, title, footer));
   return canvas.document(title);
 }
 

@@ -7,21 +7,38 @@
 #include <set>
 
 #include "data/reports/published.h"
+#include "data/reports/shape_axes.h"
 
 namespace wide {
 namespace {
 
-bool same_figure(const Case& a, const Case& b) {
-  return a.target == b.target && a.shape == b.shape && a.dtype == b.dtype && a.device == b.device &&
+/// Where the case stands on the axis; 0: it has no place on a logarithmic one.
+int64_t place_of(const Case& c, const std::string& axis) {
+  if (axis.empty()) return std::max<int64_t>(0, c.n);
+  const auto axes = axes_of(c.shape);
+  const auto at = axes.find(axis);
+  return at == axes.end() ? 0 : std::max<int64_t>(0, at->second);
+}
+
+/// "N=8", "T=256".
+std::string place_text(const Case& c, const std::string& axis) {
+  return fmt::format("{}={}", axis.empty() ? "N" : axis, place_of(c, axis));
+}
+
+bool same_figure(const Case& a, const Case& b, const std::string& axis) {
+  const bool same_rest =
+      axis.empty() ? a.shape == b.shape
+                   : a.n == b.n && without_axis(a.shape, axis) == without_axis(b.shape, axis);
+  return a.target == b.target && same_rest && a.dtype == b.dtype && a.device == b.device &&
          a.phase == b.phase;
 }
 
-std::vector<std::vector<Case>> groups_of(const std::vector<Case>& cases) {
+std::vector<std::vector<Case>> groups_of(const std::vector<Case>& cases, const std::string& axis) {
   std::vector<std::vector<Case>> groups;
   for (const Case& c : cases) {
-    if (c.n < 1) continue;  // has no place on a logarithmic axis
+    if (place_of(c, axis) < 1) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const auto& g) { return same_figure(g.front(), c); });
+                              [&](const auto& g) { return same_figure(g.front(), c, axis); });
     if (group == groups.end()) group = groups.insert(groups.end(), std::vector<Case>{});
     group->push_back(c);
   }
@@ -69,10 +86,11 @@ Interval measured(const Timing& t, int64_t n, Measure measure) {
 
 CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options) {
   CurvePoint p;
-  p.n = static_cast<double>(c.n);
+  p.n = static_cast<double>(place_of(c, options.axis));
   p.incorrect = t.status == Status::incorrect;
   p.chosen = t.chosen;
-  p.about = fmt::format("{} at N={}: {}", t.strategy, c.n, to_string(t.status));
+  p.about =
+      fmt::format("{} at {}: {}", t.strategy, place_text(c, options.axis), to_string(t.status));
   if (t.correctness) {
     p.error = t.correctness->max_rel;
     p.about += fmt::format(", error {:.2g}", t.correctness->max_rel);
@@ -103,9 +121,10 @@ std::string ns_text(const std::vector<int64_t>& ns) {
   return text;
 }
 
-/// What is not drawn and why, one sentence for all Ns with the same reason; and which times other
-/// programs disturbed.
-std::vector<std::string> notes_of(const std::vector<Case>& cases, bool several_modes) {
+/// What is not drawn and why, one sentence for all places with the same reason; and which times
+/// other programs disturbed.
+std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::string& axis,
+                                  bool several_modes) {
   struct Note {
     std::string name, reason;
     Status status;
@@ -115,23 +134,26 @@ std::vector<std::string> notes_of(const std::vector<Case>& cases, bool several_m
   std::vector<int64_t> disturbed;
   double least = 1, most = 0;
   for (const Case& c : cases) {
-    for (const Trial& t : c.trials) {
-      if (t.status == Status::ok) continue;
-      const std::string name = t.strategy + (several_modes ? " · " + c.mode : "");
+    const auto add = [&](const std::string& what, Status status, const std::string& reason) {
+      if (status == Status::ok) return;
+      const std::string name = what + (several_modes ? " · " + c.mode : "");
       auto note = std::find_if(notes.begin(), notes.end(), [&](const Note& other) {
-        return other.name == name && other.reason == t.reason && other.status == t.status;
+        return other.name == name && other.reason == reason && other.status == status;
       });
-      if (note == notes.end()) note = notes.insert(note, Note{name, t.reason, t.status, {}});
-      note->ns.push_back(c.n);
-    }
+      if (note == notes.end()) note = notes.insert(note, Note{name, reason, status, {}});
+      note->ns.push_back(place_of(c, axis));
+    };
+    for (const Trial& t : c.trials) add(t.strategy, t.status, t.reason);
+    for (const MissingBaseline& m : c.missing) add("baseline " + m.name, m.status, m.reason);
     if (!c.disturbed) continue;
-    disturbed.push_back(c.n);
+    disturbed.push_back(place_of(c, axis));
     least = std::min(least, c.other_load);
     most = std::max(most, c.other_load);
   }
   std::vector<std::string> lines;
+  const std::string name = axis.empty() ? "N" : axis;
   for (const Note& note : notes)
-    lines.push_back(fmt::format("{} at N={} {}: {}{}", note.name, ns_text(note.ns),
+    lines.push_back(fmt::format("{} at {}={} {}: {}{}", note.name, name, ns_text(note.ns),
                                 note.status == Status::incorrect ? "is a cross" : "is not drawn",
                                 to_string(note.status),
                                 note.reason.empty() ? "" : ", " + note.reason));
@@ -139,8 +161,8 @@ std::vector<std::string> notes_of(const std::vector<Case>& cases, bool several_m
     const std::string low = fmt::format("{:.0f}", 100 * least),
                       high = fmt::format("{:.0f}", 100 * most);
     lines.push_back(fmt::format(
-        "times at N={} are not to be trusted: other programs took {} % of the cores meanwhile",
-        ns_text(disturbed), low == high ? low : low + " to " + high));
+        "times at {}={} are not to be trusted: other programs took {} % of the cores meanwhile",
+        name, ns_text(disturbed), low == high ? low : low + " to " + high));
   }
   return lines;
 }
@@ -151,8 +173,11 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
   for (const Case& c : cases) modes.insert(c.mode);
   Figure figure;
   figure.title = first.target;
-  figure.subtitle = joined(
-      {first.shape, first.device, first.dtype, modes.size() == 1 ? first.mode : "", first.phase});
+  figure.axis = options.axis;
+  const bool along_n = options.axis.empty();
+  figure.subtitle = joined({along_n ? first.shape : without_axis(first.shape, options.axis),
+                            along_n ? "" : fmt::format("N={}", first.n), first.device, first.dtype,
+                            modes.size() == 1 ? first.mode : "", first.phase});
   if (options.over_loop) figure.over = "the loop";
   figure.measure = options.measure;
   const auto curve_of = [&](const std::string& name, const std::string& mode) -> Curve& {
@@ -175,21 +200,22 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
     for (const Case& c : cases)
       for (const Timing& b : c.baselines) {
         CurvePoint p;
-        p.n = static_cast<double>(c.n);
+        p.n = static_cast<double>(place_of(c, options.axis));
         set_value(p, measured(b, c.n, options.measure));
         if (!p.value) continue;
-        p.about = fmt::format("{} at N={}: {}", b.name, c.n, value_text(options.measure, *p.value));
+        p.about = fmt::format("{} at {}: {}", b.name, place_text(c, options.axis),
+                              value_text(options.measure, *p.value));
         curve_of("baseline " + b.name, c.mode).points.push_back(p);
       }
-  for (const Crossover& c : crossovers(cases))
+  for (const Crossover& c : along_n ? crossovers(cases) : std::vector<Crossover>{})
     for (Curve& curve : figure.curves)
       if (curve.name == c.strategy && curve.group == c.mode) curve.crossover = c.n;
   std::set<double> seen;
   for (const Case& c : cases)
     for (const Trial& t : c.trials)
-      if (t.correctness && seen.insert(static_cast<double>(c.n)).second)
-        figure.allowances.push_back(
-            {static_cast<double>(c.n), allowed(*t.correctness), t.correctness->eager_max_rel});
+      if (const auto at = static_cast<double>(place_of(c, options.axis));
+          t.correctness && seen.insert(at).second)
+        figure.allowances.push_back({at, allowed(*t.correctness), t.correctness->eager_max_rel});
   std::sort(figure.allowances.begin(), figure.allowances.end(),
             [](const Allowance& a, const Allowance& b) { return a.n < b.n; });
   for (Curve& curve : figure.curves) {
@@ -206,9 +232,9 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
   figure.curves.erase(std::remove_if(figure.curves.begin(), figure.curves.end(),
                                      [](const Curve& c) { return c.points.empty(); }),
                       figure.curves.end());
-  if (options.published && options.measure == Measure::speedup)
+  if (options.published && along_n && options.measure == Measure::speedup)
     figure.published = published_line(first.target);
-  figure.notes = notes_of(cases, modes.size() > 1);
+  figure.notes = notes_of(cases, options.axis, modes.size() > 1);
   return figure;
 }
 
@@ -216,7 +242,8 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
 
 std::vector<Figure> figures_of(const std::vector<Case>& cases, const FigureOptions& options) {
   std::vector<Figure> figures;
-  for (const auto& group : groups_of(cases)) figures.push_back(figure_of(group, options));
+  for (const auto& group : groups_of(cases, options.axis))
+    figures.push_back(figure_of(group, options));
   return figures;
 }
 

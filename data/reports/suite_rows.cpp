@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "data/text.h"
+#include "data/reports/shape_axes.h"
 
 namespace wide {
 namespace {
@@ -57,16 +57,6 @@ SuiteCell SuiteRow::cell(const std::string& phase, const std::string& form) cons
   return it == of_phase->second.end() ? SuiteCell{} : it->second;
 }
 
-std::map<std::string, int64_t> axes_of(const std::string& shape) {
-  std::map<std::string, int64_t> axes;
-  for (const std::string& part : split(shape, ' ')) {
-    const size_t digits = part.find_first_of("-0123456789");
-    if (digits == 0 || digits == std::string::npos) continue;
-    axes[part.substr(0, digits)] = std::strtoll(part.c_str() + digits, nullptr, 10);
-  }
-  return axes;
-}
-
 std::vector<SuiteRow> suite_rows(const SweepReport& report,
                                  const std::vector<std::string>& targets) {
   std::vector<SuiteRow> rows;
@@ -76,7 +66,8 @@ std::vector<SuiteRow> suite_rows(const SweepReport& report,
     auto row = std::find_if(rows.begin(), rows.end(), [&](const SuiteRow& r) {
       return r.target == c.target && r.n == c.n && r.dtype == c.dtype && r.axes == axes;
     });
-    if (row == rows.end()) row = rows.insert(row, SuiteRow{c.target, c.n, c.dtype, axes, {}, {}});
+    if (row == rows.end())
+      row = rows.insert(row, SuiteRow{c.target, c.shape, c.n, c.dtype, axes, {}, {}});
     auto& cells = row->cells[c.phase];
     row->cases[c.phase] = &c;
     for (const Timing& b : c.baselines) cells[form_of(b.name)] = cell_of(b, Status::ok, 0);
@@ -86,8 +77,14 @@ std::vector<SuiteRow> suite_rows(const SweepReport& report,
       cell.peak_bytes = m.needed_bytes;
       cells[form_of(m.name)] = cell;
     }
-    if (const Trial* t = compiled(c))
-      cells["compiled"] = cell_of(t->timing, t->status, t->needed_bytes);
+    const Trial* t = compiled(c);
+    if (!t) continue;
+    cells["compiled"] = cell_of(t->timing, t->status, t->needed_bytes);
+    // What ended the case before its forms were told apart ended all of them.
+    if (c.baselines.empty() && c.missing.empty() && t->status != Status::ok) {
+      cells["vanilla"] = cells["compiled"];
+      cells["vanilla"].timing = nullptr;
+    }
   }
   return rows;
 }

@@ -12,7 +12,7 @@ namespace wide {
 
 /// How one form of a network fared in one phase.
 struct SuiteCell {
-  Status status = Status::unsupported;
+  Status status = Status::skipped;
   double mean_ms = 0, std_ms = 0, median_ns = 0;
   int64_t samples = 0;
   int64_t peak_bytes = 0;  // counted; of what does not fit by estimate
@@ -24,7 +24,7 @@ struct SuiteCell {
 /// The same network, shape and N in all phases that ran: by phase, then by form. Forms are
 /// "vanilla" (the loop), "optimised", "torch.compile", "compiled".
 struct SuiteRow {
-  std::string target;
+  std::string target, shape;
   int64_t n = 1;
   std::string dtype;
   std::map<std::string, int64_t> axes;  // of its shape
@@ -32,16 +32,13 @@ struct SuiteRow {
   std::map<std::string, const Case*> cases;
 
   int64_t axis(const std::string& name, int64_t otherwise = 0) const;
-  /// A cell of status `unsupported` where that did not run.
+  /// A cell of status `skipped` where that was not asked for.
   SuiteCell cell(const std::string& phase, const std::string& form) const;
 };
 
 /// Of the cases of `targets`, in the order of the report. Points into `report`.
 std::vector<SuiteRow> suite_rows(const SweepReport& report,
                                  const std::vector<std::string>& targets);
-
-/// "B8 T256" as numbers by axis.
-std::map<std::string, int64_t> axes_of(const std::string& shape);
 
 /// "success", "OOM", "skipped", or the status as it is stored.
 std::string suite_status(Status status);

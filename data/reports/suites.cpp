@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "data/bytes/csv.h"
 #include "data/escape.h"
 #include "data/plot/scale.h"
-#include "data/plot/svg_document.h"
 #include "data/reports/suite_rows.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -100,6 +100,14 @@ std::vector<std::pair<std::string, std::vector<SuiteRow>>> files_of(
 
 // ------------------------------------------------------------------------------------ figures
 
+/// Its median, and its quartiles where it was timed here.
+void set_time(CurvePoint* p, const SuiteCell& cell) {
+  p->value = cell.median_ns;
+  if (!cell.timing) return;
+  p->low = cell.timing->q1_ns;
+  p->high = cell.timing->q3_ns;
+}
+
 /// Times, memory or speedups of rows along an axis, a curve for each form.
 Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
                     const std::string& phase, Measure measure) {
@@ -116,7 +124,7 @@ Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
       const SuiteCell cell = row.cell(phase, form), vanilla = row.cell(phase, "vanilla");
       CurvePoint p;
       p.n = static_cast<double>(row.axis(axis));
-      if (cell.ok() && measure == Measure::time) p.value = cell.median_ns;
+      if (cell.ok() && measure == Measure::time) set_time(&p, cell);
       if (cell.ok() && measure == Measure::memory) p.value = double(cell.peak_bytes);
       if (cell.ok() && vanilla.ok() && measure == Measure::speedup)
         p.value = vanilla.median_ns / cell.median_ns;
@@ -133,12 +141,20 @@ Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
   return figure;
 }
 
-std::string svg(const std::vector<Figure>& figures, const std::string& title,
-                const SweepReport& report) {
+SuitePlots plots_of(std::vector<Figure> figures, const std::string& name,
+                    const SweepReport& report) {
   const Environment& e = report.environment;
-  return svg_document(
-      figures, title,
-      fmt::format("{}, {} threads · LibTorch {} · {}", e.cpu, e.threads, e.libtorch, e.date));
+  for (Figure& figure : figures) figure.errors = false;
+  return {name, name,
+          fmt::format("{}, {} threads · LibTorch {} · {}", e.cpu, e.threads, e.libtorch, e.date),
+          std::move(figures)};
+}
+
+bool has_values(const Figure& figure) {
+  return std::any_of(figure.curves.begin(), figure.curves.end(), [](const Curve& c) {
+    return std::any_of(c.points.begin(), c.points.end(),
+                       [](const CurvePoint& p) { return p.value.has_value(); });
+  });
 }
 
 // ----------------------------------------------------------------------------- attention-grid
@@ -161,7 +177,7 @@ Cells attention_cells(const SuiteRow& row, const std::string& form) {
   return cells;
 }
 
-void add_attention(const SweepReport& report, std::vector<SuiteFile>* files, std::string* page) {
+void add_attention(const SweepReport& report, SuitePages* pages, std::string* page) {
   const auto key = [](const SuiteRow& row) {
     return std::string("attention-grid") + (row.axis("causal") ? "-causal" : "") + suffix(row);
   };
@@ -190,7 +206,7 @@ void add_attention(const SweepReport& report, std::vector<SuiteFile>* files, std
            bytes_text(double(a.peak_bytes)) + " to " + bytes_text(double(b.peak_bytes)),
            fmt::format("{} and {}", a.samples, b.samples)});
     }
-    files->push_back({name + ".csv", table.csv()});
+    pages->files.push_back({name + ".csv", table.csv()});
     *page += "## " + name + "\n\nSpeedups are compiled over vanilla.\n\n" + speedups.markdown();
     std::vector<Figure> figures;
     for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
@@ -206,7 +222,7 @@ void add_attention(const SweepReport& report, std::vector<SuiteFile>* files, std
           figure.axis = "seq_len";
           figures.push_back(std::move(figure));
         }
-    files->push_back({name + ".svg", svg(figures, name, report)});
+    pages->plots.push_back(plots_of(std::move(figures), name, report));
   }
 }
 
@@ -227,7 +243,37 @@ int64_t parameters_of(const SuiteRow& row) {
   return count;
 }
 
-void add_transformers(const SweepReport& report, std::vector<SuiteFile>* files, std::string* page) {
+/// Speedups of a phase by size, a curve for each context.
+Figure figure_of_sizes(const std::vector<SuiteRow>& rows, const std::string& phase) {
+  Figure figure;
+  figure.measure = Measure::speedup;
+  figure.over = "vanilla";
+  figure.axis = "size";
+  figure.title = "speedup by size";
+  std::map<int64_t, Curve> curves;
+  for (const SuiteRow& row : rows) {
+    const std::string size = size_name(row);
+    auto place = std::find(figure.places.begin(), figure.places.end(), size);
+    if (place == figure.places.end()) place = figure.places.insert(place, size);
+    Curve& curve = curves[row.axis("T")];
+    const SuiteCell compiled = row.cell(phase, "compiled"), vanilla = row.cell(phase, "vanilla");
+    CurvePoint p;
+    p.n = std::exp2(static_cast<double>(place - figure.places.begin()));
+    if (compiled.ok() && vanilla.ok()) p.value = vanilla.median_ns / compiled.median_ns;
+    curve.name = curve.strategy = fmt::format("context {}", row.axis("T"));
+    p.about = curve.name + ", " + size;
+    curve.points.push_back(p);
+  }
+  for (auto& [context, curve] : curves) {
+    curve.style = static_cast<int>(figure.curves.size());
+    std::sort(curve.points.begin(), curve.points.end(),
+              [](const CurvePoint& a, const CurvePoint& b) { return a.n < b.n; });
+    figure.curves.push_back(std::move(curve));
+  }
+  return figure;
+}
+
+void add_transformers(const SweepReport& report, SuitePages* pages, std::string* page) {
   const std::vector<std::pair<std::string, std::string>> phases{
       {"forward", "forward"}, {"fwd_bwd", "backward"}, {"full_step", "step"}};
   const auto key = [](const SuiteRow& row) { return "transformer-sizes" + suffix(row); };
@@ -256,32 +302,65 @@ void add_transformers(const SweepReport& report, std::vector<SuiteFile>* files, 
       }
       table.rows.push_back(std::move(cells));
     }
-    files->push_back({name + ".csv", table.csv()});
+    pages->files.push_back({name + ".csv", table.csv()});
     *page += "## " + name + "\n\nMean milliseconds.\n\n" + table.markdown();
     if (peer && !peers.rows.empty()) *page += peers.markdown();
     std::vector<Figure> figures;
-    for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
+    for (const auto& [column, phase] : phases)
+      if (Figure figure = figure_of_sizes(rows, phase); has_values(figure)) {
+        figure.subtitle = column;
+        figures.push_back(std::move(figure));
+      }
+    for (const Measure measure : {Measure::time, Measure::memory})
       for (const auto& [column, phase] : phases)
         for (const auto& [size, own] : files_of(rows, size_name)) {
           Figure figure = figure_along(own, "T", phase, measure);
-          const bool any =
-              std::any_of(figure.curves.begin(), figure.curves.end(), [](const Curve& c) {
-                return std::any_of(c.points.begin(), c.points.end(),
-                                   [](const CurvePoint& p) { return p.value.has_value(); });
-              });
-          if (!any) continue;
+          if (!has_values(figure)) continue;
           figure.title = size;
           figure.subtitle = column;
           figure.axis = "context";
           figures.push_back(std::move(figure));
         }
-    files->push_back({name + ".svg", svg(figures, name, report)});
+    pages->plots.push_back(plots_of(std::move(figures), name, report));
   }
 }
 
 // --------------------------------------------------------------------------------- components
 
-void add_components(const SweepReport& report, std::vector<SuiteFile>* files, std::string* page) {
+/// The rows of each component along its forms, each a step up.
+Figure figure_of_forms(const std::vector<SuiteRow>& rows, const Cells& forms, Measure measure) {
+  Figure figure;
+  figure.title = "components";
+  figure.subtitle = "forward";
+  figure.axis = "form";
+  figure.over = "the naive form";
+  figure.measure = measure;
+  for (const std::string& form : forms) figure.places.push_back(form == "vanilla" ? "naive" : form);
+  std::map<std::string, int> shapes;
+  for (const SuiteRow& row : rows) ++shapes[row.target];
+  for (const SuiteRow& row : rows) {
+    Curve& curve = figure.curves.emplace_back();
+    curve.name = row.target.substr(6);
+    if (shapes[row.target] > 1) curve.name += " " + row.shape;
+    curve.strategy = curve.name;
+    curve.style = static_cast<int>(figure.curves.size()) - 1;
+    const SuiteCell naive = row.cell("forward", "vanilla");
+    for (size_t i = 0; i < forms.size(); ++i) {
+      const SuiteCell cell = row.cell("forward", forms[i]);
+      CurvePoint p;
+      p.n = std::exp2(static_cast<double>(i));
+      if (cell.ok() && measure == Measure::time) set_time(&p, cell);
+      if (cell.ok() && measure == Measure::memory) p.value = double(cell.peak_bytes);
+      if (cell.ok() && naive.ok() && measure == Measure::speedup)
+        p.value = naive.median_ns / cell.median_ns;
+      p.about = curve.name + ", " + figure.places[i];
+      curve.points.push_back(p);
+    }
+  }
+  return figure;
+}
+
+void add_components(const SweepReport& report, SuitePages* pages, std::string* page) {
   const std::vector<std::string> targets{"naive_mha", "naive_block", "naive_layernorm",
                                          "naive_linears"};
   const auto key = [](const SuiteRow& row) { return "components" + suffix(row); };
@@ -311,32 +390,39 @@ void add_components(const SweepReport& report, std::vector<SuiteFile>* files, st
         why += fmt::format("- {}: {}\n", row.target.substr(6),
                            markdown_escape(of_case->second->explanation));
     }
-    files->push_back({name + ".csv", table.csv()});
+    pages->files.push_back({name + ".csv", table.csv()});
     *page += "## " + name + "\n\nSpeedups are over the naive form.\n\n" + table.markdown();
     if (!why.empty()) *page += why + "\n";
+    Cells forms = forms_of(rows);
+    forms.insert(forms.begin(), "vanilla");
+    std::vector<Figure> figures;
+    for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
+      if (Figure figure = figure_of_forms(rows, forms, measure); has_values(figure))
+        figures.push_back(std::move(figure));
+    pages->plots.push_back(plots_of(std::move(figures), name, report));
   }
 }
 
 }  // namespace
 
-std::vector<SuiteFile> suite_files(const SweepReport& report) {
-  std::vector<SuiteFile> files;
+SuitePages suite_pages(const SweepReport& report) {
+  SuitePages pages;
   std::string page =
       fmt::format("# {}\n\n{}, {} threads, LibTorch {}, {}.\n\n", markdown_escape(report.name),
                   markdown_escape(report.environment.cpu), report.environment.threads,
                   report.environment.libtorch, markdown_escape(report.environment.date));
-  add_attention(report, &files, &page);
-  add_transformers(report, &files, &page);
-  add_components(report, &files, &page);
-  if (files.empty())
+  add_attention(report, &pages, &page);
+  add_transformers(report, &pages, &page);
+  add_components(report, &pages, &page);
+  if (pages.files.empty())
     fail(
         "[--csv-suite] sweep: got {}, expected cases of naive_attention, language_model or the "
         "components; try workbench sweep attention-grid",
         printable(report.name));
   if (const std::string text = disturbed_text(report.cases); !text.empty())
     page += markdown_escape(text) + "\n";
-  files.push_back({"suite.md", page});
-  return files;
+  pages.files.push_back({"suite.md", page});
+  return pages;
 }
 
 }  // namespace wide

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "data/plot/figure.h"
 #include "data/reports/report.h"
 
 namespace wide {
@@ -11,8 +12,19 @@ struct SuiteFile {
   std::string name, text;
 };
 
-/// The suites of a sweep as their own CSV files, one Markdown page and SVG plots (see
+/// A page of plots; `name` has no extension yet.
+struct SuitePlots {
+  std::string name, title, footer;
+  std::vector<Figure> figures;
+};
+
+struct SuitePages {
+  std::vector<SuiteFile> files;
+  std::vector<SuitePlots> plots;
+};
+
+/// The suites of a sweep as their own CSV files, one Markdown page and plots (see
 /// presets/README.md). Throws Error where the sweep has none of their targets.
-std::vector<SuiteFile> suite_files(const SweepReport& report);
+SuitePages suite_pages(const SweepReport& report);
 
 }  // namespace wide

@@ -44,7 +44,8 @@ void add_trials(Connection& connection, const std::map<int64_t, TrialRow>& cases
       "t.chosen, t.vs_best, t.vs_best_low, t.vs_best_high, nullif(t.vs_loop, 0), t.vs_loop_low, "
       "t.vs_loop_high, m.median_ns, m.q1_ns, m.q3_ns, m.first_call_ns, m.peak_bytes, "
       "m.flops_share, m.bytes_share, c.max_rel, c.eager_max_rel, c.tolerance, c.isolated, "
-      "c.ordered FROM \"case\" AS k JOIN trial AS t ON t.\"case\" = k.id LEFT JOIN timing AS m ON "
+      "c.ordered, m.more ->> 'needed_bytes' FROM \"case\" AS k JOIN trial AS t ON t.\"case\" = "
+      "k.id LEFT JOIN timing AS m ON "
       "m.trial = t.id LEFT JOIN correctness AS c ON c.trial = t.id WHERE k.sweep = ? AND k.state "
       "IN ('done', 'partial') ORDER BY k.position, t.position",
       table->sweep);
@@ -65,6 +66,7 @@ void add_trials(Connection& connection, const std::map<int64_t, TrialRow>& cases
       if (!query.at(column).isNull()) *flag = query.at(column).getInt() != 0 ? 1 : 0;
       ++column;
     }
+    row.needed_bytes = number(query.at(column));
     if (!(row.median_ns > 0))  // zeros stand where nothing was timed
       for (double* value : {&row.median_ns, &row.q1_ns, &row.q3_ns, &row.first_call_ns,
                             &row.peak_bytes, &row.flops_share, &row.bytes_share})
@@ -93,6 +95,26 @@ void add_baselines(Connection& connection, const std::map<int64_t, TrialRow>& ca
     for (double* value : {&row.median_ns, &row.q1_ns, &row.q3_ns, &row.first_call_ns,
                           &row.peak_bytes, &row.flops_share, &row.bytes_share})
       *value = number(query.at(column++));
+    table->rows.push_back(row);
+  }
+}
+
+/// Baselines that were known not to run.
+void add_missing(Connection& connection, const std::map<int64_t, TrialRow>& cases,
+                 TrialTable* table) {
+  Query query(connection,
+              "SELECT k.id, m.value ->> 'name', m.value ->> 'status', m.value ->> 'reason', "
+              "nullif(m.value ->> 'needed_bytes', 0) FROM \"case\" AS k, json_each(k.more, "
+              "'$.missing') AS m WHERE k.sweep = ? AND k.state IN ('done', 'partial') ORDER BY "
+              "k.position, m.key",
+              table->sweep);
+  while (query.step()) {
+    TrialRow row = cases.at(query.integer(0));
+    row.baseline = true;
+    int column = 1;
+    for (int32_t* word : {&row.strategy, &row.status, &row.reason})
+      *word = table->words.number(view(query.at(column++)));
+    row.needed_bytes = number(query.at(column));
     table->rows.push_back(row);
   }
 }
@@ -139,6 +161,7 @@ TrialTable read_trial_table(Connection& connection, int64_t sweep) {
   const std::map<int64_t, TrialRow> cases = rows_of_cases(connection, &table);
   add_trials(connection, cases, &table);
   add_baselines(connection, cases, &table);
+  add_missing(connection, cases, &table);
   Query state(connection, "SELECT state, coalesce(owner, '') FROM sweep WHERE id = ?", sweep);
   if (state.step() && shown_state(state.text(0), state.text(1)) == "interrupted")
     add_interrupted_rows(connection, &table);

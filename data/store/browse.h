@@ -52,9 +52,10 @@ struct TrialRow {
   double median_ns = kNone, q1_ns = kNone, q3_ns = kNone, first_call_ns = kNone;
   double peak_bytes = kNone, flops_share = kNone, bytes_share = kNone;
   double max_rel = kNone, eager_max_rel = kNone, tolerance = kNone;
+  double needed_bytes = kNone;  // by estimate, of what was left out
 };
 
-/// All of one sweep, in the order of its plan: trials, then baselines.
+/// All of one sweep, in the order of its plan: trials, then baselines, then those left out.
 struct TrialTable {
   int64_t sweep = 0;
   Words words;

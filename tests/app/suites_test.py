@@ -4,11 +4,18 @@ import json
 import math
 import os
 import re
+import struct
 import sys
 import unittest
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command_line import CommandLine
+
+try:
+    import pandas
+except ImportError:
+    pandas = None
 
 GRID = ["batch_size", "seq_len", "d_model", "compiled", "forward_mean_ms", "forward_std_ms", "backward_mean_ms",
         "backward_std_ms", "total_mean_ms", "peak_memory_mb", "status"]
@@ -18,9 +25,31 @@ BYTES = re.compile(r"OOM [\d.]+ [MGT]B")
 
 
 def read(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    return rows[0], [dict(zip(rows[0], row)) for row in rows[1:]]
+    """Column names, and rows as text: by pandas where this Python has it, as those who plot them do."""
+    if pandas is None:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+        return rows[0], [dict(zip(rows[0], row)) for row in rows[1:]]
+    frame = pandas.read_csv(path, dtype=str, keep_default_na=False)
+    return list(frame.columns), frame.to_dict("records")
+
+
+def sizes_of_png(path):
+    """Width and height, once the file was found whole: every part's checksum, and as many pixels as it says."""
+    with open(path, "rb") as file:
+        data = file.read()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n", path
+    at, pixels, size = 8, b"", None
+    while at < len(data):
+        (length,), kind = struct.unpack(">I", data[at:at + 4]), data[at + 4:at + 8]
+        body = data[at + 8:at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0] == zlib.crc32(kind + body), path
+        if kind == b"IHDR":
+            size = struct.unpack(">II", body[:8])
+        pixels += body if kind == b"IDAT" else b""
+        at += 12 + length
+    assert len(zlib.decompress(pixels)) == size[1] * (1 + 3 * size[0]), path
+    return size
 
 
 class Suites(CommandLine):
@@ -53,8 +82,27 @@ class Suites(CommandLine):
         samples = case["trials"][0]["samples_ns"]
         row = next(r for r in rows if r["seq_len"] == "48" and r["compiled"] == "True")
         self.assertAlmostEqual(float(row["total_mean_ms"]), sum(samples) / len(samples) * 1e-6, delta=1e-4)
-        with open(f"{folder}/attention-grid.svg", encoding="utf-8") as file:
-            self.assertIn("seq_len", file.read())
+        self.plots(folder, "attention-grid", ["seq_len", "attention, d_model 8", "forward and backward", "speedup over vanilla",
+                                              "peak memory of a call", "vanilla", "compiled"])
+        if pandas is not None:  # numbers are numbers, without being told
+            frame = pandas.read_csv(f"{folder}/attention-grid.csv")
+            self.assertEqual(list(frame.columns), GRID)
+            self.assertEqual(frame.shape, (4, len(GRID)))
+            self.assertEqual(list(frame.select_dtypes("number").columns), GRID[:3] + GRID[4:10])
+            self.assertEqual([bool(c) for c in frame["compiled"]], [False, True] * 2)
+            self.assertFalse(frame.isna().any().any())
+
+    def plots(self, folder, name, words):
+        """The same plots as SVG with these words, and as PNG."""
+        with open(f"{folder}/{name}.svg", encoding="utf-8") as file:
+            svg = file.read()
+        for word in words:
+            self.assertIn(word, svg)
+        self.assertNotIn("max relative error", svg)  # which suites do not plot
+        height = float(re.search(r'viewBox="0 0 800 ([\d.]+)"', svg).group(1))
+        width, tall = sizes_of_png(f"{folder}/{name}.png")
+        self.assertEqual(width, 1200)
+        self.assertAlmostEqual(tall, 1.5 * height, delta=0.05 * tall)  # lines of notes may break elsewhere
 
     def test_several_models_have_files_of_their_own(self):
         _, folder = self.suite("attention-grid", "--axis", "naive_attention.T=16", "--axis", "naive_attention.D=8", "--axis",
@@ -97,6 +145,7 @@ class Suites(CommandLine):
             self.assertEqual(int(row["num_params"]), 2 * 11 * 8 + 4 * 64 + 3 * 8 * 12 + 3 * 8)
             for name in SIZES[4:]:
                 self.assertGreater(float(row[name]), 0, name)
+        self.plots(folder, "transformer-sizes", ["speedup by size", "small", "2.7B", "context 4", "fwd_bwd", "full_step"])
 
     def test_published_sizes_that_do_not_fit_say_so(self):
         sweep, folder = self.suite("transformer-sizes", "--axis", "language_model.size=5", "--axis", "language_model.T=1024",
@@ -106,6 +155,10 @@ class Suites(CommandLine):
         self.assertEqual(rows[0]["num_params_millions"], "3406.81")
         self.assertRegex(rows[0]["full_step_vanilla_ms"], BYTES)
         self.assertRegex(rows[0]["full_step_compiled_ms"], BYTES)
+        # What was not asked for is no failure; `unsupported` is what cannot be done.
+        for column in SIZES[4:10]:
+            self.assertEqual(rows[0][column], "skipped", column)
+        self.assertEqual(rows[0]["full_step_speedup"], "OOM")
 
     def test_components_say_why_in_their_own_figures(self):
         small = ["--axis", "naive_mha.T=32", "--axis", "naive_block.T=32", "--axis", "naive_layernorm.T=64"]
@@ -124,6 +177,12 @@ class Suites(CommandLine):
                     mine, other = (text.format(forms[f][key]) for f in (now, before))
                     wanted = f"{mine}{unit} " + ("as before" if mine == other else f"instead of {other}")
                     self.assertIn(wanted, sentence)
+                timing = {"naive": case["baselines"][0], "optimised": case["baselines"][1], "compiled": case["trials"][0]}
+                shares = [(t["flops_share"], t["bytes_share"]) for t in (timing[now], timing[before])]
+                at = 0 if shares[0][0] >= shares[0][1] else 1
+                peak = ("arithmetic peak", "memory bandwidth")[at]
+                self.assertRegex(sentence, "; that at {:.2g} % of the machine's {} instead of {:.2g} %[.]?$".format(
+                    100 * shares[0][at], peak, 100 * shares[1][at]))
                 flops = ["{:.4g}".format(forms[f]["flops"] * 1e-6) for f in (now, before)]
                 self.assertIn(f"{flops[0]} million sums and products", sentence)
             self.assertLess(forms["optimised"]["operators"], forms["naive"]["operators"])
@@ -131,6 +190,7 @@ class Suites(CommandLine):
         self.assertEqual(head, ["component", "form", "time_ms", "std_ms", "samples_per_s", "speedup", "error", "status"])
         self.assertEqual([r["form"] for r in rows], ["naive", "optimised", "compiled"] * 4)
         self.assertEqual({r["status"] for r in rows}, {"success"})
+        self.plots(folder, "components", ["speedup over the naive form", "naive", "optimised", "compiled", "mha", "layernorm"])
 
     def peer(self, python):
         """A row with another Python beside it: the names of its baselines, its notes, and its CSV."""

@@ -47,6 +47,7 @@ const std::vector<TableColumn>& columns() {
       {"compile", "first call", nullptr, [](const Row& r) { return r.first_call_ns; }, time, 86,
        false},
       {"memory", "memory", nullptr, [](const Row& r) { return r.peak_bytes; }, bytes, 80, false},
+      {"needed", "needed", nullptr, [](const Row& r) { return r.needed_bytes; }, bytes, 80, false},
       {"flops", "of peak FLOP/s", nullptr, [](const Row& r) { return r.flops_share; }, share, 112,
        false},
       {"bytes", "of peak bytes/s", nullptr, [](const Row& r) { return r.bytes_share; }, share, 114,

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
+#include <map>
+
+#include "data/reports/shape_axes.h"
+#include "engine/error.h"
 
 namespace wide {
 namespace {
@@ -56,40 +59,70 @@ Trial trial_of(const TrialTable& table, const TrialRow& row) {
 
 std::string Group::text() const {
   std::string out;
-  for (const std::string* part : {&shape, &dtype, &device, &phase})
+  const std::string models = axis == "N" ? "" : "N=" + std::to_string(n);
+  for (const std::string* part : {&shape, &models, &dtype, &device, &phase})
     if (!part->empty()) out += (out.empty() ? "" : " · ") + *part;
   return out;
 }
 
-std::vector<Group> groups_of(const TrialTable& table) {
+int64_t Group::place(const TrialTable& table, const TrialRow& row) const {
+  return axis == "N" ? row.n : axes_of(table.word(row.shape))[axis];
+}
+
+std::vector<Group> groups_of(const TrialTable& table, const std::string& axis) {
+  // A shape and whether it has the axis: as it stands without.
+  std::map<int32_t, std::pair<std::string, bool>> shapes;
+  std::map<std::string, int32_t> numbers;
+  std::map<int32_t, int32_t> rest;
+  for (const TrialRow& r : table.rows) {
+    const auto [at, fresh] = shapes.try_emplace(r.shape);
+    if (!fresh) continue;
+    const std::string& shape = table.word(r.shape);
+    const bool has = axis != "N" && axes_of(shape).count(axis) > 0;
+    at->second = {has ? without_axis(shape, axis) : shape, has};
+    const std::string key = at->second.first + (has ? "|" : "");
+    rest[r.shape] = numbers.try_emplace(key, static_cast<int32_t>(numbers.size())).first->second;
+  }
   std::vector<Group> groups;
-  std::map<std::array<int32_t, 5>, size_t> known;
+  std::map<std::pair<std::array<int32_t, 5>, int64_t>, size_t> known;
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const TrialRow& r = table.rows[i];
-    const auto [at, fresh] =
-        known.try_emplace({r.target, r.shape, r.dtype, r.device, r.phase}, groups.size());
+    const auto& [shape, has] = shapes[r.shape];
+    const int64_t n = has ? r.n : 0;
+    const auto [at, fresh] = known.try_emplace(
+        {{r.target, rest[r.shape], r.dtype, r.device, r.phase}, n}, groups.size());
     if (fresh)
       groups.push_back({table.word(r.target),
-                        table.word(r.shape),
+                        shape,
                         table.word(r.dtype),
                         table.word(r.device),
                         table.word(r.phase),
+                        has ? axis : "N",
+                        n,
                         {}});
     groups[at->second].rows.push_back(static_cast<uint32_t>(i));
   }
   return groups;
 }
 
+size_t group_with(const std::vector<Group>& groups, uint32_t row) {
+  for (size_t g = 0; g < groups.size(); ++g)
+    if (std::binary_search(groups[g].rows.begin(), groups[g].rows.end(), row)) return g;
+  WIDE_ASSERT(false, "every row is in a group");
+  return 0;
+}
+
 std::vector<Case> cases_of(const TrialTable& table, const Group& group) {
   std::vector<Case> cases;
-  std::map<std::pair<int64_t, std::pair<int64_t, int32_t>>, size_t> known;
+  std::map<std::array<int64_t, 4>, size_t> known;
   for (const uint32_t index : group.rows) {
     const TrialRow& row = table.rows[index];
-    const auto [at, fresh] = known.try_emplace({row.case_id, {row.n, row.mode}}, cases.size());
+    const auto [at, fresh] =
+        known.try_emplace({row.case_id, row.n, row.mode, row.shape}, cases.size());
     if (fresh) {
       Case& c = cases.emplace_back();
       c.target = group.target;
-      c.shape = group.shape;
+      c.shape = table.word(row.shape);
       c.dtype = group.dtype;
       c.device = group.device;
       c.phase = group.phase;
@@ -99,68 +132,16 @@ std::vector<Case> cases_of(const TrialTable& table, const Group& group) {
       c.other_load = row.other_load;
     }
     Case& c = cases[at->second];
-    if (row.baseline)
+    if (!row.baseline)
+      c.trials.push_back(trial_of(table, row));
+    else if (table.word(row.status) == "ok")
       c.baselines.push_back(timing_of(table, row));
     else
-      c.trials.push_back(trial_of(table, row));
+      c.missing.push_back({table.word(row.strategy), status_of(table.word(row.status)),
+                           table.word(row.reason),
+                           static_cast<int64_t>(or_zero(row.needed_bytes))});
   }
   return cases;
-}
-
-Overview overview_of(const TrialTable& table, const std::vector<Group>& groups) {
-  Overview overview;
-  std::set<int64_t> ns;
-  std::map<std::string, size_t> known;
-  const int32_t ok = table.words.find("ok"), incorrect = table.words.find("incorrect"),
-                unsupported = table.words.find("unsupported");
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const auto [at, fresh] = known.try_emplace(groups[g].target, overview.lines.size());
-    if (fresh) {
-      overview.lines.emplace_back().target = groups[g].target;
-      overview.lines.back().group = g;
-    }
-    OverviewLine& line = overview.lines[at->second];
-    for (const uint32_t index : groups[g].rows) {
-      const TrialRow& row = table.rows[index];
-      if (row.baseline) continue;
-      ns.insert(row.n);
-      OverviewCell& cell = line.cells[row.n];
-      ++line.trials;
-      if (row.status == incorrect) {
-        ++cell.incorrect;
-        ++line.incorrect;
-      } else if (row.status == unsupported) {
-        ++cell.unsupported;
-      } else if (row.status != ok) {
-        ++cell.failed;
-        ++line.failed;
-      } else {
-        ++cell.right;
-        if (!std::isnan(row.vs_best) && !(row.vs_best <= cell.speedup)) {
-          cell.speedup = row.vs_best;
-          cell.row = static_cast<int32_t>(index);
-        }
-      }
-    }
-  }
-  overview.ns.assign(ns.begin(), ns.end());
-  for (OverviewLine& line : overview.lines) {
-    const OverviewCell* last = nullptr;
-    for (const auto& [n, cell] : line.cells)
-      if (cell.row >= 0) last = &cell;
-    if (!last) continue;
-    const TrialRow& best = table.rows[static_cast<size_t>(last->row)];
-    line.fastest = table.word(best.strategy);
-    line.best = best.vs_best;
-    for (size_t g = 0; g < groups.size(); ++g)
-      if (groups[g].target == line.target && groups[g].shape == table.word(best.shape) &&
-          groups[g].dtype == table.word(best.dtype) &&
-          groups[g].device == table.word(best.device) && groups[g].phase == table.word(best.phase))
-        line.group = g;
-    for (const Crossover& c : crossovers(cases_of(table, groups[line.group])))
-      if (c.strategy == line.fastest && c.mode == table.word(best.mode)) line.crossover = c.n;
-  }
-  return overview;
 }
 
 }  // namespace wide

@@ -37,6 +37,11 @@ std::string repeat_command(const Case& c, const std::string& strategy, bool base
   return line;
 }
 
+std::vector<Group> groups_along(const TrialTable& table, const std::vector<TableAxis>& axes,
+                                const std::string& axis) {
+  return groups_of(table, axis.empty() ? plot_axis(axes) : axis);
+}
+
 }  // namespace
 
 const Trial* PointDetail::trial() const {
@@ -53,7 +58,18 @@ const Timing* PointDetail::timing() const {
   return nullptr;
 }
 
-Library::Library(Jobs& jobs, std::string db) : jobs_(jobs), db_(std::move(db)), trials_(jobs) {
+const MissingBaseline* PointDetail::missing() const {
+  if (!baseline) return nullptr;
+  for (const MissingBaseline& m : of.missing)
+    if (m.name == strategy) return &m;
+  return nullptr;
+}
+
+Library::Library(Jobs& jobs, std::string db)
+    : jobs_(jobs),
+      db_(std::move(db)),
+      axes_(std::make_shared<const std::vector<TableAxis>>()),
+      trials_(jobs) {
   options_.published = true;
 }
 
@@ -85,43 +101,112 @@ const SweepRow* Library::sweep_row() const {
 }
 
 void Library::open(int64_t sweep) {
-  if (sweep != sweep_ && group_ < groups_.size()) wanted_target_ = groups_[group_].target;
+  if (sweep != sweep_) overview_options_.held.clear();
   sweep_ = sweep;
   ++version_;
-  jobs_.start("open", [this, db = db_, sweep]() -> Jobs::Result {
-    Store store = Store::read(db);
-    auto table = std::make_shared<const TrialTable>(store.trials(sweep));
-    std::vector<Group> groups = groups_of(*table);
-    Overview overview = overview_of(*table, groups);
-    return [this, table, groups = std::move(groups), overview = std::move(overview),
-            head = store.load_head(sweep)]() mutable {
-      head_ = std::move(head);
-      take(std::move(table), std::move(groups), std::move(overview));
-    };
-  });
+  jobs_.start("open",
+              [this, db = db_, sweep, axis = axis_, options = overview_options_]() -> Jobs::Result {
+                Store store = Store::read(db);
+                Opened made;
+                made.head = store.load_head(sweep);
+                made.table = std::make_shared<const TrialTable>(store.trials(sweep));
+                made.axes = std::make_shared<const std::vector<TableAxis>>(axes_of(*made.table));
+                made.axis = axis;
+                made.groups = groups_along(*made.table, *made.axes, axis);
+                made.options = options;
+                made.overview = overview_of(*made.table, *made.axes, options);
+                return [this, made = std::move(made)]() mutable { take(std::move(made)); };
+              });
 }
 
-void Library::take(std::shared_ptr<const TrialTable> table, std::vector<Group> groups,
-                   Overview overview) {
-  const bool same = table_ && table_->sweep == table->sweep;
-  const std::optional<Group> before =
-      group_ < groups_.size() ? std::optional<Group>(groups_[group_]) : std::nullopt;
-  table_ = std::move(table);
-  groups_ = std::move(groups);
-  overview_ = std::move(overview);
-  group_ = 0;
-  for (size_t g = 0; g < groups_.size(); ++g)
-    if (before && groups_[g] == *before) group_ = g;
-  if (!same && before && group_ == 0)
-    for (const OverviewLine& line : overview_.lines)
-      if (line.target == before->target) group_ = line.group;
+void Library::take(Opened opened) {
+  const bool same = table_ && table_->sweep == opened.table->sweep;
+  head_ = std::move(opened.head);
+  table_ = std::move(opened.table);
+  axes_ = std::move(opened.axes);
+  overview_ = std::move(opened.overview);
   if (!same) {
     point_.reset();
     detail_.reset();
   }
   trials_.set_table(table_);
+  take_groups(std::move(opened.groups));
+  // Something else may have been chosen meanwhile.
+  if (opened.axis != axis_) draw_groups();
+  if (opened.options != overview_options_) draw_overview();
+}
+
+void Library::take_groups(std::vector<Group> groups) {
+  const std::optional<Group> before =
+      group_ < groups_.size() ? std::optional<Group>(groups_[group_]) : std::nullopt;
+  groups_ = std::move(groups);
+  group_ = 0;
+  // The same again, else the first of the same target.
+  for (size_t g = groups_.size(); before && g-- > 0;)
+    if (groups_[g].target == before->target) group_ = g;
+  for (size_t g = 0; before && g < groups_.size(); ++g)
+    if (groups_[g] == *before) group_ = g;
   draw_figure();
+}
+
+void Library::set_overview(const OverviewOptions& options) {
+  if (options == overview_options_) return;
+  overview_options_ = options;
+  draw_overview();
+}
+
+void Library::draw_overview() {
   ++version_;
+  if (!table_) return;
+  jobs_.start("overview",
+              [this, table = table_, axes = axes_, options = overview_options_]() -> Jobs::Result {
+                Overview overview = overview_of(*table, *axes, options);
+                return [this, table, overview = std::move(overview)]() mutable {
+                  if (table != table_) return;
+                  overview_ = std::move(overview);
+                  ++version_;
+                };
+              });
+}
+
+void Library::set_axis(const std::string& axis) {
+  if (axis == axis_) return;
+  axis_ = axis;
+  draw_groups();
+}
+
+void Library::draw_groups() {
+  if (!table_) return;
+  jobs_.start("groups", [this, table = table_, axes = axes_, axis = axis_]() -> Jobs::Result {
+    return [this, table, groups = groups_along(*table, *axes, axis)]() mutable {
+      if (table != table_) return;
+      // What was looked at stays in sight: the selected trial, else the first of the group.
+      std::optional<uint32_t> row;
+      if (group_ < groups_.size())
+        for (const uint32_t index : groups_[group_].rows)
+          if (!row || (point_ && key_of(index) == point_)) row = index;
+      take_groups(std::move(groups));
+      if (row) set_group_of(*row);
+    };
+  });
+}
+
+bool Library::select_target(const std::string& target) {
+  if (!table_) return false;
+  const int32_t word = table_->words.find(target), ok = table_->words.find("ok");
+  std::optional<uint32_t> first, best;
+  for (uint32_t i = 0; i < table_->rows.size(); ++i) {
+    const TrialRow& row = table_->rows[i];
+    if (row.target != word || row.baseline) continue;
+    if (!first) first = i;
+    if (row.status != ok || std::isnan(row.vs_best)) continue;
+    const TrialRow* other = best ? &table_->rows[*best] : nullptr;
+    if (!other || row.n > other->n || (row.n == other->n && row.vs_best > other->vs_best)) best = i;
+  }
+  if (!first) return false;
+  set_group_of(best.value_or(*first));
+  if (best) select_row(*best);
+  return true;
 }
 
 void Library::set_group(size_t group) {
@@ -129,6 +214,8 @@ void Library::set_group(size_t group) {
   group_ = group;
   draw_figure();
 }
+
+void Library::set_group_of(uint32_t row) { set_group(group_with(groups_, row)); }
 
 void Library::set_options(const FigureOptions& options) {
   options_ = options;
@@ -144,7 +231,9 @@ void Library::draw_figure() {
   jobs_.start(
       "figure",
       [this, table = table_, group = groups_[group_], options = options_]() -> Jobs::Result {
-        std::vector<Figure> figures = figures_of(cases_of(*table, group), options);
+        FigureOptions along = options;
+        along.axis = group.axis == "N" ? "" : group.axis;
+        std::vector<Figure> figures = figures_of(cases_of(*table, group), along);
         return [this, figures = std::move(figures)]() mutable {
           figure_.reset();
           if (!figures.empty()) figure_ = std::move(figures.front());
@@ -193,16 +282,13 @@ std::optional<PointKey> Library::key_of(uint32_t row) const {
 void Library::select_row(uint32_t row) {
   const std::optional<PointKey> key = key_of(row);
   if (!key) return;
-  const TrialRow& r = table_->rows[row];
-  for (size_t g = 0; g < groups_.size(); ++g)
-    if (groups_[g].target == table_->word(r.target) && groups_[g].shape == table_->word(r.shape) &&
-        groups_[g].dtype == table_->word(r.dtype) && groups_[g].device == table_->word(r.device) &&
-        groups_[g].phase == table_->word(r.phase))
-      set_group(g);
+  set_group_of(row);
   select(*key);
 }
 
 std::string Library::why() const {
+  if (const MissingBaseline* m = detail_ ? detail_->missing() : nullptr)
+    return fmt::format("baseline {} is {}: {}", m->name, to_string(m->status), m->reason);
   const Trial* t = detail_ ? detail_->trial() : nullptr;
   if (!t) return "";
   const std::string name = fmt::format("{} at N={}", t->strategy, detail_->of.n);

@@ -6,6 +6,7 @@
 
 #include "app/explorer/models/groups.h"
 #include "app/explorer/models/jobs.h"
+#include "app/explorer/models/overview.h"
 #include "app/explorer/models/trials.h"
 #include "data/reports/figures.h"
 #include "data/store/store.h"
@@ -19,6 +20,7 @@ struct PointDetail {
   bool baseline = false;
   const Trial* trial() const;  // null for a baseline
   const Timing* timing() const;
+  const MissingBaseline* missing() const;  // of a baseline that was known not to run
   /// The command line that measures it again.
   std::string command;
 };
@@ -53,12 +55,22 @@ class Library {
   // ---- the open sweep ----
   const TrialTable* table() const { return table_.get(); }
   const std::vector<Group>& groups() const { return groups_; }
+  const std::vector<TableAxis>& axes() const { return *axes_; }
   const Overview& overview() const { return overview_; }
+  /// What was asked for; the overview says what it came to.
+  const OverviewOptions& overview_options() const { return overview_options_; }
+  void set_overview(const OverviewOptions& options);
   TrialsModel& trials() { return trials_; }
 
   // ---- what is plotted ----
   size_t group() const { return group_; }
   void set_group(size_t group);
+  void set_group_of(uint32_t row);
+  /// The axis that plots are along where the trials have it; "": as `plot_axis` says.
+  void set_axis(const std::string& axis);
+  const std::string& axis() const { return axis_; }
+  /// Selects what is best of a target at its largest N; false where there is no such target.
+  bool select_target(const std::string& target);
   const FigureOptions& options() const { return options_; }
   void set_options(const FigureOptions& options);
   /// The plot of the group, whole; `split` makes small multiples of it.
@@ -79,8 +91,21 @@ class Library {
   uint64_t version() const { return version_; }
 
  private:
+  /// A sweep that was read, and what was drawn up from it by what was asked for then.
+  struct Opened {
+    SweepReport head;
+    std::shared_ptr<const TrialTable> table;
+    std::shared_ptr<const std::vector<TableAxis>> axes;
+    std::string axis;
+    std::vector<Group> groups;
+    OverviewOptions options;
+    Overview overview;
+  };
   void draw_figure();
-  void take(std::shared_ptr<const TrialTable> table, std::vector<Group> groups, Overview overview);
+  void draw_overview();
+  void draw_groups();
+  void take(Opened opened);
+  void take_groups(std::vector<Group> groups);
 
   Jobs& jobs_;
   std::string db_;
@@ -90,11 +115,13 @@ class Library {
   int64_t sweep_ = 0;
   SweepReport head_;
   std::shared_ptr<const TrialTable> table_;
+  std::shared_ptr<const std::vector<TableAxis>> axes_;
   std::vector<Group> groups_;
   Overview overview_;
+  OverviewOptions overview_options_;
   TrialsModel trials_;
   size_t group_ = 0;
-  std::string wanted_target_;
+  std::string axis_;
   FigureOptions options_;
   std::optional<Figure> figure_;
   std::optional<PointKey> point_;

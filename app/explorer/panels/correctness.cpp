@@ -37,10 +37,11 @@ class CorrectnessPanel : public Panel {
     for (const uint32_t index : group.rows) {
       const TrialRow& row = table.rows[index];
       if (row.baseline) continue;
-      all.insert(row.n);
-      lines[{table.word(row.strategy), table.word(row.mode)}][row.n] = index;
+      const int64_t place = group.place(table, row);
+      all.insert(place);
+      lines[{table.word(row.strategy), table.word(row.mode)}][place] = index;
     }
-    const std::vector<int64_t> ns = thinned({all.begin(), all.end()});
+    const std::vector<int64_t> ns = thinned<int64_t>({all.begin(), all.end()});
     const int columns = 1 + static_cast<int>(ns.size());
     if (!ImGui::BeginTable("checks", columns,
                            ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
@@ -50,8 +51,8 @@ class CorrectnessPanel : public Panel {
     ImGui::TableSetupScrollFreeze(1, 1);
     ImGui::TableSetupColumn("strategy", ImGuiTableColumnFlags_WidthFixed, ui.px(150));
     for (const int64_t n : ns)
-      ImGui::TableSetupColumn(fmt::format("N={}", n).c_str(), ImGuiTableColumnFlags_WidthFixed,
-                              ui.px(132));
+      ImGui::TableSetupColumn(fmt::format("{}={}", group.axis, n).c_str(),
+                              ImGuiTableColumnFlags_WidthFixed, ui.px(132));
     ui.table_heads();
     for (const auto& [name, cells] : lines) {
       ImGui::TableNextRow();
@@ -62,14 +63,15 @@ class CorrectnessPanel : public Panel {
       for (const int64_t n : ns) {
         ImGui::TableSetColumnIndex(column++);
         if (const auto cell = cells.find(n); cell != cells.end())
-          draw_cell(library, ui, table, cell->second);
+          draw_cell(library, ui, table, cell->second, fmt::format("{}={}", group.axis, n));
       }
     }
     ImGui::EndTable();
   }
 
  private:
-  static void draw_cell(Library& library, Ui& ui, const TrialTable& table, uint32_t index) {
+  static void draw_cell(Library& library, Ui& ui, const TrialTable& table, uint32_t index,
+                        const std::string& place) {
     const TrialRow& row = table.rows[index];
     const std::string& status = table.word(row.status);
     const bool wrong = status == "incorrect", right = status == "ok";
@@ -78,7 +80,7 @@ class CorrectnessPanel : public Panel {
     ImGui::PushID(static_cast<int>(index));
     const float width = std::max(1.0f, ImGui::GetContentRegionAvail().x);
     if (ImGui::InvisibleButton("cell", {width, 2 * line + ui.px(2)})) library.select_row(index);
-    ui.note_last(ItemKind::area, fmt::format("check {} N={}", table.word(row.strategy), row.n));
+    ui.note_last(ItemKind::area, fmt::format("check {} {}", table.word(row.strategy), place));
     if (!table.word(row.reason).empty()) ui.tip(table.word(row.reason));
     ImGui::PopID();
     ImGui::SetCursorPos(at);

@@ -10,11 +10,6 @@
 namespace wide {
 namespace {
 
-const std::vector<std::pair<Measure, const char*>> kMeasures = {
-    {Measure::speedup, "speedup"},       {Measure::time, "time"},
-    {Measure::throughput, "throughput"}, {Measure::memory, "memory"},
-    {Measure::roofline, "roofline"},     {Measure::compile, "compile"}};
-
 class PlotPanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
@@ -33,11 +28,6 @@ class PlotPanel : public Panel {
       ui.muted("drawing");
       return;
     }
-    std::optional<PickedPoint> selected;
-    if (library.point())
-      selected = PickedPoint{library.point()->baseline ? "baseline " + library.point()->strategy
-                                                       : library.point()->strategy,
-                             library.point()->mode, library.point()->n};
     const std::string why = library.why();
     const float below = (why.empty() ? 0 : ui.px(24)) + (figure->notes.empty() ? 0 : ui.px(24));
     ImGui::BeginChild("figure", {0, -std::max(1.0f, below)});
@@ -45,8 +35,9 @@ class PlotPanel : public Panel {
       ui.empty("No trial of this target could be timed",
                "The reasons stand below and in the table "
                "of trials.");
-    } else if (const auto picked = view_.draw(
-                   ui, *figure, selected, [&](const PickedPoint& p) { samples(library, ui, p); })) {
+    } else if (const auto picked =
+                   view_.draw(ui, *figure, selected(library),
+                              [&](const PickedPoint& p) { samples(library, ui, p); })) {
       if (const auto row = row_of(library, *picked)) library.select_row(*row);
     }
     ImGui::EndChild();
@@ -60,14 +51,29 @@ class PlotPanel : public Panel {
   }
 
  private:
+  /// Where the selected trial is in this plot.
+  static std::optional<PickedPoint> selected(const Library& library) {
+    const std::optional<PointKey>& point = library.point();
+    if (!point) return std::nullopt;
+    const Group& group = library.groups()[library.group()];
+    for (const uint32_t index : group.rows) {
+      const TrialRow& row = library.table()->rows[index];
+      if (row.case_id != point->case_id || library.key_of(index) != point) continue;
+      return PickedPoint{(row.baseline ? "baseline " : "") + point->strategy, point->mode,
+                         group.place(*library.table(), row)};
+    }
+    return std::nullopt;
+  }
+
   static std::optional<uint32_t> row_of(const Library& library, const PickedPoint& picked) {
     const TrialTable& table = *library.table();
     const bool baseline = picked.strategy.rfind("baseline ", 0) == 0;
     const std::string name = baseline ? picked.strategy.substr(9) : picked.strategy;
-    for (const uint32_t index : library.groups()[library.group()].rows) {
+    const Group& group = library.groups()[library.group()];
+    for (const uint32_t index : group.rows) {
       const TrialRow& row = table.rows[index];
-      if (row.n == picked.n && row.baseline == baseline && table.word(row.strategy) == name &&
-          table.word(row.mode) == picked.mode)
+      if (group.place(table, row) == picked.place && row.baseline == baseline &&
+          table.word(row.strategy) == name && table.word(row.mode) == picked.mode)
         return index;
     }
     return std::nullopt;
@@ -93,20 +99,21 @@ class PlotPanel : public Panel {
       library.set_group(static_cast<size_t>(at));
     FigureOptions options = library.options();
     int measure = 0;
-    std::vector<std::string> measures;
-    for (size_t i = 0; i < kMeasures.size(); ++i) {
-      measures.emplace_back(kMeasures[i].second);
-      if (kMeasures[i].first == options.measure) measure = static_cast<int>(i);
+    std::vector<std::string> names_of_measures;
+    for (const Measure m : measures()) {
+      if (m == options.measure) measure = static_cast<int>(names_of_measures.size());
+      names_of_measures.emplace_back(to_string(m));
     }
     ImGui::SameLine();
-    if (ui.choice("measure", &measure, measures, ui.px(112))) {
-      options.measure = kMeasures[static_cast<size_t>(measure)].first;
-      explorer.settings.measure = kMeasures[static_cast<size_t>(measure)].second;
+    if (ui.choice("measure", &measure, names_of_measures, ui.px(112))) {
+      options.measure = measures()[static_cast<size_t>(measure)];
+      explorer.settings.measure = to_string(options.measure);
       library.set_options(options);
     }
+    along(explorer, ui);
     if (options.measure == Measure::speedup) {
       int over = options.over_loop ? 1 : 0;
-      ImGui::SameLine();
+      ui.beside(ui.px(100));
       if (ui.choice("over", &over, {"over best", "over loop"}, ui.px(100))) {
         options.over_loop = explorer.settings.over_loop = over == 1;
         library.set_options(options);
@@ -125,6 +132,25 @@ class PlotPanel : public Panel {
     beside("Export");
     if (ui.button("Export", Look::plain, library.figure() != nullptr)) ImGui::OpenPopup("export");
     exports(explorer, ui);
+  }
+
+  /// What the plot is along: N, or an axis of the shapes that can stand on a logarithmic one.
+  static void along(Explorer& explorer, Ui& ui) {
+    Library& library = explorer.library;
+    std::vector<std::string> names;
+    for (const TableAxis& axis : library.axes())
+      if (axis.name == "N" || (axis.several() && axis.positive())) names.push_back(axis.name);
+    std::vector<std::string> shown{"along " + plot_axis(library.axes())};
+    int at = 0;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == library.axis()) at = static_cast<int>(i) + 1;
+      shown.push_back("along " + names[i]);
+    }
+    shown.front() += " (auto)";
+    ui.beside(ui.px(118));
+    if (!ui.choice("along", &at, shown, ui.px(118))) return;
+    explorer.settings.axis = at == 0 ? "" : names[static_cast<size_t>(at) - 1];
+    library.set_axis(explorer.settings.axis);
   }
 
   void exports(Explorer& explorer, Ui& ui) {
@@ -157,9 +183,9 @@ class PlotPanel : public Panel {
   PlotView view_;
 };
 
-const bool registered =
-    add_panel({"plot", "Speedup", "Speedup along N with its 95 % band, beside the error.",
-               Place::middle, 1, [] { return std::make_unique<PlotPanel>(); }});
+const bool registered = add_panel(
+    {"plot", "Speedup", "Speedup along N, or another axis, with its 95 % band, beside the error.",
+     Place::middle, 1, [] { return std::make_unique<PlotPanel>(); }});
 
 }  // namespace
 }  // namespace wide

@@ -20,15 +20,23 @@ class PointPanel : public Panel {
       return;
     }
     const PointDetail* detail = library.detail();
-    if (!detail || !detail->timing()) {
+    const MissingBaseline* missing = detail ? detail->missing() : nullptr;
+    if (!detail || (!detail->timing() && !missing)) {
       ui.muted(explorer.jobs.busy("point") ? "reading"
                                            : "This trial is not in the store any more.");
       return;
     }
     head(ui, *detail);
+    if (missing) {
+      pair(ui, "status", to_string(missing->status), ui.theme().bad);
+      ui.wrapped(missing->reason, false);
+      needed(ui, missing->needed_bytes);
+    }
     if (const Trial* t = detail->trial()) results(ui, *detail, *t);
-    timing(ui, *detail->timing());
-    samples(ui, *detail->timing());
+    if (const Timing* t = detail->timing()) {
+      timing(ui, *t);
+      samples(ui, *t);
+    }
     command(explorer, ui, *detail);
     environment(explorer, ui);
   }
@@ -40,6 +48,10 @@ class PointPanel : public Panel {
     ImGui::SameLine(ui.px(112));
     ui.tinted(ui.fit(value, ImGui::GetContentRegionAvail().x), tone ? tone : ui.theme().plot.text);
     ui.tip(value);
+  }
+
+  static void needed(Ui& ui, int64_t bytes) {
+    if (bytes > 0) pair(ui, "needed", bytes_text(static_cast<double>(bytes)) + " by estimate");
   }
 
   static void head(Ui& ui, const PointDetail& d) {
@@ -62,6 +74,7 @@ class PointPanel : public Panel {
          : t.status == Status::unsupported ? theme.plot.muted
                                            : theme.bad);
     if (!t.reason.empty()) ui.wrapped(t.reason, false);
+    if (!right) needed(ui, t.needed_bytes);
     if (right && t.speedup) {
       pair(ui, "over best", speedup_text(t.speedup->vs_best) + " " + t.speedup->best_baseline);
       pair(ui, "over loop", speedup_text(t.speedup->vs_loop));

@@ -37,6 +37,7 @@ void stretch(double* low, double* high, double centre, double factor) {
 }  // namespace
 
 const DrawnMark* PlotView::marks(Ui& ui, const DrawCanvas& canvas, const DrawnFigure& drawn,
+                                 const std::string& axis,
                                  const std::optional<PickedPoint>& selected) {
   const ImVec2 mouse = ImGui::GetIO().MousePos;
   const bool over = ImGui::IsItemHovered();
@@ -62,7 +63,7 @@ const DrawnMark* PlotView::marks(Ui& ui, const DrawCanvas& canvas, const DrawnFi
                        : mark.side == DrawnMark::Side::lane ? "cross "
                        : mark.point->incorrect              ? "incorrect "
                                                             : "error of ";
-    ui.note(ItemKind::mark, fmt::format("{}{} N={}", side, mark.curve->name, mark.point->n),
+    ui.note(ItemKind::mark, fmt::format("{}{} {}={}", side, mark.curve->name, axis, mark.point->n),
             {at.x - ui.px(3), at.y - ui.px(3)}, {at.x + ui.px(3), at.y + ui.px(3)});
   }
   return nearest;
@@ -137,6 +138,7 @@ void PlotView::cursor(Ui& ui, const DrawCanvas& canvas, const FigureGeometry& g)
   if (n < limits_.n_low || n > limits_.n_high) return;
   ImDrawList& list = *ImGui::GetWindowDrawList();
   for (const auto& [box, scale] : {std::pair(g.value, g.value_n), {g.error, g.error_n}}) {
+    if (box.width <= 0) continue;
     const float x = std::floor(canvas.px({scale.at(n), 0}).x) + 0.5f;
     list.AddLine({x, canvas.px({0, box.y}).y}, {x, canvas.px({0, box.bottom()}).y},
                  colour(ui.theme().accent, 0.5), 1);
@@ -192,7 +194,8 @@ std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
       ui.note(ItemKind::mark, "legend " + name, canvas.px({box.x, box.y + 5}),
               canvas.px({box.x + 34, box.bottom() - 5}));
     cursor(ui, canvas, g);
-    const DrawnMark* nearest = marks(ui, canvas, drawn, selected);
+    const DrawnMark* nearest =
+        marks(ui, canvas, drawn, part.axis.empty() ? "N" : part.axis, selected);
     legend_input(canvas, part, drawn);
     axes_input(canvas, g);
     if (nearest) {

@@ -12,7 +12,7 @@ namespace wide {
 /// Which point of which curve.
 struct PickedPoint {
   std::string strategy, mode;
-  int64_t n = 0;
+  int64_t place = 0;  // on the plot's axis: N where it has no other
   bool operator==(const PickedPoint&) const = default;
 };
 
@@ -37,7 +37,7 @@ class PlotView {
  private:
   /// Notes them, rings the selected one, and returns the one under the mouse or null.
   const DrawnMark* marks(Ui& ui, const DrawCanvas& canvas, const DrawnFigure& drawn,
-                         const std::optional<PickedPoint>& selected);
+                         const std::string& axis, const std::optional<PickedPoint>& selected);
   void legend_input(const DrawCanvas& canvas, const Figure& part, const DrawnFigure& drawn);
   void axes_input(const DrawCanvas& canvas, const FigureGeometry& g);
   void cursor(Ui& ui, const DrawCanvas& canvas, const FigureGeometry& g);

@@ -14,16 +14,21 @@
 
 namespace wide {
 
-void write_png(const std::string& path, const Pixels& pixels) {
+std::string png_bytes(const Pixels& pixels) {
   std::string bytes;
   const auto append = [](void* to, void* data, int size) {
     static_cast<std::string*>(to)->append(static_cast<const char*>(data),
                                           static_cast<size_t>(size));
   };
   stbi_write_png_compression_level = 9;
-  const int done = stbi_write_png_to_func(append, &bytes, pixels.width, pixels.height, 3,
-                                          pixels.rgb.data(), 3 * pixels.width);
-  if (!done)
+  stbi_write_png_to_func(append, &bytes, pixels.width, pixels.height, 3, pixels.rgb.data(),
+                         3 * pixels.width);
+  return bytes;
+}
+
+void write_png(const std::string& path, const Pixels& pixels) {
+  const std::string bytes = png_bytes(pixels);
+  if (bytes.empty())
     fail("[{}] picture: got {} x {} pixels, expected some; try a larger window", printable(path),
          pixels.width, pixels.height);
   write_report(path, bytes);

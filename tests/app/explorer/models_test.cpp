@@ -140,16 +140,16 @@ TEST_F(ExplorerModels, FilterIsUndone) {
 TEST_F(ExplorerModels, OverviewFindsTheBestRightTrialAndWhatIsWrong) {
   const std::vector<Group> groups = groups_of(*table_);
   ASSERT_EQ(groups.size(), 2u);
-  const Overview overview = overview_of(*table_, groups);
-  EXPECT_EQ(overview.ns, (std::vector<int64_t>{2, 8}));
+  const Overview overview = overview_of(*table_, axes_of(*table_), {});
+  EXPECT_EQ(overview.heads, (Names{"N=2", "N=8"}));
   const OverviewLine& line = overview.lines.at(0);
-  EXPECT_EQ(line.target, "linear");
+  EXPECT_EQ(line.name, "linear");
   // At N=8 the third is wrong, so the second is the best; at N=2 the third is.
-  EXPECT_DOUBLE_EQ(line.cells.at(2).speedup, 3.25);
-  EXPECT_DOUBLE_EQ(line.cells.at(8).speedup, 3);
-  EXPECT_EQ(line.cells.at(8).incorrect, 1);
-  EXPECT_EQ(line.cells.at(8).failed, 1);
-  EXPECT_EQ(line.cells.at(8).unsupported, 1);
+  EXPECT_DOUBLE_EQ(line.cells.at(0).value, 3.25);
+  EXPECT_DOUBLE_EQ(line.cells.at(1).value, 3);
+  EXPECT_EQ(line.cells.at(1).incorrect, 1);
+  EXPECT_EQ(line.cells.at(1).failed, 1);
+  EXPECT_EQ(line.cells.at(1).unsupported, 1);
   EXPECT_EQ(line.fastest, "s2");
   EXPECT_EQ(line.crossover, 2);
   EXPECT_EQ(line.incorrect, 1);

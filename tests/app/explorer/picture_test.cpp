@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "app/explorer/window/picture.h"
+#include "app/explorer/window/raster.h"
 #include "data/plot/palette.h"
 #include "tests/app/explorer/stored.h"
 
@@ -96,6 +97,22 @@ TEST_F(ExplorerPicture, ACrossStandsWhereATrialIsIncorrect) {
   }
   EXPECT_EQ(screen_->ui().items.find("cross s3 N=2"), nullptr);
   EXPECT_EQ(screen_->ui().items.find("cross s1 N=8"), nullptr);
+}
+
+/// OpenGL and what needs none agree, all of the window: text, lines, areas seen through each other.
+TEST_F(ExplorerPicture, WithoutOpenGlItIsTheSame) {
+  const Pixels own = rasterise(*ImGui::GetDrawData(), colour4(screen_->ui().theme().window));
+  ASSERT_EQ(own.width, pixels_.width);
+  ASSERT_EQ(own.height, pixels_.height);
+  size_t apart = 0;
+  double sum = 0;
+  for (size_t i = 0; i < own.rgb.size(); ++i) {
+    const int difference = std::abs(int{own.rgb[i]} - int{pixels_.rgb[i]});
+    apart += difference > 24;
+    sum += difference;
+  }
+  EXPECT_LT(double(apart), 1e-3 * double(own.rgb.size()));
+  EXPECT_LT(sum, 0.1 * double(own.rgb.size()));
 }
 
 TEST_F(ExplorerPicture, WithoutADisplayThereAreNoErrorsOfOpenGl) {
