@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "app/results/keeper.h"
 #include "data/one_line.h"
+#include "data/reports/event_file.h"
 #include "engine/error.h"
 #include "engine/lower/tuning.h"
 
@@ -31,6 +33,18 @@ TuningKey key_of(const Message& m) {
 
 Message to_message(const TuningEntry& entry) {
   return {{"strategy", entry.strategy}, {"median_ns", entry.median_ns}};
+}
+
+/// The number of a model where `path` is DIR/model-NUMBER… of a log that is a folder. Its digits
+/// alone are taken over: what it names is then made from the number again, and compared.
+std::optional<uint64_t> model_of_log(const std::string& log, const std::string& path) {
+  const std::string before = log + "model-";
+  if (!log.ends_with('/') || !path.starts_with(before)) return std::nullopt;
+  uint64_t model = 0;
+  const char* digits = path.data() + before.size();
+  if (std::from_chars(digits, path.data() + path.size(), model).ec != std::errc())
+    return std::nullopt;
+  return model;
 }
 
 TuningEntry entry_of(const Message& m) { return {m.at("strategy"), m.at("median_ns")}; }
@@ -177,8 +191,8 @@ Answers::Reply Answers::reply_to(const Message& request) {
     files_.erase(file);
   } else if (request.contains("folder")) {
     const std::string path = request["folder"];
-    allowed(std::find(rights_.folders.begin(), rights_.folders.end(), path) !=
-            rights_.folders.end());
+    allowed(is_folder_of_log(path) || std::find(rights_.folders.begin(), rights_.folders.end(),
+                                                path) != rights_.folders.end());
     places().folder(path);
   } else if (request.contains("store")) {
     allowed(!rights_.db.empty() && request["store"] == rights_.db);
@@ -187,8 +201,9 @@ Answers::Reply Answers::reply_to(const Message& request) {
     allowed(!rights_.db.empty() && !std::exchange(added_, true));
     keeper().add(request["fusion"]);
   } else if (request.contains("append")) {
-    allowed(!rights_.log.empty() && request["append"] == rights_.log);
-    places().append(rights_.log, request.at("text"));
+    const std::string path = request["append"];
+    allowed(is_log(path));
+    places().append(path, request.at("text"));
   } else if (request.contains("begin")) {
     // One run a cell: a new one, or the one that the file it goes on from names.
     const std::string run = request.at("run");
@@ -211,7 +226,8 @@ Answers::Reply Answers::reply_to(const Message& request) {
 }
 
 bool Answers::may_write(const std::string& path) const {
-  if (std::find(rights_.write.begin(), rights_.write.end(), path) != rights_.write.end())
+  if (is_log(path) ||
+      std::find(rights_.write.begin(), rights_.write.end(), path) != rights_.write.end())
     return true;
   const std::filesystem::path name = std::filesystem::path(path).filename();
   return name.string().rfind("model-", 0) == 0 && name.extension() == ".safetensors" &&
@@ -219,6 +235,17 @@ bool Answers::may_write(const std::string& path) const {
                      [&](const std::string& folder) {
                        return path == (std::filesystem::path(folder) / name).string();
                      });
+}
+
+bool Answers::is_log(const std::string& path) const {
+  if (!rights_.log.ends_with('/')) return !path.empty() && path == rights_.log;
+  const std::optional<uint64_t> model = model_of_log(rights_.log, path);
+  return model && path == event_file(rights_.log, *model);
+}
+
+bool Answers::is_folder_of_log(const std::string& path) const {
+  const std::optional<uint64_t> model = model_of_log(rights_.log, path);
+  return model && path == event_folder(rights_.log, *model);
 }
 
 }  // namespace wide

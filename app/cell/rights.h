@@ -13,7 +13,8 @@ struct Rights {
   std::vector<std::string> write;        // these files, made by whoever opened the cell
   std::vector<std::string> folders;      // may be made
   std::vector<std::string> checkpoints;  // in these folders any model-*.safetensors
-  std::string log;                       // is written to while it grows; "": none
+  std::string log;                       // is written to while it grows; "": none; "DIR/": in
+                                         // it the event files of models
   std::string run;                       // in the store, that goes on; "": a new one
   double grace_s = 2;                    // to end by itself when asked
   std::string db;                        // the store that results go to; "": none

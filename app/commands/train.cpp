@@ -11,8 +11,10 @@
 #include "app/options.h"
 #include "app/results/runs.h"
 #include "app/train/rights.h"
+#include "app/train/row_log.h"
 #include "app/train/train.h"
 #include "data/bytes/part_file.h"
+#include "data/reports/event_file.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -192,8 +194,8 @@ class Train : public Command {
     app.add_option("--keep", options_.keep, "checkpoints of the best K models alone")
         ->check(not_positive);
     app.add_option("--log", options_.log,
-                   "FILE.csv, FILE.jsonl or -: a row per model and "
-                   "evaluation while it runs");
+                   "FILE.csv, FILE.jsonl or -: a row per model and evaluation while it runs; DIR/: "
+                   "TensorBoard's files, one run per model");
     app.add_option("--export", sinks_.exports,
                    "FILE.pt2 or FILE.ts: all models in evaluation with their best weights, "
                    "normalisation included, as ATen operators alone; may be repeated")
@@ -248,12 +250,7 @@ class Train : public Command {
                               &options_.validation, &options_.test, &options_.models})
       *path = absolute(*path);
     for (std::string& path : options_.weights) path = absolute(path);
-    if (!options_.log.empty() && options_.log != "-") {
-      check_writable_place(options_.log);
-      options_.log = fs::absolute(options_.log).string();
-      std::error_code error;
-      fs::remove(options_.log, error);
-    }
+    prepare_log();
     std::error_code error;
     const bool there = fs::exists(fs::path(options_.save) / "run.safetensors", error) ||
                        fs::exists(fs::path(options_.save) / "report.json", error);
@@ -267,6 +264,30 @@ class Train : public Command {
         fs::remove_all(fs::path(options_.save) / part, error);
   }
 
+  /// What is there is replaced when the run begins; of a folder with another run's files that
+  /// would leave some, so these go before, if that was asked for. `own`: the log of this run so
+  /// far.
+  void prepare_log(const std::string& own = "") {
+    std::string& log = options_.log;
+    if (log.empty() || log == "-") return;
+    std::error_code error;
+    if (!log.ends_with('/') && fs::is_directory(log, error)) log += "/";
+    const LogKind kind = log_kind(log);
+    if (kind != LogKind::events) check_writable_place(log);
+    log = fs::absolute(log).string();
+    if (kind != LogKind::events || log == own) return;
+    std::vector<fs::path> others;
+    for (const auto& entry : fs::directory_iterator(log, error))
+      for (const auto& file : fs::directory_iterator(entry.path(), error))
+        if (file.path().filename() == kEventFile) others.push_back(file.path());
+    if (!others.empty() && !overwrite_)
+      fail(
+          "[{}] --log: got a folder with a run in it, expected a new one; try another folder or "
+          "--overwrite",
+          printable(log));
+    for (const fs::path& file : others) fs::remove(file, error);
+  }
+
   SavedRun resumed() {
     const std::string folder = fs::absolute(resume_).lexically_normal().string();
     SavedRun saved = read_saved_run(folder);
@@ -274,7 +295,10 @@ class Train : public Command {
     options_ = saved.options;
     options_.save = folder;
     if (asked.threads > 0) options_.threads = asked.threads;
-    if (!asked.log.empty()) options_.log = asked.log;
+    if (!asked.log.empty()) {
+      options_.log = asked.log;
+      prepare_log(saved.options.log);
+    }
     if (asked.epochs > 0 || asked.steps > 0) {
       const std::string schedule = options_.schedule.substr(0, options_.schedule.find(':'));
       const bool longer = asked.epochs != options_.epochs || asked.steps != options_.steps;

@@ -114,6 +114,8 @@ void Loop::look() {
   row.step = state_.step;
   row.epoch = double(state_.step) / double(run_.feed->steps_per_epoch());
   row.seconds = state_.seconds;
+  row.wall_s =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   const Tensor mean =
       (state_.loss_sum / double(std::max<int64_t>(1, state_.loss_steps))).contiguous();
   row.train_loss.assign(mean.const_data_ptr<double>(), mean.const_data_ptr<double>() + run_.n());

@@ -1,15 +1,11 @@
 #include "app/train/observer.h"
 
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
 #include "app/results/keeper.h"
-#include "data/bytes/csv.h"
-#include "data/bytes/new_file.h"
 #include "data/text.h"
-#include "engine/error.h"
 
 namespace wide {
 namespace {
@@ -24,51 +20,6 @@ double seconds_since(std::chrono::steady_clock::time_point then) {
 }
 
 }  // namespace
-
-RowLog::RowLog(const std::string& path, const Prepared& run) : path_(path), run_(run) {
-  if (path.empty()) return;
-  const std::string extension = std::filesystem::path(path).extension().string();
-  csv_ = extension == ".csv" || path == "-";
-  if (!csv_ && extension != ".jsonl")
-    fail("[--log] file: got {}, expected FILE.csv, FILE.jsonl or -; try log.csv", printable(path));
-  if (!csv_) return;
-  std::string head = "step,epoch,seconds,model,train_loss";
-  if (run.data.has_validation())
-    for (const WantedMetric& metric : run.metrics) head += "," + csv_cell(metric.name);
-  put(head + "\n");
-}
-
-void RowLog::put(const std::string& text) {
-  if (path_ == "-")
-    print_plain(text);
-  else
-    places().append(path_, text);
-}
-
-void RowLog::add(const Evaluated& row) {
-  if (!exists()) return;
-  std::string text;
-  for (size_t m = 0; m < row.train_loss.size(); ++m) {
-    if (std::isnan(row.train_loss[m])) continue;
-    if (csv_) {
-      text += fmt::format("{},{:.6g},{:.6g},{},{}", row.step, row.epoch, row.seconds, m,
-                          row.train_loss[m]);
-      for (const WantedMetric& metric : run_.metrics)
-        if (row.values.count(metric.name))
-          text += fmt::format(",{}", row.values.at(metric.name)[m]);
-      text += "\n";
-      continue;
-    }
-    Json json = {{"step", row.step},
-                 {"epoch", row.epoch},
-                 {"seconds", row.seconds},
-                 {"model", m},
-                 {"train_loss", row.train_loss[m]}};
-    for (const auto& [metric, values] : row.values) json[metric] = values[m];
-    text += json.dump() + "\n";
-  }
-  if (!text.empty()) put(text);
-}
 
 Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
                    const RunFolder& folder, RowLog& log, bool quiet, bool store)

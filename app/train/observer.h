@@ -4,25 +4,10 @@
 
 #include "app/train/loop.h"
 #include "app/train/report.h"
+#include "app/train/row_log.h"
 #include "app/train/saving.h"
 
 namespace wide {
-
-/// Rows of `--log`: one a model and evaluation, while it runs.
-class RowLog {
- public:
-  /// "": none; "-" is stdout; by its extension .csv or .jsonl.
-  RowLog(const std::string& path, const Prepared& run);
-  bool exists() const { return !path_.empty(); }
-  void add(const Evaluated& row);
-
- private:
-  void put(const std::string& text);
-
-  std::string path_;
-  bool csv_ = false;
-  const Prepared& run_;
-};
 
 /// Prints, logs, stores and saves what a loop says.
 class Recorder : public RunObserver {

@@ -51,6 +51,7 @@ Json to_json(const TrainState& state) {
     j["history"].push_back({{"step", e.step},
                             {"epoch", e.epoch},
                             {"seconds", e.seconds},
+                            {"wall_s", e.wall_s},
                             {"train_loss", e.train_loss},
                             {"values", e.values}});
   for (const Event& e : state.events)
@@ -81,6 +82,7 @@ TrainState state_of(const Json& json) {
     row.step = e.at("step");
     row.epoch = e.at("epoch");
     row.seconds = e.at("seconds");
+    row.wall_s = e.value("wall_s", 0.0);  // not in files of the first versions
     row.train_loss = numbers(e.at("train_loss"));
     for (const auto& [metric, values] : e.at("values").items())
       row.values[metric] = numbers(values);

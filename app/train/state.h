@@ -24,7 +24,8 @@ struct ModelState {
 /// All models at one evaluation; NaN: a model that did not run.
 struct Evaluated {
   int64_t step = 0;
-  double epoch = 0, seconds = 0;
+  double epoch = 0, seconds = 0;  // the latter: of training
+  double wall_s = 0;              // since 1970
   std::vector<double> train_loss;
   std::map<std::string, std::vector<double>> values;  // by metric, of the validation rows
 };

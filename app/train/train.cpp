@@ -59,6 +59,9 @@ class Run {
       TrainerState from = load_trainer_state(options.save, &state_);
       from.plan = saved->plan;
       trainer_->load_state(from);
+      if (state_.step < run_.steps)  // a run that came to its end is made longer
+        for (ModelState& m : state_.models)
+          if (m.status == "trained") m.status = "running";
     }
     if (!sinks.quiet) print_plain(first_line(run_, how) + "\n");
   }
@@ -72,7 +75,7 @@ class Run {
     const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
     folder_.prepare(run_, model_bytes, facts_.memory.state_bytes + model_bytes * run_.n());
     catch_cancel();
-    RowLog log(run_.options.log, run_);
+    RowLog log(run_.options.log, run_, state_.history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_.quiet, sinks_.store);
     if (state_.step == 0) {
       folder_.save_split(run_);

@@ -6,5 +6,7 @@ namespace wide {
 
 /// The checksum of zip archives, going on from that of what came before.
 uint32_t crc32(std::string_view bytes, uint32_t before = 0);
+/// The same with Castagnoli's polynomial, which TFRecords carry.
+uint32_t crc32c(std::string_view bytes);
 
 }  // namespace wide

@@ -11,6 +11,7 @@
 
 #include "data/networks/mode_flags.h"
 #include "data/networks/network_format.h"
+#include "data/networks/torchscript_averages.h"
 #include "data/networks/torchscript_call.h"
 #include "data/networks/torchscript_load.h"
 #include "data/one_line.h"
@@ -334,6 +335,7 @@ std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& 
   if (!loaded->module.find_method("forward"))
     fail("[{}] forward: got a module without it, expected one; try to export a whole model",
          printable(name));
+  average_by_tensors(loaded->module);
   loaded->forms = flags_of(loaded->module);
   for (const auto& part : loaded->module.modules()) loaded->training.push_back(part.is_training());
   loaded->module.eval();

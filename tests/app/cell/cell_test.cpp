@@ -236,6 +236,46 @@ TEST_F(Cell, CheckpointsAreMadeInTheirFolderAlone) {
   EXPECT_FALSE(made(path("sub/model-07.safetensors")));
 }
 
+TEST_F(Cell, OfALogThatIsAFolderTheFilesOfModelsAlone) {
+  rights_.log = path("log/");
+  const auto made = [&](const std::string& folder, const std::string& file) {
+    return run([&] {
+             if (!folder.empty()) places().folder(folder);
+             if (!file.empty()) PartFile(file).commit();
+             return 0;
+           }).code == 0;
+  };
+  const std::string name = "/events.out.tfevents.workbench";
+  EXPECT_TRUE(made(path("log/model-0007"), path("log/model-0007") + name));
+  EXPECT_TRUE(made(path("log/model-12345"), path("log/model-12345") + name));
+  EXPECT_EQ(run([&] {
+              places().append(path("log/model-0007") + name, "a line");
+              return 0;
+            }).code,
+            0);
+  for (const char* folder :
+       {"log", "log/", "log/model-", "log/model-7", "log/model-00007", "log/model--001",
+        "log/model-+007", "log/model-0007/", "log/model-0007/sub", "log/model-0007/../../sub",
+        "log/../model-0007", "log//model-0007", "sub/model-0007", "log/model-0007.sh",
+        "log/model-99999999999999999999"})
+    EXPECT_FALSE(made(path(folder), "")) << folder;
+  for (const std::string& file :
+       {std::string("log/model-0007/other"), "log/model-0007/.." + name,
+        "log/model-0007/../.." + name, "log/model-0007/." + name, "log/model-0007/" + name,
+        "log" + name, "log/model-7" + name, "other" + name, std::string("other"),
+        "log/model-0007" + name + ".sh"}) {
+    EXPECT_FALSE(made("", path(file))) << file;
+    EXPECT_NE(run([&] {
+                places().append(path(file), "a line");
+                return 0;
+              }).code,
+              0)
+        << file;
+  }
+  EXPECT_EQ(content("other"), "other");
+  EXPECT_EQ(content("log/model-0007" + name), "a line");
+}
+
 TEST_F(Cell, ACrashIsOneLine) {
   fails("[net.pt2] cell: got SIGABRT (Aborted)", [] {
     std::fprintf(stderr, "a line of a library\nand another\n");

@@ -55,7 +55,8 @@ class Counters(Train):
         """An export for evaluation does not show that a batch norm counts; an instance norm never does."""
         x, y = torch.randn(30, 4), torch.randint(0, 3, (30,))
         numpy.savez(self.path("d.npz"), x=x.numpy(), y=y.numpy())
-        for norm, scripted in ((torch.nn.BatchNorm1d(5), False), (torch.nn.BatchNorm1d(5, momentum=0.3), True)):
+        for norm, scripted in ((torch.nn.BatchNorm1d(5), False), (torch.nn.BatchNorm1d(5, momentum=0.3), True),
+                               (torch.nn.BatchNorm1d(5, momentum=None), True)):
             model = OneOf(norm)
             if scripted:
                 torch.jit.script(model.eval()).save(self.path("n.pt"))
