@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include "engine/record/training_form.h"
 #include "engine/widen/describe.h"
 
 namespace wide {
@@ -70,7 +71,7 @@ class Cursor {
   }
   Tensor batch_norm(const Tensor& x) {
     const Tensor &w = next(), &b = next(), &mean = next(), &var = next();
-    return at::batch_norm(x, w, b, mean, var, false, 0.1, 1e-5, true);
+    return at::batch_norm(x, w, b, mean, var, in_training_form(), 0.1, 1e-5, true);
   }
 
  private:

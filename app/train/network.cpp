@@ -1,12 +1,16 @@
 #include "app/train/network.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <filesystem>
 
 #include "app/fuse/subject.h"
 #include "app/options.h"
 #include "data/text.h"
+#include "engine/compile.h"
 #include "engine/error.h"
+#include "engine/record/training_form.h"
 
 namespace wide {
 namespace {
@@ -20,6 +24,28 @@ const Target* registered_name(const std::string& model) {
   if (model.find('/') != std::string::npos || std::filesystem::path(model).has_extension())
     fail("[{}] file: got none, expected a network; try another path", printable(model));
   return &find_target(model);
+}
+
+/// A registered network has one function for both forms, which asks for each flag.
+Network for_training(Network network) {
+  network.forward = [forward = network.forward](const Tensors& bound) {
+    const TrainingForm form;
+    return forward(bound);
+  };
+  return network;
+}
+
+/// How many of its calls ask which form it is in.
+int64_t training_flags(const Network& network) {
+  Ensemble zeros;
+  zeros.n = 1;
+  for (const TensorSpec& spec : network.tensors) {
+    zeros.tensors.push_back(at::zeros(spec.sizes, spec.dtype));
+    zeros.shared.push_back(true);
+  }
+  const TrainingForm form;
+  record_single(network, zeros);
+  return form.asked;
 }
 
 std::string counted(int64_t count, const char* what) {
@@ -39,7 +65,7 @@ TrainNetwork::TrainNetwork(const TrainOptions& options)
       if (s.has("B")) s.set("B", batch);
       return target->network(s);
     };
-    train_source_ = eval_source_ = [at_batch](const std::vector<TensorSpec>& inputs) {
+    eval_source_ = [at_batch](const std::vector<TensorSpec>& inputs) {
       return at_batch(inputs.at(0).sizes.at(0));
     };
     any_batch_ = shape.has("B");
@@ -51,6 +77,13 @@ TrainNetwork::TrainNetwork(const TrainOptions& options)
           "[{}] network: got one that already takes its own steps, expected a forward pass; try "
           "another name",
           name_);
+    train_source_ = eval_source_;
+    if (!options.as_exported) {
+      switched_batch_norm_ = training_flags(network);
+      train_source_ = [source = eval_source_](const std::vector<TensorSpec>& inputs) {
+        return for_training(source(inputs));
+      };
+    }
     if (!options.dtype.empty()) dtype_ = parse_float_dtype(options.dtype);
     return;
   }

@@ -166,8 +166,7 @@ void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
           models.specs()[k].name, models.n());
     p.updated.push_back(k);
   }
-  if (!p.step) return;
-  // Buffers too, in all forms: a step of another size may write them.
+  // Buffers too, in both forms: a step writes them, also one of another size.
   for (size_t k = 0; k < p.form.weights.size(); ++k)
     if (models.specs()[k].role == Role::buffer && !models.shared(k)) changes(p.form.weights[k]);
 }

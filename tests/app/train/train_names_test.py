@@ -37,6 +37,48 @@ class Registered(Train):
         self.assertLess((torch.tensor(numpy.load(self.path("p.npz"))["prediction"]) - answers).abs().max(), 2e-5)
 
 
+class Residual(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c1, self.c2 = (torch.nn.Conv2d(64, 64, 3, padding=1) for _ in range(2))
+        self.b1, self.b2 = (torch.nn.BatchNorm2d(64) for _ in range(2))
+
+    def forward(self, x):
+        return torch.relu(x + self.b2(self.c2(torch.relu(self.b1(self.c1(x))))))
+
+
+class RegisteredForms(Train):
+    def trained(self, models, *more):
+        x, y = torch.randn(8, 64, 16, 16), torch.randn(8, 64, 16, 16)
+        numpy.savez(self.path("d.npz"), x=x.numpy(), y=y.numpy())
+        names = {name for name in models[0].state_dict() if "num_batches" not in name}
+        for i, model in enumerate(models):
+            save_file({name: model.state_dict()[name] for name in names}, self.path(f"w{i}.safetensors"))
+        run = self.workbench("train", "resblock", "--data", self.path("d.npz"), "--weights", self.path("w0.safetensors"),
+                             self.path("w1.safetensors"), "--order", "sequential", "--batch", "4", "--epochs", "2", "--lr",
+                             "0.1", "--optimizer", "sgd", "--no-store", "--save", self.path("run"), "--overwrite",
+                             "--validation", self.path("d.npz"), "--dtype", "f64", *more)
+        for i, model in enumerate(models):
+            model.double()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for begin in [0, 4] * 2:
+                optimizer.zero_grad()
+                torch.nn.functional.mse_loss(model(x[begin:begin + 4].double()), y[begin:begin + 4].double()).backward()
+                optimizer.step()
+            got = load_file(self.path(f"run/last/model-{i:04d}.safetensors"))
+            for name in names:
+                self.assertLess((got[name] - model.state_dict()[name]).abs().max(), 2e-5, (i, name))
+            loss = torch.nn.functional.mse_loss(model.eval()(x.double()), y.double()).item()
+            self.assertAlmostEqual(self.report()["history"][-1]["loss"][i], loss, delta=1e-5)
+        return run.stdout.splitlines()[0]
+
+    def test_batch_norms_are_switched_on_for_training(self):
+        line = self.trained([Residual().train() for _ in range(2)])
+        self.assertIn("2 batch norms switched on for training", line)
+        self.assertEqual(self.report()["switched"], {"dropout": 0, "batch_norm": 2})
+        self.assertNotIn("switched", self.trained([Residual().eval() for _ in range(2)], "--as-exported"))
+
+
 class Tied(torch.nn.Module):
     def __init__(self):
         super().__init__()
