@@ -122,6 +122,8 @@ struct StepCheck {
   int64_t models = 0;         // that were looked at
   double loss_error = 0;      // relative
   double gradient_error = 0;  // of each model's largest absolute gradient
+  /// Of these models rounding alone moves the gradient by what it is off: a relu is nearly at zero.
+  int64_t at_kinks = 0;
   double tolerance = 0;
   bool pass = false;
   std::string failure;  // in words, where it did not

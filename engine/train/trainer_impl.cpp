@@ -495,7 +495,7 @@ StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
   });
   const Call call = read(batch, true);
   const PlannedSize& p = plan(call, true);
-  StepChecker checker(p.single, p.trained, names, models.dtype() == at::kDouble ? 1e-9 : 1e-4);
+  StepChecker checker(p.single, p.trained, names, models.dtype());
   const auto running = static_cast<int64_t>(models.running().size());
   count = std::min(count, running);
   for (int64_t i = 0; i < count; ++i) {
