@@ -259,9 +259,18 @@ class Train : public Command {
           "[{}] --save: got a folder with a run in it, expected a new one; try --resume {} or "
           "--overwrite",
           printable(options_.save), printable(options_.save));
-    if (!options_.no_save && there)
-      for (const char* part : {"best", "last", "run.safetensors", "report.json", "oof.npz"})
-        fs::remove_all(fs::path(options_.save) / part, error);
+    options_.overwrite = overwrite_ && there && !options_.no_save;
+    if (options_.overwrite) keep_weights();
+  }
+
+  /// Weights that --overwrite would remove are needed for as long as the run may be resumed.
+  void keep_weights() const {
+    for (const std::string& argument : options_.weights) {
+      const fs::path path = fs::absolute(argument).lexically_normal();
+      if ((path.string() + "/").rfind(options_.save + "/", 0) == 0)
+        fail("[{}] --overwrite: got --weights out of it, expected other files; try another --save",
+             printable(options_.save));
+    }
   }
 
   /// What is there is replaced when the run begins; of a folder with another run's files that

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "data/bytes/csv.h"
@@ -30,6 +31,34 @@ int64_t least_rows(const TrainingData& data) {
   size_t least = SIZE_MAX;
   for (const Rows& rows : data.train_rows) least = std::min(least, rows.size());
   return static_cast<int64_t>(least);
+}
+
+Halving parse_halving(const std::string& text) {
+  std::vector<int64_t> numbers;
+  for (const std::string& part : split(text)) {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error == std::errc() && end == part.data() + part.size()) numbers.push_back(number);
+  }
+  if (numbers.size() == 1) numbers.push_back(1);
+  if (numbers.size() != 2 || numbers[0] < 2 || numbers[1] < 1)
+    fail(
+        "[--prune] halving: got {}, expected FACTOR from 2 on and GRACE, evaluations before the "
+        "first; try 3,1",
+        printable(text));
+  return {numbers[0], numbers[1]};
+}
+
+/// Rows of zeros, and the network's own values where it has some.
+Tensors on_zeros(const Network& net, at::ScalarType dtype) {
+  Tensors bound = generate(net, 1, dtype, c10::kCPU, 0).model(0);
+  for (const size_t i : net.indices(true)) bound[i] = at::zeros_like(bound[i]);
+  const auto weights = net.indices(false);
+  for (size_t k = 0; k < net.initial.size(); ++k) {
+    const bool follows = net.tensors[weights[k]].dtype == at::kFloat;
+    bound[weights[k]] = (follows ? net.initial[k].to(dtype) : net.initial[k]).clone();
+  }
+  return bound;
 }
 
 /// Without Loss's knowledge of the data.
@@ -199,6 +228,7 @@ Trainer Prepared::trainer(const Start& start, const std::string& plan_text) cons
   for (const ModelPlan& m : plan.models) o.seeds.push_back(m.seed_dropout);
   o.exact = options.exact;
   o.threads = options.threads;
+  if (!options.prune.empty()) halving = parse_halving(options.prune);
   o.plan = plan_text;
   return Trainer(network.forms(), network.input_forms(), start.tensors, o);
 }

@@ -61,3 +61,4 @@ std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& s
 }
 
 }  // namespace wide
+  if (options.overwrite) rights->remove = run_parts(options.save);
