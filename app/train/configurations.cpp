@@ -286,5 +286,17 @@ Configurations plan_models(const TrainOptions& options, int64_t weights, int64_t
                            double label_smoothing) {
   return Planner(options, weights, folds, label_smoothing).plan();
 }
+std::vector<std::string> weights_of_table(const std::string& path) {
+  const MappedFile file(path);
+  CsvReader reader(file.bytes(), path);
+  std::vector<std::string> all;
+  const auto& names = reader.names();
+  const auto column = std::find(names.begin(), names.end(), "weights");
+  std::vector<std::string_view> cells;
+  while (column != names.end() && reader.next(&cells))
+    all.emplace_back(cells[static_cast<size_t>(column - names.begin())]);
+  return all;
+}
+
 
 }  // namespace wide

@@ -32,3 +32,7 @@ Configurations plan_models(const TrainOptions& options, int64_t weights, int64_t
                            double label_smoothing = 0);
 
 }  // namespace wide
+/// What the column `weights` of a table of models names; empty where there is none. Throws Error
+/// for a file that is no table.
+std::vector<std::string> weights_of_table(const std::string& path);
+
