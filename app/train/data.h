@@ -27,7 +27,8 @@ struct DataParts {
   std::string file;
   std::vector<DataPart> inputs;
   std::optional<DataPart> target, weight;
-  Rows fold, group;  // of each row; empty: none
+  Rows fold, group;                 // of each row; empty: none
+  std::vector<double> fold_values;  // of the column, by fold
   int64_t rows = 0;
 };
 
@@ -64,8 +65,12 @@ struct DataWanted {
 };
 
 /// The parts of one file, matched with forward's arguments. Throws Error.
+/// What is asked of a file: folds and groups say how the rows to learn from are split, rows that
+/// are predicted need no more than inputs. Columns that have such a meaning are never inputs.
+enum class RowsTo { learn, hold, predict };
+
 DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,
-                     bool needs_target);
+                     RowsTo what);
 
 /// Reads, checks and splits. Throws Error naming file and column.
 TrainingData read_training_data(const TrainOptions& options, const DataWanted& wanted);

@@ -38,8 +38,7 @@ class Predictor {
     const DataWanted wanted{network_.asked(), network_.knows_sizes(), &loss_, network_.dtype()};
     TrainOptions columns = saved.options;
     columns.own.clear();
-    columns.sample_weight = columns.fold = columns.group = "";
-    parts_ = read_parts(columns, options.data, wanted, false);
+    parts_ = read_parts(columns, options.data, wanted, RowsTo::predict);
     network_.settle(parts_, std::numeric_limits<int64_t>::max());
     choose_models();
     load();

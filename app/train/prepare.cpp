@@ -109,7 +109,7 @@ void Prepared::choose_loss() {
   }
   const Loss any = any_loss();
   const DataWanted wanted{network.asked(), network.knows_sizes(), &any, network.dtype()};
-  const DataParts parts = read_parts(options, options.data, wanted, true);
+  const DataParts parts = read_parts(options, options.data, wanted, RowsTo::learn);
   options.loss = parts.target->whole ? "cross_entropy" : "mse";
   defaults["loss"] = options.loss;
   loss = parse_loss(options.loss, options.output, network.output_names());
