@@ -48,6 +48,10 @@ class Planner {
     const int64_t each = seeds() * fold_models();
     for (int64_t i = 0; i < n_; ++i) all.models.push_back(model(i, i / each));
     number_configs(&all);
+    for (const auto& [key, values] : settings_) all.said.insert(key);
+    for (const auto& [key, values] : grid_) all.said.insert(key);
+    for (const TableRow& row : table_)
+      for (const auto& [key, number] : row.numbers) all.said.insert(key);
     return all;
   }
 
@@ -282,10 +286,6 @@ class Planner {
 
 }  // namespace
 
-Configurations plan_models(const TrainOptions& options, int64_t weights, int64_t folds,
-                           double label_smoothing) {
-  return Planner(options, weights, folds, label_smoothing).plan();
-}
 std::vector<std::string> weights_of_table(const std::string& path) {
   const MappedFile file(path);
   CsvReader reader(file.bytes(), path);
@@ -298,5 +298,9 @@ std::vector<std::string> weights_of_table(const std::string& path) {
   return all;
 }
 
+Configurations plan_models(const TrainOptions& options, int64_t weights, int64_t folds,
+                           double label_smoothing) {
+  return Planner(options, weights, folds, label_smoothing).plan();
+}
 
 }  // namespace wide

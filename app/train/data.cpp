@@ -85,6 +85,8 @@ class PartReader {
         fit(spec, columns.size(), &p);
       else if (data_.table)
         p.values = p.values.to(wanted_.dtype);
+      const at::ScalarType type = wanted_.knows_sizes ? spec.dtype : p.values.scalar_type();
+      p.real = c10::isFloatingType(type) || (!wanted_.knows_sizes && type == at::kByte);
       check_finite(p);
       parts_.inputs.push_back(std::move(p));
     }
@@ -246,8 +248,6 @@ RowKinds row_kinds(const DataParts& parts, const Loss& loss) {
   return kinds;
 }
 
-/// Statistics of one input over the rows that `index` selects, as a row's mean and deviation: of
-/// each feature [F], of each channel [C, 1, ...].
 /// Folds that a column says keep groups together too.
 void check_groups(const TrainOptions& options, const TrainingData& data, const Rows& rows) {
   if (data.train.group.empty()) return;
@@ -264,6 +264,8 @@ void check_groups(const TrainOptions& options, const TrainingData& data, const R
   }
 }
 
+/// Statistics of one input over the rows that `index` selects, as a row's mean and deviation: of
+/// each feature [F], of each channel [C, 1, ...].
 std::pair<Tensor, Tensor> statistics(const Tensor& rows) {
   std::vector<int64_t> over{0};
   for (int64_t d = 2; d < rows.dim(); ++d) over.push_back(d);
@@ -331,6 +333,7 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       if (data.folds < 2)
         fail("[{}] column {}: got one value, expected a fold for each; try --folds 5",
              data.train.file, printable(options.fold));
+      check_groups(options, data, rows);
     } else {
       data.folds = asked_folds(options);
       data.fold_of = assign_folds(data.train.rows, rows, data.folds, kinds, options.seed);
@@ -339,14 +342,14 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       Rows held, rest;
       for (const int64_t row : rows)
         (data.fold_of[static_cast<size_t>(row)] == f ? held : rest).push_back(row);
-      data.train_rows.push_back(std::move(rest));
-      data.validation.push_back(std::move(held));
-    }
       if (held.empty() || rest.empty())
         fail(
             "[--test] rows: got all of fold {} or of the others, expected some of each to stay; "
             "try a smaller fraction",
             f);
+      data.train_rows.push_back(std::move(rest));
+      data.validation.push_back(std::move(held));
+    }
   } else if (!options.validation.empty()) {
     if (const auto share = fraction_of("--validation", options.validation)) {
       Split split = hold_back(rows, *share, kinds, options.seed, "--validation");
@@ -370,10 +373,18 @@ void add_normalization(const TrainOptions& options, TrainingData* data) {
     const DataPart* part = nullptr;
     for (const DataPart& p : data->train.inputs)
       if (p.name == input) part = &p;
-    if (!part || !(part->values.is_floating_point() || part->values.scalar_type() == at::kByte ||
-                   c10::isIntegralType(part->values.scalar_type(), false)))
+    if (!part)
       fail("[--normalize] input: got {}, expected one of forward's; try {}=standard",
            printable(input), printable(data->train.inputs[0].name));
+    if (!part->real)
+      fail(
+          "[--normalize] input: got {}, which forward takes as whole numbers, expected real ones; "
+          "try another input",
+          printable(input));
+    for (const Normalization& other : data->normalization)
+      if (other.input == input)
+        fail("[--normalize] input: got {} twice, expected it once; try to leave one out",
+             printable(input));
     Normalization n{input, {}, {}};
     if (what != "standard") {
       const auto numbers = split(what);

@@ -37,8 +37,10 @@ struct Prepared {
 
  private:
   void choose_loss();
+  void check_settings();
   void check_data();
   void check_outputs();
+  void check_smallest_batch() const;
   void choose_metrics();
   void count_steps();
 };
