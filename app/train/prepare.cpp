@@ -169,7 +169,13 @@ void Prepared::check_smallest_batch() const {
   const at::NoGradGuard no_grad;
   const Network net = network.forms().train(network.inputs(1));
   const Tensors bound = on_zeros(net, network.dtype());
-  net.forward(bound);
+  const char* instead = network.batch() > 1 ? "--drop-last" : "a larger --batch";
+  try {
+    net.forward(bound);
+  } catch (const std::exception&) {  // a script holds torch's own check
+    fail("[{}] last batch: got one row, expected more, as forward refuses it in training; try {}",
+         printable(options.network), instead);
+  }
   for (size_t i = 0; i < bound.size(); ++i)
     if (net.tensors[i].role == Role::buffer && !bound[i].isfinite().all().item<bool>())
       fail("[{}] last batch: got one row, expected more for the statistics of {}; try {}",
