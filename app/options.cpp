@@ -100,6 +100,13 @@ std::string not_positive(const std::string& text) {
   return good ? "" : "got " + printable(text) + ", expected a positive number";
 }
 
+std::string negative(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool good = !text.empty() && *end == 0 && value >= 0 && std::isfinite(value);
+  return good ? "" : "got " + printable(text) + ", expected a number from 0 on";
+}
+
 InputText parse_input(const std::string& text) {
   const auto refuse = [&]() {
     fail(

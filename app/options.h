@@ -29,6 +29,8 @@ int set_threads(int threads);
 
 /// For CLI11: what is wrong with an option's text that must be a positive number, or "".
 std::string not_positive(const std::string& text);
+/// The same for a number that may be 0 too.
+std::string negative(const std::string& text);
 
 /// An input given by `--input name=2x3x64x64:f32` or `ids=2x12:i64[0,1000)`.
 struct InputText {

@@ -106,6 +106,7 @@ class AskedPlaces final : public Places {
     outside_->ask({{"append", path}, {"text", text}});
   }
   void folder(const std::string& path) override { outside_->ask({{"folder", path}}); }
+  void remove(const std::string& path) override { outside_->ask({{"remove", path}}); }
 
  private:
   std::shared_ptr<Asking> outside_;
@@ -194,6 +195,10 @@ Answers::Reply Answers::reply_to(const Message& request) {
     allowed(is_folder_of_log(path) || std::find(rights_.folders.begin(), rights_.folders.end(),
                                                 path) != rights_.folders.end());
     places().folder(path);
+  } else if (request.contains("remove")) {
+    const std::string path = request["remove"];
+    allowed(std::find(rights_.remove.begin(), rights_.remove.end(), path) != rights_.remove.end());
+    places().remove(path);
   } else if (request.contains("store")) {
     allowed(!rights_.db.empty() && request["store"] == rights_.db);
     keeper().open(rights_.db);

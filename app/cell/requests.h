@@ -8,7 +8,8 @@
 
 // What the cell asks for, as it may name no path for writing: one request and one answer at a time,
 //   {"make": path} -> {"file": number} and a descriptor, {"commit": file}, {"drop": file},
-//   {"folder": path}, {"append": path, "text": text}, {"store": path}, {"fusion": document},
+//   {"folder": path}, {"remove": path}, {"append": path, "text": text}, {"store": path}, {"fusion":
+//   document},
 //   {"begin": document, "run": number, "step": step} -> {"run": number}, {"tell": rows},
 //   {"finish": document, "run": number}, {"lookup": key} -> {"found": entry},
 //   {"found": entry, "key": key}; the answer to what failed is {"error": line, "exit_code": code};

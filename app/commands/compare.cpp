@@ -31,7 +31,7 @@ class CompareCommand : public Command {
 
   int run() override {
     if (const auto before = try_find_run(before_, db_)) {
-      const RunComparison runs = compare_runs(*before, find_run(after_, db_));
+      const RunComparison runs = compare_runs(*before, find_run(after_, db_), Pairing::seeds);
       if (!json_.empty()) write_json(json_, to_json(runs));
       if (json_ != "-") print_plain(comparison_text(runs));
       return 0;

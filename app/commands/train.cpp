@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "app/cancel.h"
 #include "app/cell/cell.h"
@@ -52,6 +53,7 @@ class Train : public Command {
                    "go on with the run in this folder; nothing else need be "
                    "said")
         ->excludes(network);
+    app_ = &app;
   }
 
   int run() override {
@@ -156,7 +158,7 @@ class Train : public Command {
     app.add_option("--schedule", options_.schedule,
                    "constant, cosine[:MIN], linear, step:EVERY,GAMMA or onecycle")
         ->capture_default_str();
-    app.add_option("--warmup", options_.warmup, "steps, or a share as 5%");
+    app.add_option("--warmup", options_.warmup, "steps, or a share of all of them as 5%");
     app.add_option("--batch,--batch-size", options_.batch, "rows a step; default: 32")
         ->check(not_positive);
     app.add_option("--epochs", options_.epochs, "default: 10")->check(not_positive);
@@ -171,16 +173,19 @@ class Train : public Command {
         ->capture_default_str();
     app.add_option("--eval-every", options_.eval_every, "steps; default: an epoch")
         ->check(not_positive);
-    app.add_option("--patience", options_.patience, "evaluations without a better value");
-    app.add_option("--min-delta", options_.min_delta, "what counts as better");
+    app.add_option("--patience", options_.patience, "evaluations without a better value")
+        ->check(not_positive);
+    app.add_option("--min-delta", options_.min_delta, "what counts as better")->check(negative);
     app.add_option("--prune", options_.prune, "FACTOR[,GRACE]: successive halving");
     app.add_flag("--exact", options_.exact,
                  "the same bits whatever N, the other models and the threads are");
     app.add_option("--check", options_.check, "steps held against float64 first")
+        ->check(negative)
         ->capture_default_str();
     app.add_option("--plan", options_.plan,
                    "the folder of an earlier run: its strategies and ranges, and so its bits");
-    app.add_option("--threads", options_.threads, "CPU threads; default: as many as cores");
+    app.add_option("--threads", options_.threads, "CPU threads; default: as many as cores")
+        ->check(not_positive);
     app.add_option("--device", options_.device, "cpu")->capture_default_str();
   }
 
@@ -259,9 +264,18 @@ class Train : public Command {
           "[{}] --save: got a folder with a run in it, expected a new one; try --resume {} or "
           "--overwrite",
           printable(options_.save), printable(options_.save));
-    if (!options_.no_save && there)
-      for (const char* part : {"best", "last", "run.safetensors", "report.json", "oof.npz"})
-        fs::remove_all(fs::path(options_.save) / part, error);
+    options_.overwrite = overwrite_ && there && !options_.no_save;
+    if (options_.overwrite) keep_weights();
+  }
+
+  /// Weights that --overwrite would remove are needed for as long as the run may be resumed.
+  void keep_weights() const {
+    for (const std::string& argument : options_.weights) {
+      const fs::path path = fs::absolute(argument).lexically_normal();
+      if ((path.string() + "/").rfind(options_.save + "/", 0) == 0)
+        fail("[{}] --overwrite: got --weights out of it, expected other files; try another --save",
+             printable(options_.save));
+    }
   }
 
   /// What is there is replaced when the run begins; of a folder with another run's files that
@@ -288,7 +302,24 @@ class Train : public Command {
     for (const fs::path& file : others) fs::remove(file, error);
   }
 
+  /// What the run is was said when it began; where its results go may be said again.
+  void check_resumed() const {
+    static const std::set<std::string> kMay = {"--resume",  "--epochs",   "--steps",
+                                               "--threads", "--log",      "--overwrite",
+                                               "--require", "--against",  "--fail-on-regression",
+                                               "--json",    "--export",   "--name",
+                                               "--quiet",   "--no-store", "--db",
+                                               "--timeout"};
+    for (const CLI::Option* option : app_->get_options())
+      if (option->count() > 0 && !kMay.count("--" + option->get_lnames().at(0)))
+        fail(
+            "[--resume] --{}: got it too, expected only what a run may change: --epochs, --steps, "
+            "--threads, --log; try a new run",
+            option->get_lnames().at(0));
+  }
+
   SavedRun resumed() {
+    check_resumed();
     const std::string folder = fs::absolute(resume_).lexically_normal().string();
     SavedRun saved = read_saved_run(folder);
     const TrainOptions asked = options_;
@@ -307,6 +338,11 @@ class Train : public Command {
             "[--resume] --epochs: got another length, expected the one that the {} schedule ends "
             "with; try a new run with --weights {}/last",
             schedule, printable(folder));
+      if (longer && options_.warmup.ends_with("%"))
+        fail(
+            "[--resume] --epochs: got another length, expected the one that a warmup of {} is a "
+            "share of; try a new run with --weights {}/last",
+            printable(options_.warmup), printable(folder));
       options_.epochs = asked.epochs;
       options_.steps = asked.steps;
     }
@@ -319,6 +355,7 @@ class Train : public Command {
   std::string resume_, against_;
   bool no_store_ = false, overwrite_ = false;
   double timeout_ = 0;
+  const CLI::App* app_ = nullptr;
 };
 
 const bool registered = add_command([] { return std::make_unique<Train>(); });

@@ -48,6 +48,10 @@ class Planner {
     const int64_t each = seeds() * fold_models();
     for (int64_t i = 0; i < n_; ++i) all.models.push_back(model(i, i / each));
     number_configs(&all);
+    for (const auto& [key, values] : settings_) all.said.insert(key);
+    for (const auto& [key, values] : grid_) all.said.insert(key);
+    for (const TableRow& row : table_)
+      for (const auto& [key, number] : row.numbers) all.said.insert(key);
     return all;
   }
 
@@ -281,6 +285,18 @@ class Planner {
 };
 
 }  // namespace
+
+std::vector<std::string> weights_of_table(const std::string& path) {
+  const MappedFile file(path);
+  CsvReader reader(file.bytes(), path);
+  std::vector<std::string> all;
+  const auto& names = reader.names();
+  const auto column = std::find(names.begin(), names.end(), "weights");
+  std::vector<std::string_view> cells;
+  while (column != names.end() && reader.next(&cells))
+    all.emplace_back(cells[static_cast<size_t>(column - names.begin())]);
+  return all;
+}
 
 Configurations plan_models(const TrainOptions& options, int64_t weights, int64_t folds,
                            double label_smoothing) {

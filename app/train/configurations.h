@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Configurations {
   std::vector<ModelPlan> models;
   std::vector<std::map<std::string, double>> configs;  // what was set, by configuration
   std::vector<std::string> varied;  // hyperparameters that differ between configurations
+  std::set<std::string> said;       // keys that an option or the table of models gives
 };
 
 /// The N models that the options ask for: configurations (`--grid`, lists, `--models`) × seeds ×
@@ -30,5 +32,9 @@ struct Configurations {
 /// counts that disagree, unknown keys, and keys that change the program.
 Configurations plan_models(const TrainOptions& options, int64_t weights, int64_t folds,
                            double label_smoothing = 0);
+
+/// What the column `weights` of a table of models names; empty where there is none. Throws Error
+/// for a file that is no table.
+std::vector<std::string> weights_of_table(const std::string& path);
 
 }  // namespace wide

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "app/train/values.h"
@@ -49,18 +50,19 @@ class PartReader {
       if (!name.empty()) taken_.insert(name);
   }
 
-  DataParts read(bool needs_target) {
+  DataParts read(RowsTo what) {
     parts_.file = file_;
     read_inputs();
-    if (needs_target) read_target();
-    if (!options_.sample_weight.empty()) {
+    if (what != RowsTo::predict && wanted_.loss->needs_target()) read_target();
+    if (what != RowsTo::predict && !options_.sample_weight.empty()) {
       parts_.weight = part("weight", {options_.sample_weight}, at::kDouble);
       if (!parts_.weight->values.ge(0).all().item<bool>())
         fail("[{}] column {}: got weights below 0, expected none; try other weights", file_,
              printable(options_.sample_weight));
     }
-    if (!options_.fold.empty()) parts_.fold = kinds(options_.fold);
-    if (!options_.group.empty()) parts_.group = kinds(options_.group);
+    if (what == RowsTo::learn && !options_.fold.empty())
+      parts_.fold = kinds(options_.fold, &parts_.fold_values);
+    if (what == RowsTo::learn && !options_.group.empty()) parts_.group = kinds(options_.group);
     check_rows();
     return std::move(parts_);
   }
@@ -83,6 +85,8 @@ class PartReader {
         fit(spec, columns.size(), &p);
       else if (data_.table)
         p.values = p.values.to(wanted_.dtype);
+      const at::ScalarType type = wanted_.knows_sizes ? spec.dtype : p.values.scalar_type();
+      p.real = c10::isFloatingType(type) || (!wanted_.knows_sizes && type == at::kByte);
       check_finite(p);
       parts_.inputs.push_back(std::move(p));
     }
@@ -164,18 +168,21 @@ class PartReader {
     return data_.joined(columns);
   }
 
-  Rows kinds(const std::string& column) {
+  Rows kinds(const std::string& column, std::vector<double>* values_of = nullptr) {
     const Tensor values = part("kind", {column}, at::kDouble).values;
     if (values.dim() != 1)
       fail("[{}] column {}: got {}, expected a number a row; try another column", file_,
            printable(column), sizes_text(values.sizes()));
-    std::set<double> distinct;
     const Tensor plain = values.contiguous();
     const double* data = plain.const_data_ptr<double>();
-    distinct.insert(data, data + plain.numel());
+    std::vector<double> distinct(data, data + plain.numel());
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     Rows rows;
     for (int64_t i = 0; i < plain.numel(); ++i)
-      rows.push_back(std::distance(distinct.begin(), distinct.find(data[i])));
+      rows.push_back(std::lower_bound(distinct.begin(), distinct.end(), data[i]) -
+                     distinct.begin());
+    if (values_of) *values_of = std::move(distinct);
     return rows;
   }
 
@@ -227,12 +234,34 @@ Rows to_rows(const Tensor& t) {
   return {plain.const_data_ptr<int64_t>(), plain.const_data_ptr<int64_t>() + plain.numel()};
 }
 
-RowKinds row_kinds(const DataParts& parts, bool classes) {
+/// A class a row: of bce_with_logits where each is 0 or 1.
+RowKinds row_kinds(const DataParts& parts, const Loss& loss) {
   RowKinds kinds;
   kinds.groups = parts.group;
-  if (classes && parts.target && !parts.target->own && parts.target->values.dim() == 1)
-    kinds.classes = to_rows(parts.target->values);
+  if (!parts.target || parts.target->own) return kinds;
+  const Tensor& of = parts.target->values;
+  const bool one = of.numel() == parts.rows;
+  if (loss.classifies() ? of.dim() == 1
+                        : loss.name == "bce_with_logits" && one &&
+                              of.eq(0).logical_or(of.eq(1)).all().item<bool>())
+    kinds.classes = to_rows(of.reshape({-1}));
   return kinds;
+}
+
+/// Folds that a column says keep groups together too.
+void check_groups(const TrainOptions& options, const TrainingData& data, const Rows& rows) {
+  if (data.train.group.empty()) return;
+  std::map<int64_t, int64_t> fold_of_group;
+  for (const int64_t row : rows) {
+    const int64_t fold = data.fold_of[static_cast<size_t>(row)];
+    const auto [at, first] =
+        fold_of_group.emplace(data.train.group[static_cast<size_t>(row)], fold);
+    if (at->second != fold)
+      fail(
+          "[{}] column {}: got rows of one {} in several folds (row {}), expected them together; "
+          "try --folds instead",
+          data.train.file, printable(options.fold), printable(options.group), row);
+  }
 }
 
 /// Statistics of one input over the rows that `index` selects, as a row's mean and deviation: of
@@ -264,8 +293,8 @@ std::pair<Tensor, Tensor> statistics(const Tensor& rows) {
 }  // namespace
 
 DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,
-                     bool needs_target) {
-  return PartReader(options, path, wanted).read(needs_target);
+                     RowsTo what) {
+  return PartReader(options, path, wanted).read(what);
 }
 
 int64_t asked_folds(const TrainOptions& options) {
@@ -276,9 +305,8 @@ int64_t asked_folds(const TrainOptions& options) {
 
 TrainingData read_training_data(const TrainOptions& options, const DataWanted& wanted) {
   TrainingData data;
-  const bool target = wanted.loss->needs_target();
-  data.train = read_parts(options, options.data, wanted, target);
-  const RowKinds kinds = row_kinds(data.train, wanted.loss->classifies());
+  data.train = read_parts(options, options.data, wanted, RowsTo::learn);
+  const RowKinds kinds = row_kinds(data.train, *wanted.loss);
   const bool folded = options.folds > 0 || !options.fold.empty();
   if (options.folds > 0 && !options.fold.empty())
     fail("[--folds] folds: got --fold too, expected one of them; try to leave one out");
@@ -292,7 +320,7 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       rows = std::move(split.train);
       data.test = std::move(split.held);
     } else {
-      data.test_file = read_parts(options, options.test, wanted, target);
+      data.test_file = read_parts(options, options.test, wanted, RowsTo::hold);
       data.test = all_rows(data.test_file->rows);
     }
   }
@@ -305,6 +333,7 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       if (data.folds < 2)
         fail("[{}] column {}: got one value, expected a fold for each; try --folds 5",
              data.train.file, printable(options.fold));
+      check_groups(options, data, rows);
     } else {
       data.folds = asked_folds(options);
       data.fold_of = assign_folds(data.train.rows, rows, data.folds, kinds, options.seed);
@@ -313,6 +342,11 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       Rows held, rest;
       for (const int64_t row : rows)
         (data.fold_of[static_cast<size_t>(row)] == f ? held : rest).push_back(row);
+      if (held.empty() || rest.empty())
+        fail(
+            "[--test] rows: got all of fold {} or of the others, expected some of each to stay; "
+            "try a smaller fraction",
+            f);
       data.train_rows.push_back(std::move(rest));
       data.validation.push_back(std::move(held));
     }
@@ -322,7 +356,7 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       data.train_rows.push_back(std::move(split.train));
       data.validation.push_back(std::move(split.held));
     } else {
-      data.validation_file = read_parts(options, options.validation, wanted, target);
+      data.validation_file = read_parts(options, options.validation, wanted, RowsTo::hold);
       data.train_rows.push_back(std::move(rows));
       data.validation.push_back(all_rows(data.validation_file->rows));
     }
@@ -339,10 +373,18 @@ void add_normalization(const TrainOptions& options, TrainingData* data) {
     const DataPart* part = nullptr;
     for (const DataPart& p : data->train.inputs)
       if (p.name == input) part = &p;
-    if (!part || !(part->values.is_floating_point() || part->values.scalar_type() == at::kByte ||
-                   c10::isIntegralType(part->values.scalar_type(), false)))
+    if (!part)
       fail("[--normalize] input: got {}, expected one of forward's; try {}=standard",
            printable(input), printable(data->train.inputs[0].name));
+    if (!part->real)
+      fail(
+          "[--normalize] input: got {}, which forward takes as whole numbers, expected real ones; "
+          "try another input",
+          printable(input));
+    for (const Normalization& other : data->normalization)
+      if (other.input == input)
+        fail("[--normalize] input: got {} twice, expected it once; try to leave one out",
+             printable(input));
     Normalization n{input, {}, {}};
     if (what != "standard") {
       const auto numbers = split(what);

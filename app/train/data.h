@@ -17,6 +17,7 @@ struct DataPart {
   Tensor values;        // [S, ...], or [N, S, ...] where own
   bool own = false;
   bool whole = false;  // the file has whole numbers
+  bool real = true;    // forward takes real numbers
   int64_t rows() const { return values.size(own ? 1 : 0); }
   /// Of one row, without S (and N).
   Sizes row_sizes() const { return values.sizes().slice(own ? 2 : 1).vec(); }
@@ -27,7 +28,8 @@ struct DataParts {
   std::string file;
   std::vector<DataPart> inputs;
   std::optional<DataPart> target, weight;
-  Rows fold, group;  // of each row; empty: none
+  Rows fold, group;                 // of each row; empty: none
+  std::vector<double> fold_values;  // of the column, by fold
   int64_t rows = 0;
 };
 
@@ -63,9 +65,13 @@ struct DataWanted {
   at::ScalarType dtype = at::kFloat;
 };
 
+/// What is asked of a file: folds and groups say how the rows to learn from are split, rows that
+/// are predicted need no more than inputs. Columns that have such a meaning are never inputs.
+enum class RowsTo { learn, hold, predict };
+
 /// The parts of one file, matched with forward's arguments. Throws Error.
 DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,
-                     bool needs_target);
+                     RowsTo what);
 
 /// Reads, checks and splits. Throws Error naming file and column.
 TrainingData read_training_data(const TrainOptions& options, const DataWanted& wanted);

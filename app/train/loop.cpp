@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "app/cancel.h"
@@ -14,35 +13,15 @@
 
 namespace wide {
 namespace {
-
 using Clock = std::chrono::steady_clock;
-
-/// "3,2": divide by 3 at the evaluations 2, 6, 18, ...
-std::pair<int64_t, int64_t> parse_prune(const std::string& text) {
-  std::vector<int64_t> numbers;
-  for (const std::string& part : split(text)) {
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (error == std::errc() && end == part.data() + part.size()) numbers.push_back(number);
-  }
-  if (numbers.size() == 1) numbers.push_back(1);
-  if (numbers.size() != 2 || numbers[0] < 2 || numbers[1] < 1)
-    fail(
-        "[--prune] halving: got {}, expected FACTOR from 2 on and GRACE, evaluations before the "
-        "first; try 3,1",
-        printable(text));
-  return {numbers[0], numbers[1]};
-}
-
 }  // namespace
 
 Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer)
     : run_(run), trainer_(trainer), state_(state), observer_(observer) {
-  if (!run.options.prune.empty()) {
-    const auto [factor, grace] = parse_prune(run.options.prune);
-    prune_factor_ = factor;
-    next_rung_ = grace;
-    while (next_rung_ <= static_cast<int64_t>(state.history.size())) next_rung_ *= factor;
+  if (run.halving.factor > 0) {
+    prune_factor_ = run.halving.factor;
+    next_rung_ = run.halving.grace;
+    while (next_rung_ <= static_cast<int64_t>(state.history.size())) next_rung_ *= prune_factor_;
   }
 }
 

@@ -209,6 +209,11 @@ std::vector<std::string> TrainNetwork::output_names() const {
   return file_ ? file_->output_names() : std::vector<std::string>();
 }
 
+bool TrainNetwork::has_dropout() const {
+  if (target_ || eval_file_) return target_ || flags_.dropout > 0;
+  return flags_.dropout > 0 && (train_as_ == Form::train || flags_.exported_for_training);
+}
+
 std::string TrainNetwork::switched_text() const {
   std::vector<std::string> parts;
   if (switched_dropout_) parts.push_back(counted(switched_dropout_, "dropout"));

@@ -41,6 +41,8 @@ class TrainNetwork {
   std::vector<std::string> output_names() const;
 
   bool registered() const { return target_ != nullptr; }
+  /// Whether the training form may call dropout; what is registered is not asked.
+  bool has_dropout() const;
   int64_t switched_dropout() const { return switched_dropout_; }
   int64_t switched_batch_norm() const { return switched_batch_norm_; }
   /// What was switched, for which form, in words; "" for nothing.

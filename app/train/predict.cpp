@@ -38,8 +38,7 @@ class Predictor {
     const DataWanted wanted{network_.asked(), network_.knows_sizes(), &loss_, network_.dtype()};
     TrainOptions columns = saved.options;
     columns.own.clear();
-    columns.sample_weight = columns.fold = columns.group = "";
-    parts_ = read_parts(columns, options.data, wanted, false);
+    parts_ = read_parts(columns, options.data, wanted, RowsTo::predict);
     network_.settle(parts_, std::numeric_limits<int64_t>::max());
     choose_models();
     load();
@@ -63,6 +62,11 @@ class Predictor {
     models_.resize(static_cast<size_t>(n));
     std::iota(models_.begin(), models_.end(), 0);
     if (options_.top > 0 && options_.top < n) {
+      if (std::none_of(saved_.state.models.begin(), saved_.state.models.end(),
+                       [](const ModelState& m) { return m.best.has_value(); }))
+        fail(
+            "[--top] models: got a run without validation rows, expected values to choose by; try "
+            "it without --top");
       const auto value = [&](int64_t m) {
         const auto& best = saved_.state.models[static_cast<size_t>(m)].best;
         if (!best) return std::numeric_limits<double>::infinity();
@@ -148,7 +152,11 @@ class Predictor {
   }
 
   Tensor applied(const Tensor& x) const {
-    if (options_.apply == "softmax") return at::softmax(x, x.dim() > 2 ? 2 : 1);
+    if (options_.apply == "softmax") {
+      if (x.dim() < 3)
+        fail("[--apply] softmax: got one number a row, expected scores of classes; try sigmoid");
+      return at::softmax(x, 2);
+    }
     if (options_.apply == "sigmoid") return at::sigmoid(x);
     if (options_.apply == "none") return x;
     return probabilities(loss_, x, 2);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "data/bytes/csv.h"
@@ -32,6 +33,34 @@ int64_t least_rows(const TrainingData& data) {
   return static_cast<int64_t>(least);
 }
 
+Halving parse_halving(const std::string& text) {
+  std::vector<int64_t> numbers;
+  for (const std::string& part : split(text)) {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error == std::errc() && end == part.data() + part.size()) numbers.push_back(number);
+  }
+  if (numbers.size() == 1) numbers.push_back(1);
+  if (numbers.size() != 2 || numbers[0] < 2 || numbers[1] < 1)
+    fail(
+        "[--prune] halving: got {}, expected FACTOR from 2 on and GRACE, evaluations before the "
+        "first; try 3,1",
+        printable(text));
+  return {numbers[0], numbers[1]};
+}
+
+/// Rows of zeros, and the network's own values where it has some.
+Tensors on_zeros(const Network& net, at::ScalarType dtype) {
+  Tensors bound = generate(net, 1, dtype, c10::kCPU, 0).model(0);
+  for (const size_t i : net.indices(true)) bound[i] = at::zeros_like(bound[i]);
+  const auto weights = net.indices(false);
+  for (size_t k = 0; k < net.initial.size(); ++k) {
+    const bool follows = net.tensors[weights[k]].dtype == at::kFloat;
+    bound[weights[k]] = (follows ? net.initial[k].to(dtype) : net.initial[k]).clone();
+  }
+  return bound;
+}
+
 /// Without Loss's knowledge of the data.
 Loss any_loss() {
   Loss loss;
@@ -49,6 +78,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   if (!options.weights.empty())
     weights = static_cast<int64_t>(find_checkpoints(options.weights).files.size());
   plan = plan_models(options, weights, data.folds, loss.label_smoothing);
+  check_settings();
   network.settle(data.train, least_rows(data));
   if (options.batch == 0) defaults["batch"] = std::to_string(network.batch());
   frozen = matching("--freeze", options.freeze, network.tensors());
@@ -61,6 +91,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   choose_metrics();
   count_steps();
   check_outputs();
+  check_smallest_batch();
   if (loss.balanced)
     loss.loss.weight = balanced_weights(data, plan.models, data.classes, loss.loss.ignore_index)
                            .to(network.dtype());
@@ -68,9 +99,37 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
     if (weight->defined()) *weight = weight->to(network.dtype());
   if (options.optimizer == "adamw") defaults["optimizer"] = "adamw";
   for (const auto& [key, value] : plan.models[0].hyper)
-    if (key == "lr" || key == "weight_decay")
-      if (std::find(plan.varied.begin(), plan.varied.end(), key) == plan.varied.end())
-        defaults[key] = fmt::format("{}", value);
+    if ((key == "lr" || key == "weight_decay") && !plan.said.count(key))
+      defaults[key] = fmt::format("{}", value);
+}
+
+/// What was set is of no use here, or means something else than it seems to.
+void Prepared::check_settings() {
+  const auto any = [&](const char* key) {
+    return std::any_of(plan.models.begin(), plan.models.end(),
+                       [&](const ModelPlan& m) { return m.hyper.at(key) > 0; });
+  };
+  if (loss.loss.name != "cross_entropy" && any("label_smoothing"))
+    fail(
+        "[label_smoothing] loss: got {}, expected cross_entropy, which alone is smoothed; try to "
+        "leave it out",
+        loss.loss.name);
+  if (!network.has_dropout() && any("dropout"))
+    fail(
+        "[dropout] network: got {}, which has no dropout in training, expected one that has; try "
+        "to leave it out",
+        printable(options.network));
+  const std::vector<double>& folds = data.train.fold_values;
+  const bool counted =
+      folds.empty() || (folds.front() == 0 && folds.back() + 1 == double(folds.size()));
+  if (counted) return;
+  if (plan.said.count("fold"))
+    fail(
+        "[fold] column {}: got {} to {}, expected folds counted from 0 to {} as the key has them; "
+        "try to number them so",
+        printable(options.fold), folds.front(), folds.back(), folds.size() - 1);
+  notes.push_back(fmt::format("folds 0 to {} are the values {} of column {}", folds.size() - 1,
+                              fmt::join(folds, ", "), printable(options.fold)));
 }
 
 void Prepared::choose_loss() {
@@ -80,7 +139,7 @@ void Prepared::choose_loss() {
   }
   const Loss any = any_loss();
   const DataWanted wanted{network.asked(), network.knows_sizes(), &any, network.dtype()};
-  const DataParts parts = read_parts(options, options.data, wanted, true);
+  const DataParts parts = read_parts(options, options.data, wanted, RowsTo::learn);
   options.loss = parts.target->whole ? "cross_entropy" : "mse";
   defaults["loss"] = options.loss;
   loss = parse_loss(options.loss, options.output, network.output_names());
@@ -103,18 +162,32 @@ void Prepared::check_data() {
   if (data.test_file) check(*data.test_file);
 }
 
+/// Batch norm of one number a channel has no variance: its statistics would never be numbers again.
+void Prepared::check_smallest_batch() const {
+  const int64_t last = feed->rows() - (feed->steps_per_epoch() - 1) * network.batch();
+  if (std::min(last, network.batch()) != 1 || steps < feed->steps_per_epoch()) return;
+  const at::NoGradGuard no_grad;
+  const Network net = network.forms().train(network.inputs(1));
+  const Tensors bound = on_zeros(net, network.dtype());
+  const char* instead = network.batch() > 1 ? "--drop-last" : "a larger --batch";
+  try {
+    net.forward(bound);
+  } catch (const std::exception&) {  // a script holds torch's own check
+    fail("[{}] last batch: got one row, expected more, as forward refuses it in training; try {}",
+         printable(options.network), instead);
+  }
+  for (size_t i = 0; i < bound.size(); ++i)
+    if (net.tensors[i].role == Role::buffer && !bound[i].isfinite().all().item<bool>())
+      fail("[{}] last batch: got one row, expected more for the statistics of {}; try {}",
+           printable(options.network), printable(net.tensors[i].name),
+           network.batch() > 1 ? "--drop-last" : "a larger --batch");
+}
+
 /// What the network gives on rows of zeros: the loss must fit it, and classes lie in it.
 void Prepared::check_outputs() {
   const at::NoGradGuard no_grad;
   const Network& net = network.eval_form();
-  Tensors bound = generate(net, 1, network.dtype(), c10::kCPU, 0).model(0);
-  for (const size_t i : net.indices(true)) bound[i] = at::zeros_like(bound[i]);
-  const auto weights = net.indices(false);
-  for (size_t k = 0; k < net.initial.size(); ++k) {
-    const bool follows = net.tensors[weights[k]].dtype == at::kFloat;
-    bound[weights[k]] = (follows ? net.initial[k].to(network.dtype()) : net.initial[k]).clone();
-  }
-  const Tensors outputs = net.forward(bound);
+  const Tensors outputs = net.forward(on_zeros(net, network.dtype()));
   if (loss.loss.output >= outputs.size())
     fail("[--output] output: got {}, expected one of forward's {}, from 0; try 0", loss.loss.output,
          outputs.size());
@@ -161,6 +234,7 @@ void Prepared::choose_metrics() {
   for (const std::string& name : names)
     metrics.push_back(find_metric(name == options.monitor ? "--monitor" : "--metric", name,
                                   loss.loss, network.output_names()));
+  if (!options.prune.empty()) halving = parse_halving(options.prune);
   if (data.has_validation()) return;
   const auto refuse = [](const char* option) {
     fail("[{}] rows: got no validation rows, expected some to look at; try --validation 0.2",
@@ -168,6 +242,7 @@ void Prepared::choose_metrics() {
   };
   if (options.patience > 0) refuse("--patience");
   if (!options.prune.empty()) refuse("--prune");
+  if (options.keep > 0 && options.keep < n()) refuse("--keep");
   if (options.monitor != "loss") refuse("--monitor");
   if (names.size() > 1 && data.test.empty()) refuse("--metric");
 }

@@ -5,6 +5,11 @@
 
 namespace wide {
 
+/// `--prune FACTOR,GRACE`: divide by the factor at the evaluations g, g·f, g·f², ...
+struct Halving {
+  int64_t factor = 0, grace = 0;  // 0: none is pruned
+};
+
 /// All that a run is made of, checked before its first step.
 struct Prepared {
   explicit Prepared(const TrainOptions& asked);
@@ -19,6 +24,7 @@ struct Prepared {
   std::vector<WantedMetric> metrics;  // the first is monitored
   int64_t steps = 0;                  // of the whole run
   int64_t eval_every = 0;
+  Halving halving;
   std::vector<std::string> notes;
   std::map<std::string, std::string> defaults;  // what was not said, in words
 
@@ -31,8 +37,10 @@ struct Prepared {
 
  private:
   void choose_loss();
+  void check_settings();
   void check_data();
   void check_outputs();
+  void check_smallest_batch() const;
   void choose_metrics();
   void count_steps();
 };

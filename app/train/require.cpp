@@ -58,21 +58,24 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
       fail("[--require] requirement: got {}, expected METRIC>=NUMBER; try 'accuracy>=0.95'",
            printable(text));
     r.metric = text.substr(0, at);
+    std::vector<std::string> known{"diverged"};
+    if (validated)
+      for (const WantedMetric& m : metrics) known.push_back(m.name);
+    const auto is_known = [&] {
+      return std::find(known.begin(), known.end(), r.metric) != known.end();
+    };
+    // A metric's own name may begin as one of these does: min:output.2.
     for (const char* over : {"mean", "min", "best", "ensemble"})
-      if (r.metric.rfind(fmt::format("{}:", over), 0) == 0) {
+      if (!is_known() && r.metric.rfind(fmt::format("{}:", over), 0) == 0) {
         r.over = over;
         r.metric = r.metric.substr(r.over.size() + 1);
         break;
       }
-    std::vector<std::string> known{"diverged"};
-    for (const WantedMetric& m : metrics)
-      if (validated) {
-        known.push_back(m.name);
-        if (m.name == r.metric) r.more_is_better = m.more_is_better;
-      }
-    if (std::find(known.begin(), known.end(), r.metric) == known.end())
+    if (!is_known())
       fail("[--require] metric: got {}, expected one of {}; try --metric {}{}", printable(r.metric),
            listing(known, 20), printable(r.metric), validated ? "" : " and --validation 0.2");
+    for (const WantedMetric& m : metrics)
+      if (m.name == r.metric) r.more_is_better = m.more_is_better;
     all.push_back(std::move(r));
   }
   return all;

@@ -3,7 +3,9 @@
 #include <filesystem>
 
 #include "app/fuse/rights.h"
+#include "app/train/configurations.h"
 #include "data/store/store.h"
+#include "engine/error.h"
 
 namespace wide {
 namespace {
@@ -11,6 +13,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGraceS = 600;  // to end a step and to save
+
+std::vector<std::string> named_in_table(const std::string& models) {
+  std::error_code error;
+  if (!fs::is_regular_file(models, error)) return {};
+  try {
+    return weights_of_table(models);
+  } catch (const Error&) {
+    return {};  // said where it is read
+  }
+}
 
 }  // namespace
 
@@ -31,6 +43,8 @@ std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& s
   SubjectOptions subject;
   subject.model = options.network;
   subject.weights = options.weights;
+  for (const std::string& weights : named_in_table(options.models))
+    subject.weights.push_back(weights);
   subject.device = options.device;
   std::optional<Rights> rights = rights_of(subject);
   if (!rights && options.models.empty()) return std::nullopt;
@@ -57,6 +71,7 @@ std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& s
     rights->checkpoints.push_back((folder / kind).string());
   }
   rights->folders.push_back(options.save);
+  if (options.overwrite) rights->remove = run_parts(options.save);
   return rights;
 }
 

@@ -59,18 +59,22 @@ std::string RunFolder::checkpoint(const std::string& kind, int64_t model) const 
 
 void RunFolder::prepare(const Prepared& run, int64_t model_bytes, int64_t state_bytes) const {
   if (!exists()) return;
-  for (const std::string& folder : {path_, file("best"), file("last")}) places().folder(folder);
+  places().folder(path_);
   const int64_t kept = run.options.keep > 0 ? std::min(run.options.keep, run.n()) : run.n();
   // Twice the state: the new file is written before the old one goes.
   const int64_t wanted = 2 * kept * model_bytes + 2 * state_bytes;
   std::error_code error;
   const fs::space_info space = fs::space(path_, error);
-  if (error || static_cast<int64_t>(space.available) >= wanted) return;
-  throw Error(fmt::format("[{}] disk: got {} free, expected {} for the checkpoints of {} models; "
-                          "try --keep 10, --no-save or another --save",
-                          printable(path_), bytes_text(static_cast<double>(space.available)),
-                          bytes_text(static_cast<double>(wanted)), run.n()),
-              1);
+  if (!error && static_cast<int64_t>(space.available) < wanted)
+    throw Error(fmt::format("[{}] disk: got {} free, expected {} for the checkpoints of {} models; "
+                            "try --keep 10, --no-save or another --save",
+                            printable(path_), bytes_text(static_cast<double>(space.available)),
+                            bytes_text(static_cast<double>(wanted)), run.n()),
+                1);
+  // All that could be refused has been: until here the earlier run was whole.
+  if (run.options.overwrite)
+    for (const std::string& part : run_parts(path_)) places().remove(part);
+  for (const char* kind : {"best", "last"}) places().folder(file(kind));
 }
 
 void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
@@ -228,6 +232,12 @@ std::vector<std::string> run_files(const std::string& folder) {
   std::vector<std::string> all;
   for (const char* name : {kState, "report.json", "split.npz", "models.csv", "oof.npz"})
     all.push_back((fs::path(folder) / name).string());
+  return all;
+}
+
+std::vector<std::string> run_parts(const std::string& folder) {
+  std::vector<std::string> all = run_files(folder);
+  for (const char* kind : {"best", "last"}) all.push_back((fs::path(folder) / kind).string());
   return all;
 }
 

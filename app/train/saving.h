@@ -17,8 +17,8 @@ class RunFolder {
   std::string file(const std::string& name) const;
   std::string checkpoint(const std::string& kind, int64_t model) const;
 
-  /// Makes it, and says how much will be written. Throws Error (exit code 1) where the disk cannot
-  /// hold it.
+  /// Makes it; removes an earlier run of it, if that was asked for. Throws Error (exit code 1)
+  /// where the disk cannot hold what will be written.
   void prepare(const Prepared& run, int64_t model_bytes, int64_t state_bytes) const;
   /// run.safetensors: all that a resume needs.
   void save_state(const Prepared& run, const Trainer& trainer, const TrainState& state) const;
@@ -48,5 +48,7 @@ TrainerState load_trainer_state(const std::string& folder, TrainState* state);
 
 /// Files that a run writes, to be named to a cell.
 std::vector<std::string> run_files(const std::string& folder);
+/// What --overwrite removes of an earlier run: those, and its checkpoints.
+std::vector<std::string> run_parts(const std::string& folder);
 
 }  // namespace wide

@@ -145,6 +145,11 @@ void Places::append(const std::string& path, const std::string& text) {
   ::close(fd);
 }
 
+void Places::remove(const std::string& path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
 void Places::folder(const std::string& path) {
   std::error_code ignored;
   fs::create_directories(path, ignored);

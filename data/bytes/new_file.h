@@ -36,6 +36,8 @@ class Places {
   /// Adds to the end of a file, which is made where there is none: for logs, which are read while
   /// they grow. Throws Error (exit code 1).
   virtual void append(const std::string& path, const std::string& text);
+  /// A file, or a folder with all that is in it. What is not there, or cannot be removed, stays so.
+  virtual void remove(const std::string& path);
   /// Makes a folder and those around it. What stands in the way shows when it is used.
   virtual void folder(const std::string& path);
 };

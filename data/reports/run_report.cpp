@@ -53,18 +53,38 @@ std::vector<std::string> varied(const Json& run) {
 std::string spread_text(const std::optional<Spread>& s) {
   if (!s) return "-";
   if (s->n == 1) return fmt::format("{:.4g}", s->mean);
-  return fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}]", s->mean, s->sd, s->low, s->high);
+  return fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}], middle half {:.4g}", s->mean, s->sd, s->low,
+                     s->high, s->iqm);
 }
 
-std::string key_of(const Json& model) {
-  return fmt::format("{} {} {}", model.at("hyperparameters").dump(), model.at("seeds").dump(),
-                     model.at("fold").dump());
+std::string key_of(const Json& model, Pairing pairing) {
+  const bool seeds = pairing == Pairing::seeds;
+  return fmt::format("{} {} {}", seeds ? "" : model.at("hyperparameters").dump(),
+                     model.at("seeds").dump(), model.at("fold").dump());
 }
 
-std::map<std::string, const Json*> models_by_key(const Json& run) {
+std::map<std::string, const Json*> models_by_key(const Json& run, Pairing pairing) {
   std::map<std::string, const Json*> all;
-  for (const Json& m : run.at("models")) all[key_of(m)] = &m;
+  for (const Json& m : run.at("models")) all[key_of(m, pairing)] = &m;
   return all;
+}
+
+bool have_partners(const Json& before, const Json& after, Pairing pairing) {
+  const auto partners = models_by_key(before, pairing);
+  return std::any_of(after.at("models").begin(), after.at("models").end(),
+                     [&](const Json& m) { return partners.count(key_of(m, pairing)) > 0; });
+}
+
+/// Whether a model's seeds and fold say which it is.
+bool seeds_tell_apart(const Json& run) {
+  return models_by_key(run, Pairing::seeds).size() == run.at("models").size();
+}
+
+void check_metric(const Json& before, const Json& after) {
+  const std::string metric = before.at("monitor").at("name");
+  if (after.at("monitor").at("name") != metric)
+    fail("[compare] metric: got {} and {}, expected runs that monitor the same; try --monitor {}",
+         metric, after.at("monitor").at("name").get<std::string>(), metric);
 }
 
 [[noreturn]] void refuse_pairs() {
@@ -178,14 +198,8 @@ Json to_json(const ConfigSummary& c) {
 }
 
 void check_comparable(const Json& before, const Json& after) {
-  const std::string metric = before.at("monitor").at("name");
-  if (after.at("monitor").at("name") != metric)
-    fail("[compare] metric: got {} and {}, expected runs that monitor the same; try --monitor {}",
-         metric, after.at("monitor").at("name").get<std::string>(), metric);
-  const auto partners = models_by_key(before);
-  for (const Json& m : after.at("models"))
-    if (partners.count(key_of(m))) return;
-  refuse_pairs();
+  check_metric(before, after);
+  if (!have_partners(before, after, Pairing::configuration)) refuse_pairs();
 }
 
 bool RunComparison::worse_by(double percent) const {
@@ -199,15 +213,19 @@ std::string worse_line(const RunComparison& c, double percent) {
       c.metric, c.after, c.pairs, percent, c.before);
 }
 
-RunComparison compare_runs(const Json& before, const Json& after) {
-  check_comparable(before, after);
+RunComparison compare_runs(const Json& before, const Json& after, Pairing least) {
+  check_metric(before, after);
   RunComparison c;
+  if (least == Pairing::seeds && !have_partners(before, after, c.pairing) &&
+      seeds_tell_apart(before) && seeds_tell_apart(after))
+    c.pairing = Pairing::seeds;
+  if (!have_partners(before, after, c.pairing)) refuse_pairs();
   c.metric = before.at("monitor").at("name");
   c.more_is_better = before.at("monitor").at("more_is_better");
-  const auto partners = models_by_key(before);
+  const auto partners = models_by_key(before, c.pairing);
   std::vector<double> changes;
   for (const Json& m : after.at("models")) {
-    const auto it = partners.find(key_of(m));
+    const auto it = partners.find(key_of(m, c.pairing));
     const auto value = number_at(m.at("best"), c.metric);
     const auto was =
         it == partners.end() ? std::nullopt : number_at(it->second->at("best"), c.metric);
@@ -232,6 +250,7 @@ RunComparison compare_runs(const Json& before, const Json& after) {
 Json to_json(const RunComparison& c) {
   return {{"schema", 1},
           {"metric", c.metric},
+          {"paired_by", c.pairing == Pairing::seeds ? "seeds" : "configuration"},
           {"pairs", c.pairs},
           {"alone", c.alone},
           {"before", c.before},
@@ -244,6 +263,8 @@ std::string comparison_text(const RunComparison& c) {
   std::string text =
       fmt::format("{} {} over {} pairs of models: {:.4g} -> {:.4g}, change {}\n", c.verdict,
                   c.metric, c.pairs, c.before, c.after, spread_text(c.change));
+  if (c.pairing == Pairing::seeds)
+    text += "paired by seeds alone: no two models have the same configuration\n";
   if (c.alone) text += fmt::format("{} models have no partner\n", c.alone);
   return text;
 }

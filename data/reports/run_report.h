@@ -32,8 +32,13 @@ std::vector<ConfigSummary> by_config(const nlohmann::ordered_json& run,
                                      const std::vector<std::string>& keys);
 nlohmann::ordered_json to_json(const ConfigSummary& summary);
 
-/// A model of one run beside the one of the other of the same configuration, seeds and fold.
+/// How models of two runs find their partners: of the same configuration, seeds and fold; or, where
+/// no two are, of the same seeds and fold, which says what another configuration is worth.
+enum class Pairing { configuration, seeds };
+
+/// A model of one run beside its partner in the other.
 struct RunComparison {
+  Pairing pairing = Pairing::configuration;  // how they were found
   std::string metric;
   bool more_is_better = true;
   int64_t pairs = 0, alone = 0;  // the latter: models without a partner
@@ -43,9 +48,11 @@ struct RunComparison {
   /// WORSE, and in the mean by more than this percentage of what it was.
   bool worse_by(double percent) const;
 };
-/// Throws Error where the runs monitor different metrics or no model has a partner.
+/// `least`: what partners share at least. Throws Error where the runs monitor different metrics or
+/// no model has a partner.
 RunComparison compare_runs(const nlohmann::ordered_json& before,
-                           const nlohmann::ordered_json& after);
+                           const nlohmann::ordered_json& after,
+                           Pairing least = Pairing::configuration);
 /// The errors of `compare_runs` before there is a result.
 void check_comparable(const nlohmann::ordered_json& before, const nlohmann::ordered_json& after);
 /// One line of an error: what got worse, and by how much.

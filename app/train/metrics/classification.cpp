@@ -1,5 +1,7 @@
 // accuracy_score, top_k_accuracy_score(k=5), f1_score(average="macro"), roc_auc_score(multi_class=
-// "ovr", average="macro"); ece: expected calibration error of 15 bins of equal width
+// "ovr", average="macro"); of several logits a row these are of labels: a row is right where all
+// its labels are, f1 and auc are means over labels; ece: expected calibration error of 15 bins of
+// equal width
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -21,9 +23,11 @@ std::string wants_scores_of_classes(const Loss& loss) {
   return loss.classifies() ? "" : "cross_entropy or nll";
 }
 
-/// Rows of all positions, flat: scores [R, M, C], classes [R, M], weights [R, M].
+/// Rows of all positions, flat: scores [R, M, C], classes [R, M], weights [R, M]; of M so many in
+/// turn are the labels of one row.
 struct Flat {
   Tensor scores, classes, weights;
+  int64_t labels = 1;
 };
 
 /// Of two classes where the loss is of logits: each number is a row, its scores [1 - p, p].
@@ -41,6 +45,7 @@ Flat flatten(const Loss& loss, const AnsweredRows& a) {
   }
   const int64_t each = rows ? flat.classes.size(1) / rows : 0;
   flat.weights = a.weight.unsqueeze(2).expand({models, rows, each}).reshape({models, -1});
+  if (!loss.classifies()) flat.labels = std::max<int64_t>(each, 1);
   if (loss.classifies())
     flat.weights = flat.weights * flat.classes.ne(loss.ignore_index).to(at::kDouble);
   flat.classes = flat.classes.clamp(0, flat.scores.size(2) - 1);
@@ -58,8 +63,10 @@ class Share : public Metric {
   explicit Share(const MetricTask& task) : task_(task) {}
   void add(const AnsweredRows& a) override {
     const Flat flat = flatten(*task_.loss, a);
-    const Tensor right = (this->right(flat).to(at::kDouble) * flat.weights).sum(1);
-    const Tensor all = flat.weights.sum(1);
+    const auto by_row = [&](const Tensor& t) { return t.view({t.size(0), -1, flat.labels}); };
+    const Tensor weights = by_row(flat.weights).select(2, 0);
+    const Tensor right = (by_row(this->right(flat)).all(2).to(at::kDouble) * weights).sum(1);
+    const Tensor all = weights.sum(1);
     right_ = right_.defined() ? right_ + right : right;
     all_ = all_.defined() ? all_ + all : all;
   }
@@ -93,24 +100,27 @@ class Top5 final : public Share {
   }
 };
 
-/// The mean over classes that are there or are answered.
+/// The mean over classes that are there or are answered, or over labels.
 class F1 final : public Metric {
  public:
   explicit F1(const MetricTask& task) : task_(task) {}
   void add(const AnsweredRows& a) override {
     const Flat flat = flatten(*task_.loss, a);
     const int64_t classes = flat.scores.size(2), models = flat.scores.size(0);
-    const Tensor pair = flat.classes * classes + flat.scores.argmax(2);
-    const Tensor counts = at::zeros({models, classes * classes}, at::kDouble)
-                              .scatter_add_(1, pair, flat.weights)
-                              .view({models, classes, classes});
+    const Tensor label = at::arange(flat.classes.size(1), at::kLong).remainder(flat.labels);
+    const Tensor cell = (label * classes + flat.classes) * classes + flat.scores.argmax(2);
+    const Tensor counts = at::zeros({models, flat.labels * classes * classes}, at::kDouble)
+                              .scatter_add_(1, cell, flat.weights)
+                              .view({models, flat.labels, classes, classes});
     confusion_ = confusion_.defined() ? confusion_ + counts : counts;
   }
   std::vector<double> values() override {
-    const Tensor hit = confusion_.diagonal(0, 1, 2), is = confusion_.sum(2),
-                 said = confusion_.sum(1);
-    const Tensor there = (is + said).gt(0);
-    const Tensor f1 = at::where(there, 2 * hit / (is + said), at::zeros_like(hit));
+    const bool labels = confusion_.size(1) > 1;
+    const auto own = [&](const Tensor& t) { return labels ? t.select(2, 1) : t.select(1, 0); };
+    const Tensor hit = own(confusion_.diagonal(0, 2, 3)), is = own(confusion_.sum(3)),
+                 said = own(confusion_.sum(2));
+    const Tensor there = labels ? at::ones_like(is) : (is + said).gt(0);
+    const Tensor f1 = at::where((is + said).gt(0), 2 * hit / (is + said), at::zeros_like(hit));
     return to_vector(f1.sum(1) / there.sum(1));
   }
 
@@ -129,6 +139,7 @@ class Auc final : public Metric {
     scores_.push_back(flat.scores);
     classes_.push_back(flat.classes);
     weights_.push_back(flat.weights);
+    labels_ = flat.labels;
   }
   std::vector<double> values() override {
     const Tensor scores = at::cat(scores_, 1), classes = at::cat(classes_, 1),
@@ -138,10 +149,14 @@ class Auc final : public Metric {
       const int64_t count = scores.size(2);
       double sum = 0;
       const int64_t first = count == 2 ? 1 : 0;  // of two classes the second's
-      for (int64_t c = first; c < count; ++c)
-        sum += area(scores[m].select(1, c).contiguous(), classes[m].eq(c).contiguous(),
-                    weights[m].contiguous());
-      all.push_back(sum / double(count - first));
+      for (int64_t label = 0; label < labels_; ++label)
+        for (int64_t c = first; c < count; ++c) {
+          const auto own = [&](const Tensor& t) {
+            return t.slice(0, label, std::nullopt, labels_).contiguous();
+          };
+          sum += area(own(scores[m].select(1, c)), own(classes[m].eq(c)), own(weights[m]));
+        }
+      all.push_back(sum / double(labels_ * (count - first)));
     }
     return all;
   }
@@ -171,6 +186,7 @@ class Auc final : public Metric {
 
   MetricTask task_;
   Tensors scores_, classes_, weights_;
+  int64_t labels_ = 1;
 };
 
 class CalibrationError final : public Metric {

@@ -236,6 +236,24 @@ TEST_F(Cell, CheckpointsAreMadeInTheirFolderAlone) {
   EXPECT_FALSE(made(path("sub/model-07.safetensors")));
 }
 
+TEST_F(Cell, WhatWasNamedAloneIsRemoved) {
+  fs::create_directories(path("best/deep"));
+  write_text(path("best/deep/file"), "old");
+  rights_.remove = {path("best"), path("result")};
+  const auto removed = [&](const std::string& file) {
+    return run([&] {
+             places().remove(file);
+             return 0;
+           }).code == 0;
+  };
+  EXPECT_TRUE(removed(path("best")));
+  EXPECT_FALSE(fs::exists(path("best")));
+  EXPECT_TRUE(removed(path("result")));  // is not there
+  for (const char* file : {"named", "other", "best/..", "best/", ""})
+    EXPECT_FALSE(removed(path(file))) << file;
+  EXPECT_EQ(content("other"), "other");
+}
+
 TEST_F(Cell, OfALogThatIsAFolderTheFilesOfModelsAlone) {
   rights_.log = path("log/");
   const auto made = [&](const std::string& folder, const std::string& file) {

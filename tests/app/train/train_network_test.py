@@ -110,7 +110,8 @@ class Outputs(Train):
                        "--lr", "0.1", **common)
             best = self.report()["models"][1]["best"]
             ways.append((best["loss"], best[metric]))
-        self.assertEqual(*ways)
+        for one, other in zip(*ways):  # tuned apart: equal bits are promised with --plan alone
+            self.assertAlmostEqual(one, other, delta=1e-6)
 
     def test_by_name_of_a_script(self):
         numpy.savez(self.path("d.npz"), x=numpy.random.default_rng(0).random((40, 4), dtype="float32"), y=numpy.arange(40) % 2)
@@ -143,10 +144,11 @@ class Augmented(Train):
         self.train("-n", "2", *common)
         plain = self.report()["models"]
         self.train("-n", "2", *common, "--augment", "flip,crop:2,cutout:3", "--normalize", "x=0.3,0.2", "--overwrite")
-        self.assertNotEqual(self.report()["models"][0]["best"]["loss"], plain[0]["best"]["loss"])
+        self.assertGreater(abs(self.report()["models"][0]["best"]["loss"] - plain[0]["best"]["loss"]), 1e-4)
         self.train("-n", "2", *common, "--augment", "flip,crop:2,cutout:3", "--overwrite")
         augmented, report = self.report()["models"], self.report()
-        self.assertEqual([m["best"]["loss"] for m in augmented], [m["best"]["loss"] for m in plain])
+        for one, other in zip(augmented, plain):  # tuned apart: equal bits are promised with --plan alone
+            self.assertAlmostEqual(one["best"]["loss"], other["best"]["loss"], delta=1e-6)
         for row in report["history"]:
             self.assertEqual(len({round(loss, 9) for loss in row["train_loss"]}), 2)
         for text, message in (("spin", "augmentation: got spin, expected flip, crop:PAD or cutout:SIZE; try flip,crop:4"),

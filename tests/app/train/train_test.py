@@ -321,9 +321,16 @@ class Stored(Train):
         for form in ("csv", "html", "junit"):
             self.workbench("report", "run:last", f"--{form}", self.path("r." + form), *db)
             self.assertGreater(os.path.getsize(self.path("r." + form)), 200)
-        with self.subTest("runs of other hyperparameters have no partners"):
-            run = self.workbench("compare", "run:1", "run:2", *db, expect=2)
-            self.assertIn("[compare] models: got no two of the same configuration", run.stderr)
+        with self.subTest("models of other hyperparameters are paired by their seeds"):
+            run = self.workbench("compare", "run:1", "run:2", "--json", self.path("c.json"), *db)
+            self.assertIn("paired by seeds alone", run.stdout)
+            with open(self.path("c.json"), encoding="utf-8") as file:
+                compared = json.load(file)
+            with open(self.path("b/report.json"), encoding="utf-8") as file:
+                changes = [m["best"]["loss"] - loss for m, loss in zip(json.load(file)["models"], losses)]
+            self.assertEqual((compared["pairs"], compared["paired_by"]), (3, "seeds"))
+            self.assertAlmostEqual(compared["change"]["mean"], numpy.mean(changes))
+            self.assertAlmostEqual(compared["change"]["sd"], numpy.std(changes, ddof=1))
         self.assertIn("SAME loss over 3 pairs", self.workbench("compare", self.path("a"), self.path("a")).stdout)
 
 
