@@ -182,7 +182,9 @@ class CaseRun {
                               target_.name, error_text(error),
                               error_text(target_.tolerance_for(planned_.dtype))),
                   4);
-    Baseline loop = baselines(network, ensemble_, settings_.threads).front();
+    Baseline loop = baselines(network, ensemble_, settings_.threads, [](const std::string& name) {
+                      return name == "loop";
+                    }).front();
     loop.name = "optimised";
     return loop;
   }

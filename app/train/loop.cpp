@@ -126,7 +126,7 @@ void Loop::look() {
   state_.loss_steps = 0;
   if (run_.data.has_validation() && !trainer_.running().empty())
     row.values = evaluate(run_, trainer_, run_.validation());
-  std::map<std::string, Tensor> weights;
+  std::vector<int64_t> improved;
   for (const int64_t m : std::vector<int64_t>(trainer_.running())) {
     ModelState& model = state_.models[static_cast<size_t>(m)];
     model.last["train_loss"] = row.train_loss[static_cast<size_t>(m)];
@@ -139,25 +139,28 @@ void Loop::look() {
       model.best_step = state_.step;
       model.without_better = 0;
       model.at_best = model.last;
-      if (weights.empty()) weights = trainer_.weights();
-      keep_best(m, weights);
+      improved.push_back(m);
     } else if (run_.options.patience > 0 && ++model.without_better >= run_.options.patience) {
       stop(m, "stopped",
            fmt::format("model {} stopped at step {}: no better {} since step {}", m, state_.step,
                        run_.monitor().name, model.best_step));
     }
   }
+  if (!improved.empty()) keep_best(improved);
   state_.history.push_back(row);
   prune();
   observer_.evaluated(row);
 }
 
-void Loop::keep_best(int64_t model, const std::map<std::string, Tensor>& weights) {
-  for (const auto& [name, tensor] : weights) {
+void Loop::keep_best(const std::vector<int64_t>& improved) {
+  const Tensor models = at::tensor(improved, at::kLong);
+  for (const auto& [name, tensor] : trainer_.weights()) {
     Tensor& best = state_.best[name];
     const bool shared = tensor.dim() == 0 || tensor.size(0) != run_.n();
-    if (!best.defined()) best = tensor.clone();
-    if (!shared) best[model].copy_(tensor[model]);
+    if (!best.defined())
+      best = tensor.clone();
+    else if (!shared)
+      best.index_copy_(0, models, tensor.index_select(0, models));
   }
 }
 

@@ -30,7 +30,7 @@ class Loop {
  private:
   void note(const StepResult& result);
   void look();
-  void keep_best(int64_t model, const std::map<std::string, Tensor>& weights);
+  void keep_best(const std::vector<int64_t>& improved);
   bool better(double value, double best) const;
   void stop(int64_t model, const std::string& status, const std::string& what);
   void prune();

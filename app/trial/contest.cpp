@@ -182,7 +182,8 @@ class Holding {
 
   std::vector<Baseline> all_baselines() const {
     std::vector<Baseline> all =
-        wide::baselines(contest_.network, contest_.ensemble, contest_.threads);
+        wide::baselines(contest_.network, contest_.ensemble, contest_.threads,
+                        [this](const std::string& name) { return wants(name); });
     for (const Baseline& own : contest_.own_baselines) {
       const auto same = std::find_if(all.begin(), all.end(),
                                      [&](const Baseline& b) { return b.name == own.name; });

@@ -321,18 +321,23 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
 
 }  // namespace
 
-std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads) {
+std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads,
+                                const std::function<bool(const std::string&)>& wanted) {
   Case given{network, ensemble};
   Separate one(network, ensemble.models(0, 1));
   given.quiet = choose_quiet([&] { one.call(0); });
   const c10::Device device = ensemble.device();
   std::vector<Baseline> all;
-  all.push_back(make_loop(given));
-  all.push_back(make_threads(given, threads > 0 ? threads : at::get_num_threads()));
-  all.push_back(make_vmap(given));
+  const auto add = [&](const char* name, const std::function<Baseline()>& make) {
+    if (!wanted || wanted(name)) all.push_back(make());
+  };
+  add("loop", [&] { return make_loop(given); });
+  add("threads",
+      [&] { return make_threads(given, threads > 0 ? threads : at::get_num_threads()); });
+  add("vmap", [&] { return make_vmap(given); });
   if (DeviceRuntime* runtime = device_runtime(device.type())) {
-    all.push_back(make_streams(given, *runtime));
-    all.push_back(make_graph(given, *runtime));
+    add("streams", [&] { return make_streams(given, *runtime); });
+    add("graph", [&] { return make_graph(given, *runtime); });
   }
   return all;
 }

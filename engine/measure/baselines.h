@@ -17,6 +17,9 @@ struct Baseline {
   std::function<void()> call;
   std::string unavailable;  // reason, when `call` is empty
 };
-std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads);
+/// `wanted`: those that are made, by name; the others are left out. Empty: all. Finding out whether
+/// vmap can run a network costs a call of it.
+std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads,
+                                const std::function<bool(const std::string&)>& wanted = {});
 
 }  // namespace wide

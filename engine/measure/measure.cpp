@@ -14,6 +14,7 @@ namespace wide {
 namespace {
 
 constexpr double kWarmupNs = 20e6;
+constexpr double kLongNs = 1e9;  // a call this long has warmed up by the time it ends
 constexpr int kColdCalls = 5;
 constexpr int kResamples = 2000;
 constexpr int kCheckResamples = 500;  // for deciding when to stop, not for what is reported
@@ -44,7 +45,8 @@ class Runner {
     // too short. Batches double: the clock must not be what is measured.
     double shortest = timing_.first_call_ns;
     int64_t batch = 1;
-    for (double warm = contender_.has_run ? shortest : 0; warm < kWarmupNs; batch *= 2) {
+    const bool warmed = contender_.has_run || shortest > kLongNs;
+    for (double warm = warmed ? shortest : 0; warm < kWarmupNs; batch *= 2) {
       const double elapsed = run(batch);
       shortest = std::min(shortest, elapsed / static_cast<double>(batch));
       warm += std::max(elapsed, 1.0);

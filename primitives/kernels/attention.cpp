@@ -63,23 +63,6 @@ void multiply(int64_t rows, int64_t inner, int64_t columns, const float* a, int6
   panel_gemm::multiply(p, 0, panel_gemm::panel_count(columns));
 }
 
-/// Scales rows [first, first + count) of the scores and masks them.
-WIDE_CLONES void apply(const Mask& mask, const Sizes& s, int64_t first, int64_t count,
-                       float* scores) {
-  const float scale = s.scale;
-  for (int64_t r = 0; r < count; ++r) {
-    float* row = scores + r * s.stride();
-    const int64_t at = (first + r) * mask.stride;
-    if (mask.added != nullptr) {
-      const float* added = mask.added + at;
-      for (int64_t i = 0; i < s.to; ++i) row[i] = row[i] * scale + added[i];
-    } else {
-      const bool* counts = mask.counts + at;
-      for (int64_t i = 0; i < s.to; ++i) row[i] = counts[i] ? row[i] * scale : -INFINITY;
-    }
-  }
-}
-
 void compute(const Sizes& s, const Head& h, const Mask& mask, float* memory) {
   float *keys = memory, *values = keys + s.key_floats(), *scores = values + s.value_floats();
   panel_gemm::pack({s.depth, s.to, h.k, h.k_column, h.k_stride, nullptr, 0}, keys);
@@ -88,7 +71,10 @@ void compute(const Sizes& s, const Head& h, const Mask& mask, float* memory) {
     const int64_t count = std::min(s.rows(), s.from - row);
     multiply(count, s.depth, s.to, h.q + row * h.q_stride, h.q_stride, keys, scores, s.stride());
     const bool masked = mask.added != nullptr || mask.counts != nullptr;
-    if (masked) apply(mask, s, row, count, scores);
+    if (masked)
+      attention_rows::mask({scores, count, s.to, s.stride(), s.scale,
+                            mask.added ? mask.added + row * mask.stride : nullptr,
+                            mask.counts ? mask.counts + row * mask.stride : nullptr, mask.stride});
     attention_rows::softmax(
         {scores, count, s.to, s.stride(), masked ? 1.0F : s.scale, s.causal ? row : -1});
     multiply(count, s.to, s.width, scores, s.stride(), values, h.out + row * h.out_stride,

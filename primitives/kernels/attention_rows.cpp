@@ -95,6 +95,21 @@ void add_block(const BlockRows& rows) {
   }
 }
 
+/// Plain loops: what a compiler makes of them for each instruction set is as good.
+void mask(const MaskedRows& rows) {
+  const float none = -std::numeric_limits<float>::infinity();
+  for (int64_t r = 0; r < rows.count; ++r) {
+    float* x = rows.scores + r * rows.stride;
+    if (rows.added != nullptr) {
+      const float* added = rows.added + r * rows.mask_stride;
+      for (int64_t i = 0; i < rows.columns; ++i) x[i] = x[i] * rows.scale + added[i];
+    } else {
+      const bool* counts = rows.counts + r * rows.mask_stride;
+      for (int64_t i = 0; i < rows.columns; ++i) x[i] = counts[i] ? x[i] * rows.scale : none;
+    }
+  }
+}
+
 void shares_and_gradients(const BackwardRows& rows) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -127,10 +142,12 @@ HWY_AFTER_NAMESPACE();
 namespace wide::attention_rows {
 
 HWY_EXPORT(softmax);
+HWY_EXPORT(mask);
 HWY_EXPORT(add_block);
 HWY_EXPORT(shares_and_gradients);
 
 void softmax(const Rows& rows) { HWY_DYNAMIC_DISPATCH(softmax)(rows); }
+void mask(const MaskedRows& rows) { HWY_DYNAMIC_DISPATCH(mask)(rows); }
 void add_block(const BlockRows& rows) { HWY_DYNAMIC_DISPATCH(add_block)(rows); }
 void shares_and_gradients(const BackwardRows& rows) {
   HWY_DYNAMIC_DISPATCH(shares_and_gradients)(rows);

@@ -14,6 +14,18 @@ struct Rows {
 };
 void softmax(const Rows& rows);
 
+/// Rows of scores, scaled and masked: x to scale x + added, or to minus infinity where it does not
+/// count. One of `added` and `counts` is there, its rows `mask_stride` apart.
+struct MaskedRows {
+  float* scores = nullptr;
+  int64_t count = 0, columns = 0, stride = 0;
+  float scale = 1;
+  const float* added = nullptr;
+  const bool* counts = nullptr;
+  int64_t mask_stride = 0;
+};
+void mask(const MaskedRows& rows);
+
 /// A block of columns of rows of scores, of which the softmax goes over more blocks than one: x to
 /// e^(scale x - most). `most`, `sum` and `shrunk` have a number for each row: the greatest scaled
 /// score so far, the sum of what is above to this `most`, and what that of the blocks before has to

@@ -14,22 +14,20 @@
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/operators.h"
 
-namespace wide {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/bf16_linear.cpp"
+#include "primitives/kernels/highway.h"
 
-namespace {
+HWY_BEFORE_NAMESPACE();
+namespace wide::bf16_rows::HWY_NAMESPACE {
 
-using at::BFloat16;
-using at::Tensor;
-
-constexpr int64_t kRows = 32;  // of a job: their sums stay in the inner caches
-
-WIDE_CLONES void widen(const uint16_t* from, float* to, int64_t count) {
+void widen(const uint16_t* from, float* to, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) to[i] = __builtin_bit_cast(float, uint32_t{from[i]} << 16U);
 }
 
 /// To the nearest, ties to even; NaN stays NaN.
-WIDE_CLONES void round_off(const float* from, uint16_t* to, int64_t count) {
+void round_off(const float* from, uint16_t* to, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const auto bits = __builtin_bit_cast(uint32_t, from[i]);
@@ -37,6 +35,33 @@ WIDE_CLONES void round_off(const float* from, uint16_t* to, int64_t count) {
     to[i] = static_cast<uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : nearest);
   }
 }
+
+}  // namespace wide::bf16_rows::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wide {
+
+namespace bf16_rows {
+
+HWY_EXPORT(widen);
+HWY_EXPORT(round_off);
+
+void widen(const uint16_t* from, float* to, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(widen)(from, to, count);
+}
+void round_off(const float* from, uint16_t* to, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(round_off)(from, to, count);
+}
+
+}  // namespace bf16_rows
+
+namespace {
+
+using at::BFloat16;
+using at::Tensor;
+
+constexpr int64_t kRows = 32;  // of a job: their sums stay in the inner caches
 
 const uint16_t* bits(const Tensor& t) {
   return reinterpret_cast<const uint16_t*>(t.const_data_ptr<BFloat16>());
@@ -73,14 +98,14 @@ Tensor& bf16_linear_out(const Tensor& x, const Tensor& pairs, const std::optiona
     for (int64_t job = begin; job < end; ++job) {
       const int64_t i = job / blocks, row = job % blocks * kRows, count = std::min(kRows, m - row);
       if (pb != nullptr) {
-        widen(pb + i * o, sums, o);
+        bf16_rows::widen(pb + i * o, sums, o);
         for (int64_t r = 1; r < count; ++r) std::copy_n(sums, o, sums + r * o);
       }
       at::native::cpublas::brgemm(count, o, k, rows.stride(1), o, o, pb != nullptr,
                                   px + i * rows.stride(0) + row * rows.stride(1), pw + i * k * o,
                                   sums, /*is_vnni=*/true);
       if (activate != nullptr) activations::run(*activate, sums, count * o);
-      round_off(sums, po + (i * m + row) * o, count * o);
+      bf16_rows::round_off(sums, po + (i * m + row) * o, count * o);
     }
   });
   return out;
@@ -141,3 +166,4 @@ bool bf16_linear_applies(const Tensor& x, const Tensor& weight) {
 }
 
 }  // namespace wide
+#endif

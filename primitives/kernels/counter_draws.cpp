@@ -13,31 +13,27 @@
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/operators.h"
 
-namespace wide {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/counter_draws.cpp"
+#include "primitives/kernels/highway.h"
 
-using at::Tensor;
+HWY_BEFORE_NAMESPACE();
+namespace wide::philox::HWY_NAMESPACE {
 
-constexpr int64_t kBlocks = 16, kChunk = 4 * kBlocks;  // elements drawn at a time
-
+constexpr int64_t kBlocks = 16;
 using Words = uint32_t __attribute__((vector_size(kBlocks * 4)));
 using Products = uint64_t __attribute__((vector_size(kBlocks * 8)));
 
-struct Stream {
-  uint64_t seed = 0;
-  uint32_t step = 0, site = 0;
-};
-
 /// Philox4x32-10 (Salmon et al. 2011) of sixteen counters in a row: (block, step, site) under the
 /// seed. Word w of block b is element 16 w + b of the chunk.
-WIDE_CLONES void draw(const Stream& stream, int64_t chunk, uint32_t* out) {
-  Words c0{}, c1{}, c2 = Words{} + stream.step, c3 = Words{} + stream.site;
+void draw(uint64_t seed, uint32_t step, uint32_t site, int64_t chunk, uint32_t* out) {
+  Words c0{}, c1{}, c2 = Words{} + step, c3 = Words{} + site;
   for (int64_t b = 0; b < kBlocks; ++b) {
     const auto block = static_cast<uint64_t>(chunk * kBlocks + b);
     c0[b] = static_cast<uint32_t>(block);
     c1[b] = static_cast<uint32_t>(block >> 32U);
   }
-  auto key0 = static_cast<uint32_t>(stream.seed), key1 = static_cast<uint32_t>(stream.seed >> 32U);
+  auto key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32U);
   for (int round = 0; round < 10; ++round) {
     const Products a = __builtin_convertvector(c0, Products) * 0xD2511F53ULL;
     const Products b = __builtin_convertvector(c2, Products) * 0xCD9E8D57ULL;
@@ -54,6 +50,34 @@ WIDE_CLONES void draw(const Stream& stream, int64_t chunk, uint32_t* out) {
   for (int w = 0; w < 4; ++w)
     for (int64_t b = 0; b < kBlocks; ++b) out[w * kBlocks + b] = (*all[w])[b];
 }
+
+}  // namespace wide::philox::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wide {
+
+namespace philox {
+
+HWY_EXPORT(draw);
+
+void draw(uint64_t seed, uint32_t step, uint32_t site, int64_t chunk, uint32_t* out) {
+  HWY_DYNAMIC_DISPATCH(draw)(seed, step, site, chunk, out);
+}
+
+}  // namespace philox
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kChunk = 64;  // elements drawn at a time
+
+struct Stream {
+  uint64_t seed = 0;
+  uint32_t step = 0, site = 0;
+
+  void draw(int64_t chunk, uint32_t* out) const { philox::draw(seed, step, site, chunk, out); }
+};
 
 double unit(uint32_t bits) { return double(bits >> 8U) * 0x1p-24; }
 
@@ -85,7 +109,7 @@ void drop(const T* x, T* y, int64_t draws, int64_t inner, const Stream& stream, 
   const T scale = kept > 0 ? T(1 / kept) : T(0);
   uint32_t bits[kChunk];
   for (int64_t i = 0; i < draws; i += kChunk) {
-    draw(stream, i / kChunk, bits);
+    stream.draw(i / kChunk, bits);
     const int64_t count = std::min(kChunk, draws - i);
     for (int64_t k = 0; k < count; ++k) {
       const T mask = bits[k] < keep ? scale : T(0);
@@ -141,7 +165,7 @@ Tensor filled(const Tensor& seed, const Tensor& step, int64_t site, at::IntArray
     auto* out = made.mutable_data_ptr<scalar_t>();
     for (int64_t i = 0; i < models.n; ++i)
       for (int64_t k = 0; k < each; k += kChunk) {
-        draw(models.stream(seed, step, site, i), k / kChunk, bits);
+        models.stream(seed, step, site, i).draw(k / kChunk, bits);
         of(bits, values);
         const int64_t count = std::min(kChunk, each - k);
         for (int64_t e = 0; e < count; ++e) out[i * each + k + e] = scalar_t(values[e]);
@@ -254,3 +278,4 @@ Tensor counter_normal(const Tensor& seed, const Tensor& step, int64_t site, at::
 }
 
 }  // namespace wide
+#endif

@@ -13,13 +13,16 @@
 
 #include "primitives/kernels/operators.h"
 
-namespace wide {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/dropout.cpp"
+#include "primitives/kernels/highway.h"
 
-namespace {
+HWY_BEFORE_NAMESPACE();
+namespace wide::dropout_rows::HWY_NAMESPACE {
 
-using at::Tensor;
-
-constexpr int64_t kLanes = 16, kBlock = 4096;  // elements with one set of lanes
+constexpr int64_t kLanes = 16;
+using Lanes = uint32_t __attribute__((vector_size(kLanes * 4)));
+using Floats = float __attribute__((vector_size(kLanes * 4)));
 
 /// splitmix64: neighbouring seeds give unrelated states.
 uint64_t next_state(uint64_t& x) {
@@ -29,13 +32,10 @@ uint64_t next_state(uint64_t& x) {
   return z ^ (z >> 31U);
 }
 
-using Lanes = uint32_t __attribute__((vector_size(kLanes * 4)));
-using Floats = float __attribute__((vector_size(kLanes * 4)));
-
 /// xoshiro128++ (Blackman and Vigna) in sixteen lanes. An element is kept when its 32 bits are
 /// below `keep`.
-WIDE_CLONES void drop(float* y, const float* x, int64_t count, uint64_t seed, uint32_t keep,
-                      float scale) {
+void drop(float* y, const float* x, int64_t count, uint64_t seed, uint32_t keep, float scale) {
+  seed = next_state(seed);
   Lanes s[4];
   for (Lanes& lanes : s)
     for (int64_t k = 0; k < kLanes; k += 2) {
@@ -70,6 +70,28 @@ WIDE_CLONES void drop(float* y, const float* x, int64_t count, uint64_t seed, ui
   }
 }
 
+}  // namespace wide::dropout_rows::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wide {
+
+namespace dropout_rows {
+
+HWY_EXPORT(drop);
+
+void drop(float* y, const float* x, int64_t count, uint64_t seed, uint32_t keep, float scale) {
+  HWY_DYNAMIC_DISPATCH(drop)(y, x, count, seed, keep, scale);
+}
+
+}  // namespace dropout_rows
+
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kBlock = 4096;  // elements with one set of lanes
+
 Tensor& dropout_out(const Tensor& x, double p, Tensor& out) {
   TORCH_CHECK(p > 0 && p < 1, "wide::dropout: p ", p, ", expected between 0 and 1");
   TORCH_CHECK(out.is_contiguous() && out.numel() == x.numel(), "wide::dropout: out ", out.sizes(),
@@ -90,9 +112,9 @@ Tensor& dropout_out(const Tensor& x, double p, Tensor& out) {
   const int64_t blocks = (x.numel() + kBlock - 1) / kBlock;
   at::parallel_for(0, blocks, 4, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      uint64_t own = seed ^ (static_cast<uint64_t>(b) * 0xd1342543de82ef95ULL);
-      drop(py + b * kBlock, px + b * kBlock, std::min(kBlock, x.numel() - b * kBlock),
-           next_state(own), keep, scale);
+      const uint64_t own = seed ^ (static_cast<uint64_t>(b) * 0xd1342543de82ef95ULL);
+      dropout_rows::drop(py + b * kBlock, px + b * kBlock, std::min(kBlock, x.numel() - b * kBlock),
+                         own, keep, scale);
     }
   });
   return out;
@@ -127,3 +149,4 @@ bool dropout_applies(const Tensor& x, double p) {
 }
 
 }  // namespace wide
+#endif

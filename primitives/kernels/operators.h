@@ -10,13 +10,6 @@
 /// What the engine's own operators have in common: float32 on the CPU, inference only.
 namespace wide::kernels {
 
-/// Built three times, for AVX-512, AVX2 and any x86-64; chosen when the program starts.
-#if defined(__x86_64__)
-#define WIDE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define WIDE_CLONES
-#endif
-
 /// Whether an operator can take these: CPU float32, not empty, no gradient wanted.
 inline bool takes(std::initializer_list<const at::Tensor*> tensors) {
   for (const at::Tensor* t : tensors)

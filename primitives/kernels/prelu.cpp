@@ -10,21 +10,66 @@
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/stream.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/prelu.cpp"
+#include "primitives/kernels/highway.h"
+// As for every instruction set.
+#include "primitives/kernels/vector_math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace wide::prelu_rows::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace vm = wide::vector_math::HWY_NAMESPACE;
+using vm::D;
+using vm::V;
+
+/// NaN is not above zero.
+HWY_INLINE V bent(V x, V slope) {
+  return vm::blend(hn::Gt(x, hn::Zero(D())), x, hn::Mul(x, slope));
+}
+
+void bend(float* y, const float* x, float slope, int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
+  const V own = vm::set(slope);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(bent(hn::LoadU(D(), x + i), own), D(), y + i);
+  if (i < count) vm::store_some(bent(vm::load_some(x + i, count - i, own), own), y + i, count - i);
+}
+
+void bend_each(float* y, const float* x, const float* slope, int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(bent(hn::LoadU(D(), x + i), hn::LoadU(D(), slope + i)), D(), y + i);
+  if (i < count) {
+    const V zero = hn::Zero(D()), own = vm::load_some(slope + i, count - i, zero);
+    vm::store_some(bent(vm::load_some(x + i, count - i, zero), own), y + i, count - i);
+  }
+}
+
+}  // namespace wide::prelu_rows::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace wide {
+
+namespace prelu_rows {
+
+HWY_EXPORT(bend);
+HWY_EXPORT(bend_each);
+
+void bend(float* y, const float* x, float slope, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(bend)(y, x, slope, count);
+}
+void bend_each(float* y, const float* x, const float* slope, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(bend_each)(y, x, slope, count);
+}
+
+}  // namespace prelu_rows
 
 namespace {
 
 using at::Tensor;
-
-WIDE_CLONES void bend(float* y, const float* x, float slope, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] > 0.0F ? x[i] : x[i] * slope;
-}
-
-WIDE_CLONES void bend_each(float* y, const float* x, const float* slope, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] > 0.0F ? x[i] : x[i] * slope[i];
-}
 
 /// Planes of `plane` elements with one slope each; plane p of a model takes slope p % channels.
 struct Planes {
@@ -38,11 +83,11 @@ struct Planes {
       const float* own = slopes + model * slope_stride;
       if (plane == 1 && channels > 1) {  // a slope for every element
         const int64_t c = inside % channels, length = std::min(count - i, channels - c);
-        bend_each(y + i, x + at, own + c, length);
+        prelu_rows::bend_each(y + i, x + at, own + c, length);
         i += length;
       } else {
         const int64_t length = std::min(count - i, plane - inside % plane);
-        bend(y + i, x + at, own[inside / plane % channels], length);
+        prelu_rows::bend(y + i, x + at, own[inside / plane % channels], length);
         i += length;
       }
     }
@@ -108,3 +153,4 @@ bool prelu_applies(const Tensor& x, const Tensor& slopes) {
 }
 
 }  // namespace wide
+#endif

@@ -10,10 +10,9 @@
 #include <cstring>
 #include <memory>
 
-#include "primitives/kernels/operators.h"
 #include "primitives/kernels/packed_linear.h"
 #include "primitives/kernels/panel_gemm.h"
-#include "primitives/kernels/recurrent_math.h"
+#include "primitives/kernels/recurrent_cells.h"
 
 namespace wide {
 
@@ -24,83 +23,18 @@ using OptionalTensor = std::optional<Tensor>;
 
 // --------------------------------------------------------------------------------- the cells
 
-/// One step's gates of one sequence, and where its states go: `h` and `c` in place, `y` the row of
-/// the result.
-struct Row {
-  const float* gates;
-  float *h, *c, *y;
-  int64_t width;
-};
-
-#pragma GCC push_options
-#pragma GCC optimize("fp-contract=fast", "no-trapping-math", "no-thread-jumps", \
-                     "no-tree-dominator-opts", "no-tree-vrp")
-
-WIDE_CLONES void lstm_cell(const Row& row) {
-  using namespace recurrent_math;
-  const int64_t width = row.width;
-  const float *i = row.gates, *f = i + width, *g = f + width, *o = g + width;
-  float *h = row.h, *c = row.c, *y = row.y;
-#pragma omp simd
-  for (int64_t j = 0; j < width; ++j) {
-    const float next = c[j] * sigmoid(f[j]) + gated_tangent(i[j], g[j]);
-    const float out = gated_tangent(o[j], next);
-    c[j] = next;
-    h[j] = out;
-    y[j] = out;
-  }
-}
-
-WIDE_CLONES void gru_cell(const Row& row) {
-  using namespace recurrent_math;
-  const int64_t width = row.width;
-  const float *from_x = row.gates, *r = from_x + width, *z = r + width, *from_h = z + width;
-  float *h = row.h, *y = row.y;
-#pragma omp simd
-  for (int64_t j = 0; j < width; ++j) {
-    const float candidate = hyperbolic_tangent(from_x[j] + sigmoid(r[j]) * from_h[j]);
-    const float out = candidate + sigmoid(z[j]) * (h[j] - candidate);
-    h[j] = out;
-    y[j] = out;
-  }
-}
-
-WIDE_CLONES void tanh_cell(const Row& row) {
-  const float* gates = row.gates;
-  float *h = row.h, *y = row.y;
-#pragma omp simd
-  for (int64_t j = 0; j < row.width; ++j) {
-    const float out = recurrent_math::hyperbolic_tangent(gates[j]);
-    h[j] = out;
-    y[j] = out;
-  }
-}
-
-WIDE_CLONES void relu_cell(const Row& row) {
-  const float* gates = row.gates;
-  float *h = row.h, *y = row.y;
-#pragma omp simd
-  for (int64_t j = 0; j < row.width; ++j) {
-    const float out = gates[j] < 0.0F ? 0.0F : gates[j];  // keeps NaN
-    h[j] = out;
-    y[j] = out;
-  }
-}
-
-#pragma GCC pop_options
-
 /// `gates`: columns of the step's scratch. The input's share goes to the first `input` of them, the
 /// hidden share is added to `hidden` of them from `offset` on.
 struct CellKind {
   const char* name;
   int64_t gates, input, hidden, offset, states;
-  void (*cell)(const Row&);
+  void (*step)(const recurrent_cells::Step&);
 };
 
-constexpr CellKind kKinds[] = {{"lstm", 4, 4, 4, 0, 2, lstm_cell},
-                               {"gru", 4, 3, 3, 1, 1, gru_cell},
-                               {"rnn_tanh", 1, 1, 1, 0, 1, tanh_cell},
-                               {"rnn_relu", 1, 1, 1, 0, 1, relu_cell}};
+constexpr CellKind kKinds[] = {{"lstm", 4, 4, 4, 0, 2, recurrent_cells::lstm},
+                               {"gru", 4, 3, 3, 1, 1, recurrent_cells::gru},
+                               {"rnn_tanh", 1, 1, 1, 0, 1, recurrent_cells::rnn_tanh},
+                               {"rnn_relu", 1, 1, 1, 0, 1, recurrent_cells::rnn_relu}};
 
 const CellKind& find_kind(c10::string_view name) {
   for (const CellKind& kind : kKinds)
@@ -202,9 +136,7 @@ void run_sequence(const Sequence& s, float* scratch) {
       float* gates = scratch + step * s.batch * stride;
       multiply(s, s.batch, s.h, s.width, true, gates + kind.offset * s.width, stride);
       float* y = s.y + (from + step) * s.ys.time;
-      for (int64_t b = 0; b < s.batch; ++b)
-        kind.cell({gates + b * stride, s.h + b * s.width,
-                   s.c == nullptr ? nullptr : s.c + b * s.width, y + b * s.ys.batch, s.width});
+      kind.step({gates, stride, s.h, s.c, y, s.ys.batch, s.batch, s.width});
     }
   }
 }

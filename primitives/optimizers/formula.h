@@ -2,7 +2,13 @@
 #include <cmath>
 
 #include "engine/train/optimizer.h"
-#include "primitives/kernels/operators.h"
+
+/// Built three times, for AVX-512, AVX2 and any x86-64; chosen when the program starts.
+#if defined(__x86_64__)
+#define WIDE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define WIDE_CLONES
+#endif
 
 /// Defines `NAME_f32` and `NAME_f64`, what `NAME<T>(const ParameterStep<T>&)` does, for several
 /// kinds of CPU. The order of operations is that of the formula; each number is its own, so that

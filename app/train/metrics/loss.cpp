@@ -1,55 +1,76 @@
 // Σ w·l / Σ w over all rows, as in training
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "app/train/metric.h"
+#include "engine/measure/vmapped.h"
 
 namespace wide {
 namespace {
 
+/// Of all models at once: a set of rows is small beside what calls of operators for each would
+/// cost.
 class MeanLoss final : public Metric {
  public:
   explicit MeanLoss(const MetricTask& task)
-      : task_(task), sum_(task.models.size(), 0), weights_(task.models.size(), 0) {}
+      : task_(task), models_(at::tensor(task.models, at::kLong)) {
+    const std::vector<double>& smoothing = task.label_smoothing;
+    if (std::any_of(smoothing.begin(), smoothing.end(), [](double s) { return s > 0; }))
+      label_smoothing_ = at::tensor(smoothing, at::kDouble);
+    sum_ = at::zeros({models_.numel()}, at::kDouble);
+    weights_ = at::zeros_like(sum_);
+  }
 
   void add(const AnsweredRows& a) override {
     const Loss& loss = *task_.loss;
-    for (size_t i = 0; i < sum_.size(); ++i) {
-      const auto m = static_cast<int64_t>(i), model = task_.models[i];
-      LossInputs in;
-      in.output = a.outputs.at(loss.output)[m].to(at::kDouble);
-      if (a.target.defined())
-        in.target = loss.classifies() ? a.target[m] : a.target[m].to(at::kDouble);
-      const auto own = [&](const Tensor& w, int64_t dims) {
-        if (!w.defined()) return Tensor();
-        return (w.dim() > dims ? w[model] : w).to(at::kDouble);
-      };
-      in.weight = own(loss.weight, 1);
-      in.pos_weight =
-          own(loss.pos_weight, loss.pos_weight.defined() && in.output.dim() > 1 ? 1 : 0);
-      if (task_.label_smoothing.at(i) > 0)
-        in.label_smoothing = at::scalar_tensor(task_.label_smoothing[i], at::kDouble);
-      const bool one_number = loss.name == "output" && in.output.dim() == 0;
-      if (one_number) {  // the network's own mean over the rows of the batch
-        const double rows = a.weight[m].sum().item<double>();
-        sum_[i] += in.output.item<double>() * rows;
-        weights_[i] += rows;
-        continue;
-      }
-      in.row_weight = a.weight[m];
-      const LossSums sums = loss_sums(loss, in);
-      sum_[i] += sums.weighted.item<double>();
-      weights_[i] += sums.weights.item<double>();
+    const Tensor output = a.outputs.at(loss.output).to(at::kDouble);
+    if (loss.name == "output" && output.dim() == 1) {  // the network's own mean over the rows
+      const Tensor rows = a.weight.sum(1);
+      sum_ += output * rows;
+      weights_ += rows;
+      return;
     }
+    Tensor target = a.target;
+    if (target.defined() && !loss.classifies()) target = target.to(at::kDouble);
+    Tensors given{output, a.weight};
+    std::vector<bool> shared{false, false};
+    // The place of what only some losses have.
+    const auto give = [&](const Tensor& tensor, bool same_for_all) -> std::optional<size_t> {
+      if (!tensor.defined()) return std::nullopt;
+      given.push_back(tensor);
+      shared.push_back(same_for_all);
+      return given.size() - 1;
+    };
+    const auto give_own = [&](const Tensor& weight, int64_t dims) {
+      if (!weight.defined()) return give(weight, true);
+      const Tensor exact = weight.to(at::kDouble);
+      return weight.dim() > dims ? give(exact.index_select(0, models_), false) : give(exact, true);
+    };
+    const auto target_at = give(target, false), smoothing_at = give(label_smoothing_, false),
+               weight_at = give_own(loss.weight, 1),
+               pos_weight_at = give_own(loss.pos_weight, output.dim() > 2 ? 1 : 0);
+    const Tensors sums = vmapped(
+        [&](const Tensors& own) -> Tensors {
+          const auto at = [&](std::optional<size_t> k) { return k ? own[*k] : Tensor(); };
+          const LossSums of = loss_sums(loss, {own[0], at(target_at), own[1], at(smoothing_at),
+                                               at(weight_at), at(pos_weight_at)});
+          return {of.weighted, of.weights};
+        },
+        given, shared, models_.numel());
+    sum_ += sums[0];
+    weights_ += sums[1];
   }
   std::vector<double> values() override {
-    std::vector<double> all;
-    for (size_t i = 0; i < sum_.size(); ++i) all.push_back(sum_[i] / weights_[i]);
-    return all;
+    const Tensor means = sum_ / weights_;
+    return {means.const_data_ptr<double>(), means.const_data_ptr<double>() + means.numel()};
   }
 
  private:
   MetricTask task_;
-  std::vector<double> sum_, weights_;
+  Tensor models_, label_smoothing_;
+  Tensor sum_, weights_;
 };
 
 const bool registered = add_metric(

@@ -216,5 +216,24 @@ TEST(BaselinesCuda, StreamsAndGraphGiveTheSeparateModelsAnswers) {
   }
 }
 
+TEST(Baselines, OnlyWhatIsWantedIsMade) {
+  Network net = mlp();
+  int calls = 0;
+  net.forward = [&calls, inner = net.forward](const Tensors& t) {
+    ++calls;
+    return inner(t);
+  };
+  const Ensemble ensemble = generate(net, 3, at::kFloat, c10::kCPU, 5);
+  calls = 0;
+  baselines(net, ensemble, 2);
+  const int of_all = calls;
+  calls = 0;
+  const auto loop =
+      baselines(net, ensemble, 2, [](const std::string& name) { return name == "loop"; });
+  ASSERT_EQ(loop.size(), 1U);
+  EXPECT_EQ(loop[0].name, "loop");
+  EXPECT_LT(calls, of_all) << "vmap was tried though nobody asked for it";
+}
+
 }  // namespace
 }  // namespace wide

@@ -3,6 +3,7 @@
 #include "engine/error.h"
 #include "primitives/kernels/counter_draws.h"
 #include "tests/engine/train/subjects.h"
+#include "tests/primitives/kernels/each_target.h"
 
 namespace wide {
 namespace {
@@ -20,8 +21,11 @@ TEST(TrainDraws, ArePhiloxs) {
       made.push_back(static_cast<uint32_t>(u[16 * w].item<double>() * 0x1p24));
     return made;
   };
-  EXPECT_EQ(words(0), (std::vector<uint32_t>{0x6627e8d5U >> 8U, 0xe169c58dU >> 8U,
-                                             0xbc57ac4cU >> 8U, 0x9b00dbd8U >> 8U}));
+  for_each_target([&](const std::string& target) {
+    EXPECT_EQ(words(0), (std::vector<uint32_t>{0x6627e8d5U >> 8U, 0xe169c58dU >> 8U,
+                                               0xbc57ac4cU >> 8U, 0x9b00dbd8U >> 8U}))
+        << target;
+  });
 }
 
 TEST(TrainDraws, HangOnSeedStepSiteAndElementAlone) {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/adaptive_pool.h"
@@ -14,6 +15,7 @@
 #include "primitives/kernels/lookup.h"
 #include "primitives/kernels/prelu.h"
 #include "primitives/kernels/stream.h"
+#include "tests/primitives/kernels/each_target.h"
 
 namespace wide {
 namespace {
@@ -25,21 +27,24 @@ TEST(Kernels, PreluEqualsAten) {
   at::manual_seed(1);
   const std::vector<std::vector<int64_t>> sizes{
       {1, 1}, {3, 2, 5}, {2, 3, 4, 1, 1}, {3, 2, 7, 5, 3}, {2, 1, 33, 17}, {2, 64, 8, 64, 64}};
-  for (const auto& size : sizes)
-    for (const bool single : {true, false}) {
-      const Tensor x = at::randn(size);
-      const int64_t channels = single || size.size() < 3 ? 1 : size[2];
-      const Tensor slopes = at::randn({size[0], channels});
-      const Tensor y = wide::prelu(x, slopes);
-      for (int64_t n = 0; n < size[0]; ++n) {
-        const Tensor expected = at::prelu(x.select(0, n), slopes.select(0, n));
-        EXPECT_TRUE(y.select(0, n).equal(expected)) << x.sizes() << " model " << n;
+  for_each_target([&](const std::string& target) {
+    for (const auto& size : sizes)
+      for (const bool single : {true, false}) {
+        const Tensor x = at::randn(size);
+        const int64_t channels = single || size.size() < 3 ? 1 : size[2];
+        const Tensor slopes = at::randn({size[0], channels});
+        const Tensor y = wide::prelu(x, slopes);
+        for (int64_t n = 0; n < size[0]; ++n) {
+          const Tensor expected = at::prelu(x.select(0, n), slopes.select(0, n));
+          EXPECT_TRUE(y.select(0, n).equal(expected))
+              << target << " " << x.sizes() << " model " << n;
+        }
       }
-    }
-  const Tensor odd = at::tensor({NAN, -INFINITY, INFINITY, -0.0F}).view({1, 4});
-  const Tensor y = wide::prelu(odd, at::full({1, 1}, 0.5F));
-  EXPECT_TRUE(y.isnan().select(1, 0).item<bool>());
-  EXPECT_TRUE(y.slice(1, 1).equal(at::tensor({-INFINITY, INFINITY, -0.0F}).view({1, 3})));
+    const Tensor odd = at::tensor({NAN, -INFINITY, INFINITY, -0.0F}).view({1, 4});
+    const Tensor y = wide::prelu(odd, at::full({1, 1}, 0.5F));
+    EXPECT_TRUE(y.isnan().select(1, 0).item<bool>());
+    EXPECT_TRUE(y.slice(1, 1).equal(at::tensor({-INFINITY, INFINITY, -0.0F}).view({1, 3})));
+  });
 }
 
 TEST(Kernels, AdaptivePoolEqualsAten) {
@@ -84,6 +89,23 @@ TEST(Kernels, LookupEqualsAtenAndRefusesStrangers) {
   const Tensor y = lookup(tables, ids);
   for (int64_t n = 0; n < 2; ++n)
     EXPECT_TRUE(y.select(0, n).equal(tables.select(0, n).index_select(0, ids.select(0, n))));
+}
+
+/// The bits of a seed are the same whatever instructions draw them.
+TEST(Kernels, DropoutIsTheSameUnderEveryInstructionSet) {
+  const at::NoGradGuard guard;
+  for (const int64_t count : {1, 15, 16, 17, 4096, 9001}) {
+    const Tensor x = at::rand({2, count}) + 0.5;
+    std::optional<Tensor> first;
+    for_each_target([&](const std::string& target) {
+      at::manual_seed(4);
+      const Tensor y = dropout(x, 0.3);
+      const Tensor kept = y.ne(0);
+      EXPECT_TRUE(at::allclose(y.masked_select(kept), x.masked_select(kept) / 0.7)) << target;
+      if (!first) first = y;
+      EXPECT_TRUE(y.equal(*first)) << target << " " << count;
+    });
+  }
 }
 
 TEST(Kernels, DropoutKeepsTheRightShareAndItsSeed) {

@@ -160,26 +160,30 @@ TEST(Bf16Linear, IsTheSumInDoubleRoundedOnce) {
   if (!bf16_linear_applies(at::ones({1, 1, 1}, at::kBFloat16), at::ones({1, 1, 1}, at::kBFloat16)))
     GTEST_SKIP() << "this CPU has no instructions for bfloat16";
   EXPECT_FALSE(bf16_linear_applies(at::ones({1, 1, 1}), at::ones({1, 1, 1})));
-  for (const Case& c : cases()) {
-    if (c.m * c.k == 0) continue;
-    Tensor x = at::randn({c.n, c.m, c.k}).to(at::kBFloat16);
-    const Tensor w = at::randn({c.n, c.o, c.k}).to(at::kBFloat16).transpose(1, 2);
-    const Tensor bias = at::randn({c.n, c.o}).to(at::kBFloat16);
-    const Tensor product = at::bmm(x.to(at::kDouble), w.to(at::kDouble));
-    const Tensor sum = product + bias.to(at::kDouble).unsqueeze(1);
-    const auto close = [](const Tensor& y, const Tensor& expected) {
-      return at::allclose(y.to(at::kDouble), expected, 1.01 / 256, 2e-5);  // half a last place
-    };
-    EXPECT_TRUE(close(bf16_linear(x, pack_pairs(w), bias), sum)) << c;
-    EXPECT_TRUE(close(bf16_linear(x, pack_pairs(w), {}), product)) << c;
-    const Tensor turned = x.transpose(1, 2).contiguous().transpose(1, 2);
-    EXPECT_TRUE(bf16_linear(turned, pack_pairs(w), bias).equal(bf16_linear(x, pack_pairs(w), bias)))
-        << c;
-    x[0].fill_(NAN);
-    const Tensor lost = bf16_linear(x, pack_pairs(w), bias);
-    EXPECT_TRUE(lost[0].isnan().all().item<bool>()) << c;
-    EXPECT_TRUE(close(lost.narrow(0, 1, c.n - 1), sum.narrow(0, 1, c.n - 1))) << c;
-  }
+  for_each_target([](const std::string& target) {
+    for (const Case& c : cases()) {
+      if (c.m * c.k == 0) continue;
+      Tensor x = at::randn({c.n, c.m, c.k}).to(at::kBFloat16);
+      const Tensor w = at::randn({c.n, c.o, c.k}).to(at::kBFloat16).transpose(1, 2);
+      const Tensor bias = at::randn({c.n, c.o}).to(at::kBFloat16);
+      const Tensor product = at::bmm(x.to(at::kDouble), w.to(at::kDouble));
+      const Tensor sum = product + bias.to(at::kDouble).unsqueeze(1);
+      const auto close = [](const Tensor& y, const Tensor& expected) {
+        return at::allclose(y.to(at::kDouble), expected, 1.01 / 256, 2e-5);  // half a last place
+      };
+      EXPECT_TRUE(close(bf16_linear(x, pack_pairs(w), bias), sum)) << target << " " << c;
+      EXPECT_TRUE(close(bf16_linear(x, pack_pairs(w), {}), product)) << target << " " << c;
+      const Tensor turned = x.transpose(1, 2).contiguous().transpose(1, 2);
+      EXPECT_TRUE(
+          bf16_linear(turned, pack_pairs(w), bias).equal(bf16_linear(x, pack_pairs(w), bias)))
+          << target << " " << c;
+      x[0].fill_(NAN);
+      const Tensor lost = bf16_linear(x, pack_pairs(w), bias);
+      EXPECT_TRUE(lost[0].isnan().all().item<bool>()) << target << " " << c;
+      EXPECT_TRUE(close(lost.narrow(0, 1, c.n - 1), sum.narrow(0, 1, c.n - 1)))
+          << target << " " << c;
+    }
+  });
 }
 
 TEST(PanelGemm, RefusesGradients) {

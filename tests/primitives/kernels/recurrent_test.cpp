@@ -6,7 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "primitives/kernels/recurrent_math.h"
+#include "primitives/kernels/recurrent_cells.h"
+#include "tests/primitives/kernels/each_target.h"
 
 namespace wide {
 namespace {
@@ -192,41 +193,83 @@ TEST(Recurrent, RefusesGradientsAndUnfitArguments) {
   EXPECT_THROW(operator_result(c, s), c10::Error);
 }
 
-TEST(Recurrent, SigmoidAndTanhAreWithinTheirBounds) {
-  double sigmoid_error = 0, tanh_error = 0, gated_error = 0;
+TEST(Recurrent, EqualsSeparateModelsUnderEveryInstructionSet) {
+  for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (const std::string& cell : kCells)
+      for (const int64_t width : {1, 19, 33}) expect_equal({cell, 2, 3, 4, 7, width});
+  });
+}
+
+/// What the LSTM cell makes of one unit each: c sigmoid(f) + sigmoid(i) tanh(g).
+struct LstmUnits {
+  std::vector<float> i, f, g, c;
+
+  std::vector<float> next() const {
+    const auto width = static_cast<int64_t>(i.size());
+    std::vector<float> gates, h(i.size()), y(i.size()), states = c;
+    for (const auto* gate : {&i, &f, &g, &i}) gates.insert(gates.end(), gate->begin(), gate->end());
+    recurrent_cells::lstm(
+        {gates.data(), 4 * width, h.data(), states.data(), y.data(), width, 1, width});
+    return states;
+  }
+};
+
+std::vector<float> tanh_cell(const std::vector<float>& x) {
+  const auto width = static_cast<int64_t>(x.size());
+  std::vector<float> h(x.size()), y(x.size());
+  recurrent_cells::rnn_tanh({x.data(), width, h.data(), nullptr, y.data(), width, 1, width});
+  EXPECT_EQ(h.size(), y.size());
+  return y;
+}
+
+/// Sigmoids: with g = 0 and c = 1 the new c is that of f.
+std::vector<float> sigmoid_cell(const std::vector<float>& x) {
+  const std::vector<float> zeros(x.size(), 0), ones(x.size(), 1);
+  return LstmUnits{zeros, x, zeros, ones}.next();
+}
+
+/// sigmoid(x) tanh(g): with c = 0.
+std::vector<float> gated_cell(const std::vector<float>& x, const std::vector<float>& g) {
+  const std::vector<float> zeros(x.size(), 0);
+  return LstmUnits{x, zeros, g, zeros}.next();
+}
+
+TEST(Recurrent, SigmoidAndTanhAreWithinTheirBoundsUnderEveryInstructionSet) {
+  std::vector<float> x;
+  for (int64_t i = -200000; i <= 200000; ++i) x.push_back(static_cast<float>(double(i) / 2000.0));
+  for (float small = 1e-30F; small < 1.0F; small *= 1.01F) {
+    x.push_back(small);
+    x.push_back(-small);
+  }
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto relative = [](double got, double expected) {
     return std::abs(got - expected) / std::max(std::abs(expected), 1e-30);
   };
-  const auto check = [&](float x) {
-    const double v = x, e = 1.0 / (1.0 + std::exp(-v));
-    const float t = recurrent_math::hyperbolic_tangent(x), g = recurrent_math::sigmoid(x);
-    if (std::abs(x) <= 87.0F) sigmoid_error = std::max(sigmoid_error, relative(g, e));
-    tanh_error = std::max(tanh_error, relative(t, std::tanh(v)));
-    gated_error = std::max(gated_error, std::abs(recurrent_math::gated_tangent(x, 0.7F) -
-                                                 e * std::tanh(double(0.7F))));
-    EXPECT_NEAR(g, e, 2e-7) << x;
-  };
-  for (int64_t i = -2000000; i <= 2000000; ++i) check(static_cast<float>(double(i) / 20000.0));
-  for (float x = 1e-30F; x < 1.0F; x *= 1.01F) {
-    check(x);
-    check(-x);
-  }
-  RecordProperty("sigmoid", std::to_string(sigmoid_error * 1e9));
-  RecordProperty("tanh", std::to_string(tanh_error * 1e9));
-  EXPECT_LT(sigmoid_error, 2e-7);
-  EXPECT_LT(tanh_error, 2e-7);
-  EXPECT_LT(gated_error, 2e-7);
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(recurrent_math::hyperbolic_tangent(kInfinity), 1.0F);
-  EXPECT_EQ(recurrent_math::hyperbolic_tangent(-kInfinity), -1.0F);
-  EXPECT_EQ(recurrent_math::sigmoid(kInfinity), 1.0F);
-  EXPECT_NEAR(recurrent_math::sigmoid(-kInfinity), 0.0F, 1e-37);
-  EXPECT_EQ(recurrent_math::hyperbolic_tangent(0.0F), 0.0F);
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(recurrent_math::hyperbolic_tangent(nan)));
-  EXPECT_TRUE(std::isnan(recurrent_math::sigmoid(nan)));
-  EXPECT_TRUE(std::isnan(recurrent_math::gated_tangent(nan, 1.0F)));
-  EXPECT_TRUE(std::isnan(recurrent_math::gated_tangent(1.0F, nan)));
+  for_each_target([&](const std::string& target) {
+    SCOPED_TRACE(target);
+    double sigmoid_error = 0, tanh_error = 0, gated_error = 0;
+    const std::vector<float> g = sigmoid_cell(x), t = tanh_cell(x),
+                             both = gated_cell(x, std::vector<float>(x.size(), 0.7F));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i], e = 1.0 / (1.0 + std::exp(-v));
+      if (std::abs(v) <= 87.0) sigmoid_error = std::max(sigmoid_error, relative(g[i], e));
+      tanh_error = std::max(tanh_error, relative(t[i], std::tanh(v)));
+      gated_error = std::max(gated_error, std::abs(both[i] - e * std::tanh(double(0.7F))));
+      ASSERT_NEAR(g[i], e, 2e-7) << x[i];
+    }
+    EXPECT_LT(sigmoid_error, 2e-7);
+    EXPECT_LT(tanh_error, 2e-7);
+    EXPECT_LT(gated_error, 2e-7);
+    EXPECT_EQ(tanh_cell({kInfinity, -kInfinity, 0}), std::vector<float>({1, -1, 0}));
+    EXPECT_EQ(sigmoid_cell({kInfinity})[0], 1.0F);
+    EXPECT_NEAR(sigmoid_cell({-kInfinity})[0], 0.0F, 1e-37);
+    EXPECT_TRUE(std::isnan(tanh_cell({1, nan, 2})[1]));
+    EXPECT_TRUE(std::isnan(sigmoid_cell({nan})[0]));
+    EXPECT_TRUE(std::isnan(gated_cell({nan}, {1})[0]));
+    EXPECT_TRUE(std::isnan(gated_cell({1}, {nan})[0]));
+  });
 }
 
 }  // namespace
