@@ -124,7 +124,8 @@ class Recomputation {
   bool kept(ValueId id) const {
     const ValueId whole = root(id);
     const int64_t at = made_at_[whole];
-    if (at < 0 || at >= border_ || is_result(id)) return true;
+    // What the second half makes itself is there, a view of what was not kept too.
+    if (at < 0 || made_at_[id] >= border_ || is_result(id)) return true;
     const size_t own = segment(at);
     const int64_t last = std::max(at, last_forward_[whole]);
     return own + 1 == segments_ || segment(last) != own || !repeatable(node(at));
