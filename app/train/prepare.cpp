@@ -8,6 +8,7 @@
 
 #include "data/bytes/csv.h"
 #include "data/checkpoints/checkpoint_search.h"
+#include "data/machine/environment.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -275,6 +276,7 @@ Trainer Prepared::trainer(const Start& start, const std::string& plan_text) cons
   o.exact = options.exact;
   o.threads = options.threads;
   o.plan = plan_text;
+  o.memory_limit = available_memory() / 2;  // the rest for the models and their data
   return Trainer(network.forms(), network.input_forms(), start.tensors, o);
 }
 

@@ -69,7 +69,9 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
   doc["memory"] = {{"state_bytes", facts.memory.state_bytes},
                    {"range_bytes", facts.memory.range_bytes},
                    {"models_at_a_time", facts.memory.models_at_a_time},
-                   {"threads", facts.memory.threads}};
+                   {"threads", facts.memory.threads},
+                   {"recomputed", facts.memory.recomputed},
+                   {"saved_bytes", facts.memory.saved_bytes}};
   doc["recordings"] = facts.recordings;
   doc["first_call_ns"] = facts.first_call_ns > 0 ? Json(facts.first_call_ns) : Json(nullptr);
   doc["checked_steps"] = std::min(run.options.check, state.step);

@@ -87,6 +87,7 @@ class Run {
       ended = loop.run();
       facts_.first_call_ns = loop.first_call_ns();
       look_at_trainer();
+      note_recomputed();
     } catch (...) {
       // What was saved last is whole: it goes on from there.
       facts_.state = "interrupted";
@@ -101,6 +102,14 @@ class Run {
   void look_at_trainer() {
     facts_.memory = trainer_->memory();
     facts_.recordings = trainer_->recordings();
+  }
+
+  void note_recomputed() {
+    const TrainerMemory& memory = facts_.memory;
+    if (memory.recomputed == 0) return;
+    facts_.notes.push_back(fmt::format(
+        "memory is short: {} calls of a step are made twice, which saves {} in each of {} threads",
+        memory.recomputed, bytes_text(double(memory.saved_bytes)), memory.threads));
   }
 
   /// Times a step, trains nothing and keeps nothing but the report.

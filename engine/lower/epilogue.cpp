@@ -26,15 +26,16 @@ bool absorbs(const OperatorTraits& traits, const std::string& text) {
 }  // namespace
 
 Epilogue epilogue_of(const Program& program, const std::vector<size_t>& main, const Uses& uses,
-                     size_t position) {
+                     size_t position, const std::set<ValueId>& apart) {
   Epilogue found;
   const auto node = [&](size_t p) -> const Node& { return program.nodes[main[p]]; };
+  const auto is_apart = [&](size_t p) { return apart.count(node(p).results[0].values[0]) > 0; };
   const OperatorTraits& traits = operator_traits(node(position).op);
   if (traits.absorbs.empty() && !traits.adds) return found;
   ValueId made = node(position).results[0].values[0];
   for (size_t argument = 0; traits.adds && argument < 2 && !found.sum; ++argument) {
     const std::optional<size_t> reader = uses.only_reader(made, argument);
-    if (!reader || node(*reader).name() != "aten::add.Tensor") continue;
+    if (!reader || node(*reader).name() != "aten::add.Tensor" || is_apart(*reader)) continue;
     const std::vector<Argument>& terms = node(*reader).arguments;
     const Argument& other = terms[1 - argument];
     const Value& seen = program.value(terms[argument].values[0]);
@@ -51,7 +52,7 @@ Epilogue epilogue_of(const Program& program, const std::vector<size_t>& main, co
     made = node(*reader).results[0].values[0];
   }
   const std::optional<size_t> reader = uses.only_reader(made);
-  const std::string text = reader ? activation_text(node(*reader)) : "";
+  const std::string text = reader && !is_apart(*reader) ? activation_text(node(*reader)) : "";
   if (absorbs(traits, text)) {
     found.activation = reader;
     found.text = text;

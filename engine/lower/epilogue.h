@@ -1,4 +1,6 @@
 #pragma once
+#include <set>
+
 #include "engine/lower/uses.h"
 
 namespace wide {
@@ -12,8 +14,9 @@ struct Epilogue {
   std::string text;                  // `activation_text` of it, or ""
 };
 
-/// What the operator at `position` can do of what follows it, by its traits.
+/// What the operator at `position` can do of what follows it, by its traits; nothing that makes a
+/// value of `apart`.
 Epilogue epilogue_of(const Program& program, const std::vector<size_t>& main, const Uses& uses,
-                     size_t position);
+                     size_t position, const std::set<ValueId>& apart = {});
 
 }  // namespace wide

@@ -77,6 +77,7 @@ void Executor::make_plans(const Program& single, const MakeProgram& make, const 
     plan.serial = options_.serial || ranges_.size() > 1;
     plan.stream_results = outgrows_cache(single, n_, shared_, options_.threads);
     plan.packing = std::make_shared<PackingChoices>();
+    plan.apart = size.program->apart;
     for (int t = 0; t < threads; ++t)
       size.plans.push_back(std::make_unique<Plan>(program, known, plan));
     size.bound_range.assign(static_cast<size_t>(threads), -1);

@@ -13,6 +13,7 @@ namespace wide {
 struct RangeProgram {
   WideProgram wide;
   std::vector<PassRecord> passes;
+  std::set<ValueId> apart = {};  // PlanOptions::apart
 };
 
 /// Makes Program(n) of the models [begin, begin + n).

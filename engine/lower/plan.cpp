@@ -46,6 +46,13 @@ Plan::Plan(const Program& program, const std::unordered_map<ValueId, Tensor>& pr
   PlanBuilder(*this, program, prologue, options).build();
 }
 
+int64_t Plan::arena_bytes_of(const Program& program, const PlanOptions& options) {
+  const at::NoGradGuard no_grad;
+  const std::unordered_map<ValueId, Tensor> unknown;
+  Plan plan;
+  return PlanBuilder(plan, program, unknown, options).arena_bytes();
+}
+
 void Plan::bind(size_t k, const Tensor& tensor) {
   if (windows_[k].exists() && !prepare_.count(k)) {
     windows_[k].point_at(tensor.data_ptr());

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <set>
 #include <unordered_map>
 
 #include "engine/program.h"
@@ -32,7 +33,8 @@ struct PlanOptions {
   std::shared_ptr<PackingChoices> packing = std::make_shared<PackingChoices>();
   /// Results that nothing reads again go past the caches, for operators that can `stream`.
   bool stream_results = false;
-  bool serial = true;  // to be run single-threaded, as a range among others
+  bool serial = true;            // to be run single-threaded, as a range among others
+  std::set<ValueId> apart = {};  // made by a call of their own, by no kernel of an earlier one
 };
 
 /// A result that the operator allocates itself: element -1 means the result is no list.
@@ -62,6 +64,9 @@ class Plan {
   /// `prologue` gives sample tensors for the values the prologue makes (for packing decisions).
   Plan(const Program& program, const std::unordered_map<ValueId, Tensor>& prologue,
        const PlanOptions& options = {});
+  /// Bytes of the arena that a plan of `program` would take, without taking them; of packed weights
+  /// it knows nothing.
+  static int64_t arena_bytes_of(const Program& program, const PlanOptions& options = {});
 
   /// Values that come from outside: bound values, prologue and shared results read by main.
   const std::vector<ValueId>& outside() const { return outside_; }
@@ -87,6 +92,7 @@ class Plan {
 
  private:
   friend class PlanBuilder;
+  Plan() = default;
   void execute(Step& step);
 
   std::vector<Step> steps_;

@@ -57,14 +57,23 @@ PlanBuilder::PlanBuilder(Plan& plan, const Program& program,
       uses_(program, main_) {}
 
 void PlanBuilder::build() {
+  place_results();
+  make_arena();
+  make_steps();
+  make_copies();
+}
+
+int64_t PlanBuilder::arena_bytes() {
+  place_results();
+  return place(lifetimes_).bytes;
+}
+
+void PlanBuilder::place_results() {
   find_outside();
   choose_forms();
   absorb_epilogues();
   choose_outputs();
   share_buffers();
-  make_arena();
-  make_steps();
-  make_copies();
 }
 
 void PlanBuilder::find_outside() {
@@ -120,7 +129,7 @@ void PlanBuilder::absorb_epilogues() {
   for (size_t p = 0; p < main_.size(); ++p) {
     const OperatorTraits& traits = operator_traits(node(p).op);
     if (traits.absorbs.empty() && !traits.pack) continue;
-    const Epilogue epilogue = epilogue_of(program_, main_, uses_, p);
+    const Epilogue epilogue = epilogue_of(program_, main_, uses_, p, options_.apart);
     if (traits.pack) {
       const auto call = packed(p, epilogue.text);
       if (!call) continue;

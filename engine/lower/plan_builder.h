@@ -15,10 +15,13 @@ class PlanBuilder {
   PlanBuilder(Plan& plan, const Program& program,
               const std::unordered_map<ValueId, Tensor>& prologue, const PlanOptions& options);
   void build();
+  /// Decides where results go, and nothing else: the bytes of the arena. Instead of `build`.
+  int64_t arena_bytes();
 
  private:
   static constexpr int32_t kNoBuffer = -1;
 
+  void place_results();
   void find_outside();
   void choose_forms();
   void absorb_epilogues();

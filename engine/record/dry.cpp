@@ -17,6 +17,7 @@ using at::Tensor;
 using c10::IValue;
 
 thread_local bool dry = false;
+thread_local Shapes shapes = Shapes::of_meta_kernels;
 
 /// Who allocates to write later is given nothing.
 class NoMemory : public c10::Allocator {
@@ -121,6 +122,39 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   return {like(q), like(k), like(v)};
 }
 
+/// Zeros for a tensor without elements, for others themselves.
+Tensor with_elements(const Tensor& t) {
+  if (t.storage().data() != nullptr || t.numel() == 0) return t;
+  Tensor zeros = at::empty_strided(t.sizes(), t.strides(), t.options()).zero_();
+  if (t.unsafeGetTensorImpl()->is_wrapped_number())
+    zeros.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return zeros;
+}
+
+/// Calls the kernel on zeros and forgets the elements of its results. One that hands out the memory
+/// of an argument hands out that of the argument which the zeros stood for.
+void call_on_zeros(const c10::OperatorHandle& op, c10::DispatchKeySet keys, size_t base,
+                   std::vector<IValue>* stack) {
+  std::vector<std::pair<Tensor, Tensor>> stand_ins;  // zeros, for
+  for (size_t i = base; i < stack->size(); ++i)
+    replace_tensors((*stack)[i], [&](const Tensor& t) {
+      stand_ins.emplace_back(with_elements(t), t);
+      return stand_ins.back().first;
+    });
+  op.redispatchBoxed(keys, stack);
+  for (size_t i = base; i < stack->size(); ++i)
+    replace_tensors((*stack)[i], [&](const Tensor& made) {
+      for (const auto& [zeros, original] : stand_ins) {
+        if (made.is_same(zeros)) return original;
+        if (made.is_alias_of(zeros))
+          return at::as_strided(
+              original, made.sizes(), made.strides(),
+              made.storage_offset() - zeros.storage_offset() + original.storage_offset());
+      }
+      return from_meta(made);
+    });
+}
+
 /// Once, and only where nobody else has.
 void add_shapes() {
   static const auto library = [] {
@@ -147,10 +181,11 @@ void add_shapes() {
 
 }  // namespace
 
-DryRecording::DryRecording() {
+DryRecording::DryRecording(Shapes of) {
   WIDE_ASSERT(!dry, "dry recordings do not nest");
   add_shapes();
   dry = true;
+  shapes = of;
 }
 DryRecording::~DryRecording() { dry = false; }
 
@@ -179,6 +214,10 @@ void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::ve
   }
   if (!any || is_view(schema)) {
     op.redispatchBoxed(keys, stack);
+    return;
+  }
+  if (shapes == Shapes::of_zeros) {
+    call_on_zeros(op, keys, base, stack);
     return;
   }
   stack->resize(base);

@@ -122,6 +122,9 @@ TrainerMemory Trainer::memory() const {
     if (bytes < memory.range_bytes) continue;
     memory.range_bytes = bytes;
     memory.models_at_a_time = p->executor->models_at_a_time();
+    const Recomputed recomputed = Impl::recomputed(*p);
+    memory.recomputed = recomputed.calls;
+    memory.saved_bytes = recomputed.saved_bytes;
   }
   return memory;
 }

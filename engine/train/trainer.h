@@ -68,6 +68,9 @@ struct TrainerOptions {
   /// Strategies and ranges as an earlier trainer of the same network chose them (`plan()`).
   std::string plan;
   /// Bytes that activations and gradients of the models that run at once may take; 0: no limit.
+  /// Fewer models are taken at a time where it asks for that; where those are still too much, what
+  /// their gradients read is computed a second time, with the same bits. What cannot be met is
+  /// exceeded, by as little as possible.
   int64_t memory_limit = 0;
 };
 
@@ -113,6 +116,8 @@ struct TrainerMemory {
   int64_t range_bytes = 0;  // activations and gradients of the models that one thread has at a time
   int64_t models_at_a_time = 0;
   int threads = 0;
+  int64_t recomputed = 0;   // calls of a range's step made a second time, so that less is kept
+  int64_t saved_bytes = 0;  // of a range, by that
   int64_t total() const { return state_bytes + range_bytes * threads; }
 };
 

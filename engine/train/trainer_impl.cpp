@@ -238,13 +238,15 @@ WidenOptions Trainer::Impl::widen_options(const PlannedSize& p) const {
 
 std::shared_ptr<const RangeProgram> Trainer::Impl::program(PlannedSize& p, const Call& call,
                                                            int64_t begin, int64_t n) {
-  auto& made = p.programs[n];
-  if (made) return made;
+  PlannedRange& made = p.programs[n];
+  if (made.program) return made.program;
   ++recordings;
   const Ensemble some = ensemble(p, call, begin, n, true);
-  made = p.step ? record_step(p.single, p.trained, some, widen_options(p))
-                : record_evaluation(p.single, some, widen_options(p));
-  return made;
+  if (p.step)
+    made = step_program(p, some);
+  else
+    made.program = record_evaluation(p.single, some, widen_options(p));
+  return made.program;
 }
 
 /// So many ranges that every thread has as many as the others, none longer than asked.
@@ -278,7 +280,9 @@ Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a
   std::vector<WideValue> values;
   for (size_t i = 0; i < some.tensors.size(); ++i)
     values.push_back({some.tensors[i], !some.shared[i]});
-  if (p.step)
+  // Every call is chosen on the way forward; a way back would keep what is made there.
+  widen.differentiable = p.step;
+  if (p.step && !may_be_short(p, at_a_time))
     differentiate_wide(p.single, p.trained, at_a_time, values, widen, nullptr);
   else
     evaluate_wide(p.single, at_a_time, values, widen, nullptr);
@@ -286,7 +290,8 @@ Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a
 }
 
 /// Plans a choice and gives the nanoseconds of a call, of a step with the optimiser's work, that
-/// leaves the models as they are; infinite where it takes more memory than it may.
+/// leaves the models as they are; infinite where several models take more memory than they may:
+/// fewer come before what is computed twice.
 double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choice) {
   p.choice = choice;
   p.programs.clear();
@@ -294,7 +299,7 @@ double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choic
   p.version = models.version();
   p.memory.assign(static_cast<size_t>(threads), {});
   if (options.memory_limit > 0 && choice.models_at_a_time > 1 &&
-      bytes_of_range(p) * threads > options.memory_limit)
+      (recomputed(p).calls > 0 || bytes_of_range(p) * threads > options.memory_limit))
     return std::numeric_limits<double>::infinity();
   const auto rehearse = [&](const RangeAt& at) {
     const Tensors& results = memory(p, at.thread).results;
@@ -356,6 +361,7 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
     } else if (ns > kClearlyWorse * best_ns) {
       ++lost;
     }
+    if (std::isinf(ns)) break;  // more models take more
     // Twice the models take up to twice as long to try.
     const double now = now_s();
     if (n == most || now - start + 2 * (now - before) > kLongest_s) break;
@@ -364,16 +370,6 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
   p.choice = choices.by_size[p.key][count] = best;
   p.programs = std::move(programs);
   p.version = -1;  // the executor is of what was tried last
-}
-
-/// What one thread needs for its range besides the models.
-int64_t Trainer::Impl::bytes_of_range(const PlannedSize& p) const {
-  int64_t bytes = p.executor->arena_bytes();
-  const RangeProgram& range = *p.executor->program();
-  for (const ValueId id : range.wide.program.outputs) bytes += range.wide.program.value(id).bytes();
-  for (const size_t at : p.columns)
-    if (!p.shared[at]) bytes += range.wide.program.value(range.wide.program.bound[at]).bytes();
-  return bytes;
 }
 
 PlannedSize& Trainer::Impl::plan(const Call& call, bool step) {
@@ -396,24 +392,6 @@ PlannedSize& Trainer::Impl::plan(const Call& call, bool step) {
     p.memory.assign(static_cast<size_t>(threads), {});
   }
   return p;
-}
-
-RangeMemory& Trainer::Impl::memory(PlannedSize& p, int thread) const {
-  RangeMemory& m = p.memory[static_cast<size_t>(thread)];
-  if (!m.taken.empty()) return m;
-  int64_t most = 1;
-  for (const auto& [n, program] : p.programs) most = std::max(most, n);
-  m.taken.resize(p.form.network.tensors.size());
-  const Program& program = p.programs.at(most)->wide.program;
-  for (const size_t at : p.columns)
-    if (!p.shared[at]) {
-      const Value& v = program.value(program.bound[at]);
-      m.taken[at] = at::empty(v.sizes, at::TensorOptions(v.dtype));
-    }
-  for (const ValueId id : program.outputs)
-    m.results.push_back(
-        at::empty(program.value(id).sizes, at::TensorOptions(program.value(id).dtype)));
-  return m;
 }
 
 void Trainer::Impl::run(PlannedSize& p, const Call& call,

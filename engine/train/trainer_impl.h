@@ -4,6 +4,7 @@
 #include "engine/train/choices.h"
 #include "engine/train/columns.h"
 #include "engine/train/models.h"
+#include "engine/train/recompute.h"
 #include "engine/train/step_program.h"
 
 namespace wide {
@@ -14,6 +15,12 @@ struct RangeMemory {
   Tensors results;  // by result, the same
 };
 
+/// What runs so many models.
+struct PlannedRange {
+  std::shared_ptr<const RangeProgram> program;
+  Recomputed recomputed;
+};
+
 /// What is recorded and planned for batches of one size, of a step or an evaluation.
 struct PlannedSize {
   std::string key;
@@ -22,11 +29,11 @@ struct PlannedSize {
   std::vector<size_t> columns;  // bound values that come with a batch, as `Call::columns`
   Program single;
   Choice choice;
-  int64_t chosen_for = 0;       // so many running models
-  std::vector<size_t> trained;  // bound values
-  std::vector<size_t> updated;  // specs, by update of the program
-  std::vector<bool> shared;     // by bound value
-  std::map<int64_t, std::shared_ptr<const RangeProgram>> programs;  // by number of models
+  int64_t chosen_for = 0;                    // so many running models
+  std::vector<size_t> trained;               // bound values
+  std::vector<size_t> updated;               // specs, by update of the program
+  std::vector<bool> shared;                  // by bound value
+  std::map<int64_t, PlannedRange> programs;  // by number of models
   std::unique_ptr<Executor> executor;
   int64_t version = -1;             // of the models it is made for
   std::vector<RangeMemory> memory;  // by thread
@@ -48,6 +55,8 @@ struct Trainer::Impl {
   Tensors run_evaluation(const Batch& batch);
   StepCheck check(const Batch& batch, int64_t count);
   int64_t bytes_of_range(const PlannedSize& p) const;
+  /// What the executor's ranges compute twice.
+  static Recomputed recomputed(const PlannedSize& p);
 
   Forms forms;
   std::vector<InputForm> inputs;
@@ -65,6 +74,8 @@ struct Trainer::Impl {
   void record_single(PlannedSize& p, const Call& call);
   std::shared_ptr<const RangeProgram> program(PlannedSize& p, const Call& call, int64_t begin,
                                               int64_t n);
+  bool may_be_short(const PlannedSize& p, int64_t n) const;
+  PlannedRange step_program(const PlannedSize& p, const Ensemble& some) const;
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
   using FarOff = std::shared_ptr<std::set<std::string>>;  // of the tuner
   Choice tuned(const PlannedSize& p, const Call& call, int64_t at_a_time,

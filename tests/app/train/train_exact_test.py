@@ -58,6 +58,7 @@ class Exact(Train):
                 report = self.report()
                 self.assertLessEqual(report["memory"]["state_bytes"], 1.1 * n * 3 * 4 * parameters)
                 self.assertGreater(report["memory"]["range_bytes"], 0)
+                self.assertEqual((report["memory"]["recomputed"], report["memory"]["saved_bytes"]), (0, 0))
                 reports.append(report)
         few, many, long = reports[1::2]
         self.assertEqual(few["memory"]["models_at_a_time"], 1)

@@ -81,6 +81,21 @@ TEST(DryRecording, OfBackwardPassesToo) {
   });
 }
 
+TEST(DryRecording, OfZerosToo) {
+  const Tensors in{at::randn({2, 3, 8, 8}), at::randn({4, 3, 3, 3}), at::randn({4})};
+  const auto function = [](const Tensors& t) {
+    return gradients(t, [](const Tensors& w) -> Tensors {
+      const Tensor h = at::conv2d(w[0], w[1], w[2]);  // which has no meta kernel
+      const auto halves = at::unsafe_split(at::gelu(h), 2, 1);
+      return {at::softmax(halves[0].matmul(halves[1]), -1)};
+    });
+  };
+  const std::string computed = record(bindings(in), function).text();
+  const DryRecording dry(Shapes::of_zeros);
+  EXPECT_EQ(record(bindings(without_memory(in)), function).text(), computed);
+  EXPECT_EQ(record(bindings(in), function).text(), computed);
+}
+
 TEST(DryRecording, TakesNoMemoryForIt) {
   const int64_t steps = int64_t{1} << 20;  // scores of 4 TB
   const DryRecording dry;

@@ -1,0 +1,77 @@
+#include <ATen/ATen.h>
+
+#include <exception>
+#include <iterator>
+
+#include "engine/record/dry.h"
+#include "engine/train/trainer_impl.h"
+
+namespace wide {
+namespace {
+
+/// What a program hands over, and what is taken for it from batches of each model's own.
+int64_t bytes_besides_arena(const Program& program, const PlannedSize& p) {
+  int64_t bytes = 0;
+  for (const ValueId id : program.outputs) bytes += program.value(id).bytes();
+  for (const size_t at : p.columns)
+    if (!p.shared[at]) bytes += program.value(program.bound[at]).bytes();
+  return bytes;
+}
+
+/// That of the longest ranges, which the first may be one short of.
+const PlannedRange& longest(const PlannedSize& p) {
+  return std::prev(p.programs.upper_bound(p.executor->models_at_a_time() + 1))->second;
+}
+
+}  // namespace
+
+/// What one thread needs for its range besides the models.
+int64_t Trainer::Impl::bytes_of_range(const PlannedSize& p) const {
+  return p.executor->arena_bytes() + bytes_besides_arena(longest(p).program->wide.program, p);
+}
+
+Recomputed Trainer::Impl::recomputed(const PlannedSize& p) { return longest(p).recomputed; }
+
+/// Whether a step of `n` models might take more than it may, guessed from all that one makes on its
+/// way forward, and as much on the way back.
+bool Trainer::Impl::may_be_short(const PlannedSize& p, int64_t n) const {
+  if (options.memory_limit <= 0) return false;
+  int64_t bytes = 0;
+  for (const Value& v : p.single.values) bytes += v.bytes();
+  return 2 * n * bytes * threads > options.memory_limit;
+}
+
+/// Where memory may be short recording has no elements, as it would keep all that a step makes, and
+/// what is recorded is brought to fit.
+PlannedRange Trainer::Impl::step_program(const PlannedSize& p, const Ensemble& some) const {
+  const auto recorded = [&] { return record_step(p.single, p.trained, some, widen_options(p)); };
+  if (!may_be_short(p, some.n)) return {recorded(), {}};
+  RangeProgram range;
+  try {
+    const DryRecording dry(Shapes::of_zeros);
+    range = *recorded();
+  } catch (const std::exception&) {  // an operator that refuses zeros
+    range = *recorded();
+  }
+  const Recomputed recomputed =
+      fit_arena(range, options.memory_limit / threads - bytes_besides_arena(range.wide.program, p));
+  return {std::make_shared<const RangeProgram>(std::move(range)), recomputed};
+}
+
+RangeMemory& Trainer::Impl::memory(PlannedSize& p, int thread) const {
+  RangeMemory& m = p.memory[static_cast<size_t>(thread)];
+  if (!m.taken.empty()) return m;
+  m.taken.resize(p.form.network.tensors.size());
+  const Program& program = p.programs.rbegin()->second.program->wide.program;  // of the most models
+  for (const size_t at : p.columns)
+    if (!p.shared[at]) {
+      const Value& v = program.value(program.bound[at]);
+      m.taken[at] = at::empty(v.sizes, at::TensorOptions(v.dtype));
+    }
+  for (const ValueId id : program.outputs)
+    m.results.push_back(
+        at::empty(program.value(id).sizes, at::TensorOptions(program.value(id).dtype)));
+  return m;
+}
+
+}  // namespace wide
