@@ -140,7 +140,9 @@ inline Tensors train(const Config& c, const WideCall& call) {
   const Tensors& in = call.inputs;
   const auto wide = [&](const Tensor& t) { return t.view({call.n, -1}); };
   const bool two = in[0].dim() == 3;  // [N, B, C]
-  const Tensor packed = pack_channels(two ? in[0].unsqueeze(-1) : in[0]);
+  Tensor packed = pack_channels(two ? in[0].unsqueeze(-1) : in[0]);
+  // Of one sample with channels innermost LibTorch's gradient is wrong for some batch strides.
+  if (packed.size(0) == 1) packed = packed.contiguous();
   const auto image = [&](const Tensor& y) {
     const Tensor unpacked = unpack_channels(y, call.n);
     return two ? unpacked.squeeze(-1) : unpacked;
