@@ -122,11 +122,14 @@ Peaks measure_peaks(c10::Device device, int threads) {
       best = std::max(best, 1e9 * work.flops / shortest(work.call));
     }
 
-  // The outer cache of a virtual machine is larger than it says: four times that is beyond it.
+  // The outer cache of a virtual machine is larger than it says: four times that is beyond it. Of
+  // a large one that many share, twice will do: a gigabyte may be more than there is.
+  constexpr double kEnough = 5e8;
   const auto inner =
       static_cast<double>(cache_bytes(2, peaks.threads, peaks.threads * (int64_t{1} << 20)));
   const double outer = std::max(2 * inner, static_cast<double>(last_cache_bytes(peaks.threads)));
-  std::vector<double> sizes{inner / 2, outer / 2, 4 * outer};
+  std::vector<double> sizes{inner / 2, outer / 2,
+                            std::max(2 * outer, std::min(4 * outer, kEnough))};
   if (!device.is_cpu()) sizes = {1 << 30};
   for (const double bytes : sizes)
     peaks.bandwidth.push_back({bytes, triad_bytes_per_s(shortest, real.dtype(at::kFloat), bytes)});
