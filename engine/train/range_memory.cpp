@@ -1,3 +1,5 @@
+#include "engine/train/range_memory.h"
+
 #include <ATen/ATen.h>
 
 #include <exception>

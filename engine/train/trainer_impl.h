@@ -4,22 +4,10 @@
 #include "engine/train/choices.h"
 #include "engine/train/columns.h"
 #include "engine/train/models.h"
-#include "engine/train/recompute.h"
+#include "engine/train/range_memory.h"
 #include "engine/train/step_program.h"
 
 namespace wide {
-
-/// Memory of one thread: what it takes its ranges' rows into, and their results.
-struct RangeMemory {
-  Tensors taken;    // by bound value, [models at a time, ...]
-  Tensors results;  // by result, the same
-};
-
-/// What runs so many models.
-struct PlannedRange {
-  std::shared_ptr<const RangeProgram> program;
-  Recomputed recomputed;
-};
 
 /// What is recorded and planned for batches of one size, of a step or an evaluation.
 struct PlannedSize {
