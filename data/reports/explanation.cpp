@@ -21,7 +21,8 @@ std::string rate_text(const Timing* now, const Timing* before) {
   if (!now || !before || now->flops_share <= 0 || before->flops_share <= 0) return "";
   const bool arithmetic = now->flops_share >= now->bytes_share;
   const auto share = [arithmetic](const Timing& t) {
-    return fmt::format("{:.2g} %", 100 * (arithmetic ? t.flops_share : t.bytes_share));
+    const double percent = 100 * (arithmetic ? t.flops_share : t.bytes_share);
+    return percent < 10 ? fmt::format("{:.2g} %", percent) : fmt::format("{:.0f} %", percent);
   };
   return fmt::format(
       "; that at {} instead of {}",
