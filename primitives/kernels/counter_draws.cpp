@@ -70,7 +70,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kChunk = 64;  // elements drawn at a time
+constexpr int64_t kChunk = 64;  // elements drawn at a time: four words of sixteen blocks
 
 struct Stream {
   uint64_t seed = 0;

@@ -12,7 +12,6 @@
 #include <set>
 
 #include "app/cli.h"
-#include "engine/lower/caches.h"
 #include "engine/measure/clock.h"
 #include "tests/data/python.h"
 
@@ -22,10 +21,9 @@ namespace {
 constexpr double kProcessorSeconds = 10;  // a busy machine does not stretch these
 constexpr double kSeconds = 120;          // for what hangs without computing
 #if defined(__SANITIZE_ADDRESS__)
-const int64_t kMostBytes = int64_t{3} << 30;  // with the sanitizer's shadow and quarantine
+constexpr int64_t kMostBytes = int64_t{3} << 30;  // with the sanitizer's shadow and quarantine
 #else
-/// A program that measures the machine takes twice its last cache where that is large.
-const int64_t kMostBytes = (int64_t{1} << 29) + std::max(int64_t{1} << 29, 2 * last_cache_bytes(2));
+constexpr int64_t kMostBytes = int64_t{1} << 30;
 #endif
 constexpr int kBatch = 500;  // files on the disk at once
 
