@@ -2,7 +2,6 @@
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -22,14 +21,6 @@ void lower(int resource, rlim_t most) {
   setrlimit(resource, &limit);
 }
 
-/// Bytes that this process may write to and shares with nobody: what RLIMIT_DATA counts.
-int64_t own_bytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t pages = 0;
-  for (int column = 0; column < 6; ++column) file >> pages;
-  return pages * sysconf(_SC_PAGESIZE);
-}
-
 }  // namespace
 
 void limit_process(int64_t mapped, bool device_memory) {
@@ -39,7 +30,8 @@ void limit_process(int64_t mapped, bool device_memory) {
   if (!device_memory) {
     // Threads that are yet to start map their stacks and arenas.
     const int64_t slack = (int64_t{1} << 30) + usable_cores() * (int64_t{200} << 20);
-    lower(RLIMIT_DATA, static_cast<rlim_t>(own_bytes() + available_memory() + slack + mapped));
+    lower(RLIMIT_DATA,
+          static_cast<rlim_t>(process_memory().data + available_memory() + slack + mapped));
   }
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

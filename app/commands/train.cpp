@@ -345,6 +345,7 @@ class Train : public Command {
             printable(options_.warmup), printable(folder));
       options_.epochs = asked.epochs;
       options_.steps = asked.steps;
+      saved.defaults.erase("epochs");
     }
     if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
     return saved;

@@ -96,6 +96,7 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
                {"more_is_better", run.monitor().more_is_better},
                {"groups", groups},
                {"options", to_json(run.options)},
+               {"defaults", run.defaults},
                {"state", to_json(state)},
                {"trainer_step", from.step}};
   save_with(file(kState), std::move(tensors),
@@ -196,6 +197,7 @@ SavedRun read_saved_run(const std::string& folder) {
     const Json head = parse_json(metadata.at("workbench"), path);
     if (head.at("schema") != 1) throw std::out_of_range("schema");
     run.options = options_of(head.at("options"));
+    if (head.contains("defaults")) head.at("defaults").get_to(run.defaults);
     run.state = state_of(head.at("state"));
     run.more_is_better = head.at("more_is_better");
     run.groups = head.at("groups").get<std::vector<int64_t>>();

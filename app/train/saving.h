@@ -37,6 +37,7 @@ struct SavedRun {
   TrainOptions options;
   TrainState state;  // without tensors
   std::string plan;
+  std::map<std::string, std::string> defaults;  // what was not said, in words
   bool more_is_better = false;  // of what is monitored
   std::vector<int64_t> groups;  // of each model in the statistics of normalisation
 };

@@ -43,6 +43,7 @@ class Run {
     facts_.dir = folder_.path();
     facts_.environment = capture_environment(sinks.command, version(), git_state());
     facts_.started = facts_.environment.date;
+    if (saved) run_.defaults.insert(saved->defaults.begin(), saved->defaults.end());
     std::string how = "saved";
     Start start = run_.start();
     if (!saved) how = start.how;

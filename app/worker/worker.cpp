@@ -64,25 +64,17 @@ class Replies : public Stages {
   uint32_t calls_ = 0;
 };
 
-/// The first two numbers of statm: pages of address space, and pages in memory.
-std::pair<int64_t, int64_t> pages() {
-  std::ifstream file("/proc/self/statm");
-  int64_t mapped = 0, resident = 0;
-  file >> mapped >> resident;
-  const int64_t size = sysconf(_SC_PAGESIZE);
-  return {mapped * size, resident * size};
-}
-
 /// What asks for more than there is gets an error instead of bringing the system down. Drivers of
 /// other devices map far more than they use, so this is for the CPU only.
 void limit_memory(const PlannedCase& planned, int threads) {
   rlimit limit{};
   getrlimit(RLIMIT_AS, &limit);
   limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_AS, &limit);  // that of the case before counts no more
   if (planned.device.is_cpu()) {
     // Threads that are yet to start map their stacks and arenas.
     const int64_t slack = (int64_t{1} << 30) + threads * (int64_t{200} << 20);
-    const auto most = static_cast<rlim_t>(pages().first + available_memory() + slack);
+    const auto most = static_cast<rlim_t>(process_memory().mapped + available_memory() + slack);
     if (most < limit.rlim_max) limit.rlim_cur = most;
   }
   setrlimit(RLIMIT_AS, &limit);
@@ -95,7 +87,7 @@ void serve(const std::string& line, Replies& replies) {
   use_stored_tuning(settings.tuning_db);
   limit_memory(planned, set_threads(settings.threads));
   const Case result = run_case(planned, settings, replies);
-  replies.send({{"result", to_json(result)}, {"resident", pages().second}});
+  replies.send({{"result", to_json(result)}, {"resident", process_memory().resident}});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <torch/version.h>
 #include <unistd.h>
@@ -175,6 +176,14 @@ Environment capture_environment(const std::string& command, const std::string& v
   return e;
 }
 
+ProcessMemory process_memory() {
+  std::ifstream file("/proc/self/statm");
+  int64_t mapped = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
+  file >> mapped >> resident >> shared >> text >> library >> data;
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  return {mapped * page, resident * page, data * page};
+}
+
 int64_t available_memory() {
   int64_t bytes = kilobytes("MemAvailable");
   // A container may be allowed less than the machine has.
@@ -182,6 +191,13 @@ int64_t available_memory() {
   int64_t limit = 0, used = 0;
   if (limit_file >> limit && used_file >> used && limit > used && limit - used < bytes)
     bytes = limit - used;
+  const ProcessMemory own = process_memory();
+  for (const auto& [resource, taken] :
+       {std::pair{RLIMIT_AS, own.mapped}, {RLIMIT_DATA, own.data}}) {
+    rlimit most{};
+    if (getrlimit(resource, &most) || most.rlim_cur == RLIM_INFINITY) continue;
+    bytes = std::min(bytes, std::max<int64_t>(0, static_cast<int64_t>(most.rlim_cur) - taken));
+  }
   return bytes;
 }
 

@@ -45,7 +45,15 @@ std::string processor_name();
 /// Cores that this process may use.
 int usable_cores();
 
-/// Memory that can be had without swapping.
+/// Bytes of this process.
+struct ProcessMemory {
+  int64_t mapped = 0;    // address space, what RLIMIT_AS bounds
+  int64_t resident = 0;  // in memory
+  int64_t data = 0;      // its own and writable, what RLIMIT_DATA bounds
+};
+ProcessMemory process_memory();
+
+/// Memory that this process can have: without swapping, within its container and its limits.
 int64_t available_memory();
 
 /// The command line as it could be typed again.

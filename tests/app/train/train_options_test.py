@@ -97,6 +97,34 @@ class Resumed(Options):
         self.refused_to_resume("[--resume] --epochs: got another length, expected the one that a warmup of 50% is a share of",
                                "--epochs", "4")
 
+    def test_what_was_not_said_at_first(self):
+        self.train("-n", "2", "--validation", "0.2")
+        before = self.report()["defaults"]
+        self.assertEqual(sorted(before), ["batch", "epochs", "loss", "lr", "optimizer", "weight_decay"])
+        self.workbench("train", "--resume", self.path("run"), "--no-store")
+        self.assertEqual(self.report()["defaults"], before)
+        self.workbench("train", "--resume", self.path("run"), "--epochs", "11", "--no-store")
+        self.assertEqual(self.report()["defaults"], {key: text for key, text in before.items() if key != "epochs"})
+
+
+class Split(Options):
+    def test_by_class(self):
+        """A rare class falls on both sides in its own share, as whole numbers or as the 0 and 1 of bce_with_logits."""
+        rare = numpy.arange(120) % 10 == 3
+        one = torch.nn.Sequential(torch.nn.Linear(6, 1), torch.nn.Flatten(0))
+        digits.export(one, self.path("one.pt2"), torch.randn(4, 6))
+        for target, loss, net in ((rare.astype("int64"), "cross_entropy", "net.pt2"),
+                                  (rare.astype("float32"), "bce_with_logits", "one.pt2")):
+            numpy.savez(self.path("rare.npz"), input=self.x, y=target)
+            for seed in range(3):
+                self.train("-n", "2", "--loss", loss, "--validation", "0.25", "--epochs", "1", "--seed", str(seed), "--overwrite",
+                           net=net, data="rare.npz")
+                held = numpy.load(self.path("run/split.npz"))["validation"]
+                self.assertEqual((len(held), rare[held].sum()), (30, 3), (loss, seed))
+            self.train("--loss", loss, "--folds", "4", "--epochs", "1", "--overwrite", net=net, data="rare.npz")
+            fold = numpy.load(self.path("run/oof.npz"))["fold"]
+            self.assertEqual([int(rare[fold == k].sum()) for k in range(4)], [3] * 4, loss)
+
 
 class Overwritten(Options):
     def test_nothing_is_lost_before_the_run_begins(self):
