@@ -45,8 +45,9 @@ void expect_strategy(const Target& target, const std::string& strategy, const Co
                         : printable(why, 200));
 }
 
-constexpr double kLongestCall = 50;    // in budgets: what takes longer is not tried
-constexpr double kLongToCheckS = 0.3;  // a call by estimate
+constexpr double kLongestCall = 50;           // in budgets: what takes longer is not tried
+constexpr double kEagerBytesPerSecond = 5e9;  // operator by operator, results in fresh memory
+constexpr double kLongToCheckS = 0.3;         // a call by estimate
 
 class CaseRun {
  public:
@@ -123,12 +124,7 @@ class CaseRun {
     const double passes = planned_.phase == "forward" ? 1 : 3.5;
     if (const double call_s = passes * estimate_call_s(planned_);
         call_s > kLongestCall * budget_s()) {
-      leave_out(Status::skipped,
-                fmt::format("[{}] time: got {} a call by estimate, expected at most {}; try "
-                            "--budget {:.2g}",
-                            target_.name, duration_text(call_s),
-                            duration_text(kLongestCall * budget_s()), call_s / kLongestCall),
-                {});
+      leave_out(Status::skipped, long_call_text(target_.name, call_s), {});
       return false;
     }
     Program one = single_;
@@ -142,14 +138,24 @@ class CaseRun {
       leave_out(Status::oom, out_of_memory_text(target_.name, "no attempt", memory_), bytes);
       return false;
     }
+    const double loop_s =
+        static_cast<double>(planned_.n) * count_traffic(single_).bytes / kEagerBytesPerSecond;
     if (const MemoryNeed all{bytes.with_loop(), memory_.available}; all.needed > all.available)
       leave_out_loop(Status::oom, out_of_memory_text("loop", "no attempt", all), bytes.loop);
+    else if (loop_s > kLongestCall * budget_s())
+      leave_out_loop(Status::skipped, long_call_text("loop", loop_s), bytes.loop);
     make_data();
     if (!target_.samples.empty()) one_sample_ = std::move(one);
     return true;
   }
 
   double budget_s() const { return settings_.budget_s; }
+
+  std::string long_call_text(const std::string& what, double call_s) const {
+    return fmt::format(
+        "[{}] time: got {} a call by estimate, expected at most {}; try --budget {:.2g}", what,
+        duration_text(call_s), duration_text(kLongestCall * budget_s()), call_s / kLongestCall);
+  }
 
   void leave_out(Status status, const std::string& reason, const CaseBytes& bytes) {
     end_all({status, reason});

@@ -38,8 +38,8 @@ struct SavedRun {
   TrainState state;  // without tensors
   std::string plan;
   std::map<std::string, std::string> defaults;  // what was not said, in words
-  bool more_is_better = false;  // of what is monitored
-  std::vector<int64_t> groups;  // of each model in the statistics of normalisation
+  bool more_is_better = false;                  // of what is monitored
+  std::vector<int64_t> groups;                  // of each model in the statistics of normalisation
 };
 /// Throws Error for a folder without a run.
 SavedRun read_saved_run(const std::string& folder);

@@ -61,6 +61,10 @@ std::string time_or_why(const SuiteCell& cell) {
   return cell.status == Status::oom ? status + " " + bytes_text(double(cell.peak_bytes)) : status;
 }
 
+std::string bytes_or_why(const SuiteCell& cell) {
+  return cell.peak_bytes > 0 ? bytes_text(double(cell.peak_bytes)) : suite_status(cell.status);
+}
+
 std::string speedup_or_why(const SuiteCell& vanilla, const SuiteCell& other) {
   if (vanilla.ok() && other.ok()) return times(vanilla.median_ns / other.median_ns);
   return suite_status(other.ok() ? vanilla.status : other.status);
@@ -198,13 +202,13 @@ void add_attention(const SweepReport& report, SuitePages* pages, std::string* pa
         return speedup_or_why(row.cell(phase, "vanilla"), compiled) +
                (compiled.ok() ? " (" + ms(compiled.mean_ms) + " ms)" : "");
       };
-      const char* phase = row.cells.count("backward") ? "backward" : "forward";
+      const bool both = row.cells.count("backward") && row.cell("backward", "compiled").ok();
+      const char* phase = both ? "backward" : "forward";
       const SuiteCell a = row.cell(phase, "vanilla"), b = row.cell(phase, "compiled");
-      speedups.rows.push_back(
-          {fmt::format("{}", row.axis("D")), fmt::format("{}", row.axis("T")), over("forward"),
-           over("backward"),
-           bytes_text(double(a.peak_bytes)) + " to " + bytes_text(double(b.peak_bytes)),
-           fmt::format("{} and {}", a.samples, b.samples)});
+      speedups.rows.push_back({fmt::format("{}", row.axis("D")), fmt::format("{}", row.axis("T")),
+                               over("forward"), over("backward"),
+                               bytes_or_why(a) + " to " + bytes_or_why(b),
+                               fmt::format("{} and {}", a.samples, b.samples)});
     }
     pages->files.push_back({name + ".csv", table.csv()});
     *page += "## " + name + "\n\nSpeedups are compiled over vanilla.\n\n" + speedups.markdown();

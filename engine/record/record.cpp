@@ -17,6 +17,7 @@
 #include "engine/record/meta_kernels.h"
 #include "engine/record/process_switch.h"
 #include "engine/record/recorded_constant.h"
+#include "engine/record/recording_budget.h"
 #include "engine/record/storage_access.h"
 #include "engine/record/substitution.h"
 
@@ -51,8 +52,7 @@ struct Recording : c10::DebugInfoBase {
   bool keeps_grad_mode = false;  // it was on at the start: where it is off, the code says so
   int32_t depth = 0;
   Captured captured;
-  /// The first value in every storage, which all its views look at. Held weakly: the address stays
-  /// taken.
+  /// The first value in every storage, which all its views look at; held weakly as well.
   struct Root {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     ValueId id;
@@ -67,11 +67,10 @@ struct Recording : c10::DebugInfoBase {
     if (role == Role::constant) v.constant = t;
     const ValueId id = program.add_value(std::move(v));
     name(t, id);
-    if (role == Role::intermediate) {
+    if (role == Role::intermediate)
       weak.emplace_back(t.getIntrusivePtr());
-    } else {
+    else
       strong.push_back(t);
-    }
     depends.push_back(dependence);
     return id;
   }
@@ -309,6 +308,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
     return std::find(memory.begin(), memory.end(), storage) != memory.end();
   });
   node.origin = r->origin;
+  count_made(r->program, node);
   r->program.nodes.push_back(std::move(node));
 }
 

@@ -1,11 +1,13 @@
 #include "engine/train/range_memory.h"
 
 #include <ATen/ATen.h>
+#include <malloc.h>
 
 #include <exception>
 #include <iterator>
 
 #include "engine/record/dry.h"
+#include "engine/record/recording_budget.h"
 #include "engine/train/trainer_impl.h"
 
 namespace wide {
@@ -23,6 +25,13 @@ int64_t bytes_besides_arena(const Program& program, const PlannedSize& p) {
 /// That of the longest ranges, which the first may be one short of.
 const PlannedRange& longest(const PlannedSize& p) {
   return std::prev(p.programs.upper_bound(p.executor->models_at_a_time() + 1))->second;
+}
+
+/// To the system: a heap keeps it for tensors of the same sizes, which no step makes.
+void give_back_freed() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace
@@ -43,10 +52,44 @@ bool Trainer::Impl::may_be_short(const PlannedSize& p, int64_t n) const {
   return 2 * n * bytes * threads > options.memory_limit;
 }
 
+/// The forward pass with its loss of one model. A recording takes as much as all of its calls: what
+/// aligned tensors leave behind in glibc's heap the next ones do not fit into (before 2.38). Where
+/// that is half of what a step may take, no call has elements but while it is made.
+Program Trainer::Impl::recorded_single(const PlannedSize& p, const Ensemble& some) const {
+  const auto recorded = [&] {
+    return p.step ? record_loss(p.form, some.model(0)) : wide::record_single(p.form.network, some);
+  };
+  const auto with_elements = [&] {
+    const Program made = recorded();
+    give_back_freed();
+    return made;
+  };
+  if (options.memory_limit <= 0) return with_elements();
+  {
+    RecordingBudget budget(options.memory_limit / 2);
+    try {
+      return with_elements();
+    } catch (const std::exception&) {
+      if (!budget.exceeded()) throw;
+    }
+  }
+  give_back_freed();
+  try {
+    const DryRecording dry(Shapes::of_zeros);
+    return recorded();
+  } catch (const std::exception&) {  // an operator that refuses zeros
+  }
+  return with_elements();
+}
+
 /// Where memory may be short recording has no elements, as it would keep all that a step makes, and
 /// what is recorded is brought to fit.
 PlannedRange Trainer::Impl::step_program(const PlannedSize& p, const Ensemble& some) const {
-  const auto recorded = [&] { return record_step(p.single, p.trained, some, widen_options(p)); };
+  const auto recorded = [&] {
+    const auto made = record_step(p.single, p.trained, some, widen_options(p));
+    give_back_freed();
+    return made;
+  };
   if (!may_be_short(p, some.n)) return {recorded(), {}};
   RangeProgram range;
   try {

@@ -131,10 +131,8 @@ void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
   p.shared.assign(p.form.network.tensors.size(), false);
   for (size_t k = 0; k < p.columns.size(); ++k) p.shared[p.columns[k]] = call.columns[k].shared();
   for (size_t k = 0; k < p.form.weights.size(); ++k) p.shared[p.form.weights[k]] = models.shared(k);
-  const Tensors one = ensemble(p, call, 0, 1, true).model(0);
   ++recordings;
-  p.single = p.step ? record_loss(p.form, one)
-                    : wide::record_single(p.form.network, ensemble(p, call, 0, 1, true));
+  p.single = recorded_single(p, ensemble(p, call, 0, 1, true));
   if (!p.step)
     for (const Node& node : p.single.nodes)
       if (node.is_random())

@@ -63,6 +63,7 @@ struct Trainer::Impl {
   std::shared_ptr<const RangeProgram> program(PlannedSize& p, const Call& call, int64_t begin,
                                               int64_t n);
   bool may_be_short(const PlannedSize& p, int64_t n) const;
+  Program recorded_single(const PlannedSize& p, const Ensemble& some) const;
   PlannedRange step_program(const PlannedSize& p, const Ensemble& some) const;
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
   using FarOff = std::shared_ptr<std::set<std::string>>;  // of the tuner

@@ -1,6 +1,7 @@
 #include "data/machine/environment.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,23 @@ namespace fs = std::filesystem;
 void put(const std::string& path, const std::string& text) {
   fs::create_directories(fs::path(path).parent_path());
   write_text(path, text);
+}
+
+TEST(Environment, MemoryEndsAtTheProcessesOwnLimits) {
+  constexpr int64_t kLeft = int64_t{200} << 20;
+  ASSERT_GT(available_memory(), kLeft);
+  for (const auto& [resource, taken] : {std::pair{RLIMIT_AS, process_memory().mapped},
+                                        std::pair{RLIMIT_DATA, process_memory().data}}) {
+    rlimit before{};
+    ASSERT_EQ(getrlimit(resource, &before), 0);
+    rlimit short_of = before;
+    short_of.rlim_cur = static_cast<rlim_t>(taken + kLeft);
+    ASSERT_EQ(setrlimit(resource, &short_of), 0);
+    EXPECT_LE(available_memory(), kLeft);
+    EXPECT_GT(available_memory(), kLeft / 2);
+    ASSERT_EQ(setrlimit(resource, &before), 0);
+  }
+  EXPECT_GT(available_memory(), kLeft);
 }
 
 TEST(Environment, ProcessorIsReadFromTheSystemsFiles) {

@@ -7,6 +7,7 @@
 
 #include "engine/error.h"
 #include "engine/record/record.h"
+#include "engine/record/recording_budget.h"
 
 namespace wide {
 namespace {
@@ -104,6 +105,24 @@ TEST(DryRecording, TakesNoMemoryForIt) {
     return {at::matmul(at::softmax(at::matmul(in[0], in[1].transpose(1, 2)), -1), in[2])};
   });
   EXPECT_GE(program.peak_bytes(), 2 * 4 * steps * steps);
+}
+
+/// Two results of 4 x 3 floats and one of a view, which takes nothing.
+TEST(RecordingBudget, EndsWhereCallsMadeMore) {
+  const Tensors in{at::ones({4, 3})};
+  const auto function = [](const Tensors& t) -> Tensors { return {t[0].exp().t().exp()}; };
+  const std::string whole = record(bindings(in), function).text();
+  {
+    RecordingBudget enough(2 * 4 * 12);
+    EXPECT_EQ(record(bindings(in), function).text(), whole);
+    EXPECT_FALSE(enough.exceeded());
+  }
+  {
+    RecordingBudget less(2 * 4 * 12 - 1);
+    EXPECT_THROW(record(bindings(in), function), std::bad_alloc);
+    EXPECT_TRUE(less.exceeded());
+  }
+  EXPECT_EQ(record(bindings(in), function).text(), whole);
 }
 
 TEST(DryRecording, RefusesByNameWhatHasNoKnownShape) {
