@@ -132,6 +132,18 @@ class Suites(CommandLine):
         self.assertRegex(trial["reason"], r"a call by estimate, expected at most .*; try --budget")
         self.assertEqual([r["status"] for r in read(f"{folder}/attention-grid.csv")[1]], ["skipped"] * 2)
 
+    def test_vanilla_alone_is_skipped_where_compiled_has_the_time(self):
+        sweep, folder = self.suite("attention-grid", "--axis", "naive_attention.T=1024", "--axis", "naive_attention.D=8",
+                                   "--axis", "naive_attention.causal=0", "--phase", "forward", "--budget", "0.0005")
+        (case,) = sweep["cases"]
+        self.assertEqual([trial["status"] for trial in case["trials"]], ["ok"])
+        (loop,) = case["missing"]
+        self.assertEqual((loop["name"], loop["status"]), ("loop", "skipped"))
+        self.assertRegex(loop["reason"], r"\[loop\] time: got .* a call by estimate, expected at most .*; try --budget")
+        self.assertEqual([r["status"] for r in read(f"{folder}/attention-grid.csv")[1]], ["skipped", "success"])
+        with open(f"{folder}/suite.md", encoding="utf-8") as page:
+            self.assertRegex(page.read(), r"\| 8 \| 1024 \| skipped \([\d.]+ ms\) \| skipped \| [\d.]+ MB to [\d.]+ MB \|")
+
     def test_transformer_sizes_have_a_row_for_every_size_and_context(self):
         small = [f"language_model.{axis}" for axis in ("D=8", "F=12", "L=1", "h=2", "V=11", "B=2", "T=4,6")]
         arguments = [word for axis in small for word in ("--axis", axis)]
