@@ -2,6 +2,7 @@
 
 #include "app/python/bindings/benchmark.h"
 #include "app/python/bindings/core.h"
+#include "app/python/bindings/gradients.h"
 #include "engine/error.h"
 
 namespace nwide {
@@ -132,6 +133,9 @@ PYBIND11_MODULE(_core, m) {
       .def_readonly("updates", &Recorded::updates)
       .def_readonly("random", &Recorded::random);
   m.def("record", &record);
+  py::class_<GradientRefusal>(m, "GradientRefusal")
+      .def(py::init<>())
+      .def("results", &GradientRefusal::results);
   bind_options(m);
   bind_core(m);
 }

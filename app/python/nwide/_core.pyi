@@ -31,6 +31,9 @@ class Recorded:
 def record(forward: Callable[[Tensors], Tensors], parameters: Sequence[tuple[str, Tensor]],
            buffers: Sequence[tuple[str, Tensor]], inputs: Sequence[Tensor], input_names: Sequence[str]) -> Recorded: ...
 
+class GradientRefusal:
+    def results(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensors: ...
+
 class Core:
     def __init__(self, forward: Callable[[Tensors], Tensors],
                  instantiate: Callable[[Tensors], Callable[[Tensors], Tensors]],

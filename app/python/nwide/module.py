@@ -42,19 +42,6 @@ class Branch(nn.Module):
         return "..."
 
 
-class _NoBackward(torch.autograd.Function):
-    """Results of a call that somebody may mean to differentiate: refused when they do, not ignored."""
-
-    @staticmethod
-    def forward(ctx, wanted, *outputs):
-        return outputs
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        fail("backward", "gradient", "a call of a wide program", "one without gradients in this version",
-             "torch.inference_mode(), or requires_grad_(False)")
-
-
 class WideModule(nn.Module):
     """N models of one architecture: inputs `[N, ...]` in, what the model gives `[N, ...]` out.
 
@@ -67,7 +54,8 @@ class WideModule(nn.Module):
         super().__init__()
         # Past nn.Module's registration: these are not part of the state.
         self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
-                             _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None)
+                             _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
+                             _refusal=_core.GradientRefusal())
         self.n = n
         for path, _ in model.named_modules():
             self._branch(path)
@@ -141,15 +129,17 @@ class WideModule(nn.Module):
             quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
             self.__dict__["_quick"] = (core, recorder) if quick else None
         self.__dict__["_latest"] = core
+        gradients = torch.is_grad_enabled()
+        weights = self._weights() if gradients or not self._frozen else ()
         try:
-            outputs, changed = core.run(tensors, () if self._frozen else self._weights())
+            outputs, changed = core.run(tensors, () if self._frozen else weights)
         except Exception as error:
             raise placed(error, recorder) from error
         for k, value in changed:
             at, leaf = self._places[k]
             at[leaf].data.copy_(value)
-        if torch.is_grad_enabled():
-            outputs = self._guarded(tensors, outputs)
+        if gradients:
+            outputs = self._refusal.results(outputs, tensors, weights)
         return recorder.form_of(tensors, dims).build(outputs)
 
     def _prepare(self, form, dims):
@@ -162,16 +152,6 @@ class WideModule(nn.Module):
         except Exception as error:
             raise placed(error, recorder) from error
         return core, recorder
-
-    def _guarded(self, inputs, outputs):
-        wanted = next((t for t in (*inputs, *self._weights()) if t.requires_grad), None)
-        if wanted is None:
-            return outputs
-        real = [i for i, t in enumerate(outputs) if t.is_floating_point() or t.is_complex()]
-        outputs = list(outputs)
-        for i, t in zip(real, _NoBackward.apply(wanted, *(outputs[i] for i in real))):
-            outputs[i] = t
-        return outputs
 
     def _dims(self, form):
         """For each tensor of the call the dimension that counts models, or None."""
@@ -289,7 +269,7 @@ class WideModule(nn.Module):
 
     def _forget(self):
         self._cores.clear()
-        self.__dict__.update(_quick=None, _latest=None)
+        self.__dict__.update(_quick=None, _latest=None, _refusal=_core.GradientRefusal())
 
     def _apply(self, fn, recurse=True):
         self._model._apply(fn)
@@ -303,12 +283,12 @@ class WideModule(nn.Module):
     def __getstate__(self):
         state = self.__dict__.copy()
         state.update(_cores=OrderedDict(), _quick=None, _latest=None)  # compiled again where it is needed
-        state["_places"] = None
+        state["_places"] = state["_refusal"] = None
         return state
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.__dict__["_places"] = []
+        self.__dict__.update(_places=[], _refusal=_core.GradientRefusal())
         for slot in self._slots:
             at = self._branch(slot.path)
             kind = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}[slot.kind]

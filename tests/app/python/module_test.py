@@ -316,6 +316,34 @@ class State(Close):
         wide = nw.compile(models, x[0])
         with self.assertRaisesRegex(nw.Error, r"^\[backward\] gradient: got .*, expected .*; try "):
             wide(x).sum().backward()
+        last = list(wide.parameters())[-1]
+        with self.assertRaisesRegex(nw.Error, r"^\[backward\] gradient: "):
+            torch.autograd.grad(wide(x).sum(), last, allow_unused=True)
+        wide.requires_grad_(False)
+        self.assertFalse(wide(x).requires_grad)
+        with self.assertRaisesRegex(nw.Error, r"^\[backward\] gradient: "):
+            wide(x.clone().requires_grad_()).sum().backward()
+
+    def test_results_that_are_inputs_or_whole_numbers_keep_their_own_history(self):
+        class Passing(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(6, 3)
+
+            def forward(self, x):
+                y = self.linear(x)
+                return x, y, y.argmax(-1)
+
+        models, x = [Passing() for _ in range(3)], torch.randn(3, 4, 6, requires_grad=True)
+        wide = nw.compile(models, x[0].detach())
+        same, y, best = wide(x)
+        self.assertIsNone(x.grad_fn)
+        self.assertTrue(same.requires_grad and y.requires_grad)
+        self.assertFalse(best.requires_grad)
+        torch.testing.assert_close(same, x)
+        with torch.inference_mode():
+            kept = torch.randn(3, 4, 6)
+        torch.testing.assert_close(wide(kept)[0], kept)
 
 
 class Threads(Close):
