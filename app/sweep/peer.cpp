@@ -179,7 +179,8 @@ void write_case(const fs::path& folder, const PlannedCase& planned, const SweepS
                            network.derivative->inner().tensors[k].role == Role::parameter;
     tensors.push_back({spec.name, spec.sizes, t.is_floating_point() ? "float32" : "int64",
                        planned.phase == "step" ? real && parameter : real});
-    if (spec.name.ends_with(".norm1.weight")) ++blocks, width = spec.sizes[0];
+    // A step has its moments under such names too.
+    if (k < inner && spec.name.ends_with(".norm1.weight")) ++blocks, width = spec.sizes[0];
   }
   // Sizes that are known by a number alone have heads of 64 channels, but the last of 80.
   if (depth_heads == 0 && width > 0) depth_heads = width == 2560 ? 32 : width / 64;

@@ -221,6 +221,16 @@ class Suites(CommandLine):
         self.assertEqual([r["form"] for r in rows], ["naive", "optimised", "torch.compile", "compiled"])
         self.assertGreater(float(rows[2]["time_ms"]), 0)
 
+    def test_its_step_is_that_of_the_whole_network(self):
+        sizes = {"size": 0, "D": 8, "F": 12, "L": 2, "h": 2, "V": 11, "T": 6}
+        axes = [word for axis, size in sizes.items() for word in ("--axis", f"language_model.{axis}={size}")]
+        sweep, _ = self.suite("transformer-sizes", *axes, "--phase", "step", "--budget", "0.02", "--peer", sys.executable)
+        case = sweep["cases"][0]
+        if not case["notes"]:
+            self.assertEqual([b["name"] for b in case["baselines"]], ["loop", "torch.compile"])
+        else:
+            self.assertRegex(case["notes"][-1], r"^torch\.compile is not there: \[.*compiler")
+
     def test_a_python_without_it_is_said_and_no_error(self):
         names, notes, rows = self.peer("/bin/false")
         self.assertEqual(names, ["loop", "optimised"])

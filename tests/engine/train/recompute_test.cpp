@@ -160,5 +160,21 @@ TEST(Recompute, IsRightAgainstSeparateModels) {
   }
 }
 
+/// Memory that is short has programs recorded on zeros; what cannot be computed of zeros is
+/// recorded of the models' own numbers after all.
+TEST(Recompute, OperatorsThatRefuseZeros) {
+  constexpr int64_t kSize = 6;
+  const Subject s{"inverse",
+                  {kSize},
+                  {weight("mixed", {kSize, kSize}), weight("head.weight", {5, kSize})},
+                  [](const Tensor& x, const Tensors& w, bool) {
+                    return at::linear(at::linear(x, at::linalg_inv(w[0])), w[1]);
+                  }};
+  EXPECT_ANY_THROW(at::linalg_inv(at::zeros({kSize, kSize})));
+  const Trained free = trained(s, options(3, true), 0, 13);
+  const Trained held = trained(s, options(3, true), 1, 13);
+  expect_same_run(free, held);
+}
+
 }  // namespace
 }  // namespace wide
