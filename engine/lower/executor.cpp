@@ -31,7 +31,7 @@ bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& s
     if (v.role == Role::input) bytes += v.bytes() * (shared[i] ? 1 : n);
   }
   for (ValueId id : single.outputs) bytes += n * single.value(id).bytes();
-  return 2 * bytes > 3 * last_cache_bytes(threads);
+  return bytes >= last_cache_bytes(threads);
 }
 
 }  // namespace

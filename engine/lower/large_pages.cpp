@@ -1,5 +1,6 @@
 #include "engine/lower/large_pages.h"
 
+#include <ATen/ops/empty_like.h>
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -17,6 +18,10 @@ at::Tensor in_large_pages(at::Tensor untouched) {
   const uintptr_t end = (begin + untouched.nbytes()) / kLarge * kLarge;
   madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
   return untouched;
+}
+
+at::Tensor copy_in_large_pages(const at::Tensor& tensor) {
+  return in_large_pages(at::empty_like(tensor)).copy_(tensor);
 }
 
 }  // namespace wide

@@ -7,11 +7,13 @@
 #define HWY_TARGET_INCLUDE "primitives/kernels/norm_rows.cpp"
 #include "primitives/kernels/highway.h"
 // As for every instruction set.
+#include "primitives/kernels/first_read.h"
 #include "primitives/kernels/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace wide::norm_rows::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace first = wide::first_read::HWY_NAMESPACE;
 namespace vm = wide::vector_math::HWY_NAMESPACE;
 using vm::D;
 using vm::V;
@@ -66,21 +68,20 @@ HWY_INLINE void normalize_rows(const float* x, const float* w, const float* b, f
                                float eps) {
   const V share = vm::set(1.0F / static_cast<float>(d));
   V mean[K], scale[K];
+  if constexpr (rms) {
 #pragma GCC unroll 8
-  for (int k = 0; k < K; ++k) mean[k] = hn::Zero(D());
-  if constexpr (!rms) {
+    for (int k = 0; k < K; ++k) scale[k] = vm::set(first::sum_squares(x + k * d, d));
+  } else {
+#pragma GCC unroll 8
+    for (int k = 0; k < K; ++k) mean[k] = hn::Mul(vm::set(first::sum(x + k * d, d)), share);
     sum_rows<K>(
-        x, d, [](V v, int, V sum) HWY_ATTR { return hn::Add(sum, v); }, mean);
-#pragma GCC unroll 8
-    for (int k = 0; k < K; ++k) mean[k] = hn::Mul(mean[k], share);
+        x, d,
+        [&](V v, int k, V sum) HWY_ATTR {
+          const V away = hn::Sub(v, mean[k]);
+          return hn::MulAdd(away, away, sum);
+        },
+        scale);
   }
-  sum_rows<K>(
-      x, d,
-      [&](V v, int k, V sum) HWY_ATTR {
-        const V away = rms ? v : hn::Sub(v, mean[k]);
-        return hn::MulAdd(away, away, sum);
-      },
-      scale);
 #pragma GCC unroll 8
   for (int k = 0; k < K; ++k)
     scale[k] = hn::Div(vm::set(1.0F), hn::Sqrt(hn::Add(hn::Mul(scale[k], share), vm::set(eps))));
@@ -139,9 +140,7 @@ HWY_INLINE float sum_plane(const float* x, int64_t n, const Term& term) {
   return hn::GetLane(hn::SumOfLanes(D(), hn::Add(hn::Add(a, b), hn::Add(c, e))));
 }
 
-float plane_sum(const float* x, int64_t n) {
-  return sum_plane(x, n, [](V v, V sum) HWY_ATTR { return hn::Add(sum, v); });
-}
+float plane_sum(const float* x, int64_t n) { return first::sum(x, n); }
 
 float plane_squares(const float* x, int64_t n, float mean) {
   const V middle = vm::set(mean);

@@ -15,40 +15,18 @@
 #define HWY_TARGET_INCLUDE "primitives/kernels/row_reduce.cpp"
 #include "primitives/kernels/highway.h"
 // As for every instruction set.
+#include "primitives/kernels/first_read.h"
 #include "primitives/kernels/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace wide::row_reduce::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace first = wide::first_read::HWY_NAMESPACE;
 namespace vm = wide::vector_math::HWY_NAMESPACE;
 using vm::D;
 using vm::V;
 
-/// Four partial results, so that no step waits for the one before. Processors fetch ahead within a
-/// page only, and a row is often one: the next one is asked for by hand.
-template <class Step>
-HWY_INLINE V fold(const float* x, int64_t count, V start, const Step& step) {
-  const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int64_t kAhead = 1024;
-  V a = start, b = start, c = start, e = start;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    for (int64_t at = 0; at < 4 * lanes; at += 16) __builtin_prefetch(x + i + kAhead + at);
-    a = step(a, hn::LoadU(d, x + i));
-    b = step(b, hn::LoadU(d, x + i + lanes));
-    c = step(c, hn::LoadU(d, x + i + 2 * lanes));
-    e = step(e, hn::LoadU(d, x + i + 3 * lanes));
-  }
-  for (; i + lanes <= count; i += lanes) a = step(a, hn::LoadU(d, x + i));
-  if (i < count) b = step(b, vm::load_some(x + i, count - i, start));
-  return step(step(a, b), step(c, e));
-}
-
-float sum(const float* x, int64_t count) {
-  const V all = fold(x, count, hn::Zero(D()), [](V a, V b) HWY_ATTR { return hn::Add(a, b); });
-  return hn::GetLane(hn::SumOfLanes(D(), all));
-}
+float sum(const float* x, int64_t count) { return first::sum(x, count); }
 
 void sums(const float* x, int64_t rows, int64_t width, float divisor, float* y) {
   for (int64_t r = 0; r < rows; ++r) y[r] = sum(x + r * width, width) / divisor;
@@ -75,11 +53,14 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 /// NaN where one is in the row.
 HWY_INLINE float greatest(const float* x, int64_t count) {
-  const V most = fold(x, count, vm::set(kLowest), [](V a, V b) HWY_ATTR {
+  using F = first::V;
+  const first::D d;
+  const auto greater = [](F a, F b) HWY_ATTR {
     return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
-  });
-  HWY_ALIGN float lanes[hn::MaxLanes(D())];
-  hn::Store(most, D(), lanes);
+  };
+  const F most = first::fold(x, count, kLowest, greater, greater);
+  HWY_ALIGN float lanes[hn::MaxLanes(d)];
+  hn::Store(most, d, lanes);
   float one = lanes[0];
   for (const float lane : lanes)
     if (lane > one || std::isnan(lane)) one = lane;
