@@ -25,6 +25,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<float, 8>;
 using V = hn::Vec<D>;
 
+/// A vector of any width by such loads.
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> load(const float* x) {
+  const hn::ScalableTag<float> all;
+#if HWY_MAX_BYTES == 64
+  return hn::Combine(all, hn::LoadU(D(), x + hn::MaxLanes(D())), hn::LoadU(D(), x));
+#else
+  return hn::LoadU(all, x);
+#endif
+}
+
 /// `step(sum, values)` over `count` floats, the last ones filled up with `nothing`. Four sums start
 /// from it, so that none waits for the one before; `join` makes one of two.
 template <class Step, class Join>

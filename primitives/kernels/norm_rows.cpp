@@ -156,7 +156,7 @@ HWY_INLINE void shift_row(const float* x, float* y, int64_t n, V mean, V scale, 
     return finished<relu>(hn::MulAdd(hn::Sub(v, mean), scale, shift));
   };
   int64_t i = 0;
-  for (; i + lanes() <= n; i += lanes()) put<stream>(shifted(load(x + i)), y + i);
+  for (; i + lanes() <= n; i += lanes()) put<stream>(shifted(first::load(x + i)), y + i);
   if (i < n) vm::store_some(shifted(vm::load_some(x + i, n - i, hn::Zero(D()))), y + i, n - i);
 }
 

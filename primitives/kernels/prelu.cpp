@@ -14,11 +14,13 @@
 #define HWY_TARGET_INCLUDE "primitives/kernels/prelu.cpp"
 #include "primitives/kernels/highway.h"
 // As for every instruction set.
+#include "primitives/kernels/first_read.h"
 #include "primitives/kernels/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace wide::prelu_rows::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace first = wide::first_read::HWY_NAMESPACE;
 namespace vm = wide::vector_math::HWY_NAMESPACE;
 using vm::D;
 using vm::V;
@@ -32,7 +34,7 @@ void bend(float* y, const float* x, float slope, int64_t count) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
   const V own = vm::set(slope);
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(bent(hn::LoadU(D(), x + i), own), D(), y + i);
+  for (; i + lanes <= count; i += lanes) hn::StoreU(bent(first::load(x + i), own), D(), y + i);
   if (i < count) vm::store_some(bent(vm::load_some(x + i, count - i, own), own), y + i, count - i);
 }
 
@@ -40,7 +42,7 @@ void bend_each(float* y, const float* x, const float* slope, int64_t count) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes)
-    hn::StoreU(bent(hn::LoadU(D(), x + i), hn::LoadU(D(), slope + i)), D(), y + i);
+    hn::StoreU(bent(first::load(x + i), hn::LoadU(D(), slope + i)), D(), y + i);
   if (i < count) {
     const V zero = hn::Zero(D()), own = vm::load_some(slope + i, count - i, zero);
     vm::store_some(bent(vm::load_some(x + i, count - i, zero), own), y + i, count - i);
