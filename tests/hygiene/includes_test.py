@@ -28,7 +28,7 @@ ROOMS = {
     "engine/widen": {"engine/error", "engine/program", "engine/record", "engine/network", "engine/passes",
                      "engine/train/optimizer.h", "engine/train/optimizer_operator.h"},
     "engine/measure": {"engine/error", "engine/program", "engine/device", "engine/network", "engine/record",
-                       "engine/widen", "engine/lower/caches.h"},
+                       "engine/widen", "engine/lower/caches.h", "engine/lower/large_pages.h"},
     "engine/lower": {"engine/error", "engine/program", "engine/device", "engine/network", "engine/record",
                      "engine/widen", "engine/passes", "engine/measure"},
     "engine/compile": {"engine/error", "engine/program", "engine/device", "engine/network", "engine/record",
