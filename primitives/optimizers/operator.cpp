@@ -14,61 +14,58 @@ namespace {
 
 constexpr int64_t kBlock = 1 << 15;  // numbers that are in cache from their copy to their step
 
-/// One block of one model: what the others of `block` hold is the state. Written in place.
+/// `from` and `made`: the parameter, then its state; where they are the same, in place.
 template <class T>
-void step_block(const Optimizer& optimizer, const Tensors& block, const Tensor& gradient,
-                const double* hyper, int64_t steps) {
-  T* state[2] = {};
-  for (size_t k = 1; k < block.size(); ++k) state[k - 1] = block[k].mutable_data_ptr<T>();
-  ParameterStep<T> step;
-  step.count = gradient.numel();
-  step.parameter = block[0].mutable_data_ptr<T>();
-  step.gradient = gradient.const_data_ptr<T>();
-  step.hyper = hyper;
-  step.step = steps;
-  step.state = state;
-  if constexpr (std::is_same_v<T, double>)
-    optimizer.step_f64(step);
-  else
-    optimizer.step_f32(step);
-}
-
-/// `from`: the parameter, then its state. Other types than float32 and float64 by way of float32.
-void step_into(const std::string& name, const Tensors& from, const Tensor& gradient,
-               const Tensor& hyper, int64_t steps, const Tensors& into) {
-  const Optimizer& chosen = optimizer(name);
-  const at::ScalarType type = from[0].scalar_type();
-  const bool own = type == at::kFloat || type == at::kDouble;
-  const auto flat = [](const Tensor& t) { return t.contiguous().view(-1); };
-  Tensors before, after;
-  for (const Tensor& t : from) before.push_back(flat(t));
-  for (const Tensor& t : into)
-    after.push_back(t.is_contiguous() ? t.view(-1) : at::empty({t.numel()}, t.options()));
-  const Tensor g = flat(gradient.to(type)), h = hyper.to(at::kDouble).contiguous();
-  const int64_t n = h.dim() == 2 ? h.size(0) : 1, count = g.numel() / n;
+void step_blocks(const Optimizer& optimizer, const Tensors& from, const Tensor& gradient,
+                 const Tensor& hyper, int64_t steps, const Tensors& made) {
+  const int64_t n = hyper.dim() == 2 ? hyper.size(0) : 1, count = gradient.numel() / n;
   const int64_t blocks = (count + kBlock - 1) / kBlock;
+  const auto* values = hyper.const_data_ptr<double>();
   at::parallel_for(0, n * blocks, 1, [&](int64_t first, int64_t last) {
-    const at::NoGradGuard no_grad;
     for (int64_t job = first; job < last; ++job) {
-      const int64_t model = job / blocks, begin = job % blocks * kBlock;
-      const auto part = [&](const Tensor& t) {
-        return t.narrow(0, model * count + begin, std::min(kBlock, count - begin));
-      };
-      Tensors block;
-      for (size_t k = 0; k < before.size(); ++k)
-        block.push_back(own ? part(after[k]).copy_(part(before[k]))
-                            : part(before[k]).to(at::kFloat));
-      const double* values =
-          h.const_data_ptr<double>() + model * std::ssize(chosen.hyperparameters);
-      if (type == at::kDouble)
-        step_block<double>(chosen, block, part(g), values, steps);
+      const int64_t model = job / blocks, begin = job % blocks * kBlock, at = model * count + begin;
+      ParameterStep<T> step;
+      step.count = std::min(kBlock, count - begin);
+      T* block[3] = {};
+      for (size_t k = 0; k < made.size(); ++k) {
+        block[k] = made[k].mutable_data_ptr<T>() + at;
+        const T* before = from[k].const_data_ptr<T>() + at;
+        if (before != block[k]) std::copy_n(before, step.count, block[k]);
+      }
+      step.parameter = block[0];
+      step.gradient = gradient.const_data_ptr<T>() + at;
+      step.hyper = values + model * static_cast<int64_t>(optimizer.hyperparameters.size());
+      step.step = steps;
+      step.state = block + 1;
+      if constexpr (std::is_same_v<T, double>)
+        optimizer.step_f64(step);
       else
-        step_block<float>(chosen, block, part(g).to(at::kFloat), values, steps);
-      for (size_t k = 0; k < block.size() && !own; ++k) part(after[k]).copy_(block[k]);
+        optimizer.step_f32(step);
     }
   });
+}
+
+/// Other types than float32 and float64 go by way of float32.
+void step_into(const std::string& name, const Tensors& from, const Tensor& gradient,
+               const Tensor& hyper, int64_t step, const Tensors& into) {
+  const at::ScalarType type = from[0].scalar_type();
+  const bool own = type == at::kFloat || type == at::kDouble;
+  Tensors before, made;
+  for (size_t k = 0; k < from.size(); ++k) {
+    before.push_back(from[k].contiguous());
+    if (!own) before[k] = before[k].to(at::kFloat);
+    made.push_back(!own                      ? before[k]
+                   : into[k].is_contiguous() ? into[k]
+                                             : at::empty(into[k].sizes(), into[k].options()));
+  }
+  const Tensor g = gradient.to(made[0].scalar_type()).contiguous();
+  const Tensor h = hyper.to(at::kDouble).contiguous();
+  if (made[0].scalar_type() == at::kDouble)
+    step_blocks<double>(optimizer(name), before, g, h, step, made);
+  else
+    step_blocks<float>(optimizer(name), before, g, h, step, made);
   for (size_t k = 0; k < into.size(); ++k)
-    if (!into[k].is_contiguous()) into[k].copy_(after[k].view(into[k].sizes()));
+    if (!made[k].is_same(into[k])) into[k].copy_(made[k]);
 }
 
 Tensor fresh(const Tensor& like) { return at::empty(like.sizes(), like.options()); }

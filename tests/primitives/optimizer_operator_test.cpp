@@ -1,0 +1,50 @@
+#include "engine/train/optimizer_operator.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace wide {
+namespace {
+
+/// AdamW as its paper and torch.optim.AdamW have it, one model in float64.
+Tensors adamw(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v, const Tensor& h,
+              int64_t step) {
+  const auto value = [&](int64_t k) { return h[k].item<double>(); };
+  const double lr = value(0), decay = value(1), beta1 = value(2), beta2 = value(3), eps = value(4);
+  const Tensor first = beta1 * m + (1 - beta1) * g, second = beta2 * v + (1 - beta2) * g * g;
+  const Tensor root = (second / (1 - std::pow(beta2, step))).sqrt() + eps;
+  return {p * (1 - lr * decay) - lr * (first / (1 - std::pow(beta1, step))) / root, first, second};
+}
+
+/// Each model's numbers are stepped in blocks; one and a part of the next here.
+TEST(OptimizerOperator, EveryBlockOfEveryModel) {
+  constexpr int64_t kModels = 3, kRows = 41, kColumns = 1009, kStep = 5;
+  at::manual_seed(3);
+  const auto options = at::TensorOptions().dtype(at::kDouble);
+  const Tensor hyper = at::tensor({1e-3, 1e-2, 0.9, 0.999, 1e-8, 2e-2, 0.0, 0.8, 0.99, 1e-6, 3e-4,
+                                   0.3, 0.95, 0.9, 1e-8},
+                                  options)
+                           .view({kModels, 5});
+  const Sizes sizes{kModels, kRows, kColumns};
+  const Tensor p = at::randn(sizes, options), g = at::randn(sizes, options),
+               m = at::randn(sizes, options), v = at::rand(sizes, options);
+  Tensors expected{at::empty_like(p), at::empty_like(p), at::empty_like(p)};
+  for (int64_t i = 0; i < kModels; ++i) {
+    const Tensors own = adamw(p[i], g[i], m[i], v[i], hyper[i], kStep);
+    for (size_t k = 0; k < own.size(); ++k) expected[k][i].copy_(own[k]);
+  }
+  for (const auto& [type, tolerance] :
+       {std::pair(at::kDouble, 1e-12), {at::kFloat, 2e-6}, {at::kBFloat16, 2e-2}}) {
+    const Tensors made = optimizer_step(optimizer("adamw"), p.to(type), g.to(type),
+                                        {m.to(type), v.to(type)}, hyper, kStep);
+    ASSERT_EQ(made.size(), expected.size());
+    for (size_t k = 0; k < made.size(); ++k) {
+      EXPECT_EQ(made[k].scalar_type(), type);
+      const double error = (made[k].to(at::kDouble) - expected[k]).abs().max().item<double>();
+      EXPECT_LT(error, tolerance * expected[k].abs().max().item<double>()) << type << " " << k;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace wide
