@@ -53,7 +53,7 @@ void step_into(const std::string& name, const Tensors& from, const Tensor& gradi
   Tensors before, made;
   for (size_t k = 0; k < from.size(); ++k) {
     before.push_back(from[k].contiguous());
-    if (!own) before[k] = before[k].to(at::kFloat);
+    if (!own) before[k] = before[k].to(at::kFloat, false, /*copy=*/true);  // stepped in place
     made.push_back(!own                      ? before[k]
                    : into[k].is_contiguous() ? into[k]
                                              : at::empty(into[k].sizes(), into[k].options()));

@@ -46,5 +46,19 @@ TEST(OptimizerOperator, EveryBlockOfEveryModel) {
   }
 }
 
+/// What is given stays as it is, also state that needs no conversion where the parameter does.
+TEST(OptimizerOperator, LeavesItsArgumentsAlone) {
+  const Tensor hyper = at::tensor({1e-3, 1e-2, 0.9, 0.999, 1e-8}, at::kDouble);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Tensor p = at::randn({7}).to(type), g = at::randn({7}).to(type), m = at::randn({7}),
+                 v = at::rand({7});
+    const Tensors before{p.clone(), g.clone(), m.clone(), v.clone()};
+    const Tensors made = optimizer_step(optimizer("adamw"), p, g, {m, v}, hyper, 3);
+    EXPECT_FALSE(made[1].equal(m));
+    const Tensors after{p, g, m, v};
+    for (size_t k = 0; k < after.size(); ++k) EXPECT_TRUE(after[k].equal(before[k])) << k;
+  }
+}
+
 }  // namespace
 }  // namespace wide
