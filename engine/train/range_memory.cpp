@@ -27,12 +27,25 @@ const PlannedRange& longest(const PlannedSize& p) {
   return std::prev(p.programs.upper_bound(p.executor->models_at_a_time() + 1))->second;
 }
 
-/// To the system: a heap keeps it for tensors of the same sizes, which no step makes.
-void give_back_freed() {
+/// Tensors of a megabyte and more lie outside the heap while one of these lives, and end with their
+/// memory: glibc's heap keeps what aligned tensors leave, in pieces that the next ones do not fit
+/// into (before 2.38), and a limit of the process counts it (`ulimit -d`). Afterwards the bounds
+/// are what glibc comes to by itself (mallopt(3)): no step maps memory anew.
+class OutsideTheHeap {
+ public:
 #ifdef __GLIBC__
-  malloc_trim(0);
+  OutsideTheHeap() { mallopt(M_MMAP_THRESHOLD, 1 << 20); }
+  ~OutsideTheHeap() {
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    malloc_trim(0);
+  }
+#else
+  OutsideTheHeap() {}
 #endif
-}
+  OutsideTheHeap(const OutsideTheHeap&) = delete;
+  OutsideTheHeap& operator=(const OutsideTheHeap&) = delete;
+};
 
 }  // namespace
 
@@ -52,44 +65,35 @@ bool Trainer::Impl::may_be_short(const PlannedSize& p, int64_t n) const {
   return 2 * n * bytes * threads > options.memory_limit;
 }
 
-/// The forward pass with its loss of one model. A recording takes as much as all of its calls: what
-/// aligned tensors leave behind in glibc's heap the next ones do not fit into (before 2.38). Where
-/// that is half of what a step may take, no call has elements but while it is made.
+/// The forward pass with its loss of one model. A recording takes as much as all of its calls:
+/// where that is half of what a step may take, no call has elements but while it is made.
 Program Trainer::Impl::recorded_single(const PlannedSize& p, const Ensemble& some) const {
+  const OutsideTheHeap apart;
   const auto recorded = [&] {
     return p.step ? record_loss(p.form, some.model(0)) : wide::record_single(p.form.network, some);
   };
-  const auto with_elements = [&] {
-    const Program made = recorded();
-    give_back_freed();
-    return made;
-  };
-  if (options.memory_limit <= 0) return with_elements();
+  if (options.memory_limit <= 0) return recorded();
   {
     RecordingBudget budget(options.memory_limit / 2);
     try {
-      return with_elements();
+      return recorded();
     } catch (const std::exception&) {
       if (!budget.exceeded()) throw;
     }
   }
-  give_back_freed();
   try {
     const DryRecording dry(Shapes::of_zeros);
     return recorded();
   } catch (const std::exception&) {  // an operator that refuses zeros
   }
-  return with_elements();
+  return recorded();
 }
 
 /// Where memory may be short recording has no elements, as it would keep all that a step makes, and
 /// what is recorded is brought to fit.
 PlannedRange Trainer::Impl::step_program(const PlannedSize& p, const Ensemble& some) const {
-  const auto recorded = [&] {
-    const auto made = record_step(p.single, p.trained, some, widen_options(p));
-    give_back_freed();
-    return made;
-  };
+  const OutsideTheHeap apart;
+  const auto recorded = [&] { return record_step(p.single, p.trained, some, widen_options(p)); };
   if (!may_be_short(p, some.n)) return {recorded(), {}};
   RangeProgram range;
   try {
