@@ -7,12 +7,14 @@
 #define HWY_TARGET_INCLUDE "primitives/kernels/panel_gemm.cpp"
 #include "primitives/kernels/highway.h"
 // As for every instruction set.
+#include "primitives/kernels/gemm_narrow.h"
 #include "primitives/kernels/gemm_tile.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace wide::panel_gemm::HWY_NAMESPACE {
 namespace {
 
+namespace narrow = wide::gemm_narrow::HWY_NAMESPACE;
 namespace tile = wide::gemm_tile::HWY_NAMESPACE;
 using tile::Cut;
 using tile::kLanes;
@@ -20,6 +22,16 @@ using tile::kMostRows;
 
 /// Rows of a panel that stay in the second-level cache while blocks of rows of `a` pass over them.
 constexpr int64_t kInnerBlock = 512;
+
+/// A few columns: the bias in the room of one vector, then column after column.
+void pack_narrow(const Matrix& m, float* to) {
+  std::fill_n(to, kLanes, 0.0F);
+  if (m.bias != nullptr)
+    for (int64_t j = 0; j < m.columns; ++j) to[j] = m.bias[j * m.bias_stride];
+  to += kLanes;
+  for (int64_t j = 0; j < m.columns; ++j, to += m.inner)
+    for (int64_t k = 0; k < m.inner; ++k) to[k] = m.data[k * m.row_stride + j * m.column_stride];
+}
 
 }  // namespace
 
@@ -32,6 +44,7 @@ int64_t panel_count(int64_t columns) { return Cut(columns).panels; }
 int64_t first_column(int64_t columns, int64_t panel) { return Cut(columns).first_column(panel); }
 
 void pack(const Matrix& m, float* panels) {
+  if (narrow::applies(m.inner, m.columns)) return pack_narrow(m, panels);
   const Cut cut(m.columns);
   for (int64_t p = 0; p < cut.panels; ++p) {
     const int64_t begin = cut.first_vector(p) * kLanes, end = cut.first_vector(p + 1) * kLanes;
@@ -72,6 +85,12 @@ void pack(const Matrix& m, float* panels) {
 }
 
 void multiply(const Product& p, int64_t begin, int64_t end) {
+  if (narrow::applies(p.inner, p.columns)) {
+    if (begin == end) return;
+    return narrow::multiply({p.a, p.a_stride, p.a_step, p.rows, p.inner, p.columns,
+                             p.panels + kLanes, p.panels, p.residual, p.residual_stride, p.out,
+                             p.out_stride, p.relu});
+  }
   const Cut cut(p.columns);
   const bool by_columns = p.a_step != 1;
   for (int64_t panel = begin; panel < end; ++panel) {

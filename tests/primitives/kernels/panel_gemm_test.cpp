@@ -24,11 +24,13 @@ std::ostream& operator<<(std::ostream& to, const Case& c) {
   return to << c.n << " models " << c.m << "x" << c.k << "x" << c.o;
 }
 
-/// Every number of rows and vectors of a block, parts of vectors, and sums in several blocks of k.
+/// Every number of rows and vectors of a block, parts of vectors, sums in several blocks of k, and
+/// columns so few that vectors lie along k.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {1, 1, 1, 1},      {3, 5, 7, 11},     {2, 97, 13, 64}, {5, 130, 64, 3}, {7, 8, 257, 17},
-      {2, 13, 1031, 53}, {1, 1, 1031, 130}, {2, 7, 3, 193},  {1, 67, 0, 5},   {2, 0, 3, 4}};
+      {2, 13, 1031, 53}, {1, 1, 1031, 130}, {2, 7, 3, 193},  {1, 67, 0, 5},   {2, 0, 3, 4},
+      {2, 19, 64, 1},    {3, 9, 100, 3},    {1, 1, 256, 4},  {2, 33, 257, 7}, {2, 5, 1031, 2}};
   return all;
 }
 
