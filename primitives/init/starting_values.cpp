@@ -87,9 +87,8 @@ class Finder {
       add(at("bias"), {Kind::constant, 0, "norm"});
     } else if (is("aten::_prelu_kernel") || is("aten::prelu")) {
       add(at("weight"), {Kind::constant, 0.25, "prelu"});
-    } else if (is("aten::lstm.") || is("aten::gru.") || is("aten::rnn_")) {
-      recurrent(arguments, handle);
-    } else if (is("aten::lstm_cell") || is("aten::gru_cell")) {
+    } else if (is("aten::lstm") || is("aten::gru") || is("aten::rnn_")) {
+      if (op.find("_cell") == std::string::npos) return recurrent(arguments, handle);
       const Sizes w = sizes(at("w_hh"));
       if (w.size() != 2) return;
       for (const char* name : {"w_ih", "w_hh", "b_ih", "b_hh"})
