@@ -1,5 +1,7 @@
 #pragma once
+#include "primitives/kernels/depthwise_convolution.h"
 #include "primitives/kernels/direct_convolution.h"
+#include "primitives/kernels/pointwise_convolution.h"
 #include "primitives/layout.h"
 
 /// What conv1d, conv2d, conv3d, convtranspose1d and convtranspose2d share: all of it but sizes.
@@ -242,6 +244,53 @@ inline Applies direct_applies(const std::string& name, const ConvolutionConfig& 
   return std::nullopt;
 }
 
+/// One tap: every model's weights times every image as it lies.
+inline Tensors pointwise(const ConvolutionConfig& /*c*/, const WideCall& call) {
+  return {pointwise_convolution(
+      call.inputs[0], call.inputs[1],
+      call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt)};
+}
+
+inline Applies pointwise_applies(const std::string& name, const ConvolutionConfig& c,
+                                 const WideCall& call) {
+  const Tensor& w = call.inputs[1];
+  if (!direct_convolution_applies(call.inputs[0], w))
+    return reason(name + "/pointwise", "call", "other than float32 on the CPU without gradient",
+                  "float32 inference on the CPU", "grouped");
+  const auto all = [](const Sizes& list, int64_t value) {
+    return std::all_of(list.begin(), list.end(), [&](int64_t v) { return v == value; });
+  };
+  const int64_t taps = w.numel() / (w.size(0) * w.size(1) * w.size(2));
+  if (taps != 1 || !all(c.stride, 1) || !all(c.padding, 0) || c.groups != 1)
+    return reason(name + "/pointwise", "layer", fmt::format("{} taps, {}", taps, c.text()),
+                  "one tap, stride and groups 1, no padding", "direct");
+  return std::nullopt;
+}
+
+/// Every channel by filters of its own.
+inline Tensors depthwise(const ConvolutionConfig& c, const WideCall& call) {
+  const Tensor &x = call.inputs[0], &w = call.inputs[1];
+  DepthwiseConvolution layer{c.stride, c.padding, c.dilation, {}};
+  for (size_t k = 0; k < static_cast<size_t>(c.dims); ++k) {
+    const auto axis = static_cast<int64_t>(k) + 3;
+    layer.output.push_back(c.output(k, x.size(axis), w.size(axis)));
+  }
+  return {depthwise_convolution(
+      x, w, call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt, layer)};
+}
+
+inline Applies depthwise_applies(const std::string& name, const ConvolutionConfig& /*c*/,
+                                 const WideCall& call) {
+  const Tensor& w = call.inputs[1];
+  if (!direct_convolution_applies(call.inputs[0], w))
+    return reason(name + "/depthwise", "call", "other than float32 on the CPU without gradient",
+                  "float32 inference on the CPU", "grouped");
+  if (w.size(2) != 1)
+    return reason(name + "/depthwise", "groups", fmt::format("{} channels each", w.size(2)),
+                  "one channel per group", "direct");
+  return std::nullopt;
+}
+
 inline std::vector<Strategy> strategies(const Layer& layer) {
   using Config = ConvolutionConfig;
   const auto named =
@@ -255,9 +304,15 @@ inline std::vector<Strategy> strategies(const Layer& layer) {
                        named(direct_applies)),
       strategy<Config>("grouped", "the models as groups of one convolution", grouped),
       strategy<Config>("channels_last", "grouped, channels innermost in memory", channels_last)};
-  if (!layer.transposed)
+  if (!layer.transposed) {
     all.push_back(strategy<Config>("unfold", "patches gathered once, then one batched GEMM",
                                    unfold_gemm, named(unfold_applies)));
+    all.push_back(strategy<Config>("pointwise", "one tap: weights times images as they lie",
+                                   pointwise, named(pointwise_applies)));
+  }
+  if (!layer.transposed && layer.dims() < 3)
+    all.push_back(strategy<Config>("depthwise", "every channel by filters of its own, inference",
+                                   depthwise, named(depthwise_applies)));
   return all;
 }
 

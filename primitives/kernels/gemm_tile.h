@@ -60,8 +60,9 @@ struct Block {
   int64_t start_stride;
   float* out;
   int64_t out_stride;
-  int64_t columns;  // that are there; the panel may have more
-  bool relu;        // keeps NaN, as relu does
+  int64_t columns;                  // that are there; the panel may have more
+  bool relu;                        // keeps NaN, as relu does
+  const float* row_bias = nullptr;  // one for every row, in place of `bias`
 };
 
 template <int kRows, int kVectors, bool kByColumns>
@@ -75,12 +76,12 @@ HWY_NOINLINE void compute(const Block& b) {
     const V bias = b.bias != nullptr ? hn::LoadU(d, b.bias + v * kLanes) : hn::Zero(d);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      sum[r][v] = bias;
+      sum[r][v] = b.row_bias != nullptr ? hn::Set(d, b.row_bias[r]) : bias;
       if (b.start == nullptr) continue;
       const float* start = b.start + r * b.start_stride + v * kLanes;
       sum[r][v] =
-          hn::Add(bias, v + 1 < kVectors || whole ? hn::LoadU(d, start)
-                                                  : vm::load_some(start, part, hn::Zero(d)));
+          hn::Add(sum[r][v], v + 1 < kVectors || whole ? hn::LoadU(d, start)
+                                                       : vm::load_some(start, part, hn::Zero(d)));
     }
   }
   const float* row = b.b;

@@ -131,7 +131,8 @@ void multiply(const Product& p, int64_t begin, int64_t end) {
                                 out,
                                 p.out_stride,
                                 there,
-                                p.relu && k + count == p.inner};
+                                p.relu && k + count == p.inner,
+                                p.row_bias != nullptr && k == 0 ? p.row_bias + row : nullptr};
         tile::compute_block(rows, vectors, by_columns, block);
         row += rows;
       }

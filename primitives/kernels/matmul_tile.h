@@ -19,7 +19,8 @@ struct Product {
   Matrix b;                     // [inner, columns]
   const float* bias = nullptr;  // [columns] or none
   int64_t bias_stride = 1;
-  float* out = nullptr;  // [rows, columns]
+  const float* row_bias = nullptr;  // [rows] or none, in place of `bias`
+  float* out = nullptr;             // [rows, columns]
   int64_t out_stride = 0;
   bool relu = false;  // keeps NaN, as relu does
 };
