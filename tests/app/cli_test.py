@@ -166,8 +166,8 @@ class Cli(unittest.TestCase):
     def test_passes(self):
         table = json.loads(workbench("list", "passes", "--json").stdout)["passes"]
         names = [row["name"] for row in table]
-        self.assertEqual(names, ["fold", "common-subexpressions", "layout", "dead-code", "faster-kernels", "split", "products", "chains",
-                                 "ranges", "kernels", "memory-plan"])
+        self.assertEqual(names, ["fold", "common-subexpressions", "layout", "dead-code", "faster-kernels", "paddings", "split",
+                                 "products", "chains", "ranges", "kernels", "memory-plan"])
         self.assertEqual(table[2]["stage"], "on the program")
         self.assertEqual(table[2]["off"], "--passes-off layout")
         lines = workbench("list", "passes").stdout.splitlines()

@@ -13,6 +13,8 @@
 #include "engine/error.h"
 #include "engine/wide.h"
 #include "engine/widen/target.h"
+#include "primitives/kernels/depthwise_convolution.h"
+#include "primitives/kernels/direct_convolution.h"
 
 namespace wide {
 namespace {
@@ -133,6 +135,31 @@ TEST(Passes, FasterKernels) {
   EXPECT_TRUE(at::allclose(got[1], at::log_softmax(x, -1), 1e-6, 1e-6));
 }
 
+TEST(Passes, Paddings) {
+  // In front alone, around what has a padding already, two axes, one that another reads too; not
+  // other values than zero, nor around channels.
+  const auto direct = [](const Tensor& x, const Tensor& w, Sizes padding, Sizes output) {
+    const Sizes ones(padding.size(), 1);
+    Sizes kernel(w.sizes().begin() + 3, w.sizes().end());
+    return direct_convolution(x, pack_filters(w, 1, false), {}, w.size(1),
+                              {kernel, ones, std::move(padding), ones, std::move(output)});
+  };
+  golden("paddings",
+         {wide_input("x", {2, 3, 2, 9}), wide_input("w", {2, 5, 2, 3}),
+          wide_input("image", {2, 1, 2, 5, 6}), wide_input("f", {2, 2, 1, 3, 2})},
+         [&](const Tensors& t) {
+           const Tensor read_twice = at::constant_pad_nd(t[0], {4, 0});
+           const Tensor image = at::constant_pad_nd(t[2], {1, 2, 0, 3});
+           return Tensors{
+               direct(at::constant_pad_nd(t[0], {2, 0}), t[1], {0}, {9}),
+               direct(read_twice, t[1], {1}, {13}),
+               read_twice.sum(-1),
+               depthwise_convolution(image, t[3], {}, {{1, 2}, {1, 0}, {1, 1}, {8, 4}}),
+               direct(at::constant_pad_nd(t[0], {2, 0}, 1), t[1], {0}, {9}),
+               direct(at::constant_pad_nd(t[0], {0, 0, 0, 1}).narrow(2, 1, 2), t[1], {0}, {7})};
+         });
+}
+
 TEST(Passes, RandomOperatorsKeepTheirNumberAndOrder) {
   at::NoGradGuard no_grad;
   const Tensor x = at::randn({2, 3});
@@ -165,9 +192,10 @@ std::vector<std::string> names() {
 }
 
 TEST(PassTable, HasEveryPassOnceInTheOrderInWhichTheyRun) {
-  EXPECT_EQ(names(), (std::vector<std::string>{"fold", "common-subexpressions", "layout",
-                                               "dead-code", "faster-kernels", "split", "products",
-                                               "chains", "ranges", "kernels", "memory-plan"}));
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"fold", "common-subexpressions", "layout", "dead-code",
+                                      "faster-kernels", "paddings", "split", "products", "chains",
+                                      "ranges", "kernels", "memory-plan"}));
   for (const Pass* p : passes()) {
     EXPECT_EQ(p->stage == Stage::program, static_cast<bool>(p->run)) << p->name;
     EXPECT_FALSE(p->summary.empty()) << p->name;
@@ -187,8 +215,8 @@ std::string refused(const std::function<void()>& work) {
 TEST(PassTable, RefusesUnknownNamesWhereverTheyAreGiven) {
   const std::string line =
       "[--passes-off] name: got layuot, expected one of fold, common-subexpressions, layout, "
-      "dead-code, faster-kernels, split, products, chains, ranges, kernels, memory-plan; try "
-      "layout";
+      "dead-code, faster-kernels, paddings, split, products, chains, ranges, kernels, "
+      "memory-plan; try layout";
   EXPECT_EQ(refused([] { check_pass_names({"split", "layuot"}); }), line);
   EXPECT_EQ(refused([] { Builder().without("layuot"); }), line);
   Options options;
