@@ -86,12 +86,22 @@ struct Scratch {
   int64_t channel_pitch = 0;  // floats
   int64_t row_pitch = 0;
   int64_t floats = 0;
+  std::vector<std::array<int64_t, 2>> inside;  // by residue, the columns that the image has
 
   Scratch(const Axes& axes, int64_t channels) {
-    columns = (axes[2].extent + axes[2].in_step - 1) / axes[2].in_step;
-    channel_pitch = columns * axes[2].in_step;
+    const Axis& width = axes[2];
+    columns = (width.extent + width.in_step - 1) / width.in_step;
+    channel_pitch = columns * width.in_step;
     row_pitch = channel_pitch * channels;
     floats = row_pitch * axes[0].extent * axes[1].extent + kPositions;  // runs read past the end
+    for (int64_t r = 0; r < width.in_step; ++r) {
+      const auto up_to = [&](int64_t column) {
+        const int64_t missing = column - (width.low + r);
+        return std::clamp<int64_t>((missing + width.in_step - 1) / width.in_step, 0, columns);
+      };
+      const int64_t begin = up_to(0);
+      inside.push_back({begin, std::max(begin, up_to(width.in))});
+    }
   }
 };
 
@@ -101,37 +111,31 @@ struct Image {
   std::array<int64_t, 3> strides{};
 };
 
-/// Columns `first, first + step, ...` of a row, zero where there are none.
-void fill_columns(const float* row, int64_t stride, int64_t in, int64_t first, int64_t step,
-                  int64_t count, float* to) {
-  int64_t i = 0;
-  for (; i < count && first + i * step < 0; ++i) to[i] = 0.0F;
-  const int64_t end = first < in ? std::min(count, (in - first + step - 1) / step) : i;
-  if (stride * step == 1)  // rows are short: no call per copy
-    for (; i + kPositions <= end; i += kPositions)
-      std::memcpy(to + i, row + first + i, kPositions * sizeof(float));
-  for (; i < end; ++i) to[i] = row[(first + i * step) * stride];
-  for (; i < count; ++i) to[i] = 0.0F;
-}
-
-/// In the order of the image's memory, which is read ahead then.
+/// In the order of the image's memory, which is read ahead then. What lies around it is zero.
 void fill(const Axes& axes, const Scratch& scratch, const Image& image, float* to) {
+  const int64_t step = axes[2].in_step, stride = image.strides[2] * step;
+  const int64_t first_d = std::max<int64_t>(axes[0].low, 0),
+                first_h = std::max<int64_t>(axes[1].low, 0);
+  const int64_t past_d = std::min(axes[0].low + axes[0].extent, axes[0].in),
+                past_h = std::min(axes[1].low + axes[1].extent, axes[1].in);
   for (int64_t c = 0; c < image.channels; ++c)
-    for (int64_t z = 0; z < axes[0].extent; ++z)
-      for (int64_t y = 0; y < axes[1].extent; ++y) {
-        float* row = to + (z * axes[1].extent + y) * scratch.row_pitch + c * scratch.channel_pitch;
-        const int64_t d = z + axes[0].low, h = y + axes[1].low;
-        if (d < 0 || d >= axes[0].in || h < 0 || h >= axes[1].in) {
-          std::fill(row, row + scratch.channel_pitch, 0.0F);
-          continue;
-        }
+    for (int64_t d = first_d; d < past_d; ++d)
+      for (int64_t h = first_h; h < past_h; ++h) {
+        float* row = to + c * scratch.channel_pitch +
+                     ((d - axes[0].low) * axes[1].extent + h - axes[1].low) * scratch.row_pitch;
         const float* from =
             image.data + c * image.channel_stride + d * image.strides[0] + h * image.strides[1];
-        for (int64_t r = 0; r < axes[2].in_step; ++r)
-          fill_columns(from, image.strides[2], axes[2].in, axes[2].low + r, axes[2].in_step,
-                       scratch.columns, row + r * scratch.columns);
+        for (int64_t r = 0; r < step; ++r, row += scratch.columns) {
+          const float* first = from + (axes[2].low + r) * image.strides[2];
+          auto [i, end] = scratch.inside[static_cast<size_t>(r)];
+          if (stride == 1) {  // rows are short: no call per copy
+            for (; i + kPositions <= end; i += kPositions)
+              std::memcpy(row + i, first + i, kPositions * sizeof(float));
+            for (; i + 4 <= end; i += 4) std::memcpy(row + i, first + i, 4 * sizeof(float));
+          }
+          for (; i < end; ++i) row[i] = first[i * stride];
+        }
       }
-  std::fill(to + scratch.floats - kPositions, to + scratch.floats, 0.0F);
 }
 
 // --------------------------------------------------------------------------- its results
@@ -293,48 +297,66 @@ void compute_block(const Work& work, const Work::Rows& rows, const Runs& runs, T
   }
 }
 
+/// The runs of some rows of results, one after the other.
+class Walk {
+ public:
+  Walk(const Axes& axes, const Work::Rows& rows) : axes_(axes), rows_(rows) {
+    columns_ = axes[2].phases[0].count;  // of the longest phase
+    left_ = rows.depth->count * rows.height->count * ((columns_ + kPositions - 1) / kPositions);
+  }
+  int64_t left() const { return left_; }
+
+  /// Puts the next run into place `k`.
+  void next(const Work& work, const float* source, float* out, size_t k, Runs& runs) {
+    runs.column[k] = column_;
+    runs.from[k] = {z_ * axes_[0].in_step, y_ * axes_[1].in_step};
+    runs.input[k] =
+        source + column_ + runs.from[k][0] * work.pitches[0] + runs.from[k][1] * work.pitches[1];
+    const int64_t d = rows_.depth->start + z_ * axes_[0].out_step;
+    const int64_t h = rows_.height->start + y_ * axes_[1].out_step;
+    runs.out[k] = out + (d * axes_[1].out + h) * axes_[2].out + column_ * axes_[2].out_step;
+    --left_;
+    if ((column_ += kPositions) < columns_) return;
+    column_ = 0;
+    if (++y_ < rows_.height->count) return;
+    y_ = 0;
+    ++z_;
+  }
+
+ private:
+  const Axes& axes_;
+  const Work::Rows& rows_;
+  int64_t columns_ = 0, left_ = 0, column_ = 0, y_ = 0, z_ = 0;
+};
+
 /// All results of one image of one group, read from `source`: the image or its padded copy.
 void compute_image(const Work& work, const float* source, const float* filters, const float* bias,
                    float* out) {
-  const Axes& axes = work.axes;
-  const int64_t columns = axes[2].phases[0].count;  // of the longest phase
-  const int64_t per_row = (columns + kPositions - 1) / kPositions;
   const int64_t block_floats = work.taps() * work.channels * kFilters;
   std::vector<Inside> inside;
-  for (const Work::Rows& rows : work.rows) {
-    const int64_t total = rows.depth->count * rows.height->count * per_row;
-    for (int64_t at = 0; at < total;) {
-      const int64_t left = total - at;
-      Runs runs;
+  // Images may be small: what is the same for all runs is written once.
+  Runs runs;
+  Tile tile;
+  float offsets[kFilters] = {};
+  tile.bias = offsets;
+  tile.relu = work.relu;
+  tile.channels = work.channels;
+  tile.channel_pitch = work.channel_pitch;
+  for (const Work::Rows& rows : work.rows)
+    for (Walk walk(work.axes, rows); walk.left() > 0;) {
+      const int64_t left = walk.left();
       runs.count = static_cast<int>(left == 4 ? 2 : std::min<int64_t>(left, kRuns));
-      for (int r = 0; r < runs.count; ++r, ++at) {
-        const auto k = static_cast<size_t>(r);
-        const int64_t row = at / per_row, column = at % per_row * kPositions;
-        const int64_t z = row / rows.height->count, y = row % rows.height->count;
-        runs.column[k] = column;
-        runs.from[k] = {z * axes[0].in_step, y * axes[1].in_step};
-        runs.input[k] =
-            source + column + runs.from[k][0] * work.pitches[0] + runs.from[k][1] * work.pitches[1];
-        const int64_t d = rows.depth->start + z * axes[0].out_step;
-        const int64_t h = rows.height->start + y * axes[1].out_step;
-        runs.out[k] = out + (d * axes[1].out + h) * axes[2].out + column * axes[2].out_step;
-      }
+      for (int r = 0; r < runs.count; ++r)
+        walk.next(work, source, out, static_cast<size_t>(r), runs);
       if (work.in_place) find_inside(work, rows, runs, inside);
       for (int64_t first = 0; first < work.filters; first += kFilters) {
-        float offsets[kFilters] = {};
-        Tile tile;
         tile.rows = static_cast<int>(std::min<int64_t>(work.filters - first, kFilters));
         if (bias != nullptr) std::copy_n(bias + first, tile.rows, offsets);
         tile.filters = filters + first / kFilters * block_floats;
-        tile.bias = offsets;
-        tile.relu = work.relu;
-        tile.channels = work.channels;
-        tile.channel_pitch = work.channel_pitch;
         tile.inside = work.in_place ? inside.data() : nullptr;
         compute_block(work, rows, runs, tile, first);
       }
     }
-  }
 }
 
 // ------------------------------------------------------------------------------- operator
@@ -368,10 +390,10 @@ std::vector<int64_t> result_sizes(const Tensor& x, int64_t out_channels, at::Int
   return sizes;
 }
 
-/// Memory that a thread keeps between calls.
-float* thread_memory(size_t floats) {
+/// Memory that a thread keeps between calls, zero.
+float* zeroed(size_t floats) {
   thread_local std::vector<float> memory;
-  if (memory.size() < floats) memory.resize(floats);
+  memory.assign(floats, 0.0F);
   return memory.data();
 }
 
@@ -403,8 +425,7 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
   const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
   float* po = out.mutable_data_ptr<float>();
   at::parallel_for(0, n * batch * groups, 1, [&](int64_t begin, int64_t end) {
-    float* scratch =
-        work.in_place ? nullptr : thread_memory(static_cast<size_t>(work.scratch.floats));
+    float* scratch = work.in_place ? nullptr : zeroed(static_cast<size_t>(work.scratch.floats));
     for (int64_t job = begin; job < end; ++job) {
       const int64_t g = job % groups, b = job / groups % batch, i = job / groups / batch;
       Image image = layout;
