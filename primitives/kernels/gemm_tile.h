@@ -13,6 +13,7 @@
 #include <cstdint>
 
 // As for every instruction set.
+#include "primitives/kernels/first_read.h"
 #include "primitives/kernels/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -91,8 +92,11 @@ HWY_NOINLINE void compute(const Block& b) {
   const float* column = b.a;
   for (int64_t k = 0; k < b.inner; ++k) {
     V w[kVectors];
+    // What serves a single row may come from memory.
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, row + v * kLanes);
+    for (int v = 0; v < kVectors; ++v)
+      w[v] = kRows == 1 ? first_read::HWY_NAMESPACE::load(row + v * kLanes)
+                        : hn::LoadU(d, row + v * kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const V x = hn::Set(d, kByColumns ? column[r] : a[r][k]);
