@@ -99,6 +99,14 @@ Tensor decaying(In in) {  // self, lambda
   return -at::log1p(-like_uniform(in)) / in[1].toDouble();
 }
 
+/// A leaky relu whose slopes are drawn for what is not above zero; else one. Of self, lower, upper.
+Tensor slopes(const Tensor& x, const IValue& lower, const IValue& upper) {
+  const double from = lower.toScalar().toDouble(), to = upper.toScalar().toDouble();
+  return at::where(x <= 0, uniform(x.sizes(), x.scalar_type()) * (to - from) + from, 1.0);
+}
+bool trains_slopes(In in) { return in[3].toBool(); }
+Tensor randomly_leaky(In in) { return in[0].toTensor() * slopes(in[0].toTensor(), in[1], in[2]); }
+
 Tensor kept(const Tensor& like, const Tensor& drawn, const IValue& p) {
   const Tensor yes =
       p.isTensor() ? drawn < p.toTensor().to(drawn.scalar_type()) : drawn < p.toScalar().toDouble();
@@ -126,6 +134,8 @@ constexpr Row kRows[] = {
     {"aten::alpha_dropout_", 3, trains, alpha_dropped, true},
     {"aten::feature_alpha_dropout", 3, trains, feature_alpha_dropped, false},
     {"aten::feature_alpha_dropout_", 3, trains, feature_alpha_dropped, true},
+    {"aten::rrelu", 5, trains_slopes, randomly_leaky, false},
+    {"aten::rrelu_", 5, trains_slopes, randomly_leaky, true},
     {"aten::rand_like", 6, real_like, uniform_like, false},
     {"aten::randn_like", 6, real_like, normal_like, false},
     {"aten::rand", 5, sized, new_uniform, false},
@@ -157,6 +167,15 @@ void native_dropout(Stack& stack) {
   stack.resize(stack.size() - 3);
   stack.emplace_back(x * mask);
   stack.emplace_back(mask.ne(0));
+}
+
+// self, noise, lower, upper, training, generator -> output, the slopes as noise
+void rrelu_with_noise(Stack& stack) {
+  const std::vector<IValue> in(stack.end() - 6, stack.end());
+  const Tensor drawn = slopes(in[0].toTensor(), in[2], in[3]);
+  stack.resize(stack.size() - 6);
+  stack.emplace_back(in[0].toTensor() * drawn);
+  stack.emplace_back(drawn);
 }
 
 // query, key, value, mask, dropout_p, causal, scale, grouped queries
@@ -196,6 +215,8 @@ bool register_all() {
   add_decomposition({"aten::native_dropout", why,
                      [](In in) { return draws_by_counter() && (in[2].isNone() || in[2].toBool()); },
                      native_dropout});
+  add_decomposition({"aten::rrelu_with_noise_functional", why,
+                     [](In in) { return draws_by_counter() && in[4].toBool(); }, rrelu_with_noise});
   add_decomposition({"aten::scaled_dot_product_attention", why,
                      [](In in) { return draws_by_counter() && in[4].toDouble() > 0; }, attention});
   return true;

@@ -65,6 +65,7 @@ Subject random_calls() {
             Tensor h = at::linear(x, w[0]);
             if (train) {
               h = at::alpha_dropout(h, 0.2, true);
+              h = at::rrelu(h, 0.1, 0.4, true);
               h = h + 0.1 * at::randn_like(h) + 0.1 * at::rand(h.sizes(), h.options());
               h = h * at::bernoulli(at::full_like(h, 0.8));
               h = std::get<0>(at::native_dropout(h, 0.1, true));
@@ -143,6 +144,32 @@ TEST(TrainDraws, DropoutIsEachModelsOwnNumber) {
   }
   trainer.set_hyperparameter("dropout", 0, 0);
   EXPECT_TRUE(at::allclose(trainer.gradients(b).at("w")[0] * 400, at::ones({400}, at::kDouble)));
+}
+
+TEST(TrainDraws, RandomSlopesAreEvenlySpreadBelowZeroAlone) {
+  Subject s{
+      "rrelu", {400}, {weight("w", {400}, 1.0)}, [](const Tensor& x, const Tensors& w, bool train) {
+        return at::rrelu(x * w[0].square(), 0.1, 0.4, train).mean();
+      }};
+  TrainerOptions o;
+  o.n = 2;
+  o.loss.name = "output";
+  Trainer trainer(forms(s), {{"x"}}, start(s, 2, at::kDouble), o);
+  const auto slopes = [&](double x) {  // of the mean over rows, by 2 w x / 400
+    const Batch b{.inputs = {{at::full({2, 20, 400}, x, at::kDouble)}}};
+    const Tensor w = trainer.weights().at("w");
+    return trainer.gradients(b).at("w") * 400 / (2 * w * x);
+  };
+  EXPECT_TRUE(at::allclose(slopes(1), at::ones({2, 400}, at::kDouble)));
+  const Tensor below = slopes(-1);
+  EXPECT_FALSE(below[0].equal(below[1]));
+  for (int64_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(below[i].mean().item<double>(), 0.25, 0.003);
+    EXPECT_NEAR(below[i].var().item<double>() * 20, 0.3 * 0.3 / 12, 0.0015);
+  }
+  const Batch b{.inputs = {{at::full({2, 3, 400}, -1.0, at::kDouble)}}};
+  const Tensor w = trainer.weights().at("w");
+  EXPECT_TRUE(at::allclose(trainer.evaluate(b)[0].view({2}), -0.25 * w.square().mean(1)));
 }
 
 TEST(TrainDraws, OthersAreRefusedByName) {
