@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "data/bytes/part_file.h"
+#include "data/machine/load.h"
 #include "data/tensors.h"
 #include "engine/error.h"
 
@@ -16,7 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kSchema = 3;  // rises with the way of measuring too: older peaks are measured anew
+constexpr int kSchema = 4;  // rises with the way of measuring too: older peaks are measured anew
+/// What was measured beside other programs is too low: it serves those who ask next, no longer.
+constexpr int64_t kDisturbedLastsS = 600;
 
 Json read_all(const std::string& path) {
   std::ifstream file(path);
@@ -46,6 +50,11 @@ Peaks from_json(const Json& json) {
     peaks.bandwidth.push_back({level.at("working_set"), level.at("bytes_per_s")});
   peaks.step_ns = json.at("step_ns");
   return peaks;
+}
+
+bool still_serves(const Json& kept) {
+  return !kept.value("disturbed", false) ||
+         std::time(nullptr) - kept.value("measured_s", int64_t{0}) < kDisturbedLastsS;
 }
 
 void write_all(const std::string& path, const Json& all) {
@@ -84,15 +93,19 @@ Peaks machine_peaks(c10::Device device, int threads, bool again) {
   const std::string folder = cache_folder(), path = peaks_file();
   Json all = folder.empty() ? Json::object() : read_all(path);
   if (!again && all.contains(key)) try {
-      return from_json(all[key]);
+      if (still_serves(all[key])) return from_json(all[key]);
     } catch (const Json::exception&) {
       // Not what this program wrote: measured anew, and written over.
     }
+  const LoadWatch watch;
   const Peaks peaks = measure_peaks(device, threads);
+  const bool disturbed = watch.other_load() > kDisturbedShare;
   if (folder.empty()) return peaks;
   places().folder(folder);
   all["schema"] = kSchema;
   all[key] = to_json(peaks);
+  all[key]["disturbed"] = disturbed;
+  all[key]["measured_s"] = static_cast<int64_t>(std::time(nullptr));
   write_all(path, all);
   return peaks;
 }

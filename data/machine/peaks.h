@@ -6,7 +6,8 @@ namespace wide {
 
 /// What this machine reaches at most with so many threads (0: all of LibTorch's): measured once
 /// and kept in the cache folder (`peaks.json`), by processor, device and number of threads;
-/// `again` measures anew. A file that cannot be read or written is no error: it is measured then.
+/// `again` measures anew. What other programs disturbed serves for ten minutes. A file that cannot
+/// be read or written is no error: it is measured then.
 Peaks machine_peaks(c10::Device device, int threads, bool again = false);
 
 /// Into what is stored with a sweep.

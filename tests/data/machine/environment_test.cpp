@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "data/machine/load.h"
 #include "data/machine/peaks.h"
@@ -156,6 +158,21 @@ TEST(MachinePeaks, AreKeptUntilMeasuredAgain) {
   add_peaks(e, first);
   EXPECT_EQ(e.peak_flops_per_s.at("f32"), first.flops_per_s.at(at::kFloat));
   EXPECT_EQ(e.peak_bytes_per_s, first.memory_bytes_per_s());
+
+  // What was taken beside other programs serves for a while, then it is measured anew.
+  auto kept_there = nlohmann::json::parse(read_text(file));
+  for (auto& [key, entry] : kept_there.items())
+    if (entry.is_object()) {
+      entry["disturbed"] = true;
+      entry["step_ns"] = 1e9;
+      entry["measured_s"] = std::time(nullptr);
+    }
+  write_text(file, kept_there.dump());
+  EXPECT_EQ(machine_peaks(c10::kCPU, 1).step_ns, 1e9);
+  for (auto& [key, entry] : kept_there.items())
+    if (entry.is_object()) entry["measured_s"] = std::time(nullptr) - 3600;
+  write_text(file, kept_there.dump());
+  EXPECT_LT(machine_peaks(c10::kCPU, 1).step_ns, 1e9);
 
   write_text(file, "{\"schema\": 1, broken");
   EXPECT_GT(machine_peaks(c10::kCPU, 1).step_ns, 0);  // measured over a broken file
