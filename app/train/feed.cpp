@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <set>
 
 #include "engine/error.h"
 
@@ -116,15 +117,47 @@ int64_t Feed::held_size(const RowSet& set) const {
   return network_.takes(size) ? size : network_.batch();
 }
 
-int64_t Feed::held_batches(const RowSet& set) const {
+std::vector<int64_t> Feed::held_bounds(const RowSet& set) const {
   const int64_t size = held_size(set);
-  return (longest(*set.rows) + size - 1) / size;
+  std::vector<int64_t> bounds{0};
+  if (fills_up_) {
+    while (bounds.back() < longest(*set.rows)) bounds.push_back(bounds.back() + size);
+    return bounds;
+  }
+  // Where a fold ends a part ends, so that a model has either all of its rows or none.
+  std::set<int64_t> ends;
+  for (const Rows& rows : *set.rows) ends.insert(static_cast<int64_t>(rows.size()));
+  for (const int64_t end : ends) {
+    const int64_t begin = bounds.back(), parts = (end - begin + size - 1) / size;
+    for (int64_t p = 1; p <= parts; ++p) bounds.push_back(begin + (end - begin) * p / parts);
+  }
+  return bounds;
+}
+
+void Feed::never_fill_up(const std::string& what, const std::vector<RowSet>& sets) {
+  fills_up_ = false;
+  for (const RowSet& set : sets) {
+    const std::vector<int64_t> bounds = held_bounds(set);
+    for (size_t i = 1; i < bounds.size(); ++i) {
+      const int64_t rows = bounds[i] - bounds[i - 1];
+      if (!network_.takes(rows))
+        fail(
+            "{}: got one number a batch, expected one a row where {} rows to evaluate do not fill "
+            "batches that the network takes; try an export with a dynamic batch dimension",
+            what, bounds.back());
+    }
+  }
+}
+
+int64_t Feed::held_batches(const RowSet& set) const {
+  return static_cast<int64_t>(held_bounds(set).size()) - 1;
 }
 
 HeldBatch Feed::held(const RowSet& set, int64_t index) const {
-  const int64_t size = held_size(set);
+  const std::vector<int64_t> bounds = held_bounds(set);
   HeldBatch held;
-  held.first = index * size;
+  held.first = bounds.at(static_cast<size_t>(index));
+  const int64_t size = bounds.at(static_cast<size_t>(index) + 1) - held.first;
   const bool by_model = set.rows->size() > 1 || data_.folds > 0;
   // Normalised for each fold, a row is not the same for all.
   const int64_t models = by_model ? static_cast<int64_t>(models_.size()) : 1;

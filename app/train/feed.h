@@ -12,7 +12,8 @@ struct RowSet {
   const std::vector<Rows>* rows = nullptr;
 };
 
-/// A part of a row set, the same number of rows for all models; what is short is filled up.
+/// A part of a row set, the same number of rows for all models; what is short is filled up, and so
+/// is a model that has no row here.
 struct HeldBatch {
   Batch batch;
   Tensor rows;     // int64 [B], or [N, B]
@@ -32,6 +33,10 @@ class Feed {
   /// Step `step` of the run, counted from 0.
   Batch training(int64_t step);
 
+  /// Of a network that gives one number for a batch, rows that only fill it up would count: from
+  /// here on parts of their real sizes alone. Throws Error where the network takes no such part of
+  /// one of `sets`; `what`: whose number it is.
+  void never_fill_up(const std::string& what, const std::vector<RowSet>& sets);
   int64_t held_batches(const RowSet& set) const;
   HeldBatch held(const RowSet& set, int64_t index) const;
   /// Targets and weights of the batch for `models`, as metrics take them.
@@ -49,6 +54,8 @@ class Feed {
   Batch make_batch(const DataParts& parts, const Tensor& rows, int64_t step = -1) const;
   Column column(const DataPart& part, const Tensor& rows, int64_t step = -1) const;
   int64_t held_size(const RowSet& set) const;
+  /// Where the parts of a row set begin, and where the last one ends.
+  std::vector<int64_t> held_bounds(const RowSet& set) const;
 
   const TrainOptions& options_;
   const TrainingData& data_;
@@ -56,7 +63,7 @@ class Feed {
   const std::vector<ModelPlan>& models_;
   std::vector<int64_t> group_;  // of each model in the statistics of normalisation
   Augmentation augmentation_;
-  bool same_order_ = false;
+  bool same_order_ = false, fills_up_ = true;
   int64_t rows_ = 0, steps_per_epoch_ = 0, left_out_ = 0, epoch_ = -1;
   Tensor order_;  // int64 [N, rows], or [rows]
 };

@@ -49,10 +49,12 @@ LossText parse_loss(const std::string& text, const std::string& output,
     fail("[--loss] loss: got none, expected one of {}; try --loss cross_entropy",
          fmt::join(loss_names(), ", "));
   if (!output.empty()) loss.output = output_number("--output", output, names);
+  parsed.answer = loss.output;
   loss.name = parts[0];
   if (loss.name.rfind("output.", 0) == 0) {
     loss.output = output_number("--loss", loss.name.substr(7), names);
     loss.name = "output";
+    if (output.empty()) parsed.answer = loss.output;
   } else if (loss.name == "output") {
     loss.name = "";  // which of them is not said
   }

@@ -7,6 +7,9 @@ namespace wide {
 /// `--loss` and `--output` as they were typed.
 struct LossText {
   Loss loss;  // without weights that the data decide
+  /// Of forward's outputs the one that `--output` says: what `predict` and out-of-fold rows see. A
+  /// loss that the network computes is another one.
+  size_t answer = 0;
   double label_smoothing = 0;
   bool balanced = false;  // class weights by how often each class is there
 };

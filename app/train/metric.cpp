@@ -26,6 +26,7 @@ class MeanOutput final : public Metric {
       const auto m = static_cast<int64_t>(i);
       const Tensor x = output[m].to(at::kDouble), w = a.weight[m];
       const double rows = w.sum().item<double>();
+      if (rows == 0) continue;  // another model's rows
       const bool by_row = x.dim() > 0 && x.size(0) == w.size(0);
       sum_[i] += by_row ? (x.reshape({x.size(0), -1}).mean(1) * w).sum().item<double>()
                         : x.mean().item<double>() * rows;
@@ -64,9 +65,10 @@ WantedMetric find_metric(const std::string& option, const std::string& name, con
       fail("[{}] metric: got {}, expected min: or max: before it; try min:{}", option,
            printable(name), printable(rest));
     const size_t output = output_number(option, rest.substr(7), outputs);
-    return {name, direction == "max", [output](const MetricTask& task) {
-              return std::make_unique<MeanOutput>(output, task.models.size());
-            }};
+    const auto make = [output](const MetricTask& task) {
+      return std::make_unique<MeanOutput>(output, task.models.size());
+    };
+    return {name, direction == "max", make, output};
   }
   std::vector<std::string> names;
   for (const MetricKind& kind : kinds()) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct WantedMetric {
   std::string name;
   bool more_is_better = true;
   std::function<std::unique_ptr<Metric>(const MetricTask&)> make;
+  std::optional<size_t> output = {};  // of forward's, which it is the mean of
 };
 /// `outputs`: names of forward's, if any. Throws Error for an unknown name, and for one that the
 /// loss has no use for.

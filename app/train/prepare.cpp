@@ -62,6 +62,10 @@ Tensors on_zeros(const Network& net, at::ScalarType dtype) {
   return bound;
 }
 
+bool has_rows(const Tensor& output, int64_t batch) {
+  return output.dim() > 0 && output.size(0) == batch;
+}
+
 /// Without Loss's knowledge of the data.
 Loss any_loss() {
   Loss loss;
@@ -189,9 +193,16 @@ void Prepared::check_outputs() {
   const at::NoGradGuard no_grad;
   const Network& net = network.eval_form();
   const Tensors outputs = net.forward(on_zeros(net, network.dtype()));
-  if (loss.loss.output >= outputs.size())
-    fail("[--output] output: got {}, expected one of forward's {}, from 0; try 0", loss.loss.output,
-         outputs.size());
+  const auto check = [&](const char* option, size_t number) {
+    if (number >= outputs.size())
+      fail("[{}] output: got {}, expected one of forward's {}, from 0; try 0", option, number,
+           outputs.size());
+  };
+  check(loss.loss.name == "output" ? "--loss" : "--output", loss.loss.output);
+  check("--output", loss.answer);
+  for (const WantedMetric& metric : metrics)
+    if (metric.output) check(&metric == &monitor() ? "--monitor" : "--metric", *metric.output);
+  answers_rows = has_rows(outputs[loss.answer], network.batch());
   const Tensor& output = outputs[loss.loss.output];
   LossInputs in;
   in.output = output;
@@ -203,8 +214,41 @@ void Prepared::check_outputs() {
   }
   if (data.train.weight) in.row_weight = at::ones({network.batch()}, output.options());
   loss_sums(loss.loss, in);
+  const Tensor& positive = loss.loss.pos_weight;
+  const int64_t labels = output.dim() > 1 ? output.size(-1) : 1;
+  if (positive.defined() && positive.dim() > 0 && positive.numel() != labels)
+    fail("[--loss] pos_weight: got {} numbers, expected one, or one for each of {} labels; try one",
+         positive.numel(), labels);
+  check_batch_numbers(outputs);
   if (!loss.loss.classifies()) return;
   data.classes = output.size(1);
+  check_classes();
+}
+
+/// Numbers for a batch are means over its rows: none may be there twice, and all count the same.
+void Prepared::check_batch_numbers(const Tensors& outputs) {
+  std::vector<std::string> whose;
+  if (loss.loss.name == "output" && outputs[loss.loss.output].dim() == 0)
+    whose.push_back("[--loss] " + printable(options.loss));
+  for (const WantedMetric& metric : metrics) {
+    if (!metric.output || has_rows(outputs[*metric.output], network.batch())) continue;
+    whose.push_back((&metric == &monitor() ? "[--monitor] " : "[--metric] ") +
+                    printable(metric.name));
+    if (data.train.weight)
+      fail(
+          "{}: got one number a batch, expected one a row to weigh it by --sample-weight; try to "
+          "leave one of them out",
+          whose.back());
+  }
+  if (whose.empty()) return;
+  const std::vector<Rows> test{data.test};
+  std::vector<RowSet> sets;
+  if (data.has_validation()) sets.push_back(validation());
+  if (!data.test.empty()) sets.push_back({&data.test_parts(), &test});
+  feed->never_fill_up(whose.front(), sets);
+}
+
+void Prepared::check_classes() {
   if (loss.loss.weight.defined() && loss.loss.weight.size(-1) != data.classes)
     fail("[--loss] weight: got {} numbers, expected one for each of {} classes; try balanced",
          loss.loss.weight.size(-1), data.classes);

@@ -22,6 +22,7 @@ struct Prepared {
   std::unique_ptr<Feed> feed;
   std::set<std::string> frozen, no_decay;
   std::vector<WantedMetric> metrics;  // the first is monitored
+  bool answers_rows = true;           // what forward answers has a row for each of the batch
   int64_t steps = 0;                  // of the whole run
   int64_t eval_every = 0;
   Halving halving;
@@ -40,6 +41,8 @@ struct Prepared {
   void check_settings();
   void check_data();
   void check_outputs();
+  void check_classes();
+  void check_batch_numbers(const Tensors& outputs);
   void check_smallest_batch() const;
   void choose_metrics();
   void count_steps();

@@ -27,8 +27,8 @@ class MeanLoss final : public Metric {
     const Loss& loss = *task_.loss;
     const Tensor output = a.outputs.at(loss.output).to(at::kDouble);
     if (loss.name == "output" && output.dim() == 1) {  // the network's own mean over the rows
-      const Tensor rows = a.weight.sum(1);
-      sum_ += output * rows;
+      const Tensor rows = a.weight.sum(1);             // 0: another model's
+      sum_ += at::where(rows > 0, output * rows, at::zeros_like(output));
       weights_ += rows;
       return;
     }
