@@ -52,7 +52,7 @@ class PartReader {
 
   DataParts read(RowsTo what) {
     parts_.file = file_;
-    read_inputs();
+    read_inputs(what);
     if (what != RowsTo::predict && wanted_.loss->needs_target()) read_target();
     if (what != RowsTo::predict && !options_.sample_weight.empty()) {
       parts_.weight = part("weight", {options_.sample_weight}, at::kDouble);
@@ -68,7 +68,7 @@ class PartReader {
   }
 
  private:
-  void read_inputs() {
+  void read_inputs(RowsTo what) {
     for (const TensorSpec& spec : wanted_.inputs) {
       std::vector<std::string> columns{spec.name};
       const auto said = said_.find(spec.name);
@@ -76,6 +76,11 @@ class PartReader {
         columns = said->second;
       else if (data_.table && !data_.find(spec.name) && spec.name == "x")
         columns = rest_of_table();
+      else if (!data_.find(spec.name) && what == RowsTo::predict)
+        fail(
+            "[{}] input {}: got no column of this name, expected all that forward takes, targets "
+            "of a loss of its own too; try to add it",
+            file_, printable(spec.name));
       else if (!data_.find(spec.name))
         fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}={}",
              file_, printable(spec.name), listing(data_.names(), 9), printable(spec.name),

@@ -34,8 +34,9 @@ class Predictor {
       : options_(options),
         saved_(saved),
         network_(saved.options),
-        loss_(parse_loss(saved.options.loss, saved.options.output, network_.output_names()).loss) {
-    const DataWanted wanted{network_.asked(), network_.knows_sizes(), &loss_, network_.dtype()};
+        text_(parse_loss(saved.options.loss, saved.options.output, network_.output_names())) {
+    const DataWanted wanted{network_.asked(), network_.knows_sizes(), &text_.loss,
+                            network_.dtype()};
     TrainOptions columns = saved.options;
     columns.own.clear();
     parts_ = read_parts(columns, options.data, wanted, RowsTo::predict);
@@ -116,7 +117,7 @@ class Predictor {
                             : m);
     TrainerOptions o;
     o.n = static_cast<int64_t>(models_.size());
-    o.loss = loss_;
+    o.loss = text_.loss;
     o.threads = options_.threads;
     trainer_ = std::make_unique<Trainer>(network_.forms(), network_.input_forms(), start, o);
   }
@@ -145,10 +146,16 @@ class Predictor {
       batch.inputs.push_back(std::move(column));
     }
     const Tensors outputs = trainer_->evaluate(batch);
-    if (loss_.output >= outputs.size())
-      fail("[--output] output: got {}, expected one of forward's {}, from 0; try 0", loss_.output,
+    if (text_.answer >= outputs.size())
+      fail("[--output] output: got {}, expected one of forward's {}, from 0; try 0", text_.answer,
            outputs.size());
-    put(begin, outputs[loss_.output].narrow(1, 0, count));
+    const Tensor& answer = outputs[text_.answer];
+    if (answer.dim() < 2 || answer.size(1) != size)
+      fail(
+          "[predict] output {}: got numbers of a whole batch, expected some for each row; try "
+          "fuse with --weights {}, or a run with --output 0",
+          text_.answer, printable((fs::path(options_.folder) / "last").string()));
+    put(begin, answer.narrow(1, 0, count));
   }
 
   Tensor applied(const Tensor& x) const {
@@ -159,7 +166,7 @@ class Predictor {
     }
     if (options_.apply == "sigmoid") return at::sigmoid(x);
     if (options_.apply == "none") return x;
-    return probabilities(loss_, x, 2);
+    return probabilities(text_.loss, x, 2);
   }
 
   void put(int64_t begin, const Tensor& outputs) {
@@ -226,7 +233,7 @@ class Predictor {
   const PredictOptions& options_;
   const SavedRun& saved_;
   TrainNetwork network_;
-  Loss loss_;
+  LossText text_;
   DataParts parts_;
   TrainingData data_;  // what is normalised
   std::vector<int64_t> models_, groups_;

@@ -255,6 +255,13 @@ class Run {
   /// Predictions of each row by the model that never saw it, for each set of models that share
   /// all but the fold.
   void save_out_of_fold() {
+    if (!run_.answers_rows) {
+      facts_.notes.push_back(fmt::format(
+          "no oof.npz: output {} is of a whole batch, rows have no predictions; --output says "
+          "another",
+          run_.loss.answer));
+      return;
+    }
     std::vector<std::vector<int64_t>> sets;  // by set the model of each fold
     std::vector<int64_t> set_of;
     for (int64_t m = 0; m < run_.n(); ++m) {
@@ -275,7 +282,7 @@ class Run {
     Tensor predictions;
     const auto count = static_cast<int64_t>(sets.size());
     answer(run_, *trainer_, run_.validation(), [&](const HeldBatch& held, const Tensors& outputs) {
-      const Tensor p = probabilities(run_.loss.loss, outputs.at(run_.loss.loss.output), 2);
+      const Tensor p = probabilities(run_.loss.loss, outputs.at(run_.loss.answer), 2);
       if (!predictions.defined()) {
         Sizes sizes = p.sizes().slice(2).vec();
         sizes.insert(sizes.begin(), {count, run_.data.train.rows});
