@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "app/cell/cell.h"
@@ -44,12 +45,13 @@ std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer
 }
 
 std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& trainer,
-                                                const RowSet& set) {
+                                                const RowSet& set,
+                                                const std::vector<int64_t>& models) {
   const at::NoGradGuard no_grad;
   const Loss& loss = run.loss.loss;
   std::vector<std::vector<int64_t>> groups(
       set.rows->size() > 1 ? static_cast<size_t>(run.data.folds) : 1);
-  for (int64_t m = 0; m < run.n(); ++m)
+  for (const int64_t m : models)
     groups[groups.size() > 1 ? static_cast<size_t>(run.feed->fold_of(m)) : 0].push_back(m);
   const MetricTask task{&loss, {0}, {0}};
   std::vector<std::unique_ptr<Metric>> all;
@@ -71,6 +73,12 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
   std::map<std::string, double> values;
   for (size_t k = 0; k < all.size(); ++k) values[run.metrics[k].name] = all[k]->values().at(0);
   return values;
+}
+
+bool has_own_rows(const DataParts& parts) {
+  const auto own = [](const DataPart& part) { return part.own; };
+  return std::any_of(parts.inputs.begin(), parts.inputs.end(), own) ||
+         (parts.target && parts.target->own) || (parts.weight && parts.weight->own);
 }
 
 TrainerState with_weights(const Trainer& trainer, const std::map<std::string, Tensor>& weights,

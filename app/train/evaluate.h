@@ -10,9 +10,13 @@ std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer
 
 /// The same of the models' mean answer, as `predict` gives it: of probabilities under
 /// cross_entropy, nll and bce_with_logits, of outputs otherwise. Of folds each row is answered by
-/// those models that never saw it. All models must run.
+/// those models that never saw it. Of `models` alone; all models must run.
 std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& trainer,
-                                                const RowSet& set);
+                                                const RowSet& set,
+                                                const std::vector<int64_t>& models);
+
+/// Whether models have rows of their own, of which no mean answer can be had.
+bool has_own_rows(const DataParts& parts);
 
 /// Calls `take` with the outputs of the running models for each part of a row set.
 void answer(const Prepared& run, Trainer& trainer, const RowSet& set,

@@ -52,9 +52,10 @@ class Predictor {
       take(begin, std::min(size, parts_.rows - begin), size);
     }
     write();
-    return fmt::format("{} rows by {} models{} -> {}", parts_.rows, models_.size(),
-                       options_.reduce == "none" ? "" : ", " + options_.reduce,
-                       printable(options_.out));
+    return fmt::format(
+        "{} rows by {} models{}{} -> {}", parts_.rows, models_.size(),
+        left_out_ ? fmt::format(" ({} without a finite value left out)", left_out_) : "",
+        options_.reduce == "none" ? "" : ", " + options_.reduce, printable(options_.out));
   }
 
  private:
@@ -62,6 +63,14 @@ class Predictor {
     const auto n = static_cast<int64_t>(saved_.state.models.size());
     models_.resize(static_cast<size_t>(n));
     std::iota(models_.begin(), models_.end(), 0);
+    if (options_.reduce != "none") {  // each of all is asked for there, in their order
+      models_ = answering_models(saved_.state.models);
+      left_out_ = n - static_cast<int64_t>(models_.size());
+      if (models_.empty())
+        fail(
+            "[{}] models: got all {} diverged, expected one with a finite value; try --reduce none",
+            printable(options_.folder), n);
+    }
     if (options_.top > 0 && options_.top < n) {
       if (std::none_of(saved_.state.models.begin(), saved_.state.models.end(),
                        [](const ModelState& m) { return m.best.has_value(); }))
@@ -75,7 +84,7 @@ class Predictor {
       };
       std::stable_sort(models_.begin(), models_.end(),
                        [&](int64_t a, int64_t b) { return value(a) < value(b); });
-      models_.resize(static_cast<size_t>(options_.top));
+      models_.resize(std::min(models_.size(), static_cast<size_t>(options_.top)));
       std::sort(models_.begin(), models_.end());
     }
   }
@@ -237,6 +246,7 @@ class Predictor {
   DataParts parts_;
   TrainingData data_;  // what is normalised
   std::vector<int64_t> models_, groups_;
+  int64_t left_out_ = 0;  // of those that were asked for
   std::unique_ptr<Trainer> trainer_;
   Tensor result_;
 };

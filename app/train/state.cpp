@@ -1,5 +1,6 @@
 #include "app/train/state.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,16 @@ std::map<std::string, double> named(const Json& json) {
 }
 
 }  // namespace
+
+std::vector<int64_t> answering_models(const std::vector<ModelState>& models) {
+  const bool any_best =
+      std::any_of(models.begin(), models.end(), [](const ModelState& m) { return m.best; });
+  std::vector<int64_t> all;
+  for (size_t i = 0; i < models.size(); ++i)
+    if (any_best ? models[i].best.has_value() : models[i].status != "diverged")
+      all.push_back(static_cast<int64_t>(i));
+  return all;
+}
 
 Json to_json(const TrainState& state) {
   Json j = {{"step", state.step},     {"seconds", state.seconds}, {"loss_steps", state.loss_steps},

@@ -48,6 +48,10 @@ struct TrainState {
   std::string run;  // its number in the store; "": none
 };
 
+/// Those whose answers count, of an ensemble too: with a best value, or where none has one those
+/// that did not diverge.
+std::vector<int64_t> answering_models(const std::vector<ModelState>& models);
+
 /// Without tensors.
 nlohmann::ordered_json to_json(const TrainState& state);
 TrainState state_of(const nlohmann::ordered_json& json);

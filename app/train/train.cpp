@@ -38,6 +38,7 @@ class Run {
         run_(options),
         requirements_(parse_requirements(sinks.require, run_.metrics, run_.data.has_validation())),
         folder_(options.no_save ? "" : options.save) {
+    check_ensemble_requirements();
     facts_.name = sinks.name;
     facts_.command = sinks.command;
     facts_.dir = folder_.path();
@@ -100,6 +101,16 @@ class Run {
   }
 
  private:
+  void check_ensemble_requirements() const {
+    if (!has_own_rows(run_.data.validation_parts())) return;
+    for (const Requirement& r : requirements_)
+      if (r.over == "ensemble")
+        fail(
+            "[--require] {}: got models with rows of their own (--own), expected the same rows for "
+            "all; try min: or best: instead of ensemble:",
+            printable(r.text));
+  }
+
   void look_at_trainer() {
     facts_.memory = trainer_->memory();
     facts_.recordings = trainer_->recordings();
@@ -234,11 +245,24 @@ class Run {
       for (const auto& [metric, all] : values)
         for (size_t m = 0; m < all.size(); ++m)
           if (!std::isnan(all[m])) state_.models[m].test[metric] = all[m];
-      facts_.ensemble_test = evaluate_ensemble(run_, *trainer_, {&run_.data.test_parts(), &rows});
+      facts_.ensemble_test = ensemble({&run_.data.test_parts(), &rows});
     }
-    if (run_.data.has_validation())
-      facts_.ensemble = evaluate_ensemble(run_, *trainer_, run_.validation());
+    if (run_.data.has_validation()) facts_.ensemble = ensemble(run_.validation());
     if (run_.data.folds > 0 && folder_.exists()) save_out_of_fold();
+  }
+
+  /// Nothing where there is no mean answer.
+  std::map<std::string, double> ensemble(const RowSet& set) {
+    if (has_own_rows(*set.parts)) return {};
+    const std::vector<int64_t> models = answering_models(state_.models);
+    if (models.empty()) return {};
+    if (const int64_t out = run_.n() - static_cast<int64_t>(models.size()); out > 0) {
+      const std::string note =
+          fmt::format("ensemble of {} of {} models: {} without a finite value left out",
+                      models.size(), run_.n(), out);
+      if (facts_.notes.empty() || facts_.notes.back() != note) facts_.notes.push_back(note);
+    }
+    return evaluate_ensemble(run_, *trainer_, set, models);
   }
 
   /// Models that never had a best keep what they have.

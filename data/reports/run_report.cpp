@@ -28,6 +28,17 @@ std::optional<double> number_at(const Json& json, const std::string& key) {
   return it->get<double>();
 }
 
+/// How many models the mean answer is of: those with a best value, or where none has one those that
+/// did not diverge.
+int64_t answering_models(const Json& run) {
+  int64_t best = 0, whole = 0;
+  for (const Json& model : run.at("models")) {
+    best += !model.at("best").is_null();
+    whole += model.at("status") != "diverged";
+  }
+  return best > 0 ? best : whole;
+}
+
 Json spread_json(const std::optional<Spread>& s) {
   if (!s) return nullptr;
   return {{"n", s->n},
@@ -295,7 +306,7 @@ std::string run_text(const Json& run, const std::vector<std::string>& keys) {
     for (const auto& [rows, values] : run.at("ensemble").items())
       if (const auto value = number_at(values, metric))
         text += fmt::format("  {:<40} n {:<4} {} {:.4g} of the {} rows\n", "their mean answer",
-                            run.at("n").get<int64_t>(), metric, *value, rows);
+                            answering_models(run), metric, *value, rows);
   for (const Json& note : run.at("notes"))
     text += fmt::format("  {}\n", printable(note.get<std::string>(), 400));
   return text;
