@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "app/train/fingerprint.h"
 #include "data/bytes/csv.h"
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/machine/environment.h"
@@ -82,6 +83,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   int64_t weights = 0;
   if (!options.weights.empty())
     weights = static_cast<int64_t>(find_checkpoints(options.weights).files.size());
+  fingerprint = wide::fingerprint(data);
   plan = plan_models(options, weights, data.folds, loss.label_smoothing);
   check_settings();
   network.settle(data.train, least_rows(data));

@@ -26,6 +26,7 @@ struct Prepared {
   int64_t steps = 0;                  // of the whole run
   int64_t eval_every = 0;
   Halving halving;
+  std::string fingerprint;  // of the data
   std::vector<std::string> notes;
   std::map<std::string, std::string> defaults;  // what was not said, in words
 

@@ -101,6 +101,7 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
                {"trainer_step", from.step}};
   save_with(file(kState), std::move(tensors),
             {{"workbench", head.dump(-1, ' ', false, Json::error_handler_t::replace)},
+             {"data", run.fingerprint},
              {"plan", from.plan}});
 }
 
@@ -202,6 +203,7 @@ SavedRun read_saved_run(const std::string& folder) {
     run.more_is_better = head.at("more_is_better");
     run.groups = head.at("groups").get<std::vector<int64_t>>();
     run.plan = metadata.at("plan");
+    if (metadata.count("data")) run.data = metadata.at("data");
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

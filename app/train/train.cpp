@@ -14,6 +14,7 @@
 #include "app/train/bench.h"
 #include "app/train/evaluate.h"
 #include "app/train/export.h"
+#include "app/train/fingerprint.h"
 #include "app/train/observer.h"
 #include "app/train/require.h"
 #include "app/version.h"
@@ -39,6 +40,7 @@ class Run {
         requirements_(parse_requirements(sinks.require, run_.metrics, run_.data.has_validation())),
         folder_(options.no_save ? "" : options.save) {
     check_ensemble_requirements();
+    if (saved) check_goes_on(*saved);
     facts_.name = sinks.name;
     facts_.command = sinks.command;
     facts_.dir = folder_.path();
@@ -101,6 +103,17 @@ class Run {
   }
 
  private:
+  /// With the data that it began with, and not to where it has been.
+  void check_goes_on(const SavedRun& saved) const {
+    if (!saved.data.empty()) check_same_data(saved.data, run_.data);
+    const int64_t made = saved.state.step, epoch = run_.feed->steps_per_epoch();
+    if (run_.steps >= made) return;
+    const bool in_steps = run_.options.steps > 0;
+    fail("[--resume] {}: got {} steps in all, expected at least the {} that are made; try {} {}",
+         in_steps ? "--steps" : "--epochs", run_.steps, made, in_steps ? "--steps" : "--epochs",
+         in_steps ? made : (made + epoch - 1) / epoch);
+  }
+
   void check_ensemble_requirements() const {
     if (!has_own_rows(run_.data.validation_parts())) return;
     for (const Requirement& r : requirements_)

@@ -1,0 +1,112 @@
+#include "app/train/fingerprint.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kHashed = 16 << 20;  // bytes of a column
+
+/// FNV-1a over words of 8 bytes, the last one filled up with zeros.
+std::string hash_of(const void* data, size_t bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  const auto* from = static_cast<const char*>(data);
+  for (size_t at = 0; at < bytes; at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, from + at, std::min<size_t>(8, bytes - at));
+    hash = (hash ^ word) * 0x100000001b3;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+/// Of all rows, or of as many as may be read, evenly from the first to the last.
+std::string hash_of(const DataPart& part) {
+  Tensor values = part.values;
+  const auto bytes = static_cast<int64_t>(values.nbytes());
+  if (bytes > kHashed && part.rows() > 1) {
+    const int64_t rows = part.rows(), row = std::max<int64_t>(1, bytes / rows);
+    const int64_t taken = std::clamp<int64_t>(kHashed / row, 2, rows);
+    const Tensor at = (at::arange(taken, at::kLong) * (rows - 1)).div(taken - 1, "floor");
+    values = values.index_select(part.own ? 1 : 0, at);
+  }
+  values = values.contiguous();
+  return hash_of(values.const_data_ptr(), values.nbytes());
+}
+
+Json column_of(const DataPart& part) {
+  return {{"name", part.name},
+          {"columns", part.columns},
+          {"type", fmt::format("{} {}", short_name(part.values.scalar_type()),
+                               sizes_text(part.row_sizes()))},
+          {"hash", hash_of(part)}};
+}
+
+Json kinds_of(const char* name, const Rows& kinds) {
+  return {{"name", name},
+          {"columns", name},
+          {"type", "kinds"},
+          {"hash", hash_of(kinds.data(), kinds.size() * sizeof(int64_t))}};
+}
+
+Json parts_of(const DataParts& parts) {
+  Json all = {{"rows", parts.rows}, {"columns", Json::array()}};
+  for (const DataPart& part : parts.inputs) all["columns"].push_back(column_of(part));
+  if (parts.target) all["columns"].push_back(column_of(*parts.target));
+  if (parts.weight) all["columns"].push_back(column_of(*parts.weight));
+  if (!parts.fold.empty()) all["columns"].push_back(kinds_of("fold", parts.fold));
+  if (!parts.group.empty()) all["columns"].push_back(kinds_of("group", parts.group));
+  return all;
+}
+
+Json files_of(const TrainingData& data) {
+  Json files = {{"data", parts_of(data.train)}};
+  if (data.validation_file) files["validation"] = parts_of(*data.validation_file);
+  if (data.test_file) files["test"] = parts_of(*data.test_file);
+  return files;
+}
+
+void check_same(const std::string& file, const Json& saved, const Json& now) {
+  const auto differ = [&](const std::string& what, const Json& got, const Json& expected) {
+    const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); };
+    if (got != expected)
+      fail("[{}] {}: got {}, expected {} as when the run began; try the file of then", file, what,
+           printable(text(got)), printable(text(expected)));
+  };
+  differ("rows", now.at("rows"), saved.at("rows"));
+  const Json &columns = now.at("columns"), &before = saved.at("columns");
+  differ("columns", columns.size(), before.size());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const std::string column = columns[i].at("columns");
+    differ("columns", columns[i].at("columns"), before[i].at("columns"));
+    differ("column " + column, columns[i].at("type"), before[i].at("type"));
+    if (columns[i].at("hash") != before[i].at("hash"))
+      fail(
+          "[{}] column {}: got other values, expected those that the run began with; try the file "
+          "of then",
+          file, column);
+  }
+}
+
+}  // namespace
+
+std::string fingerprint(const TrainingData& data) { return files_of(data).dump(); }
+
+void check_same_data(const std::string& saved, const TrainingData& data) {
+  const Json before = Json::parse(saved), now = files_of(data);
+  check_same(data.train.file, before.at("data"), now.at("data"));
+  if (data.validation_file)
+    check_same(data.validation_file->file, before.at("validation"), now.at("validation"));
+  if (data.test_file) check_same(data.test_file->file, before.at("test"), now.at("test"));
+}
+
+}  // namespace wide
