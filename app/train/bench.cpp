@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "app/cell/cell.h"
+#include "app/train/empty_batch.h"
 #include "data/one_line.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -106,18 +107,12 @@ struct OwnBatch {
     for (size_t i = 0; i < batch.inputs.size(); ++i) {
       const at::ScalarType dtype = run.network.asked()[i].dtype;
       inputs.push_back(
-          rows_of(batch.inputs[i], model).to(dtype == at::kFloat ? run.network.dtype() : dtype));
+          batch_rows(batch.inputs[i], model).to(dtype == at::kFloat ? run.network.dtype() : dtype));
       if (batch.inputs[i].prepare) batch.inputs[i].prepare(model, inputs[i]);
     }
-    if (batch.target.values.defined()) target = rows_of(batch.target, model);
+    if (batch.target.values.defined()) target = batch_rows(batch.target, model);
     if (batch.weight.values.defined())
-      weight = rows_of(batch.weight, model).to(run.network.dtype());
-  }
-
-  static Tensor rows_of(const Column& column, int64_t model) {
-    const Tensor values = column.shared ? column.values : column.values[model];
-    if (!column.rows.defined()) return values.clone();
-    return values.index_select(0, column.rows.dim() == 2 ? column.rows[model] : column.rows);
+      weight = batch_rows(batch.weight, model).to(run.network.dtype());
   }
 };
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "app/cancel.h"
 #include "app/cell/cell.h"
+#include "app/train/empty_batch.h"
 #include "app/train/evaluate.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -42,7 +44,7 @@ bool Loop::run() {
     ++state_.step;
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
     show_life();
-    note(result);
+    note(batch, result);
     const bool due = state_.step % run_.eval_every == 0 || state_.step == run_.steps ||
                      trainer_.running().empty();
     if (due) look();
@@ -64,14 +66,33 @@ void Loop::refuse(const StepCheck& check) const {
               4);
 }
 
-/// Losses, and models whose loss or gradient is not finite: nothing of them was written.
-void Loop::note(const StepResult& result) {
-  state_.loss_sum.add_(result.losses.to(at::kDouble));
+/// Losses, and models whose loss or gradient is not finite: nothing of them was written. Where no
+/// row counted that was no fault of theirs.
+void Loop::note(const Batch& batch, const StepResult& result) {
+  Tensor losses = result.losses.to(at::kDouble, false, /*copy=*/true);
   ++state_.loss_steps;
   const Tensor suppressed = result.suppressed.to(at::kBool).contiguous();
   for (const int64_t m : std::vector<int64_t>(trainer_.running()))
-    if (suppressed.const_data_ptr<bool>()[m])
-      stop(m, "diverged", fmt::format("model {} diverged at step {}", m, state_.step));
+    if (suppressed.const_data_ptr<bool>()[m]) {
+      if (counts_for_nothing(run_.loss.loss, batch, m)) {
+        skip(m);
+        losses[m] = 0;
+      } else {
+        stop(m, "diverged", fmt::format("model {} diverged at step {}", m, state_.step));
+      }
+    }
+  state_.loss_sum.add_(losses);
+}
+
+void Loop::skip(int64_t model) {
+  ModelState& m = state_.models[static_cast<size_t>(model)];
+  ++m.skipped_since;
+  if (m.skipped++ > 0) return;  // said once
+  state_.events.push_back(
+      {state_.step, model,
+       fmt::format("model {} skips step {}: nothing in its batch counts (ignored, or of weight 0)",
+                   model, state_.step)});
+  observer_.happened(state_.events.back());
 }
 
 void Loop::stop(int64_t model, const std::string& status, const std::string& what) {
@@ -95,12 +116,12 @@ void Loop::look() {
   row.seconds = state_.seconds;
   row.wall_s =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  const Tensor mean =
-      (state_.loss_sum / double(std::max<int64_t>(1, state_.loss_steps))).contiguous();
-  row.train_loss.assign(mean.const_data_ptr<double>(), mean.const_data_ptr<double>() + run_.n());
-  for (int64_t m = 0; m < run_.n(); ++m)
-    if (!state_.models[static_cast<size_t>(m)].running())
-      row.train_loss[static_cast<size_t>(m)] = std::nan("");
+  const double* sums = state_.loss_sum.const_data_ptr<double>();
+  for (int64_t m = 0; m < run_.n(); ++m) {
+    ModelState& model = state_.models[static_cast<size_t>(m)];
+    const int64_t made = state_.loss_steps - std::exchange(model.skipped_since, 0);
+    row.train_loss.push_back(model.running() && made > 0 ? sums[m] / double(made) : std::nan(""));
+  }
   state_.loss_sum.zero_();
   state_.loss_steps = 0;
   if (run_.data.has_validation() && !trainer_.running().empty())

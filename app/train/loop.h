@@ -28,7 +28,8 @@ class Loop {
   double first_call_ns() const { return first_call_ns_; }
 
  private:
-  void note(const StepResult& result);
+  void note(const Batch& batch, const StepResult& result);
+  void skip(int64_t model);
   void look();
   void keep_best(const std::vector<int64_t>& improved);
   bool better(double value, double best) const;

@@ -55,6 +55,8 @@ Json to_json(const TrainState& state) {
                            {"best", m.best ? Json(*m.best) : Json(nullptr)},
                            {"best_step", m.best_step},
                            {"without_better", m.without_better},
+                           {"skipped", m.skipped},
+                           {"skipped_since", m.skipped_since},
                            {"at_best", m.at_best},
                            {"last", m.last},
                            {"test", m.test}});
@@ -83,6 +85,8 @@ TrainState state_of(const Json& json) {
     if (!m.at("best").is_null()) model.best = m.at("best").get<double>();
     model.best_step = m.at("best_step");
     model.without_better = m.at("without_better");
+    model.skipped = m.value("skipped", int64_t{0});  // not in files of the first versions
+    model.skipped_since = m.value("skipped_since", int64_t{0});
     model.at_best = named(m.at("at_best"));
     model.last = named(m.at("last"));
     model.test = named(m.at("test"));

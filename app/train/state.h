@@ -16,6 +16,7 @@ struct ModelState {
   int64_t at_step = 0;                        // of the status, where it is not "trained"
   std::optional<double> best;                 // of what is monitored
   int64_t best_step = 0, without_better = 0;  // the latter: evaluations
+  int64_t skipped = 0, skipped_since = 0;     // steps; the latter: since the last evaluation
   std::map<std::string, double> at_best, last, test;
 
   bool running() const { return status == "running"; }

@@ -98,6 +98,7 @@ class Run {
       if (sinks_.store) keeper().end_run(state_.run, run_document(run_, state_, facts_));
       throw;
     }
+    note_skipped();
     if (!ended) return interrupted(&recorder);
     return complete(&recorder);
   }
@@ -135,6 +136,19 @@ class Run {
     facts_.notes.push_back(fmt::format(
         "memory is short: {} calls of a step are made twice, which saves {} in each of {} threads",
         memory.recomputed, bytes_text(double(memory.saved_bytes)), memory.threads));
+  }
+
+  void note_skipped() {
+    int64_t steps = 0, models = 0;
+    for (const ModelState& m : state_.models) {
+      steps += m.skipped;
+      models += m.skipped > 0;
+    }
+    if (models > 0)
+      facts_.notes.push_back(
+          fmt::format("{} steps of {} models skipped: nothing in their batches counts (ignored, or "
+                      "of weight 0)",
+                      steps, models));
   }
 
   /// Times a step, trains nothing and keeps nothing but the report.
@@ -214,6 +228,12 @@ class Run {
                               "smaller --lr or --set clip=1",
                               run_.n()),
                   4);
+    if (std::all_of(state_.models.begin(), state_.models.end(),
+                    [](const ModelState& m) { return m.skipped > 0 && m.skipped == m.at_step; }))
+      throw Error(
+          "[train] batches: got none in which anything counts, expected rows that are "
+          "neither ignored nor of weight 0; try other targets or weights",
+          4);
     if (sinks_.against) {
       const RunComparison c = compare_runs(*sinks_.against, run_document(run_, state_, facts_));
       if (!sinks_.quiet) print_plain(comparison_text(c));

@@ -71,6 +71,74 @@ class Losses(Train):
         self.is_pytorchs("huber:delta=0.5", self.numbers, lambda i, x, y, rows: functional.huber_loss(x, y, delta=0.5))
         self.is_pytorchs("bce_with_logits:pos_weight=2", self.labels, lambda i, x, y, rows:
                          functional.binary_cross_entropy_with_logits(x, y, pos_weight=torch.tensor(2.0)))
+        self.is_pytorchs("bce_with_logits:pos_weight=2,1,3", self.labels, lambda i, x, y, rows:
+                         functional.binary_cross_entropy_with_logits(x, y, pos_weight=torch.tensor([2.0, 1, 3])))
+        self.refused("[--loss] pos_weight: got 2 numbers, expected one, or one for each of 3 labels; try one", "-n", "2",
+                     "--loss", "bce_with_logits:pos_weight=1,2", "--overwrite")
+
+
+class NothingCounts(Train):
+    """Batches of 8 rows in their order; in the second one, and in the second model's third, nothing counts."""
+
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(0)
+        self.x, self.net = random.normal(0, 1, (40, 6)).astype("float32"), torch.nn.Linear(6, 3)
+        digits.export(self.net, self.path("net.pt2"), torch.randn(4, 6))
+        self.y, self.w = random.integers(0, 2, (2, 40)), random.uniform(0.5, 1, (2, 40)).astype("float32")
+        self.start = {name: tensor.clone() for name, tensor in self.net.state_dict().items()}
+
+    def skips(self, options, columns, weights):
+        """As PyTorch trains without these batches. `weights` of all numbers, [2, 40]."""
+        numpy.savez(self.path("data.npz"), input=self.x, **columns)
+        run = self.train("-n", "2", "--init", "file", "--order", "sequential", "--batch", "8", "--epochs", "2", "--lr", "0.1",
+                         "--optimizer", "sgd", "--momentum", "0.9", "--overwrite", *options)
+        for i in range(2):
+            self.net.load_state_dict(self.start)
+            net, losses = self.net.double(), []
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+            for begin in [*range(0, 40, 8)] * 2:
+                at = slice(begin, begin + 8)
+                weight = torch.tensor(weights[i][at]).double()
+                if weight.sum() == 0:
+                    continue
+                each = functional.cross_entropy(net(torch.tensor(self.x[at]).double()), torch.tensor(self.y[i][at]), reduction="none")
+                loss = (each * weight).sum() / weight.sum()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+            model, each = self.report()["models"][i], 4 - i
+            self.assertEqual((model["status"], model["at_step"], len(losses)), ("trained", 10, 2 * each))
+            self.assertAlmostEqual(model["last"]["train_loss"], sum(losses[each:]) / each, delta=1e-5)
+            for name, tensor in load_file(self.path(f"run/last/model-{i:04d}.safetensors")).items():
+                self.assertLess((net.state_dict()[name] - tensor).abs().max(), 1e-5, name)
+            self.net.float()
+        what = "counts (ignored, or of weight 0)"
+        self.assertIn(f"model 1 skips step 2: nothing in its batch {what}", run.stdout)
+        self.assertEqual(run.stdout.count("skips"), 2)
+        self.assertIn(f"6 steps of 2 models skipped: nothing in their batches {what}", self.report()["notes"])
+
+    def test_and_is_skipped(self):
+        there = numpy.ones((2, 40), "float32")
+        there[:, 8:16] = there[1, 16:24] = 0
+        self.skips(["--own", "y", "--loss", "cross_entropy:ignore_index=2"], {"y": numpy.where(there, self.y, 2)}, there)
+        self.skips(["--own", "y,w", "--sample-weight", "w"], {"y": self.y, "w": self.w * there}, self.w * there)
+        self.y[there == 0] = 2
+        self.skips(["--own", "y", "--loss", "cross_entropy:weight=1,2,0"], {"y": self.y}, numpy.array([1.0, 2, 0])[self.y])
+
+    def test_anywhere(self):
+        numpy.savez(self.path("data.npz"), input=self.x, y=self.y[0] * 0 + 1)
+        said = self.train("-n", "2", "--init", "file", "--loss", "cross_entropy:ignore_index=1", "--epochs", "1", expect=4).stderr
+        self.assertEqual(said, "[train] batches: got none in which anything counts, expected rows that are neither ignored nor of "
+                               "weight 0; try other targets or weights\n")
+
+    def test_and_others_diverge(self):
+        self.y[:, 8:16] = 2
+        numpy.savez(self.path("data.npz"), input=self.x, y=self.y[0])
+        self.train("--init", "file", "--order", "sequential", "--batch", "8", "--loss", "cross_entropy:ignore_index=2", "--epochs",
+                   "1", "--lr", "0.1,1e38", "--optimizer", "sgd")
+        self.assertEqual([m["status"] for m in self.report()["models"]], ["trained", "diverged"])
 
 
 if __name__ == "__main__":
