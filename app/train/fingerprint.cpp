@@ -99,10 +99,12 @@ void check_same(const std::string& file, const Json& saved, const Json& now) {
 
 }  // namespace
 
-std::string fingerprint(const TrainingData& data) { return files_of(data).dump(); }
+std::string fingerprint(const TrainingData& data) {
+  return files_of(data).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 void check_same_data(const std::string& saved, const TrainingData& data) {
-  const Json before = Json::parse(saved), now = files_of(data);
+  const Json before = Json::parse(saved), now = Json::parse(fingerprint(data));
   check_same(data.train.file, before.at("data"), now.at("data"));
   if (data.validation_file)
     check_same(data.validation_file->file, before.at("validation"), now.at("validation"));
