@@ -117,47 +117,47 @@ int64_t Feed::held_size(const RowSet& set) const {
   return network_.takes(size) ? size : network_.batch();
 }
 
-std::vector<int64_t> Feed::held_bounds(const RowSet& set) const {
+std::vector<Feed::HeldPart> Feed::held_parts(const RowSet& set) const {
   const int64_t size = held_size(set);
-  std::vector<int64_t> bounds{0};
+  std::vector<HeldPart> parts;
   if (fills_up_) {
-    while (bounds.back() < longest(*set.rows)) bounds.push_back(bounds.back() + size);
-    return bounds;
+    for (int64_t begin = 0; begin < longest(*set.rows); begin += size)
+      parts.push_back({begin, size});
+    return parts;
   }
-  // Where a fold ends a part ends, so that a model has either all of its rows or none.
-  std::set<int64_t> ends;
-  for (const Rows& rows : *set.rows) ends.insert(static_cast<int64_t>(rows.size()));
-  for (const int64_t end : ends) {
-    const int64_t begin = bounds.back(), parts = (end - begin + size - 1) / size;
-    for (int64_t p = 1; p <= parts; ++p) bounds.push_back(begin + (end - begin) * p / parts);
+  // Folds of one size together, each in parts as equal as can be.
+  std::set<int64_t> counts;
+  for (const Rows& rows : *set.rows) counts.insert(static_cast<int64_t>(rows.size()));
+  for (const int64_t rows : counts) {
+    const int64_t of = counts.size() > 1 ? rows : -1, count = (rows + size - 1) / size;
+    for (int64_t p = 0; p < count; ++p) {
+      const int64_t begin = rows * p / count;
+      parts.push_back({begin, rows * (p + 1) / count - begin, of});
+    }
   }
-  return bounds;
+  return parts;
 }
 
 void Feed::never_fill_up(const std::string& what, const std::vector<RowSet>& sets) {
   fills_up_ = false;
-  for (const RowSet& set : sets) {
-    const std::vector<int64_t> bounds = held_bounds(set);
-    for (size_t i = 1; i < bounds.size(); ++i) {
-      const int64_t rows = bounds[i] - bounds[i - 1];
-      if (!network_.takes(rows))
+  for (const RowSet& set : sets)
+    for (const HeldPart& part : held_parts(set))
+      if (!network_.takes(part.size))
         fail(
             "{}: got one number a batch, expected one a row where {} rows to evaluate do not fill "
             "batches that the network takes; try an export with a dynamic batch dimension",
-            what, bounds.back());
-    }
-  }
+            what, part.of < 0 ? longest(*set.rows) : part.of);
 }
 
 int64_t Feed::held_batches(const RowSet& set) const {
-  return static_cast<int64_t>(held_bounds(set).size()) - 1;
+  return static_cast<int64_t>(held_parts(set).size());
 }
 
 HeldBatch Feed::held(const RowSet& set, int64_t index) const {
-  const std::vector<int64_t> bounds = held_bounds(set);
+  const HeldPart part = held_parts(set).at(static_cast<size_t>(index));
+  const int64_t size = part.size;
   HeldBatch held;
-  held.first = bounds.at(static_cast<size_t>(index));
-  const int64_t size = bounds.at(static_cast<size_t>(index) + 1) - held.first;
+  held.first = part.begin;
   const bool by_model = set.rows->size() > 1 || data_.folds > 0;
   // Normalised for each fold, a row is not the same for all.
   const int64_t models = by_model ? static_cast<int64_t>(models_.size()) : 1;
@@ -167,7 +167,8 @@ HeldBatch Feed::held(const RowSet& set, int64_t index) const {
     const Rows& own = (*set.rows)[set.rows->size() > 1 ? static_cast<size_t>(fold_of(m)) : 0];
     for (int64_t k = 0; k < size; ++k) {
       const auto at = static_cast<size_t>(held.first + k);
-      const bool there = at < own.size();
+      const bool there =
+          at < own.size() && (part.of < 0 || part.of == static_cast<int64_t>(own.size()));
       held.rows.mutable_data_ptr<int64_t>()[m * size + k] = there ? own[at] : own.at(0);
       held.present.mutable_data_ptr<double>()[m * size + k] = there ? 1 : 0;
     }

@@ -54,8 +54,11 @@ class Feed {
   Batch make_batch(const DataParts& parts, const Tensor& rows, int64_t step = -1) const;
   Column column(const DataPart& part, const Tensor& rows, int64_t step = -1) const;
   int64_t held_size(const RowSet& set) const;
-  /// Where the parts of a row set begin, and where the last one ends.
-  std::vector<int64_t> held_bounds(const RowSet& set) const;
+  /// Rows [begin, begin + size) of all models, or of those with `of` rows.
+  struct HeldPart {
+    int64_t begin = 0, size = 0, of = -1;
+  };
+  std::vector<HeldPart> held_parts(const RowSet& set) const;
 
   const TrainOptions& options_;
   const TrainingData& data_;

@@ -64,10 +64,13 @@ class OfBatches(WithOwnLoss):
             self.numbers_are_pytorchs(lambda i: slice(0, 1025), "test")
 
     def test_of_folds_of_unequal_size(self):
-        fold = numpy.r_[numpy.zeros(10), numpy.ones(57), numpy.full(33, 2)].astype("int64")
-        numpy.savez(self.path("data.npz"), input=self.x[:100], y=self.y[:100], f=fold)
-        self.train("--fold", "f", "--loss", "output.3", "--epochs", "2", "--metric", "min:output.2")
-        self.numbers_are_pytorchs(lambda i: numpy.flatnonzero(fold == i))
+        for least, sizes in ((1, (10, 57, 33)), (2, (34, 33, 33)), (2, (1030, 66, 66))):
+            self.export({0: torch.export.Dim("batch", min=least)})  # at least two rows: no fold may leave one over
+            fold = numpy.repeat(numpy.arange(3), sizes)
+            rows = len(fold)
+            numpy.savez(self.path("data.npz"), input=self.x[:rows], y=self.y[:rows], f=fold)
+            self.train("--fold", "f", "--loss", "output.3", "--epochs", "2", "--metric", "min:output.2", "--overwrite")
+            self.numbers_are_pytorchs(lambda i: numpy.flatnonzero(fold == i))
 
     def test_of_batches_of_one_size(self):
         self.export(None)
