@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
+#include "app/output_files.h"
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
@@ -30,6 +31,7 @@ class CompareCommand : public Command {
   }
 
   int run() override {
+    check_apart({{"--json", json_}}, {before_, after_});
     if (const auto before = try_find_run(before_, db_)) {
       const RunComparison runs = compare_runs(*before, find_run(after_, db_), Pairing::seeds);
       if (!json_.empty()) write_json(json_, to_json(runs));

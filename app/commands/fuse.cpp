@@ -11,6 +11,7 @@
 #include "app/fuse/rights.h"
 #include "app/fuse/text.h"
 #include "app/fuse/unstack.h"
+#include "app/output_files.h"
 #include "app/results/keeper.h"
 #include "app/results/table.h"
 #include "app/version.h"
@@ -95,6 +96,9 @@ class Fuse : public Command {
     std::optional<Rights> rights = rights_of(subject_);
     if (!rights) return fuse_all();
     rights->timeout_s = timeout_;
+    OutputFiles written{{"--outputs", outputs_}, {"--json", json_}, {"--unstack", unstack_}};
+    for (const std::string& path : exports_) written.emplace_back("--export", path);
+    check_apart(written, rights->read);
     for (const std::string& path : {outputs_, json_})
       if (!path.empty()) rights->write.push_back(path);
     rights->write.insert(rights->write.end(), exports_.begin(), exports_.end());

@@ -7,6 +7,7 @@
 #include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/options.h"
+#include "app/output_files.h"
 #include "app/results/runs.h"
 #include "app/train/predict.h"
 #include "app/train/rights.h"
@@ -60,10 +61,22 @@ class Predict : public Command {
     add_data(options_.data, &rights);
     rights.read.push_back((fs::path(options_.folder) / "run.safetensors").string());
     rights.write.push_back(options_.out);
+    check_apart({{"--out", options_.out}}, rights.read);
+    check_apart({{"--out", options_.out}}, files_of_run());
     return run_in_cell(rights, work);
   }
 
  private:
+  /// All that the run's folder has.
+  std::vector<std::string> files_of_run() const {
+    std::vector<std::string> files = run_parts(options_.folder);
+    std::error_code error;
+    for (const char* kind : {"best", "last"})
+      for (const auto& entry : fs::directory_iterator(fs::path(options_.folder) / kind, error))
+        files.push_back(entry.path().string());
+    return files;
+  }
+
   std::string folder_of_run() const {
     const std::string folder = find_run(run_, db_).at("run").value("dir", "");
     if (folder.empty())

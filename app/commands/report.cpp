@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
 #include "app/explorer/plot_png.h"
+#include "app/output_files.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
 #include "app/sweep/regression.h"
@@ -55,7 +57,8 @@ class ReportCommand : public Command {
   }
 
   int run() override {
-    if (const auto found = try_find_run(which_, db_)) return report_run(*found);
+    for (const auto& [format, path] : files_) check_apart({{"--" + format, path}}, {which_});
+    if (auto found = try_find_run(which_, db_)) return report_run(std::move(*found));
     SweepReport report = find_sweep(which_, db_);
     keep_targets(&report);
     FigureOptions options;
@@ -76,11 +79,16 @@ class ReportCommand : public Command {
   }
 
  private:
-  int report_run(const nlohmann::ordered_json& run) {
-    using Text = std::string (*)(const nlohmann::ordered_json&);
+  int report_run(nlohmann::ordered_json run) {
+    using Text = std::function<std::string(const nlohmann::ordered_json&)>;
+    const auto page = [this](const nlohmann::ordered_json& all) { return run_html(all, by_); };
     const std::map<std::string, Text> texts{
-        {"json", report_text}, {"csv", run_csv}, {"html", run_html}, {"junit", run_junit}};
-    bool written = false;
+        {"json", report_text}, {"csv", run_csv}, {"html", page}, {"junit", run_junit}};
+    if (!by_.empty()) {
+      run["configs"] = nlohmann::ordered_json::array();
+      for (const ConfigSummary& c : by_config(run, by_)) run["configs"].push_back(to_json(c));
+    }
+    bool written = false, to_stdout = false;
     for (const ReportFormat& format : report_formats()) {
       const std::string& path = files_[format.name];
       if (path.empty()) continue;
@@ -92,9 +100,10 @@ class ReportCommand : public Command {
             format.name);
       write_report(path, text->second(run));
       written = true;
+      to_stdout |= path == "-";
     }
     if (!written) print_plain(run_text(run, by_));
-    return 0;
+    return complain(against_.check(run, db_, to_stdout));
   }
 
   void write_suite(const SweepReport& report) const {

@@ -10,6 +10,7 @@
 #include "app/cli.h"
 #include "app/fuse/export.h"
 #include "app/options.h"
+#include "app/output_files.h"
 #include "app/results/runs.h"
 #include "app/train/rights.h"
 #include "app/train/row_log.h"
@@ -73,6 +74,7 @@ class Train : public Command {
     if (sinks.name.empty()) sinks.name = fs::path(options_.save).filename();
     if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
     for (const std::string& path : sinks_.exports) check_export_path(path);
+    check_apart(outputs(), files_read(options_));
     const auto work = [&] {
       if (options_.threads > 0) set_threads(options_.threads);
       return train(options_, sinks, saved ? &*saved : nullptr);
@@ -85,6 +87,15 @@ class Train : public Command {
   }
 
  private:
+  OutputFiles outputs() const {
+    OutputFiles all{
+        {"--json", sinks_.json}, {"--log", options_.log}, {"--unstack", sinks_.unstack}};
+    for (const std::string& path : sinks_.exports) all.emplace_back("--export", path);
+    if (!options_.no_save)
+      for (const std::string& path : run_parts(options_.save)) all.emplace_back("--save", path);
+    return all;
+  }
+
   static std::vector<std::string> lacks() {
     std::vector<std::string> all;
     for (const std::string& lack : cell_lacks()) all.push_back("cell: " + lack);
@@ -205,6 +216,9 @@ class Train : public Command {
                    "FILE.pt2 or FILE.ts: all models in evaluation with their best weights, "
                    "normalisation included, as ATen operators alone; may be repeated")
         ->allow_extra_args(false);
+    app.add_option("--unstack", sinks_.unstack,
+                   "write a .safetensors checkpoint of each model's best weights into this folder, "
+                   "of the last ones where there is no best");
     app.add_option("--require", sinks_.require,
                    "'accuracy>=0.95': mean over models, else min:, best: or ensemble:; "
                    "'diverged==0'; exit code 3 where it does not hold")
@@ -248,7 +262,14 @@ class Train : public Command {
            printable(options_.device));
     }
     if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
-    if (sinks_.bench) options_.no_save = no_store_ = true;
+    if (sinks_.bench) {
+      if (!sinks_.exports.empty() || !sinks_.unstack.empty())
+        fail(
+            "[--bench] run: got {} too, expected one or the other, as it trains nothing; try to "
+            "leave one out",
+            sinks_.exports.empty() ? "--unstack" : "--export");
+      options_.no_save = no_store_ = true;
+    }
     if (options_.save.empty()) options_.save = "runs/" + sinks_.name;
     options_.save = fs::absolute(options_.save).lexically_normal().string();
     for (std::string* path : {&options_.network, &options_.eval_model, &options_.data,
@@ -304,12 +325,12 @@ class Train : public Command {
 
   /// What the run is was said when it began; where its results go may be said again.
   void check_resumed() const {
-    static const std::set<std::string> kMay = {"--resume",  "--epochs",   "--steps",
-                                               "--threads", "--log",      "--overwrite",
-                                               "--require", "--against",  "--fail-on-regression",
-                                               "--json",    "--export",   "--name",
-                                               "--quiet",   "--no-store", "--db",
-                                               "--timeout"};
+    static const std::set<std::string> kMay = {"--resume",  "--epochs",  "--steps",
+                                               "--threads", "--log",     "--overwrite",
+                                               "--require", "--against", "--fail-on-regression",
+                                               "--json",    "--export",  "--unstack",
+                                               "--name",    "--quiet",   "--no-store",
+                                               "--db",      "--timeout"};
     for (const CLI::Option* option : app_->get_options())
       if (option->count() > 0 && !kMay.count("--" + option->get_lnames().at(0)))
         fail(

@@ -14,6 +14,11 @@ namespace wide {
 
 namespace fs = std::filesystem;
 
+std::string unstacked_name(int64_t model, int64_t n) {
+  const size_t width = fmt::format("{}", n - 1).size();
+  return fmt::format("model-{:0{}}.safetensors", model, width);
+}
+
 void check_unstack_folder(const std::string& folder) {
   places().folder(folder);
   std::error_code error;
@@ -30,15 +35,13 @@ std::string unstack(const Subject& subject, int64_t n, const std::string& folder
   const Ensemble ensemble = subject.ensemble(n);
   const auto weights = network.indices(false);
   const std::vector<bool>& given = subject.loaded().given;
-  const size_t width = fmt::format("{}", n - 1).size();
   for (int64_t i = 0; i < n; ++i) {
     const Tensors own = ensemble.model(i);
     std::vector<std::pair<std::string, Tensor>> named;
     for (size_t k = 0; k < weights.size(); ++k)
       if (given.empty() || given[k])
         named.emplace_back(network.tensors[weights[k]].name, own[weights[k]]);
-    const std::string file = fmt::format("model-{:0{}}.safetensors", i, width);
-    save_tensors((fs::path(folder) / file).string(), named);
+    save_tensors((fs::path(folder) / unstacked_name(i, n)).string(), named);
   }
   return fmt::format("{} written to {}: weights as they were given, not as a call updates them",
                      n == 1 ? "1 checkpoint" : fmt::format("{} checkpoints", n), printable(folder));

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "app/cli.h"
 #include "app/options.h"
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
+#include "app/results/runs.h"
+#include "data/reports/run_report.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -64,11 +67,15 @@ void Against::declare(CLI::App& app) {
       ->check(not_positive);
 }
 
-void Against::prepare(const std::string& db) {
+void Against::check_halves() const {
   if (percent_ > 0 && name_.empty())
     fail(
         "[--fail-on-regression] reference: got none, expected one to compare with; try --against "
         "NAME");
+}
+
+void Against::prepare(const std::string& db) {
+  check_halves();
   if (!name_.empty() && !reference_) reference_ = find_sweep(name_, db);
 }
 
@@ -80,6 +87,16 @@ std::vector<Complaint> Against::check(const SweepReport& report, const std::stri
   if (!quiet) print_plain(fmt::format("\n{}", comparison_text(comparison)));
   if (!(percent_ > 0)) return {};
   return slower_trials(report, *reference_, comparison, percent_);
+}
+
+std::vector<Complaint> Against::check(const nlohmann::ordered_json& run, const std::string& db,
+                                      bool quiet) const {
+  check_halves();
+  if (name_.empty()) return {};
+  const RunComparison comparison = compare_runs(find_run(name_, db), run);
+  if (!quiet) print_plain(fmt::format("\n{}", comparison_text(comparison)));
+  if (!(percent_ > 0) || !comparison.worse_by(percent_)) return {};
+  return {{3, worse_line(comparison, percent_)}};
 }
 
 }  // namespace wide

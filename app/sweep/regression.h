@@ -1,4 +1,5 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -27,8 +28,13 @@ class Against {
   /// complaints without --fail-on-regression.
   std::vector<Complaint> check(const SweepReport& report, const std::string& db,
                                bool quiet = false);
+  /// The same of a training run, against another one: as `train --against`.
+  std::vector<Complaint> check(const nlohmann::ordered_json& run, const std::string& db,
+                               bool quiet = false) const;
 
  private:
+  void check_halves() const;
+
   std::string name_;
   double percent_ = -1;
   std::optional<SweepReport> reference_;

@@ -210,8 +210,9 @@ std::vector<std::string> TrainNetwork::output_names() const {
 }
 
 bool TrainNetwork::has_dropout() const {
-  if (target_ || eval_file_) return target_ || flags_.dropout > 0;
-  return flags_.dropout > 0 && (train_as_ == Form::train || flags_.exported_for_training);
+  const FormCalls& calls = flags_.dropout;
+  if (target_ || flags_.exported_for_training) return target_ || calls.on > 0;
+  return calls.all > 0 && (eval_file_ || train_as_ == Form::train);
 }
 
 std::string TrainNetwork::switched_text() const {

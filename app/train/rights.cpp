@@ -24,6 +24,26 @@ std::vector<std::string> named_in_table(const std::string& models) {
   }
 }
 
+/// To open the network and what its models start from; nullopt where that is in no file.
+std::optional<Rights> to_start(const TrainOptions& options) {
+  SubjectOptions subject;
+  subject.model = options.network;
+  subject.weights = options.weights;
+  for (const std::string& weights : named_in_table(options.models))
+    subject.weights.push_back(weights);
+  subject.device = options.device;
+  return rights_of(subject);
+}
+
+/// Those, and what else is read.
+Rights reading(const TrainOptions& options, std::optional<Rights> start) {
+  Rights rights = std::move(start).value_or(Rights());
+  if (!options.eval_model.empty()) rights.read.push_back(options.eval_model);
+  for (const std::string& path : {options.data, options.validation, options.test, options.models})
+    add_data(path, &rights);
+  return rights;
+}
+
 }  // namespace
 
 void add_data(const std::string& path, Rights* rights) {
@@ -38,25 +58,24 @@ void add_data(const std::string& path, Rights* rights) {
     if (entry.path().extension() == ".npy") rights->read.push_back(entry.path().string());
 }
 
+std::vector<std::string> files_read(const TrainOptions& options) {
+  return reading(options, to_start(options)).read;
+}
+
 std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& sinks,
                                 const SavedRun* saved) {
-  SubjectOptions subject;
-  subject.model = options.network;
-  subject.weights = options.weights;
-  for (const std::string& weights : named_in_table(options.models))
-    subject.weights.push_back(weights);
-  subject.device = options.device;
-  std::optional<Rights> rights = rights_of(subject);
+  std::optional<Rights> rights = to_start(options);
   if (!rights && options.models.empty()) return std::nullopt;
-  if (!rights) rights.emplace();
+  rights = reading(options, std::move(rights));
   rights->what = options.network;
   rights->grace_s = kGraceS;
-  if (!options.eval_model.empty()) rights->read.push_back(options.eval_model);
-  for (const std::string& path : {options.data, options.validation, options.test, options.models})
-    add_data(path, &*rights);
   if (!options.models.empty()) rights->list.push_back(fs::path(options.models).parent_path());
   if (!sinks.json.empty()) rights->write.push_back(sinks.json);
   rights->write.insert(rights->write.end(), sinks.exports.begin(), sinks.exports.end());
+  if (!sinks.unstack.empty()) {
+    rights->checkpoints.push_back(sinks.unstack);
+    rights->folders.push_back(sinks.unstack);
+  }
   if (sinks.store) rights->db = Store::path(sinks.db);
   if (options.log != "-") rights->log = options.log;
   if (saved) rights->run = saved->state.run;

@@ -11,6 +11,9 @@ namespace wide {
 std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& sinks,
                                 const SavedRun* saved);
 
+/// Files that a run of these options reads.
+std::vector<std::string> files_read(const TrainOptions& options);
+
 /// A data set: a file, or the arrays of a folder.
 void add_data(const std::string& path, Rights* rights);
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "app/fuse/unstack.h"
 #include "app/train/arrays.h"
 #include "data/bytes/csv.h"
 #include "data/bytes/json_depth.h"
@@ -109,29 +110,35 @@ void RunFolder::save_checkpoints(const Prepared& run, const Trainer& trainer,
                                  const TrainState& state,
                                  const std::vector<int64_t>& models) const {
   if (!exists()) return;
-  const std::map<std::string, std::string> aliases = run.network.train_form().aliases;
   const std::map<std::string, Tensor> last = trainer.weights();
-  const auto own = [&](const std::map<std::string, Tensor>& all, int64_t m) {
-    std::map<std::string, Tensor> one;
-    for (const TensorSpec& spec : run.network.tensors()) {
-      const Tensor& tensor = all.at(spec.name);
-      const bool shared = tensor.dim() == static_cast<int64_t>(spec.sizes.size());
-      one[spec.name] = shared ? tensor : tensor[m];
-    }
-    return one;
-  };
   for (const int64_t m : models) {
-    // Tied weights are one tensor under several names, which a state_dict all has.
-    const auto all_names = [&](const std::map<std::string, Tensor>& one) {
-      Named named(one.begin(), one.end());
-      for (const auto& [alias, name] : aliases)
-        if (one.count(name)) named.emplace_back(alias, one.at(name));
-      return named;
-    };
-    save_tensors(checkpoint("last", m), all_names(own(last, m)));
-    if (!state.models[static_cast<size_t>(m)].best) continue;
-    save_tensors(checkpoint("best", m), all_names(own(state.best, m)));
+    save_checkpoint(checkpoint("last", m), run, last, m);
+    if (state.models[static_cast<size_t>(m)].best)
+      save_checkpoint(checkpoint("best", m), run, state.best, m);
   }
+}
+
+void save_checkpoint(const std::string& path, const Prepared& run,
+                     const std::map<std::string, Tensor>& weights, int64_t model) {
+  std::map<std::string, Tensor> own;
+  for (const TensorSpec& spec : run.network.tensors()) {
+    const Tensor& tensor = weights.at(spec.name);
+    const bool shared = tensor.dim() == static_cast<int64_t>(spec.sizes.size());
+    own[spec.name] = shared ? tensor : tensor[model];
+  }
+  // Tied weights are one tensor under several names, which a state_dict all has.
+  Named named(own.begin(), own.end());
+  for (const auto& [alias, name] : run.network.train_form().aliases)
+    if (own.count(name)) named.emplace_back(alias, own.at(name));
+  save_tensors(path, named);
+}
+
+std::string unstack_run(const std::string& folder, const Prepared& run,
+                        const std::map<std::string, Tensor>& weights) {
+  for (int64_t m = 0; m < run.n(); ++m)
+    save_checkpoint((fs::path(folder) / unstacked_name(m, run.n())).string(), run, weights, m);
+  return fmt::format("{} checkpoints written to {}: best weights, last ones where there is no best",
+                     run.n(), printable(folder));
 }
 
 void RunFolder::save_split(const Prepared& run) const {

@@ -32,6 +32,14 @@ class RunFolder {
   std::string path_;
 };
 
+/// One model's own of `weights`, under all names that a state_dict has.
+void save_checkpoint(const std::string& path, const Prepared& run,
+                     const std::map<std::string, Tensor>& weights, int64_t model);
+
+/// One a model in `folder`, named as `fuse --unstack` names them. Returns what to tell the user.
+std::string unstack_run(const std::string& folder, const Prepared& run,
+                        const std::map<std::string, Tensor>& weights);
+
 /// What stands in a run's file before its tensors: options, state and plan. Needs no LibTorch.
 struct SavedRun {
   TrainOptions options;

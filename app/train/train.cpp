@@ -8,6 +8,7 @@
 #include "app/cancel.h"
 #include "app/cell/cell.h"
 #include "app/cli.h"
+#include "app/fuse/unstack.h"
 #include "app/options.h"
 #include "app/results/keeper.h"
 #include "app/train/arrays.h"
@@ -77,6 +78,7 @@ class Run {
       state_.run = keeper().begin_run(head(), state_.run, state_.step);
     }
     const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
+    if (!sinks_.unstack.empty()) check_unstack_folder(sinks_.unstack);
     folder_.prepare(run_, model_bytes, facts_.memory.state_bytes + model_bytes * run_.n());
     catch_cancel();
     RowLog log(run_.options.log, run_, state_.history);
@@ -210,6 +212,9 @@ class Run {
       for (const std::string& note : export_run(run_, weights, sinks_.exports))
         facts_.notes.push_back(note);
     }
+    if (!sinks_.unstack.empty())
+      facts_.notes.push_back(unstack_run(
+          sinks_.unstack, run_, state_.best.empty() ? trainer_->weights() : best_or_last()));
     facts_.state = "complete";
     // What it takes one by one is known from a few steps: worth it where these are few of many.
     if (run_.steps >= kLongRun) {

@@ -140,7 +140,7 @@ std::string run_csv(const Json& run) {
   return text;
 }
 
-std::string run_html(const Json& run) {
+std::string run_html(const Json& run, const std::vector<std::string>& by) {
   std::vector<std::string> head;
   std::vector<std::vector<std::string>> rows;
   models_table(run, &head, &rows);
@@ -155,7 +155,7 @@ std::string run_html(const Json& run) {
       network, escape(run.at("run").at("command").get<std::string>()),
       escape(fmt::format("{} models, {} steps of {}", run.at("n").get<int64_t>(),
                          run.at("run").at("step").get<int64_t>(), run.at("batch").get<int64_t>())));
-  text += "<h2>Configurations</h2><pre>" + escape(run_text(run, {})) + "</pre>\n<h2>Curves</h2>\n";
+  text += "<h2>Configurations</h2><pre>" + escape(run_text(run, by)) + "</pre>\n<h2>Curves</h2>\n";
   for (const std::string& name : curves(run))
     text += "<h3>" + escape(name) + "</h3>" + curve_svg(run, name) + "\n";
   text += "<h2>Models</h2>\n" + table(head, rows);

@@ -1,14 +1,15 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 // A training run's report as files.
 namespace wide {
 
 /// A row for each model.
 std::string run_csv(const nlohmann::ordered_json& run);
-/// One page, with the curves of all models.
-std::string run_html(const nlohmann::ordered_json& run);
+/// One page, with the curves of all models. `by`: hyperparameters that make a configuration.
+std::string run_html(const nlohmann::ordered_json& run, const std::vector<std::string>& by = {});
 /// A case for each model; one that diverged has failed.
 std::string run_junit(const nlohmann::ordered_json& run);
 
