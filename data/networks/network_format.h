@@ -11,17 +11,22 @@ namespace wide {
 /// How dropout and batch norm act: as in the file, or switched.
 enum class Form { as_exported, train, evaluate };
 
+/// Calls whose flag can be switched.
+struct FormCalls {
+  int64_t all = 0, on = 0;  // the latter: of these in the file
+};
+
 /// What a file says of its two forms.
 struct FormFlags {
-  bool exported_for_training = false;   // some flag is on in the file
-  int64_t dropout = 0, batch_norm = 0;  // calls that can be switched
+  bool exported_for_training = false;  // some flag is on in the file
+  FormCalls dropout, batch_norm;
   /// A call, in words, whose meaning hangs on the mode that it was exported in and cannot be
   /// switched; "": none.
   std::string bound;
-  /// Flags that the form other than the file's own has switched.
-  int64_t switched(Form form, int64_t count) const {
-    if (form == Form::as_exported || (form == Form::train) == exported_for_training) return 0;
-    return count;
+  /// How many flags this form has otherwise than the file.
+  int64_t switched(Form form, const FormCalls& calls) const {
+    if (form == Form::evaluate) return calls.on;
+    return form == Form::train && !exported_for_training ? calls.all : 0;
   }
 };
 

@@ -195,6 +195,30 @@ IValue held(const Loaded& loaded, const Slot& holder, const Tensors& tensors) {
   });
 }
 
+/// What a value is before any input is known: of the module (the graph's `self`), or a constant;
+/// nullopt for what hangs on more.
+std::optional<IValue> known_value(torch::jit::Value* value, const torch::jit::Module& module,
+                                  const torch::jit::Value* self) {
+  if (value == self) return IValue(module._ivalue());
+  torch::jit::Node* const node = value->node();
+  if (node->kind() == torch::jit::prim::Constant) return torch::jit::toIValue(value);
+  if (node->kind() == torch::jit::prim::GetAttr) {
+    const auto owner = known_value(node->input(0), module, self);
+    if (!owner || !owner->isObject()) return std::nullopt;
+    return owner->toObject()->getAttr(node->s(torch::jit::attr::name));
+  }
+  if (node->kind() != torch::jit::prim::If) return std::nullopt;
+  const auto condition = known_value(node->input(0), module, self);
+  if (!condition || !condition->isBool()) return std::nullopt;
+  return known_value(node->blocks()[condition->toBool() ? 0 : 1]->outputs()[value->offset()],
+                     module, self);
+}
+
+/// Of a flag or a probability.
+bool is_on(const IValue& value) {
+  return value.isBool() ? value.toBool() : value.isDouble() && value.toDouble() > 0;
+}
+
 /// The flags of the module's own calls, those below it included.
 FormFlags flags_of(torch::jit::Module module) {
   FormFlags flags;
@@ -222,7 +246,10 @@ FormFlags flags_of(torch::jit::Module module) {
       const bool constant = value->node()->kind() == torch::jit::prim::Constant;
       if (constant && (!flag->probability || torch::jit::toIValue(value)->toDouble() > 0))
         flags.bound = op + " with a constant " + std::string(flag->argument);
-      ++(flag->what == ModeFlag::What::dropout ? flags.dropout : flags.batch_norm);
+      FormCalls& calls = flag->what == ModeFlag::What::dropout ? flags.dropout : flags.batch_norm;
+      ++calls.all;
+      const auto known = known_value(value, module, graph->inputs()[0]);
+      calls.on += known ? is_on(*known) : flags.exported_for_training;
     }
   };
   look(graph->block());

@@ -134,9 +134,9 @@ void count_batches(const Program& program, CallList* calls) {
 
 }  // namespace
 
-FormFlags form_flags(const CallList& calls) {
+FormFlags form_flags(const CallList& list) {
   FormFlags flags;
-  for (const Step& step : calls.steps) {
+  for (const Step& step : list.steps) {
     if (step.kind == Step::Kind::call && step.op && is_bound_to_mode(step.op->schema().name()))
       flags.bound = step.op->schema().name();
     const Found found = find(step);
@@ -145,7 +145,10 @@ FormFlags form_flags(const CallList& calls) {
     flags.exported_for_training = flags.exported_for_training || on;
     // A probability that is 0 cannot be switched on: what it was is not in the file.
     if (found.flag->probability && !on) continue;
-    ++(found.flag->what == ModeFlag::What::dropout ? flags.dropout : flags.batch_norm);
+    FormCalls& calls =
+        found.flag->what == ModeFlag::What::dropout ? flags.dropout : flags.batch_norm;
+    ++calls.all;
+    calls.on += on;
   }
   return flags;
 }

@@ -76,6 +76,40 @@ class Counters(Train):
                 self.assertLess((got[name] - tensor).abs().max(), 2e-5, (scripted, name))
 
 
+class Frozen(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 6), torch.nn.Linear(6, 3)
+        self.n1, self.n2 = torch.nn.BatchNorm1d(6), torch.nn.BatchNorm1d(6)
+        self.d1, self.d2, self.d3 = torch.nn.Dropout(0.5), torch.nn.Dropout(0.5), torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.b(self.d3(self.d2(self.n2(self.d1(torch.relu(self.n1(self.a(x))))))))
+
+
+class Switched(Train):
+    def test_counts_what_differs(self):
+        """What was frozen in a network that is in training is off in both forms."""
+        x = torch.randn(30, 4)
+        numpy.savez(self.path("d.npz"), x=x.numpy(), y=torch.randint(0, 3, (30,)).numpy())
+        for frozen, (dropout, norm) in (("", (3, 2)), ("n2 d2", (2, 1)), ("d1 d2 d3", (0, 2))):
+            for training in (True, False):
+                model = Frozen().train(training)
+                for part in frozen.split():
+                    getattr(model, part).eval()
+                rows = torch.export.Dim("rows", min=1)
+                torch.export.save(torch.export.export(model, (x[:3],), dynamic_shapes=({0: rows},)), self.path("n.pt2"))
+                torch.jit.script(model).save(self.path("n.ts"))
+                counts = (dropout, norm) if training else (3, 2)
+                for net in ("n.pt2", "n.ts"):
+                    line = self.train("-n", "2", "--epochs", "1", "--overwrite", net=net, data="d.npz").stdout.splitlines()[0]
+                    self.assertEqual(self.report()["switched"], {"dropout": counts[0], "batch_norm": counts[1]}, (net, frozen, line))
+                    self.assertIn(" off for evaluation" if training else " on for training", line)
+                    if training and dropout == 0:
+                        self.refused(f"[dropout] network: got {net}, which has no dropout in training", "-n", "2", "--overwrite",
+                                     "--set", "dropout=0.1", net=net, data="d.npz")
+
+
 class TwoHeads(torch.nn.Module):
     def __init__(self):
         super().__init__()
