@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -53,7 +54,13 @@ class Run {
     if (!saved) how = start.how;
     trainer_ = std::make_unique<Trainer>(run_.trainer(start, saved ? saved->plan : sinks.plan));
     facts_.notes = run_.notes;
-    if (sinks.against) check_comparable(*sinks.against, run_document(run_, planned(), facts_));
+    if (sinks.against) {
+      if (!run_.data.has_validation())
+        fail(
+            "[--against] rows: got no validation rows, expected some to compare by; try "
+            "--validation 0.2");
+      check_comparable(*sinks.against, run_document(run_, planned(), facts_));
+    }
     for (const std::vector<std::string>& notes : {run_.network.notes(), start.notes, sinks.lacks})
       facts_.notes.insert(facts_.notes.end(), notes.begin(), notes.end());
     look_at_trainer();
@@ -68,11 +75,12 @@ class Run {
         for (ModelState& m : state_.models)
           if (m.status == "trained") m.status = "running";
     }
-    if (!sinks.quiet) print_plain(first_line(run_, how) + "\n");
+    tell(first_line(run_, how) + "\n");
   }
 
   int operator()() {
     if (sinks_.bench) return timed();
+    const double planned_ns = plan_first_step();
     if (sinks_.store) {
       keeper().open(Store::path(sinks_.db));
       state_.run = keeper().begin_run(head(), state_.run, state_.step);
@@ -91,7 +99,7 @@ class Run {
     try {
       Loop loop(run_, *trainer_, state_, recorder);
       ended = loop.run();
-      facts_.first_call_ns = loop.first_call_ns();
+      facts_.first_call_ns = planned_ns + loop.first_call_ns();
       look_at_trainer();
       note_recomputed();
     } catch (...) {
@@ -125,6 +133,20 @@ class Run {
             "[--require] {}: got models with rows of their own (--own), expected the same rows for "
             "all; try min: or best: instead of ensemble:",
             printable(r.text));
+  }
+
+  /// What cannot be trained is refused while nothing is written and no earlier run is gone. Returns
+  /// the nanoseconds that it took.
+  double plan_first_step() {
+    using Clock = std::chrono::steady_clock;
+    const auto begun = Clock::now();
+    if (state_.step < run_.steps && !trainer_->running().empty())
+      trainer_->prepare(run_.feed->training(state_.step));
+    return std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
+  }
+
+  void tell(const std::string& text) const {
+    if (!sinks_.quiet) print_progress(run_.options, text);
   }
 
   void look_at_trainer() {
@@ -194,12 +216,10 @@ class Run {
       }
     facts_.state = "interrupted";
     finish();
-    if (!sinks_.quiet)
-      print_plain(fmt::format("interrupted at step {} of {}{}\n", state_.step, run_.steps,
-                              folder_.exists() ? fmt::format("; go on with: workbench train "
-                                                             "--resume {}",
-                                                             printable(folder_.path()))
-                                               : ""));
+    tell(fmt::format("interrupted at step {} of {}{}\n", state_.step, run_.steps,
+                     folder_.exists() ? fmt::format("; go on with: workbench train --resume {}",
+                                                    printable(folder_.path()))
+                                      : ""));
     return 130;
   }
 
@@ -215,6 +235,7 @@ class Run {
     if (!sinks_.unstack.empty())
       facts_.notes.push_back(unstack_run(
           sinks_.unstack, run_, state_.best.empty() ? trainer_->weights() : best_or_last()));
+    note_without_best();
     facts_.state = "complete";
     // What it takes one by one is known from a few steps: worth it where these are few of many.
     if (run_.steps >= kLongRun) {
@@ -225,7 +246,7 @@ class Run {
                         run_.n(), time_text(facts_.loop_seconds * 1e9)));
     }
     finish();
-    if (!sinks_.quiet) print_plain(run_text(run_document(run_, state_, facts_), {}));
+    tell(run_text(run_document(run_, state_, facts_), {}));
     std::vector<Complaint> complaints = unmet(requirements_, state_, facts_.ensemble);
     if (std::all_of(state_.models.begin(), state_.models.end(),
                     [](const ModelState& m) { return m.status == "diverged"; }))
@@ -241,11 +262,24 @@ class Run {
           4);
     if (sinks_.against) {
       const RunComparison c = compare_runs(*sinks_.against, run_document(run_, state_, facts_));
-      if (!sinks_.quiet) print_plain(comparison_text(c));
+      tell(comparison_text(c));
       if (sinks_.worse_percent > 0 && c.worse_by(sinks_.worse_percent))
         complaints.push_back({3, worse_line(c, sinks_.worse_percent)});
     }
     return complain(complaints);
+  }
+
+  /// A metric that is never a number, as auc of rows of one class, says nothing of any model.
+  void note_without_best() {
+    if (!run_.data.has_validation()) return;
+    const auto without =
+        std::count_if(state_.models.begin(), state_.models.end(),
+                      [](const ModelState& m) { return !m.best && m.status != "diverged"; });
+    if (without > 0)
+      facts_.notes.push_back(
+          fmt::format("{} of {} models have no best: {} of the validation rows was never a number; "
+                      "try another --monitor",
+                      without, run_.n(), run_.monitor().name));
   }
 
   /// As the run begins: none has been anywhere yet.

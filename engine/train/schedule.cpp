@@ -84,7 +84,13 @@ Schedule parse_schedule(const std::string& text, int64_t warmup, int64_t steps) 
   const std::string given = colon == std::string::npos ? "" : text.substr(colon + 1);
   if (s.name == "step") {
     const size_t comma = given.find(',');
-    s.every = static_cast<int64_t>(number(given.substr(0, comma), text));
+    const double every = number(given.substr(0, comma), text);
+    if (!(every >= 1 && every < 1e18 && every == std::floor(every)))
+      fail(
+          "[train] schedule step: got every {}, expected a whole number of steps; try "
+          "step:1000,0.5",
+          every);
+    s.every = static_cast<int64_t>(every);
     s.gamma = number(comma == std::string::npos ? "" : given.substr(comma + 1), text);
   } else if (s.name == "cosine" && !given.empty()) {
     s.floor = number(given, text);

@@ -6,14 +6,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "engine/error.h"
 
 namespace wide {
+namespace {
+
+/// What was recorded without gradients is an operator that has none, where there are two of one
+/// meaning.
+Program with_gradients(Program program) {
+  for (Node& node : program.nodes)
+    if (node.name() == "aten::_embedding_bag_forward_only")
+      node.op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_embedding_bag", "");
+  return program;
+}
+
+}  // namespace
 
 StepChecker::StepChecker(const Program& single, std::vector<size_t> trained,
                          std::vector<std::string> names, at::ScalarType dtype)
-    : exact_(raise_to_double(single)),
+    : exact_(with_gradients(raise_to_double(single))),
       trained_(std::move(trained)),
       names_(std::move(names)),
       rounds_(dtype != at::kDouble) {
@@ -27,7 +40,18 @@ Tensors StepChecker::exactly(Tensors bound) const {
   const at::AutoGradMode grad(true);
   const Tensor loss = interpret(exact_, bound)[0];
   Tensors result{loss.detach()};
-  const Tensors gradients = torch::autograd::grad({loss}, of, {}, std::nullopt, false, true);
+  Tensors gradients;
+  try {
+    gradients = torch::autograd::grad({loss}, of, {}, std::nullopt, false, true);
+  } catch (const c10::Error& e) {
+    const std::string text = e.what_without_backtrace();
+    std::set<std::string> operators;
+    for (const Node& node : exact_.nodes) operators.insert(node.name());
+    fail(
+        "[train] check: got {} of PyTorch for one of {}, expected gradients of separate models in "
+        "float64; try --check 0",
+        text.substr(0, text.find('\n')), fmt::join(operators, ", "));
+  }
   for (size_t k = 0; k < of.size(); ++k)
     result.push_back(gradients[k].defined() ? gradients[k].detach() : at::zeros_like(of[k]));
   return result;

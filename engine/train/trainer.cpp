@@ -19,6 +19,8 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 Trainer::~Trainer() = default;
 
+void Trainer::prepare(const Batch& batch) { impl_->prepare(batch); }
+
 StepResult Trainer::step(const Batch& batch) {
   const int64_t n = impl_->models.n();
   StepResult result{at::full({n}, std::numeric_limits<double>::quiet_NaN(), at::kDouble),

@@ -145,6 +145,9 @@ class Trainer {
   Trainer& operator=(Trainer&&) noexcept;
   ~Trainer();
 
+  /// Records and plans what a step on such a batch takes, as the first one does otherwise: throws
+  /// what that throws, and leaves the models as they are.
+  void prepare(const Batch& batch);
   /// One step of all models that run. The first call with a batch of new sizes records and plans.
   /// Throws Error: sizes, dtypes, an operator that cannot be trained. A step that throws after the
   /// first recording leaves models half written: the run has to go on from its file.

@@ -41,6 +41,7 @@ struct Trainer::Impl {
   using Visit = std::function<void(int64_t slot, double loss, const TrainedModels::Made& made)>;
   void run_step(const Batch& batch, const Visit& visit);
   Tensors run_evaluation(const Batch& batch);
+  void prepare(const Batch& batch) { plan(read(batch, true), true); }
   StepCheck check(const Batch& batch, int64_t count);
   int64_t bytes_of_range(const PlannedSize& p) const;
   /// What the executor's ranges compute twice.

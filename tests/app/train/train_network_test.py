@@ -110,6 +110,38 @@ class Switched(Train):
                                      "--set", "dropout=0.1", net=net, data="d.npz")
 
 
+class Bags(Train):
+    def test_of_embeddings_as_torch(self):
+        """The check of the first steps included: what is recorded without gradients has none in PyTorch."""
+        x, y = torch.randint(0, 10, (30, 5)), torch.randint(0, 3, (30,))
+        numpy.savez(self.path("d.npz"), input=x.numpy(), y=y.numpy())
+        for mode in ("sum", "mean", "max"):
+            model = torch.nn.EmbeddingBag(10, 3, mode=mode)
+            digits.export(model, self.path("n.pt2"), x[:3])
+            self.train("-n", "2", "--init", "file", "--order", "sequential", "--batch", "10", "--epochs", "2", "--lr", "0.1",
+                       "--optimizer", "sgd", "--overwrite", net="n.pt2", data="d.npz")
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for begin in [0, 10, 20] * 2:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x[begin:begin + 10]), y[begin:begin + 10]).backward()
+                optimizer.step()
+            got = load_file(self.path("run/last/model-0001.safetensors"))["weight"]
+            self.assertLess((got - model.weight).abs().max(), 2e-5, mode)
+
+
+class Untrainable(Train):
+    def test_is_refused_before_anything_is_written(self):
+        net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.RReLU())
+        numpy.savez(self.path("d.npz"), input=torch.randn(30, 4).numpy(), y=torch.randint(0, 3, (30,)).numpy())
+        digits.export(net, self.path("n.pt2"), torch.randn(3, 4))
+        digits.export(net[0], self.path("good.pt2"), torch.randn(3, 4))
+        self.refused("[train] random operator: got aten::rrelu", "-n", "2", net="n.pt2", data="d.npz")
+        self.assertFalse(os.path.exists(self.path("run")))
+        self.train("-n", "2", "--epochs", "1", net="good.pt2", data="d.npz")
+        self.refused("[train] random operator: got aten::rrelu", "-n", "2", "--overwrite", net="n.pt2", data="d.npz")
+        self.workbench("train", "--resume", self.path("run"), "--no-store", "--epochs", "2")
+
+
 class TwoHeads(torch.nn.Module):
     def __init__(self):
         super().__init__()
