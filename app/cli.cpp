@@ -111,9 +111,12 @@ int dispatch(int argc, char** argv) {
 }  // namespace
 
 int complain(const std::vector<Complaint>& complaints) {
-  for (const int code : {4, 5, 3, 1})
+  for (const int code : {4, 5, 3, 1}) {
+    bool said = false;
     for (const Complaint& c : complaints)
-      if (c.exit_code == code) return say(c.line, code);
+      if (c.exit_code == code) said = say(c.line, code) == code;
+    if (said) return code;
+  }
   return 0;
 }
 

@@ -34,8 +34,8 @@ struct Complaint {
   int exit_code = 0;
   std::string line;
 };
-/// Says on standard error the one that counts most (4 before 5 before 3 before 1), and returns its
-/// exit code; 0 where there is none.
+/// Says on standard error, a line each, those of the code that counts most (4 before 5 before 3
+/// before 1), and returns it; 0 where there is none.
 int complain(const std::vector<Complaint>& complaints);
 
 /// Prints lines that may hold names from files, or what a store holds: no terminal obeys them.

@@ -59,7 +59,7 @@ class ReportCommand : public Command {
   int run() override {
     for (const auto& [format, path] : files_) check_apart({{"--" + format, path}}, {which_});
     if (auto found = try_find_run(which_, db_)) return report_run(std::move(*found));
-    SweepReport report = find_sweep(which_, db_);
+    SweepReport report = find_sweep(which_, db_, kOrRun);
     keep_targets(&report);
     FigureOptions options;
     options.over_loop = over_ == "loop";

@@ -262,6 +262,11 @@ class Train : public Command {
            printable(options_.device));
     }
     if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
+    if (options_.no_save && (options_.keep > 0 || options_.save_every > 0))
+      fail(
+          "[--no-save] run: got {} too, expected one or the other, as nothing is saved; try to "
+          "leave one out",
+          options_.keep > 0 ? "--keep" : "--save-every");
     if (sinks_.bench) {
       if (!sinks_.exports.empty() || !sinks_.unstack.empty())
         fail(

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <set>
 
 #include "data/bytes/csv.h"
 #include "data/datasets/draws.h"
@@ -65,9 +66,12 @@ void augment_as(const Augmentation& how, uint64_t key, const Tensor& images) {
 
 Augmentation parse_augmentation(const std::vector<std::string>& parts) {
   Augmentation how;
+  std::set<std::string> names;
   for (const std::string& part : parts) {
     const size_t colon = part.find(':');
     const std::string name = part.substr(0, colon);
+    if (!names.insert(name).second)
+      fail("[--augment] {}: got it twice, expected it once; try to leave one out", printable(name));
     double number = 0;
     const bool whole = colon != std::string::npos &&
                        parse_number(part.substr(colon + 1), &number) && number >= 1 &&

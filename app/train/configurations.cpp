@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "app/train/model_keys.h"
 #include "app/train/values.h"
 #include "data/bytes/csv.h"
 #include "data/bytes/mapped_file.h"
@@ -16,11 +17,6 @@ namespace wide {
 namespace {
 
 const std::set<std::string> kSeedKeys = {"seed", "seed.init", "seed.order", "seed.dropout"};
-/// What one program has once: a run of its own for each value.
-const std::set<std::string> kOfTheProgram = {
-    "batch",    "batch_size", "batch-size", "optimizer", "epochs", "steps",  "loss",
-    "schedule", "warmup",     "freeze",     "no_decay",  "order",  "dtype",  "device",
-    "metric",   "monitor",    "hidden",     "width",     "depth",  "layers", "hidden_size"};
 
 using Row = std::map<std::string, double>;
 using Counts = std::vector<std::pair<std::string, int64_t>>;  // who says how many
@@ -35,6 +31,7 @@ class Planner {
     for (const Hyperparameter& h : optimizer_.hyperparameters) known_.push_back(h);
     for (Hyperparameter h : trainer_hyperparameters()) {
       if (h.name == "label_smoothing") h.value = label_smoothing;
+      if (h.name == "dropout") h.low = 0;  // below: as the network has it, which is not to be said
       known_.push_back(h);
     }
   }
@@ -70,16 +67,24 @@ class Planner {
            std::any_of(known_.begin(), known_.end(), [&](const auto& h) { return h.name == key; });
   }
 
+  std::vector<std::string> known_keys() const {
+    std::vector<std::string> names(kSeedKeys.begin(), kSeedKeys.end());
+    for (const Hyperparameter& h : known_) names.push_back(h.name);
+    return names;
+  }
+
   /// Error for a key that cannot be set; `option` is where it stands.
   void check_key(const std::string& option, const std::string& key) const {
-    if (kOfTheProgram.count(key))
+    if (is_known(key)) return;
+    if (of_the_program(key))
       fail(
           "[{}] {}: got a key that changes the program, expected one that models may differ in; "
           "try one run for each {}",
           option, printable(key), printable(key));
-    if (is_known(key)) return;
-    std::vector<std::string> names(kSeedKeys.begin(), kSeedKeys.end());
-    for (const Hyperparameter& h : known_) names.push_back(h.name);
+    const std::vector<std::string> names = known_keys();
+    if (const std::string usual = usual_key(key); !usual.empty())
+      fail("[{}] {}: got another name of {}, expected this one; try {}", option, printable(key),
+           usual, usual);
     for (const Optimizer* other : optimizers())
       if (other->index(key) >= 0)
         fail("[{}] {}: got a hyperparameter of {}, expected one of {}; try --optimizer {}", option,
@@ -126,17 +131,37 @@ class Planner {
     }
   }
 
+  /// A column that is no key is a label, unless it may be meant for a key.
+  void check_column(const std::string& column) const {
+    if (is_known(column) || column == "name" || column == "weights") return;
+    const bool of_another =
+        std::any_of(optimizers().begin(), optimizers().end(),
+                    [&](const Optimizer* other) { return other->index(column) >= 0; });
+    if (of_the_program(column) || !usual_key(column).empty() || of_another)
+      check_key(options_.models, column);
+    std::vector<std::string> names = known_keys();
+    names.insert(names.end(), {"fold", "name", "weights"});
+    if (const std::string near = near_miss(column, names); !near.empty())
+      fail(
+          "[{}] column {}: got a label that is nearly the key {}, expected the key or another "
+          "name; try {}",
+          printable(options_.models), printable(column), near, near);
+    if (of_every_table(column))
+      fail(
+          "[{}] column {}: got a label that the run's models.csv has a column of, expected another "
+          "name; try my_{}",
+          printable(options_.models), printable(column), printable(column));
+  }
+
   void read_models() {
     const std::string& path = options_.models;
     const MappedFile file(path);
     CsvReader reader(file.bytes(), path);
     for (const std::string& key : reader.names()) {
-      if (kOfTheProgram.count(key)) check_key(path, key);
+      check_column(key);
       if (settings_.count(key) || grid_.count(key))
         fail("[{}] {}: got it here and as an option, expected it once; try to leave one out",
              printable(path), printable(key));
-      for (const Optimizer* other : optimizers())
-        if (!is_known(key) && other->index(key) >= 0) check_key(path, key);
     }
     std::vector<std::string_view> cells;
     while (reader.next(&cells)) {
@@ -194,13 +219,27 @@ class Planner {
     n_ = rows_ * each;
     for (const auto& [who, many] : totals)
       if (many != n_) {
-        const std::string by =
-            rows_said_.empty() ? "configurations × seeds × folds" : rows_said_[0].first;
+        const std::string by = !rows_said_.empty()      ? rows_said_[0].first
+                               : who != totals[0].first ? totals[0].first
+                                                        : "configurations × seeds × folds";
         disagree(who, many, by, n_);
       }
     WIDE_ASSERT(n_ > 0);
     for (const auto& [key, values] : settings_)
       spread_[key] = values.spread(rows_, key, options_.seed);
+  }
+
+  static void check_value(const Hyperparameter& h, double value) {
+    const auto refuse = [&](const std::string& expected, double instead) {
+      fail("[{}] value: got {}, expected {}; try {}", h.name, value, expected, instead);
+    };
+    if (h.name == "nesterov" && value != 0 && value != 1) refuse("0 or 1", 1);
+    if (h.name == "ema" && value == 1) refuse("less than 1, with which nothing moves", 0.999);
+    if (value >= h.low && value <= h.high) return;
+    refuse(h.high < 1e300   ? fmt::format("{} to {}", h.low, h.high)
+           : h.low > -1e300 ? fmt::format("a finite number from {} on", h.low)
+                            : "a finite number",
+           h.value >= h.low ? h.value : 0.1);
   }
 
   ModelPlan model(int64_t i, int64_t config) const {
@@ -223,11 +262,9 @@ class Planner {
       place /= size;
     }
     for (const Hyperparameter& h : known_) {
-      const double value = said.count(h.name) ? said[h.name] : h.value;
-      if (!(value >= h.low && value <= h.high) && said.count(h.name))
-        fail("[{}] value: got {}, expected {} to {}; try {}", h.name, value, h.low,
-             h.high >= 1e300 ? "any" : fmt::format("{}", h.high), h.value);
-      m.hyper[h.name] = value;
+      if (said.count(h.name)) check_value(h, said[h.name]);
+      if (said.count(h.name) || h.value >= h.low)
+        m.hyper[h.name] = said.count(h.name) ? said[h.name] : h.value;
     }
     const auto seed = [&](const std::string& key, uint64_t otherwise) {
       if (!said.count(key)) return otherwise;
@@ -242,6 +279,7 @@ class Planner {
     if (folds_ > 0) m.fold = i % folds_;
     if (said.count("fold")) {
       const double fold = said["fold"];
+      if (folds_ == 0) fail("[fold] folds: got none, expected some to choose from; try --folds 5");
       if (!(fold >= 0 && fold < static_cast<double>(folds_) && fold == std::floor(fold)))
         fail("[fold] value: got {}, expected a whole number below the {} folds; try --folds", fold,
              folds_);

@@ -33,7 +33,7 @@ class PartReader {
   PartReader(const TrainOptions& options, const std::string& path, const DataWanted& wanted)
       : options_(options), wanted_(wanted), file_(printable(path)), data_(open_dataset(path)) {
     for (const std::string& text : options.columns) {
-      const auto [argument, columns] = key_value("--column", text);
+      const auto [argument, columns] = key_value("--column", text, "ARG=COLUMN");
       said_[argument] = split(columns);
     }
     for (const auto& [argument, columns] : said_) {
@@ -51,6 +51,7 @@ class PartReader {
   }
 
   DataParts read(RowsTo what) {
+    what_ = what;
     parts_.file = file_;
     read_inputs(what);
     if (what != RowsTo::predict && wanted_.loss->needs_target()) read_target();
@@ -64,6 +65,7 @@ class PartReader {
       parts_.fold = kinds(options_.fold, &parts_.fold_values);
     if (what == RowsTo::learn && !options_.group.empty()) parts_.group = kinds(options_.group);
     check_rows();
+    if (what == RowsTo::learn) check_own();
     return std::move(parts_);
   }
 
@@ -82,9 +84,14 @@ class PartReader {
             "of a loss of its own too; try to add it",
             file_, printable(spec.name));
       else if (!data_.find(spec.name))
-        fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}={}",
-             file_, printable(spec.name), listing(data_.names(), 9), printable(spec.name),
-             printable(data_.names()[0]));
+        fail("[{}] input {}: got no column of this name, expected one {}; try {}", file_,
+             printable(spec.name),
+             what_ == RowsTo::predict ? "as the data of the run have it"
+                                      : "of " + listing(data_.names(), 9),
+             what_ == RowsTo::predict
+                 ? "to name it so"
+                 : fmt::format("--column {}={}", printable(spec.name),
+                               data_.table ? "x" : printable(data_.names()[0])));
       DataPart p = part(spec.name, columns, std::nullopt);
       if (wanted_.knows_sizes)
         fit(spec, columns.size(), &p);
@@ -215,8 +222,16 @@ class PartReader {
     if (parts_.rows == 0) fail("[{}] data: got no rows, expected some; try another file", file_);
   }
 
+  void check_own() const {
+    for (const std::string& name : flat(options_.own))
+      if (!used_.count(name))
+        fail("[--own] column: got {}, expected one that is used: {}; try {}", printable(name),
+             listing({used_.begin(), used_.end()}, 9), printable(*used_.begin()));
+  }
+
   const TrainOptions& options_;
   const DataWanted& wanted_;
+  RowsTo what_ = RowsTo::learn;
   std::string file_;
   Dataset data_;
   std::map<std::string, std::vector<std::string>> said_;
@@ -318,6 +333,15 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
   if (folded && !options.validation.empty())
     fail("[--validation] rows: got folds too, expected one of them; try to leave one out");
 
+  const auto is_share = [](const std::string& option, const std::string& text) {
+    return !text.empty() && fraction_of(option, text);
+  };
+  if (!options.group.empty() && !folded && !is_share("--validation", options.validation) &&
+      !is_share("--test", options.test))
+    fail(
+        "[--group] rows: got none that are split, expected some that a group keeps together; try "
+        "--validation 0.2 or --folds 5");
+
   Rows rows = all_rows(data.train.rows);
   if (!options.test.empty()) {
     if (const auto share = fraction_of("--test", options.test)) {
@@ -374,7 +398,8 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
 
 void add_normalization(const TrainOptions& options, TrainingData* data) {
   for (const std::string& text : options.normalize) {
-    const auto [input, what] = key_value("--normalize", text);
+    const auto [input, what] =
+        key_value("--normalize", text, data->train.inputs[0].name + "=standard");
     const DataPart* part = nullptr;
     for (const DataPart& p : data->train.inputs)
       if (p.name == input) part = &p;
@@ -396,8 +421,10 @@ void add_normalization(const TrainOptions& options, TrainingData* data) {
       double mean = 0, std = 0;
       if (numbers.size() != 2 || !parse_number(numbers[0], &mean) ||
           !parse_number(numbers[1], &std) || !(std > 0))
-        fail("[--normalize] {}: got {}, expected standard or MEAN,STD; try {}=standard",
-             printable(input), printable(what), printable(input));
+        fail(
+            "[--normalize] {}: got {}, expected standard or MEAN,STD with STD above 0; try "
+            "{}=standard",
+            printable(input), printable(what), printable(input));
       n.mean = at::full({1}, mean, at::kDouble);
       n.std = at::full({1}, std, at::kDouble);
     } else {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -38,6 +39,16 @@ Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNet
     fail(
         "[--augment] inputs: got none of [C, H, W], expected images; try what other rows need in "
         "the network's train form");
+  for (const DataPart& part : inputs)
+    if (is_image(part))
+      for (const auto& [name, size] :
+           {std::pair("cutout", augmentation_.cutout), std::pair("crop", augmentation_.crop)}) {
+        const Sizes image = part.row_sizes();
+        const int64_t most = std::min(image[1], image[2]);
+        if (size > most)
+          fail("[--augment] {}: got {}, expected at most {}, as images of {} have; try {}:{}", name,
+               size, most, printable(part.name), name, std::max<int64_t>(1, most / 4));
+      }
   for (size_t i = 0; i < models.size(); ++i)
     group_.push_back(data.folds > 0 ? models[i].fold : static_cast<int64_t>(i));
   rows_ = static_cast<int64_t>(data.train_rows[0].size());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "app/train/values.h"
 #include "data/bytes/csv.h"
@@ -23,7 +24,7 @@ double number_of(const std::string& key, const std::string& text) {
 
 Tensor numbers_of(const std::string& key, const std::string& text) {
   std::vector<double> numbers;
-  for (const std::string& part : split(text)) numbers.push_back(number_of(key, part));
+  for (const std::string& part : listed(text)) numbers.push_back(number_of(key, part));
   return at::tensor(numbers, at::kDouble);
 }
 
@@ -56,18 +57,28 @@ LossText parse_loss(const std::string& text, const std::string& output,
     loss.name = "output";
     if (output.empty()) parsed.answer = loss.output;
   } else if (loss.name == "output") {
-    loss.name = "";  // which of them is not said
+    fail(
+        "[--loss] output: got none, expected the number of one of forward's, from 0{}; try --loss "
+        "output.0",
+        names.empty() ? "" : ", or its name: " + listing(names, 9));
   }
   loss.check();
+  std::set<std::string> keys;
   for (size_t i = 1; i < parts.size(); ++i) {
-    const auto [key, value] = key_value("--loss", parts[i]);
+    const auto [key, value] = key_value("--loss", parts[i], loss.name + ":KEY=VALUE");
+    if (!keys.insert(key).second)
+      fail("[--loss] {}: got it twice, expected it once; try to leave one out", printable(key));
     if (key == "label_smoothing" && loss.name == "cross_entropy") {
       parsed.label_smoothing = number_of(key, value);
     } else if (key == "weight" && loss.classifies()) {
       parsed.balanced = value == "balanced";
       if (!parsed.balanced) loss.weight = numbers_of(key, value);
     } else if (key == "ignore_index" && loss.classifies()) {
-      loss.ignore_index = static_cast<int64_t>(number_of(key, value));
+      const auto whole = whole_number(value);
+      if (!whole)
+        fail("[--loss] ignore_index: got {}, expected a whole number, a class; try ignore_index=-1",
+             printable(value));
+      loss.ignore_index = *whole;
     } else if (key == "pos_weight" && loss.name == "bce_with_logits") {
       loss.pos_weight = numbers_of(key, value);
       if (loss.pos_weight.numel() == 1) loss.pos_weight = loss.pos_weight[0];

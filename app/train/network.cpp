@@ -26,6 +26,13 @@ const Target* registered_name(const std::string& model) {
   return &find_target(model);
 }
 
+at::ScalarType training_dtype(const std::string& text) {
+  const at::ScalarType dtype = parse_float_dtype(text);
+  if (dtype == at::kFloat || dtype == at::kDouble) return dtype;
+  fail("[--dtype] dtype: got {}, expected f32 or f64, in which training computes; try --dtype f32",
+       printable(text));
+}
+
 /// A registered network has one function for both forms, which asks for each flag.
 Network for_training(Network network) {
   network.forward = [forward = network.forward](const Tensors& bound) {
@@ -84,14 +91,14 @@ TrainNetwork::TrainNetwork(const TrainOptions& options)
         return for_training(source(inputs));
       };
     }
-    if (!options.dtype.empty()) dtype_ = parse_float_dtype(options.dtype);
+    if (!options.dtype.empty()) dtype_ = training_dtype(options.dtype);
     return;
   }
   file_ = open_network(options.network, {options.trusted});
   flags_ = file_->forms();
   if (options.trusted)
     notes_.push_back("trusted: the file may call every operator that LibTorch has");
-  dtype_ = options.dtype.empty() ? file_->dtype() : parse_float_dtype(options.dtype);
+  dtype_ = options.dtype.empty() ? file_->dtype() : training_dtype(options.dtype);
   asked_ = file_->sample_inputs();
   knows_sizes_ = !asked_.empty();
   if (!knows_sizes_)
@@ -149,6 +156,30 @@ bool TrainNetwork::takes(int64_t batch) const {
   }
 }
 
+/// Between the size of the export and one that it refuses: what lies nearest to the latter in the
+/// range of a dynamic batch dimension; `exported` where there is none.
+int64_t TrainNetwork::nearest_batch(int64_t exported, int64_t refused) const {
+  int64_t good = exported, bad = refused;
+  while (std::abs(bad - good) > 1) {
+    const int64_t middle = good + (bad - good) / 2;
+    (takes(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+/// Also a size right above or below what is exported says that the dimension is dynamic.
+void TrainNetwork::refuse_batch(int64_t wanted, int64_t nearest, int64_t exported) const {
+  if (nearest == exported && !takes(exported + 1) && (exported == 1 || !takes(exported - 1)))
+    fail(
+        "[{}] --batch: got {}, expected {} as exported; try to export it with a dynamic batch "
+        "dimension",
+        name_, wanted, exported);
+  const std::string expected =
+      nearest < wanted ? fmt::format("at most {}", nearest) : fmt::format("{} or more", nearest);
+  fail("[{}] --batch: got {}, expected {}, as its dynamic batch dimension was exported; try {}",
+       name_, wanted, expected, nearest);
+}
+
 void TrainNetwork::settle(const DataParts& data, int64_t rows) {
   const int64_t exported = knows_sizes_ ? asked_[0].sizes.at(0) : 0;
   if (!knows_sizes_)
@@ -168,12 +199,15 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows) {
       if (batch_ == exported) throw;
       const int64_t wanted = std::exchange(batch_, exported);
       train_source_(inputs(batch_));
+      const int64_t nearest = nearest_batch(exported, wanted);
+      if (asked_batch_ > 0) refuse_batch(wanted, nearest, exported);
       any_batch_ = false;
-      if (asked_batch_ > 0)
-        fail(
-            "[{}] --batch: got {}, expected {} as exported; try to export it with a dynamic "
-            "batch dimension",
-            name_, wanted, exported);
+      batch_ = nearest;
+      if (nearest != exported)
+        notes_.push_back(
+            fmt::format("batches of {}, not {}: {} are not in the range of the exported batch "
+                        "dimension",
+                        nearest, wanted, nearest < wanted ? "more" : "fewer"));
     }
   }
   if (target_ && !any_batch_) batch_ = 1;

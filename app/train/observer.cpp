@@ -5,6 +5,7 @@
 
 #include "app/cli.h"
 #include "app/results/keeper.h"
+#include "data/escape.h"
 #include "data/text.h"
 
 namespace wide {
@@ -20,6 +21,14 @@ double seconds_since(std::chrono::steady_clock::time_point then) {
 }
 
 }  // namespace
+
+void print_progress(const TrainOptions& options, const std::string& text) {
+  if (options.log == "-")
+    fmt::print(stderr, "{}", clean_text(text, true));
+  else
+    print_plain(text);
+  std::fflush(stdout);  // it is read while it trains
+}
 
 Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
                    const RunFolder& folder, RowLog& log, bool quiet, bool store)
@@ -57,12 +66,11 @@ void Recorder::evaluated(const Evaluated& row) {
                         best - state_.models.data());
   const auto running = static_cast<int64_t>(trainer_.running().size());
   if (running < run_.n()) text += fmt::format(" · {} of {} run", running, run_.n());
-  print_plain(text + "\n");
-  std::fflush(stdout);  // it is read while it trains
+  print_progress(run_.options, text + "\n");
 }
 
 void Recorder::happened(const Event& event) {
-  if (!quiet_) print_plain(fmt::format("  {}\n", event.what));
+  if (!quiet_) print_progress(run_.options, fmt::format("  {}\n", event.what));
 }
 
 void Recorder::stepped(bool evaluated) {

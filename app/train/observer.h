@@ -9,6 +9,9 @@
 
 namespace wide {
 
+/// For people: on standard output, or where the rows of `--log -` go there, on standard error.
+void print_progress(const TrainOptions& options, const std::string& text);
+
 /// Prints, logs, stores and saves what a loop says.
 class Recorder : public RunObserver {
  public:

@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "app/train/fingerprint.h"
+#include "app/train/values.h"
 #include "data/bytes/csv.h"
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/machine/environment.h"
@@ -37,11 +37,7 @@ int64_t least_rows(const TrainingData& data) {
 
 Halving parse_halving(const std::string& text) {
   std::vector<int64_t> numbers;
-  for (const std::string& part : split(text)) {
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (error == std::errc() && end == part.data() + part.size()) numbers.push_back(number);
-  }
+  for (const std::string& part : listed(text)) numbers.push_back(whole_number(part).value_or(0));
   if (numbers.size() == 1) numbers.push_back(1);
   if (numbers.size() != 2 || numbers[0] < 2 || numbers[1] < 1)
     fail(
@@ -113,8 +109,9 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
 /// What was set is of no use here, or means something else than it seems to.
 void Prepared::check_settings() {
   const auto any = [&](const char* key) {
-    return std::any_of(plan.models.begin(), plan.models.end(),
-                       [&](const ModelPlan& m) { return m.hyper.at(key) > 0; });
+    return std::any_of(plan.models.begin(), plan.models.end(), [&](const ModelPlan& m) {
+      return m.hyper.count(key) && m.hyper.at(key) > 0;
+    });
   };
   if (loss.loss.name != "cross_entropy" && any("label_smoothing"))
     fail(
@@ -195,10 +192,10 @@ void Prepared::check_outputs() {
   const at::NoGradGuard no_grad;
   const Network& net = network.eval_form();
   const Tensors outputs = net.forward(on_zeros(net, network.dtype()));
-  const auto check = [&](const char* option, size_t number) {
+  const auto check = [&](const std::string& option, size_t number) {
     if (number >= outputs.size())
-      fail("[{}] output: got {}, expected one of forward's {}, from 0; try 0", option, number,
-           outputs.size());
+      fail("[{}] output: got {}, expected one of forward's {}, from 0; try {}", option, number,
+           outputs.size(), option == "--loss" ? "output.0" : "0");
   };
   check(loss.loss.name == "output" ? "--loss" : "--output", loss.loss.output);
   check("--output", loss.answer);
@@ -206,6 +203,10 @@ void Prepared::check_outputs() {
     if (metric.output) check(&metric == &monitor() ? "--monitor" : "--metric", *metric.output);
   answers_rows = has_rows(outputs[loss.answer], network.batch());
   const Tensor& output = outputs[loss.loss.output];
+  if (defaults.count("loss") && loss.loss.classifies() && (output.dim() < 2 || output.size(1) == 1))
+    fail(
+        "[--loss] loss: got none, whole numbers as target and one output a row, expected which it "
+        "is; try --loss mse, or --loss bce_with_logits");
   LossInputs in;
   in.output = output;
   if (loss.loss.needs_target()) {
@@ -289,6 +290,7 @@ void Prepared::choose_metrics() {
   };
   if (options.patience > 0) refuse("--patience");
   if (!options.prune.empty()) refuse("--prune");
+  if (options.min_delta > 0) refuse("--min-delta");
   if (options.keep > 0 && options.keep < n()) refuse("--keep");
   if (options.monitor != "loss") refuse("--monitor");
   if (names.size() > 1 && data.test.empty()) refuse("--metric");

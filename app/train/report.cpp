@@ -59,7 +59,7 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
   doc["defaults"] = run.defaults;
   doc["switched"] = {{"dropout", run.network.switched_dropout()},
                      {"batch_norm", run.network.switched_batch_norm()}};
-  doc["data"] = {{"rows", run.feed->rows()},
+  doc["data"] = {{"rows", learned_rows(run)},
                  {"validation_rows", run.data.has_validation() ? run.data.validation[0].size() : 0},
                  {"test_rows", run.data.test.size()},
                  {"classes", run.data.classes ? Json(run.data.classes) : Json(nullptr)},
@@ -101,13 +101,20 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
   return doc;
 }
 
+int64_t learned_rows(const Prepared& run) {
+  if (run.data.folds == 0) return run.feed->rows();
+  size_t sum = 0;
+  for (const Rows& fold : run.data.validation) sum += fold.size();
+  return static_cast<int64_t>(sum);
+}
+
 std::string first_line(const Prepared& run, const std::string& start) {
   std::vector<std::string> parts;
   const size_t configs = run.plan.configs.size();
   parts.push_back(fmt::format("{} models of {}{}", run.n(), printable(run.options.network),
                               configs > 1 ? fmt::format(" ({} configurations)", configs) : ""));
   parts.push_back(
-      fmt::format("{} rows{}", run.feed->rows(),
+      fmt::format("{} rows{}", learned_rows(run),
                   run.data.folds > 0 ? fmt::format(" in {} folds", run.data.folds)
                   : run.data.has_validation()
                       ? fmt::format(" and {} to validate", run.data.validation[0].size())
@@ -115,6 +122,10 @@ std::string first_line(const Prepared& run, const std::string& start) {
   parts.push_back(fmt::format("{} steps of {}", run.steps, run.network.batch()));
   parts.push_back("start " + start);
   if (const std::string text = run.network.switched_text(); !text.empty()) parts.push_back(text);
+  std::vector<std::string> labels;
+  for (const auto& [label, text] : run.plan.models[0].labels) labels.push_back(printable(label));
+  if (!labels.empty())
+    parts.push_back(fmt::format("label{} {}", labels.size() > 1 ? "s" : "", listing(labels, 9)));
   if (!run.frozen.empty()) parts.push_back(fmt::format("{} frozen", run.frozen.size()));
   if (!run.no_decay.empty())
     parts.push_back(fmt::format("{} without weight decay", run.no_decay.size()));

@@ -26,6 +26,9 @@ struct RunFacts {
 nlohmann::ordered_json run_document(const Prepared& run, const TrainState& state,
                                     const RunFacts& facts);
 
+/// Of the rows that models learn from; with folds of all of these.
+int64_t learned_rows(const Prepared& run);
+
 /// The first line of a run: what is trained on what, what was switched, and what was not said.
 std::string first_line(const Prepared& run, const std::string& start);
 

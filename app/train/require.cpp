@@ -50,14 +50,20 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
   std::vector<Requirement> all;
   for (const std::string& text : texts) {
     Requirement r{text, "mean", "", "", 0, true};
+    const auto trimmed = [](const std::string& part) {
+      const size_t first = part.find_first_not_of(' ');
+      if (first == std::string::npos) return std::string();
+      return part.substr(first, part.find_last_not_of(' ') - first + 1);
+    };
     size_t at = std::string::npos;
     for (const char* relation : kRelations)
       if (at == std::string::npos && (at = text.find(relation)) != std::string::npos)
         r.relation = relation;
-    if (at == std::string::npos || !parse_number(text.substr(at + r.relation.size()), &r.bound))
+    if (at == std::string::npos ||
+        !parse_number(trimmed(text.substr(at + r.relation.size())), &r.bound))
       fail("[--require] requirement: got {}, expected METRIC>=NUMBER; try 'accuracy>=0.95'",
            printable(text));
-    r.metric = text.substr(0, at);
+    r.metric = trimmed(text.substr(0, at));
     std::vector<std::string> known{"diverged"};
     if (validated)
       for (const WantedMetric& m : metrics) known.push_back(m.name);
@@ -71,9 +77,18 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
         r.metric = r.metric.substr(r.over.size() + 1);
         break;
       }
+    const size_t colon = r.metric.find(':');
+    const bool measured = std::any_of(metrics.begin(), metrics.end(),
+                                      [&](const WantedMetric& m) { return m.name == r.metric; });
+    if (!is_known() && !measured && r.over == "mean" && colon != std::string::npos)
+      fail("[--require] models: got {}, expected mean, min, best or ensemble; try best:{}",
+           printable(r.metric.substr(0, colon)), printable(text.substr(text.find(':') + 1)));
     if (!is_known())
-      fail("[--require] metric: got {}, expected one of {}; try --metric {}{}", printable(r.metric),
-           listing(known, 20), printable(r.metric), validated ? "" : " and --validation 0.2");
+      fail("[--require] metric: got {}, expected one of {}; try {}", printable(r.metric),
+           listing(known, 20),
+           measured    ? "--validation 0.2"
+           : validated ? "--metric " + printable(r.metric)
+                       : "--metric " + printable(r.metric) + " and --validation 0.2");
     for (const WantedMetric& m : metrics)
       if (m.name == r.metric) r.more_is_better = m.more_is_better;
     all.push_back(std::move(r));
@@ -87,9 +102,11 @@ std::vector<Complaint> unmet(const std::vector<Requirement>& requirements, const
   for (const Requirement& r : requirements) {
     const double value = value_of(r, state, ensemble);
     if (r.holds(value)) continue;
-    all.push_back({3, fmt::format("[--require] {}: got {:.6g}, expected {} {}; try longer "
-                                  "training or other hyperparameters",
-                                  printable(r.text), value, r.relation, r.bound)});
+    all.push_back(
+        {3, fmt::format("[--require] {}: got {:.6g}, expected {} {}; try {}", printable(r.text),
+                        value, r.relation, r.bound,
+                        r.metric == "diverged" ? "a smaller --lr or --set clip=1"
+                                               : "longer training or other hyperparameters")});
   }
   return all;
 }

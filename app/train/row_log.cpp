@@ -74,10 +74,12 @@ void RowLog::add(const Evaluated& row) {
     else
       all += text;
   }
-  if (kind_ == LogKind::lines)
+  if (kind_ == LogKind::lines) {
     print_plain(all);
-  else if (kind_ != LogKind::events && !all.empty())
+    std::fflush(stdout);  // it is read while it trains
+  } else if (kind_ != LogKind::events && !all.empty()) {
     places().append(path_, all);
+  }
 }
 
 std::string RowLog::head() const {

@@ -1,5 +1,7 @@
 #include "app/train/values.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "data/bytes/csv.h"
@@ -86,18 +88,37 @@ Values parse_values(const std::string& key, const std::string& text) {
   if (values.kind != Values::Kind::one)
     fail("[{}] range: got {}, expected two numbers with two dots between; try {}1e-4..1e-1",
          printable(key), printable(text), printable(text.substr(0, text.size() - rest.size())));
-  const std::vector<std::string> parts = split(rest);
-  if (parts.empty()) number(key, "", text);
+  const std::vector<std::string> parts = listed(rest);
   for (const std::string& part : parts) values.numbers.push_back(number(key, part, text));
   if (parts.size() > 1) values.kind = Values::Kind::list;
   return values;
 }
 
-std::pair<std::string, std::string> key_value(const std::string& option, const std::string& text) {
+std::pair<std::string, std::string> key_value(const std::string& option, const std::string& text,
+                                              const std::string& example) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    fail("[{}] key: got {}, expected KEY=VALUE; try {} lr=0.1", option, printable(text), option);
+    fail("[{}] key: got {}, expected KEY=VALUE; try {} {}", option, printable(text), option,
+         example);
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::vector<std::string> listed(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::vector<std::string> part = split(text.substr(begin, end - begin));
+    parts.push_back(part.empty() ? "" : part[0]);
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::optional<int64_t> whole_number(const std::string& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 }  // namespace wide

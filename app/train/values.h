@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,15 @@ struct Values {
 /// Throws Error naming `key`; "true" and "false" are numbers too.
 Values parse_values(const std::string& key, const std::string& text);
 
-/// KEY and VALUE of a text with an equals sign; Error naming `option` for one without.
-std::pair<std::string, std::string> key_value(const std::string& option, const std::string& text);
+/// KEY and VALUE of a text with an equals sign; Error naming `option` for one without, which tells
+/// to try `example`.
+std::pair<std::string, std::string> key_value(const std::string& option, const std::string& text,
+                                              const std::string& example = "lr=0.1");
+
+/// What stands between commas, also where nothing does: "1,,2" are three.
+std::vector<std::string> listed(const std::string& text);
+
+/// A whole number, and nothing else: neither 1.5 nor 1x.
+std::optional<int64_t> whole_number(const std::string& text);
 
 }  // namespace wide

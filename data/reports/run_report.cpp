@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "data/text.h"
 #include "engine/error.h"
@@ -70,8 +71,11 @@ std::string spread_text(const std::optional<Spread>& s) {
 
 std::string key_of(const Json& model, Pairing pairing) {
   const bool seeds = pairing == Pairing::seeds;
-  return fmt::format("{} {} {}", seeds ? "" : model.at("hyperparameters").dump(),
-                     model.at("seeds").dump(), model.at("fold").dump());
+  Json hyper = model.at("hyperparameters");
+  // Earlier reports have what was not said as -1.
+  if (hyper.value("dropout", 0.0) == -1) hyper.erase("dropout");
+  return fmt::format("{} {} {}", seeds ? "" : hyper.dump(), model.at("seeds").dump(),
+                     model.at("fold").dump());
 }
 
 std::map<std::string, const Json*> models_by_key(const Json& run, Pairing pairing) {
@@ -208,8 +212,21 @@ Json to_json(const ConfigSummary& c) {
   return json;
 }
 
+/// A run without validation rows has nothing to compare.
+void check_validated(const Json& run, const char* which) {
+  const std::string metric = run.at("monitor").at("name");
+  const Json& models = run.at("models");
+  if (std::none_of(models.begin(), models.end(),
+                   [&](const Json& m) { return number_at(m.at("best"), metric).has_value(); }))
+    fail(
+        "[compare] {}: got no {} of validation rows, expected one to compare by; try a run with "
+        "--validation",
+        which, metric);
+}
+
 void check_comparable(const Json& before, const Json& after) {
   check_metric(before, after);
+  check_validated(before, "run before");
   if (!have_partners(before, after, Pairing::configuration)) refuse_pairs();
 }
 
@@ -226,6 +243,8 @@ std::string worse_line(const RunComparison& c, double percent) {
 
 RunComparison compare_runs(const Json& before, const Json& after, Pairing least) {
   check_metric(before, after);
+  check_validated(before, "run before");
+  check_validated(after, "run after");
   RunComparison c;
   if (least == Pairing::seeds && !have_partners(before, after, c.pairing) &&
       seeds_tell_apart(before) && seeds_tell_apart(after))
@@ -235,6 +254,7 @@ RunComparison compare_runs(const Json& before, const Json& after, Pairing least)
   c.more_is_better = before.at("monitor").at("more_is_better");
   const auto partners = models_by_key(before, c.pairing);
   std::vector<double> changes;
+  std::set<std::string> paired;
   for (const Json& m : after.at("models")) {
     const auto it = partners.find(key_of(m, c.pairing));
     const auto value = number_at(m.at("best"), c.metric);
@@ -244,10 +264,12 @@ RunComparison compare_runs(const Json& before, const Json& after, Pairing least)
       ++c.alone;
       continue;
     }
+    paired.insert(it->first);
     changes.push_back(*value - *was);
     c.before += *was;
     c.after += *value;
   }
+  for (const Json& m : before.at("models")) c.alone += !paired.count(key_of(m, c.pairing));
   c.pairs = static_cast<int64_t>(changes.size());
   if (changes.empty()) refuse_pairs();
   c.before /= double(c.pairs);

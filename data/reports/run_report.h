@@ -41,7 +41,7 @@ struct RunComparison {
   Pairing pairing = Pairing::configuration;  // how they were found
   std::string metric;
   bool more_is_better = true;
-  int64_t pairs = 0, alone = 0;  // the latter: models without a partner
+  int64_t pairs = 0, alone = 0;  // the latter: models of either without a partner
   double before = 0, after = 0;  // means over the pairs
   std::optional<Spread> change;  // after - before
   std::string verdict;           // BETTER, WORSE, SAME: the interval lies on one side of 0
