@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "app/cell/output_files.h"
 #include "app/cli.h"
-#include "app/output_files.h"
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"

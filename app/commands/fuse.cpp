@@ -6,12 +6,12 @@
 
 #include "app/cancel.h"
 #include "app/cell/cell.h"
+#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/fuse/export.h"
 #include "app/fuse/rights.h"
 #include "app/fuse/text.h"
 #include "app/fuse/unstack.h"
-#include "app/output_files.h"
 #include "app/results/keeper.h"
 #include "app/results/table.h"
 #include "app/version.h"

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cell/cell.h"
+#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/options.h"
-#include "app/output_files.h"
 #include "app/results/runs.h"
 #include "app/train/predict.h"
 #include "app/train/rights.h"

@@ -7,9 +7,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/explorer/plot_png.h"
-#include "app/output_files.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
 #include "app/sweep/regression.h"

@@ -7,10 +7,10 @@
 
 #include "app/cancel.h"
 #include "app/cell/cell.h"
+#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/fuse/export.h"
 #include "app/options.h"
-#include "app/output_files.h"
 #include "app/results/runs.h"
 #include "app/train/rights.h"
 #include "app/train/row_log.h"

@@ -85,7 +85,7 @@ Schedule parse_schedule(const std::string& text, int64_t warmup, int64_t steps) 
   if (s.name == "step") {
     const size_t comma = given.find(',');
     const double every = number(given.substr(0, comma), text);
-    if (!(every >= 1 && every < 1e18 && every == std::floor(every)))
+    if (!(std::abs(every) < 1e18 && every == std::floor(every)))
       fail(
           "[train] schedule step: got every {}, expected a whole number of steps; try "
           "step:1000,0.5",

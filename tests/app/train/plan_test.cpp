@@ -87,7 +87,9 @@ TEST(TrainPlan, CountsThatDisagreeAreRefused) {
   EXPECT_EQ(plan_models(options, 4, 0).models.size(), 4u);
   EXPECT_NE(error_of([&] { plan_models(options, 5, 0); }), "");
   options.lr = "-1";
-  EXPECT_NE(error_of([&] { plan_models(options, 0, 0); }).find("[lr] value: got -1, expected 0"),
+  EXPECT_NE(error_of([&] {
+              plan_models(options, 0, 0);
+            }).find("[lr] value: got -1, expected a finite number from 0 on"),
             std::string::npos);
 }
 

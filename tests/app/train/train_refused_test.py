@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import shutil
 import sys
 import unittest
 
@@ -26,6 +27,7 @@ class Refused(Train):
     def lines(self, *cases, **files):
         """Each case: a part of the line, then options; with `-n 2` where these say nothing of it."""
         for message, *options in cases:
+            shutil.rmtree(self.path("run"), ignore_errors=True)  # of a case that was not refused
             with self.subTest(options=options):
                 self.refused(message, *self.common, *([] if "-n" in options else ["-n", "2"]), *options, **files)
                 self.assertFalse(os.path.exists(self.path("run")), options)

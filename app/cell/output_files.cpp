@@ -1,4 +1,4 @@
-#include "app/output_files.h"
+#include "app/cell/output_files.h"
 
 #include <filesystem>
 
