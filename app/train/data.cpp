@@ -51,7 +51,6 @@ class PartReader {
   }
 
   DataParts read(RowsTo what) {
-    what_ = what;
     parts_.file = file_;
     read_inputs(what);
     if (what != RowsTo::predict && wanted_.loss->needs_target()) read_target();
@@ -81,17 +80,12 @@ class PartReader {
       else if (!data_.find(spec.name) && what == RowsTo::predict)
         fail(
             "[{}] input {}: got no column of this name, expected all that forward takes, targets "
-            "of a loss of its own too; try to add it",
+            "of a loss of its own too, as the data of the run have it; try to name one so",
             file_, printable(spec.name));
       else if (!data_.find(spec.name))
-        fail("[{}] input {}: got no column of this name, expected one {}; try {}", file_,
-             printable(spec.name),
-             what_ == RowsTo::predict ? "as the data of the run have it"
-                                      : "of " + listing(data_.names(), 9),
-             what_ == RowsTo::predict
-                 ? "to name it so"
-                 : fmt::format("--column {}={}", printable(spec.name),
-                               data_.table ? "x" : printable(data_.names()[0])));
+        fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}={}",
+             file_, printable(spec.name), listing(data_.names(), 9), printable(spec.name),
+             data_.table ? "x" : printable(data_.names()[0]));
       DataPart p = part(spec.name, columns, std::nullopt);
       if (wanted_.knows_sizes)
         fit(spec, columns.size(), &p);
@@ -231,7 +225,6 @@ class PartReader {
 
   const TrainOptions& options_;
   const DataWanted& wanted_;
-  RowsTo what_ = RowsTo::learn;
   std::string file_;
   Dataset data_;
   std::map<std::string, std::vector<std::string>> said_;

@@ -154,7 +154,7 @@ class Said(Refused):
         self.lines(("[d.csv] input input: got no column of this name", ), ("try --column input=x", ), data="d.csv")
         self.train(*self.common, "-n", "2", "--epochs", "1", data="data.npz")
         run = self.workbench("predict", self.path("run"), "--data", self.path("d.csv"), "--out", self.path("p.npz"), expect=2)
-        self.assertIn("expected one as the data of the run have it; try to name it so", run.stderr)
+        self.assertIn("as the data of the run have it; try to name one so", run.stderr)
 
     def test_ranges_of_dynamic_batches(self):
         for name, least, most in (("min", 2, None), ("max", 1, 16), ("fixed", None, None)):
