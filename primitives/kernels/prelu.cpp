@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "primitives/kernels/operators.h"
-#include "primitives/kernels/stream.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/prelu.cpp"
@@ -112,18 +111,9 @@ Tensor& prelu_out(const Tensor& x, const Tensor& slopes, Tensor& out) {
                       per_model,
                       channels};
   float* y = out.mutable_data_ptr<float>();
-  const bool stream = static_cast<int64_t>(out.nbytes()) >= kernels::kStreamBytes;
-  at::parallel_for(0, x.numel(), 16384, [&](int64_t begin, int64_t end) {
-    if (!stream) return planes.run(y + begin, begin, end - begin);
-    alignas(64) float block[2048];
-    for (int64_t i = begin; i < end;) {
-      const int64_t count = std::min<int64_t>(end - i, 2048);
-      planes.run(block, i, count);
-      kernels::stream_copy(y + i, block, count);
-      i += count;
-    }
-    kernels::stream_fence();
-  });
+  // Not past the caches: one pass over large tensors takes up to half as long again that way.
+  at::parallel_for(0, x.numel(), 16384,
+                   [&](int64_t begin, int64_t end) { planes.run(y + begin, begin, end - begin); });
   return out;
 }
 
