@@ -56,6 +56,7 @@ std::string run(Program& program) {
     node.arguments[0] = pad.arguments[0];
     ++count;
   }
+  if (count == 0) return "joined nothing";
   program.remove_dead_nodes();
   return fmt::format("joined {} paddings with their convolutions", count);
 }

@@ -281,7 +281,8 @@ Network with_work_for_passes() {
         at::batch_norm(at::conv2d(t[5], t[0]), t[1], t[2], t[3], t[4], false, 0.1, 1e-5, false);
     const Tensor there_and_back = at::relu(y.transpose(1, 2)).transpose(1, 2);
     return Tensors{at::exp(y) * 2 + at::exp(y), there_and_back.transpose(2, 3).transpose(2, 3),
-                   at::matmul(y, y.transpose(2, 3))};
+                   at::matmul(y, y.transpose(2, 3)),
+                   at::conv2d(at::constant_pad_nd(t[5], {2, 0, 1, 0}), t[0])};
   };
   return net;
 }
@@ -317,7 +318,9 @@ TEST_P(EverySwitch, SwitchesItsPassAndNoOther) {
     options.tune = false;
     options.threads = 2;
     options.passes_off = off;
-    options.widen.force["linear"] = "packed";  // a kernel of ours, which can do its activation
+    // Kernels of ours, which can do an activation and a padding.
+    options.widen.force["linear"] = "packed";
+    options.widen.force["conv2d"] = "direct";
     return compile(net, generate(net, 3, at::kFloat, at::kCPU, 5), options);
   };
   std::vector<Network> networks{with_work_for_passes(), with_work_for_lowering()};
