@@ -14,6 +14,7 @@
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/depthwise_tile.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/zeroed_memory.h"
 
 namespace wide {
 
@@ -78,13 +79,6 @@ Along along(const Tensor& x, const Tensor& w, size_t axis, size_t axes, at::IntA
   return {x.size(dim), output[axis], w.size(dim), stride[axis], padding[axis], dilation[axis]};
 }
 
-/// A thread's memory for one padded image, zero around the image for this call.
-float* zeroed(int64_t floats) {
-  thread_local std::vector<float> memory;
-  memory.assign(static_cast<size_t>(floats), 0.0F);
-  return memory.data();
-}
-
 Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const OptionalTensor& bias,
                                   at::IntArrayRef stride, at::IntArrayRef padding,
                                   at::IntArrayRef dilation, at::IntArrayRef output,
@@ -114,7 +108,7 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
   const int64_t row_stride = axes == 2 ? x.stride(3) : 0, column_stride = x.stride(-1);
   const int64_t grain = kWorkOfJob / std::max<int64_t>(1, each * positions * taps) + 1;
   at::parallel_for(0, n * batch * channels, grain, [&](int64_t begin, int64_t end) {
-    float* image = zeroed(padded.floats);
+    float* image = kernels::zeroed_memory(static_cast<size_t>(padded.floats));
     for (int64_t job = begin; job < end; ++job) {
       const int64_t c = job % channels, b = job / channels % batch, i = job / channels / batch;
       fill(padded, px + i * x.stride(0) + b * x.stride(1) + c * x.stride(2), row_stride,

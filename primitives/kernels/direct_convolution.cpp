@@ -12,6 +12,7 @@
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/convolution_tile.h"
+#include "primitives/kernels/zeroed_memory.h"
 
 namespace wide {
 
@@ -390,13 +391,6 @@ std::vector<int64_t> result_sizes(const Tensor& x, int64_t out_channels, at::Int
   return sizes;
 }
 
-/// Memory that a thread keeps between calls, zero.
-float* zeroed(size_t floats) {
-  thread_local std::vector<float> memory;
-  memory.assign(floats, 0.0F);
-  return memory.data();
-}
-
 Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
                                const std::optional<Tensor>& bias, int64_t out_channels,
                                at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -425,7 +419,8 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
   const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
   float* po = out.mutable_data_ptr<float>();
   at::parallel_for(0, n * batch * groups, 1, [&](int64_t begin, int64_t end) {
-    float* scratch = work.in_place ? nullptr : zeroed(static_cast<size_t>(work.scratch.floats));
+    float* scratch =
+        work.in_place ? nullptr : kernels::zeroed_memory(static_cast<size_t>(work.scratch.floats));
     for (int64_t job = begin; job < end; ++job) {
       const int64_t g = job % groups, b = job / groups % batch, i = job / groups / batch;
       Image image = layout;
