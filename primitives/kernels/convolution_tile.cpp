@@ -104,15 +104,23 @@ HWY_NOINLINE void compute_part(const Tile& t, int first_row, int first_run, int 
 #if HWY_TARGET <= HWY_AVX3
 
 /// Every filter's sums of every run stay in registers over all taps and channels.
+template <int kRows, int kTileRuns>
+void compute_rows(const Tile& t) {
+  if (t.inside != nullptr)
+    compute_part<kRows, kTileRuns, 1, true>(t, 0, 0, 0);
+  else
+    compute_part<kRows, kTileRuns, 1, false>(t, 0, 0, 0);
+}
+
 template <int kTileRuns>
 void compute_runs(const Tile& t) {
   // Where the results go is fetched while they are summed.
   for (int f = 0; f < t.rows; ++f)
     for (int r = 0; r < kTileRuns; ++r) __builtin_prefetch(t.out[r] + f * t.pitch, 1);
-  if (t.inside != nullptr)
-    compute_part<kFilters, kTileRuns, 1, true>(t, 0, 0, 0);
+  if (t.rows <= kFilters / 2)
+    compute_rows<kFilters / 2, kTileRuns>(t);
   else
-    compute_part<kFilters, kTileRuns, 1, false>(t, 0, 0, 0);
+    compute_rows<kFilters, kTileRuns>(t);
 }
 
 }  // namespace

@@ -96,8 +96,15 @@ HWY_INLINE V exp_inside(V x) {
   const Split e = split_exponential(x);
   // In two steps, as 2^n itself may be no float.
   const VI half = hn::ShiftRight<1>(e.n);
-  return hn::Mul(hn::Mul(hn::Add(e.rest, set(1.0F)), power_of_two(half)),
-                 power_of_two(hn::Sub(e.n, half)));
+  const V scale = power_of_two(half);
+  return hn::Mul(hn::MulAdd(scale, e.rest, scale), power_of_two(hn::Sub(e.n, half)));
+}
+
+/// e^x of -104 <= x <= 0, with less to do: 2^(n + 64) is a float. What is denormal is rounded last.
+HWY_INLINE V exp_of_negative(V x) {
+  const Split e = split_exponential(x);
+  const V scale = power_of_two(hn::Add(e.n, hn::Set(DI(), 64)));
+  return hn::Mul(hn::MulAdd(scale, e.rest, scale), set(5.42101086e-20F));
 }
 
 /// Which of two a minimum gives for NaN is the instruction set's affair, so NaN is put back last.
@@ -160,7 +167,7 @@ HWY_INLINE V tanh(V x) {
 
 /// By e^-|x|, so that it is exact where it is small.
 HWY_INLINE V sigmoid(V x) {
-  const V e = exp_inside(hn::Max(hn::Neg(hn::Abs(x)), set(-104.0F)));
+  const V e = exp_of_negative(hn::Max(hn::Neg(hn::Abs(x)), set(-104.0F)));
   const V y = hn::Div(blend(hn::Lt(x, hn::Zero(D())), e, set(1.0F)), hn::Add(e, set(1.0F)));
   return blend(hn::IsNaN(x), x, y);
 }
@@ -177,7 +184,7 @@ HWY_INLINE V erf_near(V square) {
 HWY_INLINE V erfc_far(V t) {
   const V r = polynomial(t, set(-1.72853470e-5F), 3.83197126e-4F, -3.88396438e-3F, 2.42546219e-2F,
                          -1.06777877e-1F, -6.34846687e-1F, -1.28717512e-1F);
-  return exp_inside(hn::Max(hn::NegMulAdd(hn::Neg(r), t, hn::Neg(t)), set(-104.0F)));
+  return exp_of_negative(hn::Max(hn::NegMulAdd(hn::Neg(r), t, hn::Neg(t)), set(-104.0F)));
 }
 
 HWY_INLINE V erf(V x) {
@@ -209,7 +216,7 @@ HWY_INLINE V gelu(V x) {
 HWY_INLINE V gelu_slope(V x) {
   const V inside = clamp(x, -14.0F, 14.0F);  // beyond it phi is zero
   const V phi =
-      hn::Mul(set(0.398942280F), exp_inside(hn::Mul(hn::Mul(inside, inside), set(-0.5F))));
+      hn::Mul(set(0.398942280F), exp_of_negative(hn::Mul(hn::Mul(inside, inside), set(-0.5F))));
   const V below = hn::MulAdd(set(0.5F), erf_of_root_half(x), set(0.5F));
   return blend(hn::IsNaN(x), x, hn::MulAdd(inside, phi, below));
 }
@@ -253,7 +260,7 @@ HWY_INLINE V log1p_of_fraction(V e) {
 
 HWY_INLINE V softplus(V x, V beta, V threshold) {
   const V z = hn::Mul(x, beta), inverse = hn::Div(set(1.0F), beta);
-  const V e = exp_inside(hn::Max(hn::Neg(hn::Abs(z)), set(-104.0F)));
+  const V e = exp_of_negative(hn::Max(hn::Neg(hn::Abs(z)), set(-104.0F)));
   const V y = hn::Add(hn::Max(z, hn::Zero(D())), log1p_of_fraction(e));
   // NaN is not above the threshold.
   return blend(hn::Gt(z, threshold), x, hn::Mul(blend(hn::IsNaN(z), z, y), inverse));
