@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/norm_rows.cpp"
@@ -63,7 +64,7 @@ HWY_INLINE void sum_rows(const float* x, int64_t d, const Term& term, V* sum) {
   for (int k = 0; k < K; ++k) sum[k] = hn::SumOfLanes(D(), hn::Add(even[k], odd[k]));
 }
 
-template <int K, bool rms, bool stream>
+template <int K, bool rms, bool relu, bool stream>
 HWY_INLINE void normalize_rows(const float* x, const float* w, const float* b, float* y, int64_t d,
                                float eps) {
   const V share = vm::set(1.0F / static_cast<float>(d));
@@ -86,7 +87,8 @@ HWY_INLINE void normalize_rows(const float* x, const float* w, const float* b, f
   for (int k = 0; k < K; ++k)
     scale[k] = hn::Div(vm::set(1.0F), hn::Sqrt(hn::Add(hn::Mul(scale[k], share), vm::set(eps))));
   const auto shifted = [&](V v, int k, V weight, V bias) HWY_ATTR {
-    return hn::MulAdd(hn::Mul(rms ? v : hn::Sub(v, mean[k]), scale[k]), weight, bias);
+    return finished<relu>(
+        hn::MulAdd(hn::Mul(rms ? v : hn::Sub(v, mean[k]), scale[k]), weight, bias));
   };
   int64_t i = 0;
   for (; i + lanes() <= d; i += lanes()) {
@@ -104,22 +106,27 @@ HWY_INLINE void normalize_rows(const float* x, const float* w, const float* b, f
                    y + k * d + i, d - i);
 }
 
-template <bool rms, bool stream>
+template <bool rms, bool relu, bool stream>
 HWY_INLINE void all_rows(const float* x, const float* w, const float* b, float* y, int64_t rows,
                          int64_t d, float eps) {
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) normalize_rows<4, rms, stream>(x + r * d, w, b, y + r * d, d, eps);
-  for (; r < rows; ++r) normalize_rows<1, rms, stream>(x + r * d, w, b, y + r * d, d, eps);
+  for (; r + 4 <= rows; r += 4)
+    normalize_rows<4, rms, relu, stream>(x + r * d, w, b, y + r * d, d, eps);
+  for (; r < rows; ++r) normalize_rows<1, rms, relu, stream>(x + r * d, w, b, y + r * d, d, eps);
 }
 
 void layer_rows(const float* x, const float* w, const float* b, float* y, int64_t rows, int64_t d,
-                float eps, bool rms, bool stream) {
+                float eps, bool rms, bool relu, bool stream) {
+  const auto all = [&](auto is_rms, auto has_relu) HWY_ATTR {
+    stream ? all_rows<is_rms, has_relu, true>(x, w, b, y, rows, d, eps)
+           : all_rows<is_rms, has_relu, false>(x, w, b, y, rows, d, eps);
+  };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
   if (rms)
-    stream ? all_rows<true, true>(x, w, b, y, rows, d, eps)
-           : all_rows<true, false>(x, w, b, y, rows, d, eps);
+    relu ? all(yes, yes) : all(yes, no);
   else
-    stream ? all_rows<false, true>(x, w, b, y, rows, d, eps)
-           : all_rows<false, false>(x, w, b, y, rows, d, eps);
+    relu ? all(no, yes) : all(no, no);
 }
 
 /// Four vectors at a time.
@@ -239,8 +246,8 @@ HWY_EXPORT(column_sums);
 HWY_EXPORT(column_shift);
 
 void layer_rows(const float* x, const float* w, const float* b, float* y, int64_t rows, int64_t d,
-                float eps, bool rms, bool stream) {
-  HWY_DYNAMIC_DISPATCH(layer_rows)(x, w, b, y, rows, d, eps, rms, stream);
+                float eps, bool rms, bool relu, bool stream) {
+  HWY_DYNAMIC_DISPATCH(layer_rows)(x, w, b, y, rows, d, eps, rms, relu, stream);
 }
 
 float plane_sum(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(plane_sum)(x, n); }

@@ -9,7 +9,7 @@ namespace wide::norm_rows {
 
 /// y = (x - mean) / sqrt(var + eps) * w + b over `rows` rows of `d`; without the mean when `rms`.
 void layer_rows(const float* x, const float* w, const float* b, float* y, int64_t rows, int64_t d,
-                float eps, bool rms, bool stream);
+                float eps, bool rms, bool relu, bool stream);
 
 float plane_sum(const float* x, int64_t n);
 /// The sum of (x - mean)^2.

@@ -63,7 +63,8 @@ struct Floats {
 // -------------------------------------------------------------------------------- layer norm
 
 Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                       int64_t d, double eps, bool rms, bool stream, Tensor& out) {
+                       int64_t d, double eps, bool rms, c10::string_view activation, bool stream,
+                       Tensor& out) {
   TORCH_CHECK(x.is_contiguous() && out.is_contiguous() && out.numel() == x.numel(),
               "wide::layer_norm: x ", x.sizes(), " and out ", out.sizes(), " are not contiguous");
   const int64_t rows = x.numel() / d;
@@ -76,13 +77,18 @@ Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   const int64_t each = rows / parts;
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  stream = stream && aligned(out, d);
+  const activations::Finish finish(activation, {}, out);
+  stream = stream && aligned(out, d) && !finish.exists();
+  // What is finished afterwards is still in the first-level cache.
+  const int64_t most =
+      finish.exists() ? std::max<int64_t>(4, 4096 / std::max<int64_t>(d, 1)) : rows;
   at::parallel_for(0, rows, grain(d), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
     while (begin < end) {
-      const int64_t part = begin / each, stop = std::min(end, (part + 1) * each);
+      const int64_t part = begin / each, stop = std::min({end, (part + 1) * each, begin + most});
       layer_rows(px + begin * d, w.data + part * d, b.data + part * d, py + begin * d, stop - begin,
-                 d, static_cast<float>(eps), rms, stream);
+                 d, static_cast<float>(eps), rms, finish.relu(), stream);
+      if (finish.exists()) finish.run(begin * d, (stop - begin) * d);
       begin = stop;
     }
   });
@@ -90,9 +96,10 @@ Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
 }
 
 Tensor layer_norm_kernel(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                         int64_t d, double eps, bool rms, bool stream) {
+                         int64_t d, double eps, bool rms, c10::string_view activation,
+                         bool stream) {
   Tensor out = at::empty(x.sizes(), x.options());
-  return layer_norm_out(x, weight, bias, d, eps, rms, stream, out);
+  return layer_norm_out(x, weight, bias, d, eps, rms, activation, stream, out);
 }
 
 // ----------------------------------------------------------------------- planes of one channel
@@ -313,7 +320,8 @@ Tensor scale_shift_kernel(const Tensor& x, const Tensor& scale, const Tensor& sh
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   const std::string layer =
-      "(Tensor x, Tensor? weight, Tensor? bias, int d, float eps, bool rms, bool stream";
+      "(Tensor x, Tensor? weight, Tensor? bias, int d, float eps, bool rms, str activation, bool "
+      "stream";
   m.def(("layer_norm" + layer + ") -> Tensor").c_str());
   m.def(("layer_norm.out" + layer + ", *, Tensor(a!) out) -> Tensor(a!)").c_str());
   const std::string group =
@@ -335,7 +343,8 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 
 // All of a row, plane or column has been read before anything is written over it.
 [[maybe_unused]] const bool registered[] = {
-    add_operator_traits({.op = "wide::layer_norm", .in_place = true}),
+    add_operator_traits(
+        {.op = "wide::layer_norm", .in_place = true, .absorbs = activations::names()}),
     add_operator_traits(
         {.op = "wide::group_norm", .in_place = true, .absorbs = activations::names()}),
     add_operator_traits(
@@ -370,7 +379,7 @@ namespace norms {
 
 Tensor layer_norm(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                   int64_t d, double eps, bool rms) {
-  return call("wide::layer_norm", {x, weight, bias, d, eps, rms, false})[0].toTensor();
+  return call("wide::layer_norm", {x, weight, bias, d, eps, rms, "none", false})[0].toTensor();
 }
 
 Tensor group_norm(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,

@@ -67,7 +67,7 @@ TEST(OperatorTraits, SayWhoMayWriteOverAnArgument) {
   const Tensor x = at::randn({2, 3, 8});
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("wide::layer_norm", "");
   EXPECT_TRUE(writes("wide::layer_norm", {x}, [&](const Tensors& t) {
-    Stack stack{t[0], IValue(), IValue(), int64_t{8}, 1e-5, false, false};
+    Stack stack{t[0], IValue(), IValue(), int64_t{8}, 1e-5, false, "none", false};
     op.callBoxed(&stack);
     return Tensors{stack[0].toTensor()};
   }));

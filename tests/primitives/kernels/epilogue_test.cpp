@@ -172,5 +172,24 @@ TEST(Epilogue, OfAConvolution) {
   }
 }
 
+/// Rows in several blocks of the first-level cache, the last of them smaller; one and 3 rows.
+TEST(Epilogue, OfALayerNorm) {
+  const at::NoGradGuard no_grad;
+  for (const int64_t d : {5, 67})
+    for (const int64_t rows : {1, 3, 201}) {
+      const auto layer = [d](const Tensors& t) { return at::layer_norm(t[2], {d}, t[0], t[1]); };
+      const std::vector<Case> cases{
+          {"relu", {"with relu"}, "clamp_min", [&](auto& t) { return at::relu(layer(t)); }},
+          {"gelu", {"with gelu"}, "chain", [&](auto& t) { return at::gelu(layer(t)); }},
+          {"elu", {"with elu 1 1 1"}, "chain", [&](auto& t) { return at::elu(layer(t)); }}};
+      for (const Case& c : cases)
+        check(c,
+              {{"w", Role::parameter, {d}},
+               {"b", Role::parameter, {d}},
+               {"x", Role::input, {rows, d}}},
+              {});
+    }
+}
+
 }  // namespace
 }  // namespace wide

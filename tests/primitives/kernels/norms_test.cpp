@@ -181,9 +181,9 @@ TEST(NormKernels, InPlaceStreamedAndWithActivations) {
                         .equal(finish(norms::scale_shift(x, w, b))));
         a = x.clone();
         const Tensor weight = at::ones({2, 16});
-        EXPECT_TRUE(
-            into("wide::layer_norm", {a, weight, Tensor(), 16, 1e-5, false, stream}, target(a))
-                .equal(norms::layer_norm(x, weight, {}, 16, 1e-5, false)));
+        EXPECT_TRUE(into("wide::layer_norm",
+                         {a, weight, Tensor(), 16, 1e-5, false, activation, stream}, target(a))
+                        .equal(finish(norms::layer_norm(x, weight, {}, 16, 1e-5, false))));
         a = x.clone();
         Stack stack{a, w, b, Tensor(), Tensor(), 0.1, 1e-5, activation, stream};
         const Tensor out = target(a);
