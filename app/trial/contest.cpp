@@ -20,7 +20,7 @@ namespace {
 
 /// As baselines have copies of their own.
 Tensors copies(Tensors tensors) {
-  for (Tensor& t : tensors) t = copy_in_large_pages(t);
+  for (Tensor& t : tensors) t = copy_to_keep(t);
   return tensors;
 }
 

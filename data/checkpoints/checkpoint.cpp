@@ -50,8 +50,8 @@ class Packer {
   Packer(const std::vector<TensorSpec>& specs, int64_t n, at::ScalarType dtype)
       : n_(n), equal_(specs.size(), true) {
     for (const TensorSpec& spec : specs) {
-      tensors_.push_back(in_large_pages(
-          at::empty(wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype)));
+      tensors_.push_back(
+          empty_to_keep(wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype));
     }
   }
 

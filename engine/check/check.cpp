@@ -30,8 +30,7 @@ Tensors one_by_one(const Program& single, const Ensemble& ensemble, bool raise) 
     for (size_t k = 0; k < results.size(); ++k) {
       const Tensor& result = results[k];
       if (i == 0)
-        stacked.push_back(
-            in_large_pages(at::empty(wide_sizes(ensemble.n, result.sizes()), result.options())));
+        stacked.push_back(empty_to_keep(wide_sizes(ensemble.n, result.sizes()), result.options()));
       const Tensor row = stacked[k].select(0, i);
       WIDE_ASSERT(row.sizes() == result.sizes(), "models of several output sizes");
       row.copy_(result);

@@ -225,7 +225,7 @@ Ensemble permute(const Ensemble& ensemble, const Tensor& permutation) {
   for (size_t k = 0; k < permuted.tensors.size(); ++k) {
     if (ensemble.shared[k]) continue;
     const Tensor& tensor = ensemble.tensors[k];
-    Tensor other = in_large_pages(at::empty(tensor.sizes(), tensor.options()));
+    Tensor other = empty_to_keep(tensor.sizes(), tensor.options());
     permuted.tensors[k] = at::index_select_out(other, tensor, 0, permutation.to(tensor.device()));
   }
   return permuted;

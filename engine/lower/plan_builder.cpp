@@ -249,8 +249,7 @@ void PlanBuilder::make_arena() {
   c10::Device device = c10::kCPU;
   for (const Value& v : program_.values)
     if (v.role != Role::constant) device = v.device;
-  plan_.arena_ = in_large_pages(
-      at::empty({layout.bytes}, at::TensorOptions().dtype(at::kByte).device(device)));
+  plan_.arena_ = empty_to_keep({layout.bytes}, at::TensorOptions().dtype(at::kByte).device(device));
   auto* base = static_cast<char*>(plan_.arena_.data_ptr());
   for (size_t i = 0; i < buffer_.size(); ++i) {
     const auto id = static_cast<ValueId>(i);

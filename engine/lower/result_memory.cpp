@@ -20,7 +20,7 @@ const Tensors& ResultMemory::next(const Executor& executor) {
   results_[0].clear();
   for (const Value& v : executor.results())
     results_[0].push_back(
-        in_large_pages(at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device))));
+        empty_to_keep(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device)));
   return results_[0];
 }
 

@@ -134,8 +134,7 @@ double time_strategy(const Rule& rule, const Strategy& strategy, const std::any&
   }
   std::vector<void*> out;
   for (const Value& v : plan.results()) {
-    results.push_back(
-        in_large_pages(at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device))));
+    results.push_back(empty_to_keep(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device)));
     out.push_back(results.back().data_ptr());
   }
   plan.bind_outputs(out);

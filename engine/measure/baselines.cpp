@@ -83,10 +83,10 @@ struct Separate {
       for (size_t k : indices) {
         // What is shared is one tensor for all, unless the models would write to it.
         if (ensemble.shared[k] && !network.training) {
-          if (!shared[k].defined()) shared[k] = copy_in_large_pages(tensors[k]);
+          if (!shared[k].defined()) shared[k] = copy_to_keep(tensors[k]);
           result.push_back(shared[k]);
         } else {
-          result.push_back(copy_in_large_pages(tensors[k]));
+          result.push_back(copy_to_keep(tensors[k]));
         }
       }
       return result;
@@ -140,7 +140,7 @@ class Vmap {
         forward_(derivative_ ? derivative_->inner().forward : network.forward),
         n_(ensemble.n),
         shared_(ensemble.shared) {
-    for (const Tensor& tensor : ensemble.tensors) bound_.push_back(copy_in_large_pages(tensor));
+    for (const Tensor& tensor : ensemble.tensors) bound_.push_back(copy_to_keep(tensor));
   }
 
   Tensors operator()() {

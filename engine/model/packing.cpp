@@ -43,7 +43,7 @@ Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shar
     const bool fits = k < into.size() && into[k].sizes() == sizes && into[k].is_contiguous() &&
                       into[k].scalar_type() == first.scalar_type() &&
                       into[k].device() == first.device();
-    Tensor stacked = fits ? into[k] : in_large_pages(at::empty(sizes, first.options()));
+    Tensor stacked = fits ? into[k] : empty_to_keep(sizes, first.options());
     wide.push_back(at::stack_out(stacked, column));
   }
   return wide;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "engine/error.h"
+#include "engine/lower/large_pages.h"
 #include "engine/train/gradient_norm.h"
 
 namespace wide {
@@ -146,7 +147,7 @@ TrainedModels::TrainedModels(const std::vector<TensorSpec>& specs,
 /// Zeros for every slot; each row at a multiple of 64 bytes where models are computed one by one.
 Tensor TrainedModels::rows_like(const Tensor& rows) const {
   const auto options = rows.options().requires_grad(false);
-  if (!aligned_) return at::zeros(rows.sizes(), options);
+  if (!aligned_) return empty_to_keep(rows.sizes(), options).zero_();
   const int64_t count = rows.numel() / n_;
   const int64_t each = kAlign / static_cast<int64_t>(rows.element_size());
   const int64_t padded = std::max<int64_t>((count + each - 1) / each * each, each);
@@ -154,7 +155,7 @@ Tensor TrainedModels::rows_like(const Tensor& rows) const {
   for (size_t i = strides.size(); i-- > 2;)
     strides[i - 1] = strides[i] * std::max<int64_t>(rows.size(static_cast<int64_t>(i)), 1);
   strides[0] = padded;
-  return at::zeros({n_ * padded}, options).as_strided(rows.sizes(), strides);
+  return empty_to_keep({n_ * padded}, options).zero_().as_strided(rows.sizes(), strides);
 }
 
 /// Those that some model's hyperparameters call for and that are not there yet.

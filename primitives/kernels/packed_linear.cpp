@@ -30,7 +30,7 @@ Tensor pack_panels_kernel(const Tensor& weight, const OptionalTensor& bias) {
               "wide::pack_panels: weight ", weight.sizes(), " and its bias do not fit");
   const int64_t n = weight.size(0), inner = weight.size(1), columns = weight.size(2);
   const int64_t floats = panel_gemm::packed_floats(inner, columns);
-  const Tensor panels = in_large_pages(at::empty({n, floats}, weight.options()));
+  const Tensor panels = empty_to_keep({n, floats}, weight.options());
   const float* from = weight.const_data_ptr<float>();
   const float* offset = bias ? bias->const_data_ptr<float>() : nullptr;
   auto* to = panels.mutable_data_ptr<float>();
