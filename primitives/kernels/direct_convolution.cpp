@@ -11,6 +11,7 @@
 
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/activations.h"
+#include "primitives/kernels/convolution_spots.h"
 #include "primitives/kernels/convolution_tile.h"
 #include "primitives/kernels/zeroed_memory.h"
 
@@ -162,6 +163,7 @@ struct Work {
     std::vector<Taps> phases;  // of the last axis
   };
   std::vector<Rows> rows;
+  std::optional<convolution_spots::Layer> spots;  // if that is the better way
 
   Work(Axes all, int64_t in, int64_t out, bool with_relu, const Image& image)
       : axes(std::move(all)), scratch(axes, in), channels(in), filters(out), relu(with_relu) {
@@ -177,6 +179,11 @@ struct Work {
           next.phases.push_back(join({&depth, &height, &width}));
         rows.push_back(std::move(next));
       }
+    const int64_t lines = axes[0].out * axes[1].out;
+    if (!in_place && rows.size() == 1 && rows[0].phases.size() == 1 &&
+        convolution_spots::worth_it(positions(), filters,
+                                    lines * ((axes[2].out + kPositions - 1) / kPositions)))
+      spots = by_spots();
   }
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
@@ -201,6 +208,18 @@ struct Work {
           joined.offsets.push_back({od, oh, ow});
         }
     return joined;
+  }
+
+  convolution_spots::Layer by_spots() const {
+    const std::vector<Tap>& taps = rows[0].phases[0].taps;
+    convolution_spots::Layer layer{
+        taps.data(), static_cast<int64_t>(taps.size()), channels, channel_pitch, filters, relu, {}};
+    for (int64_t z = 0; z < axes[0].out; ++z)
+      for (int64_t y = 0; y < axes[1].out; ++y)
+        for (int64_t x = 0; x < axes[2].out; ++x)
+          layer.offsets.push_back(z * axes[0].in_step * pitches[0] +
+                                  y * axes[1].in_step * pitches[1] + x);
+    return layer;
   }
 };
 
@@ -334,6 +353,8 @@ class Walk {
 void compute_image(const Work& work, const float* source, const float* filters, const float* bias,
                    float* out) {
   const int64_t block_floats = work.taps() * work.channels * kFilters;
+  if (work.spots)
+    return convolution_spots::compute(*work.spots, source, filters, block_floats, bias, out);
   std::vector<Inside> inside;
   // Images may be small: what is the same for all runs is written once.
   Runs runs;

@@ -7,6 +7,7 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
+#include "primitives/kernels/convolution_spots.h"
 #include "primitives/kernels/convolution_tile.h"
 #include "tests/primitives/kernels/each_target.h"
 
@@ -254,6 +255,40 @@ TEST(DirectConvolution, EqualsDoubleUnderEveryInstructionSet) {
       }
     EXPECT_GT(tried, 10);
   });
+}
+
+/// Rows of results that are short or end with a few of a vector; filters in one to seven blocks,
+/// the last of them not whole.
+TEST(DirectConvolution, OfShortRowsEqualsDoubleUnderEveryInstructionSet) {
+  const at::NoGradGuard no_grad;
+  int by_filters = 0;
+  for_each_target([&](const std::string& target) {
+    for (const int64_t filters : {1, 5, 8, 13, 16, 24, 33, 48, 50})
+      for (const Sizes& image : {Sizes{1, 50}, Sizes{7, 7}, Sizes{3, 17}, Sizes{1, 1}, Sizes{5, 2}})
+        for (const int64_t stride : {1, 2}) {
+          const Tensor x = at::randn({2, 3, 3, image[0], image[1]}),
+                       w = at::randn({2, filters, 3, 1, 3}), b = at::randn({2, filters});
+          const DirectConvolution layer{
+              {1, 3}, {1, stride}, {0, 2}, {1, 2}, {image[0], (image[1] - 1) / stride + 1},
+              1,      false};
+          Tensors rows;
+          for (int64_t i = 0; i < 2; ++i)
+            rows.push_back(at::conv2d(x[i].to(at::kDouble), w[i].to(at::kDouble),
+                                      b[i].to(at::kDouble), at::IntArrayRef({1, stride}),
+                                      at::IntArrayRef({0, 2}), at::IntArrayRef({1, 2})));
+          EXPECT_LT(max_relative_error(
+                        {direct_convolution(x, pack_filters(w, 1, false), b, filters, layer)},
+                        {at::stack(rows)}),
+                    1e-5)
+              << target << " " << filters << " " << image << " " << stride;
+          const int64_t columns = layer.output[1];
+          by_filters += convolution_spots::worth_it(image[0] * columns, filters,
+                                                    image[0] * ((columns + 15) / 16));
+        }
+  });
+  if (convolution_tile::reads_inside()) {
+    EXPECT_GT(by_filters, 0);
+  }
 }
 
 /// In a plan it does the relu behind it, and NaN goes through.
