@@ -100,8 +100,9 @@ HWY_INLINE V exp_inside(V x) {
   return hn::Mul(hn::MulAdd(scale, e.rest, scale), power_of_two(hn::Sub(e.n, half)));
 }
 
-/// e^x of -104 <= x <= 0, with less to do: 2^(n + 64) is a float. What is denormal is rounded last.
-HWY_INLINE V exp_of_negative(V x) {
+/// e^x of -104 <= x <= 43, with less to do: 2^(n + 64) is a float. What is denormal is rounded
+/// last.
+HWY_INLINE V exp_to_43(V x) {
   const Split e = split_exponential(x);
   const V scale = power_of_two(hn::Add(e.n, hn::Set(DI(), 64)));
   return hn::Mul(hn::MulAdd(scale, e.rest, scale), set(5.42101086e-20F));
@@ -165,10 +166,11 @@ HWY_INLINE V tanh(V x) {
   return blend(hn::IsNaN(x), x, hn::CopySignToAbs(y, x));
 }
 
-/// By e^-|x|, so that it is exact where it is small.
+/// 1 / (1 + e^-x), both times 2^-64, as e^104 is no float and its reciprocal is one.
 HWY_INLINE V sigmoid(V x) {
-  const V e = exp_of_negative(hn::Max(hn::Neg(hn::Abs(x)), set(-104.0F)));
-  const V y = hn::Div(blend(hn::Lt(x, hn::Zero(D())), e, set(1.0F)), hn::Add(e, set(1.0F)));
+  const Split e = split_exponential(hn::Neg(clamp(x, -104.0F, 43.0F)));
+  const V one = set(5.42101086e-20F), scale = power_of_two(hn::Sub(e.n, hn::Set(DI(), 64)));
+  const V y = hn::Div(one, hn::MulAdd(scale, e.rest, hn::Add(scale, one)));
   return blend(hn::IsNaN(x), x, y);
 }
 
@@ -184,7 +186,7 @@ HWY_INLINE V erf_near(V square) {
 HWY_INLINE V erfc_far(V t) {
   const V r = polynomial(t, set(-1.72853470e-5F), 3.83197126e-4F, -3.88396438e-3F, 2.42546219e-2F,
                          -1.06777877e-1F, -6.34846687e-1F, -1.28717512e-1F);
-  return exp_of_negative(hn::Max(hn::NegMulAdd(hn::Neg(r), t, hn::Neg(t)), set(-104.0F)));
+  return exp_to_43(hn::Max(hn::NegMulAdd(hn::Neg(r), t, hn::Neg(t)), set(-104.0F)));
 }
 
 HWY_INLINE V erf(V x) {
@@ -215,8 +217,7 @@ HWY_INLINE V gelu(V x) {
 /// Phi(x) + x phi(x).
 HWY_INLINE V gelu_slope(V x) {
   const V inside = clamp(x, -14.0F, 14.0F);  // beyond it phi is zero
-  const V phi =
-      hn::Mul(set(0.398942280F), exp_of_negative(hn::Mul(hn::Mul(inside, inside), set(-0.5F))));
+  const V phi = hn::Mul(set(0.398942280F), exp_to_43(hn::Mul(hn::Mul(inside, inside), set(-0.5F))));
   const V below = hn::MulAdd(set(0.5F), erf_of_root_half(x), set(0.5F));
   return blend(hn::IsNaN(x), x, hn::MulAdd(inside, phi, below));
 }
@@ -260,7 +261,7 @@ HWY_INLINE V log1p_of_fraction(V e) {
 
 HWY_INLINE V softplus(V x, V beta, V threshold) {
   const V z = hn::Mul(x, beta), inverse = hn::Div(set(1.0F), beta);
-  const V e = exp_of_negative(hn::Max(hn::Neg(hn::Abs(z)), set(-104.0F)));
+  const V e = exp_to_43(hn::Max(hn::Neg(hn::Abs(z)), set(-104.0F)));
   const V y = hn::Add(hn::Max(z, hn::Zero(D())), log1p_of_fraction(e));
   // NaN is not above the threshold.
   return blend(hn::Gt(z, threshold), x, hn::Mul(blend(hn::IsNaN(z), z, y), inverse));
@@ -268,7 +269,7 @@ HWY_INLINE V softplus(V x, V beta, V threshold) {
 
 /// x tanh(softplus x) = x (e^2 + 2e) / (e^2 + 2e + 2).
 HWY_INLINE V mish(V x) {
-  const V e = exp(hn::Min(x, set(20.0F)));
+  const V e = exp_to_43(clamp(x, -104.0F, 20.0F));
   const V top = hn::Mul(e, hn::Add(e, set(2.0F)));
   const V y = hn::Mul(x, hn::Div(top, hn::Add(top, set(2.0F))));
   return blend(hn::Gt(x, set(20.0F)), x, blend(hn::IsNaN(x), x, y));
