@@ -7,6 +7,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <c10/util/strides.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -24,8 +25,8 @@ void* map_large(size_t bytes) {
   if (all == MAP_FAILED) return nullptr;
   const auto from = reinterpret_cast<uintptr_t>(all), begin = rounded_up(from, kLarge);
   if (begin > from) munmap(all, begin - from);
-  constexpr uintptr_t kPage = 4096;
-  const uintptr_t end = rounded_up(begin + bytes, kPage), past = from + bytes + kLarge;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t end = rounded_up(begin + bytes, page), past = from + bytes + kLarge;
   if (past > end) munmap(reinterpret_cast<void*>(end), past - end);
   auto* const data = reinterpret_cast<void*>(begin);
   madvise(data, bytes, MADV_HUGEPAGE);
@@ -52,7 +53,9 @@ at::Tensor strided_to_keep(at::IntArrayRef sizes, at::IntArrayRef strides,
   report(data, count);
   return at::for_blob(data, sizes)
       .strides(strides)
-      .options(options)
+      .options(options.device(c10::kCPU))  // no index, as at::empty
+      .allocator(c10::GetAllocator(c10::kCPU))
+      .resizeable_storage()  // callers may enlarge what they were given
       .deleter([bytes, count, counted_by](void* memory) {
         munmap(memory, bytes);
         if (counted_by == who_counts()) report(memory, -count);  // older memory goes uncounted

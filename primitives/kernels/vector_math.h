@@ -6,7 +6,7 @@
 // them here. Held to it by tests/primitives/kernels/chain_test.cpp under every instruction set.
 //
 //   exp, log, log1p, expm1, erf, sin, cos 2 · tanh, sigmoid, elu, softplus, hard_sigmoid,
-//   hard_swish 3 · silu, mish 4, and 1e-43 below 2e-36
+//   hard_swish 3 · silu 4, mish 5, and 1e-43 below 2e-36
 //   gelu 4, or 2.5e-7 |x|; gelu_tanh 4, or 1.2e-7 |x|; elu_slope 3
 //   gelu_slope, gelu_tanh_slope, silu_slope 4, or 5e-7 of the greater of one and |x|
 

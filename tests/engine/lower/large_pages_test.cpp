@@ -37,6 +37,13 @@ TEST(LargePages, CopiesLieAsWhatTheyAreCopiesOf) {
   }
 }
 
+TEST(LargePages, WhatIsKeptMayBeEnlarged) {
+  Tensor t = empty_to_keep({1, kMegabyte}, at::TensorOptions(at::Device(at::kCPU, 0))).fill_(3);
+  t.resize_({0});
+  at::add_out(t, at::ones({2, kMegabyte}), at::ones({1}));
+  EXPECT_TRUE(t.equal(at::full({2, kMegabyte}, 2.0F)));
+}
+
 /// Every page that was mapped goes with its tensor.
 TEST(LargePages, MemoryEndsWithItsTensor) {
   const auto mapped_kilobytes = [] {

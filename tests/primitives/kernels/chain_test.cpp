@@ -32,10 +32,11 @@ Tensor chain_of(const std::vector<Tensor>& inputs, const std::string& code) {
 
 /// Every so many of all floats, and those at which something changes.
 Tensor all_kinds_of_floats(uint64_t step) {
-  std::vector<float> values{0.0F,   -0.0F,   INFINITY, -INFINITY, NAN,      -NAN,    1.0F,
-                            -1.0F,  20.0F,   -20.0F,   88.72F,    88.73F,   89.0F,   -87.0F,
-                            -88.0F, -103.9F, -104.1F,  3.0F,      -3.0F,    0.5F,    -0.5F,
-                            1e-45F, -1e-45F, 8192.0F,  8193.0F,   0.92773F, 3.4e38F, -3.4e38F};
+  std::vector<float> values{0.0F,    -0.0F,    INFINITY, -INFINITY, NAN,          -NAN,
+                            1.0F,    -1.0F,    20.0F,    -20.0F,    88.72F,       88.73F,
+                            89.0F,   -87.0F,   -88.0F,   -103.9F,   -104.1F,      3.0F,
+                            -3.0F,   0.5F,     -0.5F,    1e-45F,    -1e-45F,      8192.0F,
+                            8193.0F, 0.92773F, 3.4e38F,  -3.4e38F,  -6.78301191F, -16.6476F};
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32U); bits += step)
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   return at::tensor(values);
@@ -68,7 +69,7 @@ const std::vector<Function>& functions() {
       {"erf x0", 2, [](const Tensor& x) { return at::erf(x); }},
       {"gelu x0", 4, [](const Tensor& x) { return at::gelu(x); }, 2.5e-7},
       {"gelu_tanh x0", 4, [](const Tensor& x) { return at::gelu(x, "tanh"); }, 1.2e-7},
-      {"mish x0", 4, [](const Tensor& x) { return at::mish(x); }, 0, 1e-43},
+      {"mish x0", 5, [](const Tensor& x) { return at::mish(x); }, 0, 1e-43},
       {"elu x0 1 1 1", 3, [](const Tensor& x) { return at::elu(x); }},
       {"elu x0 1.5 2 0.5", 3, [](const Tensor& x) { return at::elu(x, 1.5, 2, 0.5); }},
       {"softplus x0 1 20", 3, [](const Tensor& x) { return at::softplus(x); }},
