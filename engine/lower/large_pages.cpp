@@ -33,7 +33,7 @@ void* map_large(size_t bytes) {
   return data;
 }
 
-/// To who counts allocations on this thread, if anybody does (engine/device.h).
+/// Who counts allocations on this thread, if anybody does (engine/device.h).
 const void* who_counts() {
   return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE);
 }

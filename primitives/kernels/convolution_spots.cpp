@@ -14,7 +14,6 @@ namespace wide::convolution_spots {
 constexpr int kSpots = 8;  // results at a time
 constexpr int kVectors = 3;
 constexpr int kLanes = 16;  // two blocks of filters
-constexpr int kBlocks = kVectors * kLanes / convolution_tile::kFilters;
 using Sums = float[kSpots][kVectors * kLanes];
 
 /// Some results of some blocks of filters.
