@@ -32,6 +32,12 @@ struct OperatorTraits {
   std::vector<std::string> absorbs = {};
   /// Before the activation it can add a tensor of the result's layout: its argument `residual`.
   bool adds = false;
+  /// Of an operator that pools planes: what it makes of each, in words, if planes lie one after the
+  /// other in its argument and in its result; else "".
+  std::function<std::string(const Program&, const Node&)> pool_text = {};
+  /// Whether behind the activation it can do a pooling of these words to a result like this, given
+  /// as its argument `pool`, with " then " and an activation behind that where there is one.
+  std::function<bool(const std::string& pool_text, const Value& result)> pools = {};
   /// Measures the packed call against the plain one, on tensors of the planned sizes and strides;
   /// nullopt where there is none. Which one is run is the plan's affair.
   std::function<std::optional<PackedCall>(const PackRequest&)> pack = {};

@@ -12,9 +12,10 @@ namespace wide {
 namespace {
 // What PlanBuilder does by PlanOptions::kernels and PlanOptions::arena.
 [[maybe_unused]] const bool registered =
-    add_pass({"kernels",
-              "packs weights of convolutions; convolutions and GEMMs do their activation",
-              Stage::lowering, 20}) &&
+    add_pass(
+        {"kernels",
+         "packs weights of convolutions; kernels do the sum, activation and pooling behind them",
+         Stage::lowering, 20}) &&
     add_pass({"memory-plan",
               "lets operators write into one arena, by lifetime, in place where they can",
               Stage::lowering, 30});

@@ -129,7 +129,8 @@ void PlanBuilder::absorb_epilogues() {
   for (size_t p = 0; p < main_.size(); ++p) {
     const OperatorTraits& traits = operator_traits(node(p).op);
     if (traits.absorbs.empty() && !traits.pack) continue;
-    const Epilogue epilogue = epilogue_of(program_, main_, uses_, p, options_.apart);
+    Epilogue epilogue = epilogue_of(program_, main_, uses_, p, options_.apart);
+    if (!forms_[p]) epilogue.pool = epilogue.last = {};  // done in memory that is given
     if (traits.pack) {
       const auto call = packed(p, epilogue.text);
       if (!call) continue;
@@ -137,17 +138,31 @@ void PlanBuilder::absorb_epilogues() {
       forms_[p].reset();
     }
     epilogues_[p] = epilogue;
-    const ValueId made = node(p).results[0].values[0];
-    for (const auto& reader : {epilogue.sum, epilogue.activation}) {
-      if (!reader) continue;
-      // What the reader makes is what `made` holds already, seen through the same views.
+    epilogue.merge(program_, main_, p, uses_);
+    for (const size_t reader : epilogue.readers()) forms_[reader].reset();
+    // What a reader makes is what `made` holds already, seen through the same views.
+    const auto absorb = [&](const std::optional<size_t>& reader, ValueId made) {
+      if (!reader) return;
       for_each_value(node(*reader).arguments, [&](ValueId id) {
         if (uses_.root(id) == made) absorbed_[*reader] = id;
       });
-      forms_[*reader].reset();
-      uses_.merge(made, node(*reader).results[0].values[0]);
-    }
+    };
+    const ValueId made = node(p).results[0].values[0];
+    absorb(epilogue.sum, made);
+    absorb(epilogue.activation, made);
+    if (!epilogue.pool) continue;
+    const ValueId pooled = node(*epilogue.pool).results[0].values[0];
+    absorbed_[*epilogue.pool] = pooled;
+    made_at_[static_cast<size_t>(pooled)] = static_cast<int32_t>(p);
+    absorb(epilogue.last, pooled);
   }
+}
+
+std::vector<ValueId> PlanBuilder::made_by(size_t p) const {
+  std::vector<ValueId> made;
+  const size_t last = epilogues_[p].pool.value_or(p);
+  for_each_value(node(last).results, [&](ValueId id) { made.push_back(id); });
+  return made;
 }
 
 /// The packed call of a node whose weight is made by the prologue for it alone, if that is faster.
@@ -213,10 +228,10 @@ void PlanBuilder::share_buffers() {
     if (!forms_[p]) continue;
     const Node& node = program_.nodes[main_[p]];
     bool first = true;  // further results are written while arguments are still read
-    for_each_value(node.results, [&](ValueId id) {
+    for (const ValueId id : made_by(p)) {
       const bool may_reuse = forms_[p]->in_place && first;
       first = false;
-      if (output_of_[static_cast<size_t>(id)] >= 0) return;
+      if (output_of_[static_cast<size_t>(id)] >= 0) continue;
       int32_t taken = kNoBuffer;
       if (may_reuse) {
         for_each_value(node.arguments, [&](ValueId argument) {
@@ -239,7 +254,7 @@ void PlanBuilder::share_buffers() {
       buffer_[static_cast<size_t>(id)] = taken;
       Lifetime& life = lifetimes_[static_cast<size_t>(taken)];
       life.end = std::max({life.end, uses_.last(id), p});
-    });
+    }
   }
 }
 
@@ -263,6 +278,10 @@ void PlanBuilder::make_arena() {
       slot(id) = w.tensor();
     }
   }
+  // What is pooled at once has no memory; views of it are made all the same, and read by nobody.
+  for (size_t p = 0; p < main_.size(); ++p)
+    if (epilogues_[p].pool)
+      for_each_value(node(p).results, [&](ValueId id) { slot(id) = Window(value(id)).tensor(); });
 }
 
 size_t PlanBuilder::add_window(const Value& v) {
@@ -315,11 +334,10 @@ void PlanBuilder::add_step(size_t p) {
   const std::string with = packed_.count(p) > 0 ? "" : add_epilogue(p, step.stack);
   step.text += with;
   if (IValue* stream = find_argument(node.op, step.stack, "stream"))
-    *stream =
-        options_.stream_results && output_of_[static_cast<size_t>(node.results[0].values[0])] >= 0;
+    *stream = options_.stream_results && output_of_[static_cast<size_t>(made_by(p)[0])] >= 0;
   if (forms_[p]) {
     Tensors out;
-    for_each_value(node.results, [&](ValueId id) { out.push_back(slot(id)); });
+    for (const ValueId id : made_by(p)) out.push_back(slot(id));
     step.stack = forms_[p]->adapt(std::move(step.stack));
     step.op = forms_[p]->op;
     const auto& schema = step.op.schema().operator_name();
@@ -366,6 +384,12 @@ std::string PlanBuilder::add_epilogue(size_t p, Stack& stack) {
   if (epilogue.activation) {
     *find_argument(node(p).op, stack, "activation") = epilogue.text;
     words += (words.empty() ? " with " : " and ") + epilogue.text;
+  }
+  if (epilogue.pool) {
+    const std::string text =
+        epilogue.pool_text + (epilogue.last ? " then " + epilogue.last_text : "");
+    *find_argument(node(p).op, stack, "pool") = text;
+    words += (words.empty() ? " with " : " and ") + text;
   }
   return words;
 }

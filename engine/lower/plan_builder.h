@@ -31,6 +31,8 @@ class PlanBuilder {
   void make_steps();
   void make_copies();
 
+  /// What the step of a node makes: its results, or what it pools them to.
+  std::vector<ValueId> made_by(size_t position) const;
   const Value& value(ValueId id) const { return program_.value(id); }
   Tensor& slot(ValueId id) { return slots_[static_cast<size_t>(id)]; }
   Tensor tensor(ValueId id);

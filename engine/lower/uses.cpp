@@ -39,7 +39,7 @@ bool Uses::covers_root(ValueId id) const {
          !reckoned_[static_cast<size_t>(id)];
 }
 
-std::optional<size_t> Uses::only_reader(ValueId made, size_t argument) const {
+std::optional<size_t> Uses::reader_of_all(ValueId made, size_t argument) const {
   std::vector<size_t> readers;
   for (size_t p = 0; p < main_.size(); ++p) {
     const Node& node = program_.nodes[main_[p]];
@@ -51,12 +51,20 @@ std::optional<size_t> Uses::only_reader(ValueId made, size_t argument) const {
   if (readers.size() != 1 || last(made) >= main_.size()) return std::nullopt;
   const Node& node = program_.nodes[main_[readers[0]]];
   if (argument >= node.arguments.size()) return std::nullopt;
-  const Argument &in = node.arguments[argument], &out = node.results[0];
-  if (in.kind != Argument::Kind::value || out.kind != Argument::Kind::value ||
-      root(in.values[0]) != made || !covers_root(in.values[0]) ||
-      !same_layout(program_.value(in.values[0]), program_.value(out.values[0])))
+  const Argument& in = node.arguments[argument];
+  if (in.kind != Argument::Kind::value || node.results[0].kind != Argument::Kind::value ||
+      root(in.values[0]) != made || !covers_root(in.values[0]))
     return std::nullopt;
   return readers[0];
+}
+
+std::optional<size_t> Uses::only_reader(ValueId made, size_t argument) const {
+  const std::optional<size_t> reader = reader_of_all(made, argument);
+  if (!reader) return std::nullopt;
+  const Node& node = program_.nodes[main_[*reader]];
+  const bool alike = same_layout(program_.value(node.arguments[argument].values[0]),
+                                 program_.value(node.results[0].values[0]));
+  return alike ? reader : std::nullopt;
 }
 
 void Uses::merge(ValueId root, ValueId other) {

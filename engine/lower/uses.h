@@ -16,8 +16,9 @@ class Uses {
   size_t last(ValueId root) const { return last_[static_cast<size_t>(root)]; }
   /// Whether the value is all of its root, element by element.
   bool covers_root(ValueId id) const;
-  /// The one node that reads `root`, when that is its argument `argument` and it makes the same of
-  /// the whole of it, element by element.
+  /// The one node that reads `root`, when that is its argument `argument`, all of it.
+  std::optional<size_t> reader_of_all(ValueId root, size_t argument = 0) const;
+  /// The same, when it makes as much of it, element by element.
   std::optional<size_t> only_reader(ValueId root, size_t argument = 0) const;
   /// From now on `root` holds what was `other`: who reads or views that looks at this memory.
   void merge(ValueId root, ValueId other);

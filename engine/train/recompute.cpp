@@ -164,12 +164,8 @@ class Recomputation {
     std::vector<bool> absorbed(main_.size(), false);
     for (size_t p = 0; p < main_.size(); ++p) {
       const Epilogue epilogue = epilogue_of(program_, main_, uses, p);
-      for (const auto& reader : {epilogue.sum, epilogue.activation}) {
-        if (!reader) continue;
-        absorbed[*reader] = true;
-        uses.merge(node(static_cast<int64_t>(p)).results[0].values[0],
-                   node(static_cast<int64_t>(*reader)).results[0].values[0]);
-      }
+      for (const size_t reader : epilogue.readers()) absorbed[reader] = true;
+      epilogue.merge(program_, main_, p, uses);
     }
     for (size_t p = 0; p < main_.size(); ++p)
       if (!absorbed[p])

@@ -49,29 +49,17 @@ void run(const chains::Code& activation, float* data, int64_t rows, int64_t colu
   for (int64_t r = 0; r < rows; ++r) run(activation, data + r * stride, columns);
 }
 
-Finish::Finish(c10::string_view activation, const std::optional<at::Tensor>& residual,
-               const at::Tensor& out)
-    : out_(out.mutable_data_ptr<float>()) {
-  TORCH_CHECK(
-      !residual || (residual->sizes() == out.sizes() && residual->strides() == out.strides()),
-      "wide::activations: residual does not lie as out ", out.sizes());
-  if (residual) residual_ = residual->const_data_ptr<float>();
-  relu_ = residual_ == nullptr && activation == "relu";
-  if (!relu_) activation_ = find(activation);
-}
-
-void Finish::run(int64_t first, int64_t count) const {
-  static const chains::Code sum = chains::parse("add x0 x1", 2);
-  constexpr int64_t kBlock = 2048;  // of both: half of a first-level cache
-  for (const int64_t end = first + count; first < end; first += kBlock) {
-    float* data = out_ + first;
-    const int64_t some = std::min(kBlock, end - first);
-    if (residual_ != nullptr) {
-      float* const slots[] = {data, const_cast<float*>(residual_ + first), data};
-      chains::run_block(sum, slots, static_cast<size_t>(some));
-    }
-    if (activation_ != nullptr) activations::run(*activation_, data, some);
-  }
+bool rises(const chains::Code& activation) {
+  using chains::Op;
+  static const std::set<Op> always{Op::relu,        Op::tanh, Op::sigmoid, Op::erf,
+                                   Op::hardsigmoid, Op::exp,  Op::expm1,   Op::clamp};
+  const chains::Instruction& only = activation.instructions.front();
+  const auto& [a, b, c] = only.numbers;
+  if (activation.instructions.size() != 1) return false;
+  // Behind its threshold a softplus falls back to its argument, by less than is rounded from 20 on.
+  return always.count(only.op) > 0 || (only.op == Op::leaky_relu && a >= 0) ||
+         (only.op == Op::elu && a >= 0 && b >= 0 && c >= 0) ||
+         (only.op == Op::softplus && a > 0 && b >= 20);
 }
 
 }  // namespace wide::activations

@@ -12,6 +12,7 @@
 #include "primitives/kernels/attention_rows.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/panel_gemm.h"
+#include "primitives/kernels/thread_memory.h"
 
 namespace wide {
 
@@ -82,13 +83,6 @@ void compute(const Sizes& s, const Head& h, const Mask& mask, float* memory) {
   }
 }
 
-/// Memory that a thread keeps between calls.
-float* thread_memory(int64_t floats) {
-  thread_local std::vector<float> memory;
-  if (memory.size() < static_cast<size_t>(floats)) memory.resize(static_cast<size_t>(floats));
-  return memory.data();
-}
-
 bool rows_contiguous(const Tensor& t) {
   return t.dim() == 5 && (t.size(4) == 1 || t.stride(4) == 1);
 }
@@ -117,7 +111,7 @@ Tensor& attention_out(const Tensor& q, const Tensor& k, const Tensor& v,
   float* po = out.mutable_data_ptr<float>();
   const int64_t batch = q.size(1), heads = q.size(2);
   at::parallel_for(0, q.size(0) * batch * heads, 1, [&](int64_t begin, int64_t end) {
-    float* memory = thread_memory(sizes.floats());
+    float* memory = kernels::thread_memory<Head>(sizes.floats());
     for (int64_t job = begin; job < end; ++job) {
       const int64_t h = job % heads, b = job / heads % batch, i = job / heads / batch;
       const auto at = [&](const Tensor& t) {

@@ -13,6 +13,7 @@
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/thread_memory.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/bf16_linear.cpp"
@@ -67,13 +68,6 @@ const uint16_t* bits(const Tensor& t) {
   return reinterpret_cast<const uint16_t*>(t.const_data_ptr<BFloat16>());
 }
 
-/// Memory that a thread keeps between calls.
-float* thread_memory(size_t floats) {
-  thread_local std::vector<float> memory;
-  if (memory.size() < floats) memory.resize(floats);
-  return memory.data();
-}
-
 Tensor& bf16_linear_out(const Tensor& x, const Tensor& pairs, const std::optional<Tensor>& bias,
                         c10::string_view activation, Tensor& out) {
   const int64_t n = x.size(0), m = x.size(1), o = pairs.size(2), k = 2 * pairs.size(1);
@@ -94,7 +88,7 @@ Tensor& bf16_linear_out(const Tensor& x, const Tensor& pairs, const std::optiona
   auto* po = reinterpret_cast<uint16_t*>(out.mutable_data_ptr<BFloat16>());
   const int64_t blocks = (m + kRows - 1) / kRows;
   at::parallel_for(0, n * blocks, 1, [&](int64_t begin, int64_t end) {
-    float* sums = thread_memory(static_cast<size_t>(std::min(m, kRows) * o));
+    float* sums = kernels::thread_memory<BFloat16>(std::min(m, kRows) * o);
     for (int64_t job = begin; job < end; ++job) {
       const int64_t i = job / blocks, row = job % blocks * kRows, count = std::min(kRows, m - row);
       if (pb != nullptr) {

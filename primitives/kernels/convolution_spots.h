@@ -18,9 +18,9 @@ struct Layer {
   std::vector<int64_t> offsets;  // of every result: what its taps are counted from in an image
 };
 
-/// Whether this machine's vectors are long enough, and fewer of them are needed than by `runs` of
-/// convolution_tile::kPositions results each.
-bool worth_it(int64_t results, int64_t filters, int64_t runs);
+/// Whether this machine's vectors are long enough, and so many fewer of them are needed than by
+/// `runs` of convolution_tile::kPositions results each that it takes less time.
+bool worth_it(int64_t results, int64_t filters, int64_t channels, int64_t runs);
 
 /// out[filter * results + i] = bias[filter] + sum over taps and channels c of
 ///   filters[tap + c * kFilters + filter] * image[offsets[i] + tap + c * channel_pitch],

@@ -11,8 +11,8 @@
 
 #include "engine/lower/operator_traits.h"
 #include "engine/measure/roofline.h"
-#include "primitives/kernels/activations.h"
 #include "primitives/kernels/depthwise_tile.h"
+#include "primitives/kernels/finish.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/zeroed_memory.h"
 
@@ -83,7 +83,7 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
                                   at::IntArrayRef stride, at::IntArrayRef padding,
                                   at::IntArrayRef dilation, at::IntArrayRef output,
                                   const OptionalTensor& residual, c10::string_view activation,
-                                  Tensor& out) {
+                                  c10::string_view pool, Tensor& out) {
   const auto axes = static_cast<size_t>(std::max<int64_t>(x.dim() - 3, 0));
   TORCH_CHECK((axes == 1 || axes == 2) && w_.dim() == x.dim() && w_.size(0) == x.size(0) &&
                   w_.size(2) == 1 && x.size(2) > 0 && w_.size(1) % x.size(2) == 0,
@@ -94,17 +94,16 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
   const Along down = axes == 2 ? along(x, w, 0, axes, stride, padding, dilation, output) : Along();
   const Padded padded(down, along(x, w, axes - 1, axes, stride, padding, dilation, output));
   const int64_t positions = down.out * padded.columns.out, taps = down.taps * padded.columns.taps;
-  TORCH_CHECK(out.is_contiguous() && out.numel() == n * batch * channels * each * positions,
+  const Finish finish(activation, residual, out, pool);
+  TORCH_CHECK(out.is_contiguous() && finish.results() == n * batch * channels * each * positions,
               "wide::depthwise_convolution: out ", out.sizes(),
               " is not a contiguous [N, B, O, ...]");
   TORCH_CHECK(!bias || bias->numel() == n * channels * each,
               "wide::depthwise_convolution: bias does not fit w ", w.sizes());
   if (out.numel() == 0) return out;
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
-  const activations::Finish finish(activation, residual, out);
   const float *px = x.const_data_ptr<float>(), *pw = w.const_data_ptr<float>();
   const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
-  float* po = out.mutable_data_ptr<float>();
   const int64_t row_stride = axes == 2 ? x.stride(3) : 0, column_stride = x.stride(-1);
   const int64_t grain = kWorkOfJob / std::max<int64_t>(1, each * positions * taps) + 1;
   at::parallel_for(0, n * batch * channels, grain, [&](int64_t begin, int64_t end) {
@@ -124,10 +123,11 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
       plane.out_rows = down.out;
       plane.out_columns = padded.columns.out;
       plane.relu = finish.relu();
+      float* place = finish.place(job * each * positions, each * positions);
       for (int64_t f = c * each; f < (c + 1) * each; ++f) {
         plane.filter = pw + (i * channels * each + f) * taps;
         plane.bias = pb == nullptr ? 0.0F : pb[i * channels * each + f];
-        plane.out = po + job * each * positions + (f - c * each) * positions;
+        plane.out = place + (f - c * each) * positions;
         depthwise_tile::compute(plane);
       }
       if (finish.exists()) finish.run(job * each * positions, each * positions);
@@ -139,17 +139,18 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
 Tensor depthwise_convolution_kernel(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
                                     at::IntArrayRef stride, at::IntArrayRef padding,
                                     at::IntArrayRef dilation, at::IntArrayRef output,
-                                    const OptionalTensor& residual, c10::string_view activation) {
+                                    const OptionalTensor& residual, c10::string_view activation,
+                                    c10::string_view pool) {
   std::vector<int64_t> sizes{x.size(0), x.size(1), w.size(1)};
   sizes.insert(sizes.end(), output.begin(), output.end());
   Tensor out = at::empty(sizes, x.options());
   return depthwise_convolution_out(x, w, bias, stride, padding, dilation, output, residual,
-                                   activation, out);
+                                   activation, pool, out);
 }
 
 #define WIDE_ARGUMENTS                                                                     \
   "(Tensor x, Tensor w, Tensor? bias, int[] stride, int[] padding, int[] dilation, int[] " \
-  "output, Tensor? residual, str activation"
+  "output, Tensor? residual, str activation, str pool"
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def("depthwise_convolution" WIDE_ARGUMENTS ") -> Tensor");
@@ -164,10 +165,11 @@ double flops(const Program& program, const Node& node) {
   return 2.0 * double(c10::multiply_integers(made)) * taps;
 }
 
-[[maybe_unused]] const bool registered =
-    add_operator_traits(
-        {.op = "wide::depthwise_convolution", .absorbs = activations::names(), .adds = true}) &&
-    add_flops("wide::depthwise_convolution", flops);
+[[maybe_unused]] const bool registered = add_operator_traits({.op = "wide::depthwise_convolution",
+                                                              .absorbs = activations::names(),
+                                                              .adds = true,
+                                                              .pools = pools_planes}) &&
+                                         add_flops("wide::depthwise_convolution", flops);
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("depthwise_convolution", depthwise_convolution_kernel);
@@ -182,9 +184,9 @@ TORCH_LIBRARY_IMPL(wide, Autograd, m) {
 
 Tensor depthwise_convolution(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
                              const DepthwiseConvolution& layer) {
-  return kernels::call("depthwise_convolution",
-                       {x, w, bias ? c10::IValue(*bias) : c10::IValue(), layer.stride,
-                        layer.padding, layer.dilation, layer.output, c10::IValue(), "none"});
+  return kernels::call("depthwise_convolution", {x, w, bias ? c10::IValue(*bias) : c10::IValue(),
+                                                 layer.stride, layer.padding, layer.dilation,
+                                                 layer.output, c10::IValue(), "none", "none"});
 }
 
 }  // namespace wide

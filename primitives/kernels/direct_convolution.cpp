@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "engine/lower/operator_traits.h"
-#include "primitives/kernels/activations.h"
 #include "primitives/kernels/convolution_spots.h"
 #include "primitives/kernels/convolution_tile.h"
+#include "primitives/kernels/finish.h"
 #include "primitives/kernels/zeroed_memory.h"
 
 namespace wide {
@@ -181,7 +181,7 @@ struct Work {
       }
     const int64_t lines = axes[0].out * axes[1].out;
     if (!in_place && rows.size() == 1 && rows[0].phases.size() == 1 &&
-        convolution_spots::worth_it(positions(), filters,
+        convolution_spots::worth_it(positions(), filters, channels,
                                     lines * ((axes[2].out + kPositions - 1) / kPositions)))
       spots = by_spots();
   }
@@ -418,7 +418,7 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
                                at::IntArrayRef padding, at::IntArrayRef dilation,
                                at::IntArrayRef output, int64_t groups, bool transposed,
                                const std::optional<Tensor>& residual, c10::string_view activation,
-                               Tensor& out) {
+                               c10::string_view pool, Tensor& out) {
   const int64_t n = x.size(0), batch = x.size(1), in = x.size(2) / groups;
   const int64_t each = out_channels / groups;
   Image layout;
@@ -427,32 +427,32 @@ Tensor& direct_convolution_out(const Tensor& x, const Tensor& filters,
   const size_t dims = kernel.size();
   for (size_t k = 0; k < dims; ++k)
     layout.strides[3 - dims + k] = x.stride(static_cast<int64_t>(k) + 3);
-  const activations::Finish finish(activation, residual, out);
+  const Finish finish(activation, residual, out, pool);
   const Work work(make_axes(x, output, kernel, stride, padding, dilation, transposed), in, each,
                   finish.relu(), layout);
   const int64_t per_group = (each + kFilters - 1) / kFilters * kFilters * work.taps() * in;
   TORCH_CHECK(filters.is_contiguous() && filters.numel() == n * groups * per_group,
               "wide::direct_convolution: filters ", filters.sizes(), " do not fit x ", x.sizes());
-  TORCH_CHECK(out.is_contiguous() && out.numel() == n * batch * out_channels * work.positions(),
-              "wide::direct_convolution: out ", out.sizes(), " is not a contiguous [N, B, O, ...]");
+  TORCH_CHECK(
+      out.is_contiguous() && finish.results() == n * batch * out_channels * work.positions(),
+      "wide::direct_convolution: out ", out.sizes(), " is not a contiguous [N, B, O, ...]");
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
   const float *px = x.const_data_ptr<float>(), *pf = filters.const_data_ptr<float>();
   const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
-  float* po = out.mutable_data_ptr<float>();
   at::parallel_for(0, n * batch * groups, 1, [&](int64_t begin, int64_t end) {
     float* scratch =
         work.in_place ? nullptr : kernels::zeroed_memory(static_cast<size_t>(work.scratch.floats));
     for (int64_t job = begin; job < end; ++job) {
       const int64_t g = job % groups, b = job / groups % batch, i = job / groups / batch;
+      const int64_t first = ((i * batch + b) * out_channels + g * each) * work.positions();
+      const int64_t count = each * work.positions();
       Image image = layout;
       image.data = px + i * x.stride(0) + b * x.stride(1) + g * in * x.stride(2);
       if (!work.in_place) fill(work.axes, work.scratch, image, scratch);
       compute_image(work, work.in_place ? image.data : scratch, pf + (i * groups + g) * per_group,
                     pb == nullptr ? nullptr : pb + i * out_channels + g * each,
-                    po + ((i * batch + b) * out_channels + g * each) * work.positions());
-      if (finish.exists())
-        finish.run(((i * batch + b) * out_channels + g * each) * work.positions(),
-                   each * work.positions());
+                    finish.place(first, count));
+      if (finish.exists()) finish.run(first, count);
     }
   });
   return out;
@@ -463,26 +463,28 @@ Tensor direct_convolution_kernel(const Tensor& x, const Tensor& filters,
                                  at::IntArrayRef kernel, at::IntArrayRef stride,
                                  at::IntArrayRef padding, at::IntArrayRef dilation,
                                  at::IntArrayRef output, int64_t groups, bool transposed,
-                                 const std::optional<Tensor>& residual,
-                                 c10::string_view activation) {
+                                 const std::optional<Tensor>& residual, c10::string_view activation,
+                                 c10::string_view pool) {
   Tensor out = at::empty(result_sizes(x, out_channels, output), x.options());
   return direct_convolution_out(x, filters, bias, out_channels, kernel, stride, padding, dilation,
-                                output, groups, transposed, residual, activation, out);
+                                output, groups, transposed, residual, activation, pool, out);
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def(
       "direct_convolution(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] kernel, "
       "int[] stride, int[] padding, int[] dilation, int[] output, int groups, bool transposed, "
-      "Tensor? residual, str activation) -> Tensor");
+      "Tensor? residual, str activation, str pool) -> Tensor");
   m.def(
       "direct_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
       "kernel, int[] stride, int[] padding, int[] dilation, int[] output, int groups, bool "
-      "transposed, Tensor? residual, str activation, *, Tensor(a!) out) -> Tensor(a!)");
+      "transposed, Tensor? residual, str activation, str pool, *, Tensor(a!) out) -> Tensor(a!)");
 }
 
-[[maybe_unused]] const bool registered = add_operator_traits(
-    {.op = "wide::direct_convolution", .absorbs = activations::names(), .adds = true});
+[[maybe_unused]] const bool registered = add_operator_traits({.op = "wide::direct_convolution",
+                                                              .absorbs = activations::names(),
+                                                              .adds = true,
+                                                              .pools = pools_planes});
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("direct_convolution", direct_convolution_kernel);
@@ -511,6 +513,7 @@ Tensor direct_convolution(const Tensor& x, const Tensor& filters, const std::opt
                                  c.groups,
                                  c.transposed,
                                  c10::IValue(),
+                                 "none",
                                  "none"};
   op.callBoxed(&stack);
   return stack[0].toTensor();

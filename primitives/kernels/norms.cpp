@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "engine/lower/operator_traits.h"
-#include "primitives/kernels/activations.h"
+#include "primitives/kernels/finish.h"
 #include "primitives/kernels/norm_layout.h"
 #include "primitives/kernels/norm_rows.h"
 #include "primitives/kernels/operators.h"
@@ -39,7 +39,7 @@ bool aligned(const Tensor& t, int64_t row) {
 }
 
 /// An activation over all results, where channels lie innermost and rows are no one's own.
-void finish_all(const activations::Finish& finish, const Tensor& out) {
+void finish_all(const Finish& finish, const Tensor& out) {
   if (!finish.exists()) return;
   TORCH_CHECK(out.is_non_overlapping_and_dense(), "wide::norm: out has strides ", out.strides());
   at::parallel_for(0, out.numel(), 16384,
@@ -77,7 +77,7 @@ Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   const int64_t each = rows / parts;
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const activations::Finish finish(activation, {}, out);
+  const Finish finish(activation, {}, out);
   stream = stream && aligned(out, d) && !finish.exists();
   // What is finished afterwards is still in the first-level cache.
   const int64_t most =
@@ -115,7 +115,7 @@ Tensor& group_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   const int64_t per = in.c / groups, count = per * in.area;
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const activations::Finish finish(activation, {}, out);
+  const Finish finish(activation, {}, out);
   const bool relu = finish.relu();
   stream = stream && aligned(out, in.area) && !finish.exists();
   at::parallel_for(0, in.n * in.b * groups, grain(count), [&](int64_t begin, int64_t end) {
@@ -167,7 +167,7 @@ struct Statistics {
 };
 
 void batch_planes(const Images& in, const Images& to, const float* px, float* py,
-                  const Statistics& s, const activations::Finish& finish, bool stream) {
+                  const Statistics& s, const Finish& finish, bool stream) {
   const bool relu = finish.relu();
   at::parallel_for(0, in.n * in.c, grain(in.b * in.area), [&](int64_t begin, int64_t end) {
     const Fence fence{stream};
@@ -249,7 +249,7 @@ BatchNormOut batch_norm_out(const Tensor& x, const OptionalTensor& weight,
                               static_cast<double>(in.b * in.area)};
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const activations::Finish finish(activation, {}, out);
+  const Finish finish(activation, {}, out);
   if (in.planes) {
     batch_planes(in, to, px, py, statistics, finish,
                  stream && aligned(out, in.area) && !finish.exists());
@@ -285,7 +285,7 @@ Tensor& scale_shift_out(const Tensor& x, const Tensor& scale, const Tensor& shif
   const Floats w(scale, in.n * in.c, 1.0F), b(shift, in.n * in.c, 0.0F);
   const float* px = x.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
-  const activations::Finish finish(activation, {}, out);
+  const Finish finish(activation, {}, out);
   const bool relu = finish.relu();
   if (!in.planes) {
     const float zero[kColumns] = {};

@@ -9,7 +9,7 @@
 
 #include "engine/lower/operator_traits.h"
 #include "engine/measure/roofline.h"
-#include "primitives/kernels/activations.h"
+#include "primitives/kernels/finish.h"
 #include "primitives/kernels/matmul_tile.h"
 #include "primitives/kernels/operators.h"
 
@@ -39,7 +39,7 @@ Tensor with_positions_joined(const Tensor& x) {
 
 Tensor& pointwise_convolution_out(const Tensor& x_, const Tensor& w_, const OptionalTensor& bias,
                                   const OptionalTensor& residual, c10::string_view activation,
-                                  Tensor& out) {
+                                  c10::string_view pool, Tensor& out) {
   const int64_t n = x_.size(0), batch = x_.size(1), in = x_.size(2), filters = w_.size(1);
   TORCH_CHECK(
       x_.dim() >= 4 && w_.dim() == x_.dim() && w_.size(0) == n && w_.numel() == n * filters * in,
@@ -48,15 +48,14 @@ Tensor& pointwise_convolution_out(const Tensor& x_, const Tensor& w_, const Opti
               "wide::pointwise_convolution: bias does not fit w ", w_.sizes());
   const Tensor x = with_positions_joined(x_), w = w_.contiguous();
   const int64_t positions = x.size(3), results = filters * positions;
-  TORCH_CHECK(out.is_contiguous() && out.numel() == n * batch * results,
+  const Finish finish(activation, residual, out, pool);
+  TORCH_CHECK(out.is_contiguous() && finish.results() == n * batch * results,
               "wide::pointwise_convolution: out ", out.sizes(),
               " is not a contiguous [N, B, O, ...]");
   if (out.numel() == 0) return out;
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
-  const activations::Finish finish(activation, residual, out);
   const float *px = x.const_data_ptr<float>(), *pw = w.const_data_ptr<float>();
   const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
-  float* po = out.mutable_data_ptr<float>();
   // Where there are few images their filters are spread over the threads too.
   const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
   const int64_t parts = threads == 1 || n * batch >= 2 * threads
@@ -74,7 +73,7 @@ Tensor& pointwise_convolution_out(const Tensor& x_, const Tensor& w_, const Opti
       p.a = {pw + (i * filters + first) * in, in, 1};
       p.b = {px + i * x.stride(0) + b * x.stride(1), x.stride(2), x.stride(3)};
       if (pb != nullptr) p.row_bias = pb + i * filters + first;
-      p.out = po + place;
+      p.out = finish.place(place, p.rows * positions);
       p.out_stride = positions;
       p.relu = finish.relu();
       matmul_tile::multiply(p, 0, matmul_tile::panel_count(positions));
@@ -85,14 +84,16 @@ Tensor& pointwise_convolution_out(const Tensor& x_, const Tensor& w_, const Opti
 }
 
 Tensor pointwise_convolution_kernel(const Tensor& x, const Tensor& w, const OptionalTensor& bias,
-                                    const OptionalTensor& residual, c10::string_view activation) {
+                                    const OptionalTensor& residual, c10::string_view activation,
+                                    c10::string_view pool) {
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes[2] = w.size(1);
   Tensor out = at::empty(sizes, x.options());
-  return pointwise_convolution_out(x, w, bias, residual, activation, out);
+  return pointwise_convolution_out(x, w, bias, residual, activation, pool, out);
 }
 
-#define WIDE_ARGUMENTS "(Tensor x, Tensor w, Tensor? bias, Tensor? residual, str activation"
+#define WIDE_ARGUMENTS \
+  "(Tensor x, Tensor w, Tensor? bias, Tensor? residual, str activation, str pool"
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def("pointwise_convolution" WIDE_ARGUMENTS ") -> Tensor");
@@ -106,10 +107,11 @@ double flops(const Program& program, const Node& node) {
   return 2.0 * double(c10::multiply_integers(made)) * double(x[2]);
 }
 
-[[maybe_unused]] const bool registered =
-    add_operator_traits(
-        {.op = "wide::pointwise_convolution", .absorbs = activations::names(), .adds = true}) &&
-    add_flops("wide::pointwise_convolution", flops);
+[[maybe_unused]] const bool registered = add_operator_traits({.op = "wide::pointwise_convolution",
+                                                              .absorbs = activations::names(),
+                                                              .adds = true,
+                                                              .pools = pools_planes}) &&
+                                         add_flops("wide::pointwise_convolution", flops);
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("pointwise_convolution", pointwise_convolution_kernel);
@@ -123,8 +125,8 @@ TORCH_LIBRARY_IMPL(wide, Autograd, m) {
 }  // namespace
 
 Tensor pointwise_convolution(const Tensor& x, const Tensor& w, const OptionalTensor& bias) {
-  return kernels::call("pointwise_convolution",
-                       {x, w, bias ? c10::IValue(*bias) : c10::IValue(), c10::IValue(), "none"});
+  return kernels::call("pointwise_convolution", {x, w, bias ? c10::IValue(*bias) : c10::IValue(),
+                                                 c10::IValue(), "none", "none"});
 }
 
 }  // namespace wide

@@ -7,8 +7,11 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <limits>
 
+#include "engine/lower/operator_traits.h"
 #include "primitives/kernels/operators.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -190,31 +193,10 @@ int64_t result_size(int64_t size, const PoolWindow& p, int axis, bool ceil) {
                                                    p.stride[axis], p.dilation[axis], ceil);
 }
 
-void pool_planes(const float* x, int64_t planes, const PoolShape& s, const PoolWindow& p,
-                 float* y) {
-  using namespace pooling;
-  const auto all = [](const int64_t(&pair)[2], int64_t value) {
-    return pair[0] == value && pair[1] == value;
-  };
-  const bool squares = all(p.kernel, 2) && all(p.stride, 2) && all(p.padding, 0) &&
-                       all(p.dilation, 1) && 2 * s.oh <= s.h && 2 * s.ow <= s.w;
-  // Windows of a result row lie in [0, pitch * stride) of the padded line, the last one too.
-  const int64_t reach = (p.kernel[1] - 1) * p.dilation[1] / p.stride[1];
-  const int64_t pitch =
-      std::max(s.ow + reach + 1, (p.padding[1] + s.w + p.stride[1] - 1) / p.stride[1]);
-  const int64_t grain = std::max<int64_t>(1, 16384 / (s.h * s.w));
+void pool_planes(const float* x, int64_t planes, const Pooling& pooling, float* y) {
+  const int64_t grain = std::max<int64_t>(1, 16384 / pooling.plane());
   at::parallel_for(0, planes, grain, [&](int64_t begin, int64_t end) {
-    if (squares) {
-      for (int64_t k = begin; k < end; ++k)
-        HWY_DYNAMIC_DISPATCH(pool_squares)(x + k * s.h * s.w, s, p, y + k * s.oh * s.ow);
-      return;
-    }
-    std::vector<float> line(static_cast<size_t>(pitch * p.stride[1]),
-                            p.average ? 0.0F : -std::numeric_limits<float>::infinity());
-    std::vector<float> phases(line.size());
-    std::vector<const float*> from(static_cast<size_t>(std::max(p.kernel[0], p.kernel[1])));
-    for (int64_t k = begin; k < end; ++k) HWY_DYNAMIC_DISPATCH(pool_plane)
-    (x + k * s.h * s.w, s, p, y + k * s.oh * s.ow, line.data(), phases.data(), pitch, from.data());
+    pooling.run(x + begin * pooling.plane(), end - begin, y + begin * pooling.results());
   });
 }
 
@@ -258,7 +240,7 @@ Tensor& pool_out(const Tensor& x, const PoolWindow& p, bool ceil, Tensor& out) {
   const float* px = dense.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
   if (planes)
-    pool_planes(px, x.size(0) * s.channels, s, p, py);
+    pool_planes(px, x.size(0) * s.channels, {p, s}, py);
   else
     pool_images(px, x.size(0), s, p, py);
   return out;
@@ -315,7 +297,87 @@ TORCH_LIBRARY_IMPL(wide, Autograd, m) {
 
 std::vector<int64_t> list(const int64_t (&two)[2]) { return {two[0], two[1]}; }
 
+/// What a convolution in front can do of such a node.
+std::string pool_text(const Program& program, const Node& node, bool average) {
+  const Value &x = program.value(node.arguments[0].values[0]),
+              &y = program.value(node.results[0].values[0]);
+  if (!x.contiguous() || !y.contiguous() || y.numel() == 0) return "";
+  const auto two = [&](size_t argument) { return node.arguments[argument].constant.toIntVector(); };
+  return Pooling{
+      window_of(two(1), two(2), two(3), average ? std::vector<int64_t>{1, 1} : two(4), average),
+      {x.sizes[1], x.sizes[2], x.sizes[3], y.sizes[2], y.sizes[3]}}
+      .text();
+}
+
+[[maybe_unused]] const bool registered =
+    add_operator_traits(
+        {.op = "wide::max_pool",
+         .pool_text = [](const Program& p, const Node& n) { return pool_text(p, n, false); }}) &&
+    add_operator_traits(
+        {.op = "wide::average_pool",
+         .pool_text = [](const Program& p, const Node& n) { return pool_text(p, n, true); }});
+
+constexpr const char* kNames[] = {"max_pool", "average_pool"};
+
+/// The numbers of a text, in its order.
+std::array<int64_t*, 12> numbers_of(Pooling& p) {
+  PoolWindow& w = p.window;
+  PoolShape& s = p.shape;
+  return {&w.kernel[0],   &w.kernel[1],   &w.stride[0], &w.stride[1], &w.padding[0], &w.padding[1],
+          &w.dilation[0], &w.dilation[1], &s.h,         &s.w,         &s.oh,         &s.ow};
+}
+
 }  // namespace
+
+Pooling Pooling::parse(const std::string& text) {
+  Pooling made{};
+  made.window.average = text.rfind(kNames[1], 0) == 0;
+  const std::string name = kNames[made.window.average];
+  const bool named = text.rfind(name, 0) == 0;
+  const char* at = text.c_str() + (named ? name.size() : text.size());
+  for (int64_t* number : numbers_of(made)) {
+    char* end = nullptr;
+    *number = std::strtoll(at, &end, 10);
+    TORCH_CHECK(end != at, "wide::pool: got '", text, "', expected a pooling and its numbers");
+    at = end;
+  }
+  return made;
+}
+
+std::string Pooling::text() const {
+  Pooling copy = *this;
+  std::string text = kNames[window.average];
+  for (const int64_t* number : numbers_of(copy)) text += " " + std::to_string(*number);
+  return text;
+}
+
+bool Pooling::squares() const {
+  const auto all = [](const int64_t(&pair)[2], int64_t value) {
+    return pair[0] == value && pair[1] == value;
+  };
+  return all(window.kernel, 2) && all(window.stride, 2) && all(window.padding, 0) &&
+         all(window.dilation, 1) && 2 * shape.oh <= shape.h && 2 * shape.ow <= shape.w;
+}
+
+void Pooling::run(const float* x, int64_t planes, float* y) const {
+  using namespace pooling;
+  if (squares()) {
+    for (int64_t k = 0; k < planes; ++k)
+      HWY_DYNAMIC_DISPATCH(pool_squares)(x + k * plane(), shape, window, y + k * results());
+    return;
+  }
+  // Windows of a result row lie in [0, pitch * stride) of the padded line, the last one too.
+  const int64_t stride = window.stride[1], padding = window.padding[1];
+  const int64_t reach = (window.kernel[1] - 1) * window.dilation[1] / stride;
+  const int64_t pitch = std::max(shape.ow + reach + 1, (padding + shape.w + stride - 1) / stride);
+  std::vector<float> line(static_cast<size_t>(pitch * stride),
+                          window.average ? 0.0F : -std::numeric_limits<float>::infinity());
+  std::vector<float> phases(line.size());
+  std::vector<const float*> from(static_cast<size_t>(std::max(window.kernel[0], window.kernel[1])));
+  for (int64_t k = 0; k < planes; ++k) HWY_DYNAMIC_DISPATCH(pool_plane)
+  (x + k * plane(), shape, window, y + k * results(), line.data(), phases.data(), pitch,
+   from.data());
+}
 
 Tensor max_pool(const Tensor& x, const PoolWindow& p, bool ceil) {
   return kernels::call(

@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <string>
+
 namespace wide {
 
 /// How far a pooling window reaches and moves, by rows and columns.
@@ -15,6 +17,24 @@ struct PoolWindow {
 /// Sizes of one image and of its result.
 struct PoolShape {
   int64_t channels, h, w, oh, ow;
+};
+
+/// A pooling of planes `[h, w]` that lie one after the other, as the last work of another kernel.
+struct Pooling {
+  PoolWindow window;
+  PoolShape shape;
+
+  /// Throws c10::Error for what is no text of one.
+  static Pooling parse(const std::string& text);
+  /// "max_pool" or "average_pool", the window and the sizes of the shape but channels.
+  std::string text() const;
+
+  int64_t plane() const { return shape.h * shape.w; }
+  int64_t results() const { return shape.oh * shape.ow; }
+  /// Whether it is of squares of 2 x 2 side by side, none of which is cut off.
+  bool squares() const;
+  /// On this thread alone.
+  void run(const float* x, int64_t planes, float* y) const;
 };
 
 /// Max pooling of `[planes, channels, H, W]` float32, values alone: what ATen's gives, NaN wherever

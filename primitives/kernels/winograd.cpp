@@ -10,9 +10,10 @@
 #include <cstring>
 
 #include "engine/lower/operator_traits.h"
-#include "primitives/kernels/activations.h"
 #include "primitives/kernels/convolution_tile.h"
+#include "primitives/kernels/finish.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/thread_memory.h"
 #include "primitives/kernels/winograd_transforms.h"
 
 // Results are made in tiles, each from a patch of inputs. Patches and filters are brought into a
@@ -29,6 +30,7 @@ using convolution_tile::kRuns;
 
 using winograd::Basis;
 using winograd::kLanes;
+using winograd::Squares;
 
 constexpr int64_t kChunk = int64_t{kRuns} * kPositions;  // tiles at a time
 constexpr int64_t kSums = kFilters * kChunk;             // of one frequency
@@ -39,9 +41,9 @@ constexpr int64_t kAhead = 3;  // channels from what is copied to what is fetche
 /// Tiles of one row of tiles.
 struct Span {
   int64_t x = 0, count = 0;  // its first tile
+  int64_t image = 0, y = 0;  // its first row of results
   int64_t at = 0;            // its place in the chunk
   int64_t first_row = 0;     // of the padded rows of the chunk
-  int64_t out = 0;           // its first result, of a model's filter 0
   int64_t columns = 0;       // results in a row
   int64_t rows = 0;          // of results
 };
@@ -62,6 +64,12 @@ struct Work {
   int64_t plane() const { return channels * kChunk + kPositions; }  // and write past it
 };
 
+/// Results of neighbouring rows of tiles: whole rows, or those of a single span.
+struct Area {
+  int64_t image = 0, y = 0, x = 0;  // where the first one is
+  int64_t rows = 0, columns = 0;
+};
+
 /// A row of inputs that the chunk's patches read: where it is in a channel, and in the padded rows.
 struct Row {
   int64_t from = 0, to = 0;
@@ -73,6 +81,7 @@ struct Chunk {
   int64_t row_count = 0;  // padded ones
   std::vector<Row> rows;  // those of them that lie inside the image
   std::vector<Span> spans;
+  std::vector<Area> areas;  // the same results in the same order
 
   Chunk(const Work& w, int64_t begin, int64_t count)
       : runs(static_cast<int>((count + kPositions - 1) / kPositions)) {
@@ -85,7 +94,8 @@ struct Chunk {
       span.count = std::min(w.tiles_x - span.x, count - at);
       span.at = at;
       const int64_t step = w.basis.results, first = step * span.x;
-      span.out = (image * w.filters * w.out_height + step * y) * w.out_width + first;
+      span.image = image;
+      span.y = step * y;
       span.columns = std::min(w.out_width - first, step * span.count);
       span.rows = std::min(w.out_height - step * y, step);
       // The lower rows of the tiles above are the upper ones of these.
@@ -97,6 +107,11 @@ struct Chunk {
           rows.push_back(
               {image * w.stride_b + in * w.stride_y, row_count * w.row_pitch() + w.pad_x});
       }
+      if (span.columns == w.out_width && image == last_image && areas.back().x == 0 &&
+          areas.back().columns == w.out_width)
+        areas.back().rows += span.rows;
+      else
+        areas.push_back({image, step * y, first, span.rows, span.columns});
       last_image = image;
       at += span.count;
       spans.push_back(span);
@@ -126,16 +141,6 @@ void copy_row(const float* from, int64_t stride, int64_t count, float* to) {
   for (; i < count; ++i) to[i] = from[i * stride];
 }
 
-/// Memory that a thread keeps between calls, in cache lines.
-float* thread_memory(int64_t floats) {
-  constexpr size_t kLine = 16;
-  thread_local std::vector<float> memory;
-  const size_t wanted = static_cast<size_t>(floats) + kLine;
-  if (memory.size() < wanted) memory.resize(wanted);
-  const size_t past = reinterpret_cast<uintptr_t>(memory.data()) / sizeof(float) % kLine;
-  return memory.data() + (kLine - past) % kLine;
-}
-
 /// The frequencies of all patches of a chunk, `[frequencies, C, kChunk]`. Two channels' rows take
 /// turns in `rows`, since what was just written would have to be waited for.
 void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows, float* patches) {
@@ -161,18 +166,73 @@ void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows
   }
 }
 
-/// What is done to a model's results, and where they begin in the tensor.
+/// What is done to a model's results, where they go, and the first of them counted over all models.
 struct Results {
-  const activations::Finish& finish;
+  const Finish& finish;
+  float* out;
   int64_t first;
 };
 
+/// How the results of a call are pooled, if they are.
+struct Pooled {
+  bool any = false;
+  Squares squares = Squares::kept;  // in registers, unless there is something to do before
+  int64_t height = 0, width = 0;
+
+  Pooled(const Work& w, const Finish& finish)
+      : any(finish.pool().has_value()),
+        height(any ? w.out_height / 2 : w.out_height),
+        width(any ? w.out_width / 2 : w.out_width) {
+    if (any && !finish.before_pool())
+      squares = finish.pool()->window.average ? Squares::mean : Squares::greatest;
+  }
+  /// Whether they are put into a place of their own at first.
+  bool apart() const { return any && squares == Squares::kept; }
+  /// Where what is made of result (y, x) of a plane goes.
+  int64_t place(int64_t plane, int64_t y, int64_t x) const {
+    const int64_t step = any ? 2 : 1;
+    return (plane * height + y / step) * width + x / step;
+  }
+};
+
+/// One filter's results of a chunk, from when they lie in place, or area after area at `made`.
+void finish_areas(const Work& w, const Chunk& chunk, const Pooled& pooled, int64_t filter,
+                  float* made, const Results& results) {
+  const Finish& finish = results.finish;
+  for (const Area& a : chunk.areas) {
+    const int64_t plane = a.image * w.filters + filter;
+    const int64_t first = (plane * w.out_height + a.y) * w.out_width + a.x;
+    float* in_place = results.out + first;
+    const int64_t pitch = pooled.apart() ? a.columns : w.out_width;
+    if (finish.before_pool()) {
+      float* at = pooled.apart() ? made : in_place;
+      const bool joined = a.columns == w.out_width;
+      for (int64_t r = 0; r < a.rows; r += joined ? a.rows : 1)
+        finish.run_before_pool(at + r * pitch, results.first + first + r * w.out_width,
+                               joined ? a.rows * a.columns : a.columns);
+    }
+    const float* own = made;
+    made += a.rows * a.columns;
+    const int64_t rows = a.rows / 2, columns = a.columns / 2;
+    if (!pooled.any || rows * columns == 0) continue;
+    float* to = results.out + pooled.place(plane, a.y, a.x);
+    const bool joined = columns == pooled.width;
+    const int64_t at_once = joined ? rows : 1;
+    const Pooling some{finish.pool()->window, {1, 2 * at_once, a.columns, at_once, columns}};
+    for (int64_t r = 0; r < rows; r += at_once, to += pooled.width) {
+      if (pooled.apart()) some.run(own + 2 * r * a.columns, 1, to);
+      finish.run_behind_pool(to, at_once * columns);
+    }
+  }
+}
+
 /// The results of a chunk for all filters of a model.
 void compute(const Work& w, const Chunk& chunk, const float* patches, const float* filters,
-             const float* bias, float* sums, float* out, const Results& results) {
+             const float* bias, float* sums, const Results& results) {
   static constexpr float kZeros[kFilters] = {};
   static constexpr convolution_tile::Tap kOnly{};
-  const int64_t image = w.out_height * w.out_width;
+  const Pooled pooled(w, results.finish);
+  alignas(64) float areas[kChunk * winograd::kMostResults * winograd::kMostResults];
   for (int64_t first = 0; first < w.filters; first += kFilters) {
     convolution_tile::Tile tile;
     tile.taps = &kOnly;
@@ -182,12 +242,16 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
     tile.bias = kZeros;
     tile.pitch = kChunk;
     tile.rows = static_cast<int>(std::min<int64_t>(w.filters - first, kFilters));
+    const auto place = [&](const Span& span, int64_t o) {
+      return results.out +
+             pooled.place(span.image * w.filters + first + o, span.y, span.x * w.basis.results);
+    };
     // Where the results go is fetched while they are summed.
-    for (int64_t o = 0; o < tile.rows; ++o)
+    for (int64_t o = 0; !pooled.any && o < tile.rows; ++o)
       for (const Span& s : chunk.spans)
         for (int64_t r = 0; r < s.rows; ++r)
           for (int64_t i = 0; i < s.columns; i += kPositions)
-            __builtin_prefetch(out + (first + o) * image + s.out + r * w.out_width + i, 1);
+            __builtin_prefetch(place(s, o) + r * w.out_width + i, 1);
     const int64_t frequencies = w.basis.frequencies();
     for (int64_t f = 0; f < frequencies; ++f) {
       tile.filters = filters + (first / kFilters * frequencies + f) * w.channels * kFilters;
@@ -198,21 +262,18 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
       }
       convolution_tile::compute(tile, chunk.runs);
     }
-    for (int64_t o = 0; o < tile.rows; ++o)
-      for (const Span& s : chunk.spans)
+    for (int64_t o = 0; o < tile.rows; ++o) {
+      float* made = areas;
+      for (const Span& s : chunk.spans) {
         winograd::transform_results(
             w.basis,
             {sums + o * kChunk + s.at, kSums, s.count, bias == nullptr ? 0.0F : bias[first + o],
-             w.relu, out + (first + o) * image + s.out, w.out_width, s.columns, s.rows});
-    if (!results.finish.exists()) continue;
-    for (int64_t o = 0; o < tile.rows; ++o)
-      for (const Span& s : chunk.spans) {
-        const int64_t at = results.first + (first + o) * image + s.out;
-        if (s.columns == w.out_width)
-          results.finish.run(at, s.rows * w.out_width);
-        else
-          for (int64_t r = 0; r < s.rows; ++r) results.finish.run(at + r * w.out_width, s.columns);
+             w.relu, pooled.squares, pooled.apart() ? made : place(s, o),
+             pooled.apart() ? s.columns : pooled.width, s.columns, s.rows});
+        made += s.rows * s.columns;
       }
+      if (results.finish.exists()) finish_areas(w, chunk, pooled, first + o, areas, results);
+    }
   }
 }
 
@@ -251,8 +312,8 @@ Work make_work(const Tensor& x, int64_t out_channels, at::IntArrayRef padding, c
 Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
                      int64_t out_channels, at::IntArrayRef padding, int64_t kernel, int64_t tile,
                      const std::optional<Tensor>& residual, c10::string_view activation,
-                     Tensor& out) {
-  const activations::Finish finish(activation, residual, out);
+                     c10::string_view pool, Tensor& out) {
+  const Finish finish(activation, residual, out, pool);
   const Work w = make_work(x, out_channels, padding, {kernel, tile}, finish.relu());
   const int64_t n = x.size(0);
   const int64_t blocks = (out_channels + kFilters - 1) / kFilters;
@@ -261,8 +322,9 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
   const int64_t results = w.batch * out_channels * w.out_height * w.out_width;
   TORCH_CHECK(filters.is_contiguous() && filters.numel() == n * each,
               "wide::winograd_convolution: filters ", filters.sizes(), " do not fit x ", x.sizes());
-  TORCH_CHECK(out.is_contiguous() && out.numel() == n * results, "wide::winograd_convolution: out ",
-              out.sizes(), " is not a contiguous [N, B, O, ...]");
+  TORCH_CHECK(out.is_contiguous() && finish.results() == n * results,
+              "wide::winograd_convolution: out ", out.sizes(),
+              " is not a contiguous [N, B, O, ...]");
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
   const float *px = x.const_data_ptr<float>(), *pf = filters.const_data_ptr<float>();
   const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
@@ -274,13 +336,13 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
   at::parallel_for(0, n * count, 1, [&](int64_t begin, int64_t end) {
     const int64_t patches = frequencies * w.plane();
     const int64_t sums = frequencies * kSums + kPositions;
-    float* memory = thread_memory(patches + sums + 2 * rows * w.row_pitch());
+    float* memory = kernels::thread_memory<Work>(patches + sums + 2 * rows * w.row_pitch());
     for (int64_t job = begin; job < end; ++job) {
       const int64_t i = job / count;
       const Chunk& chunk = chunks[static_cast<size_t>(job % count)];
       fill_patches(w, chunk, px + i * x.stride(0), memory + patches + sums, memory);
       compute(w, chunk, memory, pf + i * each, pb == nullptr ? nullptr : pb + i * out_channels,
-              memory + patches, po + i * results, {finish, i * results});
+              memory + patches, {finish, po + i * (out.numel() / n), i * results});
     }
   });
   return out;
@@ -288,26 +350,37 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
 
 Tensor winograd_kernel(const Tensor& x, const Tensor& filters, const std::optional<Tensor>& bias,
                        int64_t out_channels, at::IntArrayRef padding, int64_t kernel, int64_t tile,
-                       const std::optional<Tensor>& residual, c10::string_view activation) {
+                       const std::optional<Tensor>& residual, c10::string_view activation,
+                       c10::string_view pool) {
   const Work w = make_work(x, out_channels, padding, {kernel, tile}, false);
   Tensor out = at::empty({x.size(0), w.batch, out_channels, w.out_height, w.out_width},
                          x.options().memory_format(at::MemoryFormat::Contiguous));
   return winograd_out(x, filters, bias, out_channels, padding, kernel, tile, residual, activation,
-                      out);
+                      pool, out);
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def(
       "winograd_convolution(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "padding, int kernel, int tile, Tensor? residual, str activation) -> Tensor");
+      "padding, int kernel, int tile, Tensor? residual, str activation, str pool) -> Tensor");
   m.def(
       "winograd_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "padding, int kernel, int tile, Tensor? residual, str activation, *, Tensor(a!) out) -> "
+      "padding, int kernel, int tile, Tensor? residual, str activation, str pool, *, Tensor(a!) "
+      "out) -> "
       "Tensor(a!)");
 }
 
-[[maybe_unused]] const bool registered = add_operator_traits(
-    {.op = "wide::winograd_convolution", .absorbs = activations::names(), .adds = true});
+/// Squares that lie within its tiles, of which every second row and column begins one.
+bool pools_squares(const std::string& pool_text, const Value& result) {
+  const PoolShape shape = Pooling::parse(pool_text).shape;
+  return result.contiguous() && Pooling::parse(pool_text).squares() && shape.h == result.sizes[3] &&
+         shape.w == result.sizes[4] && shape.oh == shape.h / 2 && shape.ow == shape.w / 2;
+}
+
+[[maybe_unused]] const bool registered = add_operator_traits({.op = "wide::winograd_convolution",
+                                                              .absorbs = activations::names(),
+                                                              .adds = true,
+                                                              .pools = pools_squares});
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("winograd_convolution", winograd_kernel);
@@ -351,7 +424,7 @@ Tensor winograd_convolution(const Tensor& x, const Tensor& weight,
   return kernels::call(
       "winograd_convolution",
       {x, winograd_filters(weight, tile), bias ? c10::IValue(*bias) : c10::IValue(), weight.size(1),
-       padding, weight.size(-1), tile, c10::IValue(), "none"});
+       padding, weight.size(-1), tile, c10::IValue(), "none", "none"});
 }
 
 Tensor winograd_filters(const Tensor& weight, int64_t tile) {

@@ -109,7 +109,9 @@ template <int kResults>
 HWY_INLINE void store_row(const V* y, float* out, int64_t left) {
   const D d;
   const auto store = [&](float* to) HWY_ATTR {
-    if constexpr (kResults == 2)
+    if constexpr (kResults == 1)
+      hn::StoreU(y[0], d, to);
+    else if constexpr (kResults == 2)
       hn::StoreInterleaved2(y[0], y[1], d, to);
     else
       hn::StoreInterleaved4(y[0], y[1], y[2], y[3], d, to);
@@ -118,6 +120,19 @@ HWY_INLINE void store_row(const V* y, float* out, int64_t left) {
   HWY_ALIGN float all[kResults * kAtOnce];
   store(all);
   std::memcpy(out, all, static_cast<size_t>(left) * sizeof(float));
+}
+
+HWY_INLINE V greater(V a, V b) { return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a); }
+
+/// Two rows of results, to one of half as many.
+template <int kResults>
+HWY_INLINE void fold_squares(Squares squares, const V* above, const V* below, V* folded) {
+#pragma GCC unroll 2
+  for (int c = 0; c < kResults / 2; ++c) {
+    const V &a = above[2 * c], &b = above[2 * c + 1], &e = below[2 * c], &f = below[2 * c + 1];
+    folded[c] = squares == Squares::greatest ? greater(greater(a, b), greater(e, f))
+                                             : scaled(0.25F, hn::Add(hn::Add(a, b), hn::Add(e, f)));
+  }
 }
 
 template <int kPatch, int kResults>
@@ -135,17 +150,33 @@ void transform_results_of(const Tiles& t) {
 #pragma GCC unroll 4
       for (int r = 0; r < kResults; ++r) down[r][c] = y[r];
     }
-#pragma GCC unroll 4
-    for (int r = 0; r < kResults; ++r) {
-      if (r >= t.rows) break;
-      V y[kResults];
+    const auto make_row = [&](int r, V* y) HWY_ATTR {
       to_results<kPatch, kResults>(down[r], y);
 #pragma GCC unroll 4
       for (int c = 0; c < kResults; ++c) {
         y[c] = hn::Add(y[c], bias);
         if (t.relu) y[c] = hn::IfThenZeroElse(hn::Lt(y[c], zero), y[c]);
       }
-      store_row<kResults>(y, t.out + r * t.pitch + kResults * i, t.columns - kResults * i);
+    };
+    if (t.squares == Squares::kept) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kResults; ++r) {
+        if (r >= t.rows) break;
+        V y[kResults];
+        make_row(r, y);
+        store_row<kResults>(y, t.out + r * t.pitch + kResults * i, t.columns - kResults * i);
+      }
+      continue;
+    }
+    constexpr int kHalf = kResults / 2;
+#pragma GCC unroll 2
+    for (int r = 0; r < kHalf; ++r) {
+      if (2 * r + 1 >= t.rows) break;
+      V above[kResults], below[kResults], folded[kHalf];
+      make_row(2 * r, above);
+      make_row(2 * r + 1, below);
+      fold_squares<kResults>(t.squares, above, below, folded);
+      store_row<kHalf>(folded, t.out + r * t.pitch + kHalf * i, t.columns / 2 - kHalf * i);
     }
   }
 }

@@ -20,6 +20,8 @@ struct Basis {
   }
 };
 
+constexpr int64_t kMostResults = 4;  // of a basis
+
 constexpr double kPoint = 0.70710678118654752;  // and its inverse, of patches of 6
 
 constexpr int64_t kLanes = 8;  // so many patches or tiles at a time, at most
@@ -30,6 +32,9 @@ constexpr int64_t kLanes = 8;  // so many patches or tiles at a time, at most
 void transform_patches(const Basis& basis, const float* rows, int64_t pitch, int64_t count,
                        float* to, int64_t plane);
 
+/// What is made of squares of 2 x 2 results, none of which is cut off: the greatest, NaN if any is.
+enum class Squares { kept, greatest, mean };
+
 /// Tiles in a row of tiles.
 struct Tiles {
   const float* sums = nullptr;  // frequency f of tile i is sums[f * plane + i]
@@ -37,8 +42,9 @@ struct Tiles {
   int64_t count = 0;
   float bias = 0;
   bool relu = false;  // keeps NaN, as relu does
+  Squares squares = Squares::kept;
   float* out = nullptr;
-  int64_t pitch = 0;    // from one row of results to the next
+  int64_t pitch = 0;    // from one row of what is stored to the next
   int64_t columns = 0;  // results in a row, at most basis.results for each tile
   int64_t rows = 0;     // of results, at most basis.results
 };

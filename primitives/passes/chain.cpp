@@ -340,9 +340,8 @@ class Chains {
   /// Marks the nodes whose work the operator before them does with its own.
   void find_absorbed(const Uses& uses) {
     for (size_t p = 0; p < main_.size(); ++p) {
-      const Epilogue epilogue = epilogue_of(program_, main_, uses, p);
-      for (const auto& reader : {epilogue.sum, epilogue.activation})
-        if (reader) absorbed_[main_[*reader]] = true;
+      for (const size_t reader : epilogue_of(program_, main_, uses, p).readers())
+        absorbed_[main_[reader]] = true;
     }
   }
 

@@ -55,5 +55,42 @@ TEST(PlanEpilogue, WhatIsApartIsACallOfItsOwn) {
   EXPECT_EQ(planned(program, inputs, {.apart = {program.nodes[0].results[0].values[0]}}).steps, 1);
 }
 
+/// The same of a pooling, and of what stands behind it.
+TEST(PlanEpilogue, PoolingsMayBeApart) {
+  const at::NoGradGuard no_grad;
+  const Tensors inputs{at::randn({3, 2, 4, 6, 8}), at::randn({3, 5, 4, 1, 1})};
+  const auto call = [](const char* name, Stack stack) {
+    c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(&stack);
+    return stack[0].toTensor();
+  };
+  const Sizes two{2, 2}, none{0, 0}, one{1, 1};
+  const Program program = record(
+      {{"x", Role::input, inputs[0], true}, {"w", Role::input, inputs[1], true}},
+      [&](const Tensors& t) {
+        const Tensor y =
+            call("wide::pointwise_convolution", {t[0], t[1], IValue(), IValue(), "none", "none"});
+        return Tensors{
+            at::tanh(call("wide::max_pool", {y.flatten(0, 1), two, two, none, one, false}))};
+      },
+      3);
+  Tensors rows;
+  for (int64_t i = 0; i < 3; ++i)
+    rows.push_back(at::tanh(at::max_pool2d(at::conv2d(inputs[0][i], inputs[1][i]), 2)));
+  const Tensor expected = at::cat(rows);
+  const auto check = [&](const PlanOptions& options, size_t steps, size_t buffers) {
+    const Planned made = planned(program, inputs, options);
+    EXPECT_EQ(made.steps, steps);
+    EXPECT_TRUE(at::allclose(made.results[0], expected, 1e-5, 1e-6));
+    EXPECT_EQ(Plan::arena_bytes_of(program, options) > 0, buffers > 0);
+  };
+  std::vector<ValueId> made;
+  for (const Node& node : program.nodes) made.push_back(node.results[0].values[0]);
+  check({}, 1, 0);
+  check({.apart = {made.back()}}, 2, 1);
+  check({.apart = {made[made.size() - 2]}}, 3, 1);
+  check({.kernels = false}, 3, 1);
+  check({.arena = false}, 3, 0);
+}
+
 }  // namespace
 }  // namespace wide

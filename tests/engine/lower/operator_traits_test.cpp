@@ -9,7 +9,7 @@
 namespace wide {
 namespace {
 
-TEST(OperatorTraits, EveryKernelWithAnActivationSaysWhichItTakes) {
+TEST(OperatorTraits, EveryKernelSaysWhichActivationsAndPoolingsItTakes) {
   auto& dispatcher = c10::Dispatcher::singleton();
   int kernels = 0;
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
@@ -17,6 +17,8 @@ TEST(OperatorTraits, EveryKernelWithAnActivationSaysWhichItTakes) {
     if (!op || name.name.rfind("wide::", 0) != 0) continue;
     const bool takes = op->schema().argumentIndexWithName("activation").has_value();
     EXPECT_EQ(takes, !operator_traits(*op).absorbs.empty()) << name;
+    const bool pools = op->schema().argumentIndexWithName("pool").has_value();
+    EXPECT_EQ(pools, operator_traits(*op).pools != nullptr) << name;
     kernels += takes;
   }
   EXPECT_GE(kernels, 2 * 6);  // with their out-forms

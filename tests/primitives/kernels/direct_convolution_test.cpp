@@ -282,7 +282,7 @@ TEST(DirectConvolution, OfShortRowsEqualsDoubleUnderEveryInstructionSet) {
                     1e-5)
               << target << " " << filters << " " << image << " " << stride;
           const int64_t columns = layer.output[1];
-          by_filters += convolution_spots::worth_it(image[0] * columns, filters,
+          by_filters += convolution_spots::worth_it(image[0] * columns, filters, 3,
                                                     image[0] * ((columns + 15) / 16));
         }
   });

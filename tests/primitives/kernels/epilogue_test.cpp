@@ -1,4 +1,4 @@
-// What a kernel does in a plan of the operators behind it: a sum, then an activation.
+// What a kernel does in a plan of the operators behind it: a sum, an activation, a pooling.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -170,6 +170,84 @@ TEST(Epilogue, OfAConvolution) {
                {"y", Role::input, {2, 9, 5, side}}},
               options);
   }
+}
+
+/// What is pooled is made by no step of its own, and never lies in the arena.
+TEST(Epilogue, OfAConvolutionThatIsPooled) {
+  const at::NoGradGuard no_grad;
+  const auto layer = [](const Tensors& t) { return at::conv2d(t[2], t[0], t[1], 1, 1); };
+  const std::vector<Case> cases{
+      {"relu",
+       {"with relu and max_pool 2 2"},
+       "max_pool.out",
+       [&](auto& t) { return at::max_pool2d(at::relu(layer(t)), 2); }},
+      {"mish",
+       {"with mish and average_pool 2 2"},
+       "average_pool.out",
+       [&](auto& t) { return at::avg_pool2d(at::mish(layer(t)), 2); }},
+      {"tanh behind it",
+       {"with max_pool 2 2", "then tanh"},
+       "chain",
+       [&](auto& t) { return at::tanh(at::max_pool2d(layer(t), 2)); }},
+      {"gelu on both sides",
+       {"with gelu and max_pool 2 2", "gelu x0"},
+       "then gelu",
+       [&](auto& t) { return at::gelu(at::max_pool2d(at::gelu(layer(t)), 2)); }},
+      {"sum",
+       {"with a sum and sigmoid and max_pool 2 2"},
+       "max_pool.out",
+       [&](auto& t) { return at::max_pool2d(at::sigmoid(layer(t) + t[3]), 2); }},
+      {"sum of two",
+       {"with a sum and max_pool"},
+       "max_pool.out",
+       [&](auto& t) {
+         return at::max_pool2d(layer(t) + layer({t[0], t[1], t[3]}), 2) * 3;
+       }},
+      {"read twice",
+       {"max_pool.out"},
+       "and max_pool",
+       [&](auto& t) {
+         const Tensor y = at::relu(layer(t));
+         return at::cat({at::max_pool2d(y, 2).flatten(), at::cumsum(y, 0).flatten()});
+       }},
+      {"of a part",
+       {"max_pool.out"},
+       "and max_pool",
+       [&](auto& t) { return at::max_pool2d(at::relu(layer(t)).narrow(1, 0, 4), 2); }},
+      {"planes seen otherwise",
+       {"max_pool.out"},
+       "and max_pool",
+       [&](auto& t) { return at::max_pool2d(at::relu(layer(t)).flatten(2).unsqueeze(1), 2); }},
+      {"of what comes out", {"max_pool.out"}, "and max_pool", [&](auto& t) {
+         const Tensor y = at::relu(layer(t));
+         return at::cat({y.flatten(), at::max_pool2d(y, 2).flatten()});
+       }}};
+  for (const char* strategy : {"direct", "winograd"}) {
+    CompileOptions options;
+    options.widen.force["conv2d"] = strategy;
+    for (const Case& c : cases)
+      for (const int64_t side : {7, 40})
+        check(c,
+              {{"w", Role::parameter, {9, 9, 3, 3}},
+               {"b", Role::parameter, {9}},
+               {"x", Role::input, {2, 9, 6, side}},
+               {"y", Role::input, {2, 9, 6, side}}},
+              options);
+  }
+}
+
+TEST(Epilogue, OfAConvolutionAlongALineThatIsPooled) {
+  const at::NoGradGuard no_grad;
+  const Case one{"line", {"with elu 1 1 1 and max_pool 1 3 1 2"}, "max_pool.out", [](auto& t) {
+                   return at::max_pool1d(at::elu(at::conv1d(t[2], t[0], t[1])), 3, 2);
+                 }};
+  CompileOptions options;
+  options.widen.force["conv1d"] = "direct";
+  check(one,
+        {{"w", Role::parameter, {7, 4, 5}},
+         {"b", Role::parameter, {7}},
+         {"x", Role::input, {3, 4, 41}}},
+        options);
 }
 
 /// Rows in several blocks of the first-level cache, the last of them smaller; one and 3 rows.

@@ -179,6 +179,55 @@ TEST(Kernels, ActivationsAreExactToRounding) {
   }
 }
 
+/// Of neighbouring arguments the greater one: what does not rise says so, and what says that it
+/// rises does, but for what is rounded.
+TEST(Kernels, ActivationsThatRise) {
+  const Tensor x = std::get<0>(at::cat({at::randn({4000}) * 3, at::randn({500}) * 40,
+                                        at::full({1}, -INFINITY), at::full({1}, INFINITY)})
+                                   .sort());
+  int64_t rising = 0;
+  for (const std::string text : {"relu",
+                                 "tanh",
+                                 "sigmoid",
+                                 "erf",
+                                 "hardsigmoid",
+                                 "exp",
+                                 "expm1",
+                                 "clamp -0.5 2",
+                                 "hardtanh 2 1",
+                                 "leaky_relu 0.2",
+                                 "leaky_relu -0.2",
+                                 "leaky_relu 0",
+                                 "elu 1 1 1",
+                                 "elu -1 1 1",
+                                 "elu 1 -1 1",
+                                 "elu 0.5 2 0.5",
+                                 "softplus 1 20",
+                                 "softplus 2 30",
+                                 "softplus 1 1",
+                                 "softplus -1 20",
+                                 "silu",
+                                 "gelu",
+                                 "gelu_tanh",
+                                 "mish",
+                                 "hardswish",
+                                 "neg",
+                                 "abs",
+                                 "square",
+                                 "sin",
+                                 "threshold 0 1",
+                                 "threshold 0 -1"}) {
+    const chains::Code& code = *activations::find(text);
+    const Tensor y = x.clone();
+    activations::run(code, y.mutable_data_ptr<float>(), y.numel());
+    const Tensor before = y.slice(0, 0, -1), after = y.slice(0, 1);
+    const bool falls = (after < before - 1e-6 * before.abs()).any().item<bool>();
+    EXPECT_FALSE(falls && activations::rises(code)) << text;
+    rising += activations::rises(code);
+  }
+  EXPECT_EQ(rising, 15);
+}
+
 TEST(Kernels, GradientsAreRefused) {
   const Tensor x = at::randn({2, 3, 4}).requires_grad_();
   EXPECT_FALSE(prelu_applies(x, at::ones({2, 1})));

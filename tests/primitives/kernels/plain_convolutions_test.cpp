@@ -198,11 +198,12 @@ TEST(PlainConvolutions, AddAndActivateBehindTheSum) {
         const Tensor r = residual(one), s = residual(each);
         behind(one, r,
                call("wide::pointwise_convolution",
-                    {one.x, one.w, one.bias, adds ? c10::IValue(r) : c10::IValue(), activation}));
+                    {one.x, one.w, one.bias, adds ? c10::IValue(r) : c10::IValue(), activation,
+                     "none"}));
         behind(each, s,
                call("wide::depthwise_convolution",
                     {each.x, each.w, each.bias, Sizes{1, 1}, Sizes{1, 1}, Sizes{1, 1}, Sizes{6, 21},
-                     adds ? c10::IValue(s) : c10::IValue(), activation}));
+                     adds ? c10::IValue(s) : c10::IValue(), activation, "none"}));
       }
   });
 }

@@ -123,8 +123,9 @@ TEST(Winograd, NothingOfOneModelReachesAnother) {
 TEST(Winograd, RefusesGradientsAndWhatDoesNotFit) {
   Layer layer({3, 2}, {2, 2, 9, 5, 6}, 8, {1, 1});
   const auto with_filters = [&](const Tensor& filters, int64_t out_channels) {
-    return kernels::call("winograd_convolution", {layer.x, filters, c10::IValue(), out_channels,
-                                                  layer.padding, 3, 2, c10::IValue(), "none"});
+    return kernels::call("winograd_convolution",
+                         {layer.x, filters, c10::IValue(), out_channels, layer.padding, 3, 2,
+                          c10::IValue(), "none", "none"});
   };
   EXPECT_NO_THROW(with_filters(winograd_filters(layer.weight, 2), 8));
   EXPECT_ANY_THROW(with_filters(layer.weight, 8));
