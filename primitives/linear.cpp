@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
+#include "primitives/batchnorm_common.h"
 #include "primitives/kernels/bf16_linear.h"
 #include "primitives/kernels/packed_linear.h"
 
@@ -137,6 +138,20 @@ Applies baddbmm_applies(const LinearConfig&, const WideCall& call) {
   return reason("linear/baddbmm", "bias", "none", "a bias to add", "einsum");
 }
 
+// -------------------------------------------------------------------------------------- fold
+
+/// An eval-mode batch norm behind it, over the columns of its results, scales the weights.
+std::optional<Tensors> fold_batch_norm(const std::any& config, const WideCall& linear,
+                                       const std::any& norm_config, const WideCall& norm) {
+  const auto& c = std::any_cast<const LinearConfig&>(config);
+  if (!c.pack || linear.inputs[0].dim() != 3) return std::nullopt;  // NBI: else columns are no NBC
+  WideCall call = linear;
+  if (c.transposed) call.inputs[1] = call.inputs[1].transpose(1, 2);
+  auto folded = batchnorm::into_convolution(config, call, norm_config, norm);
+  if (folded && c.transposed) (*folded)[1] = (*folded)[1].transpose(1, 2);
+  return folded;
+}
+
 // ------------------------------------------------------------------------------ registration
 
 Target target() {
@@ -178,6 +193,8 @@ Target target() {
   return t;
 }
 
+[[maybe_unused]] const bool fold =
+    add_fold({"batchnorm into linear", "linear", "batchnorm1d", fold_batch_norm});
 WIDE_TARGET(target);
 
 }  // namespace

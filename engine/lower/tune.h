@@ -41,8 +41,13 @@ class Tuner {
   std::map<std::string, TuningKey> seen_;
 };
 
-/// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand.
-/// One that takes far longer than `best_ns` is not measured any closer.
+/// What a call of `program` costs that takes `ns` by itself: a tenth more where results do not lie
+/// in order, which those who read them pay for.
+double with_readers_ns(const Program& program, double ns);
+
+/// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand,
+/// and what those pay who read its results. One that takes far longer than `best_ns` is not
+/// measured any closer.
 double time_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                      const WideCall& call, const TunerOptions& options, double best_ns = 0);
 

@@ -174,6 +174,56 @@ TEST(Networks, FoldBatchNormIntoConvolutions) {
   EXPECT_EQ(folded, 2);
 }
 
+/// Where columns are channels, of a weight either way round; not where rows of a sample are.
+TEST(Networks, FoldBatchNormIntoLinearLayers) {
+  const at::NoGradGuard guard;
+  struct Case {
+    const char* name;
+    Sizes x;
+    bool training, folds;
+    std::function<Tensor(const Tensors&)> layer;
+  };
+  const auto linear = [](const Tensors& t) { return at::linear(t[0], t[1], t[2]); };
+  const std::vector<Case> cases{
+      {"linear", {5, 6}, false, true, linear},
+      {"no bias", {5, 6}, false, true, [](const Tensors& t) { return at::linear(t[0], t[1]); }},
+      {"addmm",
+       {5, 6},
+       false,
+       true,
+       [](const Tensors& t) { return at::addmm(t[2], t[0], t[1].t()); }},
+      {"mm", {1, 6}, false, true, [](const Tensors& t) { return at::mm(t[0], t[1].t()); }},
+      {"training", {5, 6}, true, false, linear},
+      {"rows of a sample", {5, 7, 6}, false, false, linear},
+      {"a weight that is made", {5, 6}, false, false, [](const Tensors& t) {
+         return at::mm(t[0], at::mm(t[0].t(), t[0]).narrow(1, 0, 6).matmul(t[1].t()));
+       }}};
+  for (const Case& c : cases) {
+    Network network;
+    network.training = c.training;
+    network.tensors = {{"x", Role::input, c.x},
+                       {"w", Role::parameter, {7, 6}},
+                       {"b", Role::parameter, {7}},
+                       {"scale", Role::parameter, {7}},
+                       {"shift", Role::parameter, {7}},
+                       {"mean", Role::buffer, {7}},
+                       {"var", Role::buffer, {7}, at::kFloat, Fill::positive}};
+    network.forward = [&](const Tensors& t) {
+      return Tensors{
+          at::batch_norm(c.layer(t), t[3], t[4], t[5], t[6], c.training, 0.1, 1e-5, true)};
+    };
+    const Ensemble ensemble = generate(network, 3, at::kDouble, at::kCPU, 29);
+    const Program single = record_one(network, ensemble.model(0));
+    Coverage coverage;
+    const Tensors got = wide_models(single, ensemble, {}, &coverage);
+    EXPECT_LT(relative_error(got, separate_models(network, single, ensemble)), 1e-9) << c.name;
+    EXPECT_EQ(std::any_of(coverage.items.begin(), coverage.items.end(),
+                          [](const auto& item) { return item.strategy == "folded into linear"; }),
+              c.folds)
+        << c.name;
+  }
+}
+
 TEST(Networks, FoldBatchNormIntoConvolutionsOfEveryRank) {
   const at::NoGradGuard guard;
   for (const size_t dims : {1, 3}) {

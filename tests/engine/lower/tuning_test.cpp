@@ -134,6 +134,17 @@ TEST_F(Tuning, AnEstimateSeesWorkBytesAndLaunches) {
   EXPECT_GT(ns(many), ns(one) + 50 * 400);
 }
 
+TEST_F(Tuning, ResultsInAnotherOrderCostThoseWhoReadThem) {
+  const auto made = [](const std::function<Tensor(const Tensor&)>& order) {
+    return record(
+        {{"x", Role::input, at::randn({2, 3, 4}), true}},
+        [&](const Tensors& t) { return Tensors{order(at::exp(t[0]))}; }, 2);
+  };
+  EXPECT_EQ(with_readers_ns(made([](const Tensor& y) { return y; }), 100), 100);
+  EXPECT_EQ(with_readers_ns(made([](const Tensor& y) { return y.flatten(1); }), 100), 100);
+  EXPECT_GT(with_readers_ns(made([](const Tensor& y) { return y.transpose(1, 2); }), 100), 105);
+}
+
 TEST(TuningInMemory, IsWhatThereIsUntilAnotherIsSet) {
   set_tuning_table(nullptr);
   TuningKey key;
