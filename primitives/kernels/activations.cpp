@@ -56,9 +56,10 @@ bool rises(const chains::Code& activation) {
   const chains::Instruction& only = activation.instructions.front();
   const auto& [a, b, c] = only.numbers;
   if (activation.instructions.size() != 1) return false;
-  // Behind its threshold a softplus falls back to its argument, by less than is rounded from 20 on.
-  return always.count(only.op) > 0 || (only.op == Op::leaky_relu && a >= 0) ||
-         (only.op == Op::elu && a >= 0 && b >= 0 && c >= 0) ||
+  // No slope is zero, of which infinity makes NaN. Behind its threshold a softplus falls back to
+  // its argument, by less than is rounded from 20 on.
+  return always.count(only.op) > 0 || (only.op == Op::leaky_relu && a > 0) ||
+         (only.op == Op::elu && a >= 0 && b > 0 && c > 0) ||
          (only.op == Op::softplus && a > 0 && b >= 20);
 }
 

@@ -18,8 +18,8 @@ const chains::Code* find(c10::string_view text);
 /// First words of the texts that there are.
 std::vector<std::string> names();
 
-/// Whether a greater argument never makes a smaller result, so that a maximum may as well be taken
-/// first.
+/// Whether a greater argument never makes a smaller result, nor an infinite one NaN, so that a
+/// maximum may as well be taken first.
 bool rises(const chains::Code& activation);
 
 /// In place.

@@ -29,8 +29,8 @@ Finish::Finish(c10::string_view activation, const std::optional<at::Tensor>& res
     pool_ = Pooling::parse(text.substr(0, end));
     results_ = results_ / pool_->results() * pool_->plane();
     if (end != std::string::npos) late_ = activations::find(text.substr(end + sizeof kThen - 1));
-    // There are fewer behind it.
-    if (!pool_->window.average && late_ == nullptr && early_ != nullptr &&
+    // There are fewer behind it. The greatest of no element is none of the activation's results.
+    if (!pool_->window.average && !pool_->may_be_empty() && late_ == nullptr && early_ != nullptr &&
         activations::rises(*early_))
       std::swap(early_, late_);
   }

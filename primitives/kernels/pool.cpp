@@ -37,12 +37,14 @@ struct Taps {
 
 /// What is made of a window's elements: the greatest, NaN if any is, or their sum.
 struct Greatest {
+  static constexpr float kOfNone = -std::numeric_limits<float>::infinity();
   template <class Vec>
   static HWY_INLINE Vec of(Vec a, Vec b) {
     return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
   }
 };
 struct Sum {
+  static constexpr float kOfNone = 0.0F;
   template <class Vec>
   static HWY_INLINE Vec of(Vec a, Vec b) {
     return hn::Add(a, b);
@@ -69,6 +71,10 @@ HWY_INLINE bool fold_rows_by(Tag d, const float* const* from, int64_t rows, floa
 template <class Of>
 HWY_INLINE void fold_rows(const float* const* from, int64_t rows, float share, float* to,
                           int64_t count) {
+  if (rows == 0) {
+    std::fill_n(to, count, Of::kOfNone);
+    return;
+  }
   if (fold_rows_by<Of>(D(), from, rows, share, to, count)) return;
   if (fold_rows_by<Of>(hn::CappedTag<float, 8>(), from, rows, share, to, count)) return;
   if (fold_rows_by<Of>(hn::CappedTag<float, 4>(), from, rows, share, to, count)) return;

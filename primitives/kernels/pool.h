@@ -33,6 +33,8 @@ struct Pooling {
   int64_t results() const { return shape.oh * shape.ow; }
   /// Whether it is of squares of 2 x 2 side by side, none of which is cut off.
   bool squares() const;
+  /// Whether a window may lie in the padding alone, as dilated ones can.
+  bool may_be_empty() const { return window.dilation[0] > 1 || window.dilation[1] > 1; }
   /// On this thread alone.
   void run(const float* x, int64_t planes, float* y) const;
 };

@@ -170,6 +170,27 @@ TEST(Finish, KeepsNan) {
   });
 }
 
+/// Where activations make NaN of infinity, and where a window lies in the padding alone.
+TEST(Finish, KeepsWhatTheGreatestWouldHide) {
+  const at::NoGradGuard no_grad;
+  for_each_target([](const std::string& target) {
+    Tensor x = at::randn({2, 1, 2, 5, 6});
+    x[1][0][0][3][4] = -INFINITY;
+    const Pooling squares = pooling(false, 2, 2, 0, x);
+    const Pooling sparse{{{1, 2}, {1, 1}, {0, 1}, {1, 7}, false}, {2, 5, 6, 5, 1}};
+    const Layer layer{"depthwise", x, at::full({2, 2, 1, 1, 1}, 2.0F), at::zeros({2, 2})};
+    const Tensor exact = at::cat({x[0], x[1]}) * 2;
+    for (const char* text : {"leaky_relu 0", "elu 1 1 0", "tanh", "sigmoid", "relu"})
+      for (const Pooling& p : {squares, sparse}) {
+        Tensor y = exact.clone();
+        activations::run(*activations::find(text), y.mutable_data_ptr<float>(), y.numel());
+        EXPECT_TRUE(at::allclose(layer.made({text, "none", false}, {}, p), pooled(y, p), 1e-6, 0,
+                                 /*equal_nan=*/true))
+            << target << " " << text << " " << p.text();
+      }
+  });
+}
+
 TEST(Finish, ReadsAndWritesPoolings) {
   const Tensor x = at::empty({1, 1, 1, 9, 21});
   for (const Pooling& p : {pooling(false, 3, 2, 1, x), pooling(true, 2, 2, 0, x)}) {

@@ -37,11 +37,29 @@ const std::vector<PoolWindow>& windows() {
   return all;
 }
 
+/// Dilated windows, of which some lie in the padding alone.
+TEST(MaxPool, OfNothingIsTheLeast) {
+  const at::NoGradGuard guard;
+  at::manual_seed(3);
+  for (const std::vector<int64_t>& size : {std::vector<int64_t>{2, 3, 6, 5}, {2, 1, 6, 5}})
+    for (const PoolWindow& p :
+         {PoolWindow{{2, 1}, {1, 1}, {1, 0}, {7, 1}}, PoolWindow{{1, 2}, {1, 1}, {0, 1}, {1, 6}}}) {
+      const Tensor x = at::randn(size), last = x.contiguous(at::MemoryFormat::ChannelsLast);
+      for_each_target([&](const std::string& target) {
+        const Tensor expected = aten(x, p, false);
+        EXPECT_TRUE(expected.isneginf().any().item<bool>());
+        EXPECT_TRUE(at::allclose(max_pool(x, p, false), expected, 0, 0)) << target;
+        EXPECT_TRUE(at::allclose(max_pool(last, p, false), expected, 0, 0)) << target;
+      });
+    }
+}
+
 TEST(MaxPool, EqualsAtenInEveryLayout) {
   const at::NoGradGuard guard;
   at::manual_seed(1);
-  const std::vector<std::vector<int64_t>> sizes{
-      {2, 3, 7, 9}, {1, 16, 8, 40}, {3, 17, 28, 28}, {2, 1, 5, 131}, {1, 37, 6, 5}};
+  const std::vector<std::vector<int64_t>> sizes{{2, 3, 7, 9},   {1, 16, 8, 40}, {3, 17, 28, 28},
+                                                {2, 1, 5, 131}, {1, 37, 6, 5},  {2, 3, 6, 5},
+                                                {2, 1, 6, 5}};
   for (const auto& size : sizes) {
     Tensor x = at::randn(size);
     x.flatten().slice(0, 3, 40, 19).fill_(NAN);
