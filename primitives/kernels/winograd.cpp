@@ -195,17 +195,17 @@ struct Pooled {
   }
 };
 
-/// One filter's results of a chunk, from when they lie in place, or area after area at `made`.
+/// Does the rest with one filter's results of a chunk, which lie in place or, where they are pooled
+/// only now, area after area at `made`.
 void finish_areas(const Work& w, const Chunk& chunk, const Pooled& pooled, int64_t filter,
                   float* made, const Results& results) {
   const Finish& finish = results.finish;
   for (const Area& a : chunk.areas) {
     const int64_t plane = a.image * w.filters + filter;
     const int64_t first = (plane * w.out_height + a.y) * w.out_width + a.x;
-    float* in_place = results.out + first;
     const int64_t pitch = pooled.apart() ? a.columns : w.out_width;
     if (finish.before_pool()) {
-      float* at = pooled.apart() ? made : in_place;
+      float* at = pooled.apart() ? made : results.out + first;
       const bool joined = a.columns == w.out_width;
       for (int64_t r = 0; r < a.rows; r += joined ? a.rows : 1)
         finish.run_before_pool(at + r * pitch, results.first + first + r * w.out_width,
