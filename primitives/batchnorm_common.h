@@ -181,7 +181,7 @@ inline Tensors one_pass(const Config& c, const WideCall& call) {
 
 // ------------------------------------------------------------------------------ registration
 
-/// A convolution followed by eval-mode batch norm is a convolution with scaled weights `[N, O, ...]`.
+/// A convolution followed by eval-mode batch norm is one with scaled weights, `[N, O, ...]`.
 inline std::optional<Tensors> into_convolution(const std::any&, const WideCall& convolution,
                                                const std::any& norm_config, const WideCall& norm) {
   const auto& c = std::any_cast<const Config&>(norm_config);
