@@ -140,11 +140,13 @@ Applies baddbmm_applies(const LinearConfig&, const WideCall& call) {
 
 // -------------------------------------------------------------------------------------- fold
 
-/// An eval-mode batch norm behind it, over the columns of its results, scales the weights.
+/// An eval-mode batch norm behind it, over the columns of its results, scales the weights; where
+/// there are no more of them than results, since they may come anew with every call.
 std::optional<Tensors> fold_batch_norm(const std::any& config, const WideCall& linear,
                                        const std::any& norm_config, const WideCall& norm) {
   const auto& c = std::any_cast<const LinearConfig&>(config);
-  if (!c.pack || linear.inputs[0].dim() != 3) return std::nullopt;  // NBI: else columns are no NBC
+  const Tensor& x = linear.inputs[0];
+  if (!c.pack || x.dim() != 3 || x.size(1) < x.size(2)) return std::nullopt;  // x NBI: y is NBC
   WideCall call = linear;
   if (c.transposed) call.inputs[1] = call.inputs[1].transpose(1, 2);
   auto folded = batchnorm::into_convolution(config, call, norm_config, norm);

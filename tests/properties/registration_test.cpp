@@ -185,17 +185,19 @@ TEST(Networks, FoldBatchNormIntoLinearLayers) {
   };
   const auto linear = [](const Tensors& t) { return at::linear(t[0], t[1], t[2]); };
   const std::vector<Case> cases{
-      {"linear", {5, 6}, false, true, linear},
-      {"no bias", {5, 6}, false, true, [](const Tensors& t) { return at::linear(t[0], t[1]); }},
+      {"linear", {9, 6}, false, true, linear},
+      {"as many", {6, 6}, false, true, linear},
+      {"fewer results than weights", {5, 6}, false, false, linear},
+      {"no bias", {8, 6}, false, true, [](const Tensors& t) { return at::linear(t[0], t[1]); }},
       {"addmm",
-       {5, 6},
+       {9, 6},
        false,
        true,
        [](const Tensors& t) { return at::addmm(t[2], t[0], t[1].t()); }},
-      {"mm", {1, 6}, false, true, [](const Tensors& t) { return at::mm(t[0], t[1].t()); }},
-      {"training", {5, 6}, true, false, linear},
+      {"mm", {7, 6}, false, true, [](const Tensors& t) { return at::mm(t[0], t[1].t()); }},
+      {"training", {9, 6}, true, false, linear},
       {"rows of a sample", {5, 7, 6}, false, false, linear},
-      {"a weight that is made", {5, 6}, false, false, [](const Tensors& t) {
+      {"a weight that is made", {9, 6}, false, false, [](const Tensors& t) {
          return at::mm(t[0], at::mm(t[0].t(), t[0]).narrow(1, 0, 6).matmul(t[1].t()));
        }}};
   for (const Case& c : cases) {
