@@ -15,7 +15,7 @@ Tensors winograd(const ConvolutionConfig& c, const WideCall& call) {
       call.inputs[2].defined() ? std::optional(call.inputs[2]) : std::nullopt, c.padding, kTile)};
 }
 
-Applies winograd_applies(const std::string& name, const Sizes& kernels, const ConvolutionConfig& c,
+Applies winograd_applies(const std::string& name, const ConvolutionConfig& c,
                          const WideCall& call) {
   const Tensor& w = call.inputs[1];
   const auto no = [&](const std::string& what, const std::string& got,
@@ -25,10 +25,8 @@ Applies winograd_applies(const std::string& name, const Sizes& kernels, const Co
   if (!direct_convolution_applies(call.inputs[0], w))
     return no("call", "other than float32 on the CPU without gradient",
               "float32 inference on the CPU");
-  if (w.size(3) != w.size(4) ||
-      std::find(kernels.begin(), kernels.end(), w.size(3)) == kernels.end())
-    return no("kernel", fmt::format("{} x {}", w.size(3), w.size(4)),
-              kernels.size() == 1 ? "3 x 3" : "3 x 3 or 5 x 5");
+  if (w.size(3) != w.size(4) || (w.size(3) != 3 && w.size(3) != 5))
+    return no("kernel", fmt::format("{} x {}", w.size(3), w.size(4)), "3 x 3 or 5 x 5");
   if (c.stride != Sizes{1, 1} || c.dilation != Sizes{1, 1} || c.groups != 1)
     return no("config", c.text(), "stride, dilation and groups 1");
   if (w.size(1) < 8 || w.size(2) < 8)
@@ -36,14 +34,13 @@ Applies winograd_applies(const std::string& name, const Sizes& kernels, const Co
   return std::nullopt;
 }
 
-/// F(tile x tile, k x k) for the kernels it is there for.
+/// F(tile x tile, k x k).
 template <int kTile>
-Strategy winograd_strategy(const std::string& name, const std::string& help, Sizes kernels) {
-  return strategy<ConvolutionConfig>(
-      name, help, winograd<kTile>,
-      [name, kernels = std::move(kernels)](const ConvolutionConfig& c, const WideCall& call) {
-        return winograd_applies(name, kernels, c, call);
-      });
+Strategy winograd_strategy(const std::string& name, const std::string& help) {
+  return strategy<ConvolutionConfig>(name, help, winograd<kTile>,
+                                     [name](const ConvolutionConfig& c, const WideCall& call) {
+                                       return winograd_applies(name, c, call);
+                                     });
 }
 
 Target target() {
@@ -59,8 +56,8 @@ Target target() {
   t.sweeps["ci"] = {{4, 16}, {{{"B", 4}, {"C", 32}, {"k", 3}, {"H", 16}, {"W", 16}}}};
   t.strategies.insert(
       t.strategies.begin() + 1,
-      {winograd_strategy<2>("winograd", "Winograd's F(2x2, 3x3) or F(2x2, 5x5), inference", {3, 5}),
-       winograd_strategy<4>("winograd_4x4", "Winograd's F(4x4, 3x3), inference", {3})});
+      {winograd_strategy<2>("winograd", "Winograd's F(2x2, 3x3) or F(2x2, 5x5), inference"),
+       winograd_strategy<4>("winograd_4x4", "Winograd's F(4x4, 3x3) or F(4x4, 5x5), inference")});
   t.tolerance = {{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   t.tolerance_reason = "sums of C k k products; Winograd kernels lose another digit";
   t.odd_shapes = {

@@ -10,30 +10,29 @@
 #include <cstring>
 
 #include "engine/lower/operator_traits.h"
-#include "primitives/kernels/convolution_tile.h"
 #include "primitives/kernels/finish.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/thread_memory.h"
+#include "primitives/kernels/winograd_products.h"
 #include "primitives/kernels/winograd_transforms.h"
 
 // Results are made in tiles, each from a patch of inputs. Patches and filters are brought into a
 // basis of "frequencies", in which a convolution is one product per channel; the sums over channels
-// are those of a convolution with a single tap (convolution_tile.h).
+// are matrix products (winograd_products.h).
 
 namespace wide {
 namespace {
 
 using at::Tensor;
-using convolution_tile::kFilters;
-using convolution_tile::kPositions;
-using convolution_tile::kRuns;
-
 using winograd::Basis;
+using winograd::kChunk;
+using winograd::kFilters;
 using winograd::kLanes;
+using winograd::kPositions;
+using winograd::kRuns;
+using winograd::kSums;
 using winograd::Squares;
 
-constexpr int64_t kChunk = int64_t{kRuns} * kPositions;  // tiles at a time
-constexpr int64_t kSums = kFilters * kChunk;             // of one frequency
 constexpr int64_t kAhead = 3;  // channels from what is copied to what is fetched
 
 // -------------------------------------------------------------------------------- one call
@@ -77,14 +76,13 @@ struct Row {
 
 /// Some tiles of a model: up to kChunk, in the order of images, rows and columns.
 struct Chunk {
-  int runs = 0;
+  int64_t runs = 0;
   int64_t row_count = 0;  // padded ones
   std::vector<Row> rows;  // those of them that lie inside the image
   std::vector<Span> spans;
   std::vector<Area> areas;  // the same results in the same order
 
-  Chunk(const Work& w, int64_t begin, int64_t count)
-      : runs(static_cast<int>((count + kPositions - 1) / kPositions)) {
+  Chunk(const Work& w, int64_t begin, int64_t count) : runs((count + kPositions - 1) / kPositions) {
     int64_t last_image = -1;
     for (int64_t at = 0; at < count;) {
       const int64_t tile = begin + at, across = tile / w.tiles_x;
@@ -229,40 +227,24 @@ void finish_areas(const Work& w, const Chunk& chunk, const Pooled& pooled, int64
 /// The results of a chunk for all filters of a model.
 void compute(const Work& w, const Chunk& chunk, const float* patches, const float* filters,
              const float* bias, float* sums, const Results& results) {
-  static constexpr float kZeros[kFilters] = {};
-  static constexpr convolution_tile::Tap kOnly{};
   const Pooled pooled(w, results.finish);
   alignas(64) float areas[kChunk * winograd::kMostResults * winograd::kMostResults];
   for (int64_t first = 0; first < w.filters; first += kFilters) {
-    convolution_tile::Tile tile;
-    tile.taps = &kOnly;
-    tile.tap_count = 1;
-    tile.channels = w.channels;
-    tile.channel_pitch = kChunk;
-    tile.bias = kZeros;
-    tile.pitch = kChunk;
-    tile.rows = static_cast<int>(std::min<int64_t>(w.filters - first, kFilters));
+    const int64_t frequencies = w.basis.frequencies();
+    const int64_t rows = std::min(w.filters - first, kFilters);
     const auto place = [&](const Span& span, int64_t o) {
       return results.out +
              pooled.place(span.image * w.filters + first + o, span.y, span.x * w.basis.results);
     };
     // Where the results go is fetched while they are summed.
-    for (int64_t o = 0; !pooled.any && o < tile.rows; ++o)
+    for (int64_t o = 0; !pooled.any && o < rows; ++o)
       for (const Span& s : chunk.spans)
         for (int64_t r = 0; r < s.rows; ++r)
           for (int64_t i = 0; i < s.columns; i += kPositions)
             __builtin_prefetch(place(s, o) + r * w.out_width + i, 1);
-    const int64_t frequencies = w.basis.frequencies();
-    for (int64_t f = 0; f < frequencies; ++f) {
-      tile.filters = filters + (first / kFilters * frequencies + f) * w.channels * kFilters;
-      for (int r = 0; r < chunk.runs; ++r) {
-        tile.input[r] = patches + f * w.plane() + int64_t{r} * kPositions;
-        tile.out[r] = sums + f * kSums + int64_t{r} * kPositions;
-        tile.count[r] = kPositions;
-      }
-      convolution_tile::compute(tile, chunk.runs);
-    }
-    for (int64_t o = 0; o < tile.rows; ++o) {
+    winograd::multiply({filters + first * frequencies * w.channels, patches, w.plane(), frequencies,
+                        w.channels, rows, chunk.runs, sums});
+    for (int64_t o = 0; o < rows; ++o) {
       float* made = areas;
       for (const Span& s : chunk.spans) {
         winograd::transform_results(
@@ -407,6 +389,10 @@ Tensor lift(const Tensor& taps, int64_t axis, const Basis& basis) {
   };
   if (basis.patch() == 4) {
     at_points(1, 0.5);
+  } else if (basis.patch() == 8) {
+    at_points(1, -2.0 / 9);
+    at_points(2, 1.0 / 90);
+    at_points(0.5, 32.0 / 45);
   } else {
     using winograd::kPoint;
     at_points(kPoint, -2.0 / 3);

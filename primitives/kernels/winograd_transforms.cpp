@@ -33,6 +33,18 @@ HWY_INLINE void to_frequencies(const V* d, V* y) {
     y[1] = hn::Add(d[1], d[2]);
     y[2] = hn::Sub(d[2], d[1]);
     y[3] = hn::Sub(d[1], d[3]);
+  } else if constexpr (kPatch == 8) {
+    y[0] = plus(5.25F, hn::Sub(d[4], d[2]), hn::Sub(d[0], d[6]));
+    const auto pair = [&](int at, V even, V odd) HWY_ATTR {
+      y[at] = hn::Add(even, odd);
+      y[at + 1] = hn::Sub(even, odd);
+    };
+    pair(1, plus(-4.25F, d[4], hn::Add(d[2], d[6])), plus(-4.25F, d[3], hn::Add(d[1], d[5])));
+    pair(3, plus(0.25F, d[2], plus(-1.25F, d[4], d[6])),
+         plus(0.5F, d[1], plus(-2.5F, d[3], hn::Add(d[5], d[5]))));
+    pair(5, plus(4.0F, d[2], plus(-5.0F, d[4], d[6])),
+         plus(2.0F, d[1], plus(-2.5F, d[3], scaled(0.5F, d[5]))));
+    y[7] = plus(5.25F, hn::Sub(d[3], d[5]), hn::Sub(d[7], d[1]));
   } else {
     y[0] = plus(-2.5F, d[2], hn::Add(d[0], d[4]));
     const V near_even = plus(-2.0F, d[2], d[4]), near_odd = scaled(kNear, plus(-2.0F, d[1], d[3]));
@@ -51,6 +63,14 @@ HWY_INLINE void to_results(const V* m, V* y) {
   if constexpr (kPatch == 4) {
     y[0] = hn::Add(hn::Add(m[0], m[1]), m[2]);
     y[1] = hn::Sub(hn::Sub(m[1], m[2]), m[3]);
+  } else if constexpr (kPatch == 8) {
+    const V even = hn::Add(m[1], m[2]), odd = hn::Sub(m[1], m[2]);
+    const V far_even = hn::Add(m[3], m[4]), far_odd = hn::Sub(m[3], m[4]);
+    const V near_even = hn::Add(m[5], m[6]), near_odd = hn::Sub(m[5], m[6]);
+    y[0] = hn::Add(hn::Add(m[0], even), hn::Add(far_even, near_even));
+    y[1] = plus(2.0F, far_odd, plus(0.5F, near_odd, odd));
+    y[2] = plus(4.0F, far_even, plus(0.25F, near_even, even));
+    y[3] = plus(8.0F, far_odd, plus(0.125F, near_odd, hn::Add(odd, m[7])));
   } else {
     const V near_even = hn::Add(m[1], m[2]), near_odd = hn::Sub(m[1], m[2]);
     const V far_even = hn::Add(m[3], m[4]), far_odd = hn::Sub(m[3], m[4]);
@@ -74,9 +94,11 @@ HWY_INLINE void load_columns(const float* row, V* x) {
 #pragma GCC unroll 3
     for (int c = 0; c < kPatch; c += 2) hn::LoadInterleaved2(d, row + c, x[c], x[c + 1]);
   } else {
-    V past[2];
+    V next[4];
     hn::LoadInterleaved4(d, row, x[0], x[1], x[2], x[3]);
-    hn::LoadInterleaved4(d, row + 4, x[4], x[5], past[0], past[1]);
+    hn::LoadInterleaved4(d, row + 4, next[0], next[1], next[2], next[3]);
+#pragma GCC unroll 4
+    for (int c = 4; c < kPatch; ++c) x[c] = next[c - 4];
   }
 }
 
@@ -86,19 +108,19 @@ void transform_patches_of(const float* rows, int64_t pitch, int64_t count, float
   const D d;
   for (int64_t i = 0; i < count; i += kAtOnce) {
     V along[kPatch][kPatch];  // column's frequency, row of the patches
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < kPatch; ++r) {
       V x[kPatch], y[kPatch];
       load_columns<kPatch, kStep>(rows + r * pitch + kStep * i, x);
       to_frequencies<kPatch>(x, y);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int c = 0; c < kPatch; ++c) along[c][r] = y[c];
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int c = 0; c < kPatch; ++c) {
       V y[kPatch];
       to_frequencies<kPatch>(along[c], y);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int r = 0; r < kPatch; ++r) hn::StoreU(y[r], d, to + (kPatch * r + c) * plane + i);
     }
   }
@@ -141,10 +163,10 @@ void transform_results_of(const Tiles& t) {
   const V bias = hn::Set(d, t.bias), zero = hn::Zero(d);
   for (int64_t i = 0; i < t.count; i += kAtOnce) {
     V down[kResults][kPatch];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int c = 0; c < kPatch; ++c) {
       V m[kPatch], y[kResults];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int r = 0; r < kPatch; ++r) m[r] = hn::LoadU(d, t.sums + (kPatch * r + c) * t.plane + i);
       to_results<kPatch, kResults>(m, y);
 #pragma GCC unroll 4
@@ -186,12 +208,14 @@ void transform_results_of(const Tiles& t) {
 void transform_patches(const Basis& basis, const float* rows, int64_t pitch, int64_t count,
                        float* to, int64_t plane) {
   if (basis.patch() == 4) return transform_patches_of<4, 2>(rows, pitch, count, to, plane);
+  if (basis.patch() == 8) return transform_patches_of<8, 4>(rows, pitch, count, to, plane);
   if (basis.results == 2) return transform_patches_of<6, 2>(rows, pitch, count, to, plane);
   transform_patches_of<6, 4>(rows, pitch, count, to, plane);
 }
 
 void transform_results(const Basis& basis, const Tiles& tiles) {
   if (basis.patch() == 4) return transform_results_of<4, 2>(tiles);
+  if (basis.patch() == 8) return transform_results_of<8, 4>(tiles);
   if (basis.results == 2) return transform_results_of<6, 2>(tiles);
   transform_results_of<6, 4>(tiles);
 }

@@ -6,18 +6,17 @@
 namespace wide::winograd {
 
 /// F(results x results, kernel x kernel): tiles of results from patches of inputs, by polynomials
-/// at 0, 1, -1 and infinity (patches of 4) or 0, +-1/sqrt(2), +-sqrt(2) and infinity (patches of
-/// 6: what is rounded there is a third of what it is at 0, +-1, +-2; see Barabasz et al., "Error
-/// Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks", 2020).
+/// at 0, 1, -1 and infinity (patches of 4), 0, +-1/sqrt(2), +-sqrt(2) and infinity (patches of 6:
+/// what is rounded there is a third of what it is at 0, +-1, +-2; see Barabasz et al., "Error
+/// Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks", 2020) or
+/// 0, +-1, +-2, +-1/2 and infinity (patches of 8).
 struct Basis {
   int64_t kernel = 3, results = 2;
 
   int64_t patch() const { return kernel + results - 1; }
   int64_t frequencies() const { return patch() * patch(); }
-  /// Whether there are transforms for it: F(2, 3), F(4, 3) and F(2, 5).
-  bool exists() const {
-    return (kernel == 3 && (results == 2 || results == 4)) || (kernel == 5 && results == 2);
-  }
+  /// Whether there are transforms for it: F(2, 3), F(4, 3), F(2, 5) and F(4, 5).
+  bool exists() const { return (kernel == 3 || kernel == 5) && (results == 2 || results == 4); }
 };
 
 constexpr int64_t kMostResults = 4;  // of a basis

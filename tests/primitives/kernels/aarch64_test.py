@@ -52,7 +52,8 @@ class Aarch64(unittest.TestCase):
     def test_kernels_give_the_right_answers(self):
         sources = kernels()
         names = [os.path.basename(path) for path in sources]
-        for expected in ("panel_gemm.cpp", "convolution_tile.cpp", "recurrent_cells.cpp", "winograd_transforms.cpp"):
+        for expected in ("panel_gemm.cpp", "convolution_tile.cpp", "recurrent_cells.cpp", "winograd_products.cpp",
+                         "winograd_transforms.cpp"):
             self.assertIn(expected, names)
         with tempfile.TemporaryDirectory() as build:
             # Of the host's headers only Highway's: the others are another processor's. Its library

@@ -46,6 +46,9 @@ struct Layer {
   Tensor x, w, b;
   int64_t tile = 0;  // of winograd
 
+  /// Patches of 8 round more.
+  double most_error() const { return tile == 4 && w.size(-1) == 5 ? 4e-5 : 1e-5; }
+
   Tensor convolved() const {
     Tensors rows;
     const int64_t groups = x.size(2) / w.size(2), side = w.size(-1) / 2;
@@ -106,8 +109,9 @@ void check(const Layer& layer, const Pooling& p, const std::string& target) {
     expected = pooled(in_double(c.activation, expected).flatten(0, 1), p);
     expected = in_double(c.then, expected);
     const double error = max_relative_error({layer.made(c, residual, p)}, {expected});
-    EXPECT_LT(error, 1e-5) << layer.name << layer.tile << " " << layer.x.sizes() << " " << p.text()
-                           << " " << c.activation << c.adds << c.then << " under " << target;
+    EXPECT_LT(error, layer.most_error())
+        << layer.name << layer.tile << " " << layer.x.sizes() << " " << p.text() << " "
+        << c.activation << c.adds << c.then << " under " << target;
   }
 }
 
@@ -125,7 +129,7 @@ TEST(Finish, PoolsSquaresBehindEveryConvolution) {
         const Pooling squares = pooling(average, 2, 2, 0, x);
         if (squares.results() == 0) continue;
         check({"direct", x, at::randn({2, 11, 9, 3, 3}), b}, squares, target);
-        for (const auto& [kernel, tile] : {std::pair{3, 2}, {3, 4}, {5, 2}})
+        for (const auto& [kernel, tile] : {std::pair{3, 2}, {3, 4}, {5, 2}, {5, 4}})
           check({"winograd", x, at::randn({2, 11, 9, kernel, kernel}), b, tile}, squares, target);
         check({"pointwise", x, at::randn({2, 11, 9, 1, 1}), b}, squares, target);
         check({"depthwise", x, at::randn({2, 9, 1, 3, 3}), d}, squares, target);

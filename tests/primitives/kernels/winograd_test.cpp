@@ -16,7 +16,10 @@ namespace {
 
 using winograd::Basis;
 
-constexpr Basis kBases[] = {{3, 2}, {3, 4}, {5, 2}};
+constexpr Basis kBases[] = {{3, 2}, {3, 4}, {5, 2}, {5, 4}};
+
+/// Of sums of several hundred products at most.
+double most_error(const Basis& basis) { return basis.patch() == 8 ? 4e-5 : 1e-5; }
 
 /// One wide layer and its tensors, float32.
 struct Layer {
@@ -53,19 +56,20 @@ TEST(Winograd, EqualsEveryModelByItself) {
   };
   // Sizes cross those of tiles, runs and chunks; small images share a chunk, wide rows fill many.
   for (int tried = 0; tried < 300;) {
-    const Basis& basis = kBases[tried % 3];
+    const Basis& basis = kBases[tried % 4];
     const int64_t most = tried % 10 == 0 ? 130 : 20;
     const Sizes pads{pick(0, 4), pick(0, 4)};
     const Sizes sizes{pick(1, 4), pick(1, 6), pick(1, 19), pick(1, 12), pick(1, most)};
     if (sizes[3] + 2 * pads[0] < basis.kernel || sizes[4] + 2 * pads[1] < basis.kernel) continue;
     ++tried;
     const Layer layer(basis, sizes, pick(1, 19), pads);
-    EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}), 1e-5)
+    EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}),
+              most_error(basis))
         << layer.x.sizes() << " " << layer.weight.sizes() << " padding " << layer.padding
         << " tile " << basis.results;
     const Tensor bare = layer.expected(at::kDouble, false);
     EXPECT_LE((layer.winograd(false) - bare).abs().max().item<double>(),
-              1e-5 * (1 + bare.abs().max().item<double>()));
+              most_error(basis) * (1 + bare.abs().max().item<double>()));
   }
 }
 
@@ -75,7 +79,8 @@ TEST(Winograd, EqualsDoubleUnderEveryInstructionSet) {
     for (const Basis& basis : kBases)
       for (const Sizes& x : {Sizes{2, 3, 5, 19, 23}, {1, 1, 9, 3, 130}, {2, 2, 1, 4, 3}}) {
         const Layer layer(basis, x, 11, {1, 2});
-        EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}), 1e-5)
+        EXPECT_LT(max_relative_error({layer.winograd()}, {layer.expected(at::kDouble)}),
+                  most_error(basis))
             << target << " " << x << " " << basis.kernel << " " << basis.results;
       }
   });
