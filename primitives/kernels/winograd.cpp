@@ -57,10 +57,9 @@ struct Work {
   bool relu = false;
 
   int64_t tiles() const { return batch * tiles_y * tiles_x; }
-  int64_t row_pitch() const {  // patches read past the end
-    return basis.results * (tiles_x + kLanes) + basis.patch();
-  }
-  int64_t plane() const { return channels * kChunk + kPositions; }  // and write past it
+  int64_t row_pitch() const { return basis.results * tiles_x + 8; }  // columns are read by four
+  /// Frequencies do not lie a page apart, where they would meet in the same few cache lines.
+  int64_t plane() const { return channels * kChunk + kPositions; }
 };
 
 /// Results of neighbouring rows of tiles: whole rows, or those of a single span.
@@ -76,20 +75,22 @@ struct Row {
 
 /// Some tiles of a model: up to kChunk, in the order of images, rows and columns.
 struct Chunk {
-  int64_t runs = 0;
-  int64_t row_count = 0;  // padded ones
-  std::vector<Row> rows;  // those of them that lie inside the image
+  int64_t count = 0, runs = 0;  // of 16 tiles
+  int64_t row_count = 0;        // padded ones
+  std::vector<Row> rows;        // those of them that lie inside the image
   std::vector<Span> spans;
-  std::vector<Area> areas;  // the same results in the same order
+  std::vector<int64_t> starts;  // of the tiles' patches in the padded rows
+  std::vector<Area> areas;      // the same results in the same order
 
-  Chunk(const Work& w, int64_t begin, int64_t count) : runs((count + kPositions - 1) / kPositions) {
+  Chunk(const Work& w, int64_t begin, int64_t tiles)
+      : count(tiles), runs((tiles + kPositions - 1) / kPositions) {
     int64_t last_image = -1;
-    for (int64_t at = 0; at < count;) {
+    for (int64_t at = 0; at < tiles;) {
       const int64_t tile = begin + at, across = tile / w.tiles_x;
       const int64_t image = across / w.tiles_y, y = across % w.tiles_y;
       Span span;
       span.x = tile % w.tiles_x;
-      span.count = std::min(w.tiles_x - span.x, count - at);
+      span.count = std::min(w.tiles_x - span.x, tiles - at);
       span.at = at;
       const int64_t step = w.basis.results, first = step * span.x;
       span.image = image;
@@ -110,10 +111,13 @@ struct Chunk {
         areas.back().rows += span.rows;
       else
         areas.push_back({image, step * y, first, span.rows, span.columns});
+      for (int64_t i = 0; i < span.count; ++i)
+        starts.push_back(span.first_row * w.row_pitch() + first + step * i);
       last_image = image;
       at += span.count;
       spans.push_back(span);
     }
+    starts.resize(starts.size() + kLanes, starts.back());
   }
 };
 
@@ -157,10 +161,8 @@ void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows
   fill(0);
   for (int64_t c = 0; c < w.channels; ++c) {
     if (c + 1 < w.channels) fill(c + 1);
-    for (const Span& s : chunk.spans)
-      winograd::transform_patches(w.basis,
-                                  rows + c % 2 * floats + s.first_row * w.row_pitch() + step * s.x,
-                                  w.row_pitch(), s.count, patches + c * kChunk + s.at, w.plane());
+    winograd::transform_patches(w.basis, rows + c % 2 * floats, w.row_pitch(), chunk.starts.data(),
+                                chunk.count, patches + c * kChunk, w.plane());
   }
 }
 
@@ -229,6 +231,15 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
              const float* bias, float* sums, const Results& results) {
   const Pooled pooled(w, results.finish);
   alignas(64) float areas[kChunk * winograd::kMostResults * winograd::kMostResults];
+  winograd::Strip strips[kChunk];
+  int64_t made = 0;
+  for (size_t i = 0; i < chunk.spans.size(); ++i) {
+    const Span& s = chunk.spans[i];
+    const int64_t place = pooled.place(s.image * w.filters, s.y, s.x * w.basis.results);
+    const int64_t pitch = pooled.apart() ? s.columns : pooled.width;
+    strips[i] = {s.at, s.count, pooled.apart() ? made : place, pitch, s.columns, s.rows};
+    made += s.rows * s.columns;
+  }
   for (int64_t first = 0; first < w.filters; first += kFilters) {
     const int64_t frequencies = w.basis.frequencies();
     const int64_t rows = std::min(w.filters - first, kFilters);
@@ -245,15 +256,10 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
     winograd::multiply({filters + first * frequencies * w.channels, patches, w.plane(), frequencies,
                         w.channels, rows, chunk.runs, sums});
     for (int64_t o = 0; o < rows; ++o) {
-      float* made = areas;
-      for (const Span& s : chunk.spans) {
-        winograd::transform_results(
-            w.basis,
-            {sums + o * kChunk + s.at, kSums, s.count, bias == nullptr ? 0.0F : bias[first + o],
-             w.relu, pooled.squares, pooled.apart() ? made : place(s, o),
-             pooled.apart() ? s.columns : pooled.width, s.columns, s.rows});
-        made += s.rows * s.columns;
-      }
+      float* plane = results.out + (first + o) * pooled.height * pooled.width;
+      winograd::transform_results(
+          w.basis, {sums + o * kChunk, kSums, chunk.count, bias == nullptr ? 0.0F : bias[first + o],
+                    w.relu, pooled.squares, pooled.apart() ? areas : plane, strips});
       if (results.finish.exists()) finish_areas(w, chunk, pooled, first + o, areas, results);
     }
   }
@@ -317,7 +323,7 @@ Tensor& winograd_out(const Tensor& x, const Tensor& filters, const std::optional
   const auto count = static_cast<int64_t>(chunks.size());
   at::parallel_for(0, n * count, 1, [&](int64_t begin, int64_t end) {
     const int64_t patches = frequencies * w.plane();
-    const int64_t sums = frequencies * kSums + kPositions;
+    const int64_t sums = frequencies * kSums;
     float* memory = kernels::thread_memory<Work>(patches + sums + 2 * rows * w.row_pitch());
     for (int64_t job = begin; job < end; ++job) {
       const int64_t i = job / count;

@@ -86,32 +86,46 @@ HWY_INLINE void to_results(const V* m, V* y) {
 
 // ------------------------------------------------------------------------------ along both axes
 
-/// Columns 0 .. kPatch - 1 of patches that begin kStep floats apart.
-template <int kPatch, int kStep>
-HWY_INLINE void load_columns(const float* row, V* x) {
-  const D d;
-  if constexpr (kStep == 2) {
-#pragma GCC unroll 3
-    for (int c = 0; c < kPatch; c += 2) hn::LoadInterleaved2(d, row + c, x[c], x[c + 1]);
-  } else {
-    V next[4];
-    hn::LoadInterleaved4(d, row, x[0], x[1], x[2], x[3]);
-    hn::LoadInterleaved4(d, row + 4, next[0], next[1], next[2], next[3]);
+/// Four columns of as many patches as there are lanes; a block of 128 bits holds those of one.
+template <class DV>
+HWY_INLINE void load_four(DV d, const float* row, const int64_t* starts, hn::Vec<DV>* x) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int c = 0; c < 4; ++c) x[c] = hn::LoadU(d, row + starts[0] + c);
+#else
+  const hn::CappedTag<float, 4> block;
+  const hn::RepartitionToWide<DV> wide;
+  hn::Vec<DV> a[4];
 #pragma GCC unroll 4
-    for (int c = 4; c < kPatch; ++c) x[c] = next[c - 4];
+  for (int k = 0; k < 4; ++k) {
+    const auto low = hn::LoadU(block, row + starts[k]);
+    if constexpr (hn::MaxLanes(DV()) == 8)
+      a[k] = hn::Combine(d, hn::LoadU(block, row + starts[k + 4]), low);
+    else
+      a[k] = low;
   }
+  const auto pairs = [&](auto v) HWY_ATTR { return hn::BitCast(wide, v); };
+  const auto low01 = pairs(hn::InterleaveLower(d, a[0], a[1]));
+  const auto low23 = pairs(hn::InterleaveLower(d, a[2], a[3]));
+  const auto high01 = pairs(hn::InterleaveUpper(d, a[0], a[1]));
+  const auto high23 = pairs(hn::InterleaveUpper(d, a[2], a[3]));
+  x[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+  x[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+  x[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+  x[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+#endif
 }
 
-template <int kPatch, int kStep>
-void transform_patches_of(const float* rows, int64_t pitch, int64_t count, float* to,
-                          int64_t plane) {
+template <int kPatch>
+void transform_patches_of(const float* rows, int64_t pitch, const int64_t* starts, int64_t count,
+                          float* to, int64_t plane) {
   const D d;
   for (int64_t i = 0; i < count; i += kAtOnce) {
     V along[kPatch][kPatch];  // column's frequency, row of the patches
 #pragma GCC unroll 8
     for (int r = 0; r < kPatch; ++r) {
-      V x[kPatch], y[kPatch];
-      load_columns<kPatch, kStep>(rows + r * pitch + kStep * i, x);
+      V x[8], y[kPatch];
+      load_four(d, rows + r * pitch, starts + i, x);
+      if constexpr (kPatch > 4) load_four(d, rows + r * pitch + 4, starts + i, x + 4);
       to_frequencies<kPatch>(x, y);
 #pragma GCC unroll 8
       for (int c = 0; c < kPatch; ++c) along[c][r] = y[c];
@@ -126,22 +140,40 @@ void transform_patches_of(const float* rows, int64_t pitch, int64_t count, float
   }
 }
 
-/// A row of results, as many of them as are there.
-template <int kResults>
-HWY_INLINE void store_row(const V* y, float* out, int64_t left) {
+/// Rows of results, the tiles' side by side: to where their strips are, as many as are there.
+/// `strip` is that of the first of them, and afterwards that of the first behind them.
+template <int kColumns>
+HWY_INLINE void store_rows(const float (*made)[kColumns * kAtOnce], const Tiles& t, int64_t first,
+                           const Strip*& strip) {
+  const int64_t fold = t.squares == Squares::kept ? 1 : 2;
+  const int64_t end = std::min(first + kAtOnce, t.count);
+  for (int64_t tile = first; tile < end;) {
+    const int64_t before = tile - strip->first;
+    const int64_t tiles = std::min(end - tile, strip->count - before);
+    const int64_t floats = std::min(kColumns * tiles, strip->columns / fold - kColumns * before);
+    float* to = t.out + strip->to + kColumns * before;
+    const int64_t from = kColumns * (tile - first);
+    for (int64_t r = 0; r < strip->rows / fold; ++r, to += strip->pitch) {
+      int64_t k = 0;
+      if constexpr (kColumns * kAtOnce >= 4)
+        for (; k + 4 <= floats; k += 4) std::memcpy(to + k, made[r] + from + k, 4 * sizeof(float));
+      for (; k < floats; ++k) to[k] = made[r][from + k];
+    }
+    tile += tiles;
+    if (before + tiles == strip->count) ++strip;
+  }
+}
+
+/// A row of results, the tiles' side by side.
+template <int kColumns>
+HWY_INLINE void interleave(const V* y, float* to) {
   const D d;
-  const auto store = [&](float* to) HWY_ATTR {
-    if constexpr (kResults == 1)
-      hn::StoreU(y[0], d, to);
-    else if constexpr (kResults == 2)
-      hn::StoreInterleaved2(y[0], y[1], d, to);
-    else
-      hn::StoreInterleaved4(y[0], y[1], y[2], y[3], d, to);
-  };
-  if (left >= kResults * kAtOnce) return store(out);
-  HWY_ALIGN float all[kResults * kAtOnce];
-  store(all);
-  std::memcpy(out, all, static_cast<size_t>(left) * sizeof(float));
+  if constexpr (kColumns == 1)
+    hn::StoreU(y[0], d, to);
+  else if constexpr (kColumns == 2)
+    hn::StoreInterleaved2(y[0], y[1], d, to);
+  else
+    hn::StoreInterleaved4(y[0], y[1], y[2], y[3], d, to);
 }
 
 HWY_INLINE V greater(V a, V b) { return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a); }
@@ -161,6 +193,7 @@ template <int kPatch, int kResults>
 void transform_results_of(const Tiles& t) {
   const D d;
   const V bias = hn::Set(d, t.bias), zero = hn::Zero(d);
+  const Strip* strip = t.strips;
   for (int64_t i = 0; i < t.count; i += kAtOnce) {
     V down[kResults][kPatch];
 #pragma GCC unroll 8
@@ -181,36 +214,37 @@ void transform_results_of(const Tiles& t) {
       }
     };
     if (t.squares == Squares::kept) {
+      HWY_ALIGN float made[kResults][kResults * kAtOnce];
 #pragma GCC unroll 4
       for (int r = 0; r < kResults; ++r) {
-        if (r >= t.rows) break;
         V y[kResults];
         make_row(r, y);
-        store_row<kResults>(y, t.out + r * t.pitch + kResults * i, t.columns - kResults * i);
+        interleave<kResults>(y, made[r]);
       }
+      store_rows<kResults>(made, t, i, strip);
       continue;
     }
     constexpr int kHalf = kResults / 2;
+    HWY_ALIGN float made[kHalf][kHalf * kAtOnce];
 #pragma GCC unroll 2
     for (int r = 0; r < kHalf; ++r) {
-      if (2 * r + 1 >= t.rows) break;
       V above[kResults], below[kResults], folded[kHalf];
       make_row(2 * r, above);
       make_row(2 * r + 1, below);
       fold_squares<kResults>(t.squares, above, below, folded);
-      store_row<kHalf>(folded, t.out + r * t.pitch + kHalf * i, t.columns / 2 - kHalf * i);
+      interleave<kHalf>(folded, made[r]);
     }
+    store_rows<kHalf>(made, t, i, strip);
   }
 }
 
 }  // namespace
 
-void transform_patches(const Basis& basis, const float* rows, int64_t pitch, int64_t count,
-                       float* to, int64_t plane) {
-  if (basis.patch() == 4) return transform_patches_of<4, 2>(rows, pitch, count, to, plane);
-  if (basis.patch() == 8) return transform_patches_of<8, 4>(rows, pitch, count, to, plane);
-  if (basis.results == 2) return transform_patches_of<6, 2>(rows, pitch, count, to, plane);
-  transform_patches_of<6, 4>(rows, pitch, count, to, plane);
+void transform_patches(const Basis& basis, const float* rows, int64_t pitch, const int64_t* starts,
+                       int64_t count, float* to, int64_t plane) {
+  if (basis.patch() == 4) return transform_patches_of<4>(rows, pitch, starts, count, to, plane);
+  if (basis.patch() == 6) return transform_patches_of<6>(rows, pitch, starts, count, to, plane);
+  transform_patches_of<8>(rows, pitch, starts, count, to, plane);
 }
 
 void transform_results(const Basis& basis, const Tiles& tiles) {
@@ -229,9 +263,9 @@ namespace wide::winograd {
 HWY_EXPORT(transform_patches);
 HWY_EXPORT(transform_results);
 
-void transform_patches(const Basis& basis, const float* rows, int64_t pitch, int64_t count,
-                       float* to, int64_t plane) {
-  HWY_DYNAMIC_DISPATCH(transform_patches)(basis, rows, pitch, count, to, plane);
+void transform_patches(const Basis& basis, const float* rows, int64_t pitch, const int64_t* starts,
+                       int64_t count, float* to, int64_t plane) {
+  HWY_DYNAMIC_DISPATCH(transform_patches)(basis, rows, pitch, starts, count, to, plane);
 }
 
 void transform_results(const Basis& basis, const Tiles& tiles) {

@@ -25,16 +25,25 @@ constexpr double kPoint = 0.70710678118654752;  // and its inverse, of patches o
 
 constexpr int64_t kLanes = 8;  // so many patches or tiles at a time, at most
 
-/// Patches, the first at `rows`, each `results` columns from the one before: d to B^T d B.
-/// Frequency f of patch i goes to to[f * plane + i]; kLanes - 1 patches past the last are written
-/// too, and read, with up to `results` columns more.
-void transform_patches(const Basis& basis, const float* rows, int64_t pitch, int64_t count,
-                       float* to, int64_t plane);
+/// Patches of rows `pitch` floats apart, patch i at rows + starts[i]: d to B^T d B. Frequency f of
+/// patch i goes to to[f * plane + i]. Up to kLanes - 1 patches past the last are read, from starts
+/// that must be there, and written; columns are read by four.
+void transform_patches(const Basis& basis, const float* rows, int64_t pitch, const int64_t* starts,
+                       int64_t count, float* to, int64_t plane);
 
 /// What is made of squares of 2 x 2 results, none of which is cut off: the greatest, NaN if any is.
 enum class Squares { kept, greatest, mean };
 
-/// Tiles in a row of tiles.
+/// Where the results of tiles in a row of tiles go.
+struct Strip {
+  int64_t first = 0, count = 0;  // its tiles
+  int64_t to = 0;                // the first that is stored
+  int64_t pitch = 0;             // from one row of what is stored to the next
+  int64_t columns = 0;           // results in a row, at most basis.results for each tile
+  int64_t rows = 0;              // of results, at most basis.results
+};
+
+/// Tiles, all of them in strips, one after the other.
 struct Tiles {
   const float* sums = nullptr;  // frequency f of tile i is sums[f * plane + i]
   int64_t plane = 0;
@@ -43,9 +52,7 @@ struct Tiles {
   bool relu = false;  // keeps NaN, as relu does
   Squares squares = Squares::kept;
   float* out = nullptr;
-  int64_t pitch = 0;    // from one row of what is stored to the next
-  int64_t columns = 0;  // results in a row, at most basis.results for each tile
-  int64_t rows = 0;     // of results, at most basis.results
+  const Strip* strips = nullptr;
 };
 
 /// Their results from the frequencies: m to A^T m A.
