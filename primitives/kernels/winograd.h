@@ -11,8 +11,9 @@ namespace wide {
 /// F(4x4, 3x3), F(2x2, 5x5) and F(4x4, 5x5) of Lavin and Gray, "Fast Algorithms for Convolutional
 /// Neural Networks", 2016. x `[N, B, C, H, W]` in any layout, weight `[N, O, C, k, k]`, bias
 /// `[N, O]` or none, `padding` of H and W; result `[N, B, O, H', W']`, contiguous; float32 on the
-/// CPU. Rounding is about 2 (F(2, 3)) to 10 times (F(4, 5)) that of the plain sum, and an infinity
-/// makes NaN of the results beside those that read it. Inference only: its gradient is refused.
+/// CPU. What is rounded is 1 to 2 (F(2, k)), 4 (F(4, 3)) or 5 to 15 times (F(4, 5)) what the plain
+/// sum rounds, and an infinity makes NaN of the results beside those that read it. Inference only:
+/// its gradient is refused.
 at::Tensor winograd_convolution(const at::Tensor& x, const at::Tensor& weight,
                                 const std::optional<at::Tensor>& bias,
                                 const std::vector<int64_t>& padding, int64_t tile);
