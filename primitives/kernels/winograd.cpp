@@ -243,23 +243,20 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
   for (int64_t first = 0; first < w.filters; first += kFilters) {
     const int64_t frequencies = w.basis.frequencies();
     const int64_t rows = std::min(w.filters - first, kFilters);
-    const auto place = [&](const Span& span, int64_t o) {
-      return results.out +
-             pooled.place(span.image * w.filters + first + o, span.y, span.x * w.basis.results);
-    };
+    float* planes = results.out + first * pooled.height * pooled.width;
+    const auto plane = [&](int64_t o) { return planes + o * pooled.height * pooled.width; };
     // Where the results go is fetched while they are summed.
     for (int64_t o = 0; !pooled.any && o < rows; ++o)
-      for (const Span& s : chunk.spans)
-        for (int64_t r = 0; r < s.rows; ++r)
-          for (int64_t i = 0; i < s.columns; i += kPositions)
-            __builtin_prefetch(place(s, o) + r * w.out_width + i, 1);
+      for (size_t s = 0; s < chunk.spans.size(); ++s)
+        for (int64_t r = 0; r < strips[s].rows; ++r)
+          for (int64_t i = 0; i < strips[s].columns; i += kPositions)
+            __builtin_prefetch(plane(o) + strips[s].to + r * strips[s].pitch + i, 1);
     winograd::multiply({filters + first * frequencies * w.channels, patches, w.plane(), frequencies,
                         w.channels, rows, chunk.runs, sums});
     for (int64_t o = 0; o < rows; ++o) {
-      float* plane = results.out + (first + o) * pooled.height * pooled.width;
       winograd::transform_results(
           w.basis, {sums + o * kChunk, kSums, chunk.count, bias == nullptr ? 0.0F : bias[first + o],
-                    w.relu, pooled.squares, pooled.apart() ? areas : plane, strips});
+                    w.relu, pooled.squares, pooled.apart() ? areas : plane(o), strips});
       if (results.finish.exists()) finish_areas(w, chunk, pooled, first + o, areas, results);
     }
   }
