@@ -196,30 +196,78 @@ HWY_INLINE V erf(V x) {
   return blend(hn::Gt(hn::Abs(x), set(0.927734375F)), far, near);
 }
 
-/// erf(x / sqrt 2) as a quotient up to 4 (Eigen's), one beyond: no exponential, half the time.
-HWY_INLINE V erf_of_root_half(V x) {
+#if HWY_MAX_BYTES == 64
+/// Of sixteen numbers the one that the last four bits of `n` say.
+HWY_INLINE V one_of_sixteen(VI n, const float* each) {
+  // Highway's assertions look at the other bits.
+  const VI low = HWY_IS_DEBUG_BUILD ? hn::And(n, hn::Set(DI(), 15)) : n;
+  return hn::TableLookupLanes(hn::Load(D(), each), hn::IndicesFromVec(D(), low));
+}
+
+/// erf(x / sqrt 2) / 2 within 1.1e-7. With |x| = (n + u) / 2.75, n the nearest integer and at most
+/// 15, it is one of sixteen polynomials of u (our own fit, minimax), whose coefficients stand in
+/// registers.
+HWY_INLINE V half_erf_of_root_half(V x) {
+  HWY_ALIGN static constexpr float k4[] = {
+      7.85344455e-05F,  2.81105720e-04F,  3.98000178e-04F,  3.14993522e-04F,
+      1.30268716e-04F,  -2.95603732e-05F, -1.02175567e-04F, -1.00408630e-04F,
+      -6.71672242e-05F, -3.48338472e-05F, -1.46872808e-05F, -5.15374677e-06F,
+      -1.52544578e-06F, -3.84142879e-07F, -8.27865065e-08F, 0};
+  HWY_ALIGN static constexpr float k3[] = {
+      -3.23132263e-03F, -2.58317497e-03F, -1.15558680e-03F, 3.25317058e-04F,
+      1.22655998e-03F,  1.40422024e-03F,  1.11069845e-03F,  6.87868160e-04F,
+      3.49007023e-04F,  1.48290797e-04F,  5.34272804e-05F,  1.64507219e-05F,
+      4.35184438e-06F,  9.92783612e-07F,  1.95851896e-07F,  0};
+  HWY_ALIGN static constexpr float k2[] = {
+      6.08508662e-06F,  -8.97746533e-03F, -1.47247519e-02F, -1.58699397e-02F,
+      -1.33206304e-02F, -9.18369554e-03F, -5.32538723e-03F, -2.63037602e-03F,
+      -1.11504947e-03F, -4.07654268e-04F, -1.28959058e-04F, -3.53834002e-05F,
+      -8.43510952e-06F, -1.74943398e-06F, -3.15982362e-07F, 0};
+  HWY_ALIGN static constexpr float k1[] = {
+      1.45069540e-01F, 1.35787860e-01F, 1.11358285e-01F, 8.00124481e-02F,
+      5.03691733e-02F, 2.77806595e-02F, 1.34241972e-02F, 5.68328472e-03F,
+      2.10800790e-03F, 6.85019419e-04F, 1.95023429e-04F, 4.86428180e-05F,
+      1.06290136e-05F, 2.03471200e-06F, 3.41225558e-07F, 0};
+  HWY_ALIGN static constexpr float k0[] = {
+      0.00000000e+00F, 1.41935199e-01F, 2.66470551e-01F, 3.62343550e-01F,
+      4.27102447e-01F, 4.65481818e-01F, 4.85438526e-01F, 4.94543225e-01F,
+      4.98187602e-01F, 4.99467432e-01F, 4.99861747e-01F, 4.99968320e-01F,
+      4.99993593e-01F, 4.99998868e-01F, 4.99999821e-01F, 0.5F};
+  const V round = set(12582912.0F), step = set(2.75F);  // as for exponentials
+  const V t = hn::Min(hn::Abs(x), set(15 / 2.75F));
+  const V shifted = hn::MulAdd(t, step, round);
+  const V u = hn::MulSub(t, step, hn::Sub(shifted, round));
+  const VI n = hn::BitCast(DI(), shifted);
+  V y = hn::MulAdd(one_of_sixteen(n, k4), u, one_of_sixteen(n, k3));
+  y = hn::MulAdd(y, u, one_of_sixteen(n, k2));
+  y = hn::MulAdd(y, u, one_of_sixteen(n, k1));
+  return hn::CopySign(hn::MulAdd(y, u, one_of_sixteen(n, k0)), x);
+}
+#else
+/// erf(x / sqrt 2) / 2 as a quotient up to 4 (Eigen's, its numerator halved), 1/2 beyond.
+HWY_INLINE V half_erf_of_root_half(V x) {
   const V limit = set(4.0F), a = hn::Mul(x, set(0.70710678F));
   const V inside = hn::Min(hn::Max(a, hn::Neg(limit)), limit), z = hn::Mul(inside, inside);
-  const V p = polynomial(z, set(-2.72614225801306e-10F), 2.77068142495902e-8F,
-                         -2.10102402082508e-6F, -5.69250639462346e-5F, -7.34990630326855e-4F,
-                         -2.95459980854025e-3F, -1.60960333262415e-2F);
+  const V p = polynomial(z, set(-1.36307112900653e-10F), 1.38534071247951e-8F,
+                         -1.05051201041254e-6F, -2.84625319731173e-5F, -3.674953151634275e-4F,
+                         -1.477299904270125e-3F, -8.04801666312075e-3F);
   const V q = polynomial(z, set(-1.45660718464996e-5F), -2.13374055278905e-4F,
                          -1.68282697438203e-3F, -7.37332916720468e-3F, -1.42647390514189e-2F);
   return blend(hn::Lt(hn::Abs(a), limit), hn::Div(hn::Mul(inside, p), q),
-               hn::CopySign(set(1.0F), x));
+               hn::CopySign(set(0.5F), x));
 }
+#endif
 
-HWY_INLINE V gelu(V x) {
-  const V half = hn::Mul(set(0.5F), x);
-  return blend(hn::IsNaN(x), x, hn::MulAdd(half, erf_of_root_half(x), half));
-}
+/// The normal distribution's Phi; anything for NaN.
+HWY_INLINE V normal_cdf(V x) { return hn::Add(half_erf_of_root_half(x), set(0.5F)); }
+
+HWY_INLINE V gelu(V x) { return hn::Mul(x, normal_cdf(x)); }
 
 /// Phi(x) + x phi(x).
 HWY_INLINE V gelu_slope(V x) {
   const V inside = clamp(x, -14.0F, 14.0F);  // beyond it phi is zero
   const V phi = hn::Mul(set(0.398942280F), exp_to_43(hn::Mul(hn::Mul(inside, inside), set(-0.5F))));
-  const V below = hn::MulAdd(set(0.5F), erf_of_root_half(x), set(0.5F));
-  return blend(hn::IsNaN(x), x, hn::MulAdd(inside, phi, below));
+  return blend(hn::IsNaN(x), x, hn::MulAdd(inside, phi, normal_cdf(x)));
 }
 
 HWY_INLINE V gelu_tanh(V x) {
