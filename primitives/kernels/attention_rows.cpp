@@ -18,18 +18,6 @@ namespace vm = wide::vector_math::HWY_NAMESPACE;
 using vm::D;
 using vm::V;
 
-namespace {
-
-/// e^x of what is not above zero; zero where that is no normal number, for they take long. NaN,
-/// which is not below, is right without a limit to x.
-HWY_INLINE V exp_below(V x) {
-  const vm::Split e = vm::split_exponential(x);
-  const V power = vm::power_of_two(e.n);
-  return hn::IfThenElseZero(hn::Not(hn::Lt(x, vm::set(-87.0F))), hn::MulAdd(power, e.rest, power));
-}
-
-}  // namespace
-
 void softmax(const Rows& rows) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -50,7 +38,7 @@ void softmax(const Rows& rows) {
     most = hn::MaxOfLanes(d, most);  // where NaN was lost here, the sum finds it
     V sum = hn::Zero(d);
     for (int64_t i = 0; i < columns; i += lanes) {
-      const V e = exp_below(hn::Sub(scaled(i), most));
+      const V e = vm::exp_below(hn::Sub(scaled(i), most));
       hn::StoreU(e, d, x + i);
       sum = hn::Add(sum, e);
     }
@@ -86,7 +74,7 @@ void add_block(const BlockRows& rows) {
     V sum = hn::Zero(d);
     int64_t i = 0;
     for (; i < columns; i += lanes) {
-      const V e = exp_below(hn::Sub(scaled(i), vm::set(to)));
+      const V e = vm::exp_below(hn::Sub(scaled(i), vm::set(to)));
       hn::StoreU(e, d, x + i);
       sum = hn::Add(sum, e);
     }
@@ -123,7 +111,7 @@ void shares_and_gradients(const BackwardRows& rows) {
       hn::StoreU(hn::Zero(d), d, y + i);
     }
     for (; i < rows.columns; i += lanes) {
-      V share = exp_below(hn::LoadU(d, x + i)), gradient = hn::Mul(share, hn::LoadU(d, y + i));
+      V share = vm::exp_below(hn::LoadU(d, x + i)), gradient = hn::Mul(share, hn::LoadU(d, y + i));
       if (i < from) {
         const auto before = hn::FirstN(d, static_cast<size_t>(from - i));
         share = hn::IfThenZeroElse(before, share);

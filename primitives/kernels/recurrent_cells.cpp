@@ -22,8 +22,7 @@ HWY_INLINE V clamped(V x, float limit) {
 /// 1 + e^-x, the reciprocal of the sigmoid.
 HWY_INLINE V one_plus_exponential(V x) {
   const vm::Split e = vm::split_exponential(hn::Neg(clamped(x, 87.0F)));
-  const V scale = vm::power_of_two(e.n);
-  return hn::Add(vm::set(1.0F), hn::MulAdd(scale, e.rest, scale));
+  return hn::Add(vm::set(1.0F), vm::together(e));
 }
 
 HWY_INLINE V sigmoid(V x) { return hn::Div(vm::set(1.0F), one_plus_exponential(x)); }
@@ -32,8 +31,7 @@ HWY_INLINE V sigmoid(V x) { return hn::Div(vm::set(1.0F), one_plus_exponential(x
 /// one to the last bit of a float.
 HWY_INLINE V tanh_numerator(V x) {
   const vm::Split e = vm::split_exponential(clamped(hn::Add(x, x), 20.0F));
-  const V scale = vm::power_of_two(e.n);
-  return hn::MulAdd(scale, e.rest, hn::Sub(scale, vm::set(1.0F)));
+  return hn::MulAdd(e.scale, e.rest, hn::Sub(e.scale, vm::set(1.0F)));
 }
 
 HWY_INLINE V tangent(V x) {

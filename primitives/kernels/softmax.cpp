@@ -25,14 +25,6 @@ namespace vm = wide::vector_math::HWY_NAMESPACE;
 using vm::D;
 using vm::V;
 
-/// e^x of what is not above zero; zero where that is no normal number, for they take long.
-HWY_INLINE V exp_below(V x) {
-  const vm::Split e = vm::split_exponential(x);
-  const V scale = vm::power_of_two(e.n);
-  // What is not below, NaN is neither, is right without a limit to x.
-  return hn::IfThenElseZero(hn::Not(hn::Lt(x, vm::set(-87.0F))), hn::MulAdd(scale, e.rest, scale));
-}
-
 /// The elements of a row behind its last whole vector, so that each is computed alike: -infinity,
 /// which adds nothing, in the other lanes.
 struct Rest {
@@ -56,9 +48,9 @@ HWY_INLINE V row_sum(const float* x, int64_t whole, const Rest& rest, V* most, f
   // Where NaN was lost here, the sum finds it.
   *most = hn::MaxOfLanes(d, *most);
   V sum = hn::Zero(d);
-  if (rest.exists()) sum = exp_below(hn::Sub(last, *most));
+  if (rest.exists()) sum = vm::exp_below(hn::Sub(last, *most));
   for (int64_t i = 0; i < whole; i += lanes) {
-    const V e = exp_below(hn::Sub(hn::LoadU(d, x + i), *most));
+    const V e = vm::exp_below(hn::Sub(hn::LoadU(d, x + i), *most));
     if (keep) hn::StoreU(e, d, made + i);
     sum = hn::Add(sum, e);
   }
@@ -74,7 +66,7 @@ void rows(const float* x, int64_t count, int64_t width, float* y) {
     // Before it is written over.
     V most, end = rest.exists() ? rest.load(x + whole) : Rest::nothing();
     const V share = hn::Div(vm::set(1.0F), row_sum<true>(x, whole, rest, &most, y));
-    end = exp_below(hn::Sub(end, most));
+    end = vm::exp_below(hn::Sub(end, most));
     for (int64_t i = 0; i < whole; i += lanes)
       hn::StoreU(hn::Mul(hn::LoadU(d, y + i), share), d, y + i);
     if (rest.exists()) rest.store(hn::Mul(end, share), y + whole);

@@ -67,56 +67,79 @@ HWY_INLINE V polynomial(V x, V sum, float next, Rest... rest) {
   return polynomial(x, hn::MulAdd(sum, x, set(next)), rest...);
 }
 
-/// 2^n for -126 <= n <= 127.
-HWY_INLINE V power_of_two(VI n) {
-  return hn::BitCast(D(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(DI(), 127))));
-}
-
-/// e^x = 2^n (1 + rest) with |rest| < 0.42, for |x| < 1e6. The rest is within 1.6e-8 of it,
-/// relative.
+/// e^x = 2^n (1 + rest) with |rest| < 0.42, for |x| < 1e6; the rest is within 1.6e-8 of it,
+/// relative, and NaN for NaN. The scale is 2^(n + shift) where that is a normal float.
 struct Split {
+  V scale, rest;
   VI n;
-  V rest;
 };
 
+template <int shift = 0>
 HWY_INLINE Split split_exponential(V x) {
-  const V round = set(12582912.0F);  // 1.5 * 2^23: the sum's low bits are the rounded integer
+  // 1.5 * 2^23, and what makes an exponent of n: these are the sum's low bits, and nothing is left
+  // of the others when they move to where an exponent is.
+  constexpr int kExponent = 127 + shift;
+  const V round = set(12582912.0F + kExponent);
   const V shifted = hn::MulAdd(x, set(1.44269504F), round);
   const V n = hn::Sub(shifted, round);
   V r = hn::NegMulAdd(n, set(0.693359375F), x);
   r = hn::MulAdd(n, set(2.12194440e-4F), r);
   const V p = polynomial(r, set(1.394633436575532e-3F), 8.366525173187256e-3F,
                          4.166628420352936e-2F, 1.666654348373413e-1F, 0.5F);
-  return {hn::Sub(hn::BitCast(DI(), shifted), hn::Set(DI(), 0x4B400000)),
-          hn::MulAdd(p, hn::Mul(r, r), r)};
+  const VI bits = hn::BitCast(DI(), shifted);
+  return {hn::BitCast(D(), hn::ShiftLeft<23>(bits)), hn::MulAdd(p, hn::Mul(r, r), r),
+          hn::Sub(bits, hn::Set(DI(), 0x4B400000 + kExponent))};
 }
+
+/// 2^n (1 + rest) times 2^shift.
+HWY_INLINE V together(const Split& e) { return hn::MulAdd(e.scale, e.rest, e.scale); }
 
 /// e^x of -104 <= x <= 89, which is all that is neither zero nor infinite.
 HWY_INLINE V exp_inside(V x) {
   const Split e = split_exponential(x);
   // In two steps, as 2^n itself may be no float.
   const VI half = hn::ShiftRight<1>(e.n);
-  const V scale = power_of_two(half);
-  return hn::Mul(hn::MulAdd(scale, e.rest, scale), power_of_two(hn::Sub(e.n, half)));
+  const auto power_of_two = [](VI n) HWY_ATTR {
+    return hn::BitCast(D(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(DI(), 127))));
+  };
+  return hn::Mul(together({power_of_two(half), e.rest, half}), power_of_two(hn::Sub(e.n, half)));
 }
 
 /// e^x of -104 <= x <= 43, with less to do: 2^(n + 64) is a float. What is denormal is rounded
 /// last.
 HWY_INLINE V exp_to_43(V x) {
-  const Split e = split_exponential(x);
-  const V scale = power_of_two(hn::Add(e.n, hn::Set(DI(), 64)));
-  return hn::Mul(hn::MulAdd(scale, e.rest, scale), set(5.42101086e-20F));
+  return hn::Mul(together(split_exponential<64>(x)), set(5.42101086e-20F));
 }
 
-/// Which of two a minimum gives for NaN is the instruction set's affair, so NaN is put back last.
-HWY_INLINE V clamp(V x, float low, float high) { return hn::Min(hn::Max(x, set(low)), set(high)); }
+/// e^x of what is not above zero; zero where that is no normal number, for they take long. NaN,
+/// which is not below, is right without a limit to x.
+HWY_INLINE V exp_below(V x) {
+  return hn::IfThenElseZero(hn::Not(hn::Lt(x, set(-87.0F))), together(split_exponential(x)));
+}
 
-HWY_INLINE V exp(V x) { return blend(hn::IsNaN(x), x, exp_inside(clamp(x, -104.0F, 89.0F))); }
+/// The lesser of x and a number; NaN for NaN. Which of two a minimum gives then is the instruction
+/// set's affair: on x86 the second.
+HWY_INLINE V at_most(V x, float high) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Min(set(high), x);
+#else
+  return blend(hn::IsNaN(x), x, hn::Min(x, set(high)));
+#endif
+}
+
+HWY_INLINE V clamp(V x, float low, float high) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Min(set(high), hn::Max(set(low), x));
+#else
+  return blend(hn::IsNaN(x), x, hn::Min(hn::Max(x, set(low)), set(high)));
+#endif
+}
+
+HWY_INLINE V exp(V x) { return exp_inside(clamp(x, -104.0F, 89.0F)); }
 
 HWY_INLINE V expm1(V x) {
-  const Split e = split_exponential(clamp(x, -18.0F, 89.0F));
-  const V half = power_of_two(hn::Sub(e.n, hn::Set(DI(), 1)));  // 2^128 is no float
-  const V y = hn::MulAdd(half, e.rest, hn::Sub(half, set(0.5F)));
+  const Split e = split_exponential<-1>(clamp(x, -18.0F, 89.0F));  // 2^128 is no float
+  const V y = hn::MulAdd(e.scale, e.rest, hn::Sub(e.scale, set(0.5F)));
   // NaN is not above anything either.
   return blend(hn::Gt(hn::Abs(x), set(1e-8F)), hn::Add(y, y), x);
 }
@@ -159,19 +182,16 @@ HWY_INLINE V log1p(V x) {
 
 HWY_INLINE V tanh(V x) {
   // e^-2|x| - 1 without cancellation near zero; beyond ten tanh is one to the last bit.
-  const Split e = split_exponential(hn::Mul(set(-2.0F), hn::Min(hn::Abs(x), set(10.0F))));
-  const V scale = power_of_two(e.n);
-  const V t = hn::MulAdd(scale, e.rest, hn::Sub(scale, set(1.0F)));
-  const V y = hn::Div(hn::Neg(t), hn::Add(t, set(2.0F)));
-  return blend(hn::IsNaN(x), x, hn::CopySignToAbs(y, x));
+  const Split e = split_exponential(hn::Mul(set(-2.0F), at_most(hn::Abs(x), 10.0F)));
+  const V t = hn::MulAdd(e.scale, e.rest, hn::Sub(e.scale, set(1.0F)));
+  return hn::CopySign(hn::Div(t, hn::Add(t, set(2.0F))), x);
 }
 
 /// 1 / (1 + e^-x), both times 2^-64, as e^104 is no float and its reciprocal is one.
 HWY_INLINE V sigmoid(V x) {
-  const Split e = split_exponential(hn::Neg(clamp(x, -104.0F, 43.0F)));
-  const V one = set(5.42101086e-20F), scale = power_of_two(hn::Sub(e.n, hn::Set(DI(), 64)));
-  const V y = hn::Div(one, hn::MulAdd(scale, e.rest, hn::Add(scale, one)));
-  return blend(hn::IsNaN(x), x, y);
+  const Split e = split_exponential<-64>(hn::Neg(clamp(x, -104.0F, 43.0F)));
+  const V one = set(5.42101086e-20F);
+  return hn::Div(one, hn::MulAdd(e.scale, e.rest, hn::Add(e.scale, one)));
 }
 
 HWY_INLINE V silu(V x) { return hn::Mul(x, sigmoid(x)); }
@@ -267,7 +287,7 @@ HWY_INLINE V gelu(V x) { return hn::Mul(x, normal_cdf(x)); }
 HWY_INLINE V gelu_slope(V x) {
   const V inside = clamp(x, -14.0F, 14.0F);  // beyond it phi is zero
   const V phi = hn::Mul(set(0.398942280F), exp_to_43(hn::Mul(hn::Mul(inside, inside), set(-0.5F))));
-  return blend(hn::IsNaN(x), x, hn::MulAdd(inside, phi, normal_cdf(x)));
+  return hn::MulAdd(inside, phi, normal_cdf(x));
 }
 
 HWY_INLINE V gelu_tanh(V x) {
@@ -281,12 +301,12 @@ HWY_INLINE V gelu_tanh_slope(V x) {
   const V slope = hn::MulAdd(square, set(0.071354816F), set(1.595769122F));
   const V steeper = hn::MulAdd(square, set(3 * 0.071354816F), set(1.595769122F));
   const V z = hn::Mul(inside, slope), s = sigmoid(z), other = sigmoid(hn::Neg(z));
-  return blend(hn::IsNaN(x), x, hn::MulAdd(hn::Mul(inside, steeper), hn::Mul(s, other), s));
+  return hn::MulAdd(hn::Mul(inside, steeper), hn::Mul(s, other), s);
 }
 
 HWY_INLINE V silu_slope(V x) {
   const V inside = clamp(x, -200.0F, 200.0F), s = sigmoid(inside), other = sigmoid(hn::Neg(inside));
-  return blend(hn::IsNaN(x), x, hn::MulAdd(inside, hn::Mul(s, other), s));
+  return hn::MulAdd(inside, hn::Mul(s, other), s);
 }
 
 /// NaN is not below zero.
@@ -320,12 +340,11 @@ HWY_INLINE V mish(V x) {
   const V e = exp_to_43(clamp(x, -104.0F, 20.0F));
   const V top = hn::Mul(e, hn::Add(e, set(2.0F)));
   const V y = hn::Mul(x, hn::Div(top, hn::Add(top, set(2.0F))));
-  return blend(hn::Gt(x, set(20.0F)), x, blend(hn::IsNaN(x), x, y));
+  return blend(hn::Gt(x, set(20.0F)), x, y);
 }
 
 HWY_INLINE V hard_sigmoid(V x) {
-  const V y = hn::Div(clamp(hn::Add(x, set(3.0F)), 0.0F, 6.0F), set(6.0F));
-  return blend(hn::IsNaN(x), x, y);
+  return hn::Div(clamp(hn::Add(x, set(3.0F)), 0.0F, 6.0F), set(6.0F));
 }
 
 HWY_INLINE V hard_swish(V x) {
