@@ -81,17 +81,4 @@ bool has_own_rows(const DataParts& parts) {
          (parts.target && parts.target->own) || (parts.weight && parts.weight->own);
 }
 
-TrainerState with_weights(const Trainer& trainer, const std::map<std::string, Tensor>& weights,
-                          const std::vector<TensorSpec>& specs) {
-  TrainerState state = trainer.state();
-  for (const TensorSpec& spec : specs)
-    for (const char* kind : {"parameter.", "buffer.", "ema."}) {
-      const auto it = state.tensors.find(kind + spec.name);
-      if (it != state.tensors.end() && weights.count(spec.name))
-        it->second = weights.at(spec.name).clone();
-    }
-  state.tensors.at("running").fill_(true);
-  return state;
-}
-
 }  // namespace wide

@@ -22,8 +22,4 @@ bool has_own_rows(const DataParts& parts);
 void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
             const std::function<void(const HeldBatch&, const Tensors& outputs)>& take);
 
-/// The trainer's state with `weights` ([N, ...] by name) in place of its own, all models running.
-TrainerState with_weights(const Trainer& trainer, const std::map<std::string, Tensor>& weights,
-                          const std::vector<TensorSpec>& specs);
-
 }  // namespace wide

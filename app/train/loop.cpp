@@ -156,10 +156,9 @@ void Loop::keep_best(const std::vector<int64_t>& improved) {
   const Tensor models = at::tensor(improved, at::kLong);
   for (const auto& [name, tensor] : trainer_.weights()) {
     Tensor& best = state_.best[name];
-    const bool shared = tensor.dim() == 0 || tensor.size(0) != run_.n();
     if (!best.defined())
       best = tensor.clone();
-    else if (!shared)
+    else if (!trainer_.shared(name))
       best.index_copy_(0, models, tensor.index_select(0, models));
   }
 }

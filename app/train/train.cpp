@@ -228,13 +228,11 @@ class Run {
     folder_.save_checkpoints(run_, *trainer_, state_, kept());
     if (!run_.data.test.empty() || run_.data.has_validation()) with_best_weights();
     if (!sinks_.exports.empty()) {
-      const auto weights = state_.best.empty() ? trainer_->weights() : best_or_last();
-      for (const std::string& note : export_run(run_, weights, sinks_.exports))
+      for (const std::string& note : export_run(run_, best_or_last(), sinks_.exports))
         facts_.notes.push_back(note);
     }
     if (!sinks_.unstack.empty())
-      facts_.notes.push_back(unstack_run(
-          sinks_.unstack, run_, state_.best.empty() ? trainer_->weights() : best_or_last()));
+      facts_.notes.push_back(unstack_run(sinks_.unstack, run_, best_or_last()));
     note_without_best();
     facts_.state = "complete";
     // What it takes one by one is known from a few steps: worth it where these are few of many.
@@ -309,8 +307,7 @@ class Run {
   /// models.
   void with_best_weights() {
     const at::NoGradGuard no_grad;
-    const auto weights = state_.best.empty() ? trainer_->weights() : best_or_last();
-    trainer_->load_state(with_weights(*trainer_, weights, run_.network.tensors()));
+    trainer_->set_weights(best_or_last());
     if (!run_.data.test.empty()) {
       const std::vector<Rows> rows{run_.data.test};
       const auto values = evaluate(run_, *trainer_, {&run_.data.test_parts(), &rows});
@@ -337,14 +334,15 @@ class Run {
     return evaluate_ensemble(run_, *trainer_, set, models);
   }
 
-  /// Models that never had a best keep what they have.
+  /// Each model's best weights; the last ones of a model without a best.
   std::map<std::string, Tensor> best_or_last() const {
     std::map<std::string, Tensor> weights = trainer_->weights();
-    for (auto& [name, tensor] : weights)
+    for (auto& [name, tensor] : weights) {
+      if (trainer_->shared(name)) continue;
       for (size_t m = 0; m < state_.models.size(); ++m)
-        if (state_.models[m].best && tensor.dim() > 0 && tensor.size(0) == run_.n() &&
-            state_.best.count(name))
+        if (state_.models[m].best)
           tensor[static_cast<int64_t>(m)].copy_(state_.best.at(name)[static_cast<int64_t>(m)]);
+    }
     return weights;
   }
 

@@ -415,6 +415,44 @@ std::map<std::string, Tensor> TrainedModels::weights(bool averaged) const {
   return all;
 }
 
+bool TrainedModels::is_shared(const std::string& name) const {
+  for (size_t k = 0; k < specs_.size(); ++k)
+    if (specs_[k].name == name) return kept_[k].shared;
+  fail("[train] tensor: got {}, expected a parameter or buffer of the network; try weights()",
+       name);
+}
+
+Tensor TrainedModels::weight_from(const std::map<std::string, Tensor>& weights, size_t k) const {
+  const std::string& name = specs_[k].name;
+  const auto at = weights.find(name);
+  if (at == weights.end())
+    fail("[train] weights: got no {}, expected all parameters and buffers; try those of weights()",
+         name);
+  const Tensor& own = kept_[k].tensor;
+  if (at->second.sizes() != own.sizes() || at->second.scalar_type() != own.scalar_type())
+    fail("[train] weights of {}: got {}, expected {}; try those of weights()", name,
+         shape_text(at->second), shape_text(own));
+  return at->second.contiguous();
+}
+
+void TrainedModels::set_weights(const std::map<std::string, Tensor>& weights) {
+  Tensors all;
+  for (size_t k = 0; k < specs_.size(); ++k) all.push_back(weight_from(weights, k));
+  for (const auto& [name, tensor] : weights) is_shared(name);  // refuses unknown names
+  run_all_in_order();
+  for (size_t k = 0; k < specs_.size(); ++k) {
+    kept_[k].tensor.copy_(all[k]);
+    if (kept_[k].average.defined()) kept_[k].average.copy_(all[k]);
+  }
+}
+
+/// Puts every model into the slot of its number, so that all run; rows are moved along.
+void TrainedModels::run_all_in_order() {
+  for_each_rows([&](Tensor& rows) { rows.copy_(by_model(rows)); });
+  std::iota(model_at_.begin(), model_at_.end(), 0);
+  set_running(model_at_);
+}
+
 void TrainedModels::save(std::map<std::string, Tensor>& into) const {
   for (const auto& [name, tensor] : weights(false)) into["weight." + name] = tensor;
   for (size_t k = 0; k < kept_.size(); ++k) {

@@ -50,6 +50,9 @@ class TrainedModels {
   void copy(int64_t from, int64_t to);
 
   std::map<std::string, Tensor> weights(bool averaged) const;
+  /// As Trainer says of both.
+  bool is_shared(const std::string& name) const;
+  void set_weights(const std::map<std::string, Tensor>& weights);
   void save(std::map<std::string, Tensor>& into) const;
   void load(const std::map<std::string, Tensor>& from);
   int64_t bytes() const;
@@ -74,6 +77,8 @@ class TrainedModels {
   Tensor by_model(const Tensor& rows) const;
   void keep_moments();
   void set_running(std::vector<int64_t> running);
+  void run_all_in_order();
+  Tensor weight_from(const std::map<std::string, Tensor>& weights, size_t k) const;
   const std::string& checked(const std::string& name) const;
   void check_value(const std::string& name, double value) const;
   void check_conflicts(int64_t model) const;

@@ -94,6 +94,12 @@ std::map<std::string, Tensor> Trainer::weights(int64_t model) const {
   return own;
 }
 
+bool Trainer::shared(const std::string& name) const { return impl_->models.is_shared(name); }
+
+void Trainer::set_weights(const std::map<std::string, Tensor>& weights) {
+  impl_->models.set_weights(weights);
+}
+
 TrainerState Trainer::state() const {
   TrainerState state;
   impl_->models.save(state.tensors);

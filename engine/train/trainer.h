@@ -180,6 +180,12 @@ class Trainer {
   std::map<std::string, Tensor> weights() const;
   /// Model i's own, copies.
   std::map<std::string, Tensor> weights(int64_t model) const;
+  /// Whether all models have one copy of this parameter or buffer. Throws Error for another name.
+  bool shared(const std::string& name) const;
+  /// Gives all N models these weights, named and shaped as `weights()` returns them, in place of
+  /// their own and of their averages; all models run from here on. Moments and step counts stay.
+  /// Throws Error, and changes nothing, where a name is missing or unknown or sizes differ.
+  void set_weights(const std::map<std::string, Tensor>& weights);
   TrainerState state() const;
   /// Throws Error where names or sizes are not those of this trainer.
   void load_state(const TrainerState& state);
