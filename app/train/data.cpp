@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "app/train/values.h"
 #include "data/bytes/csv.h"
@@ -14,223 +13,6 @@
 
 namespace wide {
 namespace {
-
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// Names behind an option, which may be given several times and with commas.
-std::vector<std::string> flat(const std::vector<std::string>& texts) {
-  std::vector<std::string> all;
-  for (const std::string& text : texts)
-    for (std::string& name : split(text)) all.push_back(std::move(name));
-  return all;
-}
-
-/// Finds the parts of one file.
-class PartReader {
- public:
-  PartReader(const TrainOptions& options, const std::string& path, const DataWanted& wanted)
-      : options_(options), wanted_(wanted), file_(printable(path)), data_(open_dataset(path)) {
-    for (const std::string& text : options.columns) {
-      const auto [argument, columns] = key_value("--column", text, "ARG=COLUMN");
-      said_[argument] = split(columns);
-    }
-    for (const auto& [argument, columns] : said_) {
-      std::vector<std::string> names;
-      for (const TensorSpec& spec : wanted.inputs) names.push_back(spec.name);
-      if (!has(names, argument))
-        fail("[--column] argument: got {}, expected one of forward's: {}; try {}={}",
-             printable(argument), listing(names, 9), names.empty() ? "x" : printable(names[0]),
-             printable(columns.empty() ? "x" : columns[0]));
-      taken_.insert(columns.begin(), columns.end());
-    }
-    for (const std::string& name : flat(options.target)) taken_.insert(name);
-    for (const std::string& name : {options.sample_weight, options.fold, options.group})
-      if (!name.empty()) taken_.insert(name);
-  }
-
-  DataParts read(RowsTo what) {
-    parts_.file = file_;
-    read_inputs(what);
-    if (what != RowsTo::predict && wanted_.loss->needs_target()) read_target();
-    if (what != RowsTo::predict && !options_.sample_weight.empty()) {
-      parts_.weight = part("weight", {options_.sample_weight}, at::kDouble);
-      if (!parts_.weight->values.ge(0).all().item<bool>())
-        fail("[{}] column {}: got weights below 0, expected none; try other weights", file_,
-             printable(options_.sample_weight));
-    }
-    if (what == RowsTo::learn && !options_.fold.empty())
-      parts_.fold = kinds(options_.fold, &parts_.fold_values);
-    if (what == RowsTo::learn && !options_.group.empty()) parts_.group = kinds(options_.group);
-    check_rows();
-    if (what == RowsTo::learn) check_own();
-    return std::move(parts_);
-  }
-
- private:
-  void read_inputs(RowsTo what) {
-    for (const TensorSpec& spec : wanted_.inputs) {
-      std::vector<std::string> columns{spec.name};
-      const auto said = said_.find(spec.name);
-      if (said != said_.end())
-        columns = said->second;
-      else if (data_.table && !data_.find(spec.name) && spec.name == "x")
-        columns = rest_of_table();
-      else if (!data_.find(spec.name) && what == RowsTo::predict)
-        fail(
-            "[{}] input {}: got no column of this name, expected all that forward takes, targets "
-            "of a loss of its own too, as the data of the run have it; try to name one so",
-            file_, printable(spec.name));
-      else if (!data_.find(spec.name))
-        fail("[{}] input {}: got no column of this name, expected one of {}; try --column {}={}",
-             file_, printable(spec.name), listing(data_.names(), 9), printable(spec.name),
-             data_.table ? "x" : printable(data_.names()[0]));
-      DataPart p = part(spec.name, columns, std::nullopt);
-      if (wanted_.knows_sizes)
-        fit(spec, columns.size(), &p);
-      else if (data_.table)
-        p.values = p.values.to(wanted_.dtype);
-      const at::ScalarType type = wanted_.knows_sizes ? spec.dtype : p.values.scalar_type();
-      p.real = c10::isFloatingType(type) || (!wanted_.knows_sizes && type == at::kByte);
-      check_finite(p);
-      parts_.inputs.push_back(std::move(p));
-    }
-  }
-
-  /// Holds an input against what forward says of it.
-  void fit(const TensorSpec& spec, size_t columns, DataPart* p) const {
-    const bool floating = spec.dtype == at::kFloat;
-    if (!floating && c10::isFloatingType(p->values.scalar_type()))
-      fail("[{}] column {}: got {}, expected whole numbers as forward's {}; try integers", file_,
-           p->columns, short_name(p->values.scalar_type()), printable(spec.name));
-    if (!floating && p->values.scalar_type() != spec.dtype) p->values = p->values.to(spec.dtype);
-    if (data_.table && floating && columns == 1 && p->values.dim() == 1 && spec.sizes.size() == 2)
-      p->values = p->values.unsqueeze(1);  // a table of one feature
-    const Sizes expected(spec.sizes.begin() + (spec.sizes.empty() ? 0 : 1), spec.sizes.end());
-    if (p->row_sizes() != expected)
-      fail("[{}] column {}: got {} a row, expected {} as forward's {}; try another column{}", file_,
-           p->columns, sizes_text(p->row_sizes()), sizes_text(expected), printable(spec.name),
-           options_.own.empty() ? " or --own" : "");
-  }
-
-  std::vector<std::string> rest_of_table() const {
-    std::vector<std::string> rest;
-    for (const std::string& name : data_.names())
-      if (!taken_.count(name)) rest.push_back(name);
-    if (flat(options_.target).empty() && wanted_.loss->needs_target())
-      fail("[{}] target: got none, expected the column that is learned; try --target {}", file_,
-           printable(data_.names().back()));
-    if (rest.empty())
-      fail(
-          "[{}] input x: got no column, expected at least one besides the target; try more "
-          "columns",
-          file_);
-    return rest;
-  }
-
-  void read_target() {
-    std::vector<std::string> columns = flat(options_.target);
-    if (columns.empty()) {
-      for (const std::string& name : data_.names())
-        if (!taken_.count(name) && !used_.count(name)) columns.push_back(name);
-      if (columns.size() != 1)
-        fail("[{}] target: got {} that it may be, expected one column left; try --target {}", file_,
-             columns.empty() ? "no column" : listing(columns, 5),
-             columns.empty() ? "y" : printable(columns[0]));
-    }
-    const bool classes = wanted_.loss->classifies();
-    parts_.target = part("target", columns, std::nullopt);
-    Tensor& values = parts_.target->values;
-    if (classes && c10::isFloatingType(values.scalar_type()))
-      fail("[{}] target {}: got {}, expected whole numbers, the classes, for {}; try --loss mse",
-           file_, parts_.target->columns, short_name(values.scalar_type()), wanted_.loss->name);
-    values = values.to(classes ? at::kLong : wanted_.dtype);
-    if (!classes) check_finite(*parts_.target);
-  }
-
-  DataPart part(const std::string& name, const std::vector<std::string>& columns,
-                std::optional<at::ScalarType> dtype) {
-    for (const std::string& column : columns) used_.insert(column);
-    DataPart p;
-    p.name = name;
-    p.columns = printable(fmt::format("{}", fmt::join(columns, ",")));
-    p.values = joined(columns);
-    p.whole = !c10::isFloatingType(p.values.scalar_type());
-    if (dtype) p.values = p.values.to(*dtype);
-    const auto own = flat(options_.own);
-    p.own = std::any_of(columns.begin(), columns.end(),
-                        [&](const std::string& c) { return has(own, c); });
-    if (p.own && p.values.dim() < 2)
-      fail("[{}] column {}: got {}, expected [N, S, ...] under --own; try it without --own", file_,
-           p.columns, sizes_text(p.values.sizes()));
-    return p;
-  }
-
-  /// `x` of a table is all that is left.
-  Tensor joined(const std::vector<std::string>& columns) const {
-    if (columns.size() == 1 && columns[0] == "x" && data_.table && !data_.find("x"))
-      return data_.joined(rest_of_table());
-    return data_.joined(columns);
-  }
-
-  Rows kinds(const std::string& column, std::vector<double>* values_of = nullptr) {
-    const Tensor values = part("kind", {column}, at::kDouble).values;
-    if (values.dim() != 1)
-      fail("[{}] column {}: got {}, expected a number a row; try another column", file_,
-           printable(column), sizes_text(values.sizes()));
-    const Tensor plain = values.contiguous();
-    const double* data = plain.const_data_ptr<double>();
-    std::vector<double> distinct(data, data + plain.numel());
-    std::sort(distinct.begin(), distinct.end());
-    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    Rows rows;
-    for (int64_t i = 0; i < plain.numel(); ++i)
-      rows.push_back(std::lower_bound(distinct.begin(), distinct.end(), data[i]) -
-                     distinct.begin());
-    if (values_of) *values_of = std::move(distinct);
-    return rows;
-  }
-
-  void check_finite(const DataPart& p) const {
-    if (!c10::isFloatingType(p.values.scalar_type())) return;
-    const Tensor bad = p.values.isfinite().logical_not();
-    if (!bad.any().item<bool>()) return;
-    const int64_t row = bad.nonzero()[0][p.own ? 1 : 0].item<int64_t>();
-    fail("[{}] column {}: got nan or inf in row {}, expected numbers; try to fill or drop it",
-         file_, p.columns, row);
-  }
-
-  void check_rows() {
-    const auto check = [&](const std::string& columns, int64_t count) {
-      if (parts_.rows == 0) parts_.rows = count;
-      if (count != parts_.rows)
-        fail("[{}] column {}: got {} rows, expected {} as the others; try columns of one length",
-             file_, columns, count, parts_.rows);
-    };
-    for (const DataPart& p : parts_.inputs) check(p.columns, p.rows());
-    if (parts_.target) check(parts_.target->columns, parts_.target->rows());
-    if (parts_.weight) check(parts_.weight->columns, parts_.weight->rows());
-    if (!parts_.fold.empty()) check(options_.fold, static_cast<int64_t>(parts_.fold.size()));
-    if (!parts_.group.empty()) check(options_.group, static_cast<int64_t>(parts_.group.size()));
-    if (parts_.rows == 0) fail("[{}] data: got no rows, expected some; try another file", file_);
-  }
-
-  void check_own() const {
-    for (const std::string& name : flat(options_.own))
-      if (!used_.count(name))
-        fail("[--own] column: got {}, expected one that is used: {}; try {}", printable(name),
-             listing({used_.begin(), used_.end()}, 9), printable(*used_.begin()));
-  }
-
-  const TrainOptions& options_;
-  const DataWanted& wanted_;
-  std::string file_;
-  Dataset data_;
-  std::map<std::string, std::vector<std::string>> said_;
-  std::set<std::string> taken_, used_;
-  DataParts parts_;
-};
 
 /// The fraction that an option's text is, or nullopt for a file.
 std::optional<double> fraction_of(const std::string& option, const std::string& text) {
@@ -305,11 +87,6 @@ std::pair<Tensor, Tensor> statistics(const Tensor& rows) {
 
 }  // namespace
 
-DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,
-                     RowsTo what) {
-  return PartReader(options, path, wanted).read(what);
-}
-
 int64_t asked_folds(const TrainOptions& options) {
   if (options.folds == 1 || options.folds < 0)
     fail("[--folds] folds: got {}, expected at least 2; try --folds 5", options.folds);
@@ -318,7 +95,7 @@ int64_t asked_folds(const TrainOptions& options) {
 
 TrainingData read_training_data(const TrainOptions& options, const DataWanted& wanted) {
   TrainingData data;
-  data.train = read_parts(options, options.data, wanted, RowsTo::learn);
+  data.train = read_parts(options, options.data, wanted, RowsTo::learn, nullptr);
   const RowKinds kinds = row_kinds(data.train, *wanted.loss);
   const bool folded = options.folds > 0 || !options.fold.empty();
   if (options.folds > 0 && !options.fold.empty())
@@ -342,7 +119,7 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       rows = std::move(split.train);
       data.test = std::move(split.held);
     } else {
-      data.test_file = read_parts(options, options.test, wanted, RowsTo::hold);
+      data.test_file = read_parts(options, options.test, wanted, RowsTo::hold, &data.train.columns);
       data.test = all_rows(data.test_file->rows);
     }
   }
@@ -378,7 +155,8 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
       data.train_rows.push_back(std::move(split.train));
       data.validation.push_back(std::move(split.held));
     } else {
-      data.validation_file = read_parts(options, options.validation, wanted, RowsTo::hold);
+      data.validation_file =
+          read_parts(options, options.validation, wanted, RowsTo::hold, &data.train.columns);
       data.train_rows.push_back(std::move(rows));
       data.validation.push_back(all_rows(data.validation_file->rows));
     }

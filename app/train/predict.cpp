@@ -39,7 +39,8 @@ class Predictor {
                             network_.dtype()};
     TrainOptions columns = saved.options;
     columns.own.clear();
-    parts_ = read_parts(columns, options.data, wanted, RowsTo::predict);
+    parts_ = read_parts(columns, options.data, wanted, RowsTo::predict,
+                        saved.columns ? &*saved.columns : nullptr);
     network_.settle(parts_, std::numeric_limits<int64_t>::max());
     choose_models();
     load();
@@ -52,10 +53,15 @@ class Predictor {
       take(begin, std::min(size, parts_.rows - begin), size);
     }
     write();
-    return fmt::format(
+    std::string said = fmt::format(
         "{} rows by {} models{}{} -> {}", parts_.rows, models_.size(),
         left_out_ ? fmt::format(" ({} without a finite value left out)", left_out_) : "",
         options_.reduce == "none" ? "" : ", " + options_.reduce, printable(options_.out));
+    if (options_.top > static_cast<int64_t>(models_.size()))
+      said += fmt::format("\n  --top {}: the run has no more than these {}", options_.top,
+                          models_.size());
+    for (const std::string& note : parts_.notes) said += "\n  " + note;
+    return said;
   }
 
  private:

@@ -76,6 +76,8 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   choose_loss();
   const DataWanted wanted{network.asked(), network.knows_sizes(), &loss.loss, network.dtype()};
   data = read_training_data(options, wanted);
+  for (const auto* file : {&data.validation_file, &data.test_file})
+    if (*file) notes.insert(notes.end(), (*file)->notes.begin(), (*file)->notes.end());
   int64_t weights = 0;
   if (!options.weights.empty())
     weights = static_cast<int64_t>(find_checkpoints(options.weights).files.size());
@@ -143,7 +145,7 @@ void Prepared::choose_loss() {
   }
   const Loss any = any_loss();
   const DataWanted wanted{network.asked(), network.knows_sizes(), &any, network.dtype()};
-  const DataParts parts = read_parts(options, options.data, wanted, RowsTo::learn);
+  const DataParts parts = read_parts(options, options.data, wanted, RowsTo::learn, nullptr);
   options.loss = parts.target->whole ? "cross_entropy" : "mse";
   defaults["loss"] = options.loss;
   loss = parse_loss(options.loss, options.output, network.output_names());
@@ -210,6 +212,7 @@ void Prepared::check_outputs() {
   LossInputs in;
   in.output = output;
   if (loss.loss.needs_target()) {
+    if (!loss.loss.classifies() && output.dim() == 2 && output.size(1) == 1) shape_single_column();
     const DataPart& target = *data.train.target;
     Sizes sizes = target.row_sizes();
     sizes.insert(sizes.begin(), network.batch());
@@ -226,6 +229,17 @@ void Prepared::check_outputs() {
   if (!loss.loss.classifies()) return;
   data.classes = output.size(1);
   check_classes();
+}
+
+/// One column of a table is [S], and cannot be given as the [S, 1] that the network's answers are.
+void Prepared::shape_single_column() {
+  const auto shape = [](DataParts& parts) {
+    if (parts.columns.table && parts.target->values.dim() == 1)
+      parts.target->values = parts.target->values.unsqueeze(1);
+  };
+  shape(data.train);
+  if (data.validation_file) shape(*data.validation_file);
+  if (data.test_file) shape(*data.test_file);
 }
 
 /// Numbers for a batch are means over its rows: none may be there twice, and all count the same.

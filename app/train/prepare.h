@@ -42,6 +42,7 @@ struct Prepared {
   void check_settings();
   void check_data();
   void check_outputs();
+  void shape_single_column();
   void check_classes();
   void check_batch_numbers(const Tensors& outputs);
   void check_smallest_batch() const;

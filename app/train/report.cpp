@@ -63,7 +63,8 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
                  {"validation_rows", run.data.has_validation() ? run.data.validation[0].size() : 0},
                  {"test_rows", run.data.test.size()},
                  {"classes", run.data.classes ? Json(run.data.classes) : Json(nullptr)},
-                 {"folds", run.data.folds}};
+                 {"folds", run.data.folds},
+                 {"columns", to_json(run.data.train.columns)}};
   doc["frozen"] = run.frozen;
   doc["no_decay"] = run.no_decay.size();
   doc["memory"] = {{"state_bytes", facts.memory.state_bytes},

@@ -96,6 +96,7 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
   Json head = {{"schema", 1},
                {"more_is_better", run.monitor().more_is_better},
                {"groups", groups},
+               {"columns", to_json(run.data.train.columns)},
                {"options", to_json(run.options)},
                {"defaults", run.defaults},
                {"state", to_json(state)},
@@ -209,6 +210,7 @@ SavedRun read_saved_run(const std::string& folder) {
     run.state = state_of(head.at("state"));
     run.more_is_better = head.at("more_is_better");
     run.groups = head.at("groups").get<std::vector<int64_t>>();
+    if (head.contains("columns")) run.columns = columns_of(head.at("columns"));
     run.plan = metadata.at("plan");
     if (metadata.count("data")) run.data = metadata.at("data");
   } catch (const Error&) {

@@ -47,8 +47,9 @@ struct SavedRun {
   std::string plan;
   std::map<std::string, std::string> defaults;  // what was not said, in words
   bool more_is_better = false;                  // of what is monitored
-  std::string data;             // its fingerprint; "" in files of the first versions
-  std::vector<int64_t> groups;  // of each model in the statistics of normalisation
+  std::string data;                    // its fingerprint; "" in files of the first versions
+  std::vector<int64_t> groups;         // of each model in the statistics of normalisation
+  std::optional<DataColumns> columns;  // of the training data; none in files of the first versions
 };
 /// Throws Error for a folder without a run.
 SavedRun read_saved_run(const std::string& folder);

@@ -105,8 +105,8 @@ class Answers(WithOwnLoss):
         wanted = sum(self.exact(slice(100, 220), i, "best")[0] for i in range(2)) / 2
         numpy.testing.assert_allclose(self.predicted(), wanted, rtol=1e-4, atol=1e-5)
         numpy.savez(self.path("data.npz"), input=self.x[:20])
-        self.assertIn("data.npz] input y: got no column of this name, expected all that forward takes, targets of a loss of "
-                      "its own too, as the data of the run have it; try to name one so\n", self.predicted(expect=2))
+        self.assertIn("data.npz] columns: got no y, expected all columns of the training data by name: input, y; try to add it\n",
+                      self.predicted(expect=2))
 
     def test_are_not_numbers_of_a_batch(self):
         self.train("-n", "2", "--loss", "output.3", "--epochs", "1", "--validation", "0.25")
