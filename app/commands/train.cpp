@@ -42,7 +42,8 @@ class Train : public Command {
         "  workbench train net.pt2 --data data.npz --validation 0.2 --lr log:1e-4..1e-1 -n 32 "
         "--metric accuracy\n"
         "A value of a hyperparameter is a number, a list of one a configuration, log:1e-4..1e-1,\n"
-        "lin:0..0.1, 0..63 (evenly, ends included) or loguniform:1e-4..1e-1 (drawn).");
+        "lin:0..0.1, 0..63 (evenly, ends included) or loguniform:1e-4..1e-1 (drawn); a range that\n"
+        "says how many, log:1e-4..1e-1:8, is a list, in --grid too.");
     auto* network = app.add_option("NET", options_.network,
                                    ".pt2 of torch.export, TorchScript, or a registered name");
     declare_network(app);

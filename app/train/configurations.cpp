@@ -110,8 +110,10 @@ class Planner {
       add("--set", key, value);
     }
     for (const auto& [key, values] : settings_)
-      if (values.kind == Values::Kind::list)
-        rows_said_.emplace_back("the list of " + key, static_cast<int64_t>(values.numbers.size()));
+      if (values.count > 0 && values.kind != Values::Kind::one)
+        rows_said_.emplace_back(
+            (values.kind == Values::Kind::list ? "the list of " : "the range of ") + key,
+            values.count);
   }
 
   void read_grid() {
@@ -122,12 +124,13 @@ class Planner {
         fail("[--grid] fold: got a grid, expected --folds to make it; try --folds 5");
       const Values values = parse_values(key, value);
       if (values.is_range())
-        fail("[--grid] {}: got {}, expected a list; try {}=1e-3,1e-2", key, printable(value), key);
+        fail("[--grid] {}: got {}, expected a list, or a range that says how many; try {}={}:8",
+             key, printable(value), key, printable(value));
       if (settings_.count(key) || grid_.count(key))
         fail("[--grid] {}: got it twice, expected it once; try to leave one out", key);
-      grid_[key] = values.numbers;
+      grid_[key] = values.spread(values.count, key, options_.seed);
       grid_order_.push_back(key);
-      grid_size_ *= static_cast<int64_t>(values.numbers.size());
+      grid_size_ *= values.count;
     }
   }
 
@@ -199,6 +202,16 @@ class Planner {
         x, a, y, b);
   }
 
+  /// `-n` that is no multiple of what every configuration is there for.
+  [[noreturn]] void refuse_total(int64_t each) const {
+    std::vector<std::string> factors;
+    if (grid_size_ > 1) factors.push_back(fmt::format("{} of --grid", grid_size_));
+    if (seeds() > 1) factors.push_back(fmt::format("{} seeds", seeds()));
+    if (fold_models() > 1) factors.push_back(fmt::format("{} folds", fold_models()));
+    fail("[-n] models: got {}, expected a multiple of {} ({}), as -n counts all models; try -n {}",
+         options_.n, each, fmt::join(factors, " × "), options_.n * each);
+  }
+
   /// How many rows (what stands side by side) and models there are.
   void count() {
     for (const auto& [who, many] : rows_said_)
@@ -214,6 +227,8 @@ class Planner {
       rows_ = rows_said_[0].second;
     else if (!totals.empty() && totals[0].second % each == 0)
       rows_ = totals[0].second / each;
+    else if (options_.n > 0)
+      refuse_total(each);
     else if (ranged || (options_.seeds == 0 && grid_.empty() && folds_ == 0 && totals.empty()))
       fail("[models] count: got none, expected N models; try -n 8");
     n_ = rows_ * each;

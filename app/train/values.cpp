@@ -36,10 +36,10 @@ constexpr Prefix kPrefixes[] = {{"log:", Values::Kind::logarithmic},
 
 }  // namespace
 
-std::vector<double> Values::spread(int64_t count, const std::string& key, uint64_t seed) const {
+std::vector<double> Values::spread(int64_t many, const std::string& key, uint64_t seed) const {
   std::vector<double> all;
-  for (int64_t i = 0; i < count; ++i) {
-    double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0;
+  for (int64_t i = 0; i < many; ++i) {
+    double share = many > 1 ? static_cast<double>(i) / static_cast<double>(many - 1) : 0;
     if (kind == Kind::uniform || kind == Kind::loguniform)
       share = uniform_draw(seed, key, static_cast<uint64_t>(i));
     const auto between = [&](double a, double b) { return a + share * (b - a); };
@@ -76,6 +76,17 @@ Values parse_values(const std::string& key, const std::string& text) {
   const size_t dots = rest.find("..");
   if (dots != std::string::npos && rest.find(',') == std::string::npos) {
     if (values.kind == Values::Kind::one) values.kind = Values::Kind::linear;
+    const size_t colon = rest.find(':', dots);
+    values.count = 0;
+    if (colon != std::string::npos) {
+      const auto many = whole_number(rest.substr(colon + 1));
+      if (!many || *many < 1)
+        fail("[{}] range: got {} values, expected a whole number from 1 on; try {}8",
+             printable(key), printable(rest.substr(colon + 1)),
+             printable(text.substr(0, text.size() - rest.size() + colon + 1)));
+      values.count = *many;
+      rest.resize(colon);
+    }
     values.numbers = {number(key, rest.substr(0, dots), text),
                       number(key, rest.substr(dots + 2), text)};
     const bool logs =
@@ -91,6 +102,7 @@ Values parse_values(const std::string& key, const std::string& text) {
   const std::vector<std::string> parts = listed(rest);
   for (const std::string& part : parts) values.numbers.push_back(number(key, part, text));
   if (parts.size() > 1) values.kind = Values::Kind::list;
+  values.count = static_cast<int64_t>(parts.size());
   return values;
 }
 

@@ -12,14 +12,16 @@ namespace wide {
 ///   log:1e-4..1e-1           evenly by their logarithm, ends included
 ///   lin:0..0.1, or 0..63     evenly, ends included
 ///   loguniform:1e-4..1e-1    drawn, as is uniform:0..1
+///   log:1e-4..1e-1:8         a range or draw that says how many: a list of 8
 struct Values {
   enum class Kind { one, list, linear, logarithmic, uniform, loguniform };
   Kind kind = Kind::one;
   std::vector<double> numbers;  // of a list; else the number, or both ends
+  int64_t count = 1;            // values that the text says; 0: a range of as many as are asked for
 
-  bool is_range() const { return kind != Kind::one && kind != Kind::list; }
-  /// For `count` configurations; draws hang on `seed` and `key` alone.
-  std::vector<double> spread(int64_t count, const std::string& key, uint64_t seed) const;
+  bool is_range() const { return count == 0; }
+  /// `many` values, one for each configuration; draws depend on `seed` and `key` alone.
+  std::vector<double> spread(int64_t many, const std::string& key, uint64_t seed) const;
 };
 
 /// Throws Error naming `key`; "true" and "false" are numbers too.

@@ -76,6 +76,49 @@ TEST(TrainPlan, TablesOfModelsKeepWhatTheyDoNotKnow) {
             std::string::npos);
 }
 
+TEST(TrainPlan, RangesThatSayHowManyAreLists) {
+  TrainOptions options;
+  options.grid = {"lr=log:1e-4..1e-1:4"};
+  options.seeds = 3;
+  const Configurations plan = plan_models(options, 0, 0);
+  ASSERT_EQ(plan.models.size(), 12u);
+  for (size_t i = 0; i < 12; ++i)
+    EXPECT_NEAR(plan.models[i].hyper.at("lr") / std::pow(10.0, double(i / 3) - 4), 1, 1e-12) << i;
+  options.grid = {"lr=lin:0..1:3", "weight_decay=0,0.5"};
+  EXPECT_EQ(plan_models(options, 0, 0).models.size(), 18u);
+  EXPECT_EQ(plan_models(options, 0, 0).models[9].hyper.at("lr"), 0.5);
+  options.grid = {"lr=log:1e-4..1e-1"};
+  EXPECT_EQ(error_of([&] { plan_models(options, 0, 0); }),
+            "[--grid] lr: got log:1e-4..1e-1, expected a list, or a range that says how many; try "
+            "lr=log:1e-4..1e-1:8");
+  options.grid.clear();
+  options.seeds = 0;
+  options.lr = "log:1e-4..1e-1:5";
+  EXPECT_EQ(plan_models(options, 0, 0).models.size(), 5u);
+  options.lr = "log:1e-4..1e-1:0";
+  EXPECT_EQ(error_of([&] { plan_models(options, 0, 0); }),
+            "[lr] range: got 0 values, expected a whole number from 1 on; try log:1e-4..1e-1:8");
+}
+
+TEST(TrainPlan, NThatIsNoMultipleOfSeedsSaysWhatNIs) {
+  TrainOptions options;
+  options.n = 8;
+  options.seeds = 32;
+  options.lr = "log:1e-4..1e-1";
+  EXPECT_EQ(error_of([&] { plan_models(options, 0, 0); }),
+            "[-n] models: got 8, expected a multiple of 32 (32 seeds), as -n counts all models; "
+            "try -n 256");
+  options.n = 256;
+  const Configurations plan = plan_models(options, 0, 0);
+  EXPECT_EQ(plan.configs.size(), 8u);
+  options.n = 7;
+  options.seeds = 2;
+  options.grid = {"weight_decay=0,0.1"};
+  EXPECT_EQ(error_of([&] { plan_models(options, 0, 0); }),
+            "[-n] models: got 7, expected a multiple of 4 (2 of --grid × 2 seeds), as -n counts "
+            "all models; try -n 28");
+}
+
 TEST(TrainPlan, CountsThatDisagreeAreRefused) {
   TrainOptions options;
   options.n = 4;
