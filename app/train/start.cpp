@@ -167,8 +167,9 @@ class Starter {
         if (!chosen && looks_like(rule, values)) chosen = &rule;
     if (!chosen && !rules && is_constant(values)) return put(spec.name, values, true);
     if (!chosen && !said)
-      refuse(spec.name, rules ? fmt::format("values unlike those of a {}", rules->front().layer)
-                              : "values of no layer that has a default");
+      refuse(spec.name,
+             rules ? fmt::format("values unlike those of a new torch.nn.{}", rules->front().layer)
+                   : "values of no layer that has a default");
     if (!chosen && !rules)
       fail(
           "[{}] tensor {}: got values of no layer that has a default, expected one to draw anew; "

@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <optional>
 
@@ -13,6 +15,18 @@ namespace wide {
 namespace {
 
 using Kind = StartingValues::Kind;
+
+constexpr const char* kAttention = "MultiheadAttention";
+
+/// torch.nn's layer that calls a normalising operator.
+std::string norm_layer(const std::string& op) {
+  for (const auto& [part, layer] : {std::pair{"layer_norm", "LayerNorm"},
+                                    {"group_norm", "GroupNorm"},
+                                    {"instance_norm", "InstanceNorm"},
+                                    {"rms_norm", "RMSNorm"}})
+    if (op.find(part) != std::string::npos) return layer;
+  return "BatchNorm";
+}
 
 bool ends_with(const std::string& name, std::string_view end) {
   return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
@@ -48,7 +62,7 @@ class Finder {
   void add(ValueId id, StartingValues start) {
     if (id == kNone || parameter_[id] == kNone) return;
     const std::string& name = p_.value(parameter_[id]).name;
-    if (ends_with(name, "out_proj.bias")) start = {Kind::constant, 0, "attention"};
+    if (ends_with(name, "out_proj.bias")) start = {Kind::constant, 0, kAttention};
     found_[name].push_back(std::move(start));
   }
 
@@ -69,44 +83,61 @@ class Finder {
       if (w.size() < 2) return;
       int64_t fan_in = w[1];
       for (size_t d = 2; d < w.size() && !is("aten::bilinear"); ++d) fan_in *= w[d];
-      fans(at("weight"), at("bias"), fan_in);
+      const char* kind = is("aten::bilinear")        ? "Bilinear"
+                         : is("aten::linear")        ? "Linear"
+                         : transposes(op, arguments) ? "ConvTranspose"
+                                                     : "Conv";
+      fans(at("weight"), at("bias"), fan_in,
+           is("aten::conv") ? fmt::format("{}{}d", kind, w.size() - 2) : kind);
     } else if (is("aten::addmm")) {
       const Sizes w = sizes(at("mat2"));
-      if (w.size() == 2) fans(at("mat2"), at("self"), w[1]);
+      if (w.size() == 2) fans(at("mat2"), at("self"), w[1], "Linear");
     } else if (is("aten::mm")) {
       const Sizes w = sizes(at("mat2"));
-      if (w.size() == 2) fans(at("mat2"), kNone, w[1]);
+      if (w.size() == 2) fans(at("mat2"), kNone, w[1], "Linear");
     } else if (is("aten::embedding")) {
-      StartingValues start{Kind::normal, 1, "embedding"};
+      StartingValues start{Kind::normal, 1, "Embedding"};
       if (const auto place = handle.schema().argumentIndexWithName("padding_idx");
           place && arguments[static_cast<size_t>(*place)].constant.isInt())
         start.zero_row = arguments[static_cast<size_t>(*place)].constant.toInt();
       add(at("weight"), start);
     } else if (op.find("_norm") != std::string::npos) {
-      add(at("weight"), {Kind::constant, 1, "norm"});
-      add(at("bias"), {Kind::constant, 0, "norm"});
+      add(at("weight"), {Kind::constant, 1, norm_layer(op)});
+      add(at("bias"), {Kind::constant, 0, norm_layer(op)});
     } else if (is("aten::_prelu_kernel") || is("aten::prelu")) {
-      add(at("weight"), {Kind::constant, 0.25, "prelu"});
+      add(at("weight"), {Kind::constant, 0.25, "PReLU"});
     } else if (is("aten::lstm") || is("aten::gru") || is("aten::rnn_")) {
       if (op.find("_cell") == std::string::npos) return recurrent(arguments, handle);
       const Sizes w = sizes(at("w_hh"));
       if (w.size() != 2) return;
       for (const char* name : {"w_ih", "w_hh", "b_ih", "b_hh"})
-        add(at(name), {Kind::uniform, 1 / std::sqrt(double(w[1])), "recurrent"});
+        add(at(name), {Kind::uniform, 1 / std::sqrt(double(w[1])), recurrent_layer(op) + "Cell"});
     }
   }
 
-  void fans(ValueId weight, ValueId bias, int64_t fan_in) {
+  static std::string recurrent_layer(const std::string& op) {
+    return op.rfind("aten::lstm", 0) == 0 ? "LSTM" : op.rfind("aten::gru", 0) == 0 ? "GRU" : "RNN";
+  }
+
+  /// Whether a convolution, by whatever operator it is called, is a transposed one.
+  static bool transposes(const std::string& op, const std::vector<Argument>& arguments) {
+    constexpr size_t kTransposed = 6;  // of aten::convolution's arguments
+    return op.find("transpose") != std::string::npos ||
+           (op.rfind("aten::convolution", 0) == 0 && arguments.size() > kTransposed &&
+            arguments[kTransposed].constant.isBool() && arguments[kTransposed].constant.toBool());
+  }
+
+  void fans(ValueId weight, ValueId bias, int64_t fan_in, const std::string& layer) {
     const double bound = fan_in > 0 ? 1 / std::sqrt(double(fan_in)) : 0;
     const ValueId own = weight == kNone ? kNone : parameter_[weight];
     if (own != kNone && ends_with(p_.value(own).name, "in_proj_weight")) {
       const Sizes& w = p_.value(own).sizes;
-      add(weight, {Kind::uniform, std::sqrt(6.0 / double(w[0] + w[1])), "attention"});
-      add(bias, {Kind::constant, 0, "attention"});
+      add(weight, {Kind::uniform, std::sqrt(6.0 / double(w[0] + w[1])), kAttention});
+      add(bias, {Kind::constant, 0, kAttention});
       return;
     }
-    add(weight, {Kind::uniform, bound, "linear"});
-    add(bias, {Kind::uniform, bound, "linear"});
+    add(weight, {Kind::uniform, bound, layer});
+    add(bias, {Kind::uniform, bound, layer});
   }
 
   void recurrent(const std::vector<Argument>& arguments, const c10::OperatorHandle& handle) {
@@ -118,7 +149,8 @@ class Finder {
     const bool lstm = handle.schema().name() == "aten::lstm";
     const int64_t gates = lstm ? 4 : handle.schema().name() == "aten::gru" ? 3 : 1;
     const double bound = 1 / std::sqrt(double(w_hh.at(0)) / double(gates));
-    for (const ValueId id : all) add(id, {Kind::uniform, bound, "recurrent"});
+    for (const ValueId id : all)
+      add(id, {Kind::uniform, bound, recurrent_layer(handle.schema().name())});
   }
 
   const Program& p_;

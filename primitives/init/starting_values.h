@@ -12,7 +12,7 @@ struct StartingValues {
   enum class Kind { uniform, normal, constant };
   Kind kind = Kind::uniform;
   double number = 0;  // bound of uniform around 0, deviation of normal around 0, or the constant
-  std::string layer;  // "linear"
+  std::string layer;  // torch.nn's name of it: "Linear", "Conv2d"
   int64_t zero_row = -1;  // of an embedding: padding
 };
 

@@ -408,7 +408,7 @@ class Refused(Train):
         model = digits.Cnn()
         torch.nn.init.orthogonal_(model.f.weight)
         digits.export(model, self.path("orthogonal.pt2"), torch.tensor(x[:4]))
-        self.refused("[orthogonal.pt2] tensor f.weight: got values unlike those of a linear", "-n", "2", net="orthogonal.pt2")
+        self.refused("[orthogonal.pt2] tensor f.weight: got values unlike those of a new torch.nn.Linear", "-n", "2", net="orthogonal.pt2")
         self.train("-n", "2", "--init", "file", "--lr", "0", "--epochs", "1", "--check", "0", net="orthogonal.pt2")
         last = load_file(self.path("run/last/model-0001.safetensors"))
         self.assertTrue(torch.equal(last["f.weight"], model.f.weight))
