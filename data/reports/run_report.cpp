@@ -69,6 +69,32 @@ std::string spread_text(const std::optional<Spread>& s) {
                      s->high, s->iqm);
 }
 
+std::string table_line(const std::string& what, int64_t n, const std::string& values) {
+  return fmt::format("  {:<40} n {:<4} {}\n", what, n, values);
+}
+
+/// One line, or a line for each metric where there is more to say of them than a number.
+std::string config_text(const ConfigSummary& c) {
+  std::string name;
+  for (const auto& [key, value] : c.hyperparameters)
+    name += fmt::format("{}{}={:.4g}", name.empty() ? "" : " ", key, value);
+  if (name.empty()) name = "all models";
+  size_t width = 0;
+  bool numbers = true;
+  for (const MetricSummary& m : c.metrics) {
+    width = std::max(width, m.name.size());
+    for (const auto& spread : {m.validation, m.test}) numbers &= !spread || spread->n == 1;
+  }
+  std::vector<std::string> values;
+  for (const MetricSummary& m : c.metrics) {
+    values.push_back(
+        fmt::format("{:<{}} {}", m.name, numbers ? 0 : width, spread_text(m.validation)));
+    if (m.test) values.back() += fmt::format("  test {}", spread_text(m.test));
+  }
+  const std::string next_line = "\n" + std::string(table_line("", 0, "").size() - 1, ' ');
+  return table_line(name, c.n, fmt::format("{}", fmt::join(values, numbers ? " · " : next_line)));
+}
+
 std::string key_of(const Json& model, Pairing pairing) {
   const bool seeds = pairing == Pairing::seeds;
   Json hyper = model.at("hyperparameters");
@@ -154,6 +180,20 @@ void check_run(const Json& run, const std::string& file) {
        printable(file));
 }
 
+std::vector<std::string> metric_names(const Json& run) {
+  const std::string monitored = run.at("monitor").at("name");
+  std::set<std::string> others;
+  for (const Json& m : run.at("models"))
+    for (const char* part : {"best", "test"})
+      for (const auto& [name, value] : m.at(part).items()) others.insert(name);
+  // They stand beside the metrics of a model's best evaluation.
+  for (const std::string& name : {monitored, std::string("step"), std::string("train_loss")})
+    others.erase(name);
+  std::vector<std::string> names{monitored};
+  names.insert(names.end(), others.begin(), others.end());
+  return names;
+}
+
 std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::string>& keys) {
   const Json& models = run.at("models");
   for (const std::string& key : keys)
@@ -165,10 +205,10 @@ std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::str
            listing(known, 20));
     }
   const std::vector<std::string> by = keys.empty() ? varied(run) : keys;
-  const std::string metric = run.at("monitor").at("name");
+  const std::vector<std::string> metrics = metric_names(run);
   struct Group {
     ConfigSummary summary;
-    std::vector<double> values, tests;
+    std::map<std::string, std::vector<double>> values, tests;  // by metric
   };
   std::vector<Group> groups;
   for (const Json& m : models) {
@@ -180,34 +220,40 @@ std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::str
       groups.push_back({});
       it = groups.end() - 1;
       it->summary.hyperparameters = hyper;
-      it->summary.metric = metric;
     }
     ++it->summary.n;
     ++it->summary.statuses[m.at("status").get<std::string>()];
-    if (const auto v = number_at(m.at("best"), metric)) it->values.push_back(*v);
-    if (const auto v = number_at(m.at("test"), metric)) it->tests.push_back(*v);
+    for (const std::string& metric : metrics) {
+      if (const auto v = number_at(m.at("best"), metric)) it->values[metric].push_back(*v);
+      if (const auto v = number_at(m.at("test"), metric)) it->tests[metric].push_back(*v);
+    }
   }
   std::vector<ConfigSummary> all;
   for (Group& g : groups) {
-    g.summary.value = spread_of(g.values);
-    g.summary.test = spread_of(g.tests);
+    for (const std::string& metric : metrics)
+      g.summary.metrics.push_back(
+          {metric, spread_of(g.values[metric]), spread_of(g.tests[metric])});
     all.push_back(std::move(g.summary));
   }
   const bool more = run.at("monitor").at("more_is_better");
-  std::stable_sort(all.begin(), all.end(), [&](const ConfigSummary& a, const ConfigSummary& b) {
-    if (!a.value || !b.value) return a.value.has_value() && !b.value.has_value();
-    return more ? a.value->mean > b.value->mean : a.value->mean < b.value->mean;
+  std::stable_sort(all.begin(), all.end(), [&](const ConfigSummary& x, const ConfigSummary& y) {
+    const auto &a = x.monitored().validation, &b = y.monitored().validation;
+    if (!a || !b) return a.has_value() && !b.has_value();
+    return more ? a->mean > b->mean : a->mean < b->mean;
   });
   return all;
 }
 
 Json to_json(const ConfigSummary& c) {
-  Json json = {{"hyperparameters", c.hyperparameters}, {"metric", c.metric}};
+  Json json = {{"hyperparameters", c.hyperparameters}, {"metric", c.monitored().name}};
   json["n"] = c.n;
-  const Json value = spread_json(c.value);
+  const Json value = spread_json(c.monitored().validation);
   for (const char* key : {"mean", "sd", "iqm", "ci95"})
     json[key] = value.is_null() ? Json(nullptr) : value.at(key);
-  json["test"] = spread_json(c.test);
+  json["test"] = spread_json(c.monitored().test);
+  for (const MetricSummary& m : c.metrics)
+    json["metrics"][m.name] = {{"validation", spread_json(m.validation)},
+                               {"test", spread_json(m.test)}};
   json["statuses"] = c.statuses;
   return json;
 }
@@ -314,21 +360,20 @@ std::string run_text(const Json& run, const std::vector<std::string>& keys) {
       "{} · {} models · step {} of {} · {} · {}\n", printable(run.at("network").get<std::string>()),
       run.at("n").get<int64_t>(), head.at("step").get<int64_t>(), head.at("steps").get<int64_t>(),
       time_text(head.at("seconds").get<double>() * 1e9), said);
-  const std::string metric = run.at("monitor").at("name");
-  for (const ConfigSummary& c : configs) {
-    std::string name;
-    for (const auto& [key, value] : c.hyperparameters)
-      name += fmt::format("{}{}={:.4g}", name.empty() ? "" : " ", key, value);
-    text += fmt::format("  {:<40} n {:<4} {} {}", name.empty() ? "all models" : name, c.n, metric,
-                        spread_text(c.value));
-    if (c.test) text += fmt::format("  test {}", spread_text(c.test));
-    text += "\n";
-  }
+  const std::vector<std::string> metrics = metric_names(run);
+  if (metrics.size() > 1 && configs[0].monitored().validation)
+    text += fmt::format("  metrics of each model's evaluation with the best {}:\n", metrics[0]);
+  for (const ConfigSummary& c : configs) text += config_text(c);
   if (run.contains("ensemble") && run.at("models").size() > 1)
-    for (const auto& [rows, values] : run.at("ensemble").items())
-      if (const auto value = number_at(values, metric))
-        text += fmt::format("  {:<40} n {:<4} {} {:.4g} of the {} rows\n", "their mean answer",
-                            answering_models(run), metric, *value, rows);
+    for (const auto& [rows, values] : run.at("ensemble").items()) {
+      std::vector<std::string> said;
+      for (const std::string& metric : metrics)
+        if (const auto value = number_at(values, metric))
+          said.push_back(fmt::format("{} {:.4g}", metric, *value));
+      if (!said.empty())
+        text += table_line("their mean answer", answering_models(run),
+                           fmt::format("{} of the {} rows", fmt::join(said, " · "), rows));
+    }
   for (const Json& note : run.at("notes"))
     text += fmt::format("  {}\n", printable(note.get<std::string>(), 400));
   return text;

@@ -17,14 +17,25 @@ struct Spread {
 /// nullopt for no number.
 std::optional<Spread> spread_of(std::vector<double> values);
 
+/// A metric over the models of one configuration.
+struct MetricSummary {
+  std::string name;
+  std::optional<Spread> validation;  // at each model's best evaluation of the monitored metric
+  std::optional<Spread> test;
+};
+
 /// The models of one configuration.
 struct ConfigSummary {
   std::map<std::string, double> hyperparameters;  // those that differ, or those asked for
   int64_t n = 0;
-  std::string metric;                 // what is monitored
-  std::optional<Spread> value, test;  // of the best evaluation; of the test rows
+  std::vector<MetricSummary> metrics;  // the monitored one first, then by name
   std::map<std::string, int64_t> statuses;
+
+  const MetricSummary& monitored() const { return metrics.front(); }
 };
+
+/// Names of the metrics that a run has values of: the monitored one first, then by name.
+std::vector<std::string> metric_names(const nlohmann::ordered_json& run);
 
 /// By the hyperparameters named, or where none is by all that differ; best first. Throws Error for
 /// a name that models do not have.
