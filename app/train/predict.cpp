@@ -53,13 +53,13 @@ class Predictor {
       take(begin, std::min(size, parts_.rows - begin), size);
     }
     write();
-    std::string said = fmt::format(
-        "{} rows by {} models{}{} -> {}", parts_.rows, models_.size(),
-        left_out_ ? fmt::format(" ({} without a finite value left out)", left_out_) : "",
-        options_.reduce == "none" ? "" : ", " + options_.reduce, printable(options_.out));
-    if (options_.top > static_cast<int64_t>(models_.size()))
-      said += fmt::format("\n  --top {}: the run has no more than these {}", options_.top,
-                          models_.size());
+    std::string said = fmt::format("{} rows by {} models{}{} -> {}", parts_.rows, models_.size(),
+                                   left_out_.empty() ? "" : fmt::format(" ({})", left_out_),
+                                   options_.reduce == "none" ? "" : ", " + options_.reduce,
+                                   printable(options_.out));
+    const auto all = static_cast<int64_t>(saved_.state.models.size());
+    if (options_.top > all)
+      said += fmt::format("\n  --top {}: the run has {} models", options_.top, all);
     for (const std::string& note : parts_.notes) said += "\n  " + note;
     return said;
   }
@@ -71,11 +71,12 @@ class Predictor {
     std::iota(models_.begin(), models_.end(), 0);
     if (options_.reduce != "none") {  // each of all is asked for there, in their order
       models_ = answering_models(saved_.state.models);
-      left_out_ = n - static_cast<int64_t>(models_.size());
+      left_out_ = left_out_text(saved_.state.models);
       if (models_.empty())
         fail(
-            "[{}] models: got all {} diverged, expected one with a finite value; try --reduce none",
-            printable(options_.folder), n);
+            "[{}] models: got all {} diverged{}, expected one with a finite value; try --reduce "
+            "none",
+            printable(options_.folder), n, any_pruned() ? " or pruned" : "");
     }
     if (options_.top > 0 && options_.top < n) {
       if (std::none_of(saved_.state.models.begin(), saved_.state.models.end(),
@@ -93,6 +94,12 @@ class Predictor {
       models_.resize(std::min(models_.size(), static_cast<size_t>(options_.top)));
       std::sort(models_.begin(), models_.end());
     }
+  }
+
+  bool any_pruned() const {
+    const auto& models = saved_.state.models;
+    return std::any_of(models.begin(), models.end(),
+                       [](const ModelState& m) { return m.pruned(); });
   }
 
   /// The weights of these models, and what inputs are normalised with.
@@ -252,7 +259,7 @@ class Predictor {
   DataParts parts_;
   TrainingData data_;  // what is normalised
   std::vector<int64_t> models_, groups_;
-  int64_t left_out_ = 0;  // of those that were asked for
+  std::string left_out_;  // why the mean answer is not of all, in words
   std::unique_ptr<Trainer> trainer_;
   Tensor result_;
 };

@@ -14,14 +14,14 @@ namespace {
 
 constexpr const char* kRelations[] = {">=", "<=", "==", ">", "<"};
 
-/// Of the metric at each model's best evaluation.
+/// Of the metric at the best evaluation of each model that was not pruned, as in the report.
 double value_of(const Requirement& r, const TrainState& state,
                 const std::map<std::string, double>& ensemble) {
   std::vector<double> values;
   int64_t diverged = 0;
   for (const ModelState& m : state.models) {
     diverged += m.status == "diverged";
-    if (m.at_best.count(r.metric)) values.push_back(m.at_best.at(r.metric));
+    if (!m.pruned() && m.at_best.count(r.metric)) values.push_back(m.at_best.at(r.metric));
   }
   if (r.metric == "diverged") return double(diverged);
   if (r.over == "ensemble") return ensemble.count(r.metric) ? ensemble.at(r.metric) : std::nan("");

@@ -1,5 +1,7 @@
 #include "app/train/state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -36,13 +38,26 @@ std::map<std::string, double> named(const Json& json) {
 }  // namespace
 
 std::vector<int64_t> answering_models(const std::vector<ModelState>& models) {
-  const bool any_best =
-      std::any_of(models.begin(), models.end(), [](const ModelState& m) { return m.best; });
+  const bool any_best = std::any_of(models.begin(), models.end(),
+                                    [](const ModelState& m) { return m.best && !m.pruned(); });
   std::vector<int64_t> all;
-  for (size_t i = 0; i < models.size(); ++i)
+  for (size_t i = 0; i < models.size(); ++i) {
+    if (models[i].pruned()) continue;
     if (any_best ? models[i].best.has_value() : models[i].status != "diverged")
       all.push_back(static_cast<int64_t>(i));
+  }
   return all;
+}
+
+std::string left_out_text(const std::vector<ModelState>& models) {
+  const auto pruned =
+      std::count_if(models.begin(), models.end(), [](const ModelState& m) { return m.pruned(); });
+  const auto others = static_cast<std::ptrdiff_t>(models.size()) - pruned -
+                      static_cast<std::ptrdiff_t>(answering_models(models).size());
+  std::vector<std::string> parts;
+  if (others > 0) parts.push_back(fmt::format("{} without a finite value", others));
+  if (pruned > 0) parts.push_back(fmt::format("{} pruned", pruned));
+  return parts.empty() ? "" : fmt::format("{} left out", fmt::join(parts, " and "));
 }
 
 Json to_json(const TrainState& state) {

@@ -20,6 +20,8 @@ struct ModelState {
   std::map<std::string, double> at_best, last, test;
 
   bool running() const { return status == "running"; }
+  /// Its best value is of fewer steps than the others had.
+  bool pruned() const { return status == "pruned"; }
 };
 
 /// All models at one evaluation; NaN: a model that did not run.
@@ -49,9 +51,11 @@ struct TrainState {
   std::string run;  // its number in the store; "": none
 };
 
-/// Those whose answers count, of an ensemble too: with a best value, or where none has one those
-/// that did not diverge.
+/// Those whose answers the mean answer is of: not pruned and with a best value, or where no such
+/// model has one those that were not pruned and did not diverge.
 std::vector<int64_t> answering_models(const std::vector<ModelState>& models);
+/// Why the others are left out: "2 without a finite value and 8 pruned left out"; "": none is.
+std::string left_out_text(const std::vector<ModelState>& models);
 
 /// Without tensors.
 nlohmann::ordered_json to_json(const TrainState& state);

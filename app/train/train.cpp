@@ -325,10 +325,9 @@ class Run {
     if (has_own_rows(*set.parts)) return {};
     const std::vector<int64_t> models = answering_models(state_.models);
     if (models.empty()) return {};
-    if (const int64_t out = run_.n() - static_cast<int64_t>(models.size()); out > 0) {
+    if (const std::string out = left_out_text(state_.models); !out.empty()) {
       const std::string note =
-          fmt::format("ensemble of {} of {} models: {} without a finite value left out",
-                      models.size(), run_.n(), out);
+          fmt::format("ensemble of {} of {} models: {}", models.size(), run_.n(), out);
       if (facts_.notes.empty() || facts_.notes.back() != note) facts_.notes.push_back(note);
     }
     return evaluate_ensemble(run_, *trainer_, set, models);

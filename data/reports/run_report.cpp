@@ -29,11 +29,13 @@ std::optional<double> number_at(const Json& json, const std::string& key) {
   return it->get<double>();
 }
 
-/// How many models the mean answer is of: those with a best value, or where none has one those that
-/// did not diverge.
+bool pruned(const Json& model) { return model.at("status") == "pruned"; }
+
+/// How many models the mean answer is of: `answering_models` of the run's own state.
 int64_t answering_models(const Json& run) {
   int64_t best = 0, whole = 0;
   for (const Json& model : run.at("models")) {
+    if (pruned(model)) continue;
     best += !model.at("best").is_null();
     whole += model.at("status") != "diverged";
   }
@@ -86,11 +88,14 @@ std::string config_text(const ConfigSummary& c) {
     for (const auto& spread : {m.validation, m.test}) numbers &= !spread || spread->n == 1;
   }
   std::vector<std::string> values;
+  if (c.pruned > 0 && c.n == 0) return table_line(name, 0, fmt::format("pruned: {}", c.pruned));
   for (const MetricSummary& m : c.metrics) {
     values.push_back(
         fmt::format("{:<{}} {}", m.name, numbers ? 0 : width, spread_text(m.validation)));
     if (m.test) values.back() += fmt::format("  test {}", spread_text(m.test));
   }
+  if (c.pruned > 0)
+    (numbers ? values.back() : values.front()) += fmt::format("  pruned: {}", c.pruned);
   const std::string next_line = "\n" + std::string(table_line("", 0, "").size() - 1, ' ');
   return table_line(name, c.n, fmt::format("{}", fmt::join(values, numbers ? " · " : next_line)));
 }
@@ -221,8 +226,10 @@ std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::str
       it = groups.end() - 1;
       it->summary.hyperparameters = hyper;
     }
-    ++it->summary.n;
     ++it->summary.statuses[m.at("status").get<std::string>()];
+    // Its best value is of fewer steps than the others had: no mean is of both.
+    ++(pruned(m) ? it->summary.pruned : it->summary.n);
+    if (pruned(m)) continue;
     for (const std::string& metric : metrics) {
       if (const auto v = number_at(m.at("best"), metric)) it->values[metric].push_back(*v);
       if (const auto v = number_at(m.at("test"), metric)) it->tests[metric].push_back(*v);
@@ -247,6 +254,7 @@ std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::str
 Json to_json(const ConfigSummary& c) {
   Json json = {{"hyperparameters", c.hyperparameters}, {"metric", c.monitored().name}};
   json["n"] = c.n;
+  json["pruned"] = c.pruned;
   const Json value = spread_json(c.monitored().validation);
   for (const char* key : {"mean", "sd", "iqm", "ci95"})
     json[key] = value.is_null() ? Json(nullptr) : value.at(key);
@@ -364,6 +372,8 @@ std::string run_text(const Json& run, const std::vector<std::string>& keys) {
   if (metrics.size() > 1 && configs[0].monitored().validation)
     text += fmt::format("  metrics of each model's evaluation with the best {}:\n", metrics[0]);
   for (const ConfigSummary& c : configs) text += config_text(c);
+  if (statuses.count("pruned"))
+    text += "  pruned models count in no mean, nor in the mean answer\n";
   if (run.contains("ensemble") && run.at("models").size() > 1)
     for (const auto& [rows, values] : run.at("ensemble").items()) {
       std::vector<std::string> said;

@@ -17,7 +17,7 @@ struct Spread {
 /// nullopt for no number.
 std::optional<Spread> spread_of(std::vector<double> values);
 
-/// A metric over the models of one configuration.
+/// A metric over the models of one configuration that were not pruned.
 struct MetricSummary {
   std::string name;
   std::optional<Spread> validation;  // at each model's best evaluation of the monitored metric
@@ -27,8 +27,8 @@ struct MetricSummary {
 /// The models of one configuration.
 struct ConfigSummary {
   std::map<std::string, double> hyperparameters;  // those that differ, or those asked for
-  int64_t n = 0;
-  std::vector<MetricSummary> metrics;  // the monitored one first, then by name
+  int64_t n = 0, pruned = 0;                      // n: the others
+  std::vector<MetricSummary> metrics;             // the monitored one first, then by name
   std::map<std::string, int64_t> statuses;
 
   const MetricSummary& monitored() const { return metrics.front(); }

@@ -84,5 +84,46 @@ class EveryMetric(Summary):
                         self.assertAlmostEqual(self.said(line, "their mean answer", name)[0], mean[name], delta=1e-3)
 
 
+class Pruned(Summary):
+    def test_count_in_no_mean(self):
+        """Eight models of two configurations, of which halving leaves two of the second one."""
+        common = ["--grid", "lr=0.001,0.05", "--seeds", "4", "--prune", "2,2", "--epochs", "5", "--validation", "0.3", "--test", "0.2"]
+        printed = self.train(*common, "--metric", "accuracy").stdout
+        report = self.report()
+        self.fits_the_schema(report)
+        left = [m for m in report["models"] if m["status"] == "trained"]
+        self.assertEqual([(m["status"], m["hyperparameters"]["lr"]) for m in left], [("trained", 0.05)] * 2)
+        self.assertEqual(sum(m["status"] == "pruned" for m in report["models"]), 6)
+        best, none = report["configs"]
+        self.assertEqual([(c["hyperparameters"]["lr"], c["n"], c["pruned"]) for c in (best, none)], [(0.05, 2, 2), (0.001, 0, 4)])
+        for part in ("best", "test"):
+            values = [m[part]["loss"] for m in left]
+            got = best if part == "best" else best["test"]
+            self.assertAlmostEqual(got["mean"], numpy.mean(values), places=12)
+            self.assertAlmostEqual(got["sd"], numpy.std(values, ddof=1), places=12)
+        self.assertEqual([none[key] for key in ("mean", "sd", "iqm", "ci95", "test")], [None] * 5)
+        mean = {rows: numpy.mean([self.probabilities(m["model"], self.rows(rows)) for m in left], 0) for rows in ("validation", "test")}
+        for rows, p in mean.items():
+            for name in ("loss", "accuracy"):
+                self.assertAlmostEqual(report["ensemble"][rows][name], self.scores(p, self.rows(rows))[name], delta=1e-6)
+        self.assertIn("ensemble of 2 of 8 models: 6 pruned left out", report["notes"])
+        for text in (printed, self.workbench("report", self.path("run")).stdout):
+            self.assertRegex(text, r"\n  lr=0\.05 +n 2 .*  pruned: 2\n")
+            self.assertRegex(text, r"\n  lr=0\.001 +n 0    pruned: 4\n")
+            self.assertRegex(text, r"\n  their mean answer +n 2 ")
+            self.assertIn("pruned models count in no mean, nor in the mean answer", text)
+        numpy.savez(self.path("held.npz"), input=self.x[self.rows("validation")])
+        run = self.workbench("predict", self.path("run"), "--data", self.path("held.npz"), "--out", self.path("p.npz"))
+        self.assertIn(" by 2 models (6 pruned left out), mean -> ", run.stdout)
+        numpy.testing.assert_allclose(numpy.load(self.path("p.npz"))["prediction"], mean["validation"], atol=1e-6)
+        for bound, expect in ((best["mean"] + 1e-6, 0), (best["mean"] - 1e-6, 3)):
+            self.train(*common, "--require", f"loss<{bound}", "--overwrite", expect=expect)
+
+    def test_beside_models_without_a_finite_value(self):
+        common = ["--optimizer", "sgd", "--set", "momentum=0.9", "--epochs", "3", "--validation", "0.3", "--prune", "2"]
+        self.train("--lr", "0.01,1e38,0.02,3e38,0.03,0.04", *common)
+        self.assertIn("ensemble of 1 of 6 models: 2 without a finite value and 3 pruned left out", self.report()["notes"])
+
+
 if __name__ == "__main__":
     unittest.main()
