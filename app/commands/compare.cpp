@@ -10,7 +10,7 @@
 #include "app/results/runs.h"
 #include "data/reports/compare.h"
 #include "data/reports/report_json.h"
-#include "data/reports/run_report.h"
+#include "data/reports/run_compare.h"
 
 namespace wide {
 namespace {

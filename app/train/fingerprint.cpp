@@ -9,6 +9,7 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/network.h"
 
 namespace wide {
 namespace {
@@ -101,6 +102,37 @@ void check_same(const std::string& file, const Json& saved, const Json& now) {
 
 std::string fingerprint(const TrainingData& data) {
   return files_of(data).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string digest(const std::string& text) { return hash_of(text.data(), text.size()); }
+
+std::string split_fingerprint(const TrainingData& data) {
+  std::string all;
+  const auto add = [&](const char* name, const Rows& rows) {
+    all += fmt::format("{} {} ", name, hash_of(rows.data(), rows.size() * sizeof(int64_t)));
+  };
+  add("fold", data.fold_of);
+  for (const Rows& rows : data.train_rows) add("train", rows);
+  for (const Rows& rows : data.validation) add("validation", rows);
+  add("test", data.test);
+  return digest(all);
+}
+
+std::string network_fingerprint(const TrainNetwork& network) {
+  try {
+    const at::NoGradGuard no_grad;
+    // Not the batch of the run, which is no part of the network.
+    const int64_t batch = network.takes(2) ? 2 : network.batch();
+    const Network form = network.forms().evaluate(network.inputs(batch));
+    std::vector<Binding> bindings;
+    for (const TensorSpec& spec : form.tensors) {
+      const auto dtype = spec.dtype == at::kFloat ? network.dtype() : spec.dtype;
+      bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
+    }
+    return digest(record(bindings, form.forward).text());
+  } catch (const std::exception&) {
+    return "";
+  }
 }
 
 void check_same_data(const std::string& saved, const TrainingData& data) {

@@ -2,12 +2,23 @@
 #include <string>
 
 #include "app/train/data.h"
+#include "app/train/network.h"
 
 namespace wide {
 
 /// What the data of a run are, as JSON: sizes, types and a hash of each column that it reads, of
 /// large ones of some rows. Kept in the run, as its split and its normalisation hang on them.
 std::string fingerprint(const TrainingData& data);
+
+/// 16 hexadecimal digits that stand for a text or for numbers: others have others.
+std::string digest(const std::string& text);
+
+/// Stands for which rows are learned from, validated and tested.
+std::string split_fingerprint(const TrainingData& data);
+
+/// Stands for what the evaluation form computes: its operators and sizes, not its weights. "" for a
+/// network that cannot be recorded, which the trainer refuses by its own words.
+std::string network_fingerprint(const TrainNetwork& network);
 
 /// Throws Error naming what has changed since `saved` was taken.
 void check_same_data(const std::string& saved, const TrainingData& data);

@@ -97,6 +97,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   count_steps();
   check_outputs();
   check_smallest_batch();
+  network_fingerprint = wide::network_fingerprint(network);
   if (loss.balanced)
     loss.loss.weight = balanced_weights(data, plan.models, data.classes, loss.loss.ignore_index)
                            .to(network.dtype());

@@ -27,6 +27,7 @@ struct Prepared {
   int64_t eval_every = 0;
   Halving halving;
   std::string fingerprint;  // of the data
+  std::string network_fingerprint;
   std::vector<std::string> notes;
   std::map<std::string, std::string> defaults;  // what was not said, in words
 

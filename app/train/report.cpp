@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "app/train/fingerprint.h"
 #include "data/reports/report_json.h"
 #include "data/reports/run_report.h"
 #include "data/tensors.h"
@@ -35,6 +36,22 @@ Json model_json(const Prepared& run, const TrainState& state, size_t i) {
           {"test", s.test}};
 }
 
+/// What was set besides hyperparameters and what the report has by itself. Left out: where files
+/// are, which data and models, how long it trains, and what changes no number but in its last bits.
+Json settings_json(const TrainOptions& options) {
+  Json settings = to_json(options);
+  for (const char* key :
+       {"network", "eval_model", "data",     "validation", "test",         "columns",
+        "target",  "fold",       "group",    "n",          "seeds",        "seed",
+        "models",  "set",        "grid",     "lr",         "weight_decay", "momentum",
+        "loss",    "optimizer",  "schedule", "batch",      "epochs",       "steps",
+        "metrics", "monitor",    "save",     "log",        "no_save",      "save_every",
+        "keep",    "dtype",      "device",   "threads",    "exact",        "check",
+        "trusted"})
+    settings.erase(key);
+  return settings;
+}
+
 }  // namespace
 
 Json run_document(const Prepared& run, const TrainState& state, const RunFacts& facts) {
@@ -45,6 +62,8 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
                 {"state", facts.state}, {"dir", facts.dir},   {"started", facts.started},
                 {"step", state.step},   {"steps", run.steps}, {"seconds", state.seconds}};
   doc["network"] = run.options.network;
+  doc["network_fingerprint"] =
+      run.network_fingerprint.empty() ? Json(nullptr) : Json(run.network_fingerprint);
   doc["n"] = run.n();
   doc["device"] = run.options.device;
   doc["dtype"] = short_name(run.network.dtype());
@@ -64,7 +83,10 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
                  {"test_rows", run.data.test.size()},
                  {"classes", run.data.classes ? Json(run.data.classes) : Json(nullptr)},
                  {"folds", run.data.folds},
-                 {"columns", to_json(run.data.train.columns)}};
+                 {"columns", to_json(run.data.train.columns)},
+                 {"fingerprint", digest(run.fingerprint)},
+                 {"split", split_fingerprint(run.data)}};
+  doc["settings"] = settings_json(run.options);
   doc["frozen"] = run.frozen;
   doc["no_decay"] = run.no_decay.size();
   doc["memory"] = {{"state_bytes", facts.memory.state_bytes},

@@ -21,6 +21,7 @@
 #include "app/train/require.h"
 #include "app/version.h"
 #include "data/reports/report_json.h"
+#include "data/reports/run_compare.h"
 #include "data/reports/run_report.h"
 #include "data/store/store.h"
 #include "data/tensors.h"

@@ -23,14 +23,6 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
-std::optional<double> number_at(const Json& json, const std::string& key) {
-  const auto it = json.find(key);
-  if (json.is_null() || it == json.end() || !it->is_number()) return std::nullopt;
-  return it->get<double>();
-}
-
-bool pruned(const Json& model) { return model.at("status") == "pruned"; }
-
 /// How many models the mean answer is of: `answering_models` of the run's own state.
 int64_t answering_models(const Json& run) {
   int64_t best = 0, whole = 0;
@@ -40,15 +32,6 @@ int64_t answering_models(const Json& run) {
     whole += model.at("status") != "diverged";
   }
   return best > 0 ? best : whole;
-}
-
-Json spread_json(const std::optional<Spread>& s) {
-  if (!s) return nullptr;
-  return {{"n", s->n},
-          {"mean", s->mean},
-          {"sd", s->n > 1 ? Json(s->sd) : Json(nullptr)},
-          {"iqm", s->iqm},
-          {"ci95", {s->low, s->high}}};
 }
 
 /// Hyperparameters that are not the same for all models.
@@ -62,13 +45,6 @@ std::vector<std::string> varied(const Json& run) {
         break;
       }
   return keys;
-}
-
-std::string spread_text(const std::optional<Spread>& s) {
-  if (!s) return "-";
-  if (s->n == 1) return fmt::format("{:.4g}", s->mean);
-  return fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}], middle half {:.4g}", s->mean, s->sd, s->low,
-                     s->high, s->iqm);
 }
 
 std::string table_line(const std::string& what, int64_t n, const std::string& values) {
@@ -100,46 +76,31 @@ std::string config_text(const ConfigSummary& c) {
   return table_line(name, c.n, fmt::format("{}", fmt::join(values, numbers ? " · " : next_line)));
 }
 
-std::string key_of(const Json& model, Pairing pairing) {
-  const bool seeds = pairing == Pairing::seeds;
-  Json hyper = model.at("hyperparameters");
-  // Earlier reports have what was not said as -1.
-  if (hyper.value("dropout", 0.0) == -1) hyper.erase("dropout");
-  return fmt::format("{} {} {}", seeds ? "" : hyper.dump(), model.at("seeds").dump(),
-                     model.at("fold").dump());
-}
-
-std::map<std::string, const Json*> models_by_key(const Json& run, Pairing pairing) {
-  std::map<std::string, const Json*> all;
-  for (const Json& m : run.at("models")) all[key_of(m, pairing)] = &m;
-  return all;
-}
-
-bool have_partners(const Json& before, const Json& after, Pairing pairing) {
-  const auto partners = models_by_key(before, pairing);
-  return std::any_of(after.at("models").begin(), after.at("models").end(),
-                     [&](const Json& m) { return partners.count(key_of(m, pairing)) > 0; });
-}
-
-/// Whether a model's seeds and fold say which it is.
-bool seeds_tell_apart(const Json& run) {
-  return models_by_key(run, Pairing::seeds).size() == run.at("models").size();
-}
-
-void check_metric(const Json& before, const Json& after) {
-  const std::string metric = before.at("monitor").at("name");
-  if (after.at("monitor").at("name") != metric)
-    fail("[compare] metric: got {} and {}, expected runs that monitor the same; try --monitor {}",
-         metric, after.at("monitor").at("name").get<std::string>(), metric);
-}
-
-[[noreturn]] void refuse_pairs() {
-  fail(
-      "[compare] models: got no two of the same configuration and seeds, expected some; try "
-      "runs of the same --grid and --seed");
-}
-
 }  // namespace
+
+std::optional<double> number_at(const Json& json, const std::string& key) {
+  const auto it = json.find(key);
+  if (json.is_null() || it == json.end() || !it->is_number()) return std::nullopt;
+  return it->get<double>();
+}
+
+bool pruned(const Json& model) { return model.at("status") == "pruned"; }
+
+Json to_json(const std::optional<Spread>& s) {
+  if (!s) return nullptr;
+  return {{"n", s->n},
+          {"mean", s->mean},
+          {"sd", s->n > 1 ? Json(s->sd) : Json(nullptr)},
+          {"iqm", s->iqm},
+          {"ci95", {s->low, s->high}}};
+}
+
+std::string spread_text(const std::optional<Spread>& s) {
+  if (!s) return "-";
+  if (s->n == 1) return fmt::format("{:.4g}", s->mean);
+  return fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}], middle half {:.4g}", s->mean, s->sd, s->low,
+                     s->high, s->iqm);
+}
 
 std::optional<Spread> spread_of(std::vector<double> values) {
   values.erase(std::remove_if(values.begin(), values.end(), [](double v) { return std::isnan(v); }),
@@ -255,105 +216,14 @@ Json to_json(const ConfigSummary& c) {
   Json json = {{"hyperparameters", c.hyperparameters}, {"metric", c.monitored().name}};
   json["n"] = c.n;
   json["pruned"] = c.pruned;
-  const Json value = spread_json(c.monitored().validation);
+  const Json value = to_json(c.monitored().validation);
   for (const char* key : {"mean", "sd", "iqm", "ci95"})
     json[key] = value.is_null() ? Json(nullptr) : value.at(key);
-  json["test"] = spread_json(c.monitored().test);
+  json["test"] = to_json(c.monitored().test);
   for (const MetricSummary& m : c.metrics)
-    json["metrics"][m.name] = {{"validation", spread_json(m.validation)},
-                               {"test", spread_json(m.test)}};
+    json["metrics"][m.name] = {{"validation", to_json(m.validation)}, {"test", to_json(m.test)}};
   json["statuses"] = c.statuses;
   return json;
-}
-
-/// A run without validation rows has nothing to compare.
-void check_validated(const Json& run, const char* which) {
-  const std::string metric = run.at("monitor").at("name");
-  const Json& models = run.at("models");
-  if (std::none_of(models.begin(), models.end(),
-                   [&](const Json& m) { return number_at(m.at("best"), metric).has_value(); }))
-    fail(
-        "[compare] {}: got no {} of validation rows, expected one to compare by; try a run with "
-        "--validation",
-        which, metric);
-}
-
-void check_comparable(const Json& before, const Json& after) {
-  check_metric(before, after);
-  check_validated(before, "run before");
-  if (!have_partners(before, after, Pairing::configuration)) refuse_pairs();
-}
-
-bool RunComparison::worse_by(double percent) const {
-  return verdict == "WORSE" && std::abs(after - before) > percent / 100 * std::abs(before);
-}
-
-std::string worse_line(const RunComparison& c, double percent) {
-  return fmt::format(
-      "[--against] {}: got {:.4g} over {} pairs of models, expected at most {:g} % worse than "
-      "{:.4g}; try workbench compare",
-      c.metric, c.after, c.pairs, percent, c.before);
-}
-
-RunComparison compare_runs(const Json& before, const Json& after, Pairing least) {
-  check_metric(before, after);
-  check_validated(before, "run before");
-  check_validated(after, "run after");
-  RunComparison c;
-  if (least == Pairing::seeds && !have_partners(before, after, c.pairing) &&
-      seeds_tell_apart(before) && seeds_tell_apart(after))
-    c.pairing = Pairing::seeds;
-  if (!have_partners(before, after, c.pairing)) refuse_pairs();
-  c.metric = before.at("monitor").at("name");
-  c.more_is_better = before.at("monitor").at("more_is_better");
-  const auto partners = models_by_key(before, c.pairing);
-  std::vector<double> changes;
-  std::set<std::string> paired;
-  for (const Json& m : after.at("models")) {
-    const auto it = partners.find(key_of(m, c.pairing));
-    const auto value = number_at(m.at("best"), c.metric);
-    const auto was =
-        it == partners.end() ? std::nullopt : number_at(it->second->at("best"), c.metric);
-    if (!value || !was) {
-      ++c.alone;
-      continue;
-    }
-    paired.insert(it->first);
-    changes.push_back(*value - *was);
-    c.before += *was;
-    c.after += *value;
-  }
-  for (const Json& m : before.at("models")) c.alone += !paired.count(key_of(m, c.pairing));
-  c.pairs = static_cast<int64_t>(changes.size());
-  if (changes.empty()) refuse_pairs();
-  c.before /= double(c.pairs);
-  c.after /= double(c.pairs);
-  c.change = spread_of(changes);
-  const bool up = c.change->low > 0, down = c.change->high < 0;
-  c.verdict = !up && !down ? "SAME" : up == c.more_is_better ? "BETTER" : "WORSE";
-  return c;
-}
-
-Json to_json(const RunComparison& c) {
-  return {{"schema", 1},
-          {"metric", c.metric},
-          {"paired_by", c.pairing == Pairing::seeds ? "seeds" : "configuration"},
-          {"pairs", c.pairs},
-          {"alone", c.alone},
-          {"before", c.before},
-          {"after", c.after},
-          {"change", spread_json(c.change)},
-          {"verdict", c.verdict}};
-}
-
-std::string comparison_text(const RunComparison& c) {
-  std::string text =
-      fmt::format("{} {} over {} pairs of models: {:.4g} -> {:.4g}, change {}\n", c.verdict,
-                  c.metric, c.pairs, c.before, c.after, spread_text(c.change));
-  if (c.pairing == Pairing::seeds)
-    text += "paired by seeds alone: no two models have the same configuration\n";
-  if (c.alone) text += fmt::format("{} models have no partner\n", c.alone);
-  return text;
 }
 
 std::string run_text(const Json& run, const std::vector<std::string>& keys) {

@@ -16,6 +16,15 @@ struct Spread {
 };
 /// nullopt for no number.
 std::optional<Spread> spread_of(std::vector<double> values);
+/// null for none; a deviation of one number is null.
+nlohmann::ordered_json to_json(const std::optional<Spread>& spread);
+/// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52", or of one number that alone; "-" for none.
+std::string spread_text(const std::optional<Spread>& spread);
+
+/// A number by its name, as a model's values of metrics have it; nullopt where there is none.
+std::optional<double> number_at(const nlohmann::ordered_json& json, const std::string& key);
+/// Whether halving ended this model before the others.
+bool pruned(const nlohmann::ordered_json& model);
 
 /// A metric over the models of one configuration that were not pruned.
 struct MetricSummary {
@@ -42,34 +51,6 @@ std::vector<std::string> metric_names(const nlohmann::ordered_json& run);
 std::vector<ConfigSummary> by_config(const nlohmann::ordered_json& run,
                                      const std::vector<std::string>& keys);
 nlohmann::ordered_json to_json(const ConfigSummary& summary);
-
-/// How models of two runs find their partners: of the same configuration, seeds and fold; or, where
-/// no two are, of the same seeds and fold, which says what another configuration is worth.
-enum class Pairing { configuration, seeds };
-
-/// A model of one run beside its partner in the other.
-struct RunComparison {
-  Pairing pairing = Pairing::configuration;  // how they were found
-  std::string metric;
-  bool more_is_better = true;
-  int64_t pairs = 0, alone = 0;  // the latter: models of either without a partner
-  double before = 0, after = 0;  // means over the pairs
-  std::optional<Spread> change;  // after - before
-  std::string verdict;           // BETTER, WORSE, SAME: the interval lies on one side of 0
-  /// WORSE, and in the mean by more than this percentage of what it was.
-  bool worse_by(double percent) const;
-};
-/// `least`: what partners share at least. Throws Error where the runs monitor different metrics or
-/// no model has a partner.
-RunComparison compare_runs(const nlohmann::ordered_json& before,
-                           const nlohmann::ordered_json& after,
-                           Pairing least = Pairing::configuration);
-/// The errors of `compare_runs` before there is a result.
-void check_comparable(const nlohmann::ordered_json& before, const nlohmann::ordered_json& after);
-/// One line of an error: what got worse, and by how much.
-std::string worse_line(const RunComparison& comparison, double percent);
-nlohmann::ordered_json to_json(const RunComparison& comparison);
-std::string comparison_text(const RunComparison& comparison);
 
 /// In words and tables for a terminal.
 std::string run_text(const nlohmann::ordered_json& run, const std::vector<std::string>& keys);
