@@ -174,9 +174,10 @@ class Differences {
 
   void add_hyperparameters() {
     std::set<std::string> keys;
-    for (const Json* run : {&before_, &after_})
-      for (const auto& [key, value] : hyperparameters(run->at("models").at(0)).items())
-        keys.insert(key);
+    for (const Json* run : {&before_, &after_}) {
+      const Json hyper = hyperparameters(run->at("models").at(0));
+      for (const auto& [key, value] : hyper.items()) keys.insert(key);
+    }
     for (const std::string& key : keys) {
       const auto was = values_of(before_, key), is = values_of(after_, key);
       if (was != is) all_.push_back({key, values_text(was), values_text(is)});

@@ -3,12 +3,17 @@
 #include <string>
 #include <vector>
 
+#include "data/reports/report_tables.h"
+
 // A training run's report as files.
 namespace wide {
 
-/// A row for each model.
+/// A row for each model; columns are those that all have.
+ReportTable models_table(const nlohmann::ordered_json& run);
+/// The same.
 std::string run_csv(const nlohmann::ordered_json& run);
-/// One page, with the curves of all models. `by`: hyperparameters that make a configuration.
+/// One page: configurations as a table, learning curves, models as a table. `by`: hyperparameters
+/// that make a configuration.
 std::string run_html(const nlohmann::ordered_json& run, const std::vector<std::string>& by = {});
 /// A case for each model; one that diverged has failed.
 std::string run_junit(const nlohmann::ordered_json& run);

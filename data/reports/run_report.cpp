@@ -23,17 +23,6 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
-/// How many models the mean answer is of: `answering_models` of the run's own state.
-int64_t answering_models(const Json& run) {
-  int64_t best = 0, whole = 0;
-  for (const Json& model : run.at("models")) {
-    if (pruned(model)) continue;
-    best += !model.at("best").is_null();
-    whole += model.at("status") != "diverged";
-  }
-  return best > 0 ? best : whole;
-}
-
 /// Hyperparameters that are not the same for all models.
 std::vector<std::string> varied(const Json& run) {
   std::vector<std::string> keys;
@@ -53,10 +42,7 @@ std::string table_line(const std::string& what, int64_t n, const std::string& va
 
 /// One line, or a line for each metric where there is more to say of them than a number.
 std::string config_text(const ConfigSummary& c) {
-  std::string name;
-  for (const auto& [key, value] : c.hyperparameters)
-    name += fmt::format("{}{}={:.4g}", name.empty() ? "" : " ", key, value);
-  if (name.empty()) name = "all models";
+  const std::string name = config_name(c);
   size_t width = 0;
   bool numbers = true;
   for (const MetricSummary& m : c.metrics) {
@@ -85,6 +71,33 @@ std::optional<double> number_at(const Json& json, const std::string& key) {
 }
 
 bool pruned(const Json& model) { return model.at("status") == "pruned"; }
+
+/// As those of the run's own state.
+int64_t answering_models(const Json& run) {
+  int64_t best = 0, whole = 0;
+  for (const Json& model : run.at("models")) {
+    if (pruned(model)) continue;
+    best += !model.at("best").is_null();
+    whole += model.at("status") != "diverged";
+  }
+  return best > 0 ? best : whole;
+}
+
+std::string config_name(const ConfigSummary& c) {
+  std::string name;
+  for (const auto& [key, value] : c.hyperparameters)
+    name += fmt::format("{}{}={:.4g}", name.empty() ? "" : " ", key, value);
+  return name.empty() ? "all models" : name;
+}
+
+std::string statuses_text(const Json& run) {
+  std::map<std::string, int64_t> statuses;
+  for (const Json& m : run.at("models")) ++statuses[m.at("status").get<std::string>()];
+  std::string text;
+  for (const auto& [status, count] : statuses)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, status);
+  return text;
+}
 
 Json to_json(const std::optional<Spread>& s) {
   if (!s) return nullptr;
@@ -229,20 +242,15 @@ Json to_json(const ConfigSummary& c) {
 std::string run_text(const Json& run, const std::vector<std::string>& keys) {
   const Json& head = run.at("run");
   const auto configs = by_config(run, keys);
-  std::map<std::string, int64_t> statuses;
-  for (const Json& m : run.at("models")) ++statuses[m.at("status").get<std::string>()];
-  std::string said;
-  for (const auto& [status, count] : statuses)
-    said += fmt::format("{}{} {}", said.empty() ? "" : ", ", count, status);
   std::string text = fmt::format(
       "{} · {} models · step {} of {} · {} · {}\n", printable(run.at("network").get<std::string>()),
       run.at("n").get<int64_t>(), head.at("step").get<int64_t>(), head.at("steps").get<int64_t>(),
-      time_text(head.at("seconds").get<double>() * 1e9), said);
+      time_text(head.at("seconds").get<double>() * 1e9), statuses_text(run));
   const std::vector<std::string> metrics = metric_names(run);
   if (metrics.size() > 1 && configs[0].monitored().validation)
     text += fmt::format("  metrics of each model's evaluation with the best {}:\n", metrics[0]);
   for (const ConfigSummary& c : configs) text += config_text(c);
-  if (statuses.count("pruned"))
+  if (std::any_of(configs.begin(), configs.end(), [](const auto& c) { return c.pruned > 0; }))
     text += "  pruned models count in no mean, nor in the mean answer\n";
   if (run.contains("ensemble") && run.at("models").size() > 1)
     for (const auto& [rows, values] : run.at("ensemble").items()) {

@@ -52,6 +52,13 @@ std::vector<ConfigSummary> by_config(const nlohmann::ordered_json& run,
                                      const std::vector<std::string>& keys);
 nlohmann::ordered_json to_json(const ConfigSummary& summary);
 
+/// "lr=0.01 weight_decay=0"; "all models" where none differ.
+std::string config_name(const ConfigSummary& config);
+/// "3 trained, 1 diverged".
+std::string statuses_text(const nlohmann::ordered_json& run);
+/// How many models the mean answer is of.
+int64_t answering_models(const nlohmann::ordered_json& run);
+
 /// In words and tables for a terminal.
 std::string run_text(const nlohmann::ordered_json& run, const std::vector<std::string>& keys);
 

@@ -26,9 +26,9 @@ class Compared(Train):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
         numpy.savez(self.path(name), input=x, y=self.y)
 
-    def run_of(self, name, *arguments, net="net.pt2", data="data.npz", lr="0.05"):
+    def run_of(self, name, *arguments, net="net.pt2", data="data.npz", lr="0.05", held="0.25"):
         self.workbench("train", self.path(net), "--data", self.path(data), "--no-store", "--seeds", "4", "--quiet", "--lr", lr,
-                       "--check", "0", "--validation", "0.25", "--save", self.path(name), *arguments)
+                       "--check", "0", "--validation", held, "--save", self.path(name), *arguments)
 
     def compared(self, name):
         run = self.workbench("compare", self.path("first"), self.path(name), "--json", self.path("c.json"))
@@ -60,8 +60,8 @@ class Compared(Train):
         digits.export(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh()), self.path("tanh.pt2"), torch.randn(3, 4))
 
         class Halved(torch.nn.Linear):
-            def forward(self, x):
-                return super().forward(x) / 2
+            def forward(self, input):
+                return super().forward(input) / 2
 
         digits.export(Halved(4, 3), self.path("other/net.pt2"), torch.randn(3, 4))  # the same name and tensors
         self.data("other/data.npz", self.x + 1)
@@ -70,7 +70,7 @@ class Compared(Train):
                 ("tanh", "network", "net.pt2", "tanh.pt2", {"net": "tanh.pt2"}),
                 ("halved", "network", "net.pt2", "net.pt2 with other operators or sizes", {"net": "other/net.pt2"}),
                 ("data", "data", "60 rows", "60 rows of other columns or values", {"data": "other/data.npz"}),
-                ("held", "rows to validate", "20 rows", "40 rows", {"more": ["--validation", "0.5"]}),
+                ("held", "rows to validate", "20 rows", "40 rows", {"held": "0.5"}),
                 ("loss", "loss", "cross_entropy", "cross_entropy:weight=balanced", {"more": ["--loss", "cross_entropy:weight=balanced"]}),
                 ("batch", "batch", "32", "8", {"more": ["--batch", "8"]}),
                 ("normal", "normalize", "none", "input=standard", {"more": ["--normalize", "input=standard"]})):

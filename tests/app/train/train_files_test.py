@@ -140,7 +140,7 @@ class Reports(Files):
         self.fits_the_schema(self.json_of("by.json"))
         with open(self.path("by.html"), encoding="utf-8") as page:
             table = page.read().split("<h2>Configurations</h2>")[1].split("<h2>")[0]
-        self.assertIn("lr=0.1 ", table)
+        self.assertRegex(table, r"<td[^>]*>0\.1</td><td[^>]*>4</td>")
         self.assertNotIn("weight_decay", table)
         run = self.workbench("report", self.path("run"), "--by", "lrr", "--json", self.path("by.json"), expect=2)
         self.assertIn("[--by] key: got lrr", run.stderr)
