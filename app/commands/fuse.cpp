@@ -15,6 +15,7 @@
 #include "app/results/keeper.h"
 #include "app/results/table.h"
 #include "app/version.h"
+#include "data/machine/peaks.h"
 #include "data/reports/report_json.h"
 #include "data/store/store.h"
 #include "data/tensors.h"
@@ -141,6 +142,7 @@ class Fuse : public Command {
       report.weights = {subject.ns().back(), loaded.file_bytes, loaded.packed_bytes,
                         loaded.equal_bytes, loaded.seconds};
     report.environment = capture_environment(typed_command(), version(), git_state());
+    add_peaks(report.environment, machine_peaks(device, options.threads));
 
     // Opened first: a store that cannot be written is said before the work, not after.
     if (!no_store_) keeper().open(Store::path(db_));

@@ -6,6 +6,12 @@
 
 namespace wide {
 
+/// What a measured working set reaches.
+struct MemoryLevel {
+  double working_set = 0;  // bytes
+  double bytes_per_s = 0;
+};
+
 /// What a measurement was taken on; without it a number means nothing. 0 (-1 of counts) or
 /// "unknown": the system does not say.
 struct Environment {
@@ -19,7 +25,9 @@ struct Environment {
   int64_t throttles = -1;       // times a core was throttled since the system started
   double load = 0;              // processes that ran or waited, mean of the minute before
   std::map<std::string, double> peak_flops_per_s;  // measured, by dtype as "f32"
-  double peak_bytes_per_s = 0;                     // measured; 0: not
+  double peak_bytes_per_s = 0;                     // of the memory, measured; 0: not
+  std::vector<MemoryLevel> bandwidth;              // measured, from the inner caches outwards
+  double step_ns = 0;                              // of one operator call, measured; 0: not
   std::string gpu;                                 // empty: none was used
   std::string libtorch, workbench, git;
   std::string host, os, date, command;

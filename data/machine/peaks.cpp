@@ -84,6 +84,9 @@ void add_peaks(Environment& environment, const Peaks& peaks) {
   for (const auto& [dtype, value] : peaks.flops_per_s)
     environment.peak_flops_per_s[short_name(dtype)] = value;
   environment.peak_bytes_per_s = peaks.memory_bytes_per_s();
+  for (const Peaks::Bandwidth& level : peaks.bandwidth)
+    environment.bandwidth.push_back({level.working_set, level.bytes_per_s});
+  environment.step_ns = peaks.step_ns;
 }
 
 Peaks machine_peaks(c10::Device device, int threads, bool again) {

@@ -142,6 +142,12 @@ nlohmann::ordered_json to_json(const Environment& e) {
               {"throttles", e.throttles >= 0 ? Json(e.throttles) : Json(nullptr)},
               {"load", e.load}};
   j["peaks"] = {{"flops_per_s", e.peak_flops_per_s}, {"bytes_per_s", known(e.peak_bytes_per_s)}};
+  if (!e.bandwidth.empty()) {
+    Json& levels = j["peaks"]["bandwidth"] = Json::array();
+    for (const MemoryLevel& level : e.bandwidth)
+      levels.push_back({{"working_set", level.working_set}, {"bytes_per_s", level.bytes_per_s}});
+    j["peaks"]["step_ns"] = e.step_ns;
+  }
   j["threads"] = e.threads;
   j["memory_bytes"] = e.memory_bytes;
   j["gpu"] = e.gpu.empty() ? Json(nullptr) : Json(e.gpu);

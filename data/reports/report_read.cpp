@@ -201,6 +201,14 @@ Environment environment_from(const Object& j) {
   for (const auto& [dtype, value] : flops.items())
     flops.read(dtype.c_str(), &e.peak_flops_per_s[dtype]);
   peaks.read_known("bytes_per_s", &e.peak_bytes_per_s);
+  if (peaks.has("bandwidth"))  // older reports have none
+    for (const Json& level : peaks.array("bandwidth")) {
+      const Object of_level(level, peaks.inside("bandwidth"));
+      MemoryLevel& read = e.bandwidth.emplace_back();
+      of_level.read("working_set", &read.working_set);
+      of_level.read("bytes_per_s", &read.bytes_per_s);
+    }
+  peaks.read_known("step_ns", &e.step_ns);
   j.read("threads", &e.threads);
   j.read("memory_bytes", &e.memory_bytes);
   j.read_text("gpu", &e.gpu);

@@ -158,6 +158,10 @@ TEST(MachinePeaks, AreKeptUntilMeasuredAgain) {
   add_peaks(e, first);
   EXPECT_EQ(e.peak_flops_per_s.at("f32"), first.flops_per_s.at(at::kFloat));
   EXPECT_EQ(e.peak_bytes_per_s, first.memory_bytes_per_s());
+  ASSERT_EQ(e.bandwidth.size(), first.bandwidth.size());
+  EXPECT_EQ(e.bandwidth.front().working_set, first.bandwidth.front().working_set);
+  EXPECT_EQ(e.bandwidth.front().bytes_per_s, first.bandwidth.front().bytes_per_s);
+  EXPECT_EQ(e.step_ns, first.step_ns);
 
   // What was taken beside other programs serves for a while, then it is measured anew.
   auto kept_there = nlohmann::json::parse(read_text(file));

@@ -41,6 +41,8 @@ SweepReport sample_report() {
   report.environment = capture_environment("workbench sweep ci", "1.2.3", "abc");
   report.environment.peak_flops_per_s = {{"f32", 2.5e11}, {"bf16", 1e11}};
   report.environment.peak_bytes_per_s = 3e10;
+  report.environment.bandwidth = {{1e6, 9e10}, {5e8, 3e10}};
+  report.environment.step_ns = 412.5;
   report.environment.throttles = 4;
   report.changes = {"governor: performance, then powersave"};
   Case c;
