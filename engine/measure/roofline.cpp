@@ -29,6 +29,9 @@ class NodeWork {
     if (node_.is_view()) return 0;
     if (name_ == "aten::mm" || name_ == "aten::bmm") return product_of(0, 1);
     if (name_ == "aten::addmm" || name_ == "aten::baddbmm") return product_of(1, 2);
+    // Of a vector and a matrix or vector every element is multiplied and added once.
+    if (name_ == "aten::mv" || name_ == "aten::dot") return 2 * product(argument(0));
+    if (name_ == "aten::addmv") return 2 * product(argument(1));
     if (name_ == "aten::convolution") return convolution(result(0), argument(1), argument(0));
     if (name_ == "aten::convolution_backward") return convolution_backward();
     if (name_.rfind("aten::_scaled_dot_product", 0) == 0) return attention();
