@@ -16,6 +16,7 @@ namespace {
 constexpr double kWarmupNs = 20e6;
 constexpr double kLongNs = 1e9;  // a call this long has warmed up by the time it ends
 constexpr int kColdCalls = 5;
+constexpr int64_t kMostCalls = 1 << 22;  // of a sample, whatever the clock says
 constexpr int kResamples = 2000;
 constexpr int kCheckResamples = 500;  // for deciding when to stop, not for what is reported
 constexpr double kSameBand = 0.03;
@@ -63,11 +64,14 @@ class Runner {
     // Warm: the contender before has left its own data in the caches. A call that takes longer
     // than filling them does so by itself.
     if (!timer_ && shortest_ns_ < kRefillNs) rewarm();
-    // More than once only when the calls have become faster than they were while warming up.
-    do {
+    // More than once only when the calls have become faster than they were while warming up, or
+    // when the one call that warmed them was disturbed: later samples then start with more.
+    for (;;) {
       elapsed += run(timing_.calls_per_sample);
       calls += timing_.calls_per_sample;
-    } while (elapsed < options_.min_sample_ns && calls < 64 * timing_.calls_per_sample);
+      if (elapsed >= options_.min_sample_ns || calls >= kMostCalls) break;
+      timing_.calls_per_sample *= 2;
+    }
     timing_.samples_ns.push_back(elapsed / static_cast<double>(calls));
   }
 

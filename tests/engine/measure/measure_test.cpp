@@ -288,6 +288,18 @@ TEST(Measure, ExtendsSamplesOfCallsThatBecameFaster) {
   EXPECT_GE(calls, 34 + 90);
 }
 
+TEST(Measure, ASlowFirstCallDoesNotShortenTheSamples) {
+  FakeMachine machine;
+  int calls = 0;
+  Contender wide{"wide", "candidate", [&] { machine.now += ++calls == 1 ? 3e7 : 1e4; }};
+  wide.has_run = true;  // so that its first call is all that warms it
+  const Timing timing = measure({wide}, machine.options())[0];
+  EXPECT_DOUBLE_EQ(timing.median_ns, 1e4);
+  EXPECT_EQ(timing.samples_ns.size(), 10u);
+  EXPECT_GE(static_cast<double>(timing.calls_per_sample) * timing.median_ns, 1e6);
+  EXPECT_GE(calls, 10 * 100);  // a sample is a millisecond of calls
+}
+
 TEST(Measure, CountsTheBytesOfTheFirstCall) {
   Tensor kept;
   const Contender contender{"wide", "candidate", [&] {
