@@ -56,8 +56,6 @@ std::string disturbed_text(const std::vector<Case>& cases) {
       disturbed == 1 ? "that" : "those");
 }
 
-double allowed(const Correctness& c) { return std::max(c.tolerance, 4 * c.eager_max_rel); }
-
 std::string speedup_text(const std::optional<Interval>& i) {
   if (!i) return "";
   const int digits = i->value < 10 ? 2 : 1;

@@ -172,9 +172,6 @@ Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate
 /// "3 of 12 cases are disturbed: ...", and what to do about it; "" where none is.
 std::string disturbed_text(const std::vector<Case>& cases);
 
-/// Error allowed, as contract words it: at most max(tolerance, 4 x eager's own error).
-double allowed(const Correctness& correctness);
-
 /// As tables show numbers: "3.62x [3.55, 3.70]" and "2.1e-07"; nothing for what is not known.
 std::string speedup_text(const std::optional<Interval>& interval);
 std::string error_text(double relative);

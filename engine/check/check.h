@@ -16,6 +16,10 @@ struct Correctness {
   std::string failure;  // why not pass: "output 0 of model 3: relative error 0.12, ..."
 };
 
+/// The largest error that passes: max(tolerance, 4 x the separate models' own error). Models that
+/// overflow in their own dtype excuse nothing.
+double allowed(const Correctness& correctness);
+
 /// Something wide that is to be believed: gets an ensemble (weights and inputs), returns outputs
 /// then updates, all `[N, ...]`, which hold until the next call.
 using WideFunction = std::function<Tensors(const Ensemble&)>;

@@ -356,6 +356,17 @@ TEST(Check, ReferenceIsTheSeparateModelsInDouble) {
   EXPECT_EQ(separate(subject.single, subject.ensemble)[0].scalar_type(), at::kFloat);
 }
 
+TEST(Check, ModelsThatOverflowExcuseNothing) {
+  Correctness c;
+  c.tolerance = 1e-3;
+  for (const double own : {1e-9, std::numeric_limits<double>::infinity(), kNaN}) {
+    c.eager_max_rel = own;
+    EXPECT_EQ(allowed(c), 1e-3);
+  }
+  c.eager_max_rel = 1e-2;
+  EXPECT_EQ(allowed(c), 4e-2);
+}
+
 TEST(Check, RelativeErrorIsPerModelAndKnowsNaN) {
   const Tensor expected = at::tensor({100., 1., 0., 0.}).view({2, 2});
   EXPECT_DOUBLE_EQ(max_relative_error({expected + 1}, {expected}), 1);  // model 1 is absolute
