@@ -25,6 +25,12 @@ std::string share_text(double share) { return fmt::format("{:.0f} % of cores", 1
 
 bool is_disturbed(const Case& c) { return c.disturbed; }
 
+/// Neither tried to its end nor known not to work.
+bool not_run(const Trial& t) {
+  return t.status == Status::skipped || t.status == Status::cancelled ||
+         t.status == Status::interrupted;
+}
+
 bool compared(const Trial& t) { return t.status == Status::ok && t.speedup.has_value(); }
 
 /// What names a case beside target, N and shape.
@@ -124,19 +130,28 @@ ReportTable summary_table(const SweepReport& report) {
                      "verdict", "ok", "incorrect", "failed", "unsupported"},
                     {false, true, false, true, true, false, true, true, true, true},
                     {}};
-  const bool disturbed = std::any_of(report.cases.begin(), report.cases.end(), is_disturbed);
-  if (disturbed) {
-    table.head.emplace_back("disturbed");
-    table.right.push_back(true);
-  }
+  const auto optional_column = [&](const char* name, bool wanted) {
+    if (wanted) {
+      table.head.emplace_back(name);
+      table.right.push_back(true);
+    }
+    return wanted;
+  };
+  const bool left_out = optional_column(
+      "not run", std::any_of(report.cases.begin(), report.cases.end(), [](const Case& c) {
+        return std::any_of(c.trials.begin(), c.trials.end(), not_run);
+      }));
+  const bool disturbed = optional_column(
+      "disturbed", std::any_of(report.cases.begin(), report.cases.end(), is_disturbed));
   for (const auto& cases : target_groups(report.cases)) {
-    int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, largest = 0;
+    int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, waiting = 0, largest = 0;
     for (const Case& c : cases) {
       largest = std::max(largest, c.n);
       for (const Trial& t : c.trials)
         ++(t.status == Status::ok            ? ok
            : t.status == Status::incorrect   ? incorrect
            : t.status == Status::unsupported ? unsupported
+           : not_run(t)                      ? waiting
                                              : failed);
     }
     const Trial* best = nullptr;
@@ -156,6 +171,7 @@ ReportTable summary_table(const SweepReport& report) {
          count(incorrect),
          count(failed),
          count(unsupported)});
+    if (left_out) table.rows.back().push_back(count(waiting));
     if (disturbed)
       table.rows.back().push_back(count(std::count_if(cases.begin(), cases.end(), is_disturbed)));
   }

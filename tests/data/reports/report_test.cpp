@@ -133,6 +133,22 @@ TEST(Report, NotesOnBaselinesComeBackAndAreShown) {
   EXPECT_EQ(reason_table({c}).rows.at(0).at(3).text, c.notes[0]);
 }
 
+TEST(Report, WhatWasNotRunIsNoFailure) {
+  SweepReport report;
+  for (const Status status : {Status::ok, Status::skipped, Status::interrupted, Status::cancelled,
+                              Status::timeout, Status::unsupported})
+    report.cases.push_back(make_case(4, "FASTER", status));
+  const ReportTable table = summary_table(report);
+  std::map<std::string, std::string> row;
+  for (size_t i = 0; i < table.head.size(); ++i) row[table.head[i]] = table.rows.at(0).at(i).text;
+  EXPECT_EQ(row["ok"], "1");
+  EXPECT_EQ(row["failed"], "1");
+  EXPECT_EQ(row["unsupported"], "1");
+  EXPECT_EQ(row.at("not run"), "3");
+  report.cases.resize(1);
+  EXPECT_EQ(summary_table(report).head.size(), table.head.size() - 1);
+}
+
 TEST(Report, IncorrectTrialsHaveNoSpeedup) {
   SweepReport report;
   report.cases = {make_case(4, "FASTER"), make_case(8, "FASTER", Status::incorrect)};
