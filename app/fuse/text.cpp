@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "app/results/table.h"
@@ -48,9 +49,8 @@ std::string correctness_line(const Correctness& c) {
 std::string times(const FuseResult& r) {
   Table table({"", "median", "q1 .. q3", "calls", "vs loop", "vs best baseline", ""},
               {false, true, true, true, true, true, false});
-  std::vector<Timing> baselines;
-  for (const Timing& t : r.results)
-    if (t.kind == "baseline") baselines.push_back(t);
+  const auto loop = std::find_if(r.results.begin(), r.results.end(),
+                                 [](const Timing& t) { return t.name == "loop"; });
   for (const Timing& t : r.results) {
     std::vector<std::string> row = {t.name, time_text(t.median_ns),
                                     time_text(t.q1_ns) + " .. " + time_text(t.q3_ns),
@@ -59,9 +59,8 @@ std::string times(const FuseResult& r) {
       row.push_back(speedup_text(r.speedup->vs_loop));
       row.push_back(speedup_text(r.speedup->vs_best) + " over " + r.speedup->best_baseline);
       row.push_back(verdict_text(r));
-    } else if (t.kind == "baseline" && !baselines.empty() && t.median_ns > 0) {
-      const double loop = baselines.front().median_ns;
-      row.push_back(fmt::format("{:.2f}x", loop / t.median_ns));
+    } else if (t.kind == "baseline" && loop != r.results.end() && t.median_ns > 0) {
+      row.push_back(fmt::format("{:.2f}x", loop->median_ns / t.median_ns));
     }
     table.add(std::move(row));
   }

@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include "app/fuse/text.h"
 #include "engine/check/check.h"
 
 namespace wide {
@@ -28,6 +29,22 @@ int64_t products_in_double(const std::function<void()>& work) {
   work();
   at::removeCallback(handle);
   return count;
+}
+
+TEST(FuseText, WithoutALoopNoBaselineIsSaidToBeFasterThanIt) {
+  const auto timing = [](const char* name, double ns) {
+    Timing t;
+    t.name = name;
+    t.kind = "baseline";
+    t.samples_ns = {ns, ns, ns};
+    summarise(t);
+    return t;
+  };
+  FuseResult r;
+  r.results = {timing("threads", 100), timing("vmap", 50)};
+  EXPECT_EQ(fuse_text({}, r, 0).find("2.00x"), std::string::npos);
+  r.results.insert(r.results.begin(), timing("loop", 400));
+  EXPECT_NE(fuse_text({}, r, 0).find("8.00x"), std::string::npos);
 }
 
 TEST(FuseRun, TheRunInDoubleIsMadeOnce) {
