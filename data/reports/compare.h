@@ -17,7 +17,7 @@
 //    strategy at other Ns and shapes should have changed alike, and baselines should not have
 //    changed against each other at all; how much they scatter is the noise of this machine (robust
 //    quantiles, so that a real change of some trials does not count, mixed with a guess of 2.5 %
-//    worth six trials). Cases marked as disturbed count with twice the noise;
+//    worth five trials). Cases marked as disturbed count with twice the noise;
 //  - of the machine: where the baselines of a case changed apart, by as much as they did.
 // The interval of a trial is d -+ t * error, with t such that with probability 99 % all intervals
 // of a comparison hold at once: a sweep has hundreds of trials, and one false alarm is one too
