@@ -14,6 +14,7 @@
 #include "app/results/runs.h"
 #include "app/train/rights.h"
 #include "app/train/row_log.h"
+#include "app/train/run_lock.h"
 #include "app/train/train.h"
 #include "data/bytes/part_file.h"
 #include "data/reports/event_file.h"
@@ -76,6 +77,7 @@ class Train : public Command {
     if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
     for (const std::string& path : sinks_.exports) check_export_path(path);
     check_apart(outputs(), files_read(options_));
+    if (lock_ && !lock_->lack().empty()) sinks.lacks.push_back(lock_->lack());
     const auto work = [&] {
       if (options_.threads > 0) set_threads(options_.threads);
       return train(options_, sinks, saved ? &*saved : nullptr);
@@ -83,7 +85,7 @@ class Train : public Command {
     std::optional<Rights> rights = rights_of(options_, sinks, saved ? &*saved : nullptr);
     if (!rights) return work();
     rights->timeout_s = timeout_;
-    sinks.lacks = lacks();
+    for (const std::string& lack : cell_lacks()) sinks.lacks.push_back("cell: " + lack);
     return run_in_cell(*rights, work);
   }
 
@@ -94,12 +96,6 @@ class Train : public Command {
     for (const std::string& path : sinks_.exports) all.emplace_back("--export", path);
     if (!options_.no_save)
       for (const std::string& path : run_parts(options_.save)) all.emplace_back("--save", path);
-    return all;
-  }
-
-  static std::vector<std::string> lacks() {
-    std::vector<std::string> all;
-    for (const std::string& lack : cell_lacks()) all.push_back("cell: " + lack);
     return all;
   }
 
@@ -282,6 +278,7 @@ class Train : public Command {
                               &options_.validation, &options_.test, &options_.models})
       *path = absolute(*path);
     for (std::string& path : options_.weights) path = absolute(path);
+    if (!options_.no_save) lock_ = std::make_unique<RunLock>(options_.save);
     prepare_log();
     std::error_code error;
     const bool there = fs::exists(fs::path(options_.save) / "run.safetensors", error) ||
@@ -348,6 +345,8 @@ class Train : public Command {
   SavedRun resumed() {
     check_resumed();
     const std::string folder = fs::absolute(resume_).lexically_normal().string();
+    std::error_code error;
+    if (fs::is_directory(folder, error)) lock_ = std::make_unique<RunLock>(folder);
     SavedRun saved = read_saved_run(folder);
     const TrainOptions asked = options_;
     options_ = saved.options;
@@ -384,6 +383,7 @@ class Train : public Command {
   bool no_store_ = false, overwrite_ = false;
   double timeout_ = 0;
   const CLI::App* app_ = nullptr;
+  std::unique_ptr<RunLock> lock_;  // until the run has ended
 };
 
 const bool registered = add_command([] { return std::make_unique<Train>(); });

@@ -21,7 +21,7 @@ struct TrainSinks {
   std::vector<std::string> exports;  // .pt2, .ts: the evaluation form with the best weights
   std::string unstack;               // a folder for a file a model, with those
   double worse_percent = 0;        // exit code 3 where it is worse than that one by more; 0: never
-  std::vector<std::string> lacks;  // of the kernel's
+  std::vector<std::string> lacks;  // what the system does not offer, for the notes
 };
 
 /// Trains, from the start or from where `saved` is; returns the exit code.
