@@ -15,18 +15,12 @@
 #include <optional>
 #include <vector>
 
+// MKL's own function, which LibTorch contains where it was built with MKL.
+extern "C" int MKL_Set_Num_Threads_Local(int) __attribute__((weak));
+
 namespace wide {
 
 namespace {
-
-/// Inside a parallel region: without it oneDNN's backward convolution asks for as many threads as
-/// outside, gets one, and waits for the others at its own barrier for ever. Ends with the region.
-void use_one_thread() {
-  // ATen says its own number to OpenMP once a thread, in our code and in its own: not after this.
-  at::internal::lazy_init_num_threads();
-  at::get_num_threads();
-  omp_set_num_threads(1);
-}
 
 /// Below autograd and without view tracking: thread-local state does not reach pool threads.
 struct Inference {
@@ -57,15 +51,35 @@ std::atomic<bool> had_threads{false}, forked{false};
       omp_set_num_threads(1);  // for kernels' own parallel loops, outside of ranges too
     });
 
-struct OneThread {
-  OneThread() { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(before); }
+/// Operators called on this thread run on it alone, as long as this object lives. It starts no
+/// threads and changes no other thread's number: ATen and oneDNN ask OpenMP, MKL has its own.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) {
+    omp_set_num_threads(1);
+    if (MKL_Set_Num_Threads_Local) before_mkl_ = MKL_Set_Num_Threads_Local(1);
+  }
+  ~OneThread() {
+    omp_set_num_threads(before_);
+    if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_mkl_);
+  }
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;
-  const int before = at::get_num_threads();
+
+ private:
+  const int before_;
+  int before_mkl_ = 0;  // 0: none of this thread's own
 };
 
 }  // namespace
+
+void use_one_thread() {
+  // ATen tells OpenMP its number of threads at the first operator of each thread: that must not
+  // come after this.
+  at::internal::lazy_init_num_threads();
+  at::get_num_threads();
+  omp_set_num_threads(1);
+}
 
 void run_parallel(int threads, int items, const std::function<void(int, int)>& work) {
   std::optional<OneThread> one_thread;
@@ -111,26 +125,9 @@ void run_parallel(int threads, int items, const std::function<void(int, int)>& w
 }
 
 void run_serial(const std::function<void()>& work) {
-  if (forked) {
-    const OneThread one_thread;
-    const Inference inference;
-    work();
-    return;
-  }
-  std::exception_ptr error;
-#pragma omp parallel num_threads(2)
-  {
-    if (omp_get_thread_num() == 0) {
-      Inference inference;
-      use_one_thread();
-      try {
-        work();
-      } catch (...) {
-        error = std::current_exception();
-      }
-    }
-  }
-  if (error) std::rethrow_exception(error);
+  const OneThread one_thread;
+  const Inference inference;
+  work();
 }
 
 }  // namespace wide

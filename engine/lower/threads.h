@@ -8,7 +8,13 @@ namespace wide {
 /// than one. Items are handed out one at a time in order. Rethrows the first exception.
 void run_parallel(int threads, int items, const std::function<void(int thread, int item)>& work);
 
-/// Runs `work` on this thread with operators single-threaded, as inside `run_parallel`.
+/// Runs `work` on this thread alone: operators are single-threaded, as inside `run_parallel`, and
+/// no other thread is started or waits meanwhile.
 void run_serial(const std::function<void()>& work);
+
+/// To be called by each thread of an OpenMP region before its first operator: operators run on that
+/// thread alone until the region ends. oneDNN's backward convolution would otherwise ask for as
+/// many threads as outside the region, get one, and wait for the others for ever.
+void use_one_thread();
 
 }  // namespace wide

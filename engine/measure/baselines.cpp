@@ -2,17 +2,15 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
-#include <ATen/ThreadLocalState.h>
 #include <c10/core/InferenceMode.h>
-#include <omp.h>
 
 #include <exception>
 #include <memory>
-#include <mutex>
 
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/lower/large_pages.h"
+#include "engine/measure/spread.h"
 #include "engine/measure/vmapped.h"
 #include "engine/widen/derivative.h"
 
@@ -106,30 +104,9 @@ struct Separate {
   }
 };
 
-/// One parallel region over the models: inside it ATen, MKL and oneDNN see that they are already
-/// in parallel and run on one thread each. Contiguous ranges, so that a model stays on its core.
 void call_all_in_parallel(Separate& separate, Quiet quiet, int threads) {
-  const at::ThreadLocalState state;
-  std::exception_ptr failure;
-  std::mutex failure_mutex;
-  const auto count = static_cast<int64_t>(separate.models.size());
-#pragma omp parallel num_threads(threads)
-  {
-    omp_set_num_threads(1);  // of operators in here (see engine/lower/threads.cpp)
-    // An exception must not leave the region, neither from the guard nor from a model.
-    try {
-      const at::ThreadLocalStateGuard guard(state);
-      const int64_t workers = omp_get_num_threads(), worker = omp_get_thread_num();
-      const int64_t begin = count * worker / workers, end = count * (worker + 1) / workers;
-      quietly(quiet, [&] {
-        for (int64_t i = begin; i < end; ++i) separate.call(static_cast<size_t>(i));
-      });
-    } catch (...) {
-      const std::lock_guard<std::mutex> lock(failure_mutex);
-      if (!failure) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  call_spread(static_cast<int64_t>(separate.models.size()), threads,
+              [&](int64_t i) { quietly(quiet, [&] { separate.call(static_cast<size_t>(i)); }); });
 }
 
 /// functorch's vmap over the model itself.

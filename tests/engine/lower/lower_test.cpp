@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <random>
 
 #include "engine/check/check.h"
@@ -53,6 +54,39 @@ TEST(Threads, EveryItemRunsOnceAndErrorsComeBack) {
                               }),
                  Error);
   }
+}
+
+ptrdiff_t threads_of_process() {
+  const std::filesystem::directory_iterator all("/proc/self/task");
+  return std::distance(begin(all), end(all));
+}
+
+// A suite of its own: before it no other test of its process has started threads.
+TEST(SerialThreads, WorkStartsNoneAndLeavesTheirNumber) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  const Tensor x = at::randn({8, 3, 16, 16}), w = at::randn({8, 3, 3, 3});
+  const ptrdiff_t there = threads_of_process();
+  Tensor gradient, product;
+  run_serial([&] {
+    EXPECT_EQ(at::get_num_threads(), 1);
+    const Tensor y = at::conv2d(x, w);
+    // oneDNN's backward convolution waits for as many threads as it has asked for.
+    gradient =
+        std::get<1>(at::convolution_backward(at::ones_like(y), x, w, std::nullopt, {1, 1}, {0, 0},
+                                             {1, 1}, false, {0, 0}, 1, {true, true, false}));
+    product = at::matmul(at::ones({600, 600}), at::ones({600, 600}));
+  });
+  EXPECT_EQ(threads_of_process(), there);
+  EXPECT_EQ(at::get_num_threads(), 2);
+  EXPECT_TRUE(product.eq(600).all().item<bool>());
+  const Tensor exact = std::get<1>(at::convolution_backward(
+      at::ones({8, 8, 14, 14}, at::kDouble), x.to(at::kDouble), w.to(at::kDouble), std::nullopt,
+      {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1, {true, true, false}));
+  EXPECT_TRUE(at::allclose(gradient.to(at::kDouble), exact, 1e-4, 1e-4));
+  EXPECT_THROW(run_serial([] { throw Error("[test] planted"); }), Error);
+  EXPECT_EQ(at::get_num_threads(), 2);
+  at::set_num_threads(before);
 }
 
 TEST(OutVariant, ComputesWhatTheOperatorDoes) {

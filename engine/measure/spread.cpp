@@ -1,0 +1,35 @@
+#include "engine/measure/spread.h"
+
+#include <ATen/ThreadLocalState.h>
+#include <omp.h>
+
+#include <exception>
+#include <mutex>
+
+#include "engine/lower/threads.h"
+
+namespace wide {
+
+void call_spread(int64_t count, int threads, const std::function<void(int64_t)>& call) {
+  const at::ThreadLocalState state;
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+#pragma omp parallel num_threads(threads)
+  {
+    // ATen, MKL and oneDNN see that they are in a parallel region already.
+    use_one_thread();
+    // An exception must not leave the region, neither from the guard nor from a model.
+    try {
+      const at::ThreadLocalStateGuard guard(state);
+      const int64_t workers = omp_get_num_threads(), worker = omp_get_thread_num();
+      const int64_t begin = count * worker / workers, end = count * (worker + 1) / workers;
+      for (int64_t i = begin; i < end; ++i) call(i);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(failure_mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace wide
