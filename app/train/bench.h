@@ -15,8 +15,4 @@ struct BenchResult {
 /// its own. `budget_s` for each.
 BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, double budget_s);
 
-/// Seconds that one step of N separate models takes in a loop, from `steps` of them; 0 where they
-/// cannot be run.
-double loop_step_seconds(const Prepared& run, const Start& start, int64_t steps);
-
 }  // namespace wide

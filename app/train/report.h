@@ -18,7 +18,7 @@ struct RunFacts {
   TrainerMemory memory;         // state_bytes before the first step, the rest after the last
   int64_t recordings = 0;       // programs that were recorded for steps and evaluations
   std::map<std::string, double> ensemble, ensemble_test;  // by metric, with the best weights
-  double loop_seconds = 0;  // that N separate runs would have taken; 0: not known
+  double loop_seconds = 0;  // that separate runs would have taken; 0: not known
   std::vector<std::string> notes;
 };
 

@@ -19,6 +19,7 @@
 #include "app/train/fingerprint.h"
 #include "app/train/observer.h"
 #include "app/train/require.h"
+#include "app/train/separate_runs.h"
 #include "app/version.h"
 #include "data/reports/report_json.h"
 #include "data/reports/run_compare.h"
@@ -33,7 +34,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kLongRun = 200;  // steps
+constexpr int64_t kLongRun = 200;  // steps: a single one of a separate model is next to nothing
+constexpr double kEstimateShare = 0.05;  // of the run's time, for what separate runs would take
+constexpr double kEstimateSeconds = 10;  // at most
 
 class Run {
  public:
@@ -236,14 +239,6 @@ class Run {
       facts_.notes.push_back(unstack_run(sinks_.unstack, run_, best_or_last()));
     note_without_best();
     facts_.state = "complete";
-    // What it takes one by one is known from a few steps: worth it where these are few of many.
-    if (run_.steps >= kLongRun) {
-      facts_.loop_seconds = loop_step_seconds(run_, run_.start(), 3) * double(run_.steps);
-      if (facts_.loop_seconds > 0)
-        facts_.notes.push_back(
-            fmt::format("{} separate runs one after the other: about {}, from 3 steps of each",
-                        run_.n(), time_text(facts_.loop_seconds * 1e9)));
-    }
     finish();
     tell(run_text(run_document(run_, state_, facts_), {}));
     std::vector<Complaint> complaints = unmet(requirements_, state_, facts_.ensemble);
@@ -265,7 +260,25 @@ class Run {
       if (sinks_.worse_percent > 0 && c.worse_by(sinks_.worse_percent))
         complaints.push_back({3, worse_line(c, sinks_.worse_percent)});
     }
+    say_separate_runs();
     return complain(complaints);
+  }
+
+  /// Once all that the run is about is written and said: whatever happens here, that stays.
+  void say_separate_runs() {
+    if (run_.steps < kLongRun) return;
+    int64_t steps = 0;  // that models have made: what was pruned or stopped has fewer
+    for (const ModelState& m : state_.models) steps += m.at_step;
+    const double budget_s = std::min(kEstimateShare * state_.seconds, kEstimateSeconds);
+    const auto separate = estimate_separate_runs(run_, trainer_->weights(), steps, budget_s);
+    if (!separate) return;
+    facts_.loop_seconds = separate->seconds.value;
+    facts_.notes.push_back(fmt::format(
+        "{} separate runs, {}: about {} for the same {} steps of a model (95 % interval {} to {})",
+        run_.n(), separate->how, time_text(separate->seconds.value * 1e9), steps,
+        time_text(separate->seconds.low * 1e9), time_text(separate->seconds.high * 1e9)));
+    finish();
+    tell(fmt::format("  {}\n", facts_.notes.back()));
   }
 
   /// A metric that is never a number, as auc of rows of one class, says nothing of any model.
