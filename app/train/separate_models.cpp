@@ -197,8 +197,9 @@ Tensor SeparateModels::step_in_loop() {
 
 Tensor SeparateModels::step_spread(int threads) {
   Tensors losses(models_.size());
-  call_spread(static_cast<int64_t>(models_.size()), threads, [&](int64_t m) {
-    losses[static_cast<size_t>(m)] = models_[static_cast<size_t>(m)]->step();
+  call_spread(static_cast<int64_t>(models_.size()), threads, [&](int64_t begin, int64_t end) {
+    for (int64_t m = begin; m < end; ++m)
+      losses[static_cast<size_t>(m)] = models_[static_cast<size_t>(m)]->step();
   });
   return at::stack(losses);
 }

@@ -106,7 +106,11 @@ struct Separate {
 
 void call_all_in_parallel(Separate& separate, Quiet quiet, int threads) {
   call_spread(static_cast<int64_t>(separate.models.size()), threads,
-              [&](int64_t i) { quietly(quiet, [&] { separate.call(static_cast<size_t>(i)); }); });
+              [&](int64_t begin, int64_t end) {
+                quietly(quiet, [&] {
+                  for (int64_t i = begin; i < end; ++i) separate.call(static_cast<size_t>(i));
+                });
+              });
 }
 
 /// functorch's vmap over the model itself.

@@ -10,7 +10,7 @@
 
 namespace wide {
 
-void call_spread(int64_t count, int threads, const std::function<void(int64_t)>& call) {
+void call_spread(int64_t count, int threads, const std::function<void(int64_t, int64_t)>& call) {
   const at::ThreadLocalState state;
   std::exception_ptr failure;
   std::mutex failure_mutex;
@@ -22,8 +22,7 @@ void call_spread(int64_t count, int threads, const std::function<void(int64_t)>&
     try {
       const at::ThreadLocalStateGuard guard(state);
       const int64_t workers = omp_get_num_threads(), worker = omp_get_thread_num();
-      const int64_t begin = count * worker / workers, end = count * (worker + 1) / workers;
-      for (int64_t i = begin; i < end; ++i) call(i);
+      call(count * worker / workers, count * (worker + 1) / workers);
     } catch (...) {
       const std::lock_guard<std::mutex> lock(failure_mutex);
       if (!failure) failure = std::current_exception();
