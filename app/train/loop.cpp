@@ -16,6 +16,7 @@
 namespace wide {
 namespace {
 using Clock = std::chrono::steady_clock;
+constexpr size_t kMostCheckNotes = 10;
 }  // namespace
 
 Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer)
@@ -42,6 +43,7 @@ bool Loop::run() {
     // What is not finite has nothing to be held against.
     if (checked && !check.pass && !result.suppressed.any().item<bool>()) refuse(check);
     ++state_.step;
+    note_differences(check);
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
     show_life();
     note(batch, result);
@@ -64,6 +66,19 @@ void Loop::refuse(const StepCheck& check) const {
                           "models in float64 within {:.1e}; try --check 0 and report it",
                           state_.step + 1, printable(check.failure, 300), check.tolerance),
               4);
+}
+
+void Loop::note_differences(const StepCheck& check) {
+  for (const StepCheck::Vanished& v : check.vanished) {
+    if (state_.check_notes.size() == kMostCheckNotes) {
+      ++state_.check_notes_left_out;
+      continue;
+    }
+    state_.check_notes.push_back(fmt::format(
+        "check of step {}, model {}: gradient of {} off float64 by {:.2g} of the largest, loss by "
+        "{:.2g}; no error: {}",
+        state_.step, v.model, printable(v.tensor), v.gradient_error, v.loss_error, v.why));
+  }
 }
 
 /// Losses, and models whose loss or gradient is not finite: nothing of them was written. Where no

@@ -36,6 +36,8 @@ class Loop {
   void stop(int64_t model, const std::string& status, const std::string& what);
   void prune();
   [[noreturn]] void refuse(const StepCheck& check) const;
+  /// Writes down the differences that were no errors.
+  void note_differences(const StepCheck& check);
 
   const Prepared& run_;
   Trainer& trainer_;

@@ -121,6 +121,10 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
     doc["history"].push_back(std::move(row));
   }
   doc["notes"] = facts.notes;
+  for (const std::string& note : state.check_notes) doc["notes"].push_back(note);
+  if (state.check_notes_left_out > 0)
+    doc["notes"].push_back(fmt::format("{} more differences found by --check were no errors",
+                                       state.check_notes_left_out));
   return doc;
 }
 

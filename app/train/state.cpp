@@ -61,9 +61,15 @@ std::string left_out_text(const std::vector<ModelState>& models) {
 }
 
 Json to_json(const TrainState& state) {
-  Json j = {{"step", state.step},     {"seconds", state.seconds}, {"loss_steps", state.loss_steps},
-            {"run", state.run},       {"models", Json::array()},  {"history", Json::array()},
-            {"events", Json::array()}};
+  Json j = {{"step", state.step},
+            {"seconds", state.seconds},
+            {"loss_steps", state.loss_steps},
+            {"run", state.run},
+            {"models", Json::array()},
+            {"history", Json::array()},
+            {"events", Json::array()},
+            {"check_notes", state.check_notes},
+            {"check_notes_left_out", state.check_notes_left_out}};
   for (const ModelState& m : state.models)
     j["models"].push_back({{"status", m.status},
                            {"at_step", m.at_step},
@@ -120,6 +126,9 @@ TrainState state_of(const Json& json) {
   }
   for (const Json& e : json.at("events"))
     state.events.push_back({e.at("step"), e.at("model"), e.at("what")});
+  // Not in files of the first versions.
+  state.check_notes = json.value("check_notes", std::vector<std::string>());
+  state.check_notes_left_out = json.value("check_notes_left_out", int64_t{0});
   return state;
 }
 

@@ -45,8 +45,10 @@ struct TrainState {
   std::vector<ModelState> models;
   std::vector<Evaluated> history;
   std::vector<Event> events;
-  std::map<std::string, Tensor> best;  // weights of each model's best evaluation, [N, ...]
-  Tensor loss_sum;                     // float64 [N] since the last evaluation
+  std::vector<std::string> check_notes;  // differences that --check found to be no errors
+  int64_t check_notes_left_out = 0;      // further ones
+  std::map<std::string, Tensor> best;    // weights of each model's best evaluation, [N, ...]
+  Tensor loss_sum;                       // float64 [N] since the last evaluation
   int64_t loss_steps = 0;
   std::string run;  // its number in the store; "": none
 };

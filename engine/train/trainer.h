@@ -121,17 +121,24 @@ struct TrainerMemory {
   int64_t total() const { return state_bytes + range_bytes * threads; }
 };
 
-/// A step held against separate models in float64, from the same state (parameters whose gradient
+/// A step compared with separate models in float64, from the same state (parameters whose gradient
 /// is zero but for rounding make trajectories differ, so that those are not compared).
 struct StepCheck {
+  /// A difference that is no error: it is gone where the weights are a little different.
+  struct Vanished {
+    int64_t model = 0;
+    std::string tensor;     // the gradient that is furthest off
+    double loss_error = 0;  // as below
+    double gradient_error = 0;
+    std::string why;  // in words
+  };
   int64_t models = 0;         // that were looked at
-  double loss_error = 0;      // relative
+  double loss_error = 0;      // relative; of differences that count, as the next
   double gradient_error = 0;  // of each model's largest absolute gradient
-  /// Of these models rounding alone moves the gradient by what it is off: a relu is nearly at zero.
-  int64_t at_kinks = 0;
   double tolerance = 0;
   bool pass = false;
   std::string failure;  // in words, where it did not
+  std::vector<Vanished> vanished;
 };
 
 class Trainer {
@@ -159,7 +166,8 @@ class Trainer {
   /// their order, with the weights as they are (the averaged ones where `ema` is set).
   /// `batch.target` and `.weight` are not looked at.
   Tensors evaluate(const Batch& batch);
-  /// Gradients and losses of `models` running models against float64, one at a time.
+  /// Gradients and losses of `models` running models against float64, one at a time. Steps that
+  /// differ are computed again with other weights; models, seeds and counts are left as they were.
   StepCheck check(const Batch& batch, int64_t models = 3);
 
   int64_t n() const;

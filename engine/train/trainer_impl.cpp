@@ -23,6 +23,26 @@ std::string call_name(const ClaimedCall& claimed) {
   return fmt::format("{} {}", claimed.node, claimed.rule.name);
 }
 
+/// While it lives, the model in a slot has other values of its trained tensors.
+class OtherWeights {
+ public:
+  OtherWeights(const TrainedModels& models, int64_t slot, const Tensors& values) {
+    for (size_t k = 0; k < values.size(); ++k) {
+      rows_.push_back(models.tensor(models.trained()[k]).select(0, slot));
+      own_.push_back(rows_.back().clone());
+      rows_.back().copy_(values[k]);
+    }
+  }
+  OtherWeights(const OtherWeights&) = delete;
+  OtherWeights& operator=(const OtherWeights&) = delete;
+  ~OtherWeights() {
+    for (size_t k = 0; k < rows_.size(); ++k) rows_[k].copy_(own_[k]);
+  }
+
+ private:
+  Tensors rows_, own_;
+};
+
 }  // namespace
 
 Trainer::Impl::Impl(Forms forms_, std::vector<InputForm> inputs_,
@@ -457,11 +477,11 @@ void Trainer::Impl::run_step(const Batch& batch, const Visit& visit) {
   });
 }
 
-StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
-  std::vector<Tensors> made(models.running().size());  // by slot: loss, then gradients
-  std::vector<std::string> names;
-  for (const size_t k : models.trained()) names.push_back(models.specs()[k].name);
+std::vector<Tensors> Trainer::Impl::steps_of(const Batch& batch,
+                                             const std::vector<int64_t>& slots) {
+  std::vector<Tensors> made(models.running().size());
   run_step(batch, [&](int64_t slot, double loss, const TrainedModels::Made& step) {
+    if (std::find(slots.begin(), slots.end(), slot) == slots.end()) return;
     Tensors& own = made[static_cast<size_t>(slot)];
     own.push_back(at::full({}, loss, at::kDouble));
     for (size_t k = 0; k < step.gradients.size(); ++k)
@@ -469,15 +489,28 @@ StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
                                   models.specs()[models.trained()[k]].sizes, models.dtype())
                         .clone());
   });
+  return made;
+}
+
+StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
+  std::vector<std::string> names;
+  for (const size_t k : models.trained()) names.push_back(models.specs()[k].name);
+  const auto running = static_cast<int64_t>(models.running().size());
+  count = std::min(count, running);
+  std::vector<int64_t> slots;
+  for (int64_t i = 0; i < count; ++i)
+    slots.push_back(count == 1 ? 0 : i * (running - 1) / (count - 1));
+  const std::vector<Tensors> made = steps_of(batch, slots);
   const Call call = read(batch, true);
   const PlannedSize& p = plan(call, true);
   StepChecker checker(p.single, p.trained, names, models.dtype());
-  const auto running = static_cast<int64_t>(models.running().size());
-  count = std::min(count, running);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t slot = count == 1 ? 0 : i * (running - 1) / (count - 1);
+  for (const int64_t slot : slots) {
+    const auto again = [&](const Tensors& values) {
+      const OtherWeights moved(models, slot, values);
+      return steps_of(batch, {slot})[static_cast<size_t>(slot)];
+    };
     checker.add(models.model_at(slot), ensemble(p, call, slot, 1, true).model(0),
-                made[static_cast<size_t>(slot)]);
+                made[static_cast<size_t>(slot)], again);
   }
   return checker.result();
 }

@@ -66,6 +66,8 @@ struct Trainer::Impl {
   bool may_be_short(const PlannedSize& p, int64_t n) const;
   Program recorded_single(const PlannedSize& p, const Ensemble& some) const;
   PlannedRange step_program(const PlannedSize& p, const Ensemble& some) const;
+  /// By slot, of `slots` alone: the loss that a step has, then its gradients.
+  std::vector<Tensors> steps_of(const Batch& batch, const std::vector<int64_t>& slots);
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
   using FarOff = std::shared_ptr<std::set<std::string>>;  // of the tuner
   Choice tuned(const PlannedSize& p, const Call& call, int64_t at_a_time,
