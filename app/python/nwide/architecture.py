@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from .classes import difference, place
 from .errors import fail
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -40,9 +41,7 @@ def check_same(models):
                  "those of model 0", "models of one architecture")
         for path, module in first.items():
             twin = other[path]
-            if kind(twin) is not kind(module):
-                fail("compile", f"{path_text(path)} of model {i}", kind(twin).__name__,
-                     f"{kind(module).__name__} as in model 0", "models of one architecture")
+            _check_same_class(f"{path_text(path)} of model {i}", kind(twin), kind(module))
             if twin.extra_repr() != module.extra_repr():
                 fail("compile", f"{path_text(path)} of model {i}", twin.extra_repr(),
                      f"{module.extra_repr()} as in model 0", "models of one architecture")
@@ -54,6 +53,19 @@ def check_same(models):
             if twin.training != module.training:
                 fail("compile", f"{path_text(path)}.training of model {i}", twin.training,
                      f"{module.training} as in model 0", "model.eval() or model.train() on all of them")
+
+
+def _check_same_class(what, its, first):
+    """Refuses another class, but not the same code in a class made anew."""
+    differs = difference(its, first)
+    if not differs:
+        return
+    got, expected = its.__name__, first.__name__
+    if got == expected:  # names alone would not tell them apart
+        there, own = (place(cls, differs) for cls in (its, first))
+        got += f" with another {differs}" + (f" (at {there})" if there else "")
+        expected += f" (at {own})" if own else ""
+    fail("compile", what, got, f"{expected} as in model 0", "models of one architecture")
 
 
 class Slot:

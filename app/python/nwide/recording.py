@@ -210,9 +210,10 @@ def placed(error, recorder):
 
 
 def record(recorder, tensors, parameters, buffers, seed=0):
-    """What one recording sees, under a seed."""
+    """What one recording sees, under a seed. Also under inference_mode it records ordinary tensors:
+    functionalization cannot follow changes in place of others."""
     try:
-        with untouched_randomness(seed):
+        with torch.inference_mode(False), untouched_randomness(seed):
             return _core.record(recorder, parameters, buffers, tensors, recorder.names)
     except Exception as error:
         raise explained(error, recorder) from error

@@ -11,6 +11,7 @@ import sys  # noqa: E402
 import unittest  # noqa: E402
 
 import torch  # noqa: E402
+import torch.fx  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nwide as nw  # noqa: E402
@@ -93,6 +94,38 @@ class Refused(unittest.TestCase):
         odd = nn.Linear(4, 3)
         odd.extra = 3
         self.refused("extra of model 1", lambda: nw.compile([nn.Linear(4, 3), odd], x))
+
+    def test_classes_of_one_name_that_differ(self):
+        """The message says which part of a class differs, as names are the same."""
+        def cell(code):
+            names = {"nn": nn, "torch": torch}
+            exec(compile(code, "cell.py", "exec"), names)  # as a notebook runs it
+            return names["M"]()
+
+        base = ("class M(nn.Module):\n"
+                "    scale = 2\n"
+                "    def forward(self, x):\n"
+                "        return x * self.scale\n")
+        x = torch.randn(2, 4)
+        where = r" \(at cell.py:3\), expected M \(at cell.py:3\) as in model 0"
+        for part, code in (("forward" + where, base.replace("x * self", "x / self")),
+                           ("scale" + where, base.replace("2", "3")), ("more" + where, base + "    more = 1\n"),
+                           ("base", base.replace("nn.Module", "nn.ReLU"))):
+            self.refused(f"the model itself of model 1: got M with another {part}",
+                         lambda code=code: nw.compile([cell(base), cell(code)], x))
+        used = "def f(x):\n    return x * {}\nclass M(nn.Module):\n    def forward(self, x):\n        return f(x)\n"
+        self.refused("got M with another forward", lambda: nw.compile([cell(used.format(2)), cell(used.format(3))], x))
+
+        class Two(nn.Module):
+            def forward(self, x):
+                return x * 2 + 1
+
+        class Three(nn.Module):
+            def forward(self, x):
+                return x * 3 + 1
+
+        self.refused("got Two with another forward", lambda: nw.compile(
+            [torch.fx.symbolic_trace(Two()), torch.fx.GraphModule(Three(), torch.fx.symbolic_trace(Three()).graph, "Two")], x))
 
     def test_tensors_that_do_not_fit(self):
         x = torch.randn(2, 4)

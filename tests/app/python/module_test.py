@@ -9,10 +9,12 @@ import io  # noqa: E402
 import os  # noqa: E402
 import pickle  # noqa: E402
 import tempfile  # noqa: E402
+import textwrap  # noqa: E402
 import threading  # noqa: E402
 import unittest  # noqa: E402
 
 import torch  # noqa: E402
+import torch.fx  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nwide as nw  # noqa: E402
@@ -142,6 +144,64 @@ class Calls(Close):
         second = wide(x.clone().requires_grad_(False))
         self.assertTrue(torch.equal(first, second))
         self.assertFalse(wide(x).is_inference())
+
+    def test_compiled_under_inference_mode(self):
+        """Dropout writes in place; models and inputs are made inside or outside of the mode."""
+        def models():
+            torch.manual_seed(3)
+            return [nn.Sequential(nn.Linear(6, 8), nn.ReLU(inplace=True), nn.Dropout(0.2, inplace=True),
+                                  nn.Linear(8, 3), nn.Hardtanh(inplace=True)).eval() for _ in range(3)]
+
+        outside, x = models(), torch.randn(3, 2, 6)
+        expected = separate(outside, x)
+        with torch.inference_mode():
+            self.close(nw.compile(outside, x[0])(x), expected)
+            self.close(nw.compile(models(), x[0].clone())(x.clone()), expected)
+            wide = nw.compile([m.train() for m in models()], x[0])  # draws masks
+            self.assertTrue(wide(x).isfinite().all())
+        self.assertTrue(wide(x).isfinite().all())
+
+    def test_classes_made_anew(self):
+        """A notebook's cell that ran twice; a class for each instance, as torch.fx makes them."""
+        code = """
+            class Block(nn.Module):
+                def __init__(self, width=5):
+                    super().__init__()
+                    self.linear = nn.Linear(4, width)
+
+                def forward(self, x):
+                    return torch.relu(self.linear(x))
+
+            class Net(nn.Module):
+                scale = 2.0
+
+                def __init__(self):
+                    super().__init__()
+                    self.block, self.out = Block(), nn.Linear(5, 3)
+
+                @property
+                def twice(self):
+                    return self.scale * 2
+
+                @staticmethod
+                def add(x, by=1):
+                    return x + by
+
+                def forward(self, x):
+                    def later(y):
+                        return self.add(y) * self.twice
+                    return later(self.out(self.block(x)))
+        """
+        names, models = {"nn": nn, "torch": torch}, []
+        for k in range(3):
+            exec(compile(textwrap.dedent(code) + "\n" * k, f"cell-{k}.py", "exec"), names)
+            models.append(names["Net"]())
+        self.assertEqual(len({type(m) for m in models}), 3)
+        x = torch.randn(3, 2, 4)
+        for form in (models, [torch.fx.symbolic_trace(m) for m in models]):
+            self.assertEqual(len({type(m) for m in form}), 3)
+            with torch.no_grad():
+                self.close(nw.compile(form, x[0])(x), separate(models, x))
 
     def test_autocast(self):
         models, x = [nn.Linear(8, 8) for _ in range(3)], torch.randn(3, 4, 8)
