@@ -3,7 +3,7 @@
 // source: the attention half of a transformer layer with rotary positions
 #include "blocks/streams.h"
 
-namespace wide {
+namespace wide::attention_block_target {
 namespace {
 
 Network network(const Shape& shape) {
@@ -64,4 +64,4 @@ y = linear('out')(attend(*heads(linear('qkv')(t['x']), a.h), t.get('rope')))
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::attention_block_target

@@ -4,7 +4,7 @@
 // source: FLUX, DoubleStreamBlock (without its norms of q and k)
 #include "blocks/streams.h"
 
-namespace wide {
+namespace wide::double_stream_block_target {
 namespace {
 
 /// The weights of one stream, in the order they are declared.
@@ -111,4 +111,4 @@ for s, attended in zip(('text', 'image'), attend_jointly(parts, t.get('rope'))):
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::double_stream_block_target

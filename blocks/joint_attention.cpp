@@ -4,7 +4,7 @@
 // source: FLUX and Stable Diffusion 3 (MM-DiT)
 #include "blocks/streams.h"
 
-namespace wide {
+namespace wide::joint_attention_target {
 namespace {
 
 Network network(const Shape& shape) {
@@ -68,4 +68,4 @@ y = [linear(f'{s}_out')(x) for s, x in zip(('text', 'image'), attended)]
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::joint_attention_target

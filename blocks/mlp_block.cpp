@@ -3,7 +3,7 @@
 // source: the feed-forward half of a transformer layer
 #include "blocks/layers.h"
 
-namespace wide {
+namespace wide::mlp_block_target {
 namespace {
 
 Network network(const Shape& shape) {
@@ -54,4 +54,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::mlp_block_target

@@ -3,7 +3,7 @@
 // source: the attention of courses on language models, as their benchmarks time it
 #include "blocks/naive.h"
 
-namespace wide {
+namespace wide::naive_attention_target {
 namespace {
 
 Network network(const Shape& shape) {
@@ -59,4 +59,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::naive_attention_target

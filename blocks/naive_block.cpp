@@ -3,7 +3,7 @@
 // source: a transformer block before it is made friendly to compilers
 #include "blocks/naive.h"
 
-namespace wide {
+namespace wide::naive_block_target {
 namespace {
 
 Layers layers_of(const Shape& shape) {
@@ -76,4 +76,4 @@ y = x + linear('down')(nn.functional.gelu(linear('up')(norm('n2', x))))
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::naive_block_target

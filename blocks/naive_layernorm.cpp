@@ -3,7 +3,7 @@
 // source: layer normalisation before it is made friendly to compilers; after: layer_norm
 #include "blocks/naive.h"
 
-namespace wide {
+namespace wide::naive_layernorm_target {
 namespace {
 
 Layers layers_of(const Shape& shape) {
@@ -41,4 +41,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::naive_layernorm_target

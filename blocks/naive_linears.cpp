@@ -3,7 +3,7 @@
 // source: linear projections before they are made friendly to compilers; after: one layer
 #include "blocks/naive.h"
 
-namespace wide {
+namespace wide::naive_linears_target {
 namespace {
 
 Layers layers_of(const Shape& shape) {
@@ -42,4 +42,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::naive_linears_target

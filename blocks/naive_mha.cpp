@@ -3,7 +3,7 @@
 // friendly to compilers; after: one projection and scaled_dot_product_attention
 #include "blocks/naive.h"
 
-namespace wide {
+namespace wide::naive_mha_target {
 namespace {
 
 Layers layers_of(const Shape& shape) {
@@ -58,4 +58,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::naive_mha_target

@@ -4,7 +4,7 @@
 // source: FLUX, SingleStreamBlock (without its norms of q and k)
 #include "blocks/streams.h"
 
-namespace wide {
+namespace wide::single_stream_block_target {
 namespace {
 
 Network network(const Shape& shape) {
@@ -76,4 +76,4 @@ y = t['x'] + gate[:, None] * linear('linear2')(both)
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::single_stream_block_target

@@ -8,7 +8,7 @@
 #include "engine/widen/describe.h"
 #include "primitives/kernels/norms.h"
 
-namespace wide {
+namespace wide::ada_layer_norm_zero_single_target {
 namespace {
 
 struct ModulatedConfig {
@@ -163,4 +163,4 @@ y = [normal * (1 + scale) + shift, gate]
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::ada_layer_norm_zero_single_target

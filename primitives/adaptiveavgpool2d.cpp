@@ -5,7 +5,7 @@
 #include "primitives/kernels/adaptive_pool.h"
 #include "primitives/layout.h"
 
-namespace wide {
+namespace wide::adaptiveavgpool2d_target {
 namespace {
 
 struct AdaptiveConfig {
@@ -121,4 +121,4 @@ assert torch.allclose(torch.stack(means, -2), y, rtol=1e-12, atol=1e-12)
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::adaptiveavgpool2d_target

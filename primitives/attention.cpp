@@ -10,7 +10,7 @@
 #include "primitives/kernels/operators.h"
 #include "primitives/patterns/attention.h"
 
-namespace wide {
+namespace wide::attention_target {
 namespace {
 
 // ------------------------------------------------------------------------------ single model
@@ -311,4 +311,4 @@ y = layer(x, x, x, attn_mask=mask if a.causal else None, need_weights=False)[0]
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::attention_target

@@ -3,7 +3,7 @@
 // source: torch.nn.BatchNorm1d
 #include "primitives/batchnorm_common.h"
 
-namespace wide {
+namespace wide::batchnorm1d_target {
 namespace {
 
 Target target() {
@@ -33,4 +33,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::batchnorm1d_target

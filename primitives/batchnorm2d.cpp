@@ -3,7 +3,7 @@
 // source: torch.nn.BatchNorm2d
 #include "primitives/batchnorm_common.h"
 
-namespace wide {
+namespace wide::batchnorm2d_target {
 namespace {
 
 Target target() {
@@ -30,4 +30,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::batchnorm2d_target

@@ -3,7 +3,7 @@
 // source: torch.nn.Conv1d
 #include "primitives/convolution_common.h"
 
-namespace wide {
+namespace wide::conv1d_target {
 namespace {
 
 Target target() {
@@ -37,4 +37,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::conv1d_target

@@ -4,7 +4,7 @@
 #include "primitives/convolution_common.h"
 #include "primitives/kernels/winograd.h"
 
-namespace wide {
+namespace wide::conv2d_target {
 namespace {
 
 /// Stride 1: fewer products, of patches and filters in another basis.
@@ -84,4 +84,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::conv2d_target

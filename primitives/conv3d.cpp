@@ -3,7 +3,7 @@
 // source: torch.nn.Conv3d
 #include "primitives/convolution_common.h"
 
-namespace wide {
+namespace wide::conv3d_target {
 namespace {
 
 Target target() {
@@ -49,4 +49,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::conv3d_target

@@ -5,7 +5,7 @@
 // source: torch.nn.ConvTranspose1d
 #include "primitives/convolution_common.h"
 
-namespace wide {
+namespace wide::convtranspose1d_target {
 namespace {
 
 Target target() {
@@ -51,4 +51,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::convtranspose1d_target

@@ -5,7 +5,7 @@
 // source: torch.nn.ConvTranspose2d
 #include "primitives/convolution_common.h"
 
-namespace wide {
+namespace wide::convtranspose2d_target {
 namespace {
 
 Target target() {
@@ -44,4 +44,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::convtranspose2d_target

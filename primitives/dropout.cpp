@@ -7,7 +7,7 @@
 #include "engine/widen/describe.h"
 #include "primitives/kernels/dropout.h"
 
-namespace wide {
+namespace wide::dropout_target {
 namespace {
 
 struct DropoutConfig {
@@ -115,4 +115,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::dropout_target

@@ -6,7 +6,7 @@
 #include "engine/widen/describe.h"
 #include "primitives/kernels/lookup.h"
 
-namespace wide {
+namespace wide::embedding_target {
 namespace {
 
 struct EmbeddingConfig {
@@ -123,4 +123,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::embedding_target

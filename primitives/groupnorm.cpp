@@ -4,7 +4,7 @@
 // source: torch.nn.GroupNorm
 #include "primitives/sample_norm.h"
 
-namespace wide {
+namespace wide::groupnorm_target {
 namespace {
 
 struct GroupNormConfig {
@@ -101,4 +101,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::groupnorm_target

@@ -4,7 +4,7 @@
 // source: torch.nn.GRU, any number of layers, both directions, either batch order
 #include "primitives/recurrent_common.h"
 
-namespace wide {
+namespace wide::gru_target {
 namespace {
 
 recurrent::State step(const Tensor& x, const recurrent::State& state, const Tensor& hidden,
@@ -33,4 +33,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::gru_target

@@ -4,7 +4,7 @@
 // weight bias [N,C] -> y [N,B,C,H,W] source: torch.nn.InstanceNorm2d
 #include "primitives/sample_norm.h"
 
-namespace wide {
+namespace wide::instancenorm2d_target {
 namespace {
 
 struct InstanceNormConfig {
@@ -121,4 +121,4 @@ if a.track:
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::instancenorm2d_target

@@ -7,7 +7,7 @@
 #include "primitives/kernels/norms.h"
 #include "primitives/patterns/layer_norm.h"
 
-namespace wide {
+namespace wide::layernorm_target {
 namespace {
 
 struct LayerNormConfig {
@@ -135,4 +135,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::layernorm_target

@@ -8,7 +8,7 @@
 #include "primitives/kernels/bf16_linear.h"
 #include "primitives/kernels/packed_linear.h"
 
-namespace wide {
+namespace wide::linear_target {
 namespace {
 
 /// `transposed`: the second operand comes as `[I, O]`, what addmm and mm are given.
@@ -200,4 +200,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::linear_target

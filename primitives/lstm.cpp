@@ -4,7 +4,7 @@
 // source: torch.nn.LSTM, any number of layers, both directions, either batch order
 #include "primitives/recurrent_common.h"
 
-namespace wide {
+namespace wide::lstm_target {
 namespace {
 
 /// Gates come as i f g o; as i f o g the three sigmoids are one call on one slice.
@@ -37,4 +37,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::lstm_target

@@ -6,7 +6,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::mlp_embedder_target {
 namespace {
 
 Network network(const Shape& shape) {
@@ -62,4 +62,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::mlp_embedder_target

@@ -7,7 +7,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::multiheadcrossattention_target {
 namespace {
 
 Network network(const Shape& shape) {
@@ -79,4 +79,4 @@ y = layer(t['x'], t['context'], t['context'], need_weights=False)[0]
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::multiheadcrossattention_target

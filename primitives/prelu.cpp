@@ -6,7 +6,7 @@
 #include "engine/widen/describe.h"
 #include "primitives/kernels/prelu.h"
 
-namespace wide {
+namespace wide::prelu_target {
 namespace {
 
 /// `channels`: how many slopes a model has.
@@ -110,4 +110,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::prelu_target

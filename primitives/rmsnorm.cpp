@@ -9,7 +9,7 @@
 #include "engine/widen/describe.h"
 #include "primitives/kernels/norms.h"
 
-namespace wide {
+namespace wide::rmsnorm_target {
 namespace {
 
 struct RmsNormConfig {
@@ -208,4 +208,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::rmsnorm_target

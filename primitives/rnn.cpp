@@ -3,7 +3,7 @@
 // source: torch.nn.RNN, any number of layers, both directions, either batch order
 #include "primitives/recurrent_common.h"
 
-namespace wide {
+namespace wide::rnn_target {
 namespace {
 
 recurrent::Cell cell(const RecurrentConfig& c) {
@@ -34,4 +34,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::rnn_target

@@ -12,7 +12,7 @@
 #include "data/reports/report_json.h"
 #include "data/reports/run_compare.h"
 
-namespace wide {
+namespace wide::compare_command {
 namespace {
 
 class CompareCommand : public Command {
@@ -53,4 +53,4 @@ class CompareCommand : public Command {
 const bool registered = add_command([] { return std::make_unique<CompareCommand>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::compare_command

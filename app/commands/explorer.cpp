@@ -14,7 +14,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::explorer_command {
 namespace {
 
 class ExplorerCommand : public Command {
@@ -133,4 +133,4 @@ class ExplorerCommand : public Command {
 const bool registered = add_command([] { return std::make_unique<ExplorerCommand>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::explorer_command

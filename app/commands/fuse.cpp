@@ -22,7 +22,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::fuse_command {
 namespace {
 
 class Fuse : public Command {
@@ -220,4 +220,4 @@ class Fuse : public Command {
 const bool registered = add_command([] { return std::make_unique<Fuse>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::fuse_command

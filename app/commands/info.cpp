@@ -18,7 +18,7 @@
 #include "engine/device.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::info_command {
 namespace {
 
 class Info : public Command {
@@ -103,4 +103,4 @@ class Info : public Command {
 const bool registered = add_command([] { return std::make_unique<Info>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::info_command

@@ -17,7 +17,7 @@
 #include "engine/passes/pass.h"
 #include "engine/widen/target.h"
 
-namespace wide {
+namespace wide::list_command {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -222,4 +222,4 @@ class List : public Command {
 const bool registered = add_command([] { return std::make_unique<List>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::list_command

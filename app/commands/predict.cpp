@@ -15,7 +15,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::predict_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,4 +93,4 @@ class Predict : public Command {
 const bool registered = add_command([] { return std::make_unique<Predict>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::predict_command

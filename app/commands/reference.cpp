@@ -8,7 +8,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::reference_command {
 namespace {
 
 class Reference : public Command {
@@ -60,4 +60,4 @@ class Reference : public Command {
 const bool registered = add_command([] { return std::make_unique<Reference>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::reference_command

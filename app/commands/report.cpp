@@ -25,7 +25,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::report_command {
 namespace {
 
 class ReportCommand : public Command {
@@ -154,4 +154,4 @@ class ReportCommand : public Command {
 const bool registered = add_command([] { return std::make_unique<ReportCommand>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::report_command

@@ -7,7 +7,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::store_command {
 namespace {
 
 class StoreCommand : public Command {
@@ -57,4 +57,4 @@ class StoreCommand : public Command {
 const bool registered = add_command([] { return std::make_unique<StoreCommand>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::store_command

@@ -19,7 +19,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::sweep_command {
 namespace {
 
 class SweepCommand : public Command {
@@ -174,4 +174,4 @@ class SweepCommand : public Command {
 const bool registered = add_command([] { return std::make_unique<SweepCommand>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::sweep_command

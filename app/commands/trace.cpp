@@ -11,7 +11,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::trace_command {
 namespace {
 
 class Trace : public Command {
@@ -108,4 +108,4 @@ class Trace : public Command {
 const bool registered = add_command([] { return std::make_unique<Trace>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::trace_command

@@ -21,7 +21,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::train_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -389,4 +389,4 @@ class Train : public Command {
 const bool registered = add_command([] { return std::make_unique<Train>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::train_command

@@ -2,7 +2,7 @@
 
 #include "app/cli.h"
 
-namespace wide {
+namespace wide::worker_command {
 namespace {
 
 /// What a sweep starts to run its cases in.
@@ -18,4 +18,4 @@ class WorkerCommand : public Command {
 const bool registered = add_command([] { return std::make_unique<WorkerCommand>(); });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::worker_command

@@ -6,7 +6,7 @@
 namespace wide {
 namespace {
 
-std::vector<PanelInfo>& registered() {
+std::vector<PanelInfo>& known_panels() {
   static std::vector<PanelInfo> all;
   return all;
 }
@@ -19,7 +19,7 @@ const char* to_string(Place place) {
 }
 
 bool add_panel(PanelInfo info) {
-  std::vector<PanelInfo>& all = registered();
+  std::vector<PanelInfo>& all = known_panels();
   all.push_back(std::move(info));
   std::sort(all.begin(), all.end(), [](const PanelInfo& a, const PanelInfo& b) {
     return std::tie(a.place, a.order, a.name) < std::tie(b.place, b.order, b.name);
@@ -27,6 +27,6 @@ bool add_panel(PanelInfo info) {
   return true;
 }
 
-const std::vector<PanelInfo>& panels() { return registered(); }
+const std::vector<PanelInfo>& panels() { return known_panels(); }
 
 }  // namespace wide

@@ -4,7 +4,7 @@
 // source: the networks whose five sizes courses on language models time (small to 2.7B)
 #include "blocks/layers.h"
 
-namespace wide {
+namespace wide::language_model_target {
 namespace {
 
 struct Width {
@@ -151,4 +151,4 @@ Target target() {
 WIDE_TARGET(target);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::language_model_target

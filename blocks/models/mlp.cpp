@@ -2,7 +2,7 @@
 // shapes: x [N,B,D] -> y [N,B,D]
 #include "blocks/layers.h"
 
-namespace wide {
+namespace wide::mlp_target {
 namespace {
 
 Network mlp(const Shape& shape) {
@@ -64,4 +64,4 @@ Target deep() {
                                             add_target(deep(), __FILE__)};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::mlp_target

@@ -2,7 +2,7 @@
 // shapes: x [N,B,C,H,W] -> [N,B,C,H,W];  x [N,B,3,H,W] -> logits [N,B,classes]
 #include "blocks/layers.h"
 
-namespace wide {
+namespace wide::resnet_target {
 namespace {
 
 Network resblock(const Shape& shape) {
@@ -129,4 +129,4 @@ Target network_target() {
                                             add_target(network_target(), __FILE__)};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::resnet_target

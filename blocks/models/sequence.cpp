@@ -2,7 +2,7 @@
 // shapes: x [N,B,T,D] -> y [N,B,T,D];  x [N,B,T,I] -> y [N,B,8]
 #include "blocks/layers.h"
 
-namespace wide {
+namespace wide::sequence_target {
 namespace {
 
 Network transformer(const Shape& shape) {
@@ -87,4 +87,4 @@ Target lstm_target() {
                                             add_target(lstm_target(), __FILE__)};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::sequence_target

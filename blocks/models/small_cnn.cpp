@@ -2,7 +2,7 @@
 // shapes: x [N,B,1,H,W] -> logits [N,B,10];  x [N,B,8,L] -> [N,B,4]
 #include "blocks/layers.h"
 
-namespace wide {
+namespace wide::small_cnn_target {
 namespace {
 
 Network lenet(const Shape& shape) {
@@ -79,4 +79,4 @@ Target series_target() {
                                             add_target(series_target(), __FILE__)};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::small_cnn_target

@@ -7,7 +7,7 @@
 #include "data/exports/pt2_schema.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::pt2_export {
 namespace {
 
 namespace spec = torch::_export::archive_spec;
@@ -82,4 +82,4 @@ void write(const Portable& portable, const std::string& path) {
 [[maybe_unused]] const bool registered = add_export_format({"torch.export archive", ".pt2", write});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::pt2_export

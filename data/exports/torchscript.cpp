@@ -11,7 +11,7 @@
 #include "engine/error.h"
 #include "engine/model/portable.h"
 
-namespace wide {
+namespace wide::torchscript_export {
 namespace {
 
 namespace jit = torch::jit;
@@ -226,4 +226,4 @@ void write(const Portable& portable, const std::string& path) {
 [[maybe_unused]] const bool registered = add_export_format({"TorchScript", ".ts", write});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::torchscript_export

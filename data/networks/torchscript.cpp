@@ -20,7 +20,7 @@
 #include "engine/error.h"
 #include "engine/record/substitution.h"
 
-namespace wide {
+namespace wide::torchscript_network {
 namespace {
 
 /// What the file's code warns of, in one line that no terminal obeys.
@@ -399,4 +399,4 @@ const bool registered =
 
 }  // namespace
 
-}  // namespace wide
+}  // namespace wide::torchscript_network

@@ -10,10 +10,7 @@
 namespace wide {
 namespace {
 
-using torch::jit::Block;
-using torch::jit::Graph;
-using torch::jit::Node;
-using torch::jit::Value;
+namespace jit = torch::jit;
 
 constexpr const char* kAverage = R"(
 def average(x: Tensor, running_mean: Tensor, running_var: Tensor, batches: Tensor):
@@ -22,16 +19,16 @@ def average(x: Tensor, running_mean: Tensor, running_var: Tensor, batches: Tenso
     running_var.add_((var - running_var) / batches)
 )";
 
-bool holds_tensor(const Value* module, const char* name) {
+bool holds_tensor(const jit::Value* module, const char* name) {
   const auto type = module->type()->cast<c10::ClassType>();
   return type && type->hasAttribute(name) &&
          type->getAttribute(name)->kind() == c10::TypeKind::TensorType;
 }
 
 /// Whether it is the float(num_batches_tracked) of 1 / float(num_batches_tracked).
-bool reads_counter(const Node* node) {
+bool reads_counter(const jit::Node* node) {
   if (node->kind() != c10::aten::Float || node->inputs().size() != 1) return false;
-  const Node* const attribute = node->input()->node();
+  const jit::Node* const attribute = node->input()->node();
   return attribute->kind() == c10::prim::GetAttr &&
          attribute->s(c10::attr::name) == "num_batches_tracked" &&
          holds_tensor(attribute->input(), "running_mean") &&
@@ -40,21 +37,21 @@ bool reads_counter(const Node* node) {
          node->output()->uses()[0].offset == 1;
 }
 
-void find_readers(Block* block, std::vector<Node*>* found) {
-  for (Node* node : block->nodes()) {
-    for (Block* inner : node->blocks()) find_readers(inner, found);
+void find_readers(jit::Block* block, std::vector<jit::Node*>* found) {
+  for (jit::Node* node : block->nodes()) {
+    for (jit::Block* inner : node->blocks()) find_readers(inner, found);
     if (reads_counter(node)) found->push_back(node);
   }
 }
 
 /// The statistics are brought up to date where the counter was; the batch norm itself then adds
 /// nothing to them: its momentum is 1 / infinity.
-void replace(Node* reader, Graph* graph, Graph* average) {
-  const torch::jit::WithInsertPoint before(reader);
-  Value* const module = reader->input()->node()->input();
-  torch::jit::insertGraph(*graph, *average,
-                          {graph->inputs()[1], graph->insertGetAttr(module, "running_mean"),
-                           graph->insertGetAttr(module, "running_var"), reader->input()});
+void replace(jit::Node* reader, jit::Graph* graph, jit::Graph* average) {
+  const jit::WithInsertPoint before(reader);
+  jit::Value* const module = reader->input()->node()->input();
+  jit::insertGraph(*graph, *average,
+                   {graph->inputs()[1], graph->insertGetAttr(module, "running_mean"),
+                    graph->insertGetAttr(module, "running_var"), reader->input()});
   reader->output()->replaceAllUsesWith(
       graph->insertConstant(std::numeric_limits<double>::infinity()));
   reader->destroy();
@@ -62,21 +59,21 @@ void replace(Node* reader, Graph* graph, Graph* average) {
 
 }  // namespace
 
-void average_by_tensors(const torch::jit::Module& module) {
-  torch::jit::CompilationUnit unit;
-  for (const torch::jit::Module& part : module.modules()) {
+void average_by_tensors(const jit::Module& module) {
+  jit::CompilationUnit unit;
+  for (const jit::Module& part : module.modules()) {
     const auto forward = part.find_method("forward");
     if (!forward) continue;
-    const std::shared_ptr<Graph> graph = forward->graph();
+    const std::shared_ptr<jit::Graph> graph = forward->graph();
     if (graph->inputs().size() != 2 ||
         graph->inputs()[1]->type()->kind() != c10::TypeKind::TensorType)
       continue;
-    std::vector<Node*> readers;
+    std::vector<jit::Node*> readers;
     find_readers(graph->block(), &readers);
     if (readers.empty()) continue;
     if (!unit.find_function("average"))
-      unit.define(std::nullopt, kAverage, torch::jit::nativeResolver(), nullptr);
-    for (Node* reader : readers)
+      unit.define(std::nullopt, kAverage, jit::nativeResolver(), nullptr);
+    for (jit::Node* reader : readers)
       replace(reader, graph.get(),
               torch::jit::toGraphFunction(unit.get_function("average")).graph().get());
   }

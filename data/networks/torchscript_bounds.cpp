@@ -11,7 +11,6 @@
 namespace wide {
 namespace {
 
-constexpr const char* kAgain = "save it again with torch.jit.save";
 constexpr uint64_t kMostCode = 64 << 20;  // bytes of source
 constexpr size_t kDeepestBrackets = 200, kDeepestIndent = 400, kMostBranches = 500;
 constexpr size_t kLongestTerm = 1000;  // words and signs between two commas
@@ -66,19 +65,19 @@ void check_depth(const pickle::Values& values, pickle::Id root, const std::strin
         above = std::max(above, height[id] + 1);
         if (above > kDeepestValue)
           refuse(file, "data.pkl", "values deeper in one another",
-                 fmt::format("at most {}", kDeepestValue), kAgain);
+                 fmt::format("at most {}", kDeepestValue), kSaveAgain);
       }
       continue;
     }
     const pickle::Id item = items[here.next++];
     grow(item);
     if (state[item] == open)
-      refuse(file, "data.pkl", "a value that contains itself", "none", kAgain);
+      refuse(file, "data.pkl", "a value that contains itself", "none", kSaveAgain);
     if (state[item] == done) {
       height[here.id] = std::max(height[here.id], height[item] + 1);
       if (height[here.id] > kDeepestValue)
         refuse(file, "data.pkl", "values deeper in one another",
-               fmt::format("at most {}", kDeepestValue), kAgain);
+               fmt::format("at most {}", kDeepestValue), kSaveAgain);
       continue;
     }
     state[item] = open;
@@ -111,7 +110,7 @@ class Nesting {
  private:
   [[noreturn]] void deep(const char* what, size_t most) const {
     refuse(file_, printable(what_), fmt::format("{} at byte {}", what, at_),
-           fmt::format("at most {}", most), kAgain);
+           fmt::format("at most {}", most), kSaveAgain);
   }
 
   void indent() {
@@ -185,20 +184,21 @@ void check_torchscript(std::string_view archive, const std::string& file) {
   const std::string folder = index.folder();
   if (index.find(folder + "model.json"))
     refuse(file, "TorchScript", "the form of PyTorch before 1.4 (model.json)", "a later one",
-           kAgain);
+           kSaveAgain);
   uint64_t code = 0;
   for (const zip::Entry& entry : index.entries) {
     const std::string_view name = std::string_view(entry.name).substr(folder.size());
     if (entry.compressed && !name.starts_with("code/"))
-      refuse(file, "zip record " + printable(name), "it compressed", "it stored as it is", kAgain);
+      refuse(file, "zip record " + printable(name), "it compressed", "it stored as it is",
+             kSaveAgain);
     if (!name.starts_with("code/") || !name.ends_with(".py")) continue;
     code = entry.size > kMostCode ? entry.size : code + entry.size;
     if (code > kMostCode)
-      refuse(file, "code", "more bytes", fmt::format("at most {}", kMostCode), kAgain);
+      refuse(file, "code", "more bytes", fmt::format("at most {}", kMostCode), kSaveAgain);
   }
   for (const char* name : {"constants.pkl", "data.pkl"}) {
     const zip::Entry* entry = index.find(folder + name);
-    if (!entry) refuse(file, name, "none", "one in the archive", kAgain);
+    if (!entry) refuse(file, name, "none", "one in the archive", kSaveAgain);
     pickle::Values values(file);
     Shape shape;
     const pickle::Read read = pickle::load(zip::bytes_of(archive, *entry), values, shape);

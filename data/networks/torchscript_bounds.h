@@ -6,6 +6,9 @@
 // LibTorch.
 namespace wide {
 
+/// What refusals of TorchScript advise.
+inline constexpr const char* kSaveAgain = "save it again with torch.jit.save";
+
 /// Throws Error for an archive that inflates beyond measure, is of the form before PyTorch 1.4, or
 /// holds values that nest beyond measure or contain themselves.
 void check_torchscript(std::string_view archive, const std::string& file);

@@ -23,7 +23,6 @@ namespace {
 
 using caffe2::serialize::PyTorchStreamReader;
 
-constexpr const char* kAgain = "save it again with torch.jit.save";
 constexpr const char* kTrust =
     "export the network without it, or --trust if you know who made the file";
 
@@ -137,7 +136,7 @@ torch::jit::Module load_torchscript(const std::string& path, bool trusted) {
       reviewer.refuse_call("object " + name.qualifiedName(), "a class of C++");
     c10::TypePtr type = importer.loadType(name);
     if (!type)
-      refuse(path, "class " + printable(name.qualifiedName()), "no code", "its code", kAgain);
+      refuse(path, "class " + printable(name.qualifiedName()), "no code", "its code", kSaveAgain);
     if (!trusted) reviewer.review();
     return c10::StrongTypePtr(unit, std::move(type));
   };
@@ -146,10 +145,10 @@ torch::jit::Module load_torchscript(const std::string& path, bool trusted) {
                                              c10::Device(c10::kCPU), *reader);
   };
   const c10::IValue table = read("constants");
-  if (!table.isTuple()) refuse(path, "constants.pkl", "no tuple", "one", kAgain);
+  if (!table.isTuple()) refuse(path, "constants.pkl", "no tuple", "one", kSaveAgain);
   for (const c10::IValue& constant : table.toTupleRef().elements()) constants.push_back(constant);
   const c10::IValue root = read("data");
-  if (!root.isObject()) refuse(path, "data.pkl", "no module", "one", kAgain);
+  if (!root.isObject()) refuse(path, "data.pkl", "no module", "one", kSaveAgain);
   if (!trusted) reviewer.review();
   return torch::jit::Module(root.toObject());
 }

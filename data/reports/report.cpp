@@ -93,11 +93,11 @@ AlongN along_n(const std::vector<FuseResult>& curve) {
 std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::string,
                          std::string, std::string>;
-  struct Point {
+  struct VerdictAt {
     int64_t n;
     bool faster;
   };
-  std::map<Key, std::vector<Point>> curves;
+  std::map<Key, std::vector<VerdictAt>> curves;
   std::vector<Key> order;
   for (const Case& c : cases)
     for (const Trial& t : c.trials) {
@@ -111,7 +111,7 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
   for (const Key& key : order) {
     auto& points = curves[key];
     std::sort(points.begin(), points.end(),
-              [](const Point& a, const Point& b) { return a.n < b.n; });
+              [](const VerdictAt& a, const VerdictAt& b) { return a.n < b.n; });
     Crossover c;
     std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy) = key;
     for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) c.n = it->n;

@@ -52,7 +52,7 @@ Json with_defaults(const Json& base, const Json& object) {
   return all;
 }
 
-Json taken(Json& object, const char* key) {
+Json taken_or_null(Json& object, const char* key) {
   Json value;
   if (const auto it = object.find(key); it != object.end()) {
     value = std::move(*it);
@@ -63,7 +63,7 @@ Json taken(Json& object, const char* key) {
 
 void insert_trial(Connection& connection, int64_t case_id, int64_t position, Json& json,
                   const std::vector<double>& samples) {
-  Json correctness = taken(json, "correctness");
+  Json correctness = taken_or_null(json, "correctness");
   json.erase("samples_ns");
   const int64_t id = insert_row(connection, kTrial, {case_id, position}, json);
   insert_timing(connection, {case_id, std::nullopt, id, position}, json, samples);
@@ -72,13 +72,13 @@ void insert_trial(Connection& connection, int64_t case_id, int64_t position, Jso
 }
 
 /// Where the rows of a sweep's cases and trials belong in its report.
-struct Places {
+struct RowPlaces {
   std::map<int64_t, size_t> of_case;
   std::map<int64_t, std::pair<size_t, size_t>> of_trial;
 };
 
 void read_trials(Connection& connection, const Chosen& chosen, int64_t key, Json& cases,
-                 Places& places) {
+                 RowPlaces& places) {
   Query query(
       connection,
       select_rows(kTrial, std::string("WHERE ") + chosen.of_case + " ORDER BY \"case\", position"),
@@ -132,7 +132,7 @@ void add_interrupted(Connection& connection, int64_t sweep, SweepReport* report)
 /// Adds the cases that `chosen` selects by `key` to the report `json`, which is complete otherwise.
 SweepReport read_cases(Connection& connection, const Chosen& chosen, int64_t key, Json json) {
   Json& cases = json["cases"] = Json::array();
-  Places places;
+  RowPlaces places;
   Query query(connection,
               select_rows(kCase, std::string("WHERE ") + chosen.cases +
                                      " AND state IN ('done', 'partial') ORDER BY position"),
@@ -204,7 +204,7 @@ bool insert_case(Connection& connection, int64_t sweep, int64_t position, const 
   Query(connection, "DELETE FROM timing WHERE \"case\" = ?", id).run();  // of a partial result
   Query(connection, "DELETE FROM trial WHERE \"case\" = ?", id).run();
   Json json = case_object(result);
-  Json baselines = taken(json, "baselines"), trials = taken(json, "trials");
+  Json baselines = taken_or_null(json, "baselines"), trials = taken_or_null(json, "trials");
   WIDE_ASSERT(baselines.size() == result.baselines.size() && trials.size() == result.trials.size());
   for (size_t i = 0; i < baselines.size(); ++i) {
     baselines[i].erase("samples_ns");

@@ -13,7 +13,7 @@
 // CUDA behind engine/device.h. Events are c10's generic ones: the inline functions of ATen's call
 // the CUDA runtime directly, which would make its library one more thing to find and link.
 
-namespace wide {
+namespace wide::cuda_device {
 namespace {
 
 constexpr int kWarmupCalls = 3;
@@ -146,4 +146,4 @@ class CudaRuntime : public DeviceRuntime {
     add_device_runtime(c10::kCUDA, std::make_unique<CudaRuntime>());
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::cuda_device

@@ -11,7 +11,7 @@ namespace wide {
 
 namespace {
 
-std::unordered_map<std::string, OperatorTraits>& registered() {
+std::unordered_map<std::string, OperatorTraits>& known_traits() {
   static std::unordered_map<std::string, OperatorTraits> all;
   return all;
 }
@@ -20,14 +20,14 @@ std::unordered_map<std::string, OperatorTraits>& registered() {
 
 bool add_operator_traits(OperatorTraits traits) {
   const std::string op = traits.op;
-  WIDE_ASSERT(registered().emplace(op, std::move(traits)).second, "{} has two traits", op);
+  WIDE_ASSERT(known_traits().emplace(op, std::move(traits)).second, "{} has two traits", op);
   return true;
 }
 
 const OperatorTraits& operator_traits(const c10::OperatorHandle& op) {
   static const OperatorTraits none{};
-  const auto found = registered().find(op.schema().operator_name().name);
-  return found == registered().end() ? none : found->second;
+  const auto found = known_traits().find(op.schema().operator_name().name);
+  return found == known_traits().end() ? none : found->second;
 }
 
 std::string activation_text(const Node& node) {

@@ -11,7 +11,7 @@ namespace wide {
 
 namespace {
 // What PlanBuilder does by PlanOptions::kernels and PlanOptions::arena.
-[[maybe_unused]] const bool registered =
+[[maybe_unused]] const bool passes_registered =
     add_pass(
         {"kernels",
          "packs weights of convolutions; kernels do the sum, activation and pooling behind them",

@@ -8,7 +8,7 @@
 namespace wide {
 namespace {
 
-[[maybe_unused]] const bool registered = add_pass(
+[[maybe_unused]] const bool ranges_registered = add_pass(
     {"ranges", "cuts the models into ranges, so that each core runs its own from end to end",
      Stage::lowering, 10});
 

@@ -5,7 +5,7 @@
 
 #include "engine/passes/pass.h"
 
-namespace wide {
+namespace wide::common_subexpressions_pass {
 
 namespace {
 
@@ -56,4 +56,4 @@ std::string run(Program& program) {
 
 }  // namespace
 
-}  // namespace wide
+}  // namespace wide::common_subexpressions_pass

@@ -2,7 +2,7 @@
 
 #include "engine/passes/pass.h"
 
-namespace wide {
+namespace wide::dead_code_pass {
 namespace {
 
 [[maybe_unused]] const bool registered = add_pass(
@@ -11,4 +11,4 @@ namespace {
      /*portable=*/true});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::dead_code_pass

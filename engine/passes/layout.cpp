@@ -4,7 +4,7 @@
 
 #include "engine/passes/pass.h"
 
-namespace wide {
+namespace wide::layout_pass {
 
 namespace {
 
@@ -87,4 +87,4 @@ std::string run(Program& program) {
 
 }  // namespace
 
-}  // namespace wide
+}  // namespace wide::layout_pass

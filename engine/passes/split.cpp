@@ -4,7 +4,7 @@
 
 #include "engine/passes/pass.h"
 
-namespace wide {
+namespace wide::split_pass {
 
 namespace {
 
@@ -47,4 +47,4 @@ std::string run(Program& program) {
 
 }  // namespace
 
-}  // namespace wide
+}  // namespace wide::split_pass

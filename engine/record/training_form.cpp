@@ -3,17 +3,17 @@
 namespace wide {
 namespace {
 
-thread_local TrainingForm* current = nullptr;
+thread_local TrainingForm* current_form = nullptr;
 
 }  // namespace
 
-TrainingForm::TrainingForm() { current = this; }
+TrainingForm::TrainingForm() { current_form = this; }
 
-TrainingForm::~TrainingForm() { current = nullptr; }
+TrainingForm::~TrainingForm() { current_form = nullptr; }
 
 bool in_training_form() {
-  if (current == nullptr) return false;
-  ++current->asked;
+  if (current_form == nullptr) return false;
+  ++current_form->asked;
   return true;
 }
 

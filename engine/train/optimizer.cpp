@@ -7,7 +7,7 @@
 namespace wide {
 namespace {
 
-std::vector<Optimizer>& registered() {
+std::vector<Optimizer>& known_optimizers() {
   static std::vector<Optimizer> all;
   return all;
 }
@@ -24,14 +24,14 @@ bool add_optimizer(Optimizer optimizer, const char* file) {
   WIDE_ASSERT(optimizer.index("lr") == 0 && optimizer.index("weight_decay") > 0,
               "{} lacks lr or weight_decay", optimizer.name);
   optimizer.file = file;
-  registered().push_back(std::move(optimizer));
+  known_optimizers().push_back(std::move(optimizer));
   return true;
 }
 
 const std::vector<const Optimizer*>& optimizers() {
   static const std::vector<const Optimizer*> sorted = [] {
     std::vector<const Optimizer*> all;
-    for (const Optimizer& o : registered()) all.push_back(&o);
+    for (const Optimizer& o : known_optimizers()) all.push_back(&o);
     std::sort(all.begin(), all.end(),
               [](const auto* a, const auto* b) { return a->name < b->name; });
     return all;

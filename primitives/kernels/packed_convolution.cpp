@@ -8,7 +8,7 @@
 #include "engine/lower/threads.h"
 #include "engine/measure/clock.h"
 
-namespace wide {
+namespace wide::packed_convolution_kernel {
 
 namespace {
 
@@ -106,4 +106,4 @@ std::optional<PackedCall> pack_convolution(const PackRequest& request) {
     add_operator_traits({.op = "aten::convolution", .absorbs = {"relu"}, .pack = pack_convolution});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::packed_convolution_kernel

@@ -9,7 +9,7 @@
 
 // On some processors these are faster than the library's one large product.
 
-namespace wide {
+namespace wide::kernel_peak_probes {
 namespace {
 
 /// Many small products, which are what wide linear layers are made of.
@@ -55,4 +55,4 @@ PeakProbe::Work convolution_tiles(int threads) {
                                          add_peak_probe({"convolution tiles", convolution_tiles});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::kernel_peak_probes

@@ -2,7 +2,7 @@
 // source: torch.optim.AdamW
 #include "primitives/optimizers/adam.h"
 
-namespace wide {
+namespace wide::adamw_optimizer {
 namespace {
 
 template <class T>
@@ -21,4 +21,4 @@ WIDE_OPTIMIZER({.name = "adamw",
                 .step_f64 = adamw_f64});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::adamw_optimizer

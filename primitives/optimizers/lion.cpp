@@ -3,7 +3,7 @@
 // source: Chen et al., Symbolic Discovery of Optimization Algorithms (2023), algorithm 2
 #include "primitives/optimizers/formula.h"
 
-namespace wide {
+namespace wide::lion_optimizer {
 namespace {
 
 enum { kLr, kWeightDecay, kBeta1, kBeta2 };
@@ -40,4 +40,4 @@ WIDE_OPTIMIZER({.name = "lion",
                 .step_f64 = lion_f64});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::lion_optimizer

@@ -9,7 +9,7 @@
 #include "engine/error.h"
 #include "engine/train/optimizer_operator.h"
 
-namespace wide {
+namespace wide::optimizer_operator {
 namespace {
 
 constexpr int64_t kBlock = 1 << 15;  // numbers that are in cache from their copy to their step
@@ -180,4 +180,4 @@ Tensors call(const Optimizer& optimizer, const Tensor& parameter, const Tensor& 
 [[maybe_unused]] const bool registered = set_optimizer_operator(call);
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::optimizer_operator

@@ -3,7 +3,7 @@
 // source: torch.optim.RMSprop
 #include "primitives/optimizers/formula.h"
 
-namespace wide {
+namespace wide::rmsprop_optimizer {
 namespace {
 
 enum { kLr, kWeightDecay, kMomentum, kAlpha, kEps };
@@ -49,4 +49,4 @@ WIDE_OPTIMIZER({.name = "rmsprop",
                 .step_f64 = rmsprop_f64});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::rmsprop_optimizer

@@ -3,7 +3,7 @@
 // source: torch.optim.SGD
 #include "primitives/optimizers/formula.h"
 
-namespace wide {
+namespace wide::sgd_optimizer {
 namespace {
 
 enum { kLr, kWeightDecay, kMomentum, kNesterov, kDampening };
@@ -55,4 +55,4 @@ WIDE_OPTIMIZER({.name = "sgd",
                 .conflict = conflict});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::sgd_optimizer

@@ -13,7 +13,7 @@
 #include "engine/passes/pass.h"
 #include "primitives/kernels/chain_code.h"
 
-namespace wide {
+namespace wide::chain_pass {
 namespace {
 
 /// The text of a chain as it is written, and what it reads.
@@ -412,4 +412,4 @@ class Chains {
               Stage::program, 110, [](Program& program) { return Chains(program).run(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::chain_pass

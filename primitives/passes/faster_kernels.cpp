@@ -7,7 +7,7 @@
 
 #include "engine/passes/pass.h"
 
-namespace wide {
+namespace wide::faster_kernels_pass {
 namespace {
 
 using Uses = ByValue<int32_t>;
@@ -163,4 +163,4 @@ std::string run(Program& program) {
      Stage::program, 95, run});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::faster_kernels_pass

@@ -8,7 +8,7 @@
 #include "engine/lower/uses.h"
 #include "engine/passes/pass.h"
 
-namespace wide {
+namespace wide::matmul_pass {
 namespace {
 
 bool plain(const Value& v) { return v.device.is_cpu() && v.dtype == at::kFloat && v.strided; }
@@ -177,4 +177,4 @@ class Products {
               Stage::program, 105, [](Program& program) { return Products(program).run(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::matmul_pass

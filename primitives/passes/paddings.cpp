@@ -6,7 +6,7 @@
 
 #include "engine/passes/pass.h"
 
-namespace wide {
+namespace wide::paddings_pass {
 namespace {
 
 /// Where our own convolutions keep their padding, in front of each spatial axis; how far they read
@@ -66,4 +66,4 @@ std::string run(Program& program) {
               Stage::program, 97, run});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::paddings_pass

@@ -4,7 +4,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::attention_rules {
 namespace {
 
 /// `statistics`: whether the sums of the softmax are wanted (for a backward pass).
@@ -102,4 +102,4 @@ WIDE_RULES(
      .strategies = {strategy<KernelConfig>("folded", "N folded into the batch", folded)}});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::attention_rules

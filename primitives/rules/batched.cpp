@@ -4,7 +4,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::batched_rules {
 namespace {
 
 struct BatchedConfig {
@@ -75,4 +75,4 @@ WIDE_RULES(
      .strategies = {strategy<BatchedConfig>("folded", kFolded, unpool3d)}});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::batched_rules

@@ -4,7 +4,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::cells_rules {
 namespace {
 
 struct CellConfig {
@@ -102,4 +102,4 @@ WIDE_RULES(
      .strategies = {strategy<TrilinearConfig>("wide", "N as one more axis", trilinear)}});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::cells_rules

@@ -8,7 +8,7 @@
 #include "engine/widen/describe.h"
 #include "primitives/kernels/counter_draws.h"
 
-namespace wide {
+namespace wide::draws_rules {
 namespace {
 
 using In = c10::ArrayRef<IValue>;
@@ -281,4 +281,4 @@ WIDE_RULES({.name = "counter_dropout",
             .strategies = {strategy<DrawConfig>("wide", "all models in one call", normal_wide)}});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::draws_rules

@@ -4,7 +4,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::embedding_bag_rules {
 namespace {
 
 enum class Pick { sum, mean, max };  // LibTorch's numbers: 0, 1, 2
@@ -70,4 +70,4 @@ WIDE_RULES(
      .parameter_inputs = {false, true}});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::embedding_bag_rules

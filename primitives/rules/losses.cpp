@@ -6,7 +6,7 @@
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::losses_rules {
 namespace {
 
 // ---------------------------------------------------------------------------------- nll_loss
@@ -179,4 +179,4 @@ WIDE_RULES(
                        smooths_classes, smoothed_cross_entropy})};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::losses_rules

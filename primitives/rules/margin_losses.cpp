@@ -5,7 +5,7 @@
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::margin_losses_rules {
 namespace {
 
 struct MarginConfig {
@@ -237,4 +237,4 @@ WIDE_RULES(
     {"aten::ctc_loss", "it fills a tensor by address", ctc_applies, ctc_written_out});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::margin_losses_rules

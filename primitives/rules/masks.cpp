@@ -5,7 +5,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::masks_rules {
 namespace {
 
 struct MaskConfig {
@@ -56,4 +56,4 @@ WIDE_RULES(
      .strategies = {strategy<MaskConfig>("wide", "a choice per element", chosen)}});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::masks_rules

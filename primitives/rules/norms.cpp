@@ -4,7 +4,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::norms_rules {
 namespace {
 
 /// The last `count` values of the stack as a call's arguments.
@@ -72,4 +72,4 @@ void instance_norm(Stack& stack) {
                        has_statistics, instance_norm})};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::norms_rules

@@ -4,7 +4,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::one_hot_rules {
 namespace {
 
 // classes, how many (-1: as many as there are, which only the data tells)
@@ -21,4 +21,4 @@ void one_hot(Stack& stack) {
     {"aten::one_hot", "it looks at its classes to refuse them", count_is_known, one_hot});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::one_hot_rules

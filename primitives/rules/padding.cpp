@@ -5,7 +5,7 @@
 
 #include "engine/record/record.h"
 
-namespace wide {
+namespace wide::padding_rules {
 namespace {
 
 /// self, pad: from the last axis on, what goes before and what after, none of it negative.
@@ -42,4 +42,4 @@ bool goes_round_once(c10::ArrayRef<IValue> in) {
      }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::padding_rules

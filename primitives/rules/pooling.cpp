@@ -5,7 +5,7 @@
 // behind a grouped convolution.)
 #include "primitives/layout.h"
 
-namespace wide {
+namespace wide::pooling_rules {
 namespace {
 
 struct PoolConfig {
@@ -72,4 +72,4 @@ WIDE_RULES(
          strategy<PoolConfig>("folded", "N folded into the batch or the channels", folded)}});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::pooling_rules

@@ -4,7 +4,7 @@
 
 #include "engine/record/record.h"
 
-namespace wide {
+namespace wide::rrelu_rules {
 namespace {
 
 Tensor leaky(const IValue& x, const IValue& lower, const IValue& upper) {
@@ -37,4 +37,4 @@ void rrelu_with_noise(Stack& stack) {
                        rrelu_with_noise})};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::rrelu_rules

@@ -6,7 +6,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::slices_rules {
 namespace {
 
 struct SliceConfig {
@@ -86,4 +86,4 @@ WIDE_RULES(
      .strategies = {strategy<FillConfig>("wide", "the value broadcast behind N", filled)}});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::slices_rules

@@ -3,7 +3,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::tensor_split_rules {
 namespace {
 
 // self, indices or the number of sections, dim
@@ -26,4 +26,4 @@ void tensor_split(Stack& stack) {
     {"aten::tensor_split", "it reads where to cut from memory", cuts_by_tensor, tensor_split});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::tensor_split_rules

@@ -7,7 +7,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::transformer_rules {
 namespace {
 
 /// Arguments of a call by position.
@@ -122,4 +122,4 @@ void equal(Stack& stack) {
         {"aten::_transformer_encoder_layer_fwd", "it has no batching rule", layer_applies, layer})};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::transformer_rules

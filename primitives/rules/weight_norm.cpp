@@ -4,7 +4,7 @@
 
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::weight_norm_rules {
 namespace {
 
 /// v, g, dim -> w, norms.
@@ -21,4 +21,4 @@ void weight_norm(Stack& stack) {
     add_decomposition({"aten::_weight_norm_interface", "it has no batching rule", {}, weight_norm});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::weight_norm_rules

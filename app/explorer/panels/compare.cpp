@@ -7,7 +7,7 @@
 #include "app/explorer/explorer.h"
 #include "data/reports/compare.h"
 
-namespace wide {
+namespace wide::compare_panel {
 namespace {
 
 class ComparePanel : public Panel {
@@ -252,4 +252,4 @@ const bool registered =
                Place::middle, 3, [] { return std::make_unique<ComparePanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::compare_panel

@@ -8,7 +8,7 @@
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/thin.h"
 
-namespace wide {
+namespace wide::correctness_panel {
 namespace {
 
 /// Every strategy of one target by N: its error, and whether models stay apart and in order.
@@ -109,4 +109,4 @@ const bool registered = add_panel(
      Place::middle, 2, [] { return std::make_unique<CorrectnessPanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::correctness_panel

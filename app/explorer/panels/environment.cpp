@@ -7,7 +7,7 @@
 #include "data/reports/report_tables.h"
 #include "data/text.h"
 
-namespace wide {
+namespace wide::environment_panel {
 namespace {
 
 /// As people read it: bytes and rates scaled.
@@ -113,4 +113,4 @@ const bool registered =
                Place::middle, 5, [] { return std::make_unique<EnvironmentPanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::environment_panel

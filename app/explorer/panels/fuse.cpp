@@ -15,7 +15,7 @@
 #include "data/reports/report_format.h"
 #include "data/text.h"
 
-namespace wide {
+namespace wide::fuse_panel {
 namespace {
 
 /// Which ways are good news: the best first.
@@ -380,4 +380,4 @@ const bool registered =
                Place::middle, 4, [] { return std::make_unique<FusePanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::fuse_panel

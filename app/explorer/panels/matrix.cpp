@@ -7,7 +7,7 @@
 #include "app/explorer/models/thin.h"
 #include "data/plot/scale.h"
 
-namespace wide {
+namespace wide::matrix_panel {
 namespace {
 
 /// Blue where it is better than 1, orange where worse: a pair that nobody mixes up.
@@ -296,4 +296,4 @@ const bool registered =
                Place::middle, 0, [] { return std::make_unique<MatrixPanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::matrix_panel

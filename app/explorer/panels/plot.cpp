@@ -7,7 +7,7 @@
 #include "app/explorer/ui/samples.h"
 #include "data/reports/report_format.h"
 
-namespace wide {
+namespace wide::plot_panel {
 namespace {
 
 class PlotPanel : public Panel {
@@ -188,4 +188,4 @@ const bool registered = add_panel(
      Place::middle, 1, [] { return std::make_unique<PlotPanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::plot_panel

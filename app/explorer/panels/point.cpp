@@ -7,7 +7,7 @@
 #include "data/reports/report_tables.h"
 #include "data/text.h"
 
-namespace wide {
+namespace wide::point_panel {
 namespace {
 
 class PointPanel : public Panel {
@@ -148,4 +148,4 @@ const bool registered = add_panel({"point", "Selected trial", "All that is known
                                    Place::right, 0, [] { return std::make_unique<PointPanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::point_panel

@@ -6,7 +6,7 @@
 #include "app/sweep/text.h"
 #include "data/text.h"
 
-namespace wide {
+namespace wide::run_panel {
 namespace {
 
 std::string lower(std::string text) {
@@ -294,4 +294,4 @@ const bool registered =
                Place::left, 0, [] { return std::make_unique<RunPanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::run_panel

@@ -2,7 +2,7 @@
 
 #include "app/explorer/explorer.h"
 
-namespace wide {
+namespace wide::sweeps_panel {
 namespace {
 
 class SweepsPanel : public Panel {
@@ -48,4 +48,4 @@ const bool registered = add_panel({"sweeps", "Sweeps", "What has been measured a
                                    Place::left, 1, [] { return std::make_unique<SweepsPanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::sweeps_panel

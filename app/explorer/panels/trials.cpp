@@ -3,7 +3,7 @@
 #include "app/explorer/explorer.h"
 #include "data/text.h"
 
-namespace wide {
+namespace wide::trials_panel {
 namespace {
 
 class TrialsPanel : public Panel {
@@ -185,4 +185,4 @@ const bool registered =
                [] { return std::make_unique<TrialsPanel>(); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::trials_panel

@@ -10,7 +10,7 @@
 
 #include "app/train/metric.h"
 
-namespace wide {
+namespace wide::classification_metrics {
 namespace {
 
 std::string wants_classes(const Loss& loss) {
@@ -231,4 +231,4 @@ std::unique_ptr<Metric> make(const MetricTask& task) {
         {"ece", false, "calibration error, 15 bins", wants_classes, make<CalibrationError>})};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::classification_metrics

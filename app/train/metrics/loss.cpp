@@ -7,7 +7,7 @@
 #include "app/train/metric.h"
 #include "engine/measure/vmapped.h"
 
-namespace wide {
+namespace wide::loss_metrics {
 namespace {
 
 /// Of all models at once: a set of rows is small beside what calls of operators for each would
@@ -78,4 +78,4 @@ const bool registered = add_metric(
      [](const MetricTask& task) { return std::make_unique<MeanLoss>(task); }});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::loss_metrics

@@ -3,7 +3,7 @@
 
 #include "app/train/metric.h"
 
-namespace wide {
+namespace wide::regression_metrics {
 namespace {
 
 std::string wants_numbers(const Loss& loss) {
@@ -77,4 +77,4 @@ std::unique_ptr<Metric> make(const MetricTask& task) {
     add_metric({"r2", true, "share of the variance explained", wants_numbers, make<R2>})};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::regression_metrics

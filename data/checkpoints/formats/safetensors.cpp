@@ -4,7 +4,7 @@
 
 #include "data/checkpoints/checkpoint_format.h"
 
-namespace wide {
+namespace wide::safetensors_checkpoint {
 namespace {
 
 /// A length and the JSON object that it is the length of.
@@ -29,4 +29,4 @@ CheckpointIndex parse(std::string_view bytes, const std::string& file) {
 const bool registered = add_checkpoint_format({"safetensors", {".safetensors"}, 1, probe, parse});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::safetensors_checkpoint

@@ -6,7 +6,7 @@
 
 // The index of a checkpoint in several files, as transformers writes it:
 // {"metadata": {...}, "weight_map": {"fc.weight": "model-00001-of-00002.safetensors", ...}}
-namespace wide {
+namespace wide::sharded_checkpoint {
 namespace {
 
 constexpr size_t kDeepest = 8;
@@ -108,4 +108,4 @@ const bool registered = add_checkpoint_format(
     {"sharded index", {".safetensors.index.json", ".bin.index.json"}, 0, probe, parse});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::sharded_checkpoint

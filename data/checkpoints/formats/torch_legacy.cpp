@@ -8,7 +8,7 @@
 // What torch.save wrote before PyTorch 1.6 and still writes when told to: five pickles (a magic
 // number, a version, facts of the system, the object, the keys of its storages), then for every key
 // the number of elements and the elements, little-endian on any machine.
-namespace wide {
+namespace wide::torch_legacy_checkpoint {
 namespace {
 
 constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
@@ -78,4 +78,4 @@ const bool registered =
     add_checkpoint_format({"PyTorch state_dict (before 1.6)", {}, 2, probe, parse});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::torch_legacy_checkpoint

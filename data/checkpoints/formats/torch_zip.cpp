@@ -8,7 +8,7 @@
 
 // What torch.save has written since PyTorch 1.6: a zip archive of a pickle and one record for every
 // storage.
-namespace wide {
+namespace wide::torch_zip_checkpoint {
 namespace {
 
 /// A TorchScript module: its code is compressed, so that the archive is refused before its names
@@ -54,4 +54,4 @@ const bool registered = add_checkpoint_format(
     {"PyTorch state_dict", {".pt", ".pth", ".bin", ".ckpt"}, 2, zip::probe, parse});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::torch_zip_checkpoint

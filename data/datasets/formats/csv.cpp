@@ -9,7 +9,7 @@
 #include "data/bytes/refuse.h"
 #include "data/datasets/dataset.h"
 
-namespace wide {
+namespace wide::csv_dataset {
 namespace {
 
 constexpr double kExact = 9007199254740992.0;  // 2^53: whole numbers up to it are doubles
@@ -67,4 +67,4 @@ Dataset load(const std::string& path) {
 const bool registered = add_dataset_format({"CSV", {".csv"}, 9, probe, load});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::csv_dataset

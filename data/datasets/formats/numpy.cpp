@@ -12,7 +12,7 @@
 #include "data/tensors.h"
 #include "data/text.h"
 
-namespace wide {
+namespace wide::numpy_dataset {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,4 +115,4 @@ bool is_file(const std::string& path) {
                         load_folder})};
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::numpy_dataset

@@ -7,7 +7,7 @@
 #include "data/datasets/dataset.h"
 #include "data/tensors.h"
 
-namespace wide {
+namespace wide::safetensors_dataset {
 namespace {
 
 /// A length of the header, then a JSON object.
@@ -30,4 +30,4 @@ Dataset load(const std::string& path) {
 const bool registered = add_dataset_format({"safetensors", {".safetensors"}, 0, probe, load});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::safetensors_dataset

@@ -40,8 +40,8 @@ bool is_on(const Step& step, const Found& found) {
 }
 
 /// A step that calls `op` on registers and constants.
-using Argument = std::variant<int, c10::IValue>;
-Step calling(const char* op, const char* overload, const std::vector<Argument>& arguments,
+using RegisterOrValue = std::variant<int, c10::IValue>;
+Step calling(const char* op, const char* overload, const std::vector<RegisterOrValue>& arguments,
              int result) {
   Step step;
   step.op = c10::Dispatcher::singleton().findSchemaOrThrow(op, overload);

@@ -18,7 +18,7 @@
 #include "data/networks/pt2/tree.h"
 #include "engine/record/recorded_constant.h"
 
-namespace wide::pt2 {
+namespace wide::pt2::network_format {
 namespace {
 
 /// A tensor over the file's memory, which it keeps alive; a copy where it is not aligned.
@@ -526,4 +526,4 @@ std::unique_ptr<NetworkFile> load(const std::string& path, const NetworkOptions&
 const bool registered = add_network_format({"torch.export", {".pt2"}, probe_file, load});
 
 }  // namespace
-}  // namespace wide::pt2
+}  // namespace wide::pt2::network_format

@@ -4,7 +4,7 @@
 #include "data/reports/report_format.h"
 #include "data/reports/report_json.h"
 
-namespace wide {
+namespace wide::csv_report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -92,4 +92,4 @@ const bool registered =
     add_report_format({"csv", "one row per timing, names as in the JSON report", text});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::csv_report

@@ -7,7 +7,7 @@
 #include "data/reports/report_format.h"
 #include "data/reports/report_tables.h"
 
-namespace wide {
+namespace wide::html_report {
 namespace {
 
 std::string target_section(const std::vector<Case>& cases, size_t index,
@@ -55,4 +55,4 @@ const bool registered = add_report_format(
     {"html", "one page: plots, sortable tables, environment, command line", text});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::html_report

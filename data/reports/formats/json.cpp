@@ -3,7 +3,7 @@
 #include "data/reports/report_format.h"
 #include "data/reports/report_json.h"
 
-namespace wide {
+namespace wide::json_report {
 namespace {
 
 std::string text(const SweepReport& report, const FigureOptions&) {
@@ -13,4 +13,4 @@ std::string text(const SweepReport& report, const FigureOptions&) {
 const bool registered = add_report_format({"json", "everything, with every sample", text});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::json_report

@@ -6,7 +6,7 @@
 #include "data/reports/report_format.h"
 #include "data/reports/report_tables.h"
 
-namespace wide {
+namespace wide::junit_report {
 namespace {
 
 /// JUnit's own kinds. A trial that never ran to its end is no success.
@@ -25,7 +25,7 @@ const char* element_of(Status status) {
   }
 }
 
-double seconds(const Timing& t) {
+double seconds_of(const Timing& t) {
   const double per_call = std::accumulate(t.samples_ns.begin(), t.samples_ns.end(), 0.0);
   return per_call * static_cast<double>(t.calls_per_sample) * 1e-9;
 }
@@ -45,7 +45,7 @@ std::string testcase(const Case& c, const Trial& t) {
     if (!part.empty()) name += " " + part;
   std::string out = fmt::format(
       "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.6f}\">\n  <properties>\n",
-      xml_escape(clean_text(c.target)), xml_escape(clean_text(name)), seconds(t.timing));
+      xml_escape(clean_text(c.target)), xml_escape(clean_text(name)), seconds_of(t.timing));
   out += property("status", to_string(t.status));
   if (!t.timing.samples_ns.empty()) out += property("median_ns", t.timing.median_ns);
   if (c.disturbed) out += property("disturbed", c.other_load);
@@ -76,7 +76,7 @@ struct Counts {
     failures += element == "failure";
     errors += element == "error";
     skipped += element == "skipped";
-    seconds += wide::seconds(t.timing);
+    seconds += seconds_of(t.timing);
   }
   std::string text() const {
     return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.6f}\"",
@@ -111,4 +111,4 @@ std::string text(const SweepReport& report, const FigureOptions&) {
 const bool registered = add_report_format({"junit", "JUnit XML: a test case per trial", text});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::junit_report

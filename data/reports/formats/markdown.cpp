@@ -6,7 +6,7 @@
 #include "data/reports/report_format.h"
 #include "data/reports/report_tables.h"
 
-namespace wide {
+namespace wide::markdown_report {
 namespace {
 
 std::string table_text(const ReportTable& table) {
@@ -58,4 +58,4 @@ const bool registered =
     add_report_format({"md", "Markdown: a table per target and a summary", text});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::markdown_report

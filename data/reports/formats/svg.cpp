@@ -3,7 +3,7 @@
 #include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
 
-namespace wide {
+namespace wide::svg_report {
 namespace {
 
 std::string text(const SweepReport& report, const FigureOptions& options) {
@@ -18,4 +18,4 @@ const bool registered =
     add_report_format({"svg", "plots: speedup versus N, and the error beside it", text});
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::svg_report
