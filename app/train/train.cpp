@@ -142,11 +142,11 @@ class Run {
   /// What cannot be trained is refused while nothing is written and no earlier run is gone. Returns
   /// the nanoseconds that it took.
   double plan_first_step() {
-    using Clock = std::chrono::steady_clock;
-    const auto begun = Clock::now();
+    const auto begun = std::chrono::steady_clock::now();
     if (state_.step < run_.steps && !trainer_->running().empty())
       trainer_->prepare(run_.feed->training(state_.step));
-    return std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begun)
+        .count();
   }
 
   void tell(const std::string& text) const {

@@ -41,14 +41,14 @@ Json to_json(const Peaks& peaks) {
           {"step_ns", peaks.step_ns}};
 }
 
-Peaks from_json(const Json& json) {
+Peaks from_json(const Json& kept) {
   Peaks peaks;
-  peaks.threads = json.at("threads");
+  peaks.threads = kept.at("threads");
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
-    peaks.flops_per_s[dtype] = json.at("flops_per_s").at(short_name(dtype));
-  for (const Json& level : json.at("bandwidth"))
+    peaks.flops_per_s[dtype] = kept.at("flops_per_s").at(short_name(dtype));
+  for (const Json& level : kept.at("bandwidth"))
     peaks.bandwidth.push_back({level.at("working_set"), level.at("bytes_per_s")});
-  peaks.step_ns = json.at("step_ns");
+  peaks.step_ns = kept.at("step_ns");
   return peaks;
 }
 

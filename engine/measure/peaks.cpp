@@ -14,7 +14,7 @@ namespace wide {
 namespace {
 
 constexpr double kLongEnoughNs = 60e6;  // for each of the things tried
-constexpr int kMostCalls = 400;
+constexpr int kMostPeakCalls = 400;
 
 /// The shortest of many calls: whatever disturbs a call only makes it longer.
 class Shortest {
@@ -28,7 +28,7 @@ class Shortest {
     synchronize(device_);
     double shortest = 0;
     const double start = now_ns();
-    for (int i = 0; i < kMostCalls && (i < 3 || now_ns() - start < kLongEnoughNs); ++i) {
+    for (int i = 0; i < kMostPeakCalls && (i < 3 || now_ns() - start < kLongEnoughNs); ++i) {
       const double ns = once(call);
       if (shortest == 0 || ns < shortest) shortest = ns;
     }
