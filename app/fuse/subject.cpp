@@ -1,6 +1,7 @@
 #include "app/fuse/subject.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
@@ -51,6 +52,15 @@ Tensor similar(const Tensor& t, Role role, at::Generator generator) {
   return y.to(t.scalar_type());
 }
 
+/// The size that belongs to the batch, or 0.
+int64_t batch_of(const NetworkFile& file, const std::vector<TensorSpec>& inputs) {
+  const auto other = file.with_batch(inputs, -1);
+  for (size_t i = 0; other && i < inputs.size(); ++i)
+    for (size_t d = 0; d < inputs[i].sizes.size(); ++d)
+      if ((*other)[i].sizes[d] < 0) return inputs[i].sizes[d];
+  return 0;
+}
+
 }  // namespace
 
 Shape default_shape(const Target& target) {
@@ -63,33 +73,35 @@ Shape default_shape(const Target& target) {
 
 Subject::Subject(const SubjectOptions& options)
     : device_(parse_device(options.device)), seed_(options.seed) {
-  const Target* target = registered_name(options.model);
-  std::unique_ptr<NetworkFile> file;
-  if (target) {
-    network_ = target->network(default_shape(*target));
+  target_ = registered_name(options.model);
+  if (target_) {
+    const Shape shape = default_shape(*target_);
+    network_ = target_->network(shape);
+    if (shape.has("B")) batch_ = shape["B"];
     generated_ = true;
     for (const size_t i : network_.indices(true))
       inputs_.push_back({network_.tensors[i], {}, 0, false});
   } else {
-    file = open_network(options.model, {options.trusted});
+    file_ = open_network(options.model, {options.trusted});
     if (options.trusted)
       notes_.push_back("trusted: the file may call every operator that LibTorch has");
   }
   dtype_ = !options.dtype.empty() ? parse_float_dtype(options.dtype)
-           : file                 ? file->dtype()
+           : file_                ? file_->dtype()
                                   : at::kFloat;
-  tolerance_ = (target ? *target : Target{}).tolerance_for(dtype_);
+  tolerance_ = (target_ ? *target_ : Target{}).tolerance_for(dtype_);
 
   read_inputs(options);
-  if (file && inputs_.empty()) use_samples(*file);
-  if (file) {
+  if (file_ && inputs_.empty()) use_samples(*file_);
+  if (file_) {
     std::vector<TensorSpec> specs;
     for (const Input& input : inputs_) specs.push_back(input.spec);
-    network_ = file->network(specs);
+    network_ = file_->network(specs);
+    batch_ = batch_of(*file_, specs);
   }
   notes_.insert(notes_.end(), network_.notes.begin(), network_.notes.end());
   const std::vector<std::string> files = find_weights(options);
-  choose_ns(options, target);
+  choose_ns(options, target_);
   check_memory(ns_.back());  // before anything is loaded N times
   if (!files.empty()) load_weights(files, options.share_weights);
 }
@@ -273,6 +285,49 @@ Ensemble Subject::ensemble(int64_t n) const {
       e.shared[weights[k]] = has_weights() && loaded_.shared[k];
     }
   for (Tensor& t : e.tensors) t = t.to(device_);
+  return e;
+}
+
+std::optional<BatchRange> Subject::batches() const {
+  if (batch_ == 0) return std::nullopt;
+  if (target_) return BatchRange{};
+  return range_around(batch_, [&](int64_t batch) {
+    try {
+      network_at(batch);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  });
+}
+
+Network Subject::network_at(int64_t batch) const {
+  if (batch == batch_) return network_;
+  Network network;
+  if (target_) {
+    Shape shape = default_shape(*target_);
+    network = target_->network(shape.set("B", batch));
+  } else {
+    std::vector<TensorSpec> specs;
+    for (const Input& input : inputs_) specs.push_back(input.spec);
+    network = file_->network(file_->with_batch(specs, batch).value());
+  }
+  network.random = network_.random;
+  return network;
+}
+
+Ensemble Subject::ensemble_at(const Network& network, int64_t n) const {
+  Ensemble e = ensemble(n);
+  for (const size_t i : network.indices(true)) {
+    const Sizes& wanted = network.tensors[i].sizes;
+    for (size_t d = 0; d < wanted.size(); ++d) {
+      const auto dim = static_cast<int64_t>(d) + (e.shared[i] ? 0 : 1);
+      const int64_t have = e.tensors[i].size(dim);
+      if (have == wanted[d]) continue;
+      const Tensor rows = at::arange(wanted[d], at::TensorOptions(device_).dtype(at::kLong));
+      e.tensors[i] = e.tensors[i].index_select(dim, rows.remainder(have));
+    }
+  }
   return e;
 }
 

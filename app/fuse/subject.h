@@ -6,6 +6,8 @@
 #include "app/options.h"
 #include "data/checkpoints/checkpoint.h"
 #include "engine/compile.h"
+#include "engine/model/dynamic_batch.h"
+#include "engine/widen/target.h"
 
 namespace wide {
 
@@ -39,6 +41,15 @@ class Subject {
   const std::vector<std::string>& notes() const { return notes_; }
 
   Ensemble ensemble(int64_t n) const;
+
+  /// The batch size of the inputs; 0 where the network does not say what its batch is.
+  int64_t batch() const { return batch_; }
+  /// The sizes that the network takes; nullopt: that one alone, or it does not say.
+  std::optional<BatchRange> batches() const;
+  /// The network for batches of another size that it takes.
+  Network network_at(int64_t batch) const;
+  /// The models of `ensemble(n)` for it, with the same rows as often as that size takes.
+  Ensemble ensemble_at(const Network& network, int64_t n) const;
 
   /// Program(1), recorded once on model 0.
   const Program& single();
@@ -83,6 +94,10 @@ class Subject {
   LoadedWeights loaded_;
   int64_t checkpoints_ = 0, largest_n_ = 0;
   std::optional<Program> single_;
+
+  const Target* target_ = nullptr;  // a registered network, else
+  std::shared_ptr<const NetworkFile> file_;
+  int64_t batch_ = 0;
 };
 
 /// The shape `fuse`, `trace` and `list` use for a registered name: the first of its quick sweep.

@@ -6,15 +6,16 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/error.h"
-#include "engine/model/portable.h"
+#include "engine/model/dynamic_portable.h"
 #include "engine/widen/target.h"
 
 namespace wide {
 namespace {
 
-/// The first rows of an input, as often as a batch takes.
-Tensor first_rows(const Prepared& run, const DataPart& part, const TensorSpec& spec) {
-  const Tensor rows = at::arange(run.network.batch(), at::kLong).remainder(part.rows());
+/// The first rows of an input, as often as a batch of that size takes.
+Tensor first_rows(const Prepared& run, const DataPart& part, const TensorSpec& spec,
+                  int64_t batch) {
+  const Tensor rows = at::arange(batch, at::kLong).remainder(part.rows());
   const auto dtype = spec.dtype == at::kFloat ? run.network.dtype() : spec.dtype;
   return part.values.index_select(part.own ? 1 : 0, rows).to(dtype);
 }
@@ -47,13 +48,11 @@ void add_normalization(const Prepared& run, Network* network, Ensemble* models) 
   network->instantiate = nullptr;
 }
 
-}  // namespace
-
-std::vector<std::string> export_run(const Prepared& run,
-                                    const std::map<std::string, Tensor>& weights,
-                                    const std::vector<std::string>& paths) {
-  const at::NoGradGuard no_grad;
-  Network network = run.network.eval_form();
+/// All models in evaluation as one program for batches of that size. Throws Error, with exit code
+/// 4, where its answers are not those of separate models.
+Portable portable_run(const Prepared& run, const std::map<std::string, Tensor>& weights,
+                      const std::string& path, int64_t batch) {
+  Network network = run.network.eval_form(batch);
   Ensemble models;
   models.n = run.n();
   size_t input = 0;
@@ -62,7 +61,7 @@ std::vector<std::string> export_run(const Prepared& run,
     bool shared = false;
     if (spec.role == Role::input) {
       const DataPart& part = run.data.train.inputs.at(input++);
-      t = first_rows(run, part, spec);
+      t = first_rows(run, part, spec, batch);
       if (!part.own) t = expanded(run.n(), t).contiguous();
     } else {
       t = weights.at(spec.name);
@@ -73,7 +72,7 @@ std::vector<std::string> export_run(const Prepared& run,
   }
   add_normalization(run, &network, &models);
   const Program single = record_single(network, models);
-  const Portable portable = make_portable(network, single, models, {});
+  Portable portable = make_portable(network, single, models, {});
   Tensors inputs;
   for (const size_t i : network.indices(true)) inputs.push_back(models.tensors[i]);
   Tensors made = wide::run(portable, inputs);
@@ -85,13 +84,26 @@ std::vector<std::string> export_run(const Prepared& run,
   if (!(error <= most))
     throw Error(fmt::format("[{}] correctness: got relative error {:.2g}, expected at most {:.2g} "
                             "from separate models; try the checkpoints of --save",
-                            printable(paths.front()), error, most),
+                            printable(path), error, most),
                 4);
+  return portable;
+}
+
+}  // namespace
+
+std::vector<std::string> export_run(const Prepared& run,
+                                    const std::map<std::string, Tensor>& weights,
+                                    const std::vector<std::string>& paths) {
+  const at::NoGradGuard no_grad;
+  const int64_t batch = run.network.batch();
+  const Portable portable = dynamic_portable(batch, run.network.eval_batches(), [&](int64_t size) {
+    return portable_run(run, weights, paths[0], size);
+  });
   std::vector<std::string> notes;
   for (const std::string& path : paths) {
     export_format(path).write(portable, path);
-    notes.push_back(fmt::format("exported to {}: {} models in evaluation, batches of {}",
-                                printable(path), run.n(), run.network.batch()));
+    notes.push_back(fmt::format("exported to {}: {} models in evaluation, {}", printable(path),
+                                run.n(), batch_text(portable, batch)));
   }
   return notes;
 }

@@ -156,15 +156,22 @@ bool TrainNetwork::takes(int64_t batch) const {
   }
 }
 
+std::optional<BatchRange> TrainNetwork::eval_batches() const {
+  if (target_) return any_batch_ ? std::optional(BatchRange{}) : std::nullopt;
+  return range_around(batch_, [&](int64_t batch) {
+    try {
+      eval_form(batch);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  });
+}
+
 /// Between the size of the export and one that it refuses: what lies nearest to the latter in the
 /// range of a dynamic batch dimension; `exported` where there is none.
 int64_t TrainNetwork::nearest_batch(int64_t exported, int64_t refused) const {
-  int64_t good = exported, bad = refused;
-  while (std::abs(bad - good) > 1) {
-    const int64_t middle = good + (bad - good) / 2;
-    (takes(middle) ? good : bad) = middle;
-  }
-  return good;
+  return last_taken(exported, refused, [&](int64_t batch) { return takes(batch); });
 }
 
 /// Also a size right above or below what is exported says that the dimension is dynamic.

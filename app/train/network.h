@@ -5,6 +5,7 @@
 
 #include "app/train/data.h"
 #include "data/networks/network_format.h"
+#include "engine/model/dynamic_batch.h"
 #include "engine/network.h"
 #include "engine/train/trainer.h"
 #include "engine/widen/target.h"
@@ -29,10 +30,13 @@ class TrainNetwork {
   bool any_batch() const { return any_batch_; }
   /// Whether batches of this size can be run.
   bool takes(int64_t batch) const;
+  /// The sizes of batches that the evaluation form takes; nullopt: `batch()` alone.
+  std::optional<BatchRange> eval_batches() const;
   std::vector<TensorSpec> inputs(int64_t batch) const;
   /// At `batch()`; its `initial` are the file's own values, or none of a registered name.
   const Network& train_form() const { return train_; }
   const Network& eval_form() const { return eval_; }
+  Network eval_form(int64_t batch) const { return eval_source_(inputs(batch)); }
   std::vector<TensorSpec> tensors() const;
   Forms forms() const;
   std::vector<InputForm> input_forms() const;

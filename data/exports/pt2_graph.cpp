@@ -5,6 +5,7 @@
 #include <caffe2/serialize/versions.h>
 #include <torch/version.h>
 
+#include <map>
 #include <set>
 
 #include "data/exports/pt2_schema.h"
@@ -32,7 +33,7 @@ class Writer {
     bind(Role::buffer);
     lift_constants();
     bind(Role::input);
-    for (const Node& node : program_.nodes) add(node);
+    for (size_t i = 0; i < program_.nodes.size(); ++i) add(i);
     json outputs = json::array(), specs = json::array();
     write_outputs(outputs, specs);
 
@@ -41,7 +42,7 @@ class Writer {
     graph["outputs"] = outputs;
     graph["nodes"] = nodes_;
     graph["tensor_values"] = values_;
-    graph["sym_int_values"] = json::object();
+    graph["sym_int_values"] = sizes_;
     graph["sym_bool_values"] = json::object();
     graph["is_single_tensor_return"] = false;
     graph["custom_obj_values"] = json::object();
@@ -56,7 +57,7 @@ class Writer {
 
     model_.json["graph_module"] = module;
     model_.json["opset_version"] = {{"aten", caffe2::serialize::kMaxSupportedFileFormatVersion}};
-    model_.json["range_constraints"] = json::object();
+    model_.json["range_constraints"] = ranges();
     model_.json["schema_version"] = {{"major", 8}, {"minor", 17}};
     model_.json["verifiers"] = {"ATEN"};
     model_.json["torch_version"] = TORCH_VERSION;
@@ -77,7 +78,20 @@ class Writer {
 
   void note_value(ValueId id, const std::string& as, bool requires_grad = false) {
     name(id) = as;
-    values_[as] = pt2_tensor_meta(value(id), requires_grad);
+    values_[as] = meta(id, requires_grad);
+  }
+
+  json meta(ValueId id, bool requires_grad) const {
+    return pt2_tensor_meta(value(id), requires_grad,
+                           portable_.batch ? portable_.batch->value(id) : nullptr);
+  }
+
+  json ranges() const {
+    if (!portable_.batch) return json::object();
+    const BatchRange& range = portable_.batch->range;
+    json limits{{"min_val", range.least}, {"max_val", nullptr}};
+    if (range.most) limits["max_val"] = *range.most;
+    return {{kBatchSymbol, limits}};
   }
 
   void bind(Role role) {
@@ -135,6 +149,51 @@ class Writer {
     return {{"as_float", pt2_number(number.toDouble())}};
   }
 
+  /// The name of a number that depends on the batch size; what computes it goes before the first
+  /// node that reads it. `hint`: what it is on the sample.
+  std::string number(const BatchFormula& formula, int64_t hint) {
+    if (const auto known = numbers_.find(formula); known != numbers_.end()) return known->second;
+    const DynamicBatch& batch = *portable_.batch;
+    const BatchFormula one{1, 0};
+    const int64_t size = value(batch.input).sizes[static_cast<size_t>(batch.dimension)];
+    const auto arithmetic = [&](const char* what, const BatchFormula& of, int64_t by) {
+      const json inputs =
+          json::array({{{"name", "a"},
+                        {"arg", {{"as_sym_int", named_size(number(of, of.at(size)))}}},
+                        {"kind", 1}},
+                       {{"name", "b"}, {"arg", {{"as_int", by}}}, {"kind", 1}}});
+      return put_number(fmt::format("_operator.{}", what), what, inputs, formula, hint);
+    };
+    if (formula.constant != 0) return arithmetic("add", {formula.slope, 0}, formula.constant);
+    if (formula.slope != 1) return arithmetic("mul", one, formula.slope);
+    const json inputs =
+        json::array({{{"name", "self"}, {"arg", as_tensor(name(batch.input))}, {"kind", 1}},
+                     {{"name", "dim"}, {"arg", {{"as_int", batch.dimension}}}, {"kind", 1}}});
+    return put_number("torch.ops.aten.sym_size.int", "sym_size_int", inputs, formula, hint);
+  }
+
+  std::string put_number(const std::string& target, const std::string& wish, const json& inputs,
+                         const BatchFormula& formula, int64_t hint) {
+    const std::string as = fresh(wish);
+    sizes_[as] = pt2_expression(formula, hint);
+    push(target, inputs, json::array({{{"as_sym_int", named_size(as)}}}), as);
+    return numbers_[formula] = as;
+  }
+
+  static json named_size(const std::string& name) { return {{"as_name", name}}; }
+
+  /// An int or a list of ints of which some depend on the batch size.
+  json symbolic_json(const IValue& constant, const std::vector<BatchFormula>& formulas) {
+    const auto one = [&](const BatchFormula& f, int64_t hint) {
+      return f.slope == 0 ? json{{"as_int", hint}} : named_size(number(f, hint));
+    };
+    if (constant.isInt()) return {{"as_sym_int", one(formulas[0], constant.toInt())}};
+    json list = json::array();
+    const auto hints = constant.toListRef();
+    for (size_t i = 0; i < formulas.size(); ++i) list.push_back(one(formulas[i], hints[i].toInt()));
+    return {{"as_sym_ints", list}};
+  }
+
   json argument_json(const c10::Argument& declared, const wide::Argument& a,
                      const std::string& op) {
     json list = json::array();
@@ -153,21 +212,29 @@ class Writer {
     return {};
   }
 
-  void add(const Node& node) {
+  void add(size_t index) {
+    const Node& node = program_.nodes[index];
     const auto& schema = node.op.schema();
     const std::string base = schema.name().substr(schema.name().find("::") + 2);
     const std::string overload =
         schema.overload_name().empty() ? "default" : schema.overload_name();
+    const auto formulas = [&](size_t i) {
+      return portable_.batch ? portable_.batch->argument(index, i) : nullptr;
+    };
+    const auto left_out = [&](size_t i) {
+      return !formulas(i) && pt2_is_default(schema.arguments()[i], node.arguments[i]);
+    };
     size_t count = node.arguments.size();
-    while (count > 0 && pt2_is_default(schema.arguments()[count - 1], node.arguments[count - 1]))
-      --count;
+    while (count > 0 && left_out(count - 1)) --count;
     json inputs = json::array();
     for (size_t i = 0; i < count; ++i) {
       const c10::Argument& declared = schema.arguments()[i];
       const wide::Argument& a = node.arguments[i];
-      if (declared.kwarg_only() && pt2_is_default(declared, a)) continue;
+      if (declared.kwarg_only() && left_out(i)) continue;
+      const auto* symbolic = formulas(i);
       inputs.push_back({{"name", declared.name()},
-                        {"arg", argument_json(declared, a, node.name())},
+                        {"arg", symbolic ? symbolic_json(a.constant, *symbolic)
+                                         : argument_json(declared, a, node.name())},
                         {"kind", declared.kwarg_only() ? 2 : 1}});
     }
     const bool one = node.results.size() == 1 && node.results[0].kind == Kind::value;
@@ -218,7 +285,7 @@ class Writer {
   std::string output_name(ValueId id) {
     if (value(id).role == Role::intermediate && handed_out_.insert(id).second) return name(id);
     const std::string as = fresh("clone");
-    values_[as] = pt2_tensor_meta(value(id), false);
+    values_[as] = meta(id, false);
     push("torch.ops.aten.clone.default",
          json::array({{{"name", "self"}, {"arg", as_tensor(name(id))}, {"kind", 1}}}),
          json::array({as_tensor(as)}), as);
@@ -273,7 +340,8 @@ class Writer {
   std::set<std::string> taken_;
   std::set<ValueId> handed_out_;
   json inputs_ = json::array(), input_specs_ = json::array(), nodes_ = json::array();
-  json values_ = json::object();
+  json values_ = json::object(), sizes_ = json::object();
+  std::map<BatchFormula, std::string> numbers_;  // names of those computed so far
   Pt2Model model_;
 };
 

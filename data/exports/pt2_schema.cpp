@@ -24,9 +24,13 @@ json device_json(c10::Device device) {
           {"index", device.has_index() ? json(device.index()) : json(nullptr)}};
 }
 
-json ints_json(const Sizes& sizes) {
+json ints_json(const Sizes& sizes, const std::vector<BatchFormula>* formulas) {
   json list = json::array();
-  for (const int64_t s : sizes) list.push_back({{"as_int", s}});
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool depends = formulas && formulas->at(i).slope != 0;
+    list.push_back(depends ? pt2_expression(formulas->at(i), sizes[i])
+                           : json{{"as_int", sizes[i]}});
+  }
   return list;
 }
 
@@ -103,13 +107,22 @@ bool pt2_is_default(const c10::Argument& declared, const wide::Argument& given) 
   return a.str() == b.str();
 }
 
-nlohmann::ordered_json pt2_tensor_meta(const Value& value, bool requires_grad) {
+nlohmann::ordered_json pt2_expression(const BatchFormula& formula, int64_t hint) {
+  // As sympy's srepr writes it, which is what PyTorch reads.
+  std::string text = fmt::format("Symbol('{}', positive=True, integer=True)", kBatchSymbol);
+  if (formula.slope != 1) text = fmt::format("Mul(Integer({}), {})", formula.slope, text);
+  if (formula.constant != 0) text = fmt::format("Add({}, Integer({}))", text, formula.constant);
+  return {{"as_expr", {{"expr_str", text}, {"hint", {{"as_int", hint}}}}}};
+}
+
+nlohmann::ordered_json pt2_tensor_meta(const Value& value, bool requires_grad,
+                                       const ValueFormulas* formulas) {
   json meta;
   meta["dtype"] = scalar_type_number(value.dtype);
-  meta["sizes"] = ints_json(value.sizes);
+  meta["sizes"] = ints_json(value.sizes, formulas ? &formulas->sizes : nullptr);
   meta["requires_grad"] = requires_grad;
   meta["device"] = device_json(value.device);
-  meta["strides"] = ints_json(value.strides);
+  meta["strides"] = ints_json(value.strides, formulas ? &formulas->strides : nullptr);
   meta["storage_offset"] = {{"as_int", 0}};
   meta["layout"] = 7;
   return meta;

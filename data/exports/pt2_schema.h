@@ -1,7 +1,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
-#include "engine/program.h"
+#include "engine/model/dynamic_batch.h"
 
 namespace wide {
 
@@ -13,8 +13,13 @@ nlohmann::ordered_json pt2_constant(const c10::Argument& declared, const IValue&
                                     const std::string& op);
 /// JSON has no infinities; PyTorch writes "Infinity", "-Infinity" and "NaN".
 nlohmann::ordered_json pt2_number(double x);
-/// `{"dtype": 7, "sizes": [{"as_int": 4}], ...}`.
-nlohmann::ordered_json pt2_tensor_meta(const Value& value, bool requires_grad);
+/// A number that depends on the batch size, whose symbol is `kBatchSymbol`; `hint`: what it is on
+/// the sample.
+inline constexpr const char* kBatchSymbol = "s0";
+nlohmann::ordered_json pt2_expression(const BatchFormula& formula, int64_t hint);
+/// `{"dtype": 7, "sizes": [{"as_int": 4}], ...}`; with `formulas` where sizes depend on the batch.
+nlohmann::ordered_json pt2_tensor_meta(const Value& value, bool requires_grad,
+                                       const ValueFormulas* formulas = nullptr);
 /// Whether an argument is what the operator takes anyway, and may be left out.
 bool pt2_is_default(const c10::Argument& declared, const Argument& given);
 

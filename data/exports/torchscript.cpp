@@ -41,7 +41,7 @@ class Writer {
   jit::Module write() {
     place_weights();
     bind();
-    for (const Node& node : program_.nodes) add(node);
+    for (size_t i = 0; i < program_.nodes.size(); ++i) add(i);
     keep_updates();
     std::vector<jit::Value*> outputs;
     for (const ValueId id : program_.outputs) outputs.push_back(of(id));
@@ -139,9 +139,34 @@ class Writer {
     return graph_->insertConstant(t.to(type));
   }
 
-  jit::Value* argument(const Node& node, size_t i) {
+  /// A number as it follows from the size of the input at hand.
+  jit::Value* number(const BatchFormula& formula) {
+    if (formula.slope == 0) return graph_->insertConstant(formula.constant);
+    if (const auto known = numbers_.find(formula); known != numbers_.end()) return known->second;
+    const DynamicBatch& batch = *portable_.batch;
+    const auto call = [&](c10::Symbol what, jit::Value* of, int64_t by) {
+      jit::Node* made = insert(graph_->create(what, {of, graph_->insertConstant(by)}));
+      made->output()->setType(c10::IntType::get());
+      return made->output();
+    };
+    jit::Value* made = nullptr;
+    if (formula.constant != 0)
+      made = call(c10::aten::add, number(BatchFormula{formula.slope, 0}), formula.constant);
+    else if (formula.slope != 1)
+      made = call(c10::aten::mul, number(BatchFormula{1, 0}), formula.slope);
+    else
+      made = call(c10::aten::size, of(batch.input), batch.dimension);
+    return numbers_[formula] = made;
+  }
+
+  jit::Value* argument(const Node& node, size_t index, size_t i) {
     const wide::Argument& a = node.arguments[i];
     std::vector<jit::Value*> list;
+    if (const auto* formulas = portable_.batch ? portable_.batch->argument(index, i) : nullptr) {
+      for (const BatchFormula& f : *formulas) list.push_back(number(f));
+      if (a.constant.isInt()) return list[0];
+      return insert(graph_->createList(c10::IntType::get(), list))->output();
+    }
     switch (a.kind) {
       case wide::Argument::Kind::constant: {
         const bool none = a.constant.isTensor() && !a.constant.toTensor().defined();
@@ -167,9 +192,11 @@ class Writer {
     return nullptr;
   }
 
-  void add(const Node& node) {
+  void add(size_t index) {
+    const Node& node = program_.nodes[index];
     std::vector<jit::Value*> arguments;
-    for (size_t i = 0; i < node.arguments.size(); ++i) arguments.push_back(argument(node, i));
+    for (size_t i = 0; i < node.arguments.size(); ++i)
+      arguments.push_back(argument(node, index, i));
     const auto& schema = node.op.schema();
     jit::Node* made = insert(
         graph_->create(c10::Symbol::fromQualString(schema.name()), arguments, node.results.size()));
@@ -211,6 +238,7 @@ class Writer {
   std::map<std::string, jit::Module> modules_;
   std::map<std::string, jit::Value*> holders_;
   ByValue<jit::Value*> of_;  // by value of the program
+  std::map<BatchFormula, jit::Value*> numbers_;
 };
 
 void write(const Portable& portable, const std::string& path) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,13 @@ class NetworkFile {
   /// Names of forward's results, flattened, by the path that leads to each: "logits", "aux.0".
   /// Empty where the file does not say, and for one that has none.
   virtual std::vector<std::string> output_names() const { return {}; }
+  /// `inputs` with batches of another size, where the file says which sizes belong to the batch
+  /// (the first dimension of an input that has a dynamic one); nullopt where none does or it says
+  /// nothing.
+  virtual std::optional<std::vector<TensorSpec>> with_batch(
+      const std::vector<TensorSpec>& /*inputs*/, int64_t /*batch*/) const {
+    return std::nullopt;
+  }
   /// Dtype of the file's own floating weights.
   virtual at::ScalarType dtype() const = 0;
   /// The network for inputs of these names and sizes (of one model). Throws Error naming an input

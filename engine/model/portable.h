@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/dynamic_batch.h"
 #include "engine/network.h"
 #include "engine/widen/widen.h"
 
@@ -17,6 +18,10 @@ struct Portable {
   Tensors sample;                        // the inputs it was made with, in order
   std::vector<std::string> input_names;  // Python identifiers, one for each input in order
   Coverage coverage;
+  /// How the program depends on the batch size; nullopt: it is for the sizes of `sample` alone.
+  std::optional<DynamicBatch> batch;
+  /// Why `batch` is nullopt although the network takes batches of other sizes.
+  std::string fixed_because;
 };
 
 /// The name of an operator that is not ATen's, or the operator and layout of a result without

@@ -72,6 +72,17 @@ class Noisy(nn.Module):
         return F.dropout(self.f(x), 0.25, True)
 
 
+class Weighed(nn.Module):
+    """Two inputs whose batches lie in different dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.f = nn.Linear(5, 3)
+
+    def forward(self, x, weight):
+        return (self.f(x) * weight.T[:, :, None]).sum(1)
+
+
 class Export(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -300,6 +311,33 @@ class Export(unittest.TestCase):
         with self.assertRaises(Exception):
             program.module()(torch.randn(3, 5, 13))
 
+    def test_a_dynamic_batch_stays_dynamic(self):
+        """An export with two dynamic sizes: the batch, of two inputs, may be any; the other stays as given."""
+        models = [randomised(Weighed, 20 + i) for i in range(3)]
+        batch, width = torch.export.Dim("batch", min=1, max=50), torch.export.Dim("width", min=2)
+        example = (torch.randn(4, 6, 5), torch.randn(6, 4))
+        torch.export.save(torch.export.export(models[0], example, dynamic_shapes=({0: batch, 1: width}, {0: width, 1: batch})),
+                          self.path("net.pt2"))
+        for i, model in enumerate(models):
+            save_file(model.state_dict(), self.path(f"w{i}.safetensors"))
+        save_file({"x": torch.randn(3, 4, 7, 5), "weight": torch.randn(7, 4)}, self.path("x.safetensors"))
+        for reduce, together in (((), lambda each: each), (("--reduce", "mean"), lambda each: each.mean(0))):
+            done = self.workbench(
+                self.path("net.pt2"), "--weights", *(self.path(f"w{i}.safetensors") for i in range(3)), "--inputs",
+                self.path("x.safetensors"), "--shared-inputs", "weight", "--export", self.path("wide.pt2"), "--export",
+                self.path("wide.ts"), *reduce)
+            self.assertIn("batches of 1 to 50", done.stdout)
+            forms = torch.export.load(self.path("wide.pt2")).module(), torch.jit.load(self.path("wide.ts"))
+            for size in (1, 2, 7, 33):
+                data = {"x": torch.randn(3, size, 7, 5), "weight": torch.randn(7, size)}
+                expected = [together(each) for each in self.expected(models, data, ("weight",))]
+                for form in forms:
+                    with torch.no_grad():
+                        self.agree(flat(form(*data.values())), expected, 2e-4)
+            for sizes in ((51, 7), (4, 8)):
+                with self.assertRaises(Exception):
+                    forms[0](torch.randn(3, *sizes, 5), torch.randn(sizes[1], sizes[0]))
+
     def test_registered_networks(self):
         done = self.workbench("lenet", "-n", "2", "--export", self.path("wide.pt2"), "--outputs",
                               self.path("y.safetensors"))
@@ -307,6 +345,8 @@ class Export(unittest.TestCase):
         module = torch.export.load(self.path("wide.pt2")).module()
         y = load_file(self.path("y.safetensors"))["output.0"]
         self.assertEqual(module(torch.zeros(2, 8, 1, 28, 28)).shape, y.shape)
+        self.assertIn("any batch", done.stdout)
+        self.assertEqual(module(torch.zeros(2, 3, 1, 28, 28)).shape, (2, 3, *y.shape[2:]))
 
     def refused(self, code, pattern, *arguments):
         done = self.workbench("lenet", "-n", "2", "--quiet", *arguments, code=code)

@@ -193,6 +193,8 @@ class ExportFile : public NetworkFile {
     return specs;
   }
 
+  std::optional<std::vector<TensorSpec>> with_batch(const std::vector<TensorSpec>& inputs,
+                                                    int64_t batch) const override;
   at::ScalarType dtype() const override { return loaded_->dtype; }
   Network network(const std::vector<TensorSpec>& inputs, Form form) const override;
   FormFlags forms() const override {
@@ -246,6 +248,23 @@ std::vector<Entry> ExportFile::entries(const std::vector<TensorSpec>& inputs) co
            "give --inputs FILE.safetensors with these names or --input NAME=2x3x64x64:f32");
   check_guards(loaded_->program(), symbols, loaded_->name);
   return entries;
+}
+
+std::optional<std::vector<TensorSpec>> ExportFile::with_batch(const std::vector<TensorSpec>& inputs,
+                                                              int64_t batch) const {
+  std::string symbol;
+  for (const UserInput& input : loaded_->inputs)
+    if (symbol.empty() && !input.meta->sizes.empty()) symbol = input.meta->sizes[0].expression;
+  if (symbol.empty()) return std::nullopt;
+  std::vector<TensorSpec> changed = inputs;
+  for (const UserInput& input : loaded_->inputs)
+    for (TensorSpec& spec : changed) {
+      if (spec.name != input.leaf.name && spec.name != input.leaf.other) continue;
+      const std::vector<Size>& sizes = input.meta->sizes;
+      for (size_t d = 0; d < sizes.size() && d < spec.sizes.size(); ++d)
+        if (sizes[d].expression == symbol) spec.sizes[d] = batch;
+    }
+  return changed;
 }
 
 Network ExportFile::network(const std::vector<TensorSpec>& inputs, Form form) const {
