@@ -79,8 +79,8 @@ class Weighed(nn.Module):
         super().__init__()
         self.f = nn.Linear(5, 3)
 
-    def forward(self, x, weight):
-        return (self.f(x) * weight.T[:, :, None]).sum(1)
+    def forward(self, x, z):
+        return (self.f(x) * z.T[:, :, None]).sum(1)
 
 
 class Export(unittest.TestCase):
@@ -320,17 +320,17 @@ class Export(unittest.TestCase):
                           self.path("net.pt2"))
         for i, model in enumerate(models):
             save_file(model.state_dict(), self.path(f"w{i}.safetensors"))
-        save_file({"x": torch.randn(3, 4, 7, 5), "weight": torch.randn(7, 4)}, self.path("x.safetensors"))
+        save_file({"x": torch.randn(3, 4, 7, 5), "z": torch.randn(7, 4)}, self.path("x.safetensors"))
         for reduce, together in (((), lambda each: each), (("--reduce", "mean"), lambda each: each.mean(0))):
             done = self.workbench(
                 self.path("net.pt2"), "--weights", *(self.path(f"w{i}.safetensors") for i in range(3)), "--inputs",
-                self.path("x.safetensors"), "--shared-inputs", "weight", "--export", self.path("wide.pt2"), "--export",
+                self.path("x.safetensors"), "--shared-inputs", "z", "--export", self.path("wide.pt2"), "--export",
                 self.path("wide.ts"), *reduce)
             self.assertIn("batches of 1 to 50", done.stdout)
             forms = torch.export.load(self.path("wide.pt2")).module(), torch.jit.load(self.path("wide.ts"))
             for size in (1, 2, 7, 33):
-                data = {"x": torch.randn(3, size, 7, 5), "weight": torch.randn(7, size)}
-                expected = [together(each) for each in self.expected(models, data, ("weight",))]
+                data = {"x": torch.randn(3, size, 7, 5), "z": torch.randn(7, size)}
+                expected = [together(each) for each in self.expected(models, data, ("z",))]
                 for form in forms:
                     with torch.no_grad():
                         self.agree(flat(form(*data.values())), expected, 2e-4)
