@@ -12,8 +12,10 @@ namespace {
 using Body = std::function<Tensor(const Tensor& x, int64_t batch)>;
 
 Program recorded(int64_t batch, const Body& body) {
-  return record({{"x", Role::input, at::ones({batch, 3}), false}},
-                [&](const Tensors& bound) { return Tensors{body(bound[0], batch)}; });
+  Program program = record({{"x", Role::input, at::ones({batch, 3}), false}},
+                           [&](const Tensors& bound) { return Tensors{body(bound[0], batch)}; });
+  program.regions.clear();  // a wide program has none
+  return program;
 }
 
 DynamicBatch formulas_of(const Body& body, const std::vector<int64_t>& batches = {4, 7, 11}) {
@@ -44,7 +46,7 @@ TEST(DynamicBatch, ProgramsFollowTheBatchSize) {
   std::set<BatchFormula> seen;
   for (const auto& [place, formulas] : found.arguments)
     seen.insert(formulas.begin(), formulas.end());
-  EXPECT_EQ(seen, (std::set<BatchFormula>{{0, 2}, {1, 1}, {3, 0}, {3, -2}}));
+  EXPECT_EQ(seen, (std::set<BatchFormula>{{0, 2}, {1, 1}, {3, 0}, {3, -1}}));
 }
 
 TEST(DynamicBatch, OtherDependencesAreRefusedWithTheReason) {
@@ -55,15 +57,13 @@ TEST(DynamicBatch, OtherDependencesAreRefusedWithTheReason) {
   EXPECT_EQ(
       refusal([](const Tensor& x, int64_t b) { return b == 11 ? x.relu().relu() : x.relu(); }),
       "batches of 4 take 1 operators, those of 11 take 2");
-  EXPECT_EQ(refusal([](const Tensor& x, int64_t b) {
-              return x.relu() * (1.0 / double(b));
-            }).substr(0, 12),
-            "the constant");
+  EXPECT_EQ(refusal([](const Tensor& x, int64_t b) { return x.relu() * (1.0 / double(b)); }),
+            "argument other of aten::mul.Scalar depends on the size of the batch");
   EXPECT_EQ(refusal([](const Tensor& x, int64_t b) { return x.sum(b == 7 ? 0 : 1); }),
             "argument dim of aten::sum.dim_IntList depends on the size of the batch");
   EXPECT_EQ(refusal([](const Tensor& x, int64_t b) {
               const Tensor y = x.relu(), z = x.relu();
-              return b == 7 ? y + y : y + z;
+              return (b == 7 ? y + y : y + z) + z;
             }),
             "argument other of aten::add.Tensor is of other tensors in batches of 7 than in those "
             "of 4");
@@ -111,7 +111,7 @@ TEST(DynamicBatch, BatchesOfOneAreCheckedApart) {
 }
 
 TEST(DynamicBatch, RegisteredNetworksGiveTheSameProgramsAsTheirOwn) {
-  for (const char* name : {"mlp", "lenet", "resblock", "tinyts", "lstm", "sdpa"}) {
+  for (const char* name : {"mlp", "lenet", "tiny_ts"}) {
     SCOPED_TRACE(name);
     const Target& target = find_target(name);
     const auto at = [&](int64_t batch) {
@@ -121,7 +121,7 @@ TEST(DynamicBatch, RegisteredNetworksGiveTheSameProgramsAsTheirOwn) {
       return make_portable(network, record_single(network, models), models, {});
     };
     const Portable dynamic = dynamic_portable(3, BatchRange{}, at);
-    ASSERT_TRUE(dynamic.batch) << dynamic.fixed_because;
+    ASSERT_TRUE(dynamic.batch.has_value()) << dynamic.fixed_because;
     EXPECT_EQ(program_at(dynamic, 6).text(), at(6).program.text());
   }
 }
