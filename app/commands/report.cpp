@@ -20,6 +20,7 @@
 #include "data/reports/report_json.h"
 #include "data/reports/report_tables.h"
 #include "data/reports/run_files.h"
+#include "data/reports/run_page.h"
 #include "data/reports/run_report.h"
 #include "data/reports/suites.h"
 #include "data/text.h"

@@ -12,9 +12,6 @@ namespace wide {
 ReportTable models_table(const nlohmann::ordered_json& run);
 /// The same.
 std::string run_csv(const nlohmann::ordered_json& run);
-/// One page: configurations as a table, learning curves, models as a table. `by`: hyperparameters
-/// that make a configuration.
-std::string run_html(const nlohmann::ordered_json& run, const std::vector<std::string>& by = {});
 /// A case for each model; one that diverged has failed.
 std::string run_junit(const nlohmann::ordered_json& run);
 

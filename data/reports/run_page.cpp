@@ -1,3 +1,5 @@
+#include "data/reports/run_page.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
