@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-namespace wide {
+namespace wide::escape_test {
 namespace {
 
 std::string shell(const std::string& command) {
@@ -32,4 +32,4 @@ TEST(ShellWord, IsReadAsItIs) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::escape_test

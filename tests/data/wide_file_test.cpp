@@ -4,7 +4,7 @@
 #include "tests/data/python.h"
 #include "tests/data/truth.h"
 
-namespace wide {
+namespace wide::wide_file_test {
 namespace {
 
 TEST(WideFile, CopiesOfAnArchiveGiveWhatPyTorchGave) {
@@ -72,4 +72,4 @@ save_file(out, "truth.safetensors")
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::wide_file_test

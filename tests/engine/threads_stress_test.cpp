@@ -9,7 +9,7 @@
 #include "engine/lower/tuning.h"
 #include "engine/record/process_switch.h"
 
-namespace wide {
+namespace wide::threads_stress_test {
 namespace {
 
 bool one_dnn() { return at::globalContext().userEnabledMkldnn(); }
@@ -128,4 +128,4 @@ TEST(ThreadStressSerial, EightThreadsCompileAndRunEachItsOwn) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::threads_stress_test

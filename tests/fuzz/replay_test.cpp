@@ -3,7 +3,7 @@
 #include "tests/data/python.h"
 #include "tests/fuzz/targets.h"
 
-namespace wide {
+namespace wide::replay_test {
 namespace {
 
 TEST(FuzzCorpus, IsReadWithoutAFinding) {
@@ -30,4 +30,4 @@ TEST(FuzzCorpus, IsReadWithoutAFinding) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::replay_test

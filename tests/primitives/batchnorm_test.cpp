@@ -5,7 +5,7 @@
 #include "engine/check/check.h"
 #include "primitives/batchnorm_common.h"
 
-namespace wide {
+namespace wide::batchnorm_test {
 namespace {
 
 /// What a convolution as a product makes of one sample: channels innermost, and a stride of the
@@ -42,4 +42,4 @@ TEST(BatchNorm, GradientsOfOneSampleWithChannelsInnermost) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::batchnorm_test

@@ -2,7 +2,7 @@
 // them: each has a rule, and equals the separate models. Gradients inside a program as well.
 #include "tests/primitives/claims.h"
 
-namespace wide::testing {
+namespace wide::testing::loss_claims_test {
 namespace {
 
 const std::vector<int64_t> kReductions{at::Reduction::None, at::Reduction::Mean,
@@ -234,4 +234,4 @@ TEST(LinearClaims, VectorsAndBatches) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::loss_claims_test

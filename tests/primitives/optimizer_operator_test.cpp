@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-namespace wide {
+namespace wide::optimizer_operator_test {
 namespace {
 
 /// AdamW as its paper and torch.optim.AdamW have it, one model in float64.
@@ -61,4 +61,4 @@ TEST(OptimizerOperator, LeavesItsArgumentsAlone) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::optimizer_operator_test

@@ -10,7 +10,7 @@
 #include "tests/properties/harness.h"
 #include "tests/scratch.h"
 
-namespace wide::testing {
+namespace wide::testing::torch_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ TEST(AgainstTorch, SingleModelsMeanWhatTorchMeans) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::torch_test

@@ -1,7 +1,7 @@
 // The written-out forms of the fused transformer operators equal the operators themselves.
 #include "tests/properties/harness.h"
 
-namespace wide::testing {
+namespace wide::testing::transformer_rules_test {
 namespace {
 
 constexpr int64_t kBatch = 2, kLength = 5, kDim = 8, kHeads = 2, kHidden = 12;
@@ -119,4 +119,4 @@ TEST(TransformerRules, TrainingBatchNormShowsItsUpdate) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::transformer_rules_test

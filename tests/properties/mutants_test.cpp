@@ -15,7 +15,7 @@
 #include "engine/measure/clock.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::mutants_test {
 namespace {
 
 constexpr double kProcessorSeconds = 10;  // a busy machine does not stretch these
@@ -153,4 +153,4 @@ INSTANTIATE_TEST_SUITE_P(All, Mutants, ::testing::Values("pt2", "ts", "preset", 
                          [](const auto& kind) { return kind.param; });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::mutants_test

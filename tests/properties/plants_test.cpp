@@ -3,7 +3,7 @@
 #include "engine/check/check.h"
 #include "tests/properties/harness.h"
 
-namespace wide::testing {
+namespace wide::testing::plants_test {
 namespace {
 
 /// A claimed call of a program whose inputs are all bound, ready to be computed by any strategy.
@@ -324,4 +324,4 @@ TEST(Plants, MaskSharedByAll) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::plants_test

@@ -7,7 +7,7 @@
 
 #include "tests/properties/harness.h"
 
-namespace wide::testing {
+namespace wide::testing::registration_test {
 namespace {
 
 TEST(Registration, EveryFileRegistersSomething) {
@@ -256,4 +256,4 @@ TEST(Networks, FoldBatchNormIntoConvolutionsOfEveryRank) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::registration_test

@@ -1,7 +1,7 @@
 // Every strategy of every target computes what N separate models compute.
 #include "tests/properties/harness.h"
 
-namespace wide::testing {
+namespace wide::testing::strategies_test {
 namespace {
 
 std::vector<std::string> names() {
@@ -285,4 +285,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, StrategyGradient, ::testing::ValuesIn(names())
 INSTANTIATE_TEST_SUITE_P(Targets, TargetRefusal, ::testing::ValuesIn(names()), plain);
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::strategies_test

@@ -9,7 +9,7 @@
 #include "tests/properties/harness.h"
 #include "tests/scratch.h"
 
-namespace wide::testing {
+namespace wide::testing::suites_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,4 +119,4 @@ TEST(Suites, GradientsOfTheAttentionRowAreAutogradsOwn) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::suites_test

@@ -33,7 +33,7 @@
 #include "engine/lower/threads.h"
 #include "tests/scratch.h"
 
-namespace wide {
+namespace wide::cell_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -438,4 +438,4 @@ TEST_F(Cell, WhatTheKernelLacksIsNamed) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::cell_test

@@ -7,7 +7,7 @@
 #include "app/explorer/models/overview.h"
 #include "tests/app/explorer/stored.h"
 
-namespace wide {
+namespace wide::axes_test {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -409,4 +409,4 @@ TEST_F(ExplorerAxesDriver, NothingIsCutOffOrOverlaps) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::axes_test

@@ -9,7 +9,7 @@
 #include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 
-namespace wide {
+namespace wide::driver_test {
 namespace {
 
 std::string contents(const std::string& path) {
@@ -367,4 +367,4 @@ TEST(ExplorerFonts, WithoutAnyFontThereIsOne) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::driver_test

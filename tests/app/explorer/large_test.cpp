@@ -10,7 +10,7 @@
 
 #include "tests/app/explorer/stored.h"
 
-namespace wide {
+namespace wide::large_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -121,4 +121,4 @@ TEST(ExplorerLargeSerial, OpensAtOnceAndScrollsSortsAndFiltersWithoutALongFrame)
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::large_test

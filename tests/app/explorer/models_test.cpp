@@ -8,7 +8,7 @@
 #include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 
-namespace wide {
+namespace wide::models_test {
 namespace {
 
 /// The rows a filter leaves, as "target/strategy@n".
@@ -272,4 +272,4 @@ TEST(ExplorerJobs, OnlyTheNewestResultOfAKeyCounts) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::models_test

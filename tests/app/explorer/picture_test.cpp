@@ -8,7 +8,7 @@
 #include "data/plot/palette.h"
 #include "tests/app/explorer/stored.h"
 
-namespace wide {
+namespace wide::picture_test {
 namespace {
 
 class ExplorerPicture : public ::testing::Test {
@@ -124,4 +124,4 @@ TEST_F(ExplorerPicture, WithoutADisplayThereAreNoErrorsOfOpenGl) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::picture_test

@@ -11,7 +11,7 @@
 #include "data/reports/report_json.h"
 #include "tests/app/explorer/stored.h"
 
-namespace wide {
+namespace wide::run_test {
 namespace {
 
 RunChoices choices() {
@@ -161,4 +161,4 @@ TEST(ExplorerChild, RunsThisProgramAndSurvivesItsEnd) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::run_test

@@ -7,7 +7,7 @@
 #include "app/fuse/text.h"
 #include "engine/check/check.h"
 
-namespace wide {
+namespace wide::fuse_test {
 namespace {
 
 /// How many matrix products in float64 `work` calls.
@@ -63,4 +63,4 @@ TEST(FuseRun, TheRunInDoubleIsMadeOnce) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::fuse_test

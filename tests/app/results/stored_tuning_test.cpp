@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
-namespace wide {
+namespace wide::stored_tuning_test {
 namespace {
 
 TuningKey key_of(const std::string& scope) {
@@ -40,4 +40,4 @@ TEST_F(StoredTuningTest, WhatADisturbedMachineMeasuredIsNotKept) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::stored_tuning_test

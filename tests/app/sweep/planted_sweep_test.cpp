@@ -14,7 +14,7 @@
 #include "tests/app/planted_target.h"
 #include "tests/scratch.h"
 
-namespace wide {
+namespace wide::planted_sweep_test {
 namespace {
 
 Target target(const std::string& name, const std::string& op, Network network,
@@ -188,4 +188,4 @@ INSTANTIATE_TEST_SUITE_P(Faults, PlantedSweep,
                          });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::planted_sweep_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace wide {
+namespace wide::regression_test {
 namespace {
 
 SweepReport report_with(std::vector<Status> statuses) {
@@ -72,4 +72,4 @@ TEST(SweepExitCode, OneComplaintIsSaidTheOneThatCounts) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::regression_test

@@ -9,7 +9,7 @@
 #include "data/text.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::runner_test {
 namespace {
 
 std::vector<PlannedCase> two_cases() {
@@ -128,4 +128,4 @@ TEST(WorkerProtocol, CasesAndSettingsArriveAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::runner_test

@@ -12,7 +12,7 @@
 #include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 
-namespace wide {
+namespace wide::session_test {
 namespace {
 
 /// Other programs that take all cores while this lives.
@@ -160,4 +160,4 @@ TEST(SweepSession, OneThatThrowsIsInterruptedWhileItsProcessLives) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::session_test

@@ -7,7 +7,7 @@
 
 #include "app/sweep/summary.h"
 
-namespace wide {
+namespace wide::text_test {
 namespace {
 
 Case one_case(const std::string& target, int64_t n, double speedup) {
@@ -112,4 +112,4 @@ TEST(SweepText, NotesOnBaselinesAreSaidOnce) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::text_test

@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace wide {
+namespace wide::augment_test {
 namespace {
 
 // No two numbers of an image are alike, and none is 0.
@@ -63,4 +63,4 @@ TEST(Augment, HangsOnSeedStepAndPlaceAlone) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::augment_test

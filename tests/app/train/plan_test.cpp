@@ -6,7 +6,7 @@
 #include "app/train/values.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::plan_test {
 namespace {
 
 std::vector<double> spread(const std::string& text, int64_t count, uint64_t seed = 0) {
@@ -137,4 +137,4 @@ TEST(TrainPlan, CountsThatDisagreeAreRefused) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::plan_test

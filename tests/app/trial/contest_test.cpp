@@ -8,7 +8,7 @@
 #include "engine/error.h"
 #include "tests/app/planted_target.h"
 
-namespace wide {
+namespace wide::contest_test {
 namespace {
 
 struct Three {
@@ -93,4 +93,4 @@ TEST(Contest, StagesMayEndIt) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::contest_test

@@ -9,7 +9,7 @@
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
 
-namespace wide {
+namespace wide::honest_test {
 namespace {
 
 TEST(HonestBaselines, ALoopThatIsNotWhatWasRecordedIsSaid) {
@@ -40,4 +40,4 @@ TEST(HonestBaselines, ALoopThatIsNotWhatWasRecordedIsSaid) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::honest_test

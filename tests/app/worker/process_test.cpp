@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace wide {
+namespace wide::process_test {
 namespace {
 
 TEST(WorkerWords, OfAStreamThatNeverEndsAreLeftAlone) {
@@ -37,4 +37,4 @@ TEST(WorkerWords, AreTheLastOnes) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::process_test

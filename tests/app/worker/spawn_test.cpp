@@ -17,7 +17,7 @@
 #include "app/explorer/models/child.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::spawn_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -142,4 +142,4 @@ TEST(Spawn, ANumberThatIsInUseHereIsLostToNobody) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::spawn_test

@@ -17,7 +17,7 @@
 
 #include "tests/app/planted_target.h"
 
-namespace wide {
+namespace wide::worker_faults_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -216,4 +216,4 @@ TEST_F(WorkerFaults, ExitCodeIsFiveInOneLine) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::worker_faults_test

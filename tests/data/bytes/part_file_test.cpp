@@ -19,7 +19,7 @@
 #include "engine/error.h"
 #include "tests/scratch.h"
 
-namespace wide {
+namespace wide::part_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,4 +119,4 @@ TEST_F(PartFiles, AFailureLeavesWhatWasThere) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::part_file_test

@@ -8,7 +8,7 @@
 #include "data/tensors.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::safetensors_test {
 namespace {
 
 using safetensors::parse;
@@ -276,4 +276,4 @@ TEST(SafetensorsPython, UnalignedTensorsAreCopied) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::safetensors_test

@@ -6,7 +6,7 @@
 #include "tests/data/bytes/zip_bytes.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::zip_test {
 namespace {
 
 using Records = std::vector<ZipRecord>;
@@ -145,4 +145,4 @@ TEST(Zip, ChangedBytesAreSeenWhenAsked) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::zip_test

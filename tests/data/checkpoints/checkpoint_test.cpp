@@ -7,7 +7,7 @@
 #include "data/tensors.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::checkpoint_test {
 namespace {
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
@@ -326,4 +326,4 @@ for kind in ("safetensors", "bin"):
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::checkpoint_test

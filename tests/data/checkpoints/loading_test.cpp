@@ -11,7 +11,7 @@
 
 // Loading and packing is bound by memory, like `cat` of the same files: at most three times as
 // long, and never more memory than what comes out of it and one checkpoint.
-namespace wide {
+namespace wide::loading_test {
 namespace {
 
 constexpr int64_t kModels = 8, kLayers = 6, kWidth = 1440;  // 398 MB
@@ -81,4 +81,4 @@ TEST(LoadingTiming, TakesNoLongerThanThreeTimesCat) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::loading_test

@@ -8,7 +8,7 @@
 #include "tests/data/python.h"
 
 // Checkpoints as torch.save writes them, against what PyTorch itself reads from them.
-namespace wide {
+namespace wide::torch_checkpoint_test {
 namespace {
 
 constexpr const char* kWrite = R"(
@@ -204,4 +204,4 @@ torch.save(state, "legacy.pt", _use_new_zipfile_serialization=False)
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::torch_checkpoint_test

@@ -8,7 +8,7 @@
 
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::split_test {
 namespace {
 
 TEST(Splits, HoldBackTheSameShareOfEachClass) {
@@ -75,4 +75,4 @@ TEST(Splits, OrdersHangOnSeedAndEpochAlone) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::split_test

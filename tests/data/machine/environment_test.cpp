@@ -15,7 +15,7 @@
 #include "data/machine/peaks.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::environment_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -187,4 +187,4 @@ TEST(MachinePeaks, AreKeptUntilMeasuredAgain) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::environment_test

@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace wide {
+namespace wide::allowed_operators_test {
 namespace {
 
 const c10::FunctionSchema& schema(const char* name, const char* overload) {
@@ -73,4 +73,4 @@ TEST(AllowedOperators, OfScriptsTheLanguageAlone) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::allowed_operators_test

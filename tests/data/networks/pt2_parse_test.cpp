@@ -7,7 +7,7 @@
 #include "tests/data/bytes/zip_bytes.h"
 #include "tests/data/python.h"
 
-namespace wide::pt2 {
+namespace wide::pt2::pt2_parse_test {
 namespace {
 
 /// model.json of a graph of these nodes over one input x, one weight w and the output y.
@@ -222,4 +222,4 @@ TEST(Pt2Parse, InputsAreNamedByTheWayToThem) {
 }
 
 }  // namespace
-}  // namespace wide::pt2
+}  // namespace wide::pt2::pt2_parse_test

@@ -7,7 +7,7 @@
 #include "tests/data/python.h"
 #include "tests/data/truth.h"
 
-namespace wide {
+namespace wide::pt2_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -185,4 +185,4 @@ net, args = Net(), (torch.randn(3),)
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::pt2_test

@@ -6,7 +6,7 @@
 #include "engine/compile.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::torchscript_test {
 namespace {
 
 TensorSpec floats(const std::string& name, Sizes sizes) {
@@ -175,4 +175,4 @@ net = Net()
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::torchscript_test

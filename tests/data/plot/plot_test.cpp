@@ -9,7 +9,7 @@
 #include "data/plot/scale.h"
 #include "data/plot/svg.h"
 
-namespace wide {
+namespace wide::plot_test {
 namespace {
 
 std::string labels(const std::vector<Tick>& ticks) {
@@ -169,4 +169,4 @@ TEST(Escape, NamesCannotBreakOut) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::plot_test

@@ -9,7 +9,7 @@
 #include "data/reports/compare_noise.h"
 #include "data/reports/report_json.h"
 
-namespace wide {
+namespace wide::compare_test {
 namespace {
 
 /// Sweeps of one build on a machine that is not quiet. Logarithms of times add up from: the case's
@@ -300,4 +300,4 @@ TEST(Compare, StudentQuantiles) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::compare_test

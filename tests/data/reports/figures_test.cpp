@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace wide {
+namespace wide::figures_test {
 namespace {
 
 Case case_of(int64_t n, Status status, const std::string& reason, double other_load) {
@@ -50,4 +50,4 @@ TEST(Figures, NotesSayWhichTimesAreNotToBeTrusted) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::figures_test

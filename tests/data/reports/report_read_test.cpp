@@ -8,7 +8,7 @@
 #include "data/reports/report_read.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::report_read_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -127,4 +127,4 @@ TEST(ReportRead, FilesThatAreNoReportAreRefused) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::report_read_test

@@ -14,7 +14,7 @@
 #include "engine/error.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::report_test {
 namespace {
 
 Timing timing(const std::string& name, const std::string& kind, double ns) {
@@ -254,4 +254,4 @@ TEST(Text, OneLineWhateverIsThrown) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::report_test

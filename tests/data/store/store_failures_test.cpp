@@ -12,7 +12,7 @@
 #include "tests/data/python.h"
 #include "tests/data/store/stored.h"
 
-namespace wide {
+namespace wide::store_failures_test {
 namespace {
 
 /// The one line an Error of exit code 1 says.
@@ -353,4 +353,4 @@ TEST(StoreTiming, ALargeStoreOpensAndListsAtOnce) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::store_failures_test

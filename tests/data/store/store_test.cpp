@@ -10,7 +10,7 @@
 #include "tests/data/python.h"
 #include "tests/data/store/stored.h"
 
-namespace wide {
+namespace wide::store_test {
 namespace {
 
 std::string text(const SweepReport& report) {
@@ -363,4 +363,4 @@ TEST_F(StoreTest, ThePathIsTheOptionThenTheVariableThenTheDataFolder) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::store_test

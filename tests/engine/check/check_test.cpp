@@ -9,7 +9,7 @@
 #include "engine/check/check_detail.h"
 #include "engine/check/distribution.h"
 
-namespace wide {
+namespace wide::check_test {
 namespace {
 
 constexpr double kTolerance = 2e-4;
@@ -543,4 +543,4 @@ TEST(CheckRandom, RightDistributionsPracticallyNeverFail) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::check_test

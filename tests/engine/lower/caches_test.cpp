@@ -8,7 +8,7 @@
 
 #include "tests/scratch.h"
 
-namespace wide {
+namespace wide::caches_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,4 +62,4 @@ TEST_F(CachesTest, WhatIsNotThereIsUnknown) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::caches_test

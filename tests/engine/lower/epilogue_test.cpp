@@ -7,7 +7,7 @@
 #include "engine/lower/plan.h"
 #include "engine/record/record.h"
 
-namespace wide {
+namespace wide::epilogue_test {
 namespace {
 
 Tensor product(const Tensor& a, const Tensor& b) {
@@ -93,4 +93,4 @@ TEST(PlanEpilogue, PoolingsMayBeApart) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::epilogue_test

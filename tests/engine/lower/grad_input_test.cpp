@@ -5,7 +5,7 @@
 #include "engine/lower/plan.h"
 #include "engine/record/record.h"
 
-namespace wide {
+namespace wide::grad_input_test {
 namespace {
 
 /// Gradients go into the arena too: backward operators name their result grad_input.
@@ -49,4 +49,4 @@ TEST(GradInput, BackwardOperatorsWriteWhereTheyAreTold) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::grad_input_test

@@ -6,7 +6,7 @@
 #include "engine/device.h"
 #include "tests/engine/large_pages.h"
 
-namespace wide {
+namespace wide::large_pages_test {
 namespace {
 
 using at::Tensor;
@@ -70,4 +70,4 @@ TEST(LargePages, AreCountedWithWhatElseIsAllocated) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::large_pages_test

@@ -13,7 +13,7 @@
 #include "engine/lower/threads.h"
 #include "engine/widen/target.h"
 
-namespace wide {
+namespace wide::lower_test {
 namespace {
 
 TEST(Arena, NeverPutsTwoLiveBuffersOnTopOfEachOther) {
@@ -257,4 +257,4 @@ TEST(CompiledModel, ModesWithoutALoweringSaySo) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::lower_test

@@ -6,7 +6,7 @@
 #include "engine/lower/out_variant.h"
 #include "engine/record/record.h"
 
-namespace wide {
+namespace wide::operator_traits_test {
 namespace {
 
 TEST(OperatorTraits, EveryKernelSaysWhichActivationsAndPoolingsItTakes) {
@@ -80,4 +80,4 @@ TEST(OperatorTraits, SayWhoMayWriteOverAnArgument) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::operator_traits_test

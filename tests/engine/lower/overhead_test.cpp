@@ -8,7 +8,7 @@
 #include "engine/compile.h"
 #include "engine/widen/target.h"
 
-namespace wide {
+namespace wide::overhead_test {
 namespace {
 
 /// The least of many rounds: what the work costs when nothing disturbs it.
@@ -71,4 +71,4 @@ TEST(TimingOverhead, RecordingCostsAtMostOneAndAHalfRuns) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::overhead_test

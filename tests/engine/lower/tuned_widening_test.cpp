@@ -8,7 +8,7 @@
 #include "engine/error.h"
 #include "engine/wide.h"
 
-namespace wide {
+namespace wide::tuned_widening_test {
 namespace {
 
 struct Config {
@@ -139,4 +139,4 @@ TEST(WideModel, RecordsOnceForItsSizesAndForWhatItExports) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::tuned_widening_test

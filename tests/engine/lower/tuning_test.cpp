@@ -9,7 +9,7 @@
 #include "engine/lower/tune.h"
 #include "engine/widen/target.h"
 
-namespace wide {
+namespace wide::tuning_test {
 namespace {
 
 /// Remembers what it is asked and told.
@@ -160,4 +160,4 @@ TEST(TuningInMemory, IsWhatThereIsUntilAnotherIsSet) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::tuning_test

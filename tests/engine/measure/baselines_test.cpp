@@ -12,7 +12,7 @@
 #include "engine/measure/baselines.h"
 #include "engine/measure/measure.h"
 
-namespace wide {
+namespace wide::baselines_test {
 namespace {
 
 Network mlp() {
@@ -236,4 +236,4 @@ TEST(Baselines, OnlyWhatIsWantedIsMade) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::baselines_test

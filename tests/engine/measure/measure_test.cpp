@@ -11,7 +11,7 @@
 #include "engine/device.h"
 #include "engine/measure/statistics.h"
 
-namespace wide {
+namespace wide::measure_test {
 namespace {
 
 /// A clock that only moves when a contender is called.
@@ -400,4 +400,4 @@ TEST(DeviceCuda, TimesStreamsAndGraphs) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::measure_test

@@ -5,7 +5,7 @@
 
 #include "engine/compile.h"
 
-namespace wide {
+namespace wide::roofline_test {
 namespace {
 
 Program recorded(const Tensors& tensors, const std::function<Tensors(const Tensors&)>& function) {
@@ -113,4 +113,4 @@ TEST(Roofline, MeasuresThisMachine) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::roofline_test

@@ -6,7 +6,7 @@
 #include "engine/error.h"
 #include "tests/engine/large_pages.h"
 
-namespace wide {
+namespace wide::packing_test {
 namespace {
 
 TEST(Packing, ThereAndBackIsTheSame) {
@@ -107,4 +107,4 @@ TEST(Packing, ChannelsThereAndBack) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::packing_test

@@ -6,7 +6,7 @@
 #include "engine/widen/target.h"
 #include "tests/data/python.h"
 
-namespace wide {
+namespace wide::reduce_test {
 namespace {
 
 TEST(Reduce, VotesOfEqualCountGoToTheFirstClass) {
@@ -80,4 +80,4 @@ TEST(Reduce, RefusesWhatHasNoMeaning) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::reduce_test

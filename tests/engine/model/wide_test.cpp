@@ -16,7 +16,7 @@
 #include "engine/widen/target.h"
 #include "tests/scratch.h"
 
-namespace wide {
+namespace wide::wide_test {
 namespace {
 
 namespace nn = torch::nn;
@@ -533,4 +533,4 @@ TEST(Wide, Refusals) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::wide_test

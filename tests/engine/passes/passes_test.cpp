@@ -16,7 +16,7 @@
 #include "primitives/kernels/depthwise_convolution.h"
 #include "primitives/kernels/direct_convolution.h"
 
-namespace wide {
+namespace wide::passes_test {
 namespace {
 
 const Pass& pass(const std::string& name) {
@@ -363,4 +363,4 @@ INSTANTIATE_TEST_SUITE_P(Registry, Switches, ::testing::ValuesIn(all_targets()),
                          [](const auto& one) { return one.param; });
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::passes_test

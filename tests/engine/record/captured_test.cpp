@@ -8,7 +8,7 @@
 #include "engine/error.h"
 #include "engine/record/record.h"
 
-namespace wide {
+namespace wide::captured_test {
 namespace {
 
 using Function = std::function<Tensors(const Tensors&)>;
@@ -145,4 +145,4 @@ TEST(CompiledModel, NothingGoesInAtAll) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::captured_test

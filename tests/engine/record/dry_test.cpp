@@ -9,7 +9,7 @@
 #include "engine/record/record.h"
 #include "engine/record/recording_budget.h"
 
-namespace wide {
+namespace wide::dry_test {
 namespace {
 
 using Function = std::function<Tensors(const Tensors&)>;
@@ -143,4 +143,4 @@ TEST(DryRecording, RefusesByNameWhatHasNoKnownShape) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::dry_test

@@ -5,7 +5,7 @@
 
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::record_test {
 namespace {
 
 std::vector<std::string> names(const Program& program) {
@@ -188,4 +188,4 @@ TEST(Program, EstimatesItsPeak) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::record_test

@@ -7,7 +7,7 @@
 #include "engine/compile.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::storage_access_test {
 namespace {
 
 struct Case {
@@ -205,4 +205,4 @@ TEST(StorageAccess, ElementsAreNumberedRowByRow) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::storage_access_test

@@ -5,7 +5,7 @@
 #include "tests/engine/train/subjects.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::draws_test {
 namespace {
 
 using namespace training;
@@ -190,4 +190,4 @@ TEST(TrainDraws, OthersAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::draws_test

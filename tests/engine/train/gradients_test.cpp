@@ -3,7 +3,7 @@
 #include "engine/error.h"
 #include "tests/engine/train/subjects.h"
 
-namespace wide {
+namespace wide::gradients_test {
 namespace {
 
 using namespace training;
@@ -189,4 +189,4 @@ TEST(TrainGradients, RowsCountByTheirWeights) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::gradients_test

@@ -8,7 +8,7 @@
 #include "engine/error.h"
 #include "tests/engine/train/subjects.h"
 
-namespace wide {
+namespace wide::optimizers_test {
 namespace {
 
 using namespace training;
@@ -261,4 +261,4 @@ TEST(TrainOptimizers, WholeTrajectoriesAreThoseOfSeparateModels) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::optimizers_test

@@ -3,7 +3,7 @@
 #include "engine/train/trainer.h"
 #include "tests/engine/train/subjects.h"
 
-namespace wide {
+namespace wide::planning_test {
 namespace {
 
 using namespace training;
@@ -108,4 +108,4 @@ TEST(Trainer, HasFewerModelsAtATimeWhereMemoryIsShort) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::planning_test

@@ -6,7 +6,7 @@
 #include "engine/train/trainer.h"
 #include "tests/engine/train/subjects.h"
 
-namespace wide {
+namespace wide::recompute_test {
 namespace {
 
 using namespace training;
@@ -177,4 +177,4 @@ TEST(Recompute, OperatorsThatRefuseZeros) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::recompute_test

@@ -10,7 +10,7 @@
 #include "engine/record/record.h"
 #include "tests/engine/train/ties.h"
 
-namespace wide {
+namespace wide::step_check_test {
 namespace {
 
 using Function = std::function<Tensor(const Tensors&)>;
@@ -217,4 +217,4 @@ TEST(StepCheck, ErrorsInNetworksAtTiesAreFound) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::step_check_test

@@ -11,7 +11,7 @@
 #include "engine/error.h"
 #include "tests/engine/train/subjects.h"
 
-namespace wide {
+namespace wide::trainer_test {
 namespace {
 
 using namespace training;
@@ -536,4 +536,4 @@ TEST(Trainer, RefusesWhatItIsNotGiven) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::trainer_test

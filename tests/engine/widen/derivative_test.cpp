@@ -9,7 +9,7 @@
 #include "engine/error.h"
 #include "engine/measure/baselines.h"
 
-namespace wide {
+namespace wide::derivative_test {
 namespace {
 
 constexpr int64_t kN = 3;
@@ -264,4 +264,4 @@ TEST(Derivative, OneModelToo) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::derivative_test

@@ -5,7 +5,7 @@
 #include "engine/record/record.h"
 #include "engine/widen/widen.h"
 
-namespace wide {
+namespace wide::training_test {
 namespace {
 
 constexpr int64_t kN = 3, kBatch = 5, kClasses = 4;
@@ -146,4 +146,4 @@ TEST(Training, WideAdamStepsReplayAndEqualSeparateRuns) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::training_test

@@ -7,7 +7,7 @@
 #include "engine/compile.h"
 #include "engine/error.h"
 
-namespace wide {
+namespace wide::widen_test {
 namespace {
 
 Network network(std::vector<TensorSpec> tensors, std::function<Tensors(const Tensors&)> forward) {
@@ -154,4 +154,4 @@ TEST(Widen, EstimatesMemoryBeforeItIsTaken) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::widen_test

@@ -8,7 +8,7 @@
 #include "engine/error.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::attention_test {
 namespace {
 
 Tensor in_double(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
@@ -121,4 +121,4 @@ TEST(AttentionKernel, RefusesGradientsAndWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::attention_test

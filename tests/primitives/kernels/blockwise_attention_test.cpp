@@ -9,7 +9,7 @@
 #include "engine/program.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide::testing {
+namespace wide::testing::blockwise_attention_test {
 namespace {
 
 struct Shape {
@@ -94,4 +94,4 @@ TEST(BlockwiseAttention, NothingCrossesFromModelToModel) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::blockwise_attention_test

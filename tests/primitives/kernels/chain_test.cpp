@@ -19,7 +19,7 @@
 #include "primitives/kernels/chain_code.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::chain_test {
 namespace {
 
 using at::Tensor;
@@ -340,4 +340,4 @@ TEST(Chain, RefusesWhatIsNoChain) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::chain_test

@@ -11,7 +11,7 @@
 #include "primitives/kernels/convolution_tile.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::direct_convolution_test {
 namespace {
 
 /// One wide layer and its tensors, float32.
@@ -315,4 +315,4 @@ TEST(DirectConvolution, DoesTheReluBehindIt) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::direct_convolution_test

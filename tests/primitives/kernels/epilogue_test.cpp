@@ -7,7 +7,7 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 
-namespace wide {
+namespace wide::kernel_epilogue_test {
 namespace {
 
 struct Case {
@@ -264,4 +264,4 @@ TEST(Epilogue, OfALayerNorm) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::kernel_epilogue_test

@@ -10,7 +10,7 @@
 #include "primitives/kernels/winograd.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::finish_test {
 namespace {
 
 using at::Tensor;
@@ -209,4 +209,4 @@ TEST(Finish, ReadsAndWritesPoolings) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::finish_test

@@ -17,7 +17,7 @@
 #include "primitives/kernels/stream.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::kernels_test {
 namespace {
 
 using at::Tensor;
@@ -242,4 +242,4 @@ TEST(Kernels, GradientsAreRefused) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::kernels_test

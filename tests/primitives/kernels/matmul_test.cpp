@@ -14,7 +14,7 @@
 #include "primitives/kernels/matmul_tile.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::matmul_test {
 namespace {
 
 struct Case {
@@ -246,4 +246,4 @@ TEST(Products, KeepWhatIsLaidOutOnce) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::matmul_test

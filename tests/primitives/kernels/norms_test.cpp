@@ -10,7 +10,7 @@
 #include "primitives/kernels/activations.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide::testing {
+namespace wide::testing::norms_test {
 namespace {
 
 Tensor random(Sizes sizes) { return at::randn(sizes) * 3 + 7; }  // a mean away from zero
@@ -231,4 +231,4 @@ TEST(NormKernels, GradientIsRefused) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::norms_test

@@ -5,7 +5,7 @@
 #include "engine/lower/operator_traits.h"
 #include "engine/record/record.h"
 
-namespace wide {
+namespace wide::packed_convolution_test {
 namespace {
 
 std::optional<PackedCall> pack(const Node& node, const Tensor& x, const Tensor& y, const Tensor& w,
@@ -84,4 +84,4 @@ TEST(PackedConvolution, TakesVolumesAndLeavesTheSeedAlone) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::packed_convolution_test

@@ -13,7 +13,7 @@
 #include "primitives/kernels/panel_gemm.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::panel_gemm_test {
 namespace {
 
 struct Case {
@@ -194,4 +194,4 @@ TEST(PanelGemm, RefusesGradients) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::panel_gemm_test

@@ -11,7 +11,7 @@
 #include "primitives/kernels/pointwise_convolution.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::plain_convolutions_test {
 namespace {
 
 Tensor in_double(const Tensor& t) { return t.defined() ? t.to(at::kDouble) : Tensor(); }
@@ -222,4 +222,4 @@ TEST(PlainConvolutions, TakeEmptyBatchesAndRefuseGradientsAndWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::plain_convolutions_test

@@ -11,7 +11,7 @@
 #include "engine/compile.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::pool_test {
 namespace {
 
 using at::Tensor;
@@ -179,4 +179,4 @@ TEST(MaxPool, NanStaysInItsPlanes) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::pool_test

@@ -9,7 +9,7 @@
 #include "primitives/kernels/recurrent_cells.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::recurrent_test {
 namespace {
 
 using at::Tensor;
@@ -273,4 +273,4 @@ TEST(Recurrent, SigmoidAndTanhAreWithinTheirBoundsUnderEveryInstructionSet) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::recurrent_test

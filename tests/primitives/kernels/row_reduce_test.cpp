@@ -10,7 +10,7 @@
 #include "engine/compile.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::row_reduce_test {
 namespace {
 
 const std::vector<std::string> kKinds{"sum", "mean", "amax", "logsumexp", "argmax"};
@@ -135,4 +135,4 @@ TEST(RowReduce, StandsInForAtensInWidePrograms) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::row_reduce_test

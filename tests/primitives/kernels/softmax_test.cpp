@@ -12,7 +12,7 @@
 #include "primitives/kernels/softmax_backward.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::softmax_test {
 namespace {
 
 using at::Tensor;
@@ -144,4 +144,4 @@ TEST(SoftmaxBackward, IsWhatAProgramCalls) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::softmax_test

@@ -11,7 +11,7 @@
 #include "primitives/kernels/winograd_transforms.h"
 #include "tests/primitives/kernels/each_target.h"
 
-namespace wide {
+namespace wide::winograd_test {
 namespace {
 
 using winograd::Basis;
@@ -168,4 +168,4 @@ TEST(Winograd, DoesTheReluBehindIt) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::winograd_test

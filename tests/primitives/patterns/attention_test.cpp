@@ -2,7 +2,7 @@
 // what only looks like it is left alone.
 #include "tests/primitives/claims.h"
 
-namespace wide::testing {
+namespace wide::testing::attention_pattern_test {
 namespace {
 
 constexpr int64_t kModels = 3, kBatch = 2, kHeads = 2, kFrom = 5, kTo = 7, kDepth = 4;
@@ -199,4 +199,4 @@ TEST(AttentionWrittenOut, TrianglesThatAreNotCausal) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::attention_pattern_test

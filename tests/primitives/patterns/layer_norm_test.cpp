@@ -2,7 +2,7 @@
 // variance and its root are written; what only looks like it is left to whoever claims its parts.
 #include "tests/primitives/claims.h"
 
-namespace wide::testing {
+namespace wide::testing::layer_norm_test {
 namespace {
 
 constexpr int64_t kModels = 3, kWidth = 7;
@@ -54,4 +54,4 @@ TEST(LayerNormWrittenOut, WhatOnlyLooksLikeIt) {
 }
 
 }  // namespace
-}  // namespace wide::testing
+}  // namespace wide::testing::layer_norm_test
