@@ -39,9 +39,9 @@ Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
       log_(log),
       quiet_(quiet),
       store_(store),
-      stored_rows_(state.history.size()),
-      stored_events_(state.events.size()),
-      first_step_(state.step) {}
+      first_step_(state.step) {
+  store_rows();  // of a run that goes on: all that its file has
+}
 
 void Recorder::evaluated(const Evaluated& row) {
   log_.add(row);
@@ -90,7 +90,8 @@ void Recorder::save() {
 
 /// What the store has not seen yet: never newer than the file that a resume reads.
 void Recorder::store_rows() {
-  if (!store_) return;
+  if (!store_ || (stored_rows_ == state_.history.size() && stored_events_ == state_.events.size()))
+    return;
   Json rows = Json::array(), events = Json::array();
   for (; stored_rows_ < state_.history.size(); ++stored_rows_) {
     const Evaluated& row = state_.history[stored_rows_];

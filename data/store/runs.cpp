@@ -50,10 +50,9 @@ std::string insert_run(Connection& connection, const Json& document, const std::
                        int64_t step) {
   const auto known = number_of(run);
   if (known && exists(connection, *known)) {
-    for (const char* table : {"run_metric", "run_event"})
-      Query(connection, fmt::format("DELETE FROM {} WHERE run = ? AND step > ?", table), *known,
-            step)
-          .run();
+    // A run tells all that its file has once more, as a kill may have come between file and store.
+    Query(connection, "DELETE FROM run_metric WHERE run = ? AND step > ?", *known, step).run();
+    Query(connection, "DELETE FROM run_event WHERE run = ?", *known).run();
     Query(connection, "UPDATE run SET state = 'running', finished = NULL, owner = ? WHERE id = ?",
           this_process(), *known)
         .run();

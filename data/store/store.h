@@ -143,7 +143,7 @@ class Store {
   // ---- training runs: a report's JSON comes back as it was ----
 
   /// A new run of `document` (a report without its history), owned by this process; or one that
-  /// goes on from `step`, without the rows that are newer. Its number.
+  /// goes on from `step`: newer rows and all events go, as the run adds its own again. Its number.
   std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
                         int64_t step);
   /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]]}

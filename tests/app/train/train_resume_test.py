@@ -1,5 +1,6 @@
 """What a run that goes on holds against what it was: its data, and how far it has been."""
 import os
+import sqlite3
 import sys
 import unittest
 
@@ -87,6 +88,26 @@ class Data(Resumed):
         self.train("--fold", "f", "--sample-weight", "w", "--epochs", "1")
         numpy.savez(self.path("data.npz"), **self.columns, f=fold[::-1])
         self.assertIn("[data.npz] column fold: got other values", self.resume("--epochs", "2", expect=2))
+
+
+class Stored(Resumed):
+    def test_what_a_kill_kept_from_the_store_comes_with_the_resume(self):
+        """The run's file is written before the store: a kill between the two leaves rows in the file alone."""
+        db = self.path("results.db")
+        self.workbench("train", self.path("net.pt2"), "--data", self.path("data.npz"), "--save", self.path("run"), "--db", db, "-n",
+                       "2", "--lr", "0.01,1e38", "--optimizer", "sgd", "--epochs", "2", "--target", "y", "--validation", "0.3")
+        with sqlite3.connect(db) as store:
+            store.execute("DELETE FROM run_metric WHERE step = 2")
+            store.execute("DELETE FROM run_event")
+        self.workbench("train", "--resume", self.path("run"), "--epochs", "3", "--db", db)
+        report = self.report()
+        rows = [(row["step"], m, name, value) for row in report["history"] for name, values in row.items() if isinstance(values, list)
+                for m, value in enumerate(values) if value is not None]
+        self.assertTrue(report["events"])
+        with sqlite3.connect(db) as store:
+            self.assertEqual(store.execute("SELECT step, model, metric, value FROM run_metric ORDER BY 1, 2, 3").fetchall(), sorted(rows))
+            self.assertEqual(store.execute("SELECT step, model, what FROM run_event").fetchall(),
+                             [(e["step"], e["model"], e["what"]) for e in report["events"]])
 
 
 class Length(Resumed):
