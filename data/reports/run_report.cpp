@@ -67,7 +67,8 @@ std::string config_text(const ConfigSummary& c) {
 std::optional<double> number_at(const Json& json, const std::string& key) {
   const auto it = json.find(key);
   if (json.is_null() || it == json.end() || !it->is_number()) return std::nullopt;
-  return it->get<double>();
+  // In a file an infinite number is null, so that the same is said before it is written.
+  return std::isfinite(it->get<double>()) ? std::optional(it->get<double>()) : std::nullopt;
 }
 
 bool pruned(const Json& model) { return model.at("status") == "pruned"; }
