@@ -1,0 +1,147 @@
+"""Training runs whose every number is computed again (audit/): 12 drawn configurations, `--all`: 60; and planted errors."""
+import copy
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy
+import torch
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from audit import Job, Truth, audit, drawn, gather, networks, planted
+
+BINARY = os.environ["WORKBENCH_BINARY"]
+ALL, FEW, AT_ONCE = 60, 12, 2
+KILLS = 5  # tries to end a run before its own end
+
+
+def program(*arguments):
+    run = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=400, check=False)
+    if run.returncode:
+        raise AssertionError(f"{' '.join(arguments)}: {run.returncode}\n{run.stdout[-1000:]}{run.stderr[-1000:]}")
+    return run.stdout
+
+
+def resumed_after_kill(argv, folder):
+    """What a run prints that goes on after kill -9 in its midst."""
+    state = os.path.join(folder, "run.safetensors")
+    for _ in range(KILLS):
+        with subprocess.Popen([BINARY, *argv, "--overwrite", "--save-every", "5"], stdout=subprocess.DEVNULL) as process:
+            seen = set()
+            while len(seen) < 4 and process.poll() is None:
+                if os.path.exists(state):
+                    seen.add(os.stat(state).st_mtime_ns)
+                time.sleep(0.0003)
+            process.kill()
+        if not os.path.exists(os.path.join(folder, "report.json")):
+            return program("train", "--resume", folder, "--db", argv[argv.index("--db") + 1])
+    raise AssertionError("every run ended before it was killed")
+
+
+class Runs:
+    """Exports of the networks, made once, and a folder for each configuration."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.exports = {}
+
+    def export(self, made):
+        torch.manual_seed(7)
+        network = made.make()
+        key = repr((type(network).__name__, {name: tuple(t.shape) for name, t in network.state_dict().items()}, vars(network).get("width"),
+                    vars(network).get("logs")))
+        if key not in self.exports:
+            self.exports[key] = os.path.join(self.folder, f"net-{len(self.exports)}.pt2")
+            networks.export(network, self.exports[key])
+        return network, self.exports[key]
+
+    def prepared(self, made):
+        """A configuration's job and files, before it runs."""
+        folder = os.path.join(self.folder, str(made.number))
+        os.mkdir(folder)
+        network, net = self.export(made)
+        argv, predicted = drawn.write(made, folder, net)
+        job = Job(argv, network)
+        if made.weights:
+            argv = [*argv, *drawn.write_weights(len(job.models), made.make, folder, job.dtype)]
+            job = Job(argv, network)
+        return made, folder, job, predicted
+
+    @staticmethod
+    def gathered(prepared):
+        made, folder, job, predicted = prepared
+        run = job.asked.options.save
+        printed = resumed_after_kill(job.argv, run) if made.killed else program(*job.argv)
+        return gather(run, printed, job, program, folder, predicted)
+
+
+def best_is_not_last(job, evidence):
+    """Whether some model's best weights are others than its last ones."""
+    return not job.validated or any(m["best"] and m["best"]["step"] < m["at_step"] for m in evidence.report["models"])
+
+
+class Drawn(unittest.TestCase):
+    count = FEW
+
+    def test_nothing_is_wrong(self):
+        warnings.simplefilter("ignore")
+        torch.set_num_threads(1)
+        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+            runs = Runs(folder)
+            prepared = [runs.prepared(made) for made in drawn.configurations(self.count)]
+            for one, evidence in zip(prepared, pool.map(runs.gathered, prepared)):
+                made, _, job, _ = one
+                with self.subTest(made.number, argv=" ".join(job.argv)):
+                    self.assertEqual("\n".join(audit(job, evidence)), "")
+                    self.assertTrue(best_is_not_last(job, evidence), "no model's best step is before its last one")
+
+
+class Planted(unittest.TestCase):
+    """A right run of 12 models, of which some stop, each time with one error."""
+
+    def test_every_error_is_found(self):
+        torch.set_num_threads(1)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        job, evidence = self.right_run(folder.name)
+        truth = Truth(job, evidence.checkpoints, evidence.report)
+        self.assertEqual("\n".join(audit(job, evidence, truth)), "")
+        self.assertGreater(len(planted.PLANTED), 30)
+        for what, where, plant in planted.PLANTED:
+            with self.subTest(what):
+                wrong = copy.deepcopy(evidence)
+                plant(wrong, job, truth)
+                same = all(wrong.checkpoints[key][name].equal(t) for key, own in evidence.checkpoints.items() for name, t in own.items())
+                findings = audit(job, wrong, truth if same else None)
+                self.assertTrue(any(where in finding for finding in findings), findings)
+
+    @staticmethod
+    def right_run(folder):
+        def path(name):
+            return os.path.join(folder, name)
+        random = numpy.random.default_rng(1)
+        x = random.normal(0, 1, (60, networks.FEATURES)).astype("float32")
+        y = (x[:, :3] + random.normal(0, 1.5, (60, 3))).argmax(1)
+        numpy.savez(path("data.npz"), x=x, y=y, w=random.uniform(0.2, 3, 60).astype("float32"))
+        numpy.savez(path("more.npz"), x=x[:20] + 1)
+        network = networks.Mlp()
+        networks.export(network, path("net.pt2"))
+        argv = ["train", path("net.pt2"), "--data", path("data.npz"), "--save", path("run"), "--db", path("results.db"), "--log",
+                path("log.csv"), "--folds", "3", "--test", "0.2", "--sample-weight", "w", "--target", "y", "--loss", "cross_entropy",
+                "--metric", "accuracy", "--lr", "0.1,0.03", "--seeds", "2", "--seed", "3", "--epochs", "12", "--batch", "8", "--patience",
+                "3", "--normalize", "x=standard", "--threads", "1"]
+        job = Job(argv, network)
+        more = [(path("more.npz"), []), (path("more.npz"), ["--reduce", "std"])]
+        return job, gather(path("run"), program(*argv), job, program, folder, more)
+
+
+if __name__ == "__main__":
+    if "--all" in sys.argv:
+        sys.argv.remove("--all")
+        Drawn.count = ALL
+    unittest.main()
