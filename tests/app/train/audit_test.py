@@ -86,6 +86,7 @@ def best_is_not_last(job, evidence):
 
 
 class Drawn(unittest.TestCase):
+    maxDiff = None
     count = FEW
 
     def test_nothing_is_wrong(self):
@@ -103,6 +104,7 @@ class Drawn(unittest.TestCase):
 
 class Planted(unittest.TestCase):
     """A right run of 12 models, of which some stop, each time with one error."""
+    maxDiff = None
 
     def test_every_error_is_found(self):
         torch.set_num_threads(1)

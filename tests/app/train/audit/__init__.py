@@ -15,7 +15,7 @@ two, is a finding, as is a wrong one:
   loop       training of one model by torch.optim                      job            all of these for one run
   truth      what every number should be, with its tolerance           spreads        means, deviations, intervals
   ledger     the three classes                                         evidence       what the run left behind
-  *_checks   the fields of a document, one after the other             pages          --html
+  *_checks   the fields of a document, one after the other             texts, pages   what is printed, --html
   drawn      configurations drawn by a seed                            planted        errors that have to be found
 
 Tolerances. PyTorch computes each number twice, in float64 and in the run's precision (a run in float64: from a start that is

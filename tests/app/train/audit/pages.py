@@ -2,50 +2,72 @@
 from html.parser import HTMLParser
 
 
+class Curve:
+    """A picture: by model its points, the labels of its axes as (text, place), the legend, what stands below."""
+
+    def __init__(self):
+        self.lines, self.x_axis, self.y_axis, self.legend, self.caption = {}, [], [], [], ""
+
+
 class Page(HTMLParser):
-    """`texts`: (tag, words) outside tables and curves; `tables`: rows of cells; `curves`: by name {model: points};
-    `labels`: by name the texts beside a curve."""
+    """`texts`: (tag, words) outside tables and pictures; `tables`: rows of cells by kind; `curves`: by name."""
 
     def __init__(self):
         super().__init__()
-        self.texts, self.tables, self.curves, self.labels = [], [], {}, {}
-        self.open, self.name, self.points = [], None, None
+        self.texts, self.tables, self.curves = [], {}, {}
+        self.open, self.rows, self.curve, self.kinds, self.model, self.at = [], None, None, [], None, None
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
-        if tag in ("meta", "line", "rect", "circle", "path", "br"):
+        if tag == "meta":
             return
         self.open.append(tag)
         if tag == "table":
-            self.tables.append([])
+            self.rows = self.tables.setdefault(attributes["data-kind"], [])
         elif tag == "tr":
-            self.tables[-1].append([])
+            self.rows.append([])
         elif tag in ("td", "th"):
-            self.tables[-1][-1].append("")
+            self.rows[-1].append("")
         elif tag == "svg":
-            self.name = None
-        elif tag == "polyline":
-            self.points = [tuple(float(number) for number in point.split(",")) for point in attributes["points"].split()]
+            self.curve = Curve()
+        elif tag == "g":
+            self.kinds.append(attributes.get("data-kind"))
+        elif tag == "text":
+            self.at = float(attributes["x"]), float(attributes["y"])
+
+    def handle_startendtag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "polyline":
+            self.curve.lines[self.model] = [tuple(map(float, point.split(","))) for point in attributes["points"].split()]
+        elif tag == "circle":  # of a single evaluation
+            self.curve.lines[self.model] = [(float(attributes["cx"]), float(attributes["cy"]))]
 
     def handle_endtag(self, tag):
+        if tag == "g":
+            self.kinds.pop()
         while self.open and self.open.pop() != tag:
             pass
 
     def handle_data(self, data):
-        if not data.strip() or "style" in self.open:
+        if not data.strip() or not self.open or {"style", "script"} & set(self.open):
             return
-        where = self.open[-1]
+        where, kind = self.open[-1], self.kinds[-1] if self.kinds else None
         if where in ("td", "th"):
-            self.tables[-1][-1][-1] += data
+            self.rows[-1][-1] += data
         elif "svg" not in self.open:
             self.texts.append((where, data.strip("\n")))
-        elif "polyline" in self.open:
-            self.curves[self.name][int(data.removeprefix("model "))] = self.points
+        elif where == "title" and kind is None:
+            self.curves[data] = self.curve
         elif where == "title":
-            self.name = data
-            self.curves[data], self.labels[data] = {}, []
+            self.model = int(data.split(":")[0].removeprefix("model ")) if kind == "curve" else None
+        elif kind == "x-axis":
+            self.curve.x_axis.append((data, self.at[0]))
+        elif kind == "y-axis":
+            self.curve.y_axis.append((data, self.at[1] - 4))  # a label's foot is that much below its place
+        elif kind == "legend":
+            self.curve.legend.append(data)
         else:
-            self.labels[self.name].append(data)
+            self.curve.caption += data
 
 
 def page_fields(text):

@@ -219,10 +219,10 @@ def verdict(evidence, job, truth):
     evidence.said["compare_json"] = json.dumps(said)
 
 
-@planted("a mean that the text has of other digits", "report ")
+@planted("a mean of other digits in the text", "report 2")
 def text_digits(evidence, job, truth):
     mean = f"{evidence.report['configs'][0]['mean']:.4g}"
-    evidence.said["text"] = evidence.said["text"].replace(mean, f"{1.01 * float(mean):.4g}", 1)
+    evidence.said["text"] = evidence.said["text"].replace(mean, f"{1.01 * float(mean):.4g}")
 
 
 @planted("means of two configurations exchanged", "report --by")
@@ -235,8 +235,15 @@ def exchanged(evidence, job, truth):
 
 @planted("two rows of the page's table swapped", "report --html table")
 def page_rows(evidence, job, truth):
-    head, first, second, rest = re.fullmatch(r"(.*<tbody>)(<tr>.*?</tr>)(<tr>.*?</tr>)(.*<td>.*)", evidence.said["html"], re.S).groups()
-    evidence.said["html"] = head + second + first + rest
+    before, models = evidence.said["html"].split('<table data-kind="models">')
+    head, first, second, rest = re.fullmatch(r"(.*<tbody>\s*)(<tr>.*?</tr>\s*)(<tr>.*?</tr>\s*)(.*)", models, re.S).groups()
+    evidence.said["html"] = before + '<table data-kind="models">' + head + second + first + rest
+
+
+@planted("a mean of the page's table of the last weights", "report --html configurations")
+def page_mean(evidence, job, truth):
+    mean = f"{evidence.report['configs'][0]['mean']:.4g} ±"
+    evidence.said["html"] = evidence.said["html"].replace(mean, f"{1.01 * evidence.report['configs'][0]['mean']:.4g} ±")
 
 
 @planted("a curve of the page drawn an evaluation too late", "report --html curves.")

@@ -92,6 +92,9 @@ class ReportCheck:
         ledger.expect(RECOMPUTED, ("switched",), {"dropout": 0, "batch_norm": norms})
         rows = sum(map(len, job.data.validation)) if job.data.folds else len(job.data.train[0])
         classes = job.classes if job.asked.classifies else None
+        for path in (("network_fingerprint",), ("data", "fingerprint"), ("data", "split")):
+            ledger.hold(path, lambda v: re.fullmatch("[0-9a-f]{16}", v), "16 hexadecimal digits")
+        ledger.expect(RECOMPUTED, ("settings",), self.settings())
         ledger.expect(RECOMPUTED, ("data",), {
             "rows": rows, "validation_rows": len(job.data.validation[0]), "test_rows": len(job.data.test), "classes": classes,
             "folds": job.data.folds, "columns": job.data.names()})
@@ -134,6 +137,15 @@ class ReportCheck:
         ledger.hold(("checked_steps",), lambda v: v == min(job.asked.options.check, report["run"]["step"]), "steps asked for, or made")
         ledger.hold(("loop_seconds",), lambda v: v is None or v > 0, "a time")
         ledger.expect(CONSISTENT, ("results",), [])
+
+    def settings(self):
+        """Options as they were said, without those that have a place of their own in the report."""
+        options = self.job.asked.options
+        return {"weights": options.weights, "init": options.init, "as_exported": False, "own": options.own,
+                "normalize": options.normalize, "augment": [], "sample_weight": options.sample_weight, "output": options.output,
+                "folds": options.folds, "warmup": options.warmup, "no_decay": options.no_decay, "freeze": options.freeze,
+                "order": options.order, "same_order": options.same_order, "drop_last": options.drop_last,
+                "eval_every": options.eval_every, "patience": options.patience, "min_delta": options.min_delta, "prune": options.prune}
 
     def defaults(self):
         options, said = self.job.asked.options, {}
@@ -252,9 +264,11 @@ class ReportCheck:
         return None
 
     def notes(self, ledger):
-        out = len(self.job.models) - len(self.truth.answering())
-        known = [(RECOMPUTED, f"ensemble of {len(self.truth.answering())} of {len(self.job.models)} models: {out} without a finite value "
-                              "left out" if out else None)]
+        wanted = [self.truth.ensemble(which) for which in ("validation", "test") if self.wants(which)]
+        known = []
+        if self.truth.left_out() and any(wanted):
+            known.append((RECOMPUTED, f"ensemble of {len(self.truth.answering())} of {len(self.job.models)} models: "
+                                      f"{self.truth.left_out()}"))
         values = [f"{v:g}" for v in sorted(set(self.job.data.main.columns[self.job.asked.options.fold]))] \
             if self.job.asked.options.fold else []
         if values and values != [str(i) for i in range(len(values))]:
@@ -272,15 +286,19 @@ class ReportCheck:
             ledger.expect(RECOMPUTED, ("notes",), [])
         for i, note in enumerate(self.report["notes"]):
             kinds = [kind for kind, wanted in known if wanted == note]
-            loop = re.fullmatch(r"(\d+) separate runs one after the other: about [\d.]+ (ms|s), from 3 steps of each", note)
             if kinds:
                 ledger.claim(kinds[0], ("notes", i))
             elif note.startswith("cell: "):
                 ledger.hold(("notes", i), text, "what the sandbox lacks")
-            elif loop:
-                ledger.hold(("notes", i), lambda v: int(loop[1]) == len(self.job.models), "the number of models")
+            elif found := re.match(r"check of step (\d+), model (\d+): ", note):
+                ledger.hold(("notes", i), lambda v, found=found: 0 < int(found[1]) <= self.report["checked_steps"] and
+                            int(found[2]) < len(self.job.models), "a step and a model that were checked")
+            elif found := re.match(r"(\d+) separate runs, .*: about .* for the same (\d+) steps of a model", note):
+                made = sum(m["at_step"] for m in self.report["models"])
+                ledger.hold(("notes", i), lambda v, found=found: (int(found[1]), int(found[2])) == (len(self.job.models), made),
+                            f"{len(self.job.models)} models and {made} steps")
         for _, wanted in known:
-            if wanted and wanted not in self.report["notes"]:
+            if wanted not in self.report["notes"]:
                 ledger.found(("notes",), f"lack {wanted!r}")
 
 
@@ -305,16 +323,19 @@ def configs(ledger, got, job, truth, report, keys, path=("configs",)):
         else:
             ledger.expect(RECOMPUTED, (*at, "hyperparameters"), {})
         ledger.expect(RECOMPUTED, (*at, "metric"), monitor)
-        ledger.expect(RECOMPUTED, (*at, "n"), len(models))
         statuses = [report["models"][m.number]["status"] for m in models]
+        whole = [m for m, status in zip(models, statuses) if status != "pruned"]  # the pruned ones are in no mean
+        ledger.expect(RECOMPUTED, (*at, "n"), len(whole))
+        ledger.expect(LOOPED, (*at, "pruned"), len(models) - len(whole))
         ledger.expect(LOOPED, (*at, "statuses"), {status: statuses.count(status) for status in set(statuses)})
-        best = [truth.scores("best", m, "validation")[monitor] for m in models if report["models"][m.number]["best"]]
-        tests = [scores[monitor] for scores in (truth.scores("best", m, "test") for m in models if job.data.test) if scores]
-        spread(ledger, at, config, best, truth, own_count=False)
-        if tests:
-            spread(ledger, (*at, "test"), config["test"] or {}, tests, truth)
-        else:
-            ledger.expect(RECOMPUTED, (*at, "test"), None)
+        best = [truth.scores("best", m, "validation") for m in whole if report["models"][m.number]["best"]]
+        tests = [scores for scores in (truth.scores("best", m, "test") for m in whole if job.data.test) if scores]
+        spread(ledger, at, config, [scores[monitor] for scores in best], truth, whole=False)
+        spread(ledger, (*at, "test"), config["test"], [scores[monitor] for scores in tests], truth)
+        for name in metric_names(job, report):
+            for part, scores in (("validation", best), ("test", tests)):
+                got_spread = config["metrics"].get(name, {}).get(part)
+                spread(ledger, (*at, "metrics", name, part), got_spread, [own[name] for own in scores if name in own], truth)
         means.append(config["mean"])
     for values in groups:
         ledger.found(path, f"lack the configuration {values}")
@@ -323,9 +344,19 @@ def configs(ledger, got, job, truth, report, keys, path=("configs",)):
         ledger.found(path, "are not in the order of their means")
 
 
-def spread(ledger, path, got, numbers, truth, own_count=True):
+def metric_names(job, report):
+    """The monitored one, then the others that some model has of its best evaluation or of the test rows."""
+    there = {name for m in report["models"] for part in ("best", "test") for name in m[part] or {}}
+    return [job.asked.monitor, *sorted(there - {job.asked.monitor, "step", "train_loss"})]
+
+
+def spread(ledger, path, got, numbers, truth, whole=True):
+    """`whole`: an object of its own with `n`, or null where there is no number; else fields of which each is null then."""
     wanted = truth.spread(numbers)
-    for key in ("n", "mean", "sd", "iqm") if own_count else ("mean", "sd", "iqm"):
+    if whole and not wanted:
+        ledger.expect(RECOMPUTED, path, None)
+        return
+    for key in ("n", "mean", "sd", "iqm") if whole else ("mean", "sd", "iqm"):
         value = wanted[key] if wanted else None
         if value is None or key == "n":
             ledger.expect(RECOMPUTED, (*path, key), value)
@@ -334,7 +365,7 @@ def spread(ledger, path, got, numbers, truth, own_count=True):
     if not wanted:
         ledger.expect(RECOMPUTED, (*path, "ci95"), None)
         return
-    ends = got.get("ci95") or [float("nan")] * 2
+    ends = (got or {}).get("ci95") or [float("nan")] * 2
     for i in range(2):
         ledger.claim(RECOMPUTED, (*path, "ci95", i))
     if not interval_holds(ends, [v.value for v in numbers], 2 * max(v.tolerance for v in numbers)):

@@ -59,10 +59,18 @@ class Truth:
                          lambda dtype: self.outputs(kind, model, part, rows, dtype))
 
     def answering(self):
-        """Models of the mean answer: those with a best value, or where none has one those that did not diverge."""
-        models = self.report["models"]
-        best = [m for m in self.job.models if models[m.number]["best"] is not None]
-        return best or [m for m in self.job.models if models[m.number]["status"] != "diverged"]
+        """Models of the mean answer, none that was pruned: those with a best value, or where none has one those that did not diverge."""
+        said = self.report["models"]
+        models = [m for m in self.job.models if said[m.number]["status"] != "pruned"]
+        best = [m for m in models if said[m.number]["best"] is not None]
+        return best or [m for m in models if said[m.number]["status"] != "diverged"]
+
+    def left_out(self):
+        """Why the mean answer is not of all models, as it is said; "" where it is."""
+        pruned = sum(m["status"] == "pruned" for m in self.report["models"])
+        others = len(self.job.models) - len(self.answering()) - pruned
+        parts = [f"{count} {why}" for count, why in ((others, "without a finite value"), (pruned, "pruned")) if count]
+        return f"{' and '.join(parts)} left out" if parts else ""
 
     def ensemble(self, which, kind="best", mean=None):
         """{metric: Number} of the mean answer. Of folds each row is answered by the models that never saw it."""
