@@ -15,6 +15,9 @@ std::string listing(const std::vector<std::string>& names, size_t shown = 3);
 /// The parts of `text` between commas, spaces around them dropped, empty ones left out.
 std::vector<std::string> split(std::string_view text, char separator = ',');
 
+/// ASCII letters in lower case; other bytes stay.
+std::string lower_case(std::string text);
+
 /// 10 after 9, not after 1: people number their seeds without leading zeros.
 bool natural_less(const std::string& a, const std::string& b);
 

@@ -3,16 +3,9 @@
 #include <algorithm>
 
 #include "app/explorer/ui/dialog.h"
+#include "data/text.h"
 
 namespace wide {
-namespace {
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-}  // namespace
 
 void ActionPalette::show() { open_ = fresh_ = true; }
 
@@ -27,10 +20,10 @@ void ActionPalette::draw(Ui& ui, const std::vector<Action>& actions) {
   }
   fresh_ = false;
   if (ui.field("action", &text_, "what to do", -1)) at_ = 0;
-  const std::string wanted = lower(text_);
+  const std::string wanted = lower_case(text_);
   std::vector<const Action*> found;
   for (const Action& action : actions)
-    if (lower(action.name).find(wanted) != std::string::npos) found.push_back(&action);
+    if (lower_case(action.name).find(wanted) != std::string::npos) found.push_back(&action);
   const int count = static_cast<int>(found.size());
   if (pressed(key::kDown)) ++at_;
   if (pressed(key::kUp)) --at_;

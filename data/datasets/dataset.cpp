@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-std::vector<DatasetFormat>& formats() {
+std::vector<DatasetFormat>& known_formats() {
   static std::vector<DatasetFormat> all;
   return all;
 }
@@ -55,20 +55,20 @@ at::Tensor Dataset::joined(const std::vector<std::string>& wanted) const {
 }
 
 bool add_dataset_format(DatasetFormat format) {
-  formats().push_back(std::move(format));
-  std::sort(formats().begin(), formats().end(), [](const auto& a, const auto& b) {
+  known_formats().push_back(std::move(format));
+  std::sort(known_formats().begin(), known_formats().end(), [](const auto& a, const auto& b) {
     return std::pair(a.order, a.name) < std::pair(b.order, b.name);
   });
   return true;
 }
 
-const std::vector<DatasetFormat>& dataset_formats() { return formats(); }
+const std::vector<DatasetFormat>& dataset_formats() { return known_formats(); }
 
 Dataset open_dataset(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     fail("[{}] data: got no file, expected a data set; try another path", printable(path));
-  for (const DatasetFormat& format : formats()) {
+  for (const DatasetFormat& format : known_formats()) {
     if (!format.probe(path)) continue;
     Dataset data = format.load(path);
     data.path = path;
@@ -83,7 +83,7 @@ Dataset open_dataset(const std::string& path) {
     return data;
   }
   std::vector<std::string> known;
-  for (const DatasetFormat& format : formats()) known.push_back(format.name);
+  for (const DatasetFormat& format : known_formats()) known.push_back(format.name);
   fail("[{}] data: got other bytes, expected {}; try to save it as one of them", printable(path),
        listing(known, 9));
 }

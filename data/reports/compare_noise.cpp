@@ -10,7 +10,7 @@
 namespace wide {
 namespace {
 
-constexpr int kResamples = 200;  // for a standard error, not for an end of an interval
+constexpr int kNoiseResamples = 200;  // for a standard error, not for an end of an interval
 constexpr size_t kFewestSamples = 3;
 constexpr double kGuess = 0.025, kGuessWeight = 5;
 
@@ -37,7 +37,7 @@ Medians medians_of(const std::vector<double>& samples, const std::vector<float>&
   const size_t block =
       std::max<size_t>(1, static_cast<size_t>(std::cbrt(static_cast<double>(count))));
   size_t next = 0;
-  for (int r = 0; r < kResamples; ++r) {
+  for (int r = 0; r < kNoiseResamples; ++r) {
     for (size_t i = 0; i < count;) {
       const double position = static_cast<double>(draws[next++ % draws.size()]);
       const auto start = static_cast<size_t>(position * static_cast<double>(count));
@@ -93,13 +93,13 @@ std::vector<Change> changes_of(const Case& before, const Case& after,
     const Timing* b = baseline_of(after, a.name);
     if (b && usable(a.samples_ns) && usable(b->samples_ns)) baselines.push_back(drawn(a, *b));
   }
-  std::vector<double> slower(baselines.size()), machine_drawn(kResamples);
+  std::vector<double> slower(baselines.size()), machine_drawn(kNoiseResamples);
   for (size_t i = 0; i < baselines.size(); ++i)
     slower[i] = baselines[i].second.value - baselines[i].first.value;
   for (size_t i = 1; i < slower.size(); ++i) apart->push_back(slower[i] - slower[0]);
   const double machine = median(slower);
   const double disagreement = slower.size() > 1 ? spread(slower) : 0;
-  for (size_t r = 0; r < kResamples && !baselines.empty(); ++r) {
+  for (size_t r = 0; r < kNoiseResamples && !baselines.empty(); ++r) {
     for (size_t i = 0; i < baselines.size(); ++i)
       slower[i] = baselines[i].second.drawn[r] - baselines[i].first.drawn[r];
     machine_drawn[r] = median(slower);
@@ -114,8 +114,9 @@ std::vector<Change> changes_of(const Case& before, const Case& after,
         usable(b->timing.samples_ns)) {
       const auto [x, y] = drawn(a->timing, b->timing);
       change.log = x.value - y.value + machine;
-      std::vector<double> logs(kResamples);
-      for (size_t r = 0; r < kResamples; ++r) logs[r] = x.drawn[r] - y.drawn[r] + machine_drawn[r];
+      std::vector<double> logs(kNoiseResamples);
+      for (size_t r = 0; r < kNoiseResamples; ++r)
+        logs[r] = x.drawn[r] - y.drawn[r] + machine_drawn[r];
       change.within = spread(logs);
       change.machine = disagreement;
       change.known = true;

@@ -67,7 +67,7 @@ std::vector<Series> series_of(const Json& run, const std::vector<std::string>& b
 }
 
 /// From values to pixels, upwards or to the right.
-struct Axis {
+struct CurveAxis {
   bool logarithmic = false, cut = false;  // the latter: some values lie outside
   LogScale scale;                         // of linear axes its ends alone
   std::vector<Tick> ticks;
@@ -98,9 +98,9 @@ std::vector<Tick> linear_ticks(double low, double high, int most) {
   return ticks;
 }
 
-Axis value_axis(std::vector<double> values) {
+CurveAxis value_axis(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  Axis axis;
+  CurveAxis axis;
   double low = values.front(), high = values.back();
   axis.logarithmic = low > 0 && high > kLogFrom * low;
   if (!axis.logarithmic) {
@@ -126,7 +126,7 @@ Axis value_axis(std::vector<double> values) {
   return axis;
 }
 
-void draw_axes(Canvas& canvas, const Axis& x, const Axis& y, const std::string& name) {
+void draw_axes(Canvas& canvas, const CurveAxis& x, const CurveAxis& y, const std::string& name) {
   const TextStyle label{{Tone::muted}, 11, Align::right}, under{{Tone::muted}, 11, Align::centre};
   const Stroke grid{{Tone::grid}}, rule{{Tone::rule}};
   for (const Tick& tick : y.ticks)
@@ -179,8 +179,8 @@ std::string curve(const Json& run, const std::string& name, const std::vector<Se
       }
   }
   if (values.empty()) return "";
-  const Axis y = value_axis(values);
-  Axis x;
+  const CurveAxis y = value_axis(values);
+  CurveAxis x;
   x.scale = {0, last, kPlot.x, kPlot.right()};
   x.ticks = linear_ticks(0, last, 8);
   x.ticks.erase(std::remove_if(x.ticks.begin(), x.ticks.end(),

@@ -10,11 +10,6 @@
 namespace wide {
 namespace {
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 /// Words between spaces; quotes keep spaces together.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
@@ -42,7 +37,7 @@ double number_of(const std::string& key, const std::string& text) {
       {"gb", 1e9}, {"k", 1e3},  {"m", 1e6}, {"yes", 1},  {"no", 0}};
   char* end = nullptr;
   double value = std::strtod(text.c_str(), &end);
-  const std::string unit = lower(end);
+  const std::string unit = lower_case(end);
   const bool word = unit == "yes" || unit == "no";
   if (word) value = 1;
   const auto known = units.find(unit);
@@ -56,7 +51,7 @@ double number_of(const std::string& key, const std::string& text) {
 std::vector<char> matches(const Words& words, const std::vector<std::string>& wanted, bool whole) {
   std::vector<char> yes(words.size());
   for (size_t i = 0; i < yes.size(); ++i) {
-    const std::string word = lower(words[static_cast<int32_t>(i)]);
+    const std::string word = lower_case(words[static_cast<int32_t>(i)]);
     yes[i] = std::any_of(wanted.begin(), wanted.end(), [&](const std::string& w) {
       return whole ? word == w : word.find(w) != std::string::npos;
     });
@@ -79,10 +74,10 @@ Filter::Term Filter::parse(const std::string& word) {
   }
   const size_t sign = word.find_first_of(":<>=!", at);
   if (sign == std::string::npos) {
-    term.words = {lower(word.substr(at))};
+    term.words = {lower_case(word.substr(at))};
     return term;
   }
-  const std::string key = lower(word.substr(at, sign - at));
+  const std::string key = lower_case(word.substr(at, sign - at));
   size_t after = sign + 1;
   if (after < word.size() && word[after] == '=' && word[sign] != ':' && word[sign] != '=') ++after;
   const std::string how = word.substr(sign, after - sign), value = word.substr(after);
@@ -107,7 +102,7 @@ Filter::Term Filter::parse(const std::string& word) {
     if (term.how != How::holds && term.how != How::equal && term.how != How::unequal)
       fail("[filter] {}: got {}, expected :, = or != as it holds words; try {}:{}", key, how, key,
            value);
-    for (const std::string& w : split(value)) term.words.push_back(lower(w));
+    for (const std::string& w : split(value)) term.words.push_back(lower_case(w));
   } else {
     if (term.how == How::holds) term.how = How::equal;
     term.number = number_of(key, value);

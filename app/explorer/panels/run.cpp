@@ -9,11 +9,6 @@
 namespace wide::run_panel {
 namespace {
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 /// What a target is: shown where it is chosen.
 void describe(Ui& ui, const Target& t) {
   ui.bold(t.name);
@@ -160,10 +155,10 @@ class RunPanel : public Panel {
   }
 
   void target_list(Ui& ui, RunChoices* c) {
-    const std::string wanted = lower(search_);
+    const std::string wanted = lower_case(search_);
     std::vector<const Target*> found;
     for (const Target* t : targets())
-      if (lower(t->name + " " + t->family + " " + t->summary + " " + to_string(t->kind))
+      if (lower_case(t->name + " " + t->family + " " + t->summary + " " + to_string(t->kind))
               .find(wanted) != std::string::npos)
         found.push_back(t);
     if (ui.button("All", Look::plain, !found.empty()))

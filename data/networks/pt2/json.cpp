@@ -10,7 +10,7 @@ namespace wide::pt2 {
 namespace {
 
 /// Sub-graphs nest: one in another takes about ten levels.
-constexpr int kDeepest = 400;
+constexpr int kDeepestJson = 400;
 
 void append_utf8(std::string& out, uint32_t code) {
   const auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
@@ -65,7 +65,7 @@ void Json::expect(char c) {
 void Json::open(char bracket, const char* what) {
   if (next() != bracket) wrong(what);
   ++at_;
-  if (++depth_ > kDeepest) refuse("more levels", fmt::format("at most {}", kDeepest));
+  if (++depth_ > kDeepestJson) refuse("more levels", fmt::format("at most {}", kDeepestJson));
 }
 
 bool Json::close(char bracket) {

@@ -14,27 +14,27 @@ struct DtypeInfo {
   uint64_t bytes;
   bool floating;
 };
-constexpr DtypeInfo kDtypes[] = {{Dtype::u8, "u8", 1, false},
-                                 {Dtype::i8, "i8", 1, false},
-                                 {Dtype::i16, "i16", 2, false},
-                                 {Dtype::i32, "i32", 4, false},
-                                 {Dtype::i64, "i64", 8, false},
-                                 {Dtype::f16, "f16", 2, true},
-                                 {Dtype::f32, "f32", 4, true},
-                                 {Dtype::f64, "f64", 8, true},
-                                 {Dtype::c32, "c32", 4, false},
-                                 {Dtype::c64, "c64", 8, false},
-                                 {Dtype::c128, "c128", 16, false},
-                                 {Dtype::boolean, "bool", 1, false},
-                                 {Dtype::bf16, "bf16", 2, true},
-                                 {Dtype::u16, "u16", 2, false},
-                                 {Dtype::f8_e4m3fn, "f8_e4m3fn", 1, true},
-                                 {Dtype::f8_e5m2, "f8_e5m2", 1, true},
-                                 {Dtype::f8_e4m3fnuz, "f8_e4m3fnuz", 1, true},
-                                 {Dtype::f8_e5m2fnuz, "f8_e5m2fnuz", 1, true}};
+constexpr DtypeInfo kDtypeInfos[] = {{Dtype::u8, "u8", 1, false},
+                                     {Dtype::i8, "i8", 1, false},
+                                     {Dtype::i16, "i16", 2, false},
+                                     {Dtype::i32, "i32", 4, false},
+                                     {Dtype::i64, "i64", 8, false},
+                                     {Dtype::f16, "f16", 2, true},
+                                     {Dtype::f32, "f32", 4, true},
+                                     {Dtype::f64, "f64", 8, true},
+                                     {Dtype::c32, "c32", 4, false},
+                                     {Dtype::c64, "c64", 8, false},
+                                     {Dtype::c128, "c128", 16, false},
+                                     {Dtype::boolean, "bool", 1, false},
+                                     {Dtype::bf16, "bf16", 2, true},
+                                     {Dtype::u16, "u16", 2, false},
+                                     {Dtype::f8_e4m3fn, "f8_e4m3fn", 1, true},
+                                     {Dtype::f8_e5m2, "f8_e5m2", 1, true},
+                                     {Dtype::f8_e4m3fnuz, "f8_e4m3fnuz", 1, true},
+                                     {Dtype::f8_e5m2fnuz, "f8_e5m2fnuz", 1, true}};
 
 const DtypeInfo* find(int64_t number) {
-  for (const DtypeInfo& info : kDtypes)
+  for (const DtypeInfo& info : kDtypeInfos)
     if (static_cast<int64_t>(info.dtype) == number) return &info;
   return nullptr;
 }

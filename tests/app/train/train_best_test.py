@@ -65,7 +65,7 @@ class Best(Train):
             mean = sum(self.probabilities("best", i, self.x[split]) for i in range(3)) / 3
             self.same(report["ensemble"]["validation"], mean, self.y[split])
             loss = self.metrics(mean, self.y[split])["loss"]
-            self.assertIn(f"loss {loss:.4g} of the validation rows", out)
+            self.assertRegex(out, rf"their mean answer +n 3 +loss {loss:.4g} .* of the validation rows\n")
             for bound, expect in ((loss + 1e-3, 0), (loss - 1e-3, 3)):
                 self.train(*self.common, *averaged, "--validation", "0.3", "--require", f"ensemble:loss<{bound}", expect=expect)
 
