@@ -22,7 +22,7 @@ except ImportError as error:
     print(f"needs torch, safetensors and scipy: {error}")
     sys.exit(1)
 
-DRAWN = int(os.environ.get("WORKBENCH_AUDIT_DRAWN", "2"))
+DRAWN = int(os.environ.get("WORKBENCH_AUDIT_DRAWN", "1"))
 FORMATS = {"csv": auditor.audit_csv, "md": auditor.audit_markdown, "html": auditor.audit_html,
            "junit": auditor.audit_junit}
 
@@ -56,7 +56,7 @@ class Audited(CommandLine):
 
     def fuse(self, model, *arguments, models=None, seed=0, **known):
         arguments = ["fuse", model, *arguments, "--json", self.path("fuse.json"), "--explain", "--db", self.db,
-                     "--budget", "0.05"]
+                     "--budget", "0.02"]
         self.workbench(*arguments)
         report = auditor.read(self.path("fuse.json"))
         if models is not None and "--outputs" in arguments:
@@ -70,11 +70,11 @@ class Audited(CommandLine):
 
 class Sweeps(Audited):
     def test_several_targets_ns_and_dtypes(self):
-        report = self.sweep("--targets", "linear,layernorm,lenet", "-n", "2,3,6", "--dtype", "f32,f64", "--budget",
+        report = self.sweep("--targets", "linear,layernorm,lenet", "-n", "2,5", "--dtype", "f32,f64", "--budget",
                             "0.01", "--name", "audited", "--axis", "lenet.H=12,14", name="audited",
-                            asked={"n": [2, 3, 6], "dtype": ["f32", "f64"],
+                            asked={"n": [2, 5], "dtype": ["f32", "f64"],
                                    "target": ["linear", "layernorm", "lenet"], "phase": ["forward"]})
-        self.assertEqual(len(report["cases"]), 3 * 2 * 4)
+        self.assertEqual(len(report["cases"]), 2 * 2 * 4)
 
     def test_phases_threads_and_seeds(self):
         self.sweep("--targets", "linear,attention", "--phase", "forward,backward,step", "-n", "3", "--threads", "1",
@@ -508,10 +508,10 @@ class Statistics(unittest.TestCase):
     def test_intervals_hold_the_truth(self):
         draw = samples.np.random.default_rng(5)
         inside = 0
-        for _ in range(200):
+        for _ in range(100):
             _, low, high = samples.rough_interval(draw.lognormal(0.7, 0.1, 30), draw.lognormal(0, 0.1, 30))
             inside += low <= samples.math.exp(0.7) <= high
-        self.assertGreater(inside, 180)
+        self.assertGreater(inside, 88)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Everything is computed with NumPy from the definitions in the documentation of t
 draws of the bootstrap are documented (a 64-bit Mersenne Twister with the seed of the report), so that
 intervals are compared digit by digit; `rough_interval` uses other draws and is compared roughly.
 """
+import functools
 import math
 
 import numpy as np
@@ -90,16 +91,21 @@ def _common(a, b):
     return np.asarray(a[:count], dtype=float), np.asarray(b[:count], dtype=float), count
 
 
+@functools.lru_cache(maxsize=16)
+def _documented_picks(seed, count):
+    limit = (2**64 - 1) // count * count  # beyond it a remainder would be more likely than others
+    draws = mersenne_twister(seed, RESAMPLES * count + 8)
+    draws = draws[draws < np.uint64(limit)][:RESAMPLES * count]
+    return (draws % np.uint64(count)).astype(np.int64).reshape(RESAMPLES, count)
+
+
 def interval(a, b, seed):
     """median(a) / median(b) and its 95 % interval, with the documented draws. Rounds stay in pairs;
     what one has more of than the other is left out."""
     a, b, count = _common(a, b)
     if count == 0:
         return 0.0, 0.0, 0.0
-    limit = (2**64 - 1) // count * count
-    draws = mersenne_twister(seed, RESAMPLES * count + 8)
-    draws = draws[draws < np.uint64(limit)][:RESAMPLES * count]
-    return _interval(a, b, (draws % np.uint64(count)).astype(np.int64).reshape(RESAMPLES, count))
+    return _interval(a, b, _documented_picks(seed, count))
 
 
 def rough_interval(a, b, seed=0):
