@@ -32,7 +32,7 @@ class NodeWork {
     // Of a vector and a matrix or vector every element is multiplied and added once.
     if (name_ == "aten::mv" || name_ == "aten::dot") return 2 * product(argument(0));
     if (name_ == "aten::addmv") return 2 * product(argument(1));
-    if (name_ == "aten::convolution") return convolution(result(0), argument(1), argument(0));
+    if (name_ == "aten::convolution") return convolution(result(0), argument(1), argument(0), 6);
     if (name_ == "aten::convolution_backward") return convolution_backward();
     if (name_.rfind("aten::_scaled_dot_product", 0) == 0) return attention();
     const auto own = registered_flops().find(name_);
@@ -55,18 +55,17 @@ class NodeWork {
   }
 
   // Every element of the side without the window meets every weight of its channel once.
-  double convolution(const Sizes& out, const Sizes& weight, const Sizes& in) const {
+  // `transposed`: the argument that says so.
+  double convolution(const Sizes& out, const Sizes& weight, const Sizes& in,
+                     size_t transposed) const {
     if (out.empty() || weight.empty()) return 0;
-    const IValue& transposed = node_.arguments[6].constant;
-    const bool swapped = transposed.isBool() && transposed.toBool();
-    const Sizes& side = swapped ? in : out;
+    const IValue& is_transposed = node_.arguments[transposed].constant;
+    const Sizes& side = is_transposed.isBool() && is_transposed.toBool() ? in : out;
     return side.empty() ? 0 : 2 * product(side) * product(weight) / static_cast<double>(weight[0]);
   }
 
   double convolution_backward() const {
-    const Sizes grad = argument(0), weight = argument(2);
-    if (grad.empty() || weight.empty()) return 0;
-    const double one = 2 * product(grad) * product(weight) / static_cast<double>(weight[0]);
+    const double one = convolution(argument(0), argument(2), argument(1), 7);
     return (result(0).empty() ? 0 : one) + (result(1).empty() ? 0 : one);
   }
 

@@ -8,6 +8,7 @@ import os
 import random
 import statistics
 import sys
+import tempfile
 import unittest
 
 try:
@@ -22,6 +23,9 @@ except ImportError as error:
     print(f"needs torch, safetensors and scipy: {error}")
     sys.exit(1)
 
+# Peaks of the machine that no other test measures anew meanwhile.
+CACHE = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 DRAWN = int(os.environ.get("WORKBENCH_AUDIT_DRAWN", "1"))
 FORMATS = {"csv": auditor.audit_csv, "md": auditor.audit_markdown, "html": auditor.audit_html,
            "junit": auditor.audit_junit}

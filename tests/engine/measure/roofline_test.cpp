@@ -45,6 +45,19 @@ TEST(Roofline, CountsMatrixProductsAndConvolutionsByHand) {
             2.0 * (2 * 4 * 5 * 5) * (3 * 2 * 2));
 }
 
+TEST(Roofline, GradientsOfATransposedConvolutionCostWhatItCostsEach) {
+  // From 5 x 5 to 10 x 10: what is large is not the side whose elements meet every weight once.
+  const auto backward = [](const Tensors& t) -> Tensors {
+    const auto [x, w, b] =
+        at::convolution_backward(t[0], t[1], t[2], at::OptionalIntArrayRef(), {2, 2}, {0, 0},
+                                 {1, 1}, /*transposed=*/true, {0, 0}, 1, {true, true, false});
+    return {x, w};
+  };
+  EXPECT_EQ(flops({at::randn({2, 3, 10, 10}), at::randn({2, 4, 5, 5}), at::randn({4, 3, 2, 2})},
+                  backward),
+            2 * 2.0 * (2 * 4 * 5 * 5) * (3 * 2 * 2));
+}
+
 TEST(Roofline, CountsBytesOnceWhereShared) {
   const Program program =
       recorded({at::randn({5, 7}), at::randn({7, 3}), at::randn({100})},
