@@ -62,7 +62,8 @@ def page(text, job, report, answering, findings):
     ledger.close()
     rows = {kind: [dict(zip(head, row)) for row in rest] for kind, (head, *rest) in fields.tables.items()}
     table("report --html table", rows.get("models", []), job, report, findings)
-    cells("report --html configurations", rows.get("configurations", []), [configuration(c, names) for c in report["configs"]], findings)
+    cells("report --html configurations", rows.get("configurations", []), [configuration(c, names, pruned) for c in report["configs"]],
+          findings)
     if has_mean:
         means = [{"their mean answer": f"{which} rows", "models": str(answering),
                   **{name: "" if values.get(name) is None else digits(values[name]) for name in names}}
@@ -78,9 +79,10 @@ def cells(name, got, wanted, findings):
     ledger.close()
 
 
-def configuration(config, names):
+def configuration(config, names, pruned):
+    """`pruned`: whether a column says how many were."""
     made = {key: digits(value) for key, value in config["hyperparameters"].items()}
-    made["n"], made["pruned"] = str(config["n"]), str(config["pruned"]) if config["pruned"] else ""
+    made["n"], made["pruned"] = str(config["n"]), str(config["pruned"]) if pruned else ""
     for name in names:
         spread, test = config["metrics"][name]["validation"], config["metrics"][name]["test"]
         made[name] = spread_text(spread, half=False) if spread else ""
