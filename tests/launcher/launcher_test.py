@@ -44,7 +44,8 @@ class Launcher(unittest.TestCase):
         self.calls = os.path.join(self.top, "calls")
         for folder in (self.root, self.bin, self.path("home"), self.path("torch/lib")):
             os.makedirs(folder)
-        shutil.copy(os.path.join(SOURCE, "workbench"), self.root)
+        for file in ("workbench", "CMakePresets.json"):
+            shutil.copy(os.path.join(SOURCE, file), self.root)
         shutil.copy("/bin/true", self.path("torch/lib/libtorch_cpu.so"))
         self.tool("cmake", CMAKE)
         self.tool("ninja", NINJA)
@@ -107,6 +108,14 @@ class Launcher(unittest.TestCase):
         self.run_it()
         os.remove(self.calls)
         self.run_it(WORKBENCH_CUDA="off")
+        self.assertEqual(self.called(), ["dpkg-query", "cmake", "ninja"])
+
+    def test_changed_presets_are_configured_again(self):
+        self.run_it()
+        os.remove(self.calls)
+        with open(os.path.join(self.root, "CMakePresets.json"), "a", encoding="utf-8") as presets:
+            presets.write("\n")
+        self.run_it()
         self.assertEqual(self.called(), ["dpkg-query", "cmake", "ninja"])
 
     def test_python_asks_for_an_interpreter_with_torch(self):
