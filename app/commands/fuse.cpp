@@ -142,7 +142,9 @@ class Fuse : public Command {
       report.weights = {subject.ns().back(), loaded.file_bytes, loaded.packed_bytes,
                         loaded.equal_bytes, loaded.seconds};
     report.environment = capture_environment(typed_command(), version(), git_state());
-    add_peaks(report.environment, machine_peaks(device, options.threads));
+    const Peaks peaks = machine_peaks(device, options.threads);
+    use_peaks(device, options.threads, peaks);
+    add_peaks(report.environment, peaks);
 
     // Opened first: a store that cannot be written is said before the work, not after.
     if (!no_store_) keeper().open(Store::path(db_));

@@ -1,6 +1,7 @@
 #pragma once
 #include "app/sweep/plan.h"
 #include "app/trial/stages.h"
+#include "engine/measure/peaks.h"
 
 namespace wide {
 
@@ -15,6 +16,8 @@ struct SweepSettings {
   std::string peer;                           // a Python with torch, for torch.compile; "": none
   double timeout_s = 0;                       // of a trial in a stage; 0: from budget and work
   std::string tuning_db;                      // remembers which strategy won; "": nobody does
+  std::optional<Peaks> peaks;                 // those that the report states, of `peaks_device`
+  c10::Device peaks_device = c10::kCPU;
 };
 
 /// Runs one case in this process: makes its models, holds the contest of its strategies, and lets

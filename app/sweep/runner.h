@@ -40,6 +40,11 @@ class SweepRunner {
 
   const std::vector<PlannedCase>& cases() const { return cases_; }
   const SweepSettings& settings() const { return settings_; }
+  /// Shares of all cases on `device` are of these peaks.
+  void use_peaks(c10::Device device, const Peaks& peaks) {
+    settings_.peaks = peaks;
+    settings_.peaks_device = device;
+  }
 
  private:
   bool stopped() const;

@@ -36,7 +36,9 @@ SweepSession::SweepSession(SweepRequest request)
   report_.command = request.command;
   report_.environment = capture_environment(request.command, version(), git_state());
   report_.id = report_.environment.date;
-  add_peaks(report_.environment, machine_peaks(cases.front().device, settings.threads));
+  const Peaks peaks = machine_peaks(cases.front().device, settings.threads);
+  add_peaks(report_.environment, peaks);
+  runner_.use_peaks(cases.front().device, peaks);
   if (!request.db.empty()) {
     recorder_.emplace(Store::create(request.db),
                       store_plan(request.name, cases, settings, report_.environment),

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "data/machine/peaks.h"
 #include "data/tensors.h"
 #include "engine/error.h"
 
@@ -34,6 +35,10 @@ Json request_json(const PlannedCase& planned, const SweepSettings& settings) {
   s["min_samples"] = settings.min_samples;
   s["peer"] = settings.peer;
   s["tuning_db"] = settings.tuning_db;
+  if (settings.peaks) {
+    s["peaks"] = peaks_json(*settings.peaks);
+    s["peaks_device"] = settings.peaks_device.str();
+  }
   return {{"case", std::move(c)}, {"settings", std::move(s)}};
 }
 
@@ -68,6 +73,10 @@ SweepSettings settings_from_json(const Json& request) {
   s.at("min_samples").get_to(settings.min_samples);
   s.at("peer").get_to(settings.peer);
   s.at("tuning_db").get_to(settings.tuning_db);
+  if (s.contains("peaks")) {
+    settings.peaks = peaks_of(s.at("peaks"));
+    settings.peaks_device = c10::Device(s.at("peaks_device").get<std::string>());
+  }
   return settings;
 }
 

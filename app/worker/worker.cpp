@@ -18,6 +18,7 @@
 #include "app/results/stored_tuning.h"
 #include "app/trial/stages.h"
 #include "app/worker/protocol.h"
+#include "data/machine/peaks.h"
 #include "data/one_line.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
@@ -86,6 +87,7 @@ void serve(const std::string& line, Replies& replies) {
   const SweepSettings settings = settings_from_json(request);
   use_stored_tuning(settings.tuning_db);
   limit_memory(planned, set_threads(settings.threads));
+  if (settings.peaks) use_peaks(settings.peaks_device, settings.threads, *settings.peaks);
   const Case result = run_case(planned, settings, replies);
   replies.send({{"result", to_json(result)}, {"resident", process_memory().resident}});
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "data/bytes/part_file.h"
@@ -30,26 +31,14 @@ Json read_all(const std::string& path) {
   return all;
 }
 
-Json to_json(const Peaks& peaks) {
-  Json flops = Json::object(), bandwidth = Json::array();
-  for (const auto& [dtype, value] : peaks.flops_per_s) flops[short_name(dtype)] = value;
-  for (const Peaks::Bandwidth& level : peaks.bandwidth)
-    bandwidth.push_back({{"working_set", level.working_set}, {"bytes_per_s", level.bytes_per_s}});
-  return {{"threads", peaks.threads},
-          {"flops_per_s", flops},
-          {"bandwidth", bandwidth},
-          {"step_ns", peaks.step_ns}};
+std::string key_of(c10::Device device, int threads) {
+  return fmt::format("{} · {} cores · {} · {} threads", processor_name(), usable_cores(),
+                     device.str(), threads > 0 ? threads : at::get_num_threads());
 }
 
-Peaks from_json(const Json& kept) {
-  Peaks peaks;
-  peaks.threads = kept.at("threads");
-  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
-    peaks.flops_per_s[dtype] = kept.at("flops_per_s").at(short_name(dtype));
-  for (const Json& level : kept.at("bandwidth"))
-    peaks.bandwidth.push_back({level.at("working_set"), level.at("bytes_per_s")});
-  peaks.step_ns = kept.at("step_ns");
-  return peaks;
+std::map<std::string, Peaks>& in_use() {
+  static std::map<std::string, Peaks> all;
+  return all;
 }
 
 bool still_serves(const Json& kept) {
@@ -70,6 +59,28 @@ void write_all(const std::string& path, const Json& all) {
 
 }  // namespace
 
+Json peaks_json(const Peaks& peaks) {
+  Json flops = Json::object(), bandwidth = Json::array();
+  for (const auto& [dtype, value] : peaks.flops_per_s) flops[short_name(dtype)] = value;
+  for (const Peaks::Bandwidth& level : peaks.bandwidth)
+    bandwidth.push_back({{"working_set", level.working_set}, {"bytes_per_s", level.bytes_per_s}});
+  return {{"threads", peaks.threads},
+          {"flops_per_s", flops},
+          {"bandwidth", bandwidth},
+          {"step_ns", peaks.step_ns}};
+}
+
+Peaks peaks_of(const Json& kept) {
+  Peaks peaks;
+  peaks.threads = kept.at("threads");
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    peaks.flops_per_s[dtype] = kept.at("flops_per_s").at(short_name(dtype));
+  for (const Json& level : kept.at("bandwidth"))
+    peaks.bandwidth.push_back({level.at("working_set"), level.at("bytes_per_s")});
+  peaks.step_ns = kept.at("step_ns");
+  return peaks;
+}
+
 std::string cache_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
     return std::string(cache) + "/workbench";
@@ -89,14 +100,18 @@ void add_peaks(Environment& environment, const Peaks& peaks) {
   environment.step_ns = peaks.step_ns;
 }
 
+void use_peaks(c10::Device device, int threads, const Peaks& peaks) {
+  in_use()[key_of(device, threads)] = peaks;
+}
+
 Peaks machine_peaks(c10::Device device, int threads, bool again) {
   if (threads <= 0) threads = at::get_num_threads();
-  const std::string key = fmt::format("{} · {} cores · {} · {} threads", processor_name(),
-                                      usable_cores(), device.str(), threads);
+  const std::string key = key_of(device, threads);
+  if (const auto used = in_use().find(key); used != in_use().end() && !again) return used->second;
   const std::string folder = cache_folder(), path = peaks_file();
   Json all = folder.empty() ? Json::object() : read_all(path);
   if (!again && all.contains(key)) try {
-      if (still_serves(all[key])) return from_json(all[key]);
+      if (still_serves(all[key])) return peaks_of(all[key]);
     } catch (const Json::exception&) {
       // Not what this program wrote: measured anew, and written over.
     }
@@ -106,7 +121,7 @@ Peaks machine_peaks(c10::Device device, int threads, bool again) {
   if (folder.empty()) return peaks;
   places().folder(folder);
   all["schema"] = kSchema;
-  all[key] = to_json(peaks);
+  all[key] = peaks_json(peaks);
   all[key]["disturbed"] = disturbed;
   all[key]["measured_s"] = static_cast<int64_t>(std::time(nullptr));
   write_all(path, all);

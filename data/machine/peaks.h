@@ -1,4 +1,6 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
+
 #include "data/machine/environment.h"
 #include "engine/measure/peaks.h"
 
@@ -9,6 +11,15 @@ namespace wide {
 /// `again` measures anew. What other programs disturbed serves for ten minutes. A file that cannot
 /// be read or written is no error: it is measured then.
 Peaks machine_peaks(c10::Device device, int threads, bool again = false);
+
+/// What `machine_peaks` returns in this process from here on, whatever the cache comes to hold: all
+/// shares of a sweep, whose cases run in several processes, are of the peaks that its report
+/// states.
+void use_peaks(c10::Device device, int threads, const Peaks& peaks);
+
+nlohmann::json peaks_json(const Peaks& peaks);
+/// Throws nlohmann's exception for anything else.
+Peaks peaks_of(const nlohmann::json& json);
 
 /// Into what is stored with a sweep.
 void add_peaks(Environment& environment, const Peaks& peaks);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/worker/protocol.h"
+#include "data/machine/peaks.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -113,6 +114,12 @@ TEST(WorkerProtocol, CasesAndSettingsArriveAsTheyWere) {
   sent.threads = 3;
   sent.baselines_off = {"vmap"};
   sent.forced = {{"linear", "einsum"}};
+  Peaks peaks;
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    peaks.flops_per_s[dtype] = 1e9 * double(1 + peaks.flops_per_s.size());
+  peaks.bandwidth = {{1024, 3e9}, {1 << 20, 2e9}};
+  peaks.step_ns = 321;
+  sent.peaks = peaks;
   const auto request = nlohmann::ordered_json::parse(request_json(planned, sent).dump());
   const PlannedCase got = planned_from_json(request);
   EXPECT_EQ(got.target, planned.target);
@@ -125,6 +132,14 @@ TEST(WorkerProtocol, CasesAndSettingsArriveAsTheyWere) {
   EXPECT_EQ(settings_got.baselines, sent.baselines);
   EXPECT_EQ(settings_got.baselines_off, sent.baselines_off);
   EXPECT_EQ(settings_got.forced, sent.forced);
+  ASSERT_TRUE(settings_got.peaks);
+  EXPECT_EQ(settings_got.peaks_device, sent.peaks_device);
+  EXPECT_EQ(settings_got.peaks->flops_per_s, peaks.flops_per_s);
+  EXPECT_EQ(settings_got.peaks->memory_bytes_per_s(), peaks.memory_bytes_per_s());
+  EXPECT_EQ(settings_got.peaks->step_ns, 321);
+  // A worker judges by these, not by what the cache holds by then.
+  use_peaks(c10::kCPU, 97, *settings_got.peaks);
+  EXPECT_EQ(machine_peaks(c10::kCPU, 97).step_ns, 321);
 }
 
 }  // namespace
