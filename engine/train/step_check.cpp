@@ -169,8 +169,7 @@ void StepChecker::add(int64_t model, const Tensors& bound, const Tensors& got, c
     if (result_.failure.empty())
       result_.failure = fmt::format(
           "model {}: loss off by {:.2g}, gradient of {} by {:.2g}, likewise in 3 tries with "
-          "weights "
-          "moved by 1 %",
+          "weights moved by 1 %",
           model, loss, tensor, gradient);
   }
   const auto worse = [](double a, double b) { return std::isnan(b) || b > a ? b : a; };
