@@ -15,6 +15,8 @@
 namespace wide {
 namespace {
 
+constexpr int kPresetSchema = 2;
+
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -137,7 +139,7 @@ void check(const Reader& reader, const Preset& p, const std::string& file) {
     if (empty) fail("[{}] {}: got none, expected at least one; try {}", file, key, example);
   };
   some("targets", p.targets.empty(), "primitives");
-  some("modes", p.modes.empty(), "eager");
+  some("modes", p.modes.empty(), "default");
   some("phases", p.phases.empty(), "forward");
   some("dtypes", p.dtypes.empty(), "f32");
   some("devices", p.devices.empty(), "cpu");
@@ -183,6 +185,12 @@ Json parse_strictly(const std::string& text, const std::string& file) {
   }
 }
 
+/// Schema 1 called mode default "eager", and had no other mode on the CPU.
+void rename_modes(std::vector<std::string>* modes) {
+  std::replace(modes->begin(), modes->end(), std::string("eager"), std::string("default"));
+  modes->erase(std::unique(modes->begin(), modes->end()), modes->end());
+}
+
 }  // namespace
 
 Preset parse_preset(const std::string& text, const std::string& path) {
@@ -212,7 +220,10 @@ Preset parse_preset(const std::string& text, const std::string& path) {
   reader.read("min_samples", &p.min_samples);
   reader.read("budget_s", &p.budget_s);
   reader.finish();
-  if (schema != 1) fail("[{}] schema: got {}, expected 1; try \"schema\": 1", file, schema);
+  if (schema != kPresetSchema && schema != 1)
+    fail("[{}] schema: got {}, expected {}; try \"schema\": {}", file, schema, kPresetSchema,
+         kPresetSchema);
+  if (schema == 1) rename_modes(&p.modes);
   check(reader, p, file);
   return p;
 }

@@ -14,7 +14,7 @@ struct Preset {
   std::vector<int64_t> n;            // empty: each target's own
   /// Target to axis to sizes: replaces an axis of the target's shapes.
   std::map<std::string, std::map<std::string, std::vector<int64_t>>> axes;
-  std::vector<std::string> modes = {"eager"}, phases = {"forward"}, dtypes = {"f32"},
+  std::vector<std::string> modes = {"default"}, phases = {"forward"}, dtypes = {"f32"},
                            devices = {"cpu"};
   std::vector<std::string> baselines;   // empty: all
   std::vector<std::string> strategies;  // of targets that have them; empty: all

@@ -5,10 +5,12 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/lower/autotune.h"
 #include "engine/lower/lowered_model.h"
 #include "engine/lower/plain_memory.h"
 #include "engine/lower/ranges.h"
 #include "engine/lower/tuned_widening.h"
+#include "engine/widen/aten_only.h"
 
 namespace wide {
 
@@ -27,22 +29,26 @@ const char* to_string(Mode mode) {
 }
 
 Mode parse_mode(const std::string& name) {
-  for (Mode m : {Mode::eager, Mode::default_, Mode::reduce_overhead, Mode::max_autotune})
+  for (const Mode m : kModes)
     if (name == to_string(m)) return m;
-  fail("[--mode] name: got {}, expected eager, default, reduce-overhead or max-autotune; try eager",
-       name);
+  fail(
+      "[--mode] name: got {}, expected eager, default, reduce-overhead or max-autotune; "
+      "try default",
+      name);
 }
 
 std::optional<std::string> unsupported(Mode mode, c10::Device device) {
   if (auto reason = unavailable(device)) return reason;
-  if (mode == Mode::eager) return std::nullopt;
-  if (mode == Mode::reduce_overhead)
-    return device.is_cuda()
-               ? std::nullopt
-               : std::optional(reason("mode", "reduce-overhead", "the CPU",
-                                      "a CUDA device, whose graphs it captures", "--mode eager"));
-  return reason("mode", to_string(mode), "no generated kernels",
-                "a lowering that compiles, which this version does not have", "--mode eager");
+  if (mode != Mode::reduce_overhead || device.is_cuda()) return std::nullopt;
+  return reason("mode", "reduce-overhead", "the CPU", "a CUDA device, whose graphs it captures",
+                "--mode default");
+}
+
+Mode mode_on(c10::Device device, Mode mode, std::string* note) {
+  if (mode != Mode::reduce_overhead || !device.is_cpu()) return mode;
+  if (note != nullptr)
+    *note = "mode reduce-overhead captures CUDA graphs; on the CPU mode default runs instead";
+  return Mode::default_;
 }
 
 Program record_single(const Network& network, const Ensemble& ensemble, bool grad) {
@@ -84,36 +90,95 @@ ExecutorOptions executor_options(const CompileOptions& options, int ranges) {
 }
 
 std::shared_ptr<const RangeProgram> after_passes(WideProgram wide, const CompileOptions& options) {
+  if (options.mode == Mode::eager) drop_weight_copies(wide.program);
   std::vector<PassRecord> passes =
       run_passes(wide.program, {options.passes_off, options.verify, options.keep_text});
   return std::make_shared<const RangeProgram>(RangeProgram{std::move(wide), std::move(passes)});
 }
 
-/// Record, widen, passes, lower, measure. `options.threads` is a number.
-std::unique_ptr<CompiledModel> pipeline(const Network& network, const Ensemble& ensemble,
-                                        const CompileOptions& options,
-                                        std::optional<Program> recorded) {
-  const auto single = std::make_shared<const Program>(recorded ? std::move(*recorded)
-                                                               : record_single(network, ensemble));
-  const auto widening = std::make_shared<TunedWidening>(network, single, widen_options(options),
-                                                        tuner_options(options, network, ensemble));
-  std::map<int64_t, std::shared_ptr<const RangeProgram>> programs;  // by number of models
-  const MakeProgram program = [&](int64_t begin, int64_t n) {
-    auto& made = programs[n];
-    if (!made) made = after_passes(widening->widen(ensemble.models(begin, n)), options);
-    return made;
-  };
-  const MakeExecutor lower = [&](int ranges) {
-    return std::make_unique<Executor>(*single, ensemble, program,
-                                      executor_options(options, ranges));
-  };
-  ResultMemory results;  // what is measured fills it, the first call uses it
-  auto fastest = choose_ranges(*single, ensemble, range_options(options), lower, results);
-  const auto whole = [widening, options, n = fastest->models_at_a_time()](const Ensemble& all) {
-    return after_passes(widening->widen_as_for(n, all), options);
-  };
-  return std::make_unique<LoweredModel>(Lowered{network, ensemble, options, single, widening,
-                                                std::move(fastest), std::move(results), whole});
+/// Widens, passes, lowers and measures Program(1) of one ensemble. `options.threads` is a number.
+class Pipeline {
+ public:
+  Pipeline(const Network& network, const Ensemble& ensemble, const CompileOptions& options,
+           std::shared_ptr<const Program> single)
+      : network_(network), ensemble_(ensemble), options_(options), single_(std::move(single)) {}
+
+  std::unique_ptr<CompiledModel> run() {
+    Attempt made = options_.mode == Mode::max_autotune ? autotuned() : attempt({});
+    const auto whole = [widening = made.widening, options = options_,
+                        n = made.executor->models_at_a_time()](const Ensemble& all) {
+      return after_passes(widening->widen_as_for(n, all), options);
+    };
+    return std::make_unique<LoweredModel>(Lowered{network_, ensemble_, options_, single_,
+                                                  made.widening, std::move(made.executor),
+                                                  std::move(results_), whole});
+  }
+
+ private:
+  Attempt attempt(const AttemptOptions& asked) {
+    TunerOptions tuner = tuner_options(options_, network_, ensemble_);
+    tuner.decided = asked.decided;
+    const auto widening =
+        std::make_shared<TunedWidening>(network_, single_, widen_options(options_), tuner);
+    std::map<int64_t, std::shared_ptr<const RangeProgram>> programs;  // by number of models
+    const MakeProgram program = [&](int64_t begin, int64_t n) {
+      auto& made = programs[n];
+      if (!made) made = after_passes(widening->widen(ensemble_.models(begin, n)), options_);
+      return made;
+    };
+    const MakeExecutor lower = [&](int ranges) {
+      return std::make_unique<Executor>(*single_, ensemble_, program,
+                                        executor_options(options_, ranges));
+    };
+    RangeOptions ranges = range_options(options_);
+    if (asked.ranges > 0) ranges.asked = asked.ranges;
+    ranges.every = asked.every_range;
+    // What is measured fills the memory for results, and the first call uses it.
+    return {widening, choose_ranges(*single_, ensemble_, ranges, lower, results_)};
+  }
+
+  Attempt autotuned() {
+    AutotuneOptions autotune;
+    autotune.budget_s = options_.autotune_s;
+    autotune.key = {"network",
+                    "ranges",
+                    hash_text(single_->text(), options_.widen.force),
+                    "",
+                    "",
+                    ensemble_.device().str(),
+                    options_.threads,
+                    ensemble_.n};
+    return wide::autotune(
+        ensemble_, autotune, [this](const AttemptOptions& asked) { return attempt(asked); },
+        results_);
+  }
+
+  const Network& network_;
+  const Ensemble& ensemble_;
+  const CompileOptions& options_;
+  const std::shared_ptr<const Program> single_;
+  ResultMemory results_;
+};
+
+/// What a mode asks for, in the words of all other options.
+CompileOptions of_mode(CompileOptions options) {
+  if (options.threads <= 0) options.threads = at::get_num_threads();
+  if (options.mode != Mode::eager) return options;
+  options.passes_off.merge(passes_beyond_cleaning());
+  options.widen.only = aten_alone(/*optimizer_steps=*/true);
+  options.tune = false;
+  if (!options.widen.choose)
+    options.widen.choose = [](const ClaimedCall& call) { return call.applicable.front(); };
+  return options;
+}
+
+/// Throws Unsupported where a program of mode eager has operators that are not ATen's.
+void expect_aten(const CompiledModel& model, const WidenOptions& options) {
+  const Program& program = model.program();
+  for (const Node& node : program.nodes)
+    if (const std::string other = options.only->other(program, node); !other.empty())
+      throw Unsupported(
+          reason("mode eager", "operator", other, options.only->which, "--mode default"));
 }
 
 }  // namespace
@@ -124,11 +189,14 @@ std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& e
   at::NoGradGuard no_grad;
   if (auto why = unsupported(options.mode, ensemble.device())) throw Unsupported(*why);
   check_pass_names(options.passes_off);
-  CompileOptions settled = options;
-  if (settled.threads <= 0) settled.threads = at::get_num_threads();
+  const CompileOptions settled = of_mode(options);
   Ensemble contiguous = ensemble;
   for (Tensor& t : contiguous.tensors) t = in_plain_memory(t);
-  return pipeline(network, contiguous, settled, std::move(single));
+  const auto program = std::make_shared<const Program>(single ? std::move(*single)
+                                                              : record_single(network, contiguous));
+  auto model = Pipeline(network, contiguous, settled, program).run();
+  if (settled.mode == Mode::eager) expect_aten(*model, settled.widen);
+  return model;
 }
 
 }  // namespace wide

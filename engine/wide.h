@@ -26,10 +26,11 @@ namespace wide {
 
 /// How models are compiled. Start from a preset; `Builder` sets one thing after the other.
 struct Options {
-  std::optional<Mode> mode = Mode::eager;         // nullopt: the quickest this machine has
+  std::optional<Mode> mode = Mode::default_;      // nullopt: the quickest that starts at once
   int threads = 0;                                // 0: as many as LibTorch uses
   int ranges = 0;                                 // of models; 0: measured
   bool tune = true;                               // measure what is fastest; false: guess
+  double autotune_s = 5;                          // CompileOptions::autotune_s
   std::map<std::string, std::string> strategies;  // primitive to strategy; "*": all
   std::set<std::string> passes_off;               // by name (workbench list passes); "fold", ...
   bool verify = false;                            // the program after every pass
@@ -44,10 +45,10 @@ struct Options {
   bool frozen = true;                             // weights are packed and folded ahead of calls
   std::function<void(const std::string&)> log;    // empty: std::clog
 
-  static Options default_();  // eager
-  static Options fast();      // the quickest mode, without a check; eager until one compiles
-  static Options debug();     // verbose, the program verified after every pass
-  static Options safe();      // validated against float64; a wrong program is refused
+  static Options default_();
+  static Options fast();   // reduce-overhead on a CUDA device, default on the CPU; no check
+  static Options debug();  // verbose, the program verified after every pass
+  static Options safe();   // validated against float64; a wrong program is refused
 };
 
 /// `wide::Builder(wide::Options::safe()).threads(2).strategy("conv2d", "grouped")`.

@@ -72,7 +72,7 @@ class Fuse : public Command {
         ->allow_extra_args(false);
     app.add_option("--device", subject_.device, "cpu, cuda or cuda:0")->capture_default_str();
     app.add_option("--dtype", subject_.dtype, "f32, f64, f16 or bf16; default: the file's own");
-    app.add_option("--mode", mode_, "eager, default, reduce-overhead or max-autotune")
+    app.add_option("--mode", mode_, "default, eager, reduce-overhead or max-autotune")
         ->capture_default_str();
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
     app.add_option("--seed", seed_, "of everything random")->capture_default_str();
@@ -113,9 +113,11 @@ class Fuse : public Command {
  private:
   int fuse_all() {
     FuseOptions options;
-    options.compile.mode = parse_mode(mode_);
     options.compile.widen.force = parse_strategies(strategies_);
     const c10::Device device = parse_device(subject_.device);
+    std::string mode_note;
+    options.compile.mode = mode_on(device, parse_mode(mode_), &mode_note);
+    options.compile.autotune_s = budget_;
     if (const auto why = unsupported(options.compile.mode, device)) throw Error(*why, 2);
     options.threads = options.compile.threads = set_threads(threads_);
     options.budget_s = budget_;
@@ -160,6 +162,7 @@ class Fuse : public Command {
                                   subject.notes().end());
       report.curve.push_back(std::move(outcome.result));
     }
+    if (!mode_note.empty()) report.curve.back().notes.push_back(mode_note);
     for (const std::string& lack : lacks_) report.curve.back().notes.push_back("cell: " + lack);
     if (report.curve.size() > 1) report.along_n = along_n(report.curve);
     if (!outputs_.empty()) save_outputs(outputs);
@@ -212,7 +215,7 @@ class Fuse : public Command {
 
   SubjectOptions subject_;
   std::vector<std::string> strategies_, exports_, lacks_;  // the last: of the kernel
-  std::string outputs_, json_, db_, reduce_, unstack_, mode_ = "eager";
+  std::string outputs_, json_, db_, reduce_, unstack_, mode_ = "default";
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 1.5, timeout_ = 0;

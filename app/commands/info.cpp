@@ -39,8 +39,7 @@ class Info : public Command {
     nlohmann::ordered_json j = to_json(e);
     std::string modes;
     j["modes"] = nlohmann::ordered_json::object();
-    for (const Mode mode :
-         {Mode::eager, Mode::default_, Mode::reduce_overhead, Mode::max_autotune}) {
+    for (const Mode mode : kModes) {
       const auto why = unsupported(mode, c10::kCPU);
       j["modes"][to_string(mode)] = why ? nlohmann::ordered_json(*why) : nullptr;
       modes += fmt::format("mode        {}: {}\n", to_string(mode), why ? *why : "yes");

@@ -9,6 +9,7 @@
 #include "app/cli.h"
 #include "app/options.h"
 #include "app/results/table.h"
+#include "app/sweep/peer.h"
 #include "app/sweep/printer.h"
 #include "app/sweep/regression.h"
 #include "app/sweep/session.h"
@@ -44,7 +45,7 @@ class SweepCommand : public Command {
         ->allow_extra_args(false);
     app.add_option("--device", choices_.devices, "cpu, cuda or cuda:0")->delimiter(',');
     app.add_option("--dtype", choices_.dtypes, "f32, f64, f16 or bf16")->delimiter(',');
-    app.add_option("--mode", choices_.modes, "eager, default, reduce-overhead or max-autotune")
+    app.add_option("--mode", choices_.modes, "default, eager, reduce-overhead or max-autotune")
         ->delimiter(',');
     app.add_option("--phase", choices_.phases, "forward, backward or step")->delimiter(',');
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
@@ -59,7 +60,9 @@ class SweepCommand : public Command {
     app.add_option("--top", top_, "rows of the summary, the largest speedups first; 0: all")
         ->check(CLI::NonNegativeNumber);
     app.add_option("--peer", peer_,
-                   "of suites: the same rows through torch.compile in this Python, as python3");
+                   "also time torch.compile in this Python, of one model and of vmap, as python3");
+    app.add_flag("-c,--compiled", compiled_,
+                 "as --mode eager,default with --peer: what is compiled beside what is not");
     app.add_option("--json", json_, "write the report");
     app.add_flag("--dry-run", dry_run_, "say what would run and how long, and run nothing");
     against_.declare(app);
@@ -77,6 +80,8 @@ class SweepCommand : public Command {
 
   int run() override {
     const Preset preset = find_preset(preset_);
+    if (compiled_ && choices_.modes.empty()) choices_.modes = {"eager", "default"};
+    if (compiled_ && peer_.empty()) peer_ = python_of_torch();
     const std::vector<PlannedCase> cases = plan_sweep(preset, choices_);
     SweepSettings settings;
     settings.budget_s = budget_ > 0 ? budget_ : preset.budget_s;
@@ -88,6 +93,7 @@ class SweepCommand : public Command {
     settings.min_samples = static_cast<int>(preset.min_samples);
     settings.forced = parse_strategies(choices_.strategies);
 
+    if (!peer_.empty() && !dry_run_) settings.peer_lacks = peer_lacks(peer_);
     against_.prepare(db_);
     const std::string name = name_.empty() ? preset.name : name_;
     if (dry_run_) {
@@ -98,6 +104,9 @@ class SweepCommand : public Command {
                           wanted_resume()});
     if (!quiet_) {
       print_plain(plan_text(name, cases, settings, kept_text(session)));
+      if (!settings.peer_lacks.empty())
+        print_plain(fmt::format("note: {} is not there: [{}] {}\n", kPeer, printable(peer_),
+                                printable(settings.peer_lacks, 200)));
       if (!session.busy().empty()) print_plain(fmt::format("note: {}\n", session.busy()));
     }
     std::fflush(stdout);
@@ -115,6 +124,12 @@ class SweepCommand : public Command {
   }
 
  private:
+  /// The Python that the launcher set up, or the user's own.
+  static std::string python_of_torch() {
+    const char* python = std::getenv("WORKBENCH_PYTHON");
+    return python != nullptr && *python != 0 ? python : "python3";
+  }
+
   Resume wanted_resume() const {
     return !resume_ ? Resume::no : again_.empty() ? Resume::missing : Resume::disturbed;
   }
@@ -168,7 +183,7 @@ class SweepCommand : public Command {
   uint64_t seed_ = 0;
   double budget_ = 0, timeout_ = 0;
   int64_t top_ = 0;
-  bool quiet_ = false, no_store_ = false, resume_ = false, dry_run_ = false;
+  bool compiled_ = false, quiet_ = false, no_store_ = false, resume_ = false, dry_run_ = false;
 };
 
 const bool registered = add_command([] { return std::make_unique<SweepCommand>(); });

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "engine/check/check_detail.h"
-#include "engine/model/portable.h"
 #include "engine/record/dry.h"
+#include "engine/widen/aten_only.h"
 #include "engine/widen/derivative.h"
 
 namespace wide {
@@ -47,11 +47,7 @@ int64_t result_bytes(const Program& program) {
 /// pass takes less.
 Program wide_dry(const Network& network, const Program& single, int64_t n, at::ScalarType dtype) {
   WidenOptions options;
-  options.only = OperatorsAllowed{"ATen operators alone", [](const Program& p, const Node& node) {
-                                    return node.name().rfind("wide::optimizer_step", 0) == 0
-                                               ? std::string()
-                                               : outside_aten(p, node);
-                                  }};
+  options.only = aten_alone(/*optimizer_steps=*/true);
   options.fold = false;
   const Ensemble models = without_memory(network, n, dtype);
   std::vector<WideValue> values;

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -6,21 +7,31 @@
 
 namespace wide {
 
-inline constexpr const char* kPeer = "torch.compile";
+inline constexpr const char* kPeer = "torch.compile";              // of one model, called N times
+inline constexpr const char* kBatchedPeer = "torch.compile vmap";  // of vmap over all models
 
 /// What came of asking another Python.
 struct PeerResult {
-  std::optional<Timing> timing;  // a baseline of the name `kPeer`
-  std::string absent;            // why there is none
+  std::vector<Timing> timings;      // baselines of these names
+  std::vector<std::string> absent;  // why there is none
 };
 
-/// Times a case of a suite's target through torch.compile: `settings.peer` is started with the same
-/// inputs and weights, one model after the other, and what it computes is held against `expected`,
-/// the separate models' own results `[N, ...]`. Its absence is an answer, not an error.
-PeerResult ask_peer(const PlannedCase& planned, const SweepSettings& settings,
-                    const Network& network, const Ensemble& ensemble, const Tensors& expected);
+/// What a phase of a case computes.
+struct PeerCase {
+  const PlannedCase& planned;
+  const Network& network;
+  const Program& single;  // Program(1) of it
+  const Ensemble& ensemble;
+  const Tensors& expected;  // of the separate models `[N, ...]`, in the order of its results
+};
 
-/// The targets that it knows.
-bool peer_knows(const std::string& target);
+/// Times a case through torch.compile: `settings.peer` is started with the network as torch.export
+/// loads it, with the same inputs and weights, and what it computes is held against `expected`. Its
+/// absence is an answer, not an error. `alive` is called every few seconds while it works.
+PeerResult ask_peer(const PeerCase& of, const SweepSettings& settings,
+                    const std::function<void()>& alive);
+
+/// Why `python` cannot compile anything with torch.compile, or "". Takes some seconds.
+std::string peer_lacks(const std::string& python);
 
 }  // namespace wide

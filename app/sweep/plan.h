@@ -24,7 +24,7 @@ struct PlannedCase {
   int64_t n = 0;
   at::ScalarType dtype = at::kFloat;
   c10::Device device = c10::kCPU;
-  Mode mode = Mode::eager;
+  Mode mode = Mode::default_;
   std::string phase = "forward";
   std::vector<std::string> strategies;
 };

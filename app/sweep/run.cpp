@@ -229,6 +229,7 @@ class CaseRun {
   std::unique_ptr<CompiledModel> make(const std::string& strategy, double far_off_ns) const {
     CompileOptions options;
     options.mode = planned_.mode;
+    options.autotune_s = settings_.budget_s;
     options.threads = settings_.threads;
     options.widen = widen_options(target_, strategy, settings_.forced);
     options.far_off_ns = far_off_ns;
@@ -247,14 +248,15 @@ class CaseRun {
   /// The same case in a Python that has torch; what it is not there for is said.
   void ask() {
     if (result_.trials.empty() || no_baselines_) return;
-    stages_.begin("baseline", std::string(kBaselinePrefix) + kPeer);
+    const auto alive = [this] { stages_.begin("baseline", std::string(kBaselinePrefix) + kPeer); };
+    alive();
     const Clocked clocked(&result_.seconds.baselines);
-    PeerResult peer = ask_peer(planned_, settings_, network_, ensemble_,
-                               planned_.phase == "step" ? Tensors{} : separate(single_, ensemble_));
-    if (peer.timing)
-      result_.baselines.push_back(std::move(*peer.timing));
-    else
-      result_.notes.push_back(peer.absent);
+    PeerResult peer = ask_peer(
+        {planned_, network_, single_, ensemble_, separate(single_, ensemble_)}, settings_, alive);
+    for (Timing& timing : peer.timings) result_.baselines.push_back(std::move(timing));
+    for (Trial& t : result_.trials)
+      compare(t, result_.baselines, result_.disturbed, settings_.seed);
+    for (std::string& absent : peer.absent) result_.notes.push_back(std::move(absent));
   }
 
   /// What the forms do in a call, of targets that have more than one.
@@ -329,6 +331,7 @@ class CaseRun {
     if (able.size() < 2) return able.empty() ? "" : able.front();
     CompileOptions options;
     options.mode = planned_.mode;
+    options.autotune_s = settings_.budget_s;
     options.threads = settings_.threads;
     // Compiling tries what it chooses from: nothing that may have taken a worker with it.
     for (const Strategy& s : target_.strategies)

@@ -14,6 +14,7 @@ struct SweepSettings {
   std::map<std::string, std::string> forced;  // from --strategy
   int min_samples = 10;                       // of a timing, whatever the budget
   std::string peer;                           // a Python with torch, for torch.compile; "": none
+  std::string peer_lacks;                     // why it cannot compile; "": it can
   double timeout_s = 0;                       // of a trial in a stage; 0: from budget and work
   std::string tuning_db;                      // remembers which strategy won; "": nobody does
   std::optional<Peaks> peaks;                 // those that the report states, of `peaks_device`

@@ -56,7 +56,7 @@ Json settings_json(const TrainOptions& options) {
 
 Json run_document(const Prepared& run, const TrainState& state, const RunFacts& facts) {
   Json doc;
-  doc["schema"] = kReportSchema;
+  doc["schema"] = kRunSchema;
   doc["kind"] = "run";
   doc["run"] = {{"id", state.run},      {"name", facts.name}, {"command", facts.command},
                 {"state", facts.state}, {"dir", facts.dir},   {"started", facts.started},

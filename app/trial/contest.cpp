@@ -56,7 +56,8 @@ class Holding {
       stages_.begin("check", contest_.candidates[i].name);
       guarded(result_.trials[i], [&] { check_after(i); });
     }
-    compare();
+    for (ContestTrial& t : result_.trials)
+      compare(t.trial, result_.baselines, result_.disturbed, contest_.seed);
     return std::move(result_);
   }
 
@@ -307,14 +308,6 @@ class Holding {
           outcome_of(thrown, who.contender.name, contest_.memory).reason));
   }
 
-  void compare() {
-    for (ContestTrial& t : result_.trials) {
-      if (t.trial.status != Status::ok || result_.baselines.empty()) continue;
-      t.trial.speedup = speedup_of(result_.baselines, t.trial.timing, contest_.seed);
-      t.trial.verdict = result_.disturbed ? "UNCLEAR" : verdict(t.trial.speedup->vs_best);
-    }
-  }
-
   const Contest& contest_;
   Stages& stages_;
   Tensors inputs_, weights_;
@@ -330,6 +323,12 @@ class Holding {
 ContestResult hold(const Contest& contest, Stages& stages) {
   const at::NoGradGuard no_grad;
   return Holding(contest, stages).run();
+}
+
+void compare(Trial& trial, const std::vector<Timing>& baselines, bool disturbed, uint64_t seed) {
+  if (trial.status != Status::ok || baselines.empty()) return;
+  trial.speedup = speedup_of(baselines, trial.timing, seed);
+  trial.verdict = disturbed ? "UNCLEAR" : verdict(trial.speedup->vs_best);
 }
 
 Tensors pick(const Network& network, const Ensemble& ensemble, bool inputs) {

@@ -66,6 +66,9 @@ struct ContestResult {
 /// them is thrown. `stages` is told what is going on; what it throws ends the contest.
 ContestResult hold(const Contest& contest, Stages& stages);
 
+/// The speedup and verdict of a trial that is ok, over the baselines that there are.
+void compare(Trial& trial, const std::vector<Timing>& baselines, bool disturbed, uint64_t seed);
+
 /// The tensors of an ensemble that are inputs, or that are weights.
 Tensors pick(const Network& network, const Ensemble& ensemble, bool inputs);
 

@@ -34,6 +34,7 @@ Json request_json(const PlannedCase& planned, const SweepSettings& settings) {
   s["forced"] = settings.forced;
   s["min_samples"] = settings.min_samples;
   s["peer"] = settings.peer;
+  s["peer_lacks"] = settings.peer_lacks;
   s["tuning_db"] = settings.tuning_db;
   if (settings.peaks) {
     s["peaks"] = peaks_json(*settings.peaks);
@@ -72,6 +73,7 @@ SweepSettings settings_from_json(const Json& request) {
   s.at("forced").get_to(settings.forced);
   s.at("min_samples").get_to(settings.min_samples);
   s.at("peer").get_to(settings.peer);
+  s.at("peer_lacks").get_to(settings.peer_lacks);
   s.at("tuning_db").get_to(settings.tuning_db);
   if (s.contains("peaks")) {
     settings.peaks = peaks_of(s.at("peaks"));

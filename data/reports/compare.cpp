@@ -145,7 +145,7 @@ Work work_of(const std::map<TrialKey, Side>& before, const std::map<TrialKey, Si
 std::string TrialKey::text() const {
   std::string out = fmt::format("{}/{} n={}", target, strategy, n);
   for (const std::string& part :
-       {shape, mode == "eager" ? "" : mode, phase == "forward" ? "" : phase,
+       {shape, mode == "default" ? "" : mode, phase == "forward" ? "" : phase,
         dtype == "f32" ? "" : dtype, device == "cpu" ? "" : device})
     if (!part.empty()) out += " " + part;
   return out;

@@ -8,7 +8,8 @@
 namespace wide {
 
 /// Of the JSON reports; a reader refuses any other.
-inline constexpr int kReportSchema = 1;
+inline constexpr int kReportSchema = 2;  // of sweeps and fusions
+inline constexpr int kRunSchema = 1;     // of training runs
 
 nlohmann::ordered_json to_json(const Environment& environment);
 nlohmann::ordered_json to_json(const FuseReport& report);

@@ -222,6 +222,13 @@ Environment environment_from(const Object& j) {
   return e;
 }
 
+/// Schema 1 called mode default "eager", and said of mode default that it did not exist yet.
+void rename_modes(std::vector<Case>* cases) {
+  std::erase_if(*cases, [](const Case& c) { return c.mode == "default"; });
+  for (Case& c : *cases)
+    if (c.mode == "eager") c.mode = "default";
+}
+
 }  // namespace
 
 Case case_from_json(const nlohmann::ordered_json& json, const std::string& where) {
@@ -279,7 +286,7 @@ SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::strin
   const Object j(json, where);
   int schema = 0;
   j.read("schema", &schema);
-  if (schema != kReportSchema)
+  if (schema != kReportSchema && schema != 1)
     fail("[{}] schema: got {}, expected {}; try the workbench that wrote it", where, schema,
          kReportSchema);
   SweepReport report;
@@ -292,6 +299,7 @@ SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::strin
   j.read("changes", &report.changes);
   for (const Json& c : j.array("cases"))
     report.cases.push_back(case_from_json(c, j.inside("cases")));
+  if (schema == 1) rename_modes(&report.cases);
   return report;
 }
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -153,7 +154,7 @@ std::optional<Spread> spread_of(std::vector<double> values) {
 }
 
 void check_run(const Json& run, const std::string& file) {
-  if (run.is_object() && run.value("kind", "") == "run" && run.value("schema", 0) == 1 &&
+  if (run.is_object() && run.value("kind", "") == "run" && run.value("schema", 0) == kRunSchema &&
       run.contains("models") && run.contains("history") && !run.at("models").empty())
     return;
   fail("[{}] report: got another document, expected a training run's; try another file",

@@ -221,6 +221,12 @@ CREATE TABLE run_event(
   what TEXT NOT NULL
 ) STRICT;
 CREATE INDEX run_event_run ON run_event(run);
+)sql",
+      // 4: mode default was called eager, and rows of mode default said that it did not exist
+      R"sql(
+DELETE FROM "case" WHERE mode = 'default';
+UPDATE "case" SET mode = 'default' WHERE mode = 'eager';
+UPDATE fuse SET mode = 'default' WHERE mode = 'eager';
 )sql"};
   return steps;
 }

@@ -27,7 +27,10 @@ std::vector<int> candidates(const Program& single, const Ensemble& ensemble,
     return {1};
   if (!options.measure) return {std::min(n, options.threads)};
   std::vector<int> numbers{1};
-  for (int s = std::max(options.threads, 2); s < n; s *= 2) numbers.push_back(s);
+  for (int s = std::max(options.threads, 2); s < n; s *= 2) {
+    numbers.push_back(s);
+    if (options.every && s + s / 2 < n) numbers.push_back(s + s / 2);
+  }
   numbers.push_back(n);
   std::reverse(numbers.begin(), numbers.end());
   return numbers;
@@ -132,9 +135,11 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, const Ensemble& e
   if (numbers.size() == 1) return lower(numbers.front());
   Race race(ensemble, results);
   const double ns = race.add(lower(numbers.front()));
-  const Then then = after_one_at_a_time(ns, numbers.front(), options);
+  const Then then =
+      options.every ? Then::fewer_ranges : after_one_at_a_time(ns, numbers.front(), options);
   for (size_t k = 1; k + 1 < numbers.size(); ++k)
-    if (then == Then::fewer_ranges && !race.only_loses()) race.add(lower(numbers[k]));
+    if (then == Then::fewer_ranges && (options.every || !race.only_loses()))
+      race.add(lower(numbers[k]));
   if (then != Then::nothing) race.add(lower(numbers.back()));
   return race.winner();
 }

@@ -12,6 +12,7 @@ struct RangeOptions {
   /// A call that takes longer than this with one model at a time is tried with all at once, and at
   /// no number in between; 0: at every number.
   double far_off_ns = 0;
+  bool every = false;  // tries every number, whatever the short calls teach about the long ones
 };
 
 /// Lowers the program for so many ranges of models.

@@ -192,23 +192,32 @@ TuningKey Tuner::key(const ClaimedCall& claimed, const std::string& scope) const
 }
 
 std::string Tuner::choose(const ClaimedCall& claimed) {
-  const std::vector<std::string>& applicable = claimed.applicable;
   const TuningKey network = key(claimed, "network");
-  seen_.emplace(network.text(), network);
-  if (applicable.size() == 1) return applicable[0];
-  const auto can = [&](const std::optional<TuningEntry>& entry) {
-    return entry &&
-           std::find(applicable.begin(), applicable.end(), entry->strategy) != applicable.end();
+  const TuningEntry chosen = choose_among(claimed, network);
+  seen_.insert_or_assign(
+      network.text(), TunedChoice{network, chosen.strategy, claimed.applicable, chosen.median_ns});
+  return chosen.strategy;
+}
+
+TuningEntry Tuner::choose_among(const ClaimedCall& claimed, const TuningKey& network) {
+  const std::vector<std::string>& applicable = claimed.applicable;
+  const auto can = [&](const std::string& strategy) {
+    return std::find(applicable.begin(), applicable.end(), strategy) != applicable.end();
   };
-  if (const auto entry = tuning_table().lookup(network); can(entry)) return entry->strategy;
+  if (applicable.size() == 1) return {applicable[0]};
+  if (const auto it = options_.decided.find(network.text());
+      it != options_.decided.end() && can(it->second))
+    return {it->second};
+  if (const auto entry = tuning_table().lookup(network); entry && can(entry->strategy))
+    return {entry->strategy};
   const std::string exactly = call_text(claimed, true);
   if (auto it = known_.find(exactly); it != known_.end()) return it->second;
   const TuningKey alone = key(claimed, "call");
-  if (const auto entry = tuning_table().lookup(alone); can(entry)) return entry->strategy;
-  if (!options_.measure) return known_[exactly] = estimated(claimed);
+  if (const auto entry = tuning_table().lookup(alone); entry && can(entry->strategy)) return *entry;
+  if (!options_.measure) return known_[exactly] = {estimated(claimed)};
   const TuningEntry best = fastest(claimed);
   tuning_table().store(alone, best);
-  return known_[exactly] = best.strategy;
+  return known_[exactly] = best;
 }
 
 TuningEntry Tuner::fastest(const ClaimedCall& claimed) const {
@@ -253,11 +262,10 @@ std::string Tuner::estimated(const ClaimedCall& claimed) const {
   return best;
 }
 
-std::vector<TuningKey> Tuner::keys(const std::string& primitive) const {
-  std::vector<TuningKey> keys;
-  for (const auto& [text, key] : seen_)
-    if (key.primitive == primitive) keys.push_back(key);
-  return keys;
+std::vector<TunedChoice> Tuner::choices() const {
+  std::vector<TunedChoice> choices;
+  for (const auto& [text, choice] : seen_) choices.push_back(choice);
+  return choices;
 }
 
 }  // namespace wide

@@ -79,8 +79,17 @@ WideProgram TunedWidening::widen_as_for(int64_t n, const Ensemble& models) const
 }
 
 std::vector<TuningKey> TunedWidening::keys(const std::string& primitive) const {
-  const std::vector<TuningKey> keys = whole_.keys(primitive);
-  return keys.empty() ? serial_.keys(primitive) : keys;
+  for (const Tuner* tuner : {&whole_, &serial_}) {
+    std::vector<TuningKey> keys;
+    for (const TunedChoice& choice : tuner->choices())
+      if (choice.key.primitive == primitive) keys.push_back(choice.key);
+    if (!keys.empty()) return keys;
+  }
+  return {};
+}
+
+std::vector<TunedChoice> TunedWidening::choices(int64_t n) const {
+  return (n == n_ ? whole_ : serial_).choices();
 }
 
 std::vector<std::string> differences(const Coverage& runs, const Coverage& shown) {

@@ -5,6 +5,7 @@
 
 #include "engine/error.h"
 #include "engine/passes/pass.h"
+#include "engine/widen/aten_only.h"
 
 namespace wide {
 namespace {
@@ -12,31 +13,6 @@ namespace {
 std::vector<ExportFormat>& formats() {
   static std::vector<ExportFormat> list;
   return list;
-}
-
-/// Weights are copied into the layout a GEMM reads fastest once per set of weights; a portable
-/// program has no such moment and would copy them in every call, which costs more than it saves.
-void drop_weight_copies(Program& program) {
-  static const std::set<std::string> any_layout{"aten::bmm", "aten::baddbmm", "aten::mm",
-                                                "aten::addmm"};
-  ByValue<bool> on_input(program.values.size(), false), needed(program.values.size(), false);
-  for (const ValueId id : program.bound) on_input[id] = program.value(id).role == Role::input;
-  for (const Node& node : program.nodes) {
-    bool input = node.is_random();
-    for_each_value(node.arguments, [&](ValueId id) {
-      input |= on_input[id];
-      if (!any_layout.count(node.name())) needed[id] = true;
-    });
-    for_each_value(node.results, [&](ValueId id) { on_input[id] = input; });
-  }
-  for (const ValueId id : program.outputs) needed[id] = true;
-  for (const Update& u : program.updates) needed[u.value] = true;
-  for (const Node& node : program.nodes) {
-    if (node.name() != "aten::clone" || node.arguments[0].kind != Argument::Kind::value) continue;
-    const ValueId made = node.results[0].values[0];
-    if (on_input[made] || needed[made]) continue;
-    program.replace_uses(made, node.arguments[0].values[0]);
-  }
 }
 
 /// The attention that a CPU chooses, as the call that chooses anew on whatever device the program
@@ -70,6 +46,32 @@ void clean(Program& program) {
   choose_attention_anew(program);
   for (const Pass* pass : passes())
     if (pass->portable) pass->run(program);
+}
+
+/// The parts of a program that is clean.
+Portable portable_of(const Network& network, WideProgram made,
+                     const std::vector<WideValue>& bound) {
+  made.program.verify();
+  for (const Node& node : made.program.nodes)
+    if (const std::string other = outside_aten(made.program, node); !other.empty())
+      fail("[{}] export: got operator {}, expected ATen operators alone; try to leave out --export",
+           network.name, other);
+
+  Portable portable;
+  portable.name = network.name;
+  portable.program = std::move(made.program);
+  portable.coverage = std::move(made.coverage);
+  std::set<std::string> taken;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const bool input = network.tensors[i].role == Role::input;
+    portable.bound.push_back(input ? Tensor() : bound[i].tensor);
+    if (!input) continue;
+    portable.sample.push_back(bound[i].tensor);
+    std::string name = identifier(network.tensors[i].name);
+    while (!taken.insert(name).second) name += "_";
+    portable.input_names.push_back(name);
+  }
+  return portable;
 }
 
 }  // namespace
@@ -106,45 +108,27 @@ Ensemble own_state(const Network& network, const Program& single, Ensemble ensem
   return ensemble;
 }
 
-std::string outside_aten(const Program& program, const Node& node) {
-  const std::string name = node.name();
-  if (name.rfind("aten::", 0) != 0) return name;
-  bool strided = true;
-  for_each_value(node.results, [&](ValueId id) { strided &= program.value(id).strided; });
-  return strided ? "" : name + " with an opaque layout";
-}
-
 Portable make_portable(const Network& network, const Program& single, const Ensemble& ensemble,
                        WidenOptions options) {
   const Ensemble own = own_state(network, single, ensemble);
-  options.only = OperatorsAllowed{"ATen operators alone", outside_aten};
+  options.only = aten_alone(/*optimizer_steps=*/false);
   options.fold = false;
   std::vector<WideValue> bound;
   for (size_t i = 0; i < own.tensors.size(); ++i)
     bound.push_back({own.tensors[i].contiguous(), !own.shared[i]});
   WideProgram made = widen(single, own.n, bound, options);
   clean(made.program);
-  made.program.verify();
-  for (const Node& node : made.program.nodes)
-    if (const std::string other = outside_aten(made.program, node); !other.empty())
-      fail("[{}] export: got operator {}, expected ATen operators alone; try to leave out --export",
-           network.name, other);
+  return portable_of(network, std::move(made), bound);
+}
 
-  Portable portable;
-  portable.name = network.name;
-  portable.program = std::move(made.program);
-  portable.coverage = std::move(made.coverage);
-  std::set<std::string> taken;
-  for (size_t i = 0; i < bound.size(); ++i) {
-    const bool input = network.tensors[i].role == Role::input;
-    portable.bound.push_back(input ? Tensor() : bound[i].tensor);
-    if (!input) continue;
-    portable.sample.push_back(bound[i].tensor);
-    std::string name = identifier(network.tensors[i].name);
-    while (!taken.insert(name).second) name += "_";
-    portable.input_names.push_back(name);
-  }
-  return portable;
+Portable portable_single(const Network& network, const Program& single, const Tensors& model) {
+  WideProgram one{single, {}};
+  for (const Update& u : std::exchange(one.program.updates, {}))
+    one.program.outputs.push_back(u.value);
+  clean(one.program);
+  std::vector<WideValue> bound;
+  for (const Tensor& t : model) bound.push_back({t.contiguous(), false});
+  return portable_of(network, std::move(one), bound);
 }
 
 Tensors run(const Portable& portable, const Tensors& inputs) {

@@ -24,10 +24,6 @@ struct Portable {
   std::string fixed_because;
 };
 
-/// The name of an operator that is not ATen's, or the operator and layout of a result without
-/// strides; "" for the nodes that any LibTorch can run.
-std::string outside_aten(const Program& program, const Node& node);
-
 /// The ensemble with every tensor that a call changes (`single.updates`) kept for each model.
 /// Throws Error for an input that all models share and change in place.
 Ensemble own_state(const Network& network, const Program& single, Ensemble ensemble);
@@ -37,6 +33,11 @@ Ensemble own_state(const Network& network, const Program& single, Ensemble ensem
 /// outside ATen, an in-place change of an input that all models share.
 Portable make_portable(const Network& network, const Program& single, const Ensemble& ensemble,
                        WidenOptions options);
+
+/// Program(1) as it was recorded on the tensors of one model, in their order: what torch.export
+/// would write of that model. Buffers that a call changes are results after the outputs. Throws
+/// Error for operators outside ATen.
+Portable portable_single(const Network& network, const Program& single, const Tensors& model);
 
 /// The inputs and results of `portable` on new inputs, run through the dispatcher: outputs, then
 /// updates. Inputs in the order of the network's inputs.

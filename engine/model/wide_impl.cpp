@@ -63,10 +63,10 @@ std::string WideModel::Impl::input_name(size_t k) const {
 }
 
 Mode WideModel::Impl::mode(c10::Device device) const {
-  if (options.mode) return *options.mode;
-  for (const Mode m : {Mode::reduce_overhead, Mode::default_})
-    if (!unsupported(m, device)) return m;
-  return Mode::eager;
+  std::string note;
+  const Mode mode = mode_on(device, options.mode.value_or(Mode::reduce_overhead), &note);
+  if (options.mode && !note.empty()) say("note: " + note);
+  return mode;
 }
 
 Ensemble WideModel::Impl::ensemble(const Network& network, const Tensors& inputs) const {
@@ -90,6 +90,7 @@ CompileOptions WideModel::Impl::compile_options(c10::Device device) const {
   o.threads = options.threads;
   o.ranges = options.ranges;
   o.tune = options.tune;
+  o.autotune_s = options.autotune_s;
   o.passes_off = options.passes_off;
   o.verify = options.verify;
   o.keep_text = options.verbose;

@@ -74,6 +74,12 @@ Derivative::Derivative(Network inner, Program single, const Optimizer* step)
   }
 }
 
+DerivativeLayout Derivative::layout() const {
+  DerivativeLayout at{of_, outputs_, {}, step_, rate_, state_, moments_};
+  for (size_t k = 0; k < outputs_.size(); ++k) at.cotangents.push_back(cotangents_ + k);
+  return at;
+}
+
 Tensors Derivative::gradients(const Tensors& bound, const Forward& forward) const {
   const at::AutoGradMode grad(true);
   Tensors inner(bound.begin(), bound.begin() + static_cast<ptrdiff_t>(inner_.tensors.size()));

@@ -5,6 +5,16 @@
 
 namespace wide {
 
+/// Where the tensors of a derived network stand, by index.
+struct DerivativeLayout {
+  std::vector<size_t> of;          // differentiable tensors of the inner network
+  std::vector<size_t> outputs;     // real outputs of the inner network
+  std::vector<size_t> cotangents;  // one for each of them
+  const Optimizer* optimizer = nullptr;
+  size_t rate = 0, state = 0;  // of a step: learning rate (one a model), first of the state
+  size_t moments = 0;          // tensors of state for each parameter
+};
+
 /// What a derived network does around the forward pass of `inner`: the gradients of
 /// sum(output * cotangent) over all real outputs, and for `step` an optimiser's step with them.
 /// The forward pass is handed in, of one model or of N at once, so that all ways of running N
@@ -18,6 +28,8 @@ class Derivative {
   Derivative(Network inner, Program single, const Optimizer* step);
 
   const Network& inner() const { return inner_; }
+  const Program& single() const { return single_; }  // Program(1) of `inner`
+  DerivativeLayout layout() const;
   /// The tensors of the derived network: those of `inner` first.
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
 

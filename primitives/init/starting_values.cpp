@@ -14,7 +14,7 @@
 namespace wide {
 namespace {
 
-using Kind = StartingValues::Kind;
+using Drawn = StartingValues::Kind;
 
 constexpr const char* kAttention = "MultiheadAttention";
 
@@ -62,7 +62,7 @@ class Finder {
   void add(ValueId id, StartingValues start) {
     if (id == kNone || parameter_[id] == kNone) return;
     const std::string& name = p_.value(parameter_[id]).name;
-    if (ends_with(name, "out_proj.bias")) start = {Kind::constant, 0, kAttention};
+    if (ends_with(name, "out_proj.bias")) start = {Drawn::constant, 0, kAttention};
     found_[name].push_back(std::move(start));
   }
 
@@ -96,22 +96,22 @@ class Finder {
       const Sizes w = sizes(at("mat2"));
       if (w.size() == 2) fans(at("mat2"), kNone, w[1], "Linear");
     } else if (is("aten::embedding")) {
-      StartingValues start{Kind::normal, 1, "Embedding"};
+      StartingValues start{Drawn::normal, 1, "Embedding"};
       if (const auto place = handle.schema().argumentIndexWithName("padding_idx");
           place && arguments[static_cast<size_t>(*place)].constant.isInt())
         start.zero_row = arguments[static_cast<size_t>(*place)].constant.toInt();
       add(at("weight"), start);
     } else if (op.find("_norm") != std::string::npos) {
-      add(at("weight"), {Kind::constant, 1, norm_layer(op)});
-      add(at("bias"), {Kind::constant, 0, norm_layer(op)});
+      add(at("weight"), {Drawn::constant, 1, norm_layer(op)});
+      add(at("bias"), {Drawn::constant, 0, norm_layer(op)});
     } else if (is("aten::_prelu_kernel") || is("aten::prelu")) {
-      add(at("weight"), {Kind::constant, 0.25, "PReLU"});
+      add(at("weight"), {Drawn::constant, 0.25, "PReLU"});
     } else if (is("aten::lstm") || is("aten::gru") || is("aten::rnn_")) {
       if (op.find("_cell") == std::string::npos) return recurrent(arguments, handle);
       const Sizes w = sizes(at("w_hh"));
       if (w.size() != 2) return;
       for (const char* name : {"w_ih", "w_hh", "b_ih", "b_hh"})
-        add(at(name), {Kind::uniform, 1 / std::sqrt(double(w[1])), recurrent_layer(op) + "Cell"});
+        add(at(name), {Drawn::uniform, 1 / std::sqrt(double(w[1])), recurrent_layer(op) + "Cell"});
     }
   }
 
@@ -132,12 +132,12 @@ class Finder {
     const ValueId own = weight == kNone ? kNone : parameter_[weight];
     if (own != kNone && ends_with(p_.value(own).name, "in_proj_weight")) {
       const Sizes& w = p_.value(own).sizes;
-      add(weight, {Kind::uniform, std::sqrt(6.0 / double(w[0] + w[1])), kAttention});
-      add(bias, {Kind::constant, 0, kAttention});
+      add(weight, {Drawn::uniform, std::sqrt(6.0 / double(w[0] + w[1])), kAttention});
+      add(bias, {Drawn::constant, 0, kAttention});
       return;
     }
-    add(weight, {Kind::uniform, bound, layer});
-    add(bias, {Kind::uniform, bound, layer});
+    add(weight, {Drawn::uniform, bound, layer});
+    add(bias, {Drawn::uniform, bound, layer});
   }
 
   void recurrent(const std::vector<Argument>& arguments, const c10::OperatorHandle& handle) {
@@ -150,7 +150,7 @@ class Finder {
     const int64_t gates = lstm ? 4 : handle.schema().name() == "aten::gru" ? 3 : 1;
     const double bound = 1 / std::sqrt(double(w_hh.at(0)) / double(gates));
     for (const ValueId id : all)
-      add(id, {Kind::uniform, bound, recurrent_layer(handle.schema().name())});
+      add(id, {Drawn::uniform, bound, recurrent_layer(handle.schema().name())});
   }
 
   const Program& p_;
@@ -172,9 +172,9 @@ bool looks_like(const StartingValues& start, const Tensor& values) {
                  x.narrow(0, start.zero_row + 1, x.size(0) - start.zero_row - 1)});
   }
   if (x.numel() == 0) return true;
-  if (start.kind == Kind::constant) return x.eq(start.number).all().item<bool>();
+  if (start.kind == Drawn::constant) return x.eq(start.number).all().item<bool>();
   const double count = double(x.numel()), largest = x.abs().max().item<double>();
-  const bool uniform = start.kind == Kind::uniform;
+  const bool uniform = start.kind == Drawn::uniform;
   const double rounding =
       values.scalar_type() == at::kDouble || values.scalar_type() == at::kFloat ? 1e-6 : 1e-2;
   if (uniform && largest > start.number * (1 + rounding)) return false;
@@ -189,10 +189,10 @@ bool looks_like(const StartingValues& start, const Tensor& values) {
 }
 
 Tensor draw(const StartingValues& start, const Tensor& like, uint64_t seed) {
-  if (start.kind == Kind::constant) return at::full_like(like, start.number);
+  if (start.kind == Drawn::constant) return at::full_like(like, start.number);
   const at::Generator generator = at::detail::createCPUGenerator(seed);
   const auto options = like.options().dtype(at::kDouble);
-  Tensor x = start.kind == Kind::uniform
+  Tensor x = start.kind == Drawn::uniform
                  ? (at::rand(like.sizes(), generator, options) * 2 - 1) * start.number
                  : at::randn(like.sizes(), generator, options) * start.number;
   if (start.zero_row >= 0 && x.dim() == 2 && start.zero_row < x.size(0)) x[start.zero_row].zero_();

@@ -85,7 +85,7 @@ class Sweeps(Audited):
                    "--budget", "0.01", seed=7, asked={"phase": ["forward", "backward", "step"]})
 
     def test_what_is_unsupported(self):
-        report = self.sweep("--targets", "conv2d", "--dtype", "f64", "--mode", "eager,reduce-overhead", "-n", "2,4",
+        report = self.sweep("--targets", "conv2d", "--dtype", "f64", "--mode", "default,reduce-overhead", "-n", "2,4",
                             "--budget", "0.01")
         self.assertIn("unsupported", {t["status"] for c in report["cases"] for t in c["trials"]})
 

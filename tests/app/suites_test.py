@@ -217,7 +217,7 @@ class Suites(CommandLine):
         if names == ["loop", "optimised"]:  # no compiler for what it generates
             self.assertRegex(notes[-1], r"^torch\.compile is not there: \[")
             return
-        self.assertEqual(names, ["loop", "optimised", "torch.compile"], notes)
+        self.assertEqual(names, ["loop", "optimised", "torch.compile", "torch.compile vmap"], notes)
         self.assertEqual([r["form"] for r in rows], ["naive", "optimised", "torch.compile", "compiled"])
         self.assertGreater(float(rows[2]["time_ms"]), 0)
 
@@ -227,7 +227,7 @@ class Suites(CommandLine):
         sweep, _ = self.suite("transformer-sizes", *axes, "--phase", "step", "--budget", "0.02", "--peer", sys.executable)
         case = sweep["cases"][0]
         if not case["notes"]:
-            self.assertEqual([b["name"] for b in case["baselines"]], ["loop", "torch.compile"])
+            self.assertEqual([b["name"] for b in case["baselines"]], ["loop", "torch.compile", "torch.compile vmap"])
         else:
             self.assertRegex(case["notes"][-1], r"^torch\.compile is not there: \[.*compiler")
 

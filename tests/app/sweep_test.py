@@ -31,7 +31,7 @@ def wait_for(condition, seconds=60):
 
 class Sweep(InFolder):
     def preset(self, **keys):
-        text = {"schema": 1, "name": "mine", "description": "d", "targets": ["layernorm"],
+        text = {"schema": 2, "name": "mine", "description": "d", "targets": ["layernorm"],
                 "sweep": "ci", "n": [2], "budget_s": 0.01, **keys}
         with open(self.path("mine.json"), "w", encoding="utf-8") as file:
             json.dump({k: v for k, v in text.items() if v is not None}, file)
@@ -92,8 +92,8 @@ class Sweep(InFolder):
                      self.preset(budget_s="long"))
         self.refused(r"targets: got \"linear\", expected a list of names", self.preset(targets="linear"))
         self.refused(r"key: got buget_s, expected one of .*; try budget_s", self.preset(buget_s=1))
-        self.refused(r"schema: got 7, expected 1", self.preset(schema=7))
-        self.refused(r"schema: got 0, expected 1", self.preset(schema=None))
+        self.refused(r"schema: got 7, expected 2", self.preset(schema=7))
+        self.refused(r"schema: got 0, expected 2", self.preset(schema=None))
         self.refused(r"sweep: got fast, expected quick, full and ci|sweep: got fast", self.preset(sweep="fast"))
         self.refused(r"modes: got warp, expected eager", self.preset(modes=["warp"]))
         self.refused(r"dtypes: got none, expected at least one", self.preset(dtypes=[]))

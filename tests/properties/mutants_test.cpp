@@ -78,7 +78,7 @@ class Mutants : public ::testing::TestWithParam<std::string> {
     const std::string base = scratch / ("base." + GetParam());
     const std::string preset =
         R"({"schema": 1, "name": "one", "description": "one", "targets": ["linear"], "sweep": "ci",
-            "n": [2], "axes": {"linear": {"D": [4]}}, "modes": ["eager"], "phases": ["forward"],
+            "n": [2], "axes": {"linear": {"D": [4]}}, "modes": ["default"], "phases": ["forward"],
             "dtypes": ["f32"], "devices": ["cpu"], "baselines": ["loop"], "budget_s": 0.01})";
     if (GetParam() == "preset") write_text(base, preset);
     if (GetParam() != "report" && GetParam() != "store") return;

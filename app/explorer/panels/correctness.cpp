@@ -30,7 +30,8 @@ class CorrectnessPanel : public Panel {
     if (ui.choice("target and shape", &at, names, ui.px(300)))
       library.set_group(static_cast<size_t>(at));
     ui.small(
-        "max relative error against float64 · times eager's own error · isolation and order of "
+        "max relative error against float64 · times the separate models' own error · isolation and "
+        "order of "
         "the models");
     std::set<int64_t> all;
     std::map<std::pair<std::string, std::string>, std::map<int64_t, uint32_t>> lines;
@@ -57,7 +58,7 @@ class CorrectnessPanel : public Panel {
     for (const auto& [name, cells] : lines) {
       ImGui::TableNextRow();
       ImGui::TableSetColumnIndex(0);
-      ui.fitted(name.first + (name.second == "eager" ? "" : " · " + name.second),
+      ui.fitted(name.first + (name.second == "default" ? "" : " · " + name.second),
                 ImGui::GetContentRegionAvail().x);
       int column = 1;
       for (const int64_t n : ns) {

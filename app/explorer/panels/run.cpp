@@ -226,7 +226,7 @@ class RunPanel : public Panel {
     set_of(ui, "dtype", &c->dtypes, {"f32", "bf16", "f16", "f64"});
     set_of(ui, "device", &c->devices, {"cpu", "cuda"});
     set_of(ui, "phase", &c->phases, {"forward", "backward", "step"});
-    set_of(ui, "mode", &c->modes, {"eager", "default", "max-autotune"});
+    set_of(ui, "mode", &c->modes, {"default", "eager", "max-autotune"});
     std::set<std::string> some = c->baselines;
     if (some.empty()) some = {"loop", "threads", "vmap"};
     const std::set<std::string> was = some;

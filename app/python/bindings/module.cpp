@@ -72,6 +72,7 @@ void bind_options(py::module_& m) {
           })
       .def_readwrite("threads", &wide::Options::threads)
       .def_readwrite("tune", &wide::Options::tune)
+      .def_readwrite("autotune_s", &wide::Options::autotune_s)
       .def_readwrite("strategies", &wide::Options::strategies)
       .def_readwrite("passes_off", &wide::Options::passes_off)
       .def_readwrite("verify", &wide::Options::verify)

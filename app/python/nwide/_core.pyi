@@ -11,6 +11,7 @@ class Options:
     mode: str | None
     threads: int
     tune: bool
+    autotune_s: float
     strategies: dict[str, str]
     passes_off: set[str]
     verify: bool

@@ -1,18 +1,29 @@
 """How models are compiled: `nw.Options.safe()`, or fields one by one."""
 
 import dataclasses
+import warnings
+
+import torch
 
 from . import _core
 from .errors import fail
+
+EAGER = ("nw.Options(mode='eager') runs PyTorch's operators one by one; what 'eager' meant before, a program that is "
+         "planned ahead, is mode 'default'")
+NO_GRAPHS = "mode reduce-overhead captures CUDA graphs; on the CPU mode default runs instead"
+told = set()  # notes that this process has given
 
 
 @dataclasses.dataclass
 class Options:
     """Start from a preset, then change what is to be changed: `dataclasses.replace(o, threads=2)`."""
 
-    mode: str | None = "eager"  # None: the quickest this machine has
+    # "default", "eager", "reduce-overhead" or "max-autotune", as app/python/README.md tells them apart;
+    # None: the quickest that starts at once
+    mode: str | None = "default"
     threads: int = 0  # 0: as many as PyTorch uses
     tune: bool = True  # measure what is fastest; False: guess
+    autotune_s: float = 5.0  # mode "max-autotune": seconds of measuring beyond what "default" does
     strategies: dict[str, str] = dataclasses.field(default_factory=dict)  # primitive to strategy
     passes_off: set[str] = dataclasses.field(default_factory=set)
     verify: bool = False  # the program after every pass
@@ -21,13 +32,19 @@ class Options:
     rtol: float = 0.0  # of that; 0: the dtype's own
     signatures: int = 8  # input sizes kept compiled, the oldest goes
 
+    def __post_init__(self):
+        if self.mode == "eager":
+            _tell(EAGER)
+        if self.mode == "reduce-overhead" and not torch.cuda.is_available():
+            _tell(NO_GRAPHS)
+
     @classmethod
     def default_(cls):
         return cls()
 
     @classmethod
     def fast(cls):
-        """The quickest mode, without a check; eager until one compiles."""
+        """reduce-overhead on a CUDA device, default on the CPU; without a check."""
         return cls(mode=None)
 
     @classmethod
@@ -50,3 +67,10 @@ class Options:
                 fail("options", field.name, repr(value), field.type, f"Options().{field.name}")
         core.frozen, core.input_names, core.shared_inputs = frozen, input_names, shared_inputs
         return core
+
+
+def _tell(note):
+    """A warning, once in a process."""
+    if note not in told:
+        told.add(note)
+        warnings.warn(note, stacklevel=4)

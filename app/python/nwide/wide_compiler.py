@@ -14,11 +14,14 @@ __all__ = ["WideBuilder", "WideConfig", "compile", "pack", "unpack"]
 
 
 class WideConfig:
-    """How models are compiled, by WideCompiler's names. There is one way to run: `compile` and
-    `compile_mode` change nothing."""
+    """How models are compiled, by WideCompiler's names. Without `compile` the wide program runs operator by
+    operator through PyTorch (mode eager); with it in `compile_mode`."""
 
     def __init__(self, compile=False, compile_mode="default", validate=False, validate_rtol=1e-3, debug=False):
-        self.options = Options(validate=validate, rtol=validate_rtol if validate else 0.0, verbose=debug, verify=debug)
+        self.options = Options(mode=compile_mode, validate=validate, rtol=validate_rtol if validate else 0.0,
+                               verbose=debug, verify=debug)
+        if not compile:
+            self.options.mode = "eager"  # as these users know it: nothing is said of other meanings
 
     @classmethod
     def default(cls):
@@ -43,7 +46,7 @@ def compile(models, sample_input, n=None, *, compile_model=False, validate=False
         if n is None:
             fail("compile", "n", "none", "how many models", "n=8, or a list of models")
         models = [_redrawn(models) for _ in range(n)]
-    options = (config or WideConfig(validate=validate)).options
+    options = (config or WideConfig(compile=compile_model, validate=validate)).options
     return _compile(models, sample_input, options=options)
 
 

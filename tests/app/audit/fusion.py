@@ -117,10 +117,10 @@ def audit(report, seed=0, arguments=None, models=None, ns=None):
     ledger = Ledger(FIELDS)
     option = lambda name, default: (arguments[arguments.index(name) + 1]
                                     if arguments and name in arguments else default)
-    ledger.held("schema", report["schema"] == 1)
+    ledger.held("schema", report["schema"] == 2)
     ledger.independent("model", report["model"], arguments[1] if arguments else report["model"])
     dtype = option("--dtype", report["dtype"] if report["dtype"] in DTYPES else "f32")
-    for name, value in (("device", option("--device", "cpu")), ("dtype", dtype), ("mode", option("--mode", "eager"))):
+    for name, value in (("device", option("--device", "cpu")), ("dtype", dtype), ("mode", option("--mode", "default"))):
         ledger.independent(name, report[name], value)
     for name, value in (("reduce", option("--reduce", None)),
                         ("trusted", True if arguments and "--trust" in arguments else None)):

@@ -53,7 +53,7 @@ def audit(report, seed=0, arguments=None, name=None, min_samples=10, asked=None)
     """What is wrong in the report, one line each. `arguments`: of the command that wrote it; `asked`: the
     values that its cases may have, {"n": [2, 4], "dtype": ["f32"], ...}."""
     ledger = Ledger(FIELDS)
-    ledger.held("schema", report["schema"] == 1)
+    ledger.held("schema", report["schema"] == 2)
     sweep = report["sweep"]
     ledger.held("sweep.id", bool(sweep["id"]))
     ledger.independent("sweep.name", sweep["name"], name if name is not None else sweep["name"])

@@ -29,7 +29,7 @@ Case grid_case(int64_t d, int64_t t, bool backward, int64_t n) {
   c.shape = fmt::format("B8 T{} D{} causal0", t, d);
   c.dtype = "f32";
   c.device = "cpu";
-  c.mode = "eager";
+  c.mode = "default";
   c.phase = backward ? "backward" : "forward";
   c.n = n;
   Trial wide;
@@ -272,7 +272,7 @@ TEST_F(ExplorerAxes, APlotIsAlongAnyOfThem) {
   options.axis = "T";
   options.measure = Measure::time;
   const Figure figure = figures_of(cases_of(*table_, groups.front()), options).front();
-  EXPECT_EQ(figure.subtitle, "B8 D16 causal0 · N=1 · cpu · f32 · eager · forward");
+  EXPECT_EQ(figure.subtitle, "B8 D16 causal0 · N=1 · cpu · f32 · default · forward");
   ASSERT_EQ(figure.curves.size(), 2u);
   EXPECT_EQ(figure.curves[1].name, "baseline loop");
   ASSERT_EQ(figure.curves[0].points.size(), 4u);

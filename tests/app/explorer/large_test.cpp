@@ -46,7 +46,7 @@ void fill(const std::string& path) {
       "INTO "
       "\"case\"(id, sweep, position, state, target, shape, dtype, device, mode, phase, n, "
       "strategies, more) SELECT i + 1, 1, i, 'done', 'target' || (i / 80), 'B16 D256', 'f32', "
-      "'cpu', 'eager', 'forward', 1 + i % 80, '[]', '{{\"other_load\":0.0,\"disturbed\":false}}' "
+      "'cpu', 'default', 'forward', 1 + i % 80, '[]', '{{\"other_load\":0.0,\"disturbed\":false}}' "
       "FROM k;"
       "WITH RECURSIVE k(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM k WHERE i + 1 < {1}) INSERT "
       "INTO "

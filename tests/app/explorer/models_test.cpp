@@ -203,7 +203,7 @@ TEST_F(ExplorerModels, ACommandOfForeignNamesIsThatOfTheirWords) {
   const std::string begun = R"('a'\''; touch owned; '\'')";  // of a longer word
   EXPECT_EQ(commands.front(), "./workbench sweep ci --targets " + word + " -n 2 --axis " + begun +
                                   ".B=16' --axis " + begun + ".D=256' --strategy " + begun +
-                                  "=s1' --dtype f32 --device cpu --mode eager --phase forward "
+                                  "=s1' --dtype f32 --device cpu --mode default --phase forward "
                                   "--budget 1.5");
   EXPECT_NE(commands.back().find(" --targets=--json=owned "), std::string::npos);
 }
@@ -220,7 +220,7 @@ TEST_F(ExplorerModels, PointKnowsSamplesAndHowToRepeatIt) {
   EXPECT_EQ(library.detail()->timing()->samples_ns.size(), 25u);
   EXPECT_EQ(library.detail()->command,
             "./workbench sweep ci --targets linear -n 2 --axis linear.B=16 --axis linear.D=256 "
-            "--strategy linear=s1 --dtype f32 --device cpu --mode eager --phase forward --budget "
+            "--strategy linear=s1 --dtype f32 --device cpu --mode default --phase forward --budget "
             "1.5");
   EXPECT_EQ(library.why(), "s1 at N=2 is memory-bound: 25 % of this machine's memory bandwidth");
   // The third at N=8 is wrong, and says so.

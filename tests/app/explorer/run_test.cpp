@@ -20,7 +20,7 @@ RunChoices choices() {
   c.targets = {"conv2d", "linear"};
   c.n = "2,5";
   c.axes = {"linear.D=64"};
-  c.modes = {"eager"};
+  c.modes = {"default"};
   c.dtypes = {"f32"};
   c.devices = {"cpu"};
   c.phases = {"forward"};
@@ -42,7 +42,7 @@ TEST(ExplorerRun, PlanIsThatOfTheCommandLine) {
   EXPECT_EQ(plan.trials, count_trials(expected));
   EXPECT_GT(plan.seconds, 0);
   EXPECT_EQ(command_of(choices()),
-            "workbench sweep ci --targets conv2d,linear -n 2,5 --axis linear.D=64 --mode eager "
+            "workbench sweep ci --targets conv2d,linear -n 2,5 --axis linear.D=64 --mode default "
             "--dtype f32 --device cpu --phase forward --budget 0.05");
 }
 

@@ -64,7 +64,7 @@ inline int64_t store_sweep(const std::string& path, const std::vector<std::strin
   SweepPlan plan = stored_plan(name, {});
   for (const std::string& target : targets)
     for (const int64_t n : ns)
-      plan.cases.push_back({target, "B16 D256", "f32", "cpu", "eager", "forward", n, {"s1"}});
+      plan.cases.push_back({target, "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});
   Store store = Store::create(path);
   const int64_t sweep = store.begin(plan);
   int64_t position = 0;
@@ -80,7 +80,7 @@ inline FuseReport shown_fusion() {
   report.model = "net.ts";
   report.device = "cpu";
   report.dtype = "f32";
-  report.mode = "eager";
+  report.mode = "default";
   for (const int64_t n : {2, 4}) {
     FuseResult r;
     r.n = n;
@@ -91,7 +91,7 @@ inline FuseReport shown_fusion() {
     r.correctness.tolerance = 1e-3;
     r.correctness.pass = n == 2;
     r.correctness.failure = n == 2 ? "" : "why";
-    r.chosen = "eager";
+    r.chosen = "default";
     report.curve.push_back(r);
   }
   return report;

@@ -54,6 +54,9 @@ class Programs(unittest.TestCase):
             models = [MLP() for _ in range(3)]
             wide = wide_compiler.compile(models, torch.randn(1, 64), config=made)
             self.assertTrue(right(wide, models, [torch.randn(3, 64) for _ in range(3)]))
+        modes = [made.options.mode for made in (config.default(), config.safe(), config.fast(),
+                                                config(compile=True, compile_mode="max-autotune"))]
+        self.assertEqual(modes, ["eager", "eager", "default", "max-autotune"])
         self.assertTrue(config.safe().options.validate)
         self.assertTrue(config.debug().options.verbose)
 

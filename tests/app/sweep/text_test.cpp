@@ -16,7 +16,7 @@ Case one_case(const std::string& target, int64_t n, double speedup) {
   c.shape = "B8";
   c.dtype = "f32";
   c.device = "cpu";
-  c.mode = "eager";
+  c.mode = "default";
   c.n = n;
   c.seconds = {0.1, 0.2, 0.1, 0, 0.5, 1};
   Trial t;

@@ -58,14 +58,14 @@ Figure figure(size_t curves, const std::vector<std::string>& groups) {
 }
 
 TEST(Plot, MoreThanADozenCurvesBecomeSmallMultiples) {
-  EXPECT_EQ(split(figure(12, {"eager"})).size(), 1u);
+  EXPECT_EQ(split(figure(12, {"default"})).size(), 1u);
   const std::vector<Figure> modes = split(figure(7, {"eager", "default"}));
   ASSERT_EQ(modes.size(), 2u);
   EXPECT_EQ(modes[0].curves.size(), 7u);
   EXPECT_EQ(modes[1].curves[3].style, modes[0].curves[3].style);
   EXPECT_TRUE(modes[0].notes.empty());
   EXPECT_EQ(modes[1].notes.size(), 1u);
-  const std::vector<Figure> many = split(figure(30, {"eager"}));
+  const std::vector<Figure> many = split(figure(30, {"default"}));
   ASSERT_EQ(many.size(), 3u);
   EXPECT_EQ(many[2].curves.size(), 6u);
 }
@@ -82,7 +82,7 @@ TEST(Plot, CurvesDifferInColourShapeAndDash) {
 }
 
 TEST(Plot, WhatIsNotANumberIsDrawnSomewhereSane) {
-  Figure f = figure(3, {"eager"});
+  Figure f = figure(3, {"default"});
   f.curves[0].points[0].error = std::nan("");
   f.curves[1].points[0].error = 0;
   f.curves[2].points[0].value.reset();
@@ -111,7 +111,7 @@ std::set<std::string> bands(const Figure& f, const FigureView& view) {
 }
 
 TEST(Plot, OneCurveHasItsBandTheOthersWhenTheyAreLookedAt) {
-  Figure f = figure(4, {"eager"});
+  Figure f = figure(4, {"default"});
   for (Curve& curve : f.curves) {
     curve.points[0].low = 0.1;
     curve.points[0].high = 10;

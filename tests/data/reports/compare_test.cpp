@@ -75,7 +75,7 @@ class Simulation {
     c.shape = "B8";
     c.device = "cpu";
     c.dtype = "f32";
-    c.mode = "eager";
+    c.mode = "default";
     c.n = n;
     const double machine = normal(0.1), scale = 1e5 * static_cast<double>(n);
     const std::vector<double> common = wave(30, 0.03);

@@ -8,7 +8,7 @@ namespace {
 Case case_of(int64_t n, Status status, const std::string& reason, double other_load) {
   Case c;
   c.target = "linear";
-  c.mode = "eager";
+  c.mode = "default";
   c.n = n;
   c.other_load = other_load;
   c.disturbed = other_load > 0;

@@ -52,7 +52,7 @@ SweepReport sample_report() {
   c.shape = "B16 D256";
   c.dtype = "f32";
   c.device = "cpu";
-  c.mode = "eager";
+  c.mode = "default";
   c.n = 5;
   c.baselines = {timing("loop", "baseline", 100), timing("threads", "baseline", 70)};
   Trial good;
@@ -91,6 +91,20 @@ TEST(ReportRead, EveryFieldComesBack) {
   EXPECT_EQ(back.environment.cpu, sample_report().environment.cpu);
 }
 
+TEST(ReportRead, SchemaOneCalledModeDefaultEager) {
+  SweepReport report = sample_report();
+  report.cases.push_back(report.cases[0]);
+  report.cases[0].mode = "eager";
+  Json json = Json::parse(to_json(report).dump());
+  EXPECT_EQ(sweep_from_json(json, "x").cases.at(0).mode, "eager");
+  EXPECT_EQ(sweep_from_json(json, "x").cases.size(), 2u);
+  json["schema"] = 1;  // what it calls default did not exist then
+  const SweepReport old = sweep_from_json(json, "x");
+  ASSERT_EQ(old.cases.size(), 1u);
+  EXPECT_EQ(old.cases[0].mode, "default");
+  EXPECT_EQ(old.cases[0].trials[0].timing.samples_ns, report.cases[0].trials[0].timing.samples_ns);
+}
+
 TEST(ReportRead, WhatIsMissingOrWrongIsNamed) {
   const auto refused = [](const std::function<void(Json&)>& spoil) {
     Json json = Json::parse(to_json(sample_report()).dump());
@@ -105,7 +119,7 @@ TEST(ReportRead, WhatIsMissingOrWrongIsNamed) {
   EXPECT_EQ(refused([](Json& j) { j["cases"][0]["trials"][0]["samples_ns"][3] = "fast"; }),
             "[r.json: cases: trials] samples_ns: got \"fast\", expected numbers" + end);
   EXPECT_EQ(refused([](Json& j) { j["schema"] = 99; }),
-            "[r.json] schema: got 99, expected 1; try the workbench that wrote it");
+            "[r.json] schema: got 99, expected 2; try the workbench that wrote it");
   EXPECT_EQ(refused([](Json& j) { j["cases"][0]["trials"][0]["status"] = "good"; }),
             "[status] word: got good, expected one of ok, incorrect, unsupported, oom, timeout, "
             "crashed, cancelled, interrupted, skipped; try ok");

@@ -1,5 +1,6 @@
 #include "data/reports/report.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -206,6 +207,19 @@ TEST(Presets, ThoseOfTheProgramAreGood) {
   EXPECT_EQ(find_preset("ci").sweep, "ci");
 }
 
+TEST(Presets, SchemaOneCalledModeDefaultEager) {
+  const auto modes = [](const char* schema, const char* modes) {
+    return parse_preset(
+               fmt::format(R"({{"schema":{},"targets":["linear"],"modes":{}}})", schema, modes),
+               "mine.json")
+        .modes;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(modes("1", R"(["eager"])"), Names{"default"});
+  EXPECT_EQ(modes("1", R"(["eager","default"])"), Names{"default"});
+  EXPECT_EQ(modes("2", R"(["eager","default"])"), (Names{"eager", "default"}));
+}
+
 TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {
   const Scratch scratch;
   const std::string path = scratch / "p.json", head = "[" + path + "] ";
@@ -213,22 +227,22 @@ TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {
     write_text(path, text);
     return error_of([&] { find_preset(path); });
   };
-  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"budgets":1})"),
+  EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"],"budgets":1})"),
             head +
                 "key: got budgets, expected one of axes, baselines, budget_s, description, "
                 "devices, dtypes, min_samples, modes, n, name, phases, schema, strategies, "
                 "sweep, targets; try budget_s");
-  EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"]})"),
-            head + "schema: got 2, expected 1; try \"schema\": 1");
-  EXPECT_EQ(refused(R"({"schema":1})"),
+  EXPECT_EQ(refused(R"({"schema":3,"targets":["linear"]})"),
+            head + "schema: got 3, expected 2; try \"schema\": 2");
+  EXPECT_EQ(refused(R"({"schema":2})"),
             head + "targets: got none, expected at least one; try primitives");
-  EXPECT_EQ(refused(R"({"schema":1,"targets":"linear"})"),
+  EXPECT_EQ(refused(R"({"schema":2,"targets":"linear"})"),
             head + "targets: got \"linear\", expected a list of names; try [\"...\"]");
-  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"sweep":"huge"})"),
+  EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"],"sweep":"huge"})"),
             head + "sweep: got huge, expected quick, full, ci, suite; try quick");
-  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"n":[0]})"),
+  EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"],"n":[0]})"),
             head + "n: got 0, expected positive numbers; try 4");
-  EXPECT_EQ(refused(R"({"schema":1,"targets":["linear"],"phases":["sideways"]})"),
+  EXPECT_EQ(refused(R"({"schema":2,"targets":["linear"],"phases":["sideways"]})"),
             head + "phases: got sideways, expected forward, backward, step; try forward");
   EXPECT_EQ(refused("[1]"), head +
                                 "preset: got array, expected an object; try the presets in "

@@ -243,6 +243,7 @@ TEST_F(StoreFailures, OlderSchemasAreReadAndBroughtUpToDate) {
     ASSERT_EQ(report.cases.size(), 2u);
     const Case& c = report.cases[1];
     EXPECT_EQ(c.n, 5);
+    EXPECT_EQ(c.mode, "default");  // versions before 4 called it eager
     EXPECT_EQ(c.baselines.at(0).samples_ns,
               (std::vector<double>{5000, 5078.125, 5156.25, 5234.375}));
     ASSERT_EQ(c.trials.size(), 2u);
@@ -259,7 +260,7 @@ TEST_F(StoreFailures, OlderSchemasAreReadAndBroughtUpToDate) {
   EXPECT_EQ(read_text(path_), before);  // reading changes nothing
   Store store = Store::create(path_);
   check(store);
-  EXPECT_EQ(SQLite::Database(path_).execAndGet("PRAGMA user_version").getInt(), 3);
+  EXPECT_EQ(SQLite::Database(path_).execAndGet("PRAGMA user_version").getInt(), 4);
   store.export_sweep(3, folder_ / "three.db");
   Store exported = Store::read(folder_ / "three.db");
   EXPECT_EQ(to_json(exported.load(1).cases[0]), to_json(store.load(3).cases[0]));
@@ -327,7 +328,8 @@ TEST(StoreTiming, ALargeStoreOpensAndListsAtOnce) {
         "WITH r(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r WHERE i < 9) "
         "INSERT INTO \"case\"(sweep, position, state, target, shape, dtype, device, mode, phase, "
         "n, "
-        "strategies) SELECT s.id, i, 'done', 'linear', 'B1', 'f32', 'cpu', 'eager', 'forward', i, "
+        "strategies) SELECT s.id, i, 'done', 'linear', 'B1', 'f32', 'cpu', 'default', 'forward', "
+        "i, "
         "'[]' FROM sweep AS s, r WHERE s.id > 1; "
         "WITH r(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r WHERE i < 99) "
         "INSERT INTO trial(\"case\", position, strategy, status, chosen) "

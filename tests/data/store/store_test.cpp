@@ -195,8 +195,8 @@ TEST_F(StoreTest, ResumeTakesWhatIsMissingAndNothingElse) {
   EXPECT_NE(refused(2, [&] { store.resume(other); }).find("got --seed 1, expected 0"),
             std::string::npos);
   other = plan;
-  other.settings["--mode"] = "eager";
-  EXPECT_NE(refused(2, [&] { store.resume(other); }).find("got --mode eager, expected none"),
+  other.settings["--mode"] = "default";
+  EXPECT_NE(refused(2, [&] { store.resume(other); }).find("got --mode default, expected none"),
             std::string::npos);
   other = stored_plan("r", {1, 2});
   EXPECT_NE(refused(2, [&] { store.resume(other); }).find("got 2 cases, expected 3"),
@@ -286,7 +286,7 @@ TEST_F(StoreTest, TrialFusionsComeBackAsTheyWere) {
   report.model = "mlp";
   report.device = "cpu";
   report.dtype = "f32";
-  report.mode = "eager";
+  report.mode = "default";
   report.environment = stored_plan("f", {1}).environment;
   for (const int64_t n : {3, 7}) {
     FuseResult r;

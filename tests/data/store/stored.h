@@ -49,7 +49,7 @@ inline Case stored_case(int64_t n, uint64_t seed, size_t trials = 3) {
   c.shape = "B16 D256";
   c.dtype = "f32";
   c.device = "cpu";
-  c.mode = "eager";
+  c.mode = "default";
   c.n = n;
   c.other_load = 0.25;
   c.disturbed = random() % 2;
@@ -80,7 +80,7 @@ inline SweepPlan stored_plan(const std::string& name, const std::vector<int64_t>
   plan.environment.peak_flops_per_s = {{"f32", 1e11}};
   plan.settings = {{"--seed", "0"}, {"--budget", "0.02"}};
   for (const int64_t n : ns)
-    plan.cases.push_back({"linear", "B16 D256", "f32", "cpu", "eager", "forward", n, {"einsum"}});
+    plan.cases.push_back({"linear", "B16 D256", "f32", "cpu", "default", "forward", n, {"einsum"}});
   return plan;
 }
 

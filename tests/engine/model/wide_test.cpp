@@ -221,7 +221,7 @@ TEST(Wide, OtherSizesAreCompiledOnceEach) {
 }
 
 TEST(WideOptions, Presets) {
-  EXPECT_EQ(Options::default_().mode, Mode::eager);
+  EXPECT_EQ(Options::default_().mode, Mode::default_);
   EXPECT_FALSE(Options::default_().validate || Options::default_().verify);
   EXPECT_FALSE(Options::fast().mode.has_value() || Options::fast().validate);
   EXPECT_TRUE(Options::debug().verbose && Options::debug().verify);
