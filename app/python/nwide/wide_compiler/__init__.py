@@ -5,10 +5,10 @@ What differs stands in app/python/wide_compiler.md.
 
 import copy
 
-from .compiling import compile as _compile
-from .errors import fail
-from .options import Options
-from .packing import pack, unpack
+from ..compiling import compile as _compile
+from ..errors import fail
+from ..options import Options
+from ..packing import pack, unpack
 
 __all__ = ["WideBuilder", "WideConfig", "compile", "pack", "unpack"]
 
