@@ -6,8 +6,10 @@ import unittest
 
 
 class Linking(unittest.TestCase):
+    binary = os.environ["WORKBENCH_BINARY"]
+
     def setUp(self):
-        said = subprocess.run(["ldd", os.environ["WORKBENCH_BINARY"]], capture_output=True, text=True, check=True)
+        said = subprocess.run(["ldd", self.binary], capture_output=True, text=True, check=True)
         self.lines = said.stdout.splitlines()
 
     def test_all_is_found(self):

@@ -22,6 +22,14 @@ constexpr ImWchar kGlyphs[] = {0x20,   0xFF,   0x100,  0x17F,  0x2B0,  0x2BF,  0
                                0x2070, 0x2094, 0x2190, 0x2199, 0x2200, 0x2265, 0x25A0,
                                0x25FF, 0x2713, 0x2717, 0};
 
+/// A package brings fonts beside the program; Debian keeps them in one place.
+std::string font_folder() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto own = program.parent_path() / "fonts";
+  return std::filesystem::is_directory(own, error) ? own.string() : "/usr/share/fonts";
+}
+
 }  // namespace
 
 const Theme& theme(bool dark) {
@@ -112,7 +120,7 @@ Fonts load_fonts(float scale, const std::string& family_folder) {
   atlas.FontBuilderIO = ImGuiFreeType::GetBuilderForFreeType();
   atlas.Flags |= ImFontAtlasFlags_NoBakedLines;
   Fonts fonts;
-  const std::string folder = family_folder.empty() ? "/usr/share/fonts" : family_folder;
+  const std::string folder = family_folder.empty() ? font_folder() : family_folder;
   const auto there = [&](const char* file) {
     std::error_code error;
     return std::filesystem::is_regular_file(folder + "/" + file, error);

@@ -28,7 +28,7 @@ struct Fonts {
   std::string name;  // of the family, or what it falls back to
 };
 /// Loads Inter, else another installed font, else ImGui's own, into the context's atlas.
-/// `family_folder` empty: where Debian keeps fonts.
+/// `family_folder` empty: the folder `fonts` beside the program, else where Debian keeps fonts.
 Fonts load_fonts(float scale, const std::string& family_folder = "");
 
 }  // namespace wide
