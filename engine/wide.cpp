@@ -259,9 +259,9 @@ WideModel from_modules(const std::string& primitive, const std::vector<Module>& 
          to_string(target.kind));
   Options own = options.options;
   if (!options.strategy.empty()) own.strategies[primitive] = options.strategy;
+  own.strict = own.strict || !options.strategy.empty();
   WideModel model = compile(modules, {}, own);
   model.impl_->primitive = primitive;
-  model.impl_->strict = !options.strategy.empty();
   return model;
 }
 

@@ -32,6 +32,7 @@ struct Options {
   bool tune = true;                               // measure what is fastest; false: guess
   double autotune_s = 5;                          // CompileOptions::autotune_s
   std::map<std::string, std::string> strategies;  // primitive to strategy; "*": all
+  bool strict = false;                            // a strategy that does not apply is an error
   std::set<std::string> passes_off;               // by name (workbench list passes); "fold", ...
   bool verify = false;                            // the program after every pass
   bool verbose = false;                           // say what was done, through `log`

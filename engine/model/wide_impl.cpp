@@ -95,7 +95,7 @@ CompileOptions WideModel::Impl::compile_options(c10::Device device) const {
   o.verify = options.verify;
   o.keep_text = options.verbose;
   o.widen.force = options.strategies;
-  o.widen.strict = strict;
+  o.widen.strict = options.strict;
   return o;
 }
 

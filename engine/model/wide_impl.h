@@ -31,7 +31,6 @@ struct WideModel::Impl {
   int64_t n = 0;
   Options options;
   std::string primitive;          // of from_modules: what all operators must be
-  bool strict = false;            // a strategy that does not apply is an error
   std::list<Signature> compiled;  // the last used first
   int64_t version = 0;            // of the weights, calls' own changes left out
 

@@ -257,7 +257,12 @@ class Evaluator {
         if (s.name == wanted && options_.strict) throw Unsupported(no);
         continue;
       }
-      if (shares_parameters(rule, call)) continue;  // vmap knows what is the same for all
+      if (shares_parameters(rule, call)) {  // vmap knows what is the same for all
+        if (s.name == wanted && options_.strict)
+          throw Unsupported(reason(rule.name + "/" + s.name, "parameters", "one for all models",
+                                   "one for each model", "vmap"));
+        continue;
+      }
       if (auto no = s.applies(config, call)) {
         if (why.empty() || s.name == wanted) why = *no;
         if (s.name == wanted && options_.strict) throw Unsupported(*no);

@@ -396,6 +396,26 @@ TEST(Wide, OnePrimitive) {
   EXPECT_NE(call("lenet", "").find("expected a primitive"), std::string::npos);
 }
 
+TEST(Wide, StrictStrategies) {
+  std::vector<nn::Linear> models{nn::Linear(3, 4), nn::Linear(3, 4), nn::Linear(3, 4)};
+  for (nn::Linear& model : models) model->to(at::kDouble);
+  const Tensor x = at::randn({3, 2, 3}, at::kDouble);
+  Options options = untuned();
+  options.strategies["linear"] = "packed";
+  WideModel lenient = compile(models, {}, options);
+  expect_equal(lenient, models, {x});
+  EXPECT_FALSE(strategies(lenient).count("packed"));
+  options.strict = true;
+  EXPECT_EQ(message([&] { compile(models, {}, options).run({x}); }).find("[linear/packed] "), 0);
+
+  PrimitiveOptions shared{.strategy = "baddbmm", .options = untuned()};
+  shared.options.share_weights = true;
+  const std::vector<nn::Linear> same(3, models.front());
+  EXPECT_EQ(message([&] { from_modules("linear", same, shared).run({x}); }),
+            "[linear/baddbmm] parameters: got one for all models, expected one for each model; try "
+            "vmap");
+}
+
 /// Attention of a sequence on itself, then on another one of another length.
 struct AttentionImpl : nn::Module {
   AttentionImpl()
