@@ -4,6 +4,7 @@
 #include "app/python/bindings/core.h"
 #include "app/python/bindings/gradients.h"
 #include "engine/error.h"
+#include "engine/widen/target.h"
 
 namespace nwide {
 namespace {
@@ -59,6 +60,30 @@ py::dict validate(Core& core, double rtol) {
   return out;
 }
 
+/// Every registered target, with what its strategies force on the calls that a program has.
+py::list targets() {
+  py::list out;
+  for (const wide::Target* target : wide::targets()) {
+    py::dict row;
+    row["name"] = target->name;
+    row["kind"] = to_string(target->kind);
+    row["summary"] = target->summary;
+    row["formula"] = target->formula;
+    row["source"] = target->source;
+    std::map<std::string, std::map<std::string, std::string>> forced = target->parts;
+    std::vector<std::string> names;
+    for (const wide::Strategy& s : target->strategies) {
+      names.push_back(s.name);
+      forced[s.name] = {{target->name, s.name}};
+    }
+    for (const auto& [name, unused] : target->parts) names.push_back(name);
+    row["strategies"] = names;
+    row["forced"] = forced;
+    out.append(row);
+  }
+  return out;
+}
+
 void bind_options(py::module_& m) {
   py::class_<wide::Options>(m, "Options")
       .def(py::init<>())
@@ -74,6 +99,7 @@ void bind_options(py::module_& m) {
       .def_readwrite("tune", &wide::Options::tune)
       .def_readwrite("autotune_s", &wide::Options::autotune_s)
       .def_readwrite("strategies", &wide::Options::strategies)
+      .def_readwrite("strict", &wide::Options::strict)
       .def_readwrite("passes_off", &wide::Options::passes_off)
       .def_readwrite("verify", &wide::Options::verify)
       .def_readwrite("verbose", &wide::Options::verbose)
@@ -134,6 +160,7 @@ PYBIND11_MODULE(_core, m) {
       .def_readonly("updates", &Recorded::updates)
       .def_readonly("random", &Recorded::random);
   m.def("record", &record);
+  m.def("targets", &targets);
   py::class_<GradientRefusal>(m, "GradientRefusal")
       .def(py::init<>())
       .def("results", &GradientRefusal::results);

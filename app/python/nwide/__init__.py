@@ -13,9 +13,10 @@ if not torch.__version__.startswith(TORCH + "."):
 
 from .compiling import compile  # noqa: E402
 from .errors import Error  # noqa: E402
+from .layers import WideLayer, from_modules  # noqa: E402
 from .module import WideModule  # noqa: E402
 from .options import Options  # noqa: E402
 from .packing import pack, unpack  # noqa: E402
 from .store import open  # noqa: E402
 
-__all__ = ["Error", "Options", "WideModule", "compile", "open", "pack", "unpack"]
+__all__ = ["Error", "Options", "WideLayer", "WideModule", "compile", "from_modules", "open", "pack", "unpack"]

@@ -13,6 +13,7 @@ class Options:
     tune: bool
     autotune_s: float
     strategies: dict[str, str]
+    strict: bool
     passes_off: set[str]
     verify: bool
     verbose: bool
@@ -31,6 +32,8 @@ class Recorded:
 
 def record(forward: Callable[[Tensors], Tensors], parameters: Sequence[tuple[str, Tensor]],
            buffers: Sequence[tuple[str, Tensor]], inputs: Sequence[Tensor], input_names: Sequence[str]) -> Recorded: ...
+
+def targets() -> list[dict[str, Any]]: ...
 
 class GradientRefusal:
     def results(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensors: ...

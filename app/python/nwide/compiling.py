@@ -31,23 +31,8 @@ def compile(
     Raises nw.Error, in one line, for models that differ by more than their tensors' values, and for
     what cannot be recorded: results whose value or shape hangs on data, inputs changed in place.
     """
-    options = Options() if options is None else options
-    if not isinstance(options, Options):
-        fail("compile", "options", type(options).__name__, "nw.Options", "nw.Options.safe()")
-    models = _models(models, n)
-    check_same(models)
-    first = models[0]
-    slots = slots_of(first)
-    shared, one_for_all, weights = [], [], []
-    for slot in slots:
-        tensors = gather(models, slot)
-        one = len(models) > 1 and all(t is tensors[0] for t in tensors) and n is None
-        captured = slot.kind == "attribute" and all(torch.equal(t, tensors[0]) for t in tensors[1:])
-        shared.append(one or captured)
-        one_for_all.append(one)
-        weights.append(tensors[0].detach().clone() if one or captured
-                       else torch.stack([t.detach() for t in tensors]))
-    wide = WideModule(copy.deepcopy(first), slots, weights, shared, one_for_all, len(models), in_dims, options)
+    wide, models = assemble(WideModule, models, n, in_dims, options)
+    first, slots = models[0], wide._slots
     if sample is not None:
         args, kwargs = _arguments(sample)
         form = Form((args, kwargs))
@@ -62,6 +47,27 @@ def compile(
         except Error:  # values next to these may be none that the models take
             _prepare(wide, form, dims, _copies)
     return wide
+
+
+def assemble(kind, models, n, in_dims, options):
+    """The wide module, of class `kind`, that holds the models' tensors, nothing compiled yet, and the models as a list."""
+    options = Options() if options is None else options
+    if not isinstance(options, Options):
+        fail("compile", "options", type(options).__name__, "nw.Options", "nw.Options.safe()")
+    models = _models(models, n)
+    check_same(models)
+    slots = slots_of(models[0])
+    shared, one_for_all, weights = [], [], []
+    for slot in slots:
+        tensors = gather(models, slot)
+        one = len(models) > 1 and all(t is tensors[0] for t in tensors) and n is None
+        captured = slot.kind == "attribute" and all(torch.equal(t, tensors[0]) for t in tensors[1:])
+        shared.append(one or captured)
+        one_for_all.append(one)
+        weights.append(tensors[0].detach().clone() if one or captured
+                       else torch.stack([t.detach() for t in tensors]))
+    own = copy.deepcopy(models[0])
+    return kind(own, slots, weights, shared, one_for_all, len(models), in_dims, options), models
 
 
 def _models(models, n):

@@ -50,6 +50,8 @@ class WideModule(nn.Module):
     Weights are read anew in every call, however they were written to, unless `freeze()` was called.
     """
 
+    _strict = False  # whether a strategy that does not apply is refused, where another would take its place
+
     def __init__(self, model, slots, weights, shared, one_for_all, n, in_dims, options):
         super().__init__()
         # Past nn.Module's registration: these are not part of the state.
@@ -195,6 +197,7 @@ class WideModule(nn.Module):
         options = self._options._core(
             frozen=self._frozen, input_names=recorder.names,
             shared_inputs={name for name, d in zip(recorder.names, dims) if d is None})
+        options.strict = self._strict
         parameters, others = named(self._model, self._slots)
         model, slots = self._model, self._slots
         core = _core.Core(recorder, lambda tensors: separate(model, slots, form, tensors), parameters, others,
@@ -303,6 +306,9 @@ class WideModule(nn.Module):
             raise IndexError(f"[wide] model: got {i}, expected {-self.n} to {self.n - 1}; try 0")
         return One(self, i % self.n)
 
+    def _one_model(self):
+        return copy.deepcopy(self._model)
+
     def copy_to(self, models: Iterable[nn.Module]) -> None:
         """Writes every model's weights into modules of its architecture."""
         models = list(models)
@@ -365,7 +371,7 @@ class One:
 
     def module(self) -> nn.Module:
         """A model of its own with these weights."""
-        own = copy.deepcopy(self._wide._model)
+        own = self._wide._one_model()
         self._write(own)
         return own
 

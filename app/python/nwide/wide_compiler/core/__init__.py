@@ -1,0 +1,1 @@
+"""WideCompiler's classes of single layers (`primitives`) and blocks (`blocks`), one for each registered target."""
