@@ -189,17 +189,14 @@ class Holding {
   }
 
   std::vector<Baseline> all_baselines() const {
+    const std::vector<Baseline>& own = contest_.own_baselines;
+    const auto replaced = [&](const std::string& name) {
+      return std::any_of(own.begin(), own.end(), [&](const Baseline& b) { return b.name == name; });
+    };
     std::vector<Baseline> all =
         wide::baselines(contest_.network, contest_.ensemble, contest_.threads,
-                        [this](const std::string& name) { return wants(name); });
-    for (const Baseline& own : contest_.own_baselines) {
-      const auto same = std::find_if(all.begin(), all.end(),
-                                     [&](const Baseline& b) { return b.name == own.name; });
-      if (same == all.end())
-        all.push_back(own);
-      else
-        *same = own;
-    }
+                        [&](const std::string& name) { return wants(name) && !replaced(name); });
+    all.insert(all.end(), own.begin(), own.end());
     for (Baseline& baseline : all)
       if (contest_.compared && baseline.run)
         baseline.run = [this, run = std::move(baseline.run)] { return contest_.compared(run()); };

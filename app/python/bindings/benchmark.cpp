@@ -7,6 +7,7 @@
 
 #include "app/trial/contest.h"
 #include "data/reports/report_json.h"
+#include "data/tensors.h"
 #include "engine/record/process_switch.h"
 #include "engine/widen/target.h"
 
@@ -46,6 +47,14 @@ class Told : public wide::Stages {
   std::shared_ptr<py::object> progress_;
   int64_t calls_ = 0;
 };
+
+/// Of the first floating-point tensor; of the first tensor where there is none.
+at::ScalarType dtype_of(const wide::Ensemble& ensemble) {
+  for (const wide::Tensor& t : ensemble.tensors)
+    if (at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type()))
+      return t.scalar_type();
+  return ensemble.tensors.empty() ? at::kFloat : ensemble.tensors.front().scalar_type();
+}
 
 double tolerance_of(const wide::Ensemble& ensemble) {
   double tolerance = 0;
@@ -104,8 +113,10 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
     if (!parts.ensemble.shared[k]) parts.ensemble.tensors[k] = parts.ensemble.tensors[k].clone();
   wide::Contest contest{parts.network, parts.single, parts.ensemble};
   contest.candidates = {{"wide", [&](double) {
-                           return wide::compile(parts.network, parts.ensemble, parts.options);
+                           return wide::compile(parts.network, parts.ensemble, parts.options,
+                                                parts.single);
                          }}};
+  contest.dtype = dtype_of(parts.ensemble);
   contest.tolerance = tolerance_of(parts.ensemble);
   contest.budget_s = budget_s;
   contest.seed = seed;
@@ -116,7 +127,7 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
   wide::Case result;
   result.target = parts.network.name;
   result.n = parts.ensemble.n;
-  result.dtype = "f32";
+  result.dtype = wide::short_name(contest.dtype);
   result.device = "cpu";
   result.mode = to_string(parts.options.mode);
   result.notes = std::move(held.notes);

@@ -9,11 +9,13 @@ import signal  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 import unittest  # noqa: E402
+from unittest import mock  # noqa: E402
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nwide as nw  # noqa: E402
+from nwide import recording  # noqa: E402
 
 
 def quickest_us(call, calls=500, rounds=20):
@@ -172,6 +174,24 @@ class Contest(unittest.TestCase):
             self.assertGreater(rows["vmap"]["median_ns"], 0, result.case["notes"])
             for name, t in wide.state_dict().items():
                 torch.testing.assert_close(t, before[name], rtol=0, atol=0)
+
+    def test_the_dtype_is_the_weights(self):
+        for dtype, name in ((torch.float32, "f32"), (torch.float64, "f64"), (torch.bfloat16, "bf16")):
+            wide = nw.compile([nn.Linear(4, 3).to(dtype) for _ in range(2)])
+            result = wide.benchmark(torch.randn(2, 5, 4, dtype=dtype), budget_s=0.05)
+            self.assertEqual(result.case["dtype"], name)
+        tables = nw.compile([nn.Embedding(5, 3).double() for _ in range(2)])
+        self.assertEqual(tables.benchmark(torch.randint(0, 5, (2, 7)), budget_s=0.05).case["dtype"], "f64")
+
+    def test_what_is_compiled_is_not_recorded_again(self):
+        x = torch.randn(3, 2, 4)
+        wide = nw.compile([deep(2) for _ in range(3)])
+        with torch.no_grad():
+            wide(x)
+        with mock.patch.object(recording.Recorder, "__call__", autospec=True,
+                               side_effect=recording.Recorder.__call__) as recorded:
+            self.assertTrue(wide.benchmark(x, budget_s=0.05).passed)
+        self.assertEqual(recorded.call_count, 0)
 
     def test_what_vmap_cannot_do_is_said(self):
         class Net(nn.Module):
