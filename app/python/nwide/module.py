@@ -21,7 +21,9 @@ from .recording import Form, Recorder, argument_names, batched, look, named, pla
 from .results import Benchmark, Coverage, Steps, Validation
 
 COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
-os.register_at_fork(after_in_child=lambda: globals().update(COMPILING=threading.RLock()))  # nobody lets go of it there
+KEEPING = threading.Lock()  # of what is compiled: threads look it up and throw it out
+os.register_at_fork(after_in_child=lambda: globals().update(  # nobody lets go of them there
+    COMPILING=threading.RLock(), KEEPING=threading.Lock()))
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
 
 
@@ -57,7 +59,7 @@ class WideModule(nn.Module):
         # Past nn.Module's registration: these are not part of the state.
         self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
-                             _refusal=_core.GradientRefusal())
+                             _refusal=_core.GradientRefusal(), _turn=threading.Lock())
         self.n = n
         for path, _ in model.named_modules():
             self._branch(path)
@@ -134,12 +136,13 @@ class WideModule(nn.Module):
         gradients = torch.is_grad_enabled()
         weights = self._weights() if gradients or not self._frozen else ()
         try:
-            outputs, changed = core.run(tensors, () if self._frozen else weights)
+            with self._turn:  # the next call begins with the buffers that this one leaves
+                outputs, changed = core.run(tensors, () if self._frozen else weights)
+                for k, value in changed:
+                    at, leaf = self._places[k]
+                    at[leaf].data.copy_(value)
         except Exception as error:
             raise placed(error, recorder) from error
-        for k, value in changed:
-            at, leaf = self._places[k]
-            at[leaf].data.copy_(value)
         if gradients:
             outputs = self._refusal.results(outputs, tensors, weights)
         return recorder.form_of(tensors, dims).build(outputs)
@@ -176,14 +179,27 @@ class WideModule(nn.Module):
         if self._modes is None:
             self.__dict__["_modes"] = tuple(m.training for m in self._model.modules())
         key = form.key(), dims, self._modes, _autocast()
-        found = self._cores.pop(key, None)
+        found = self._kept(key)
         if found is None:
             with COMPILING:
-                found = self._cores.get(key) or self._compiled(form, dims)
-                while len(self._cores) >= MOST_FORMS:
-                    self._cores.popitem(last=False)
-        self._cores[key] = found  # the last one used
+                found = self._kept(key)
+                if found is None:
+                    found = self._compiled(form, dims)
+                    self._keep(key, found)
         return found
+
+    def _kept(self, key):
+        """What was compiled for a kind of call, from now on the last one used, or None."""
+        with KEEPING:
+            if key in self._cores:
+                self._cores.move_to_end(key)
+            return self._cores.get(key)
+
+    def _keep(self, key, made):
+        with KEEPING:
+            while len(self._cores) >= MOST_FORMS:
+                self._cores.popitem(last=False)
+            self._cores[key] = made
 
     def _compiled(self, form, dims):
         for name, t, d in zip(argument_names(self._model, form), form.tensors, dims):
@@ -271,7 +287,8 @@ class WideModule(nn.Module):
         return self
 
     def _forget(self):
-        self._cores.clear()
+        with KEEPING:
+            self._cores.clear()
         self.__dict__.update(_quick=None, _latest=None, _refusal=_core.GradientRefusal())
 
     def _apply(self, fn, recurse=True):
@@ -286,12 +303,12 @@ class WideModule(nn.Module):
     def __getstate__(self):
         state = self.__dict__.copy()
         state.update(_cores=OrderedDict(), _quick=None, _latest=None)  # compiled again where it is needed
-        state["_places"] = state["_refusal"] = None
+        state["_places"] = state["_refusal"] = state["_turn"] = None
         return state
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.__dict__.update(_places=[], _refusal=_core.GradientRefusal())
+        self.__dict__.update(_places=[], _refusal=_core.GradientRefusal(), _turn=threading.Lock())
         for slot in self._slots:
             at = self._branch(slot.path)
             kind = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}[slot.kind]

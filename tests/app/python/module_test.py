@@ -11,7 +11,10 @@ import pickle  # noqa: E402
 import tempfile  # noqa: E402
 import textwrap  # noqa: E402
 import threading  # noqa: E402
+import time  # noqa: E402
 import unittest  # noqa: E402
+from collections import OrderedDict  # noqa: E402
+from unittest import mock  # noqa: E402
 
 import torch  # noqa: E402
 import torch.fx  # noqa: E402
@@ -439,6 +442,70 @@ class Threads(Close):
             except BaseException as error:  # noqa: BLE001
                 failures.append(error)
         self.in_threads(work, failures)
+
+    def test_statistics_count_every_call(self):
+        class Slow:
+            """What is compiled, where another thread comes in between as soon as a call is computed."""
+
+            def __init__(self, core):
+                self.core = core
+
+            def run(self, *arguments):
+                results = self.core.run(*arguments)
+                time.sleep(0.01)
+                return results
+
+        models, x = [nn.BatchNorm1d(6) for _ in range(3)], torch.randn(3, 5, 6)
+        wide = nw.compile(models, x[0])
+        for frozen in (False, True):
+            wide.freeze(frozen)
+            wide(x)
+            for key, (core, recorder) in wide._cores.items():
+                wide._cores[key] = Slow(core), recorder
+            wide._quick = None
+            failures = []
+
+            def work(_):
+                try:
+                    for _ in range(3):
+                        wide(x)
+                except BaseException as error:  # noqa: BLE001
+                    failures.append(error)
+            self.in_threads(work, failures)
+            for m, one in zip(models, x):
+                for _ in range(1 + 8 * 3):
+                    m(one)
+            for name, t in wide.state_dict().items():
+                self.close(t, torch.stack([m.state_dict()[name] for m in models]), 1e-4)
+
+    def test_a_kind_of_call_is_compiled_once(self):
+        class Slow(OrderedDict):
+            """Other threads come in between whenever one has looked something up."""
+
+            def pop(self, *arguments):
+                found = super().pop(*arguments)
+                time.sleep(0.01)
+                return found
+
+            def get(self, *arguments):
+                found = super().get(*arguments)
+                time.sleep(0.01)
+                return found
+
+        models, x = mlps(3), torch.randn(3, 4, 6)
+        wide, failures = nw.compile(models), []
+        wide(input=x)
+        wide.__dict__["_cores"] = Slow(wide._cores)
+
+        def work(_):
+            try:
+                for _ in range(3):
+                    wide(input=x)  # by name: looked up in every call
+            except BaseException as error:  # noqa: BLE001
+                failures.append(error)
+        with mock.patch.object(nw.WideModule, "_compiled", autospec=True, side_effect=nw.WideModule._compiled) as compiled:
+            self.in_threads(work, failures)
+        self.assertEqual(compiled.call_count, 0)
 
     def in_threads(self, work, failures):
         threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
