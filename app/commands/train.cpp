@@ -161,8 +161,8 @@ class Train : public Command {
     app.add_option("--loss", options_.loss,
                    "cross_entropy, nll, mse, l1, huber, bce_with_logits or output.K, with "
                    ":KEY=VALUE; default: cross_entropy for whole numbers, else mse");
-    app.add_option("--optimizer", options_.optimizer, "sgd, adam, adamw, rmsprop or lion")
-        ->capture_default_str();
+    app.add_option("--optimizer", options_.optimizer,
+                   "sgd, adam, adamw, rmsprop or lion; default: adamw");
     app.add_option("--schedule", options_.schedule,
                    "constant, cosine[:MIN], linear, step:EVERY,GAMMA or onecycle")
         ->capture_default_str();

@@ -9,6 +9,17 @@
 
 namespace wide {
 
+namespace {
+
+/// Of `models` [R, C], or [C] where all have the same; undefined where the loss has none.
+Tensor class_weights(const Loss& loss, const std::vector<int64_t>& models) {
+  if (!loss.weight.defined()) return {};
+  const Tensor exact = loss.weight.to(at::kDouble);
+  return exact.dim() < 2 ? exact : exact.index_select(0, at::tensor(models, at::kLong));
+}
+
+}  // namespace
+
 void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
             const std::function<void(const HeldBatch&, const Tensors&)>& take) {
   const int64_t batches = run.feed->held_batches(set);
@@ -31,6 +42,7 @@ std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer
   answer(run, trainer, set, [&](const HeldBatch& held, const Tensors& outputs) {
     AnsweredRows answers;
     answers.outputs = outputs;
+    answers.class_weight = class_weights(run.loss.loss, task.models);
     run.feed->add_targets(set, held, task.models, &answers);
     for (const auto& metric : all) metric->add(answers);
   });
@@ -61,6 +73,9 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
       if (group.empty()) continue;
       AnsweredRows answers;
       run.feed->add_targets(set, held, {group[0]}, &answers);
+      answers.class_weight = class_weights(loss, group);
+      if (answers.class_weight.defined() && answers.class_weight.dim() == 2)
+        answers.class_weight = answers.class_weight.mean(0, /*keepdim=*/true);
       const Tensor index = at::tensor(group, at::kLong);
       for (size_t k = 0; k < outputs.size(); ++k) {
         const Tensor own = outputs[k].index_select(0, index);

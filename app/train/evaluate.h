@@ -10,7 +10,8 @@ std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer
 
 /// The same of the models' mean answer, as `predict` gives it: of probabilities under
 /// cross_entropy, nll and bce_with_logits, of outputs otherwise. Of folds each row is answered by
-/// those models that never saw it. Of `models` alone; all models must run.
+/// those models that never saw it. Class weights are the mean of those that the models which answer
+/// were trained with. Of `models` alone; all models must run.
 std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& trainer,
                                                 const RowSet& set,
                                                 const std::vector<int64_t>& models);

@@ -11,9 +11,10 @@ namespace wide {
 
 /// A batch of rows that R models have answered.
 struct AnsweredRows {
-  Tensors outputs;  // of forward, each [R, B, ...]
-  Tensor target;    // [R, B, ...], undefined where the loss needs none
-  Tensor weight;    // float64 [R, B]; 0: a row that is not there
+  Tensors outputs;      // of forward, each [R, B, ...]
+  Tensor target;        // [R, B, ...], undefined where the loss needs none
+  Tensor weight;        // float64 [R, B]; 0: a row that is not there
+  Tensor class_weight;  // float64 [R, C] or [C] for all; undefined where the loss has none
 };
 
 /// What a metric is of.

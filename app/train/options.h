@@ -25,7 +25,7 @@ struct TrainOptions {
   std::vector<std::string> set, grid;  // KEY=VALUE
   std::string lr, weight_decay, momentum;
 
-  std::string loss = "", optimizer = "adamw", schedule = "constant", warmup = "0";
+  std::string loss, optimizer, schedule = "constant", warmup = "0";
   std::vector<std::string> no_decay, freeze;
   int64_t batch = 0;  // 0: 32, or what the export has
   int64_t epochs = 0, steps = 0;

@@ -73,6 +73,7 @@ Loss any_loss() {
 }  // namespace
 
 Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options) {
+  if (options.optimizer.empty()) defaults["optimizer"] = options.optimizer = "adamw";
   choose_loss();
   const DataWanted wanted{network.asked(), network.knows_sizes(), &loss.loss, network.dtype()};
   data = read_training_data(options, wanted);
@@ -103,7 +104,6 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
                            .to(network.dtype());
   for (Tensor* weight : {&loss.loss.weight, &loss.loss.pos_weight})
     if (weight->defined()) *weight = weight->to(network.dtype());
-  if (options.optimizer == "adamw") defaults["optimizer"] = "adamw";
   for (const auto& [key, value] : plan.models[0].hyper)
     if ((key == "lr" || key == "weight_decay") && !plan.said.count(key))
       defaults[key] = fmt::format("{}", value);

@@ -57,9 +57,17 @@ void ListOptimizer::step(const Tensor& loss) {
   Tensors gradients = torch::autograd::grad({loss}, parameters_, {}, std::nullopt, false,
                                             /*allow_unused=*/true);
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < gradients.size(); ++i)
-    if (!gradients[i].defined()) gradients[i] = at::zeros_like(parameters_[i]);
+  leave_out(gradients);
+  std::erase_if(gradients, [](const Tensor& gradient) { return !gradient.defined(); });
   update(gradients);
+}
+
+/// Forgets the parameters that have no gradient: torch.optim skips them at every step.
+void ListOptimizer::leave_out(const Tensors& gradients) {
+  for (size_t i = gradients.size(); i-- > 0;)
+    if (!gradients[i].defined())
+      for (Tensors* all : {&parameters_, &first_, &second_, &steps_})
+        all->erase(all->begin() + static_cast<ptrdiff_t>(i));
 }
 
 void ListOptimizer::update(const Tensors& gradients) {

@@ -20,11 +20,12 @@ class ListOptimizer {
       : name_(std::move(name)), hyper_(std::move(hyper)) {}
 
   void add(const Tensor& parameter);
-  /// Down the gradients of `loss`.
+  /// Down the gradients of `loss`; parameters that it does not reach are left as they are.
   void step(const Tensor& loss);
 
  private:
   double hyper(const char* name) const { return hyper_.at(name); }
+  void leave_out(const Tensors& gradients);
   void update(const Tensors& gradients);
   void foreach_update(const Tensors& gradients);
 

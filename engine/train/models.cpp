@@ -239,6 +239,7 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
   double square = 0;
   for (size_t j = 0; j < trained_.size(); ++j) {
     counts.push_back(kept_[trained_[j]].tensor.numel() / n_);
+    if (!made.gradients[j]) continue;
     square += sum_of_squares(static_cast<const T*>(made.gradients[j]), counts[j]);
   }
   if (!std::isfinite(square)) return false;
@@ -266,6 +267,7 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
     before.emplace_back(at, std::vector<char>(at, at + row_bytes(rows)));
   };
   for (size_t j = 0; j < trained_.size(); ++j) {
+    if (!made.gradients[j]) continue;
     const Kept& kept = kept_[trained_[j]];
     remember(kept.tensor);
     remember(kept.average);
@@ -316,12 +318,14 @@ void TrainedModels::rehearse_as(int64_t slot, const Made& made) const {
     hyper.push_back((*values)[static_cast<size_t>(model_at(slot))]);
   double square = 0;
   for (size_t j = 0; j < trained_.size(); ++j)
-    square += sum_of_squares(static_cast<const T*>(made.gradients[j]),
-                             kept_[trained_[j]].tensor.numel() / n_);
+    if (made.gradients[j])
+      square += sum_of_squares(static_cast<const T*>(made.gradients[j]),
+                               kept_[trained_[j]].tensor.numel() / n_);
   ParameterStep<T> step;
   step.gradient_scale = T(std::isfinite(square));
   step.hyper = hyper.data();
   for (size_t j = 0; j < trained_.size(); ++j) {
+    if (!made.gradients[j]) continue;
     const Kept& kept = kept_[trained_[j]];
     step.count = kept.tensor.numel() / n_;
     const auto copied = [&](const Tensor& rows) {

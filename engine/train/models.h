@@ -32,15 +32,15 @@ class TrainedModels {
   bool any(const std::string& name) const;  // whether a model's is not 0
   uint64_t seed(int64_t model) const { return seeds_[static_cast<size_t>(model)]; }
 
-  /// What one slot's step is made of: addresses of its gradients by `trained()`, and of the new
-  /// values of some tensors (spec, address).
+  /// What one slot's step is made of: addresses of its gradients by `trained()`, null where the
+  /// loss does not reach the parameter, and of the new values of some tensors (spec, address).
   struct Made {
     std::vector<const void*> gradients;
     std::vector<std::pair<size_t, const void*>> buffers;
   };
-  /// The step of the model in a slot, `factor` being the schedule's. False, and nothing is written,
-  /// where a gradient, a new buffer or what the step leads to is not finite. Any slots at once,
-  /// each from one thread.
+  /// The step of the model in a slot, `factor` being the schedule's; a parameter without gradient
+  /// is left as it is, as torch.optim leaves it. False, and nothing is written, where a gradient, a
+  /// new buffer or what the step leads to is not finite. Any slots at once, each from one thread.
   bool write(int64_t slot, const Made& made, double factor);
 
   /// The work of a write, on copies: what a step's time is measured with.

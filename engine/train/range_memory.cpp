@@ -91,9 +91,11 @@ Program Trainer::Impl::recorded_single(const PlannedSize& p, const Ensemble& som
 
 /// Where memory may be short recording has no elements, as it would keep all that a step makes, and
 /// what is recorded is brought to fit.
-PlannedRange Trainer::Impl::step_program(const PlannedSize& p, const Ensemble& some) const {
+PlannedRange Trainer::Impl::step_program(PlannedSize& p, const Ensemble& some) const {
   const OutsideTheHeap apart;
-  const auto recorded = [&] { return record_step(p.single, p.trained, some, widen_options(p)); };
+  const auto recorded = [&] {
+    return record_step(p.single, p.trained, some, widen_options(p), &p.reached);
+  };
   if (!may_be_short(p, some.n)) return {recorded(), {}};
   RangeProgram range;
   try {

@@ -115,7 +115,7 @@ Program record_loss(const LossNetwork& loss, const Tensors& one) {
 
 Tensors differentiate_wide(const Program& single, const std::vector<size_t>& trained, int64_t n,
                            const std::vector<WideValue>& bound, const WidenOptions& options,
-                           Coverage* coverage) {
+                           Coverage* coverage, std::vector<bool>* reached) {
   const at::AutoGradMode grad(true);
   std::vector<WideValue> values = bound;
   Tensors of;
@@ -129,8 +129,11 @@ Tensors differentiate_wide(const Program& single, const std::vector<size_t>& tra
     throw Unsupported(reason("train", "loss", "one that hangs on no trained parameter",
                              "something to differentiate", "to freeze less"));
   Tensors results = gradients_of(loss, of);
-  for (size_t k = 0; k < of.size(); ++k)
+  if (reached) reached->clear();
+  for (size_t k = 0; k < of.size(); ++k) {
+    if (reached) reached->push_back(results[k].defined());
     if (!results[k].defined()) results[k] = at::zeros_like(of[k]);
+  }
   results.insert(results.begin(), loss);
   for (size_t k = 1; k < made.size(); ++k) results.push_back(for_all(n, made[k]));
   for (Tensor& t : results) t = t.detach();
@@ -139,10 +142,10 @@ Tensors differentiate_wide(const Program& single, const std::vector<size_t>& tra
 
 std::shared_ptr<const RangeProgram> record_step(const Program& single,
                                                 const std::vector<size_t>& trained,
-                                                const Ensemble& models,
-                                                const WidenOptions& options) {
+                                                const Ensemble& models, const WidenOptions& options,
+                                                std::vector<bool>* reached) {
   return recorded(single, models, [&](const std::vector<WideValue>& bound, Coverage* coverage) {
-    return differentiate_wide(single, trained, models.n, bound, options, coverage);
+    return differentiate_wide(single, trained, models.n, bound, options, coverage, reached);
   });
 }
 

@@ -32,16 +32,17 @@ Program record_loss(const LossNetwork& loss, const Tensors& one);
 
 /// Loss, gradients of `trained` (positions among the bound tensors), then what a step makes of
 /// buffers in the order of `single.updates`, all `[n, ...]`: each model's own, as the sum over
-/// models is differentiated.
+/// models is differentiated. `reached`, if any: by `trained`, whether the loss hangs on it; where
+/// it does not, autograd gives no gradient, and zeros stand here.
 Tensors differentiate_wide(const Program& single, const std::vector<size_t>& trained, int64_t n,
                            const std::vector<WideValue>& bound, const WidenOptions& options,
-                           Coverage* coverage);
+                           Coverage* coverage, std::vector<bool>* reached);
 
 /// Program(n) of the above, after the passes.
 std::shared_ptr<const RangeProgram> record_step(const Program& single,
                                                 const std::vector<size_t>& trained,
-                                                const Ensemble& models,
-                                                const WidenOptions& options);
+                                                const Ensemble& models, const WidenOptions& options,
+                                                std::vector<bool>* reached);
 /// The same of an evaluation form: its outputs alone.
 std::shared_ptr<const RangeProgram> record_evaluation(const Program& single, const Ensemble& models,
                                                       const WidenOptions& options);

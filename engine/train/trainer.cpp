@@ -45,13 +45,14 @@ std::map<std::string, Tensor> Trainer::gradients(const Batch& batch, Tensor* los
   Tensors made_into;
   for (const size_t k : models.trained()) {
     const TensorSpec& spec = models.specs()[k];
-    made_into.push_back(at::empty(wide_sizes(running, spec.sizes), models.dtype()));
+    made_into.push_back(at::zeros(wide_sizes(running, spec.sizes), models.dtype()));
     all[spec.name] = made_into.back();
   }
   const Tensor own = at::empty({running}, at::kDouble);
   impl_->run_step(batch, [&](int64_t slot, double loss, const TrainedModels::Made& made) {
     own.mutable_data_ptr<double>()[slot] = loss;
     for (size_t k = 0; k < made_into.size(); ++k) {
+      if (!made.gradients[k]) continue;
       const auto bytes =
           static_cast<size_t>(made_into[k].numel() / running) * made_into[k].element_size();
       std::memcpy(

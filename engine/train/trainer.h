@@ -155,12 +155,15 @@ class Trainer {
   /// Records and plans what a step on such a batch takes, as the first one does otherwise: throws
   /// what that throws, and leaves the models as they are.
   void prepare(const Batch& batch);
-  /// One step of all models that run. The first call with a batch of new sizes records and plans.
+  /// One step of all models that run; a parameter that the loss does not hang on is left as it is,
+  /// as torch.optim leaves one without gradient. The first call with a batch of new sizes records
+  /// and plans.
   /// Throws Error: sizes, dtypes, an operator that cannot be trained. A step that throws after the
   /// first recording leaves models half written: the run has to go on from its file.
   StepResult step(const Batch& batch);
   /// The gradients that a step would take, before clipping: by trained parameter, [R, ...] for the
-  /// R models of `running()`; nothing is written. `losses`: float64 [R].
+  /// R models of `running()`, zeros where the loss does not hang on it; nothing is written.
+  /// `losses`: float64 [R].
   std::map<std::string, Tensor> gradients(const Batch& batch, Tensor* losses = nullptr);
   /// Outputs of the evaluation form, flattened, each [R, ...] for the R models of `running()` in
   /// their order, with the weights as they are (the averaged ones where `ema` is set).

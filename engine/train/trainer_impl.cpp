@@ -301,7 +301,7 @@ Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a
   // Every call is chosen on the way forward; a way back would keep what is made there.
   widen.differentiable = p.step;
   if (p.step && !may_be_short(p, at_a_time))
-    differentiate_wide(p.single, p.trained, at_a_time, values, widen, nullptr);
+    differentiate_wide(p.single, p.trained, at_a_time, values, widen, nullptr, nullptr);
   else
     evaluate_wide(p.single, at_a_time, values, widen, nullptr);
   return choice;
@@ -455,7 +455,8 @@ TrainedModels::Made Trainer::Impl::made(const PlannedSize& p, const Tensors& res
   };
   const size_t trained = p.trained.size();
   TrainedModels::Made made;
-  for (size_t k = 0; k < trained; ++k) made.gradients.push_back(row(1 + k));
+  for (size_t k = 0; k < trained; ++k)
+    made.gradients.push_back(p.reached[k] ? row(1 + k) : nullptr);
   for (size_t k = 0; k < p.updated.size(); ++k)
     made.buffers.emplace_back(p.updated[k], row(1 + trained + k));
   return made;
@@ -484,10 +485,13 @@ std::vector<Tensors> Trainer::Impl::steps_of(const Batch& batch,
     if (std::find(slots.begin(), slots.end(), slot) == slots.end()) return;
     Tensors& own = made[static_cast<size_t>(slot)];
     own.push_back(at::full({}, loss, at::kDouble));
-    for (size_t k = 0; k < step.gradients.size(); ++k)
-      own.push_back(at::from_blob(const_cast<void*>(step.gradients[k]),
-                                  models.specs()[models.trained()[k]].sizes, models.dtype())
-                        .clone());
+    for (size_t k = 0; k < step.gradients.size(); ++k) {
+      const Sizes& sizes = models.specs()[models.trained()[k]].sizes;
+      own.push_back(
+          step.gradients[k]
+              ? at::from_blob(const_cast<void*>(step.gradients[k]), sizes, models.dtype()).clone()
+              : at::zeros(sizes, models.dtype()));
+    }
   });
   return made;
 }

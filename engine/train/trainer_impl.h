@@ -19,6 +19,7 @@ struct PlannedSize {
   Choice choice;
   int64_t chosen_for = 0;                    // so many running models
   std::vector<size_t> trained;               // bound values
+  std::vector<bool> reached;                 // by `trained`: whether the loss hangs on it
   std::vector<size_t> updated;               // specs, by update of the program
   std::vector<bool> shared;                  // by bound value
   std::map<int64_t, PlannedRange> programs;  // by number of models
@@ -65,7 +66,7 @@ struct Trainer::Impl {
                                               int64_t n);
   bool may_be_short(const PlannedSize& p, int64_t n) const;
   Program recorded_single(const PlannedSize& p, const Ensemble& some) const;
-  PlannedRange step_program(const PlannedSize& p, const Ensemble& some) const;
+  PlannedRange step_program(PlannedSize& p, const Ensemble& some) const;
   /// By slot, of `slots` alone: the loss that a step has, then its gradients.
   std::vector<Tensors> steps_of(const Batch& batch, const std::vector<int64_t>& slots);
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);

@@ -14,12 +14,11 @@ namespace {
 /// cost.
 class MeanLoss final : public Metric {
  public:
-  explicit MeanLoss(const MetricTask& task)
-      : task_(task), models_(at::tensor(task.models, at::kLong)) {
+  explicit MeanLoss(const MetricTask& task) : task_(task) {
     const std::vector<double>& smoothing = task.label_smoothing;
     if (std::any_of(smoothing.begin(), smoothing.end(), [](double s) { return s > 0; }))
       label_smoothing_ = at::tensor(smoothing, at::kDouble);
-    sum_ = at::zeros({models_.numel()}, at::kDouble);
+    sum_ = at::zeros({models()}, at::kDouble);
     weights_ = at::zeros_like(sum_);
   }
 
@@ -43,14 +42,11 @@ class MeanLoss final : public Metric {
       shared.push_back(same_for_all);
       return given.size() - 1;
     };
-    const auto give_own = [&](const Tensor& weight, int64_t dims) {
-      if (!weight.defined()) return give(weight, true);
-      const Tensor exact = weight.to(at::kDouble);
-      return weight.dim() > dims ? give(exact.index_select(0, models_), false) : give(exact, true);
-    };
     const auto target_at = give(target, false), smoothing_at = give(label_smoothing_, false),
-               weight_at = give_own(loss.weight, 1),
-               pos_weight_at = give_own(loss.pos_weight, output.dim() > 2 ? 1 : 0);
+               weight_at =
+                   give(a.class_weight, !a.class_weight.defined() || a.class_weight.dim() < 2),
+               pos_weight_at = give(
+                   loss.pos_weight.defined() ? loss.pos_weight.to(at::kDouble) : Tensor(), true);
     const Tensors sums = vmapped(
         [&](const Tensors& own) -> Tensors {
           const auto at = [&](std::optional<size_t> k) { return k ? own[*k] : Tensor(); };
@@ -58,7 +54,7 @@ class MeanLoss final : public Metric {
                                                at(weight_at), at(pos_weight_at)});
           return {of.weighted, of.weights};
         },
-        given, shared, models_.numel());
+        given, shared, models());
     sum_ += sums[0];
     weights_ += sums[1];
   }
@@ -68,8 +64,10 @@ class MeanLoss final : public Metric {
   }
 
  private:
+  int64_t models() const { return static_cast<int64_t>(task_.models.size()); }
+
   MetricTask task_;
-  Tensor models_, label_smoothing_;
+  Tensor label_smoothing_;
   Tensor sum_, weights_;
 };
 

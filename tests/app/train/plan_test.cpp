@@ -36,6 +36,7 @@ TEST(TrainValues, RangesHaveTheirEndsAndDrawsLieBetween) {
 
 TEST(TrainPlan, ConfigurationsTimesSeedsTimesFolds) {
   TrainOptions options;
+  options.optimizer = "adamw";
   options.grid = {"lr=1,2", "weight_decay=0,0.1,0.2"};
   options.seeds = 2;
   options.seed = 10;
@@ -57,6 +58,7 @@ TEST(TrainPlan, TablesOfModelsKeepWhatTheyDoNotKnow) {
   const Scratch scratch;
   write_text(scratch / "m.csv", "lr,seed,note,name\n0.1,7,\"a, b\",first\n0.2,7,c,second\n");
   TrainOptions options;
+  options.optimizer = "adamw";
   options.models = scratch / "m.csv";
   options.set = {"seed.order=3"};
   const Configurations plan = plan_models(options, 0, 0);
@@ -78,6 +80,7 @@ TEST(TrainPlan, TablesOfModelsKeepWhatTheyDoNotKnow) {
 
 TEST(TrainPlan, RangesThatSayHowManyAreLists) {
   TrainOptions options;
+  options.optimizer = "adamw";
   options.grid = {"lr=log:1e-4..1e-1:4"};
   options.seeds = 3;
   const Configurations plan = plan_models(options, 0, 0);
@@ -102,6 +105,7 @@ TEST(TrainPlan, RangesThatSayHowManyAreLists) {
 
 TEST(TrainPlan, NThatIsNoMultipleOfSeedsSaysWhatNIs) {
   TrainOptions options;
+  options.optimizer = "adamw";
   options.n = 8;
   options.seeds = 32;
   options.lr = "log:1e-4..1e-1";
@@ -121,6 +125,7 @@ TEST(TrainPlan, NThatIsNoMultipleOfSeedsSaysWhatNIs) {
 
 TEST(TrainPlan, CountsThatDisagreeAreRefused) {
   TrainOptions options;
+  options.optimizer = "adamw";
   options.n = 4;
   options.lr = "1,2,3";
   EXPECT_EQ(error_of([&] { plan_models(options, 0, 0); }),

@@ -46,6 +46,40 @@ class OfRows(Means):
             self.train(*common, "--require", "best:loss<9")
 
 
+class OfFolds(Means):
+    """Each fold's models are trained with class weights of their own."""
+
+    def test_with_balanced_classes(self):
+        random = numpy.random.default_rng(5)
+        fold = numpy.arange(60) % 3
+        # The classes' shares differ from fold to fold.
+        y = numpy.array([random.choice(3, p=[[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.2, 0.6, 0.2]][f]) for f in fold])
+        test_x, test_y = random.normal(0, 1, (40, 4)).astype("float32"), random.integers(0, 3, 40)
+        numpy.savez(self.path("data.npz"), input=self.x, y=y, f=fold)
+        numpy.savez(self.path("test.npz"), input=test_x, y=test_y)
+        self.train("--fold", "f", "--seeds", "2", "--loss", "cross_entropy:weight=balanced", "--epochs", "3", "--lr", "0.05",
+                   "--test", self.path("test.npz"))
+        weights = []
+        for k in range(3):
+            count = numpy.bincount(y[fold != k], minlength=3)
+            weights.append((fold != k).sum() / (3 * count))
+        losses, shares = [], []
+        for k in range(3):  # models are seeds by folds
+            rows = fold == k
+            mean = (self.probabilities("best", k, self.x[rows]) + self.probabilities("best", 3 + k, self.x[rows])).numpy() / 2
+            own = weights[k][y[rows]]
+            losses += list(-own * numpy.log(mean[numpy.arange(len(own)), y[rows]]))
+            shares += list(own)
+        self.assertAlmostEqual(self.report()["ensemble"]["validation"]["loss"], sum(losses) / sum(shares), delta=1e-5)
+        # Rows that all models answer count by the mean of their weights.
+        mean = sum(self.probabilities("best", m, test_x).double().numpy() for m in range(6)) / 6
+        own = numpy.mean(weights, 0)[test_y]
+        wanted = (-own * numpy.log(mean[numpy.arange(40), test_y])).sum() / own.sum()
+        self.assertAlmostEqual(self.report()["ensemble"]["test"]["loss"], wanted, delta=1e-5)
+        with_first = weights[0][test_y]
+        self.assertGreater(abs((-with_first * numpy.log(mean[numpy.arange(40), test_y])).sum() / with_first.sum() - wanted), 1e-4)
+
+
 class OfModels(Means):
     """Two of four learn so fast that they are no numbers before the first evaluation."""
 

@@ -81,6 +81,8 @@ class Useless(Options):
         self.assertEqual(sorted(self.report()["defaults"]), ["batch", "loss", "optimizer", "weight_decay"])
         line = self.train("-n", "2", "--overwrite", "--grid", "weight_decay=0.5", "--batch", "60").stdout.splitlines()[0]
         self.assertIn("defaults: epochs 10, loss cross_entropy, lr 0.001, optimizer adamw", line)
+        self.train("-n", "2", "--overwrite", "--epochs", "1", "--optimizer", "adamw", "--loss", "cross_entropy")
+        self.assertEqual(sorted(self.report()["defaults"]), ["batch", "lr", "weight_decay"])
 
 
 class Resumed(Options):

@@ -1,4 +1,5 @@
 """A network that computes its own loss: numbers of rows and of whole batches, as PyTorch has them of a checkpoint."""
+import copy
 import os
 import sys
 import unittest
@@ -131,6 +132,52 @@ class Answers(WithOwnLoss):
                          "--validation", "0.2", option, "min:output.9")
         self.refused("[--loss] output: got 9, expected one of forward's 4", "-n", "2", "--loss", "output.9")
         self.refused("[--output] output: got 9, expected one of forward's 4", "-n", "2", "--loss", "output.1", "--output", "9")
+
+
+class Two(torch.nn.Module):
+    """Scores of classes, and a number that no loss of the scores looks at."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.scores, self.number = torch.nn.Linear(6, 5), torch.nn.Linear(5, 3), torch.nn.Linear(5, 1)
+
+    def forward(self, input):
+        h = torch.tanh(self.body(input))
+        return self.scores(h), self.number(h)
+
+
+class UnusedHead(Train):
+    OPTIMIZERS = {
+        "adamw": (["--weight-decay", "0.3"], lambda p, lr: torch.optim.AdamW(p, lr, weight_decay=0.3)),
+        "adam": (["--weight-decay", "0.2"], lambda p, lr: torch.optim.Adam(p, lr, weight_decay=0.2)),
+        "sgd": (["--weight-decay", "0.1", "--momentum", "0.9"], lambda p, lr: torch.optim.SGD(p, lr, 0.9, weight_decay=0.1)),
+        "rmsprop": (["--weight-decay", "0.1", "--momentum", "0.5"],
+                    lambda p, lr: torch.optim.RMSprop(p, lr, weight_decay=0.1, momentum=0.5)),
+    }
+
+    def test_is_left_alone_as_by_pytorch(self):
+        random = numpy.random.default_rng(3)
+        x, y = random.normal(0, 1, (11, 6)).astype("float32"), random.integers(0, 3, 11)
+        numpy.savez(self.path("data.npz"), input=x, y=y)
+        net = Two()
+        torch.export.save(torch.export.export(net.eval(), (torch.randn(4, 6),), dynamic_shapes=({0: torch.export.Dim("batch")},)),
+                          self.path("net.pt2"))
+        for name, (options, made) in self.OPTIMIZERS.items():
+            self.train("--lr", "0.01,0.03", "--optimizer", name, *options, "--init", "file", "--output", "0", "--batch", "11",
+                       "--steps", "7", "--order", "sequential", "--check", "1", "--overwrite")
+            for model, lr in enumerate((0.01, 0.03)):
+                own = copy.deepcopy(net)
+                optimizer = made(own.parameters(), lr)
+                for _ in range(7):
+                    optimizer.zero_grad()
+                    functional.cross_entropy(own(torch.tensor(x))[0], torch.tensor(y)).backward()
+                    optimizer.step()
+                got, wanted = load_file(self.path(f"run/last/model-{model:04d}.safetensors")), own.state_dict()
+                for key, tensor in wanted.items():
+                    with self.subTest(name, model=model, tensor=key):
+                        if key.startswith("number."):
+                            self.assertTrue(got[key].equal(net.state_dict()[key]))
+                        torch.testing.assert_close(got[key], tensor, rtol=1e-4, atol=1e-5)
 
 
 if __name__ == "__main__":

@@ -164,6 +164,59 @@ TEST(TrainOptimizers, AllClipAndFollowASchedule) {
         parse_schedule("cosine:0.1", 3, kSteps));
 }
 
+/// Beside p, whose gradient is what comes in, a parameter that nothing reads and one that is only
+/// compared with a number.
+Subject partly_reached() {
+  return {"partly reached",
+          {6},
+          {weight("p", {3, 2}, 1.0), weight("unread", {5}, 1.0), weight("compared", {2}, 1.0)},
+          [](const Tensor& x, const Tensors& w, bool) {
+            const Tensor sign =
+                at::where(w[2] > 0, at::full({}, 1.0, x.options()), at::full({}, 2.0, x.options()));
+            return (x * w[0].flatten()).sum() + sign.sum() * x.sum();
+          }};
+}
+
+TEST(TrainOptimizers, LeaveWhatTheLossDoesNotReachAsTorchDoes) {
+  for (const Optimizer* optimizer : optimizers()) {
+    SCOPED_TRACE(optimizer->name);
+    const Subject s = partly_reached();
+    TrainerOptions o;
+    o.n = kN;
+    o.loss.name = "output";
+    o.optimizer = optimizer->name;
+    o.hyperparameters = {
+        {"lr", {1e-2, 3e-2, 5e-2}}, {"weight_decay", {0.3, 0.1, 0.2}}, {"ema", {0.9, 0, 0.7}}};
+    if (optimizer->index("momentum") >= 0) o.hyperparameters["momentum"] = {0.9, 0.5, 0.0};
+    const auto begin = start(s, kN, at::kDouble);
+    Trainer trainer(forms(s), {{"x"}}, begin, o);
+    for (int64_t t = 0; t < 5; ++t)
+      trainer.step({.inputs = {{gradient(t).slice(2, 0, 6).contiguous()}}});
+    const auto got = trainer.weights();
+    EXPECT_FALSE(got.at("p").equal(begin.at("p").tensor));
+    for (const char* name : {"unread", "compared"})
+      EXPECT_TRUE(got.at(name).equal(begin.at(name).tensor)) << name;
+    if (optimizer->name == "lion") continue;  // torch.optim has none
+    Tensor unread = begin.at("unread").tensor[0].clone().requires_grad_();
+    torch_optimizer(optimizer->name, unread, o.hyperparameters, 0, true)->step();
+    EXPECT_TRUE(unread.equal(begin.at("unread").tensor[0]));
+  }
+}
+
+TEST(TrainOptimizers, WhatTheLossDoesNotReachHasGradientsOfZero) {
+  const Subject s = partly_reached();
+  TrainerOptions o;
+  o.n = kN;
+  o.loss.name = "output";
+  Trainer trainer(forms(s), {{"x"}}, start(s, kN, at::kDouble), o);
+  const Batch b{.inputs = {{gradient(0).slice(2, 0, 6).contiguous()}}};
+  const auto gradients = trainer.gradients(b);
+  EXPECT_TRUE(gradients.at("p").flatten(1).allclose(b.inputs[0].values.select(1, 0)));
+  for (const char* name : {"unread", "compared"})
+    EXPECT_TRUE(gradients.at(name).equal(at::zeros_like(gradients.at(name)))) << name;
+  EXPECT_TRUE(trainer.check(b).pass);
+}
+
 TEST(TrainSchedules, AreThoseOfTorch) {
   const auto compare_factors = [](const Schedule& s, const std::vector<double>& expected) {
     for (size_t t = 0; t < expected.size(); ++t)

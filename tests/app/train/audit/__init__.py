@@ -26,9 +26,9 @@ from . import file_checks, output_checks
 from .evidence import gather
 from .job import Job
 from .report_checks import ReportCheck
-from .truth import Truth
+from .truth import Truth, planned
 
-__all__ = ["Job", "Truth", "audit", "gather"]
+__all__ = ["Job", "Truth", "audit", "gather", "planned"]
 
 
 def audit(job, evidence, known=None):

@@ -34,7 +34,7 @@ def parser():
     options.add_argument("--check", type=int, default=3)
     options.add_argument("--threads", type=int, default=0)
     options.add_argument("--min-delta", type=float, default=0.0)
-    for name in ("own", "column", "normalize", "set", "grid", "metric", "weights", "freeze", "no-decay"):
+    for name in ("own", "column", "normalize", "set", "grid", "metric", "weights", "freeze", "no-decay", "augment"):
         options.add_argument("--" + name, action="append", default=[])
     for name in ("same-order", "drop-last", "exact", "overwrite", "quiet"):
         options.add_argument("--" + name, action="store_true")
@@ -121,6 +121,8 @@ class Asked:
                 place, at = divmod(place, len(values))
                 said[key] = values[at]
             hyper = {key: said.get(key, value) for key, value in defaults.items()}
+            if "dropout" in said:  # unsaid: as the network has it
+                hyper["dropout"] = said["dropout"]
             model = Model(number, hyper, said, options.seed, folds)
             model.name, model.weights = texts.get("name", ""), texts.get("weights", "")
             model.labels = {key: text for key, text in texts.items()

@@ -2,6 +2,7 @@
 
 Each dimension goes through its values in a shuffled order, again and again, so that a dozen of configurations has most of all."""
 import os
+from functools import partial
 
 import numpy
 import torch
@@ -16,11 +17,11 @@ KINDS = {
     "classes": (networks.Mlp, ["cross_entropy", "cross_entropy:label_smoothing=0.1", "cross_entropy:weight=1,2,0.5",
                                "cross_entropy:ignore_index=2"], ["accuracy,f1", "top5,ece"], "class"),
     "balanced": (networks.Mlp, ["cross_entropy:weight=balanced"], ["accuracy,auc"], "class"),
-    "logs": (lambda: networks.Mlp(logs=True), ["nll", "nll:weight=1,1,3"], ["f1,auc", "accuracy,ece"], "class"),
+    "logs": (partial(networks.Mlp, logs=True), ["nll", "nll:weight=1,1,3"], ["f1,auc", "accuracy,ece"], "class"),
     "labels": (networks.Mlp, ["bce_with_logits", "bce_with_logits:pos_weight=2,1,3"], ["accuracy,f1", "auc,ece"], "labels"),
-    "label": (lambda: networks.Mlp(0), ["bce_with_logits:pos_weight=2", "bce_with_logits"], ["f1,auc", "accuracy"], "label"),
+    "label": (partial(networks.Mlp, 0), ["bce_with_logits:pos_weight=2", "bce_with_logits"], ["f1,auc", "accuracy"], "label"),
     "numbers": (networks.Mlp, ["mse", "huber:delta=0.5", "l1"], ["mae,r2", "rmse"], "numbers"),
-    "number": (lambda: networks.Mlp(0), ["huber:delta=0.7", "mse"], ["rmse,r2", "mae"], "number"),
+    "number": (partial(networks.Mlp, 0), ["huber:delta=0.7", "mse"], ["rmse,r2", "mae"], "number"),
     "images": (networks.Cnn, ["cross_entropy"], ["accuracy,top5", "f1"], "class"),
     "two": (networks.Two, ["mse", "cross_entropy"], ["mae", "accuracy"], None),
     "own": (networks.OwnLoss, ["output.1"], ["min:output.1"], "own"),
@@ -49,6 +50,7 @@ class Configuration:
 
 
 def configurations(count, seed=0):
+    """What each of them has of every dimension: `draw` makes the configuration of it."""
     random = numpy.random.default_rng(seed)
 
     def cycle(values):
@@ -64,20 +66,28 @@ def configurations(count, seed=0):
         "log": cycle(["log.csv", "log.jsonl", "log/"]), "killed": cycle([True, False, False, False]),
         "loss": {kind: cycle(parts[1]) for kind, parts in KINDS.items()}, "metric": {kind: cycle(parts[2]) for kind, parts in KINDS.items()},
         "monitor": cycle(["loss", "metric"]), "predict": cycle([["--use", "last"], ["--reduce", "std"], ["--top", "2"], ["--reduce", "none"]]),
+        "drop": cycle([0.3, 0.0, 0.0]), "dropout": cycle([True, False]), "keep": cycle([2, 0, 0]),
+        "augment": cycle(["flip,crop:1", "cutout:2", "flip", "crop:2,cutout:3"]),
     }
-    return [draw(number, random, dimensions) for number in range(count)]
+    all_of_them = []
+    for _ in range(count):
+        drawn = {name: cycle() for name, cycle in dimensions.items() if isinstance(cycle, Cycle)}
+        all_of_them.append({**drawn, **{name: dimensions[name][drawn["kind"]]() for name in ("loss", "metric")}})
+    return all_of_them
 
 
-def draw(number, random, dimensions):
+def draw(number, drawn, attempt=0):
+    """A configuration with rows and rates of its own for every attempt."""
+    random = numpy.random.default_rng([number, attempt])
     made = Configuration(number)
-    drawn = {name: cycle() for name, cycle in dimensions.items() if isinstance(cycle, Cycle)}
     kind, split = drawn["kind"], drawn["split"]
     made.kind, made.dtype, made.make = kind, drawn["dtype"], KINDS[kind][0]
-    if kind == "balanced" and split in ("folds", "column", "group folds"):
-        split = "share"
+    drops = drawn["drop"] and kind not in ("two", "own")
+    if drops:
+        made.make = partial(made.make, drop=drawn["drop"])
     if split == "own" and kind in ("own", "images"):
         split = "file"
-    loss, metric = dimensions["loss"][kind](), dimensions["metric"][kind]()
+    loss, metric = drawn["loss"], drawn["metric"]
     target = KINDS[kind][3] or ("class" if loss == "cross_entropy" else "number")
     if kind == "two":
         metric = "accuracy" if target == "class" else "mae"
@@ -90,6 +100,10 @@ def draw(number, random, dimensions):
     if kind == "own":
         argv += ["--output", "0"]
     settings(made, random, drawn, argv)
+    if drops and drawn["dropout"]:
+        rates = argv[argv.index("--lr") + 1].count(",") + 1 if "--lr" in argv and ".." not in argv[argv.index("--lr") + 1] else 1
+        argv += ["--set", "dropout=" + ",".join(str(0.1 + 0.2 * i) for i in range(rates))]
+    argv += ["--augment", drawn["augment"]] if kind == "images" else []
     if "folds" in split or split == "column":  # each configuration once a fold
         made.argv = argv = [{"-n": "6", "--seeds": "1"}.get(argv[i - 1], word) for i, word in enumerate(argv)]
     weighted = drawn["weight"] and kind != "images"
@@ -99,6 +113,7 @@ def draw(number, random, dimensions):
         argv += ["--monitor", metric.split(",")[0]] if drawn["monitor"] == "metric" else []
         argv += {"patience": ["--patience", "4"], "prune": ["--prune", "2,3"]}.get(drawn["stop"], [])
         argv += ["--min-delta", "0.001"] if drawn["stop"] == "patience" and number % 2 else []
+        argv += ["--keep", str(drawn["keep"])] if drawn["keep"] else []
     made.log, made.killed = drawn["log"], drawn["killed"]
     made.predict = [[], drawn["predict"] if split != "none" or drawn["predict"][0] != "--top" else ["--use", "last"]]
     if target == "class" and number % 3 == 0:

@@ -1,4 +1,4 @@
-"""What a run draws by counter: orders of rows, splits, folds and starts, written anew from their description.
+"""What a run draws by counter: orders of rows, splits, folds, starts, images and dropout, written anew from their description.
 
 A draw is SplitMix64 of a key that mixes a seed, a word and an index, so each stands for itself:
 
@@ -7,7 +7,12 @@ A draw is SplitMix64 of a key that mixes a seed, a word and an index, so each st
 An order of rows is a Fisher-Yates shuffle from the last row down, of draws with the word "row" and a seed that is the
 draw of (seed.order, "order", epoch). A start is drawn by PyTorch's generator, float64, seeded with the draw of
 (seed.init, "init", position of the tensor among parameters and then buffers).
+
+What changes an image is drawn by the image's place in its batch, with a seed that is the draw of (seed.dropout, "augment",
+step). Dropout's masks are Philox4x32-10 under seed.dropout: counters (block, block / 2^32, step, place of the call), of which
+word w of block 16 c + b is for element 64 c + 16 w + b; kept is what is below (1 - p) 2^32. Steps count from 0.
 """
+import contextlib
 import math
 
 import numpy
@@ -107,3 +112,56 @@ def fresh_start(network, seed, dtype):
         else:
             start[name] = torch.zeros_like(like, dtype=dtype if like.is_floating_point() else None)
     return start
+
+
+def augmented(images, how, seed, step):
+    """Images [B, C, H, W], each flipped, moved and cut out by draws of its own. `how`: as --augment has it."""
+    said = {name: int(number or 0) for name, _, number in (part.partition(":") for part in how)}
+    key, height, width = bits(seed, "augment", step), *images.shape[2:]
+    made = torch.zeros_like(images)
+    for b, image in enumerate(images):
+        def below(word, count, b=b):
+            return bits(key, word, b) % count
+        if "flip" in said and below("flip", 2):
+            image = image.flip(2)
+        pad = said.get("crop", 0)
+        down, right = (below("down", 2 * pad + 1), below("right", 2 * pad + 1)) if pad else (0, 0)
+        made[b] = torch.nn.functional.pad(image, [pad] * 4)[:, down:down + height, right:right + width]
+        if size := said.get("cutout", 0):
+            top, left = below("row", height) - size // 2, below("column", width) - size // 2
+            made[b, :, max(top, 0):max(top + size, 0), max(left, 0):max(left + size, 0)] = 0
+    return made
+
+
+def philox(seed, step, site, count):
+    """Words of 32 bits for so many elements."""
+    low = numpy.uint64(0xffffffff)
+    block = numpy.arange(-(-count // 64) * 16, dtype="uint64")
+    counter = [block & low, block >> numpy.uint64(32), numpy.full_like(block, step), numpy.full_like(block, site)]
+    key = [seed & 0xffffffff, seed >> 32 & 0xffffffff]
+    for _ in range(10):
+        first, second = counter[0] * numpy.uint64(0xd2511f53), counter[2] * numpy.uint64(0xcd9e8d57)
+        counter = [second >> numpy.uint64(32) ^ counter[1] ^ numpy.uint64(key[0]), second & low,
+                   first >> numpy.uint64(32) ^ counter[3] ^ numpy.uint64(key[1]), first & low]
+        key = [(key[0] + 0x9e3779b9) & 0xffffffff, (key[1] + 0xbb67ae85) & 0xffffffff]
+    return numpy.stack(counter).reshape(4, -1, 16).transpose(1, 0, 2).reshape(-1)[:count]
+
+
+@contextlib.contextmanager
+def dropping(seed, step, p, dtype):
+    """torch.nn.functional.dropout draws as a run does. `p`: in place of the network's own, as a number of `dtype`, or None."""
+    sites = iter(range(1 << 20))
+
+    def dropout(x, own=0.5, training=True, inplace=False):
+        if not training:
+            return x
+        kept = 1 - (own if p is None else float(torch.tensor(p, dtype=dtype)))
+        words = philox(seed, step, next(sites), x.numel())
+        mask = torch.tensor((words < round(kept * 2.0 ** 32)).reshape(x.shape))
+        return x * (mask.to(x.dtype) / kept if kept > 0 else torch.zeros_like(x))
+    before = torch.nn.functional.dropout
+    torch.nn.functional.dropout = dropout
+    try:
+        yield
+    finally:
+        torch.nn.functional.dropout = before

@@ -32,9 +32,26 @@ class Evidence:
         self.oof = arrays(os.path.join(folder, "oof.npz")) if os.path.exists(os.path.join(folder, "oof.npz")) else None
         self.checkpoints = {(kind, int(re.search(r"model-(\d+)", path)[1])): load_file(path) for kind in ("best", "last")
                             for path in glob.glob(os.path.join(folder, kind, "model-*.safetensors"))}
+        self.files = set(self.checkpoints)
+        for key, state in saved_states(os.path.join(folder, "run.safetensors"), self.report, self.checkpoints).items():
+            self.checkpoints.setdefault(key, state)
         self.said = {"train": printed}
         self.log = self.store = self.other = None
         self.predictions = []
+
+
+def saved_states(path, report, checkpoints):
+    """The weights of all models, by (kind, model): --keep leaves some without a file of their own."""
+    saved, like, states = load_file(path), next(iter(checkpoints.values()), {}), {}
+    for m, said in enumerate(report["models"]):
+        for kind in ("best", "last") if said["best"] else ("last",):
+            own = {}
+            for name, shape in like.items():
+                prefixes = ("best.",) if kind == "best" else ("ema.", "weight.")
+                tensor = next(saved[prefix + name] for prefix in prefixes if prefix + name in saved)
+                own[name] = tensor if tensor.shape == shape.shape else tensor[m].clone()
+            states[kind, m] = own
+    return states
 
 
 def arrays(path):

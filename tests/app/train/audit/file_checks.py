@@ -15,6 +15,9 @@ FLOAT32 = 6e-8  # relative rounding of one number
 def checkpoints(job, truth, evidence, decisions, findings):
     """Weights of the best step and of the last one, as the independent loop has them."""
     ledger = Ledger("checkpoints", {f"{kind}/{m}": state for (kind, m), state in evidence.checkpoints.items()}, findings)
+    files = {(kind, m) for m in kept(job, evidence.report) for kind in ("best", "last") if kind == "last" or decisions.best[m] is not None}
+    if evidence.files != files:
+        ledger.found((), f"lie in files of {sorted(evidence.files)}, expected {sorted(files)}")
     for model in job.models:
         m = model.number
         exact, other = job.trajectories[m]
@@ -39,6 +42,14 @@ def checkpoints(job, truth, evidence, decisions, findings):
                         not bool(((got.double() - wanted.double()).abs() <= tolerance).all()):
                     ledger.found(path, f"are not the weights of step {step} within {tolerance:.2g}")
     ledger.close()
+
+
+def kept(job, report):
+    """The models whose checkpoints are written: all, or the best ones of --keep."""
+    models, keep = list(range(len(job.models))), job.asked.options.keep
+    sign, name = -1 if job.asked.more_is_better else 1, job.asked.monitor
+    values = [sign * m["best"][name] if m["best"] else math.inf for m in report["models"]]
+    return sorted(models, key=lambda m: values[m])[:keep] if keep else models
 
 
 def models_csv(job, report, evidence, findings):

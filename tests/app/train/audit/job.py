@@ -35,17 +35,22 @@ class Job:
         self.no_decay = {name for text in options.no_decay for glob_ in text.split(",") for name in names if fnmatch(name, glob_)}
         self.validated = bool(self.data.validation[0])
 
-    def scorer(self, model, smoothing=True):
-        """`smoothing`: the model's own; a mean answer of several models has none."""
+    def class_weight(self, model):
+        """A weight for each class, or None."""
         text = self.asked.loss_keys.get("weight")
-        weight = None
         if text == "balanced":
             part, rows = self.data.rows_of("train", model)
             classes = part.of("target", model.number)[rows].numpy()
-            weight = balanced(classes.reshape(-1), self.classes, int(self.asked.loss_keys.get("ignore_index", -100)))
-        elif text:
-            weight = torch.tensor([float(number) for number in text.split(",")], dtype=torch.float64)
-        return Scorer(self.asked, weight, model.hyper["label_smoothing"] if smoothing and self.asked.loss == "cross_entropy" else 0.0)
+            return balanced(classes.reshape(-1), self.classes, int(self.asked.loss_keys.get("ignore_index", -100)))
+        return torch.tensor([float(number) for number in text.split(",")], dtype=torch.float64) if text else None
+
+    def scorer(self, model):
+        return Scorer(self.asked, self.class_weight(model), model.hyper["label_smoothing"] if self.asked.loss == "cross_entropy" else 0.0)
+
+    def mean_scorer(self, models):
+        """Of the mean answer of several: without label smoothing, with the mean of their class weights."""
+        weights = [self.class_weight(model) for model in models]
+        return Scorer(self.asked, None if weights[0] is None else torch.stack(weights).mean(0))
 
     @cached_property
     def classes(self):
@@ -81,9 +86,18 @@ class Job:
     def scores(self, outputs, model, part, rows, scorer=None):
         """{metric: number} of outputs on these rows; those that scikit-learn has no number for are left out."""
         scorer = scorer or self.scorer(model)
-        target = part.of("target", model.number)[rows] if part.target is not None else None
-        weight = part.of("weight", model.number)[rows] if part.weight is not None else None
+        target, weight = self.targets(part, rows, model.number)
         return {name: scorer.metric(name, outputs, target, weight) for name in self.asked.metrics}
+
+    def sums(self, outputs, part, rows, scorer):
+        """(Σ w·l, Σ w) over rows that are the same for all models."""
+        return scorer.sums(outputs, *self.targets(part, rows, 0))
+
+    @staticmethod
+    def targets(part, rows, number):
+        """(targets, row weights) of these rows, None where there are none."""
+        return tuple(part.of(name, number)[rows] if values is not None else None
+                     for name, values in (("target", part.target), ("weight", part.weight)))
 
     @cached_property
     def trajectories(self):

@@ -94,7 +94,7 @@ class Loop:
         self.judged = copy.deepcopy(self.network)  # evaluates, with averaged weights where there are some
         self.scorer = job.scorer(model)
         part, rows = job.data.rows_of("train", model)
-        self.given = job.data.inputs(part, model, list(range(part.count)), dtype)
+        self.part, self.given = part, job.data.inputs(part, model, list(range(part.count)), dtype)
         self.rows = rows
         self.target = part.of("target", model.number) if part.target is not None else None
         # Row weights are brought to the run's precision in a step.
@@ -130,7 +130,8 @@ class Loop:
         for step, rows in enumerate(self.batches(steps), 1):
             for group in optimizer.param_groups:
                 group["lr"] = hyper["lr"] * rates[step - 1]
-            loss = self.step(optimizer, list(trained.values()), rows)
+            with draws.dropping(self.model.seeds["dropout"], step - 1, hyper.get("dropout"), job.dtype):
+                loss = self.step(optimizer, list(trained.values()), rows, self.batch_of(step - 1, rows))
             if loss is None:
                 trajectory.diverged = step
                 break
@@ -151,12 +152,20 @@ class Loop:
     def state(self, average):
         return {name: tensor.detach().clone() for name, tensor in {**self.network.state_dict(), **average}.items()}
 
-    def step(self, optimizer, trained, rows):
+    def batch_of(self, step, rows):
+        """Forward's arguments, augmented where that was asked for."""
+        how = [part for text in self.job.asked.options.augment for part in text.split(",")]
+        if not how:
+            return [values[rows] for values in self.given]
+        return self.job.data.inputs(self.part, self.model, rows, self.dtype,
+                                    lambda images: draws.augmented(images, how, self.model.seeds["dropout"], step))
+
+    def step(self, optimizer, trained, rows, given):
         """The loss before the step, "nothing counts" for a batch without any weight, or None where a number was not finite: then
         all is left as it was."""
         self.network.train()
         before = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
-        outputs = self.network(*(values[rows] for values in self.given))
+        outputs = self.network(*given)
         total, counts = self.scorer.sums(list(outputs) if isinstance(outputs, (tuple, list)) else [outputs],
                                          None if self.target is None else self.target[rows],
                                          None if self.weight is None else self.weight[rows])

@@ -6,15 +6,16 @@ FEATURES, CLASSES, SIDE, KINDS_OF_IMAGES = 6, 3, 5, 7
 
 
 class Mlp(nn.Module):
-    """`width`: numbers a row, 0: one number without a dimension of its own."""
+    """`width`: numbers a row, 0: one number without a dimension of its own; `drop`: of its dropout, 0: it has none."""
 
-    def __init__(self, width=CLASSES, hidden=10, logs=False):
+    def __init__(self, width=CLASSES, hidden=10, logs=False, drop=0.0):
         super().__init__()
         self.first, self.last = nn.Linear(FEATURES, hidden), nn.Linear(hidden, max(width, 1))
+        self.drop = nn.Dropout(drop) if drop else nn.Identity()
         self.width, self.logs = width, logs
 
     def forward(self, x):
-        y = self.last(torch.tanh(self.first(x)))
+        y = self.last(self.drop(torch.tanh(self.first(x))))
         if self.logs:
             y = torch.log_softmax(y, 1)
         return y if self.width else y.squeeze(1)
@@ -23,13 +24,14 @@ class Mlp(nn.Module):
 class Cnn(nn.Module):
     """Without a bias before the normalisation, whose gradient is 0: an optimiser would make rounding into steps."""
 
-    def __init__(self, width=KINDS_OF_IMAGES):
+    def __init__(self, width=KINDS_OF_IMAGES, drop=0.0):
         super().__init__()
         self.conv, self.norm = nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4)
+        self.drop = nn.Dropout(drop) if drop else nn.Identity()
         self.last = nn.Linear(4 * (SIDE - 2) ** 2, width)
 
     def forward(self, x):
-        return self.last(torch.tanh(self.norm(self.conv(x))).flatten(1))
+        return self.last(self.drop(torch.tanh(self.norm(self.conv(x))).flatten(1)))
 
 
 class Two(nn.Module):

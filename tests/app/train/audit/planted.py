@@ -80,6 +80,14 @@ def ensemble_of_logits(evidence, job, truth):
     evidence.report["ensemble"]["test"] = values(truth.ensemble("test", mean=lambda every: [torch.stack(x).mean(0) for x in zip(*every)]))
 
 
+@planted("rows of all folds weighted as the first model weights classes", "report.json ensemble.validation.loss")
+def weights_of_the_first(evidence, job, truth):
+    own = job.mean_scorer
+    job.mean_scorer = lambda models: own(job.models[:1])
+    evidence.report["ensemble"]["validation"] = values(truth.ensemble("validation"))
+    del job.mean_scorer
+
+
 @planted("a deviation with n instead of n - 1", "report.json configs.0.sd")
 def deviation(evidence, job, truth):
     config = evidence.report["configs"][0]

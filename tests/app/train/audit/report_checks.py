@@ -1,6 +1,8 @@
 """Every field of report.json, and of a run as the store keeps it."""
 import re
 
+import torch
+
 from .ledger import CONSISTENT, LOOPED, RECOMPUTED, Ledger
 from .spreads import interval_holds
 from .truth import Decisions
@@ -89,7 +91,8 @@ class ReportCheck:
         ledger.expect(RECOMPUTED, ("monitor",), {"name": job.asked.monitor, "more_is_better": job.asked.more_is_better})
         ledger.expect(RECOMPUTED, ("defaults",), self.defaults())
         norms = sum(type(module).__name__.startswith("BatchNorm") for module in job.network.modules())
-        ledger.expect(RECOMPUTED, ("switched",), {"dropout": 0, "batch_norm": norms})
+        drops = sum(isinstance(module, torch.nn.Dropout) for module in job.network.modules())
+        ledger.expect(RECOMPUTED, ("switched",), {"dropout": drops, "batch_norm": norms})
         rows = sum(map(len, job.data.validation)) if job.data.folds else len(job.data.train[0])
         classes = job.classes if job.asked.classifies else None
         for path in (("network_fingerprint",), ("data", "fingerprint"), ("data", "split")):
@@ -142,7 +145,7 @@ class ReportCheck:
         """Options as they were said, without those that have a place of their own in the report."""
         options = self.job.asked.options
         return {"weights": options.weights, "init": options.init, "as_exported": False, "own": options.own,
-                "normalize": options.normalize, "augment": [], "sample_weight": options.sample_weight, "output": options.output,
+                "normalize": options.normalize, "augment": [part for text in options.augment for part in text.split(",")], "sample_weight": options.sample_weight, "output": options.output,
                 "folds": options.folds, "warmup": options.warmup, "no_decay": options.no_decay, "freeze": options.freeze,
                 "order": options.order, "same_order": options.same_order, "drop_last": options.drop_last,
                 "eval_every": options.eval_every, "patience": options.patience, "min_delta": options.min_delta, "prune": options.prune}
@@ -153,7 +156,7 @@ class ReportCheck:
             said["batch"] = str(self.job.data.batch)
         if not options.epochs and not options.steps:
             said["epochs"] = "10"
-        if options.optimizer == "adamw":  # also where it was said
+        if "--optimizer" not in self.job.argv:
             said["optimizer"] = "adamw"
         settings = {**self.job.asked.varied_settings(), **{text.split("=")[0]: "" for text in options.grid}}
         for key in ("lr", "weight_decay"):

@@ -148,13 +148,16 @@ class Data:
         part, rows = self.part(which)
         return part, rows[model.fold or 0] if len(rows) > 1 else rows[0]
 
-    def inputs(self, part, model, rows, dtype):
-        """Forward's arguments for these rows: brought to the run's precision, normalised there, then raised to `dtype`."""
+    def inputs(self, part, model, rows, dtype, change=None):
+        """Forward's arguments for these rows: brought to the run's precision, changed (images alone) and normalised there, then
+        raised to `dtype`."""
         given = []
         for argument in self.arguments:
             values = part.of(argument, model.number)[rows]
             if values.is_floating_point() or values.dtype == torch.uint8 or self.features:
                 values = values.to(self.dtype)
+                if change and values.ndim == 4:
+                    values = change(values)
                 mean, deviation = self.statistics(argument, model)
                 if mean is not None:
                     values = ((values.double() - mean) / deviation).to(self.dtype)

@@ -78,15 +78,17 @@ class Truth:
         part, rows = job.data.part(which)
         if part.own or not models or not rows[0]:
             return {}
-        scorer = job.scorer(models[0], smoothing=False)
-        mean = mean or scorer.mean_outputs
         groups = [[m for m in models if len(rows) == 1 or m.fold == fold] for fold in range(len(rows))]
-        there = [row for own, group in zip(rows, groups) if group for row in own]
+        answered = [(own, group, job.mean_scorer(group)) for own, group in zip(rows, groups) if group]
+        there = [row for own, _, _ in answered for row in own]
 
         def score(dtype):
-            means = [mean([[x.double() for x in self.outputs(kind, m, part, own, dtype)] for m in group])
-                     for own, group in zip(rows, groups) if group]
-            return job.scores([torch.cat(parts) for parts in zip(*means)], models[0], part, there, scorer)
+            means = [(mean or scorer.mean_outputs)([[x.double() for x in self.outputs(kind, m, part, own, dtype)] for m in group])
+                     for own, group, scorer in answered]
+            found = job.scores([torch.cat(parts) for parts in zip(*means)], models[0], part, there, answered[0][2])
+            # A row counts by the class weights that the models which answer it were trained with.
+            sums = [job.sums(outputs, part, own, scorer) for outputs, (own, _, scorer) in zip(means, answered)]
+            return {**found, "loss": float(sum(total for total, _ in sums) / sum(counts for _, counts in sums))}
         return self.both(score, lambda dtype: dtype)
 
     @cached_property
@@ -132,6 +134,16 @@ class Truth:
             return None
         tolerance = max(v.tolerance for v in numbers)
         return {key: value if key == "n" or value is None else Number(value, 2 * tolerance) for key, value in found.items()}
+
+
+def planned(truth):
+    """The decisions that a run comes to if it is right."""
+    job, name = truth.job, truth.job.asked.monitor
+    history = []
+    for step in sorted({step for curve in truth.curves for step in curve}):
+        values = [curve.get(step, {}).get(name) for curve in truth.curves]
+        history.append({"step": step, **({name: [v and v.value for v in values]} if job.validated else {})})
+    return Decisions(job, history, [truth.diverged(model) for model in job.models])
 
 
 class Decisions:
