@@ -8,6 +8,7 @@
 #include "app/trial/contest.h"
 #include "data/reports/report_json.h"
 #include "data/tensors.h"
+#include "engine/measure/clock.h"
 #include "engine/record/process_switch.h"
 #include "engine/widen/target.h"
 
@@ -76,38 +77,49 @@ class Batched {
   wide::Tensors operator()() const {
     const wide::VmapFallbackOff no_fallback;
     const py::gil_scoped_acquire gil;
-    return (*call_)().cast<wide::Tensors>();
+    return (*call_)(/*stacked=*/true).cast<wide::Tensors>();
+  }
+  /// What is timed: the models' outputs as they come.
+  void call() const {
+    const wide::VmapFallbackOff no_fallback;
+    const py::gil_scoped_acquire gil;
+    (*call_)(/*stacked=*/false);
   }
 
  private:
   std::shared_ptr<py::object> call_;
 };
 
-wide::Baseline vmap(const std::shared_ptr<py::object>& make, const wide::Ensemble& ensemble) {
+using Made = std::pair<std::string, std::shared_ptr<py::object>>;
+
+/// What is compiled is so in the first call, whose time `notes` get.
+wide::Baseline python_baseline(const Made& named, const wide::Ensemble& ensemble,
+                               std::vector<std::string>* notes) {
+  const auto& [name, make] = named;
   wide::Baseline baseline;
-  baseline.name = "vmap";
+  baseline.name = name;
   try {
+    const double begun = wide::now_ns();
     Batched(*make, ensemble)();
+    if (name != "vmap")
+      notes->push_back(
+          fmt::format("{}: its first call took {:.1f} s", name, (wide::now_ns() - begun) * 1e-9));
   } catch (py::error_already_set& error) {
     const py::gil_scoped_acquire gil;
     const std::string text = py::str(error.value());
     baseline.unavailable = text.substr(0, text.find('\n'));
     return baseline;
   }
-  baseline.run = [make, ensemble] { return Batched(*make, ensemble)(); };
-  struct Kept {
-    std::unique_ptr<Batched> batched;  // made at the first call
-    wide::Tensors outputs;
-  };
-  baseline.call = [make, ensemble, kept = std::make_shared<Kept>()] {
-    if (!kept->batched) kept->batched = std::make_unique<Batched>(*make, ensemble);
-    kept->outputs = (*kept->batched)();
+  baseline.run = [make = make, ensemble] { return Batched(*make, ensemble)(); };
+  baseline.call = [make = make, ensemble, made = std::make_shared<std::unique_ptr<Batched>>()] {
+    if (!*made) *made = std::make_unique<Batched>(*make, ensemble);
+    (*made)->call();
   };
   return baseline;
 }
 
 std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
-                const std::shared_ptr<py::object>& batched, wide::Stages& stages) {
+                const std::vector<Made>& baselines, wide::Stages& stages) {
   // The check writes to what is not shared, and these are the user's own.
   for (size_t k = 0; k < parts.ensemble.tensors.size(); ++k)
     if (!parts.ensemble.shared[k]) parts.ensemble.tensors[k] = parts.ensemble.tensors[k].clone();
@@ -121,7 +133,11 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
   contest.budget_s = budget_s;
   contest.seed = seed;
   contest.threads = parts.options.threads;
-  contest.own_baselines = {vmap(batched, parts.ensemble)};
+  std::vector<std::string> notes;
+  for (const Made& made : baselines) {
+    stages.begin("baseline", made.first);
+    contest.own_baselines.push_back(python_baseline(made, parts.ensemble, &notes));
+  }
   wide::ContestResult held = wide::hold(contest, stages);
   if (held.trials.front().thrown) std::rethrow_exception(held.trials.front().thrown);
   wide::Case result;
@@ -130,7 +146,8 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
   result.dtype = wide::short_name(contest.dtype);
   result.device = "cpu";
   result.mode = to_string(parts.options.mode);
-  result.notes = std::move(held.notes);
+  result.notes = std::move(notes);
+  result.notes.insert(result.notes.end(), held.notes.begin(), held.notes.end());
   result.baselines = std::move(held.baselines);
   result.trials = {std::move(held.trials.front().trial)};
   result.other_load = held.other_load;
@@ -140,12 +157,14 @@ std::string run(wide::WideModel::Parts parts, double budget_s, uint64_t seed,
 
 }  // namespace
 
-std::string benchmark(Core& core, double budget_s, uint64_t seed, const py::object& batched,
+std::string benchmark(Core& core, double budget_s, uint64_t seed,
+                      const std::vector<std::pair<std::string, py::object>>& baselines,
                       const py::object& progress) {
-  const std::shared_ptr<py::object> make = held(batched);
+  std::vector<Made> made;
+  for (const auto& [name, make] : baselines) made.emplace_back(name, held(make));
   Told stages(held(progress));
   return core.with(
-      [&](wide::WideModel& m) { return run(m.parts(), budget_s, seed, make, stages); });
+      [&](wide::WideModel& m) { return run(m.parts(), budget_s, seed, made, stages); });
 }
 
 }  // namespace nwide

@@ -123,7 +123,7 @@ void bind_core(py::module_& m) {
            })
       .def("coverage", &coverage)
       .def("explain", &explain)
-      .def("benchmark", &benchmark, py::arg("budget_s"), py::arg("seed"), py::arg("batched"),
+      .def("benchmark", &benchmark, py::arg("budget_s"), py::arg("seed"), py::arg("baselines"),
            py::arg("progress"))
       .def("validate", &validate, py::arg("rtol") = 0.0)
       .def("plan",

@@ -17,7 +17,7 @@ from .architecture import aliases_of, check_values
 from .errors import fail
 from .options import Options
 from .progress import Progress
-from .recording import Form, Recorder, argument_names, batched, look, named, placed, separate
+from .recording import Form, Recorder, argument_names, batched, look, looped, named, placed, separate
 from .results import Benchmark, Coverage, Steps, Validation
 
 COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
@@ -260,18 +260,22 @@ class WideModule(nn.Module):
         """Against N separate models in float64: values, isolation of models, their order."""
         return Validation(**self._last().validate(rtol))
 
-    def benchmark(self, *args: Any, budget_s: float = 1.5, seed: int = 0, **kwargs: Any) -> Benchmark:
+    def benchmark(self, *args: Any, budget_s: float = 1.5, seed: int = 0, compiled: bool = False, **kwargs: Any) -> Benchmark:
         """The wide call, its weights frozen as `freeze()` does, beside `loop` and `threads` of the
-        separate modules and torch.vmap over them. `budget_s` seconds for each; checked before and after."""
+        separate modules and torch.vmap over them; with `compiled` also beside torch.compile of one module,
+        called N times, and of the vmap. `budget_s` seconds for each; checked before and after."""
         form = Form((args, kwargs))
         dims = self._dims(form)
         core, recorder = self._prepare(form, dims)
 
-        def vmap(tensors, shared):
-            return batched(self._model, self._slots, recorder, tensors, shared)
+        def way(make, compiled):
+            return lambda tensors, shared: make(self._model, self._slots, recorder, tensors, shared, compiled)
 
+        baselines = [("vmap", way(batched, False))]
+        if compiled:
+            baselines += [("torch.compile", way(looped, True)), ("torch.compile vmap", way(batched, True))]
         with Progress("preparing") as progress:
-            return Benchmark(json.loads(core.benchmark(budget_s, seed, vmap, progress)))
+            return Benchmark(json.loads(core.benchmark(budget_s, seed, baselines, progress)))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes the wide program with its weights in PyTorch's own operators: `.pt2` or `.ts`."""

@@ -266,9 +266,38 @@ def same_values(a, b):
                       and bool(((a == b) | ((a != a) & (b != b))).all()))
 
 
-def batched(model, slots, recorder, tensors, shared):
-    """All models in one call by torch.vmap of functional_call, as a function without arguments.
-    `tensors`: inputs, then weights as `slots`, `[N, ...]` or, where `shared`, once for all."""
+def batched(model, slots, recorder, tensors, shared, compiled=False):
+    """All models in one call by torch.vmap of functional_call; `compiled`: as torch.compile makes it. A function of
+    whether the outputs have to be `[N, ...]`. `tensors`: inputs, then weights as `slots`, `[N, ...]` or, where
+    `shared`, once for all."""
+    one, state, state_dims, dims = _functional(model, slots, recorder, tensors, shared)
+    mapped = torch.vmap(one, in_dims=(state_dims, dims), randomness="different")
+    if compiled:
+        mapped = torch.compile(mapped, dynamic=False)
+    return _quietly(lambda _: mapped(state, tensors[:len(dims)]), recorder, state)
+
+
+def looped(model, slots, recorder, tensors, shared, compiled=False):
+    """The same one model after the other, as a script with a compiled module does it."""
+    one, state, state_dims, dims = _functional(model, slots, recorder, tensors, shared)
+    own = torch.compile(one, dynamic=False) if compiled else one
+    n = next(t.shape[0] for t, is_shared in zip(tensors, shared) if not is_shared)
+
+    def of(i, tensor, dim):
+        return tensor if dim is None else tensor[i]
+
+    states = [{name: of(i, t, state_dims[name]) for name, t in state.items()} for i in range(n)]
+    inputs = [[of(i, t, dim) for t, dim in zip(tensors, dims)] for i in range(n)]
+
+    def call(stacked):
+        results = list(map(own, states, inputs))
+        return [torch.stack(each) for each in zip(*results)] if stacked else results
+    return _quietly(call, recorder, state)
+
+
+def _functional(model, slots, recorder, tensors, shared):
+    """One model as a function of its state and inputs; the state of all by name, and for each tensor of the state
+    and of the inputs the dimension that counts models."""
     own = copy.deepcopy(model)
     count = len(tensors) - len(slots)
     dims = [None if one else 0 for one in shared]
@@ -286,23 +315,25 @@ def batched(model, slots, recorder, tensors, shared):
         args, kwargs = recorder.arguments.build(inputs)
         results = torch.func.functional_call(own, state, args, kwargs)
         return [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+    return one, state, state_dims, dims[:count]
 
-    mapped = torch.vmap(one, in_dims=(state_dims, dims[:count]), randomness="different")
 
-    def call(quiet):
+def _quietly(call, recorder, state):
+    """`call` without gradients, in the faster way to say so that it takes."""
+    def quietly(quiet, stacked):
         with quiet(), as_for_export(recorder.exporting):
-            return mapped(state, tensors[:count])
+            return call(stacked)
 
-    quiet = torch.inference_mode  # the faster way to say that nothing will be differentiated
+    quiet = torch.inference_mode
     before = {name: t.clone() for name, t in state.items()}
     try:
-        call(quiet)
+        quietly(quiet, True)
     except RuntimeError:
         quiet = torch.no_grad
     finally:
         for name, t in before.items():
             state[name].copy_(t)
-    return lambda: call(quiet)
+    return lambda stacked: quietly(quiet, stacked)
 
 
 def separate(model, slots, arguments, tensors):

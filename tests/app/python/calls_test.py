@@ -43,6 +43,15 @@ def stack(models, x):
         return torch.stack([m(one) for m, one in zip(models, x)])
 
 
+
+def compiles():
+    try:
+        torch.compile(lambda x: (x + 1).sin())(torch.ones(3))
+    except Exception:
+        return False
+    return True
+
+
 class Calls(unittest.TestCase):
     def test_overhead_is_below_20_us(self):
         for layers in (1, 20):
@@ -192,6 +201,19 @@ class Contest(unittest.TestCase):
                                side_effect=recording.Recorder.__call__) as recorded:
             self.assertTrue(wide.benchmark(x, budget_s=0.05).passed)
         self.assertEqual(recorded.call_count, 0)
+
+    @unittest.skipUnless(compiles(), "this Python's torch.compile finds no compiler")
+    def test_benchmark_beside_torch_compile(self):
+        models = [nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3)) for _ in range(3)]
+        wide = nw.compile(models, torch.randn(4, 5))
+        result = wide.benchmark(torch.randn(3, 4, 5), budget_s=0.05, compiled=True)
+        names = [b["name"] for b in result.case["baselines"]]
+        self.assertTrue(result.passed, result)
+        self.assertLessEqual({"loop", "vmap", "torch.compile", "torch.compile vmap"}, set(names), result.case["notes"])
+        medians = {b["name"]: b["median_ns"] for b in result.case["baselines"]}
+        self.assertEqual(result.trial["speedup"]["vs_best_baseline"]["name"], min(medians, key=medians.get))
+        for name in ("torch.compile", "torch.compile vmap"):
+            self.assertRegex(" ".join(result.case["notes"]), rf"{name}: its first call took \d+\.\d s")
 
     def test_what_vmap_cannot_do_is_said(self):
         class Net(nn.Module):

@@ -208,16 +208,16 @@ TEST(Presets, ThoseOfTheProgramAreGood) {
 }
 
 TEST(Presets, SchemaOneCalledModeDefaultEager) {
-  const auto modes = [](const char* schema, const char* modes) {
+  const auto modes_of = [](const char* schema, const char* modes) {
     return parse_preset(
                fmt::format(R"({{"schema":{},"targets":["linear"],"modes":{}}})", schema, modes),
                "mine.json")
         .modes;
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(modes("1", R"(["eager"])"), Names{"default"});
-  EXPECT_EQ(modes("1", R"(["eager","default"])"), Names{"default"});
-  EXPECT_EQ(modes("2", R"(["eager","default"])"), (Names{"eager", "default"}));
+  EXPECT_EQ(modes_of("1", R"(["eager"])"), Names{"default"});
+  EXPECT_EQ(modes_of("1", R"(["eager","default"])"), Names{"default"});
+  EXPECT_EQ(modes_of("2", R"(["eager","default"])"), (Names{"eager", "default"}));
 }
 
 TEST(Presets, UnknownKeysAndValuesAreRefusedByName) {

@@ -74,7 +74,7 @@ TEST_P(ModeEager, IsAtenAloneAndRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModeEager, ::testing::ValuesIn(names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& named) { return named.param; });
 
 TEST(Modes, EagerTakesNoKernelOfThisProject) {
   const Target& conv = find_target("conv2d");
@@ -161,7 +161,8 @@ class MaxAutotune : public ::testing::Test {
     return "";
   }
   double call_ns(CompiledModel& model) const {
-    const Tensors inputs = pick(network, ensemble, true);
+    Tensors inputs;
+    for (const size_t i : network.indices(true)) inputs.push_back(ensemble.tensors[i]);
     double best = 1e18;
     for (int i = 0; i < 20; ++i) {
       const double start = now_ns();
