@@ -4,7 +4,7 @@
 namespace wide {
 
 /// Every metric of `run` over a row set, by metric, for all models of the run: NaN for those that
-/// the trainer does not have running.
+/// the trainer does not have running, and for those whose answer to some row is no number.
 std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer& trainer,
                                                     const RowSet& set);
 

@@ -30,9 +30,10 @@ struct Flat {
   int64_t labels = 1;
 };
 
-/// Of two classes where the loss is of logits: each number is a row, its scores [1 - p, p].
+/// Of two classes where the loss is of logits: each number is a row, its scores [1 - p, p]. What is
+/// not finite becomes a number that can be sorted: a model with such answers has no metrics.
 Flat flatten(const Loss& loss, const AnsweredRows& a) {
-  const Tensor output = a.outputs.at(loss.output).to(at::kDouble);
+  const Tensor output = a.outputs.at(loss.output).to(at::kDouble).nan_to_num();
   const int64_t models = output.size(0), rows = output.size(1);
   Flat flat;
   if (loss.classifies()) {

@@ -5,7 +5,7 @@ import unittest
 
 import numpy
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import digits
@@ -44,6 +44,22 @@ class OfRows(Means):
             self.refused("[--require] ensemble:loss<9: got models with rows of their own (--own), expected the same rows for "
                          "all; try min: or best: instead of ensemble:", *common, "--require", "ensemble:loss<9")
             self.train(*common, "--require", "best:loss<9")
+
+
+class OfNoNumbers(Means):
+    def test_are_none(self):
+        """A model that answers with NaN has no accuracy, and no area under a curve of scores that cannot be sorted."""
+        numpy.savez(self.path("data.npz"), input=self.x, y=self.y)
+        weights = []
+        for m in range(2):
+            weights += ["--weights", self.path(f"start-{m}.safetensors")]
+            far = {"weight": torch.tensor([[3e38, -3e38, 3e38, 1.0]] * 3), "bias": torch.zeros(3)}
+            save_file(far if m else self.net.state_dict(), weights[-1])
+        self.train(*weights, "--epochs", "1", "--validation", "0.3", "--test", "0.3", "--metric", "accuracy,f1,auc,ece,top5")
+        sound, lost = self.report()["models"]
+        self.assertEqual((sound["status"], lost["status"]), ("trained", "diverged"))
+        self.assertEqual(set(sound["test"]), {"loss", "accuracy", "f1", "auc", "ece", "top5"})
+        self.assertEqual({name: value for name, value in lost["test"].items() if value is not None}, {})
 
 
 class OfFolds(Means):

@@ -53,7 +53,10 @@ class Truth:
     def scores(self, kind, model, which):
         """{metric: Number} of one model on its rows of `which`; nothing where its answers are no numbers."""
         part, rows = self.job.data.rows_of(which, model)
-        if not all(x.isfinite().all() for x in self.outputs(kind, model, part, rows, self.job.dtype)):
+        asked = self.job.asked
+        looked_at = {self.job.scorer(model).output, *(int(name.split(".")[1]) for name in asked.metrics if ":output." in name)}
+        answers = self.outputs(kind, model, part, rows, self.job.dtype)
+        if not all(answers[k].isfinite().all() for k in looked_at):
             return {}
         return self.both(lambda outputs: self.job.scores([x.double() for x in outputs], model, part, rows),
                          lambda dtype: self.outputs(kind, model, part, rows, dtype))
