@@ -75,7 +75,7 @@ class Audited(CommandLine):
 class Sweeps(Audited):
     def test_several_targets_ns_and_dtypes(self):
         report = self.sweep("--targets", "linear,layernorm,lenet", "-n", "2,5", "--dtype", "f32,f64", "--budget",
-                            "0.01", "--name", "audited", "--axis", "lenet.H=12,14", name="audited",
+                            "0.005", "--name", "audited", "--axis", "lenet.H=12,14", name="audited",
                             asked={"n": [2, 5], "dtype": ["f32", "f64"],
                                    "target": ["linear", "layernorm", "lenet"], "phase": ["forward"]})
         self.assertEqual(len(report["cases"]), 2 * 2 * 4)
@@ -421,6 +421,14 @@ FUSION_ERRORS = {
 
 class Planted(Exported):
     """All of these must be found."""
+    made = None
+
+    def linear_sweep(self):
+        """One sweep for all tests, audited, with its store."""
+        self.db = os.path.join(CACHE.name, "planted.db")
+        if Planted.made is None:
+            Planted.made = self.sweep("--targets", "linear", "-n", "3,4", "--budget", "0.01", "--name", "a")
+        return copy.deepcopy(Planted.made)
 
     def found(self, planted, report, audit):
         self.assertEqual(audit(copy.deepcopy(report)), [])
@@ -431,7 +439,7 @@ class Planted(Exported):
                 self.assertRegex("\n".join(audit(changed)), pattern)
 
     def test_sweeps(self):
-        report = quiet(self.sweep("--targets", "linear", "-n", "3,4", "--budget", "0.01"))
+        report = quiet(self.linear_sweep())
         self.found(SWEEP_ERRORS, report, auditor.audit_sweep)
 
     def test_fusions(self):
@@ -440,8 +448,7 @@ class Planted(Exported):
         self.found(FUSION_ERRORS, report, lambda r: auditor.audit_fusion(r, models=models))
 
     def test_formats(self):
-        report = self.sweep("--targets", "linear", "-n", "3,4", "--budget", "0.01")
-        report = quiet(report)
+        report = quiet(self.linear_sweep())
         report["cases"][0]["other_load"] = 0.3
         t = trial(report, -1)
         t.update(status="skipped", reason="no budget", correctness=None, samples_ns=[], speedup=None, verdict=None,
@@ -466,7 +473,7 @@ class Planted(Exported):
                 self.assertNotEqual(FORMATS[name](report, texts[name].replace(old, new, 1)), [])
 
     def test_stores_and_comparisons(self):
-        report = self.sweep("--targets", "linear", "-n", "3,4", "--budget", "0.01", "--name", "a")
+        report = self.linear_sweep()
         changed = copy.deepcopy(report)
         trial(changed)["samples_ns"].reverse()
         trial(changed, 1)["speedup"]["vs_loop"]["value"] += 1e-9
