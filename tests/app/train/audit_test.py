@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -32,21 +31,31 @@ def program(*arguments):
     return run.stdout
 
 
+# A process of its own, which need not wait for an audit beside it: runs a command, and kills it once it has saved so often.
+KILLED_AFTER = """
+import os, subprocess, sys, time
+
+saves, state, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    seen = set()
+    while len(seen) < saves and process.poll() is None:
+        if os.path.exists(state):
+            seen.add((os.stat(state).st_ino, os.stat(state).st_mtime_ns))
+        time.sleep(0.0003)
+    process.kill()
+"""
+
+
 def resumed_after_kill(argv, folder):
     """What a run prints that goes on after kill -9 in its midst: some saves after it began, fewer where it was too fast."""
     state = os.path.join(folder, "run.safetensors")
     for saves in range(KILLS, 0, -1):
         shutil.rmtree(folder, ignore_errors=True)
-        with subprocess.Popen([BINARY, *argv, "--overwrite", "--save-every", "5"], stdout=subprocess.DEVNULL) as process:
-            seen = set()
-            while len(seen) < saves and process.poll() is None:
-                if os.path.exists(state):
-                    seen.add((os.stat(state).st_ino, os.stat(state).st_mtime_ns))
-                time.sleep(0.0003)
-            process.kill()
-        if seen and not os.path.exists(os.path.join(folder, "report.json")):
+        run = subprocess.run([sys.executable, "-S", "-c", KILLED_AFTER, str(saves), state, BINARY, *argv, "--overwrite", "--save-every",
+                              "5"], check=True, timeout=400, stderr=subprocess.PIPE, text=True)
+        if os.path.exists(state) and not os.path.exists(os.path.join(folder, "report.json")):
             return program("train", "--resume", folder, "--db", argv[argv.index("--db") + 1])
-    raise AssertionError("every run ended before it was killed")
+    raise AssertionError(f"every run ended before it was killed; {run.stderr}")
 
 
 class Runs:
@@ -108,8 +117,9 @@ class Drawn(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
             runs, begun = Runs(folder), []
             for number in self.numbers:
-                prepared = runs.prepared(number, choices[number])
-                begun.append((prepared, pool.submit(runs.gathered, prepared)))
+                with self.subTest(number):
+                    prepared = runs.prepared(number, choices[number])
+                    begun.append((prepared, pool.submit(runs.gathered, prepared)))
             for (made, _, job, _, truth), gathered in begun:
                 with self.subTest(made.number, argv=" ".join(job.argv)):
                     evidence = gathered.result()

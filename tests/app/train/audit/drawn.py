@@ -81,7 +81,8 @@ def draw(number, drawn, attempt=0):
     random = numpy.random.default_rng([number, attempt])
     made = Configuration(number)
     kind, split = drawn["kind"], drawn["split"]
-    made.kind, made.dtype, made.make = kind, drawn["dtype"], KINDS[kind][0]
+    # No rate that may be set leads float64 beyond its numbers at once.
+    made.kind, made.dtype, made.make = kind, drawn["dtype"] if drawn["stop"] != "diverge" else "f32", KINDS[kind][0]
     drops = drawn["drop"] and kind not in ("two", "own")
     if drops:
         made.make = partial(made.make, drop=drawn["drop"])
@@ -128,7 +129,7 @@ def settings(made, random, drawn, argv):
     diverges = drawn["stop"] == "diverge"
     lr = [rate, rate / 3]
     if diverges:
-        lr.append(3e38 if made.dtype == "f32" else 1.5e308)
+        lr.append(3e37 if optimizer in ("adam", "adamw") else 3e38)  # torch.optim divides the former's by 1 - beta1 in float32
     models = "list" if diverges else drawn["models"]
     count = 4
     if models == "list":
@@ -147,7 +148,7 @@ def settings(made, random, drawn, argv):
         argv += ["--momentum", "0.9", "--set", "nesterov=1"] if made.number % 2 else ["--momentum", "0.8", "--set", "dampening=0.1"]
     if optimizer == "rmsprop":
         argv += ["--momentum", "0.5"]
-    if "ema" in more:
+    if "ema" in more and not diverges:  # whose averages would end at the largest number that there is
         argv += ["--set", "ema=0.8"]
     if "clip" in more and not diverges:
         argv += ["--set", "clip=0.5"]
@@ -195,8 +196,9 @@ def rows(made, random, kind, target, split, test, table, weighted, argv):
         files["test"] = columns(HELD)
     files["more"] = {name: values for name, values in columns(HELD).items() if name == "x" or (name == "y" and kind == "own")}
     if split == "own":
-        files["data"]["x"] = numpy.stack([files["data"]["x"] + 0.2 * random.normal(size=files["data"]["x"].shape).astype(
-            files["data"]["x"].dtype) for _ in range(made.own_models)])
+        for file in (files[name] for name in ("data", "test") if name in files):
+            file["x"] = numpy.stack([file["x"] + 0.2 * random.normal(size=file["x"].shape).astype(file["x"].dtype)
+                                     for _ in range(made.own_models)])
         argv += ["--own", "x"]
         if "--normalize" in argv:
             argv[argv.index("x=standard")] = "x=0.3,1.5"

@@ -67,8 +67,9 @@ def other_run(report):
     for model in other["models"]:
         if model["best"]:
             model["best"][name] += float(random.normal(0.02, 0.05))
-    if len(other["models"]) > 2:
-        other["models"][-1]["seeds"]["init"] += 1000
+    compared = [model for model in other["models"] if model["best"] and model["status"] != "pruned"]
+    if len(compared) > 1:
+        compared[-1]["seeds"]["init"] += 1000
     return other
 
 
