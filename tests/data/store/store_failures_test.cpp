@@ -184,7 +184,7 @@ TEST_F(StoreFailures, ANewerSchemaIsRefusedAndLeftAlone) {
   const std::string before = read_text(path_);
   for (const auto open : {Store::create, Store::read}) {
     const std::string why = refused([&] { open(path_, {}); });
-    EXPECT_HAS(why, "got schema 99, expected at most 3; try the newer workbench");
+    EXPECT_HAS(why, "got schema 99, expected at most 4; try the newer workbench");
   }
   EXPECT_EQ(read_text(path_), before);
 }

@@ -251,7 +251,7 @@ TEST(CompiledModel, ModesWithoutALoweringSaySo) {
   const Network net = small();
   const Ensemble ensemble = generate(net, 2, at::kFloat, at::kCPU, 1);
   CompileOptions options;
-  options.mode = Mode::default_;
+  options.mode = Mode::reduce_overhead;
   EXPECT_THROW(compile(net, ensemble, options), Unsupported);
   EXPECT_THROW(parse_mode("fast"), Error);
 }

@@ -89,7 +89,8 @@ TEST(Modes, EagerTakesNoKernelOfThisProject) {
     planned.widen = options.widen;
     bool own = false;
     try {
-      for (const Node& node : compile(network, ensemble, planned)->program().nodes)
+      const auto model = compile(network, ensemble, planned);
+      for (const Node& node : model->program().nodes)
         own |= node.name().rfind("wide::", 0) == 0 && node.origin.strategy == s.name;
     } catch (const Unsupported&) {
       continue;  // in no mode
@@ -142,8 +143,8 @@ class Table final : public TuningTable {
 class MaxAutotune : public ::testing::Test {
  protected:
   std::shared_ptr<Table> table = std::make_shared<Table>();
-  const Target& linear = find_target("linear");
-  Network network = linear.network(Shape(linear.sweeps.at("quick").shapes.front()));
+  const Target& conv = find_target("conv2d");
+  Network network = conv.network(Shape(conv.sweeps.at("ci").shapes.front()));
   Ensemble ensemble = generate(network, 8, at::kFloat, c10::kCPU, 3);
 
   void SetUp() override { set_tuning_table(table); }
@@ -152,12 +153,12 @@ class MaxAutotune : public ::testing::Test {
   std::unique_ptr<CompiledModel> compiled(Mode mode, const std::string& forced = "") const {
     CompileOptions options = in(mode);
     options.tune = true;
-    if (!forced.empty()) options.widen.force["linear"] = forced;
+    if (!forced.empty()) options.widen.force["conv2d"] = forced;
     return compile(network, ensemble, options);
   }
   std::string strategy_of(const CompiledModel& model) const {
     for (const CoverageItem& item : model.coverage().items)
-      if (item.primitive == "linear") return item.strategy;
+      if (item.primitive == "conv2d") return item.strategy;
     return "";
   }
   double call_ns(CompiledModel& model) const {
@@ -175,7 +176,7 @@ class MaxAutotune : public ::testing::Test {
 
 TEST_F(MaxAutotune, FindsWhatOneCallAloneDoesNotShow) {
   std::map<double, std::string> by_ns;
-  for (const Strategy& s : linear.strategies)
+  for (const Strategy& s : conv.strategies)
     if (!s.only_when_asked) {
       const auto model = compiled(Mode::default_, s.name);
       if (strategy_of(*model) == s.name) by_ns[call_ns(*model)] = s.name;
@@ -183,12 +184,12 @@ TEST_F(MaxAutotune, FindsWhatOneCallAloneDoesNotShow) {
   ASSERT_GT(by_ns.size(), 1u);
   const auto [slowest_ns, slowest] = *by_ns.rbegin();
   if (slowest_ns < 1.2 * by_ns.begin()->first) GTEST_SKIP() << "all strategies are as fast";
-  table->lie_["linear"] = slowest;
+  table->lie_["conv2d"] = slowest;
   EXPECT_EQ(strategy_of(*compiled(Mode::default_)), slowest);
   const auto model = compiled(Mode::max_autotune);
   EXPECT_NE(strategy_of(*model), slowest);
   EXPECT_TRUE(check(network, record_single(network, ensemble), ensemble,
-                    as_function(*model, network), linear.tolerance_for(at::kFloat))
+                    as_function(*model, network), conv.tolerance_for(at::kFloat))
                   .pass);
 
   // It is remembered: by this mode, which measures nothing again, and by mode default.
