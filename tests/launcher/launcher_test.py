@@ -1,6 +1,7 @@
 """The launcher, with stand-ins for the tools it calls: what it calls, says and returns."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -126,6 +127,37 @@ class Launcher(unittest.TestCase):
         done = self.run_it("python", "snake")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"snake: got no torch 2\.11, expected one; try .* -m pip install torch==2\.11\.0\n$")
+
+    def test_python_s_wheel_comes_from_the_program_s_build(self):
+        tools = self.path("home/.cache/workbench/wheel-env/bin")
+        os.makedirs(tools)
+        os.makedirs(os.path.join(self.root, "app/python"))
+        for name, body in (("python", 'for folder; do :; done; case "$*" in *hatchling*) mkdir -p "$folder" && touch "$folder/a-linux.whl";; esac'),
+                           ("auditwheel", 'touch "$4/a-manylinux.whl"')):
+            self.tool(name, body)
+            os.rename(os.path.join(self.bin, name), os.path.join(tools, name))
+        self.tool("snake", 'case "$1" in -) echo "$PLAN/$SNAKE_TORCH";; esac')
+        for folder, version in (("torch", "2.11.0+cu130"), ("same", "2.11.0+cu130"), ("other", "2.11.0+cpu")):
+            os.makedirs(self.path(f"{folder}/lib"), exist_ok=True)
+            for library in ("libtorch_cpu.so", "libtorch_python.so"):
+                shutil.copy("/bin/true", self.path(f"{folder}/lib/{library}"))
+            with open(self.path(f"{folder}/version.py"), "w", encoding="utf-8") as text:
+                text.write(f"__version__ = '{version}'\n")
+        self.run_it()
+        for folder, build in (("same", "build/release"), ("other", "build/release-python")):
+            os.remove(self.calls)
+            done = self.run_it("python", "snake", SNAKE_TORCH=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            wheel = os.path.join(self.root, build, "wheels", "a-manylinux.whl")
+            self.assertEqual(done.stderr.splitlines()[-1], f"workbench: installed {wheel}")
+            self.assertEqual(os.listdir(os.path.dirname(wheel)), ["a-manylinux.whl"])
+            with open(self.calls, encoding="utf-8") as lines:
+                calls = lines.read()
+            snake = os.path.join(self.bin, "snake")
+            self.assertIn(f"-DWORKBENCH_PYTHON={snake}\n", calls)
+            self.assertRegex(calls, rf"ninja -C {re.escape(os.path.join(self.root, build))} -j \d+ nwide\n")
+            self.assertIn(f"-DWORKBENCH_TORCH={self.path('torch' if folder == 'same' else 'other')} ", calls)
+            self.assertTrue(calls.endswith(f"snake -m pip install --disable-pip-version-check --no-deps --force-reinstall {wheel}\n"))
 
     def test_test_ends_with_ctest(self):
         done = self.run_it("test", "-R", "recorder")
