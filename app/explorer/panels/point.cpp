@@ -84,7 +84,7 @@ class PointPanel : public Panel {
       const Correctness& c = *t.correctness;
       pair(ui, "error", fmt::format("{:.2g}, at most {:.2g}", c.max_rel, allowed(c)),
            c.pass ? 0 : theme.bad);
-      pair(ui, "separate models' own", fmt::format("{:.2g}", c.eager_max_rel));
+      pair(ui, "loop's own", fmt::format("{:.2g}", c.eager_max_rel));
       pair(ui, "models",
            fmt::format("{}, {}", c.isolated ? "apart" : "not apart",
                        c.ordered ? "in order" : "out of order"));
