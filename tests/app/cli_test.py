@@ -101,7 +101,16 @@ class Cli(unittest.TestCase):
             self.refused(6, "cuda", "sweep", "ci", "--device", "cuda:3")
         self.refused(2, "got f8, expected f32", "fuse", "mlp", "--dtype", "f8")
         self.refused(2, "got fast", "fuse", "mlp", "--mode", "fast")
-        self.refused(2, "reduce-overhead", "fuse", "mlp", "--mode", "reduce-overhead")
+
+    def test_reduce_overhead_on_the_cpu_is_mode_default_with_a_note(self):
+        report = self.path("mlp.json")
+        run = workbench("fuse", "mlp", "-n", "2", "--budget", "0.01", "--mode", "reduce-overhead", "--no-store",
+                        "--json", report)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        note = "mode reduce-overhead captures CUDA graphs; on the CPU mode default runs instead"
+        self.assertIn(note, run.stdout)
+        with open(report) as file:
+            self.assertEqual(json.load(file)["mode"], "default")
 
     def test_files(self):
         net = self.path("net.ts")
