@@ -1,4 +1,4 @@
-"""One thread means one thread in Python too, whether the package is told or PyTorch. Without settings of OpenMP's runtime."""
+"""One thread means one thread in Python too, where PyTorch is told so. Without settings of OpenMP's runtime."""
 
 import os
 import subprocess
@@ -11,14 +11,12 @@ from one_thread_test import MOST_CPU, plain_environment
 
 # What it prints: its threads, and CPU seconds over wall seconds of compiling and a second of calls.
 CALLS = """
-import os, sys, time
+import os, time
 import torch
 from torch import nn
 import nwide as nw
 
-if sys.argv[1] == "torch":
-    torch.set_num_threads(1)
-options = nw.Options(threads=1) if sys.argv[1] == "option" else nw.Options()
+torch.set_num_threads(1)
 
 def net():
     return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16 * 64, 10))
@@ -26,7 +24,7 @@ def net():
 x = torch.randn(4, 16, 3, 16, 16)
 cpu, wall = time.process_time(), time.perf_counter()
 models = [net().eval() for _ in range(4)]
-frozen, free = nw.compile(models, x[0], options=options).freeze(), nw.compile(models, x[0], options=options)
+frozen, free = nw.compile(models, x[0]).freeze(), nw.compile(models, x[0])
 with torch.no_grad():
     while time.perf_counter() - wall < 1:
         frozen(x), free(x)
@@ -35,20 +33,14 @@ print(len(os.listdir("/proc/self/task")), (time.process_time() - cpu) / (time.pe
 
 
 class OneThread(unittest.TestCase):
-    def check(self, who):
+    def test_where_pytorch_says_so(self):
         # The threads of NumPy's products, which PyTorch imports, are not ours.
-        run = subprocess.run([package.built(), "-c", CALLS, who], capture_output=True, text=True, timeout=300, check=False,
+        run = subprocess.run([package.built(), "-c", CALLS], capture_output=True, text=True, timeout=300, check=False,
                              env={**plain_environment(), "OPENBLAS_NUM_THREADS": "1"})
         self.assertEqual(run.returncode, 0, run.stderr)
         threads, busy = run.stdout.split()
         self.assertEqual(int(threads), 1)
         self.assertLess(float(busy), MOST_CPU)
-
-    def test_where_the_options_say_so(self):
-        self.check("option")
-
-    def test_where_pytorch_says_so(self):
-        self.check("torch")
 
 
 if __name__ == "__main__":
