@@ -5,9 +5,15 @@
 namespace wide {
 namespace {
 CallOptimizer registered_call = nullptr;
+const char* registered_name = nullptr;
 }  // namespace
 
-bool set_optimizer_operator(CallOptimizer call) {
+bool is_optimizer_step(const Node& node) {
+  return registered_name != nullptr && node.op.schema().operator_name().name == registered_name;
+}
+
+bool set_optimizer_operator(const char* name, CallOptimizer call) {
+  registered_name = name;
   registered_call = call;
   return true;
 }

@@ -11,10 +11,13 @@ namespace wide {
 Tensors optimizer_step(const Optimizer& optimizer, const Tensor& parameter, const Tensor& gradient,
                        const Tensors& state, const Tensor& hyper, int64_t step);
 
-/// Registers what calls the operator, at static initialisation, where its kernel is.
+/// Whether a node is a call of that operator.
+bool is_optimizer_step(const Node& node);
+
+/// Registers the operator's name and what calls it, at static initialisation, where its kernel is.
 using CallOptimizer = Tensors (*)(const Optimizer& optimizer, const Tensor& parameter,
                                   const Tensor& gradient, const Tensors& state, const Tensor& hyper,
                                   int64_t step);
-bool set_optimizer_operator(CallOptimizer call);
+bool set_optimizer_operator(const char* name, CallOptimizer call);
 
 }  // namespace wide

@@ -1,6 +1,7 @@
 #include "engine/widen/aten_only.h"
 
 #include "engine/passes/pass.h"
+#include "engine/train/optimizer_operator.h"
 
 namespace wide {
 
@@ -14,8 +15,8 @@ std::string outside_aten(const Program& program, const Node& node) {
 
 OperatorsAllowed aten_alone(bool optimizer_steps) {
   return {"ATen operators alone", [optimizer_steps](const Program& program, const Node& node) {
-            const bool step = node.name().rfind("wide::optimizer_step", 0) == 0;
-            return step && optimizer_steps ? std::string() : outside_aten(program, node);
+            return optimizer_steps && is_optimizer_step(node) ? std::string()
+                                                              : outside_aten(program, node);
           }};
 }
 

@@ -177,7 +177,7 @@ Tensors call(const Optimizer& optimizer, const Tensor& parameter, const Tensor& 
   return made;
 }
 
-[[maybe_unused]] const bool registered = set_optimizer_operator(call);
+[[maybe_unused]] const bool registered = set_optimizer_operator("wide::optimizer_step", call);
 
 }  // namespace
 }  // namespace wide::optimizer_operator
