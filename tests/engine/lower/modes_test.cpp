@@ -183,7 +183,7 @@ TEST_F(MaxAutotune, FindsWhatOneCallAloneDoesNotShow) {
     }
   ASSERT_GT(by_ns.size(), 1u);
   const auto [slowest_ns, slowest] = *by_ns.rbegin();
-  if (slowest_ns < 1.2 * by_ns.begin()->first) GTEST_SKIP() << "all strategies are as fast";
+  if (slowest_ns < 1.5 * by_ns.begin()->first) GTEST_SKIP() << "all strategies are as fast";
   table->lie_["conv2d"] = slowest;
   EXPECT_EQ(strategy_of(*compiled(Mode::default_)), slowest);
   const auto model = compiled(Mode::max_autotune);
