@@ -56,7 +56,7 @@ class Memory(Train):
         self.assertEqual(self.run_with(16384)[0], 0)
         free, weights = self.report()["memory"], self.last_weights()
         self.assertEqual(free["recomputed"], 0)
-        for most in range(1600, 700, -100):
+        for most in range(900, 400, -50):
             self.assertEqual(self.run_with(16384, most << 20)[0], 0, most)
             short = self.report()["memory"]
             if short["recomputed"] > 0:
