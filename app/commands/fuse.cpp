@@ -79,6 +79,9 @@ class Fuse : public Command {
     app.add_option("--budget", budget_, "seconds of timing per contender")
         ->check(not_positive)
         ->capture_default_str();
+    app.add_option("--peer", peer_,
+                   "also time torch.compile in this Python, of one model and of vmap, as python3; "
+                   "a network from a file needs --trust, and is then read outside the sandbox");
     app.add_flag("--trust", subject_.trusted,
                  "let the network's file call every operator of LibTorch, for files whose maker "
                  "you know: it can then do what a program can");
@@ -95,6 +98,11 @@ class Fuse : public Command {
 
   int run() override {
     std::optional<Rights> rights = rights_of(subject_);
+    if (!peer_.empty() && rights && !subject_.trusted)
+      fail(
+          "[--peer] network from a file: got {}, expected --trust beside it, because another "
+          "program cannot start inside the sandbox; try --trust if you know who made the file",
+          printable(subject_.model));
     if (!rights) return fuse_all();
     rights->timeout_s = timeout_;
     OutputFiles written{{"--outputs", outputs_}, {"--json", json_}, {"--unstack", unstack_}};
@@ -106,6 +114,7 @@ class Fuse : public Command {
     if (!unstack_.empty()) rights->checkpoints.push_back(unstack_);
     rights->folders.push_back(unstack_);
     if (!no_store_) rights->db = Store::path(db_);
+    if (!peer_.empty()) return fuse_all();
     lacks_ = cell_lacks();
     return run_in_cell(*rights, [this] { return fuse_all(); });
   }
@@ -124,6 +133,7 @@ class Fuse : public Command {
     options.seed = subject_.seed = seed_;
     options.explain = explain_;
     options.coverage_time = !json_.empty();
+    options.peer = {peer_, peer_.empty() ? "" : peer_lacks(peer_), budget_, 10, options.threads};
     if (!reduce_.empty()) options.reduce = parse_reduce(reduce_);
     for (const auto& [option, path] : {std::pair("--outputs", outputs_), {"--json", json_}})
       check_folder(option, path);
@@ -215,7 +225,7 @@ class Fuse : public Command {
 
   SubjectOptions subject_;
   std::vector<std::string> strategies_, exports_, lacks_;  // the last: of the kernel
-  std::string outputs_, json_, db_, reduce_, unstack_, mode_ = "default";
+  std::string outputs_, json_, db_, reduce_, unstack_, peer_, mode_ = "default";
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 1.5, timeout_ = 0;

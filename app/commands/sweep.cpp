@@ -9,12 +9,12 @@
 #include "app/cli.h"
 #include "app/options.h"
 #include "app/results/table.h"
-#include "app/sweep/peer.h"
 #include "app/sweep/printer.h"
 #include "app/sweep/regression.h"
 #include "app/sweep/session.h"
 #include "app/sweep/summary.h"
 #include "app/sweep/text.h"
+#include "app/trial/peer.h"
 #include "app/worker/host.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
@@ -124,12 +124,6 @@ class SweepCommand : public Command {
   }
 
  private:
-  /// The Python that the launcher set up, or the user's own.
-  static std::string python_of_torch() {
-    const char* python = std::getenv("WORKBENCH_PYTHON");
-    return python != nullptr && *python != 0 ? python : "python3";
-  }
-
   Resume wanted_resume() const {
     return !resume_ ? Resume::no : again_.empty() ? Resume::missing : Resume::disturbed;
   }

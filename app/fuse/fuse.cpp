@@ -7,6 +7,7 @@
 #include "app/cancel.h"
 #include "app/cell/cell.h"
 #include "app/trial/contest.h"
+#include "engine/check/check.h"
 
 namespace wide {
 namespace {
@@ -56,6 +57,21 @@ void describe(const CompiledModel& model, FuseOutcome* outcome) {
   r.wide_bytes = model.bytes();
 }
 
+/// Adds what torch.compile takes for the same models to the baselines.
+void ask_for_torch_compile(const Contest& contest, const FuseOptions& options,
+                           ContestResult* held) {
+  if (options.peer.python.empty()) return;
+  PeerResult peer = ask_peer({contest.ensemble.n, "forward", contest.network, contest.single,
+                              contest.ensemble, separate(contest.single, contest.ensemble)},
+                             options.peer, [] {
+                               show_life();
+                               check_cancelled();
+                             });
+  for (Timing& timing : peer.timings) held->baselines.push_back(std::move(timing));
+  for (std::string& absent : peer.absent) held->notes.push_back(std::move(absent));
+  compare(held->trials.front().trial, held->baselines, held->disturbed, options.seed);
+}
+
 /// What came of its trial.
 void take(ContestResult held, FuseResult* r) {
   Trial& trial = held.trials.front().trial;
@@ -96,6 +112,7 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
   UntilCancelled stages;
   ContestResult held = hold(contest, stages);
   if (held.trials.front().thrown) std::rethrow_exception(held.trials.front().thrown);
+  ask_for_torch_compile(contest, options, &held);
   const std::unique_ptr<CompiledModel> model = std::move(held.trials.front().model);
 
   FuseOutcome outcome;

@@ -1,5 +1,6 @@
 #pragma once
 #include "app/fuse/subject.h"
+#include "app/trial/peer.h"
 #include "data/reports/report.h"
 #include "engine/model/reduce.h"
 
@@ -13,6 +14,7 @@ struct FuseOptions {
   Reduce reduce = Reduce::none;
   bool explain = false;  // also the steps of the wide program
   bool coverage_time = false;
+  PeerSettings peer;  // its python is "" where torch.compile is not asked for
 };
 
 struct FuseOutcome {

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "app/sweep/estimate.h"
-#include "app/sweep/peer.h"
 #include "app/sweep/text.h"
 #include "app/trial/contest.h"
+#include "app/trial/peer.h"
 #include "data/reports/explanation.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -252,7 +252,10 @@ class CaseRun {
     alive();
     const Clocked clocked(&result_.seconds.baselines);
     PeerResult peer = ask_peer(
-        {planned_, network_, single_, ensemble_, separate(single_, ensemble_)}, settings_, alive);
+        {planned_.n, planned_.phase, network_, single_, ensemble_, separate(single_, ensemble_)},
+        {settings_.peer, settings_.peer_lacks, settings_.budget_s, settings_.min_samples,
+         settings_.threads},
+        alive);
     for (Timing& timing : peer.timings) result_.baselines.push_back(std::move(timing));
     for (Trial& t : result_.trials)
       compare(t, result_.baselines, result_.disturbed, settings_.seed);

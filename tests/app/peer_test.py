@@ -1,10 +1,12 @@
-"""torch.compile as a baseline of sweeps: it is checked in every phase, counts, and its absence is one line."""
+"""torch.compile as a baseline of sweeps and fusions: it is checked in every phase, counts, and its absence is one line."""
 import json
 import os
 import stat
 import subprocess
 import sys
 import unittest
+
+import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command_line import BINARY, CommandLine
@@ -81,6 +83,32 @@ class Peers(CommandLine):
         with open(report, encoding="utf-8") as file:
             notes = json.load(file)["cases"][0]["notes"]
         self.assertRegex(" ".join(notes), "torch.compile is not there: .*draws random numbers")
+
+    def fused(self, *arguments):
+        report = self.path("fused.json")
+        self.workbench("fuse", *arguments, "--budget", "0.05", "--no-store", "--json", report, "--quiet", "--peer", sys.executable)
+        with open(report, encoding="utf-8") as file:
+            return json.load(file)
+
+    @unittest.skipUnless(compiles(), "this Python's torch.compile finds no compiler")
+    def test_fusions_of_registered_networks_and_of_trusted_files(self):
+        torch.manual_seed(3)
+        net = torch.nn.Sequential(torch.nn.Linear(7, 11), torch.nn.Tanh(), torch.nn.Linear(11, 3))
+        torch.export.save(torch.export.export(net, (torch.randn(5, 7),)), self.path("net.pt2"))
+        for arguments in (["deep_mlp", "-n", "3"],
+                          [self.path("net.pt2"), "-n", "3", "--trust", "--input", "input=5x7", "--shared-inputs", "input"]):
+            report = self.fused(*arguments)
+            medians = {r["name"]: r["median_ns"] for r in report["results"] if r["kind"] == "baseline"}
+            self.assertLessEqual({"loop", LOOP, VMAP}, set(medians), report["notes"])
+            self.assertEqual(report["speedup"]["best_baseline"], min(medians, key=medians.get))
+
+    def test_a_file_that_is_not_trusted_stays_in_the_sandbox(self):
+        torch.export.save(torch.export.export(torch.nn.Linear(3, 2), (torch.randn(2, 3),)), self.path("net.pt2"))
+        run = subprocess.run([BINARY, "fuse", self.path("net.pt2"), "-n", "2", "--no-store", "--peer", sys.executable],
+                             capture_output=True, text=True, timeout=400)
+        self.assertEqual((run.returncode, run.stdout), (2, ""))
+        self.assertEqual(run.stderr, f"[--peer] network from a file: got {self.path('net.pt2')}, expected --trust beside it, because "
+                                     "another program cannot start inside the sandbox; try --trust if you know who made the file\n")
 
     def test_compiled_beside_eager_finds_its_python(self):
         run = self.workbench("sweep", "ci", "-c", *SIZES, "--dry-run")

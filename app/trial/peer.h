@@ -3,7 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "app/sweep/run.h"
+#include "data/reports/report.h"
+#include "engine/network.h"
 
 namespace wide {
 
@@ -16,22 +17,36 @@ struct PeerResult {
   std::vector<std::string> absent;  // why there is none
 };
 
-/// What a phase of a case computes.
+/// Which Python is asked, and how it measures.
+struct PeerSettings {
+  std::string python;
+  std::string lacks;  // why it cannot compile; "": it can
+  double budget_s = 1.5;
+  int min_samples = 10;
+  int threads = 0;  // 0: as many as here
+};
+
+/// What it is asked to compute.
 struct PeerCase {
-  const PlannedCase& planned;
+  int64_t n = 0;
+  std::string phase;  // "forward", "backward" or "step"
   const Network& network;
   const Program& single;  // Program(1) of it
   const Ensemble& ensemble;
   const Tensors& expected;  // of the separate models `[N, ...]`, in the order of its results
 };
 
-/// Times a case through torch.compile: `settings.peer` is started with the network as torch.export
-/// loads it, with the same inputs and weights, and what it computes is held against `expected`. Its
-/// absence is an answer, not an error. `alive` is called every few seconds while it works.
-PeerResult ask_peer(const PeerCase& of, const SweepSettings& settings,
+/// Times a case through torch.compile: `settings.python` is started with the network as
+/// torch.export loads it, with the same inputs and weights, and what it computes is held against
+/// `expected`. Its absence is an answer, not an error. `alive` is called every few seconds while it
+/// works.
+PeerResult ask_peer(const PeerCase& of, const PeerSettings& settings,
                     const std::function<void()>& alive);
 
 /// Why `python` cannot compile anything with torch.compile, or "". Takes some seconds.
 std::string peer_lacks(const std::string& python);
+
+/// The Python that the launcher set up (WORKBENCH_PYTHON), or the user's own: python3.
+std::string python_of_torch();
 
 }  // namespace wide

@@ -1,15 +1,16 @@
-#include "app/sweep/peer.h"
+#include "app/trial/peer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "app/sweep/peer_script.h"
+#include "app/trial/peer_script.h"
 #include "data/escape.h"
 #include "data/text.h"
 #include "engine/check/check.h"
@@ -62,7 +63,7 @@ void describe_phase(const Network& network, Json* json) {
   for (const Hyperparameter& h : at.optimizer->hyperparameters) (*json)["hyper"][h.name] = h.value;
 }
 
-void write_case(const fs::path& folder, const PeerCase& of, const SweepSettings& settings) {
+void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& settings) {
   const Derivative* derivative = of.network.derivative.get();
   const Network& inner = derivative != nullptr ? derivative->inner() : of.network;
   const Program& single = derivative != nullptr ? derivative->single() : of.single;
@@ -75,15 +76,16 @@ void write_case(const fs::path& folder, const PeerCase& of, const SweepSettings&
     const Tensor& t = of.ensemble.tensors[k];
     tensors.push_back(
         {{"name", of.network.tensors[k].name},
-         {"sizes", t.sizes().slice(1).vec()},
+         {"shared", bool(of.ensemble.shared[k])},
+         {"sizes", t.sizes().slice(of.ensemble.shared[k] ? 0 : 1).vec()},
          {"dtype", c10::toString(t.scalar_type())},
          {"input", k < inner.tensors.size() && inner.tensors[k].role == Role::input}});
   }
   Json json{{"tensors", tensors},
             {"inner", inner.tensors.size()},
             {"outputs", single.outputs.size()},
-            {"n", of.planned.n},
-            {"phase", of.planned.phase},
+            {"n", of.n},
+            {"phase", of.phase},
             {"wanted", Json::array()},
             {"real_outputs", Json::array()},
             {"cotangents", Json::array()},
@@ -141,18 +143,18 @@ constexpr double kTolerance = 1e-2;  // as of every baseline
 
 }  // namespace
 
-PeerResult ask_peer(const PeerCase& of, const SweepSettings& settings,
+PeerResult ask_peer(const PeerCase& of, const PeerSettings& settings,
                     const std::function<void()>& alive) {
   PeerResult result;
   const auto absent = [&](const char* name, const std::string& why) {
-    result.absent.push_back(fmt::format("{} is not there: [{}] {}", name, printable(settings.peer),
-                                        printable(why, 200)));
+    result.absent.push_back(fmt::format("{} is not there: [{}] {}", name,
+                                        printable(settings.python), printable(why, 200)));
   };
   const auto nothing = [&](const std::string& why) {
     absent(kPeer, why);
     return result;
   };
-  if (!settings.peer_lacks.empty()) return nothing(settings.peer_lacks);
+  if (!settings.lacks.empty()) return nothing(settings.lacks);
   if (of.network.random)
     return nothing("a network that draws random numbers has no results to check it by");
   const Folder folder;
@@ -187,7 +189,7 @@ PeerResult ask_peer(const PeerCase& of, const SweepSettings& settings,
     summarise(timing);
   };
   const std::string last = answers_of(
-      fmt::format("{} {} {}", shell_word(settings.peer),
+      fmt::format("{} {} {}", shell_word(settings.python),
                   shell_word((folder.path / "peer.py").string()), shell_word(folder.path.string())),
       take);
   if (!done) absent(kPeer, last);
@@ -203,6 +205,11 @@ std::string peer_lacks(const std::string& python) {
       answers_of(fmt::format("{} -c {}", shell_word(python), shell_word(kProbe)),
                  [&](const Json& answer) { works |= answer.is_object(); });
   return works ? "" : last;
+}
+
+std::string python_of_torch() {
+  const char* python = std::getenv("WORKBENCH_PYTHON");
+  return python != nullptr && *python != 0 ? python : "python3";
 }
 
 }  // namespace wide

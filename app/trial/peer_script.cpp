@@ -1,4 +1,4 @@
-#include "app/sweep/peer_script.h"
+#include "app/trial/peer_script.h"
 
 namespace wide {
 
@@ -28,11 +28,11 @@ n, phase = case["n"], case["phase"]
 dtypes = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
           "Long": torch.int64, "Int": torch.int32, "Short": torch.int16, "Char": torch.int8, "Byte": torch.uint8,
           "Bool": torch.bool}
-def read(k, sizes, dtype):
+def read(k, t):
     with open(os.path.join(folder, str(k)), "rb") as data:
         content = bytearray(data.read())
-    shape = [n, *sizes]
-    return torch.frombuffer(content, dtype=dtypes[dtype]).reshape(shape) if content else torch.empty(shape, dtype=dtypes[dtype])
+    shape, dtype = t["sizes"] if t["shared"] else [n, *t["sizes"]], dtypes[t["dtype"]]
+    return torch.frombuffer(content, dtype=dtype).reshape(shape) if content else torch.empty(shape, dtype=dtype)
 
 # The network, its weights by name and its inputs in order; then what the phase has beside them.
 try:
@@ -40,7 +40,7 @@ try:
 except Exception as error:
     say(absent=last_line(error))
     sys.exit()
-wide = [read(k, t["sizes"], t["dtype"]) for k, t in enumerate(case["tensors"])]
+wide = [read(k, t) for k, t in enumerate(case["tensors"])]
 inner = case["inner"]
 weights = {case["tensors"][k]["name"]: k for k in range(inner) if not case["tensors"][k]["input"]}
 inputs = [k for k in range(inner) if case["tensors"][k]["input"]]
@@ -106,7 +106,7 @@ def stepper(tensors, k):
 def looped():
     """One model after the other, as a script with a compiled module does it."""
     function = torch.compile(one, dynamic=False)
-    models = [[t[i].clone() for t in wide] for i in range(n)]
+    models = [[t if about["shared"] else t[i].clone() for t, about in zip(wide, case["tensors"])] for i in range(n)]
     optimizers = [stepper(t, i) for i, t in enumerate(models)] if phase == "step" else []
     def call():
         made = []
@@ -127,7 +127,11 @@ def looped():
 
 def batched():
     """All models by vmap, compiled as a whole."""
-    function = torch.compile(vmap(one, randomness="error"), dynamic=False)
+    dims = of([None if t["shared"] else 0 for t in case["tensors"]])
+    everywhere = dims[0].values(), dims[1]
+    if all(d is None for group in everywhere for d in group):
+        raise ValueError("vmap needs a weight or an input that differs between models")
+    function = torch.compile(vmap(one, in_dims=dims, randomness="error"), dynamic=False)
     step = torch.compile(updates, dynamic=False)
     def call():
         results = outputs_and_gradients(function, wide)
