@@ -195,6 +195,16 @@ class Wheel(linking_test.Linking):
         self.assertEqual([os.path.basename(font) for font in sorted(fonts)],
                          ["Inter-Regular.otf", "Inter-SemiBold.otf"])
 
+    def test_terms_of_all_that_is_in_it_lie_beside_it(self):
+        texts = {os.path.basename(path)[:-4] for path in glob.glob(os.path.join(self.packages, "nwide", "licenses", "*.txt"))}
+        self.assertLessEqual({"nwide", "fonts-inter", "nlohmann-json3-dev", "libcli11-dev", "libimgui-dev", "libstb-dev"}, texts)
+        bundled = [os.path.basename(path) for folder in ("nwide.libs", os.path.join("nwide", "lib"))
+                   for path in glob.glob(os.path.join(self.packages, folder, "*.so*"))]
+        self.assertGreater(len(bundled), 2)
+        for library in bundled:
+            name = re.match(r"lib[a-zA-Z_]+", library)[0].removesuffix("common").removesuffix("dec")
+            self.assertTrue([text for text in texts if text.startswith(name) or (name == "libz" and text == "zlib1g")], library)
+
     def test_measures_fuses_and_trains(self):
         swept = self.workbench("sweep", "ci", "--targets", "linear", "--budget", "0.05")
         self.assertRegex(swept.stdout, r"linear · cpu · f32")
