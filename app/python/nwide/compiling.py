@@ -11,7 +11,7 @@ from .architecture import FunctionModule, check_same, check_values, gather, slot
 from .errors import Error, fail
 from .module import WideModule, moved
 from .options import Options
-from .recording import Form, argument_names, differ, see
+from .recording import Form, argument_names, differ, see, torch_threads
 
 
 def compile(
@@ -32,21 +32,27 @@ def compile(
     what cannot be recorded: results whose value or shape hangs on data, inputs changed in place.
     """
     wide, models = assemble(WideModule, models, n, in_dims, options)
-    first, slots = models[0], wide._slots
     if sample is not None:
-        args, kwargs = _arguments(sample)
-        form = Form((args, kwargs))
-        for name, t in zip(argument_names(first, form), form.tensors):
-            check_values("compile", f"sample {name}", t)
-        if models[-1] is not first and differ(see(first, slots, form)[0], see(models[-1], slots, form)[0]):
-            fail("compile", f"program of model {len(models) - 1}", "another one", "that of model 0",
-                 "models of one architecture; tensors that models keep apart belong into buffers")
-        dims = wide._dims(form)
-        try:
-            _prepare(wide, form, dims, _spread)
-        except Error:  # values next to these may be none that the models take
-            _prepare(wide, form, dims, _copies)
+        with torch_threads(wide._options.threads):
+            _compile_for(wide, models, sample)
     return wide
+
+
+def _compile_for(wide, models, sample):
+    """Compiles for inputs like one model's `sample`, and compares the programs of the first and the last model."""
+    first, slots = models[0], wide._slots
+    args, kwargs = _arguments(sample)
+    form = Form((args, kwargs))
+    for name, t in zip(argument_names(first, form), form.tensors):
+        check_values("compile", f"sample {name}", t)
+    if models[-1] is not first and differ(see(first, slots, form)[0], see(models[-1], slots, form)[0]):
+        fail("compile", f"program of model {len(models) - 1}", "another one", "that of model 0",
+             "models of one architecture; tensors that models keep apart belong into buffers")
+    dims = wide._dims(form)
+    try:
+        _prepare(wide, form, dims, _spread)
+    except Error:  # values next to these may be none that the models take
+        _prepare(wide, form, dims, _copies)
 
 
 def assemble(kind, models, n, in_dims, options):

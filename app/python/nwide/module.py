@@ -17,7 +17,7 @@ from .architecture import aliases_of, check_values
 from .errors import fail
 from .options import Options
 from .progress import Progress
-from .recording import Form, Recorder, argument_names, batched, look, looped, named, placed, separate
+from .recording import Form, Recorder, argument_names, batched, look, looped, named, placed, separate, torch_threads
 from .results import Benchmark, Coverage, Steps, Validation
 
 COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
@@ -184,7 +184,8 @@ class WideModule(nn.Module):
             with COMPILING:
                 found = self._kept(key)
                 if found is None:
-                    found = self._compiled(form, dims)
+                    with torch_threads(self._options.threads):
+                        found = self._compiled(form, dims)
                     self._keep(key, found)
         return found
 

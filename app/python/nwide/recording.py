@@ -91,6 +91,20 @@ def untouched_randomness(seed):
 
 
 @contextlib.contextmanager
+def torch_threads(count):
+    """Inside, PyTorch's own operators use so many threads; 0 leaves their number alone."""
+    before = torch.get_num_threads()
+    if count in (0, before):
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def as_for_export(on):
     """The flag by which libraries leave out checks of their inputs' values."""
     if not on:

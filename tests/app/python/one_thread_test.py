@@ -1,4 +1,4 @@
-"""One thread means one thread in Python too, where PyTorch is told so. Without settings of OpenMP's runtime."""
+"""One thread means one thread in Python too, where PyTorch or the options say so. Without settings of OpenMP's runtime."""
 
 import os
 import subprocess
@@ -16,7 +16,12 @@ import torch
 from torch import nn
 import nwide as nw
 
-torch.set_num_threads(1)
+before = torch.get_num_threads()
+
+options = nw.Options(threads=1)
+if OF_PYTORCH:
+    torch.set_num_threads(1)
+    options = nw.Options()
 
 def net():
     return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16 * 64, 10))
@@ -24,7 +29,9 @@ def net():
 x = torch.randn(4, 16, 3, 16, 16)
 cpu, wall = time.process_time(), time.perf_counter()
 models = [net().eval() for _ in range(4)]
-frozen, free = nw.compile(models, x[0]).freeze(), nw.compile(models, x[0])
+frozen, free = (nw.compile(models, x[0], options=options) for _ in range(2))
+frozen.freeze()
+assert torch.get_num_threads() == (1 if OF_PYTORCH else before)
 with torch.no_grad():
     while time.perf_counter() - wall < 1:
         frozen(x), free(x)
@@ -33,14 +40,20 @@ print(len(os.listdir("/proc/self/task")), (time.process_time() - cpu) / (time.pe
 
 
 class OneThread(unittest.TestCase):
-    def test_where_pytorch_says_so(self):
+    def alone(self, of_pytorch):
         # The threads of NumPy's products, which PyTorch imports, are not ours.
-        run = subprocess.run([package.built(), "-c", CALLS], capture_output=True, text=True, timeout=300, check=False,
+        run = subprocess.run([package.built(), "-c", f"OF_PYTORCH = {of_pytorch}\n{CALLS}"], capture_output=True, text=True, timeout=300, check=False,
                              env={**plain_environment(), "OPENBLAS_NUM_THREADS": "1"})
         self.assertEqual(run.returncode, 0, run.stderr)
         threads, busy = run.stdout.split()
         self.assertEqual(int(threads), 1)
         self.assertLess(float(busy), MOST_CPU)
+
+    def test_where_pytorch_says_so(self):
+        self.alone(True)
+
+    def test_where_the_options_of_one_module_say_so(self):
+        self.alone(False)
 
 
 if __name__ == "__main__":
