@@ -360,7 +360,7 @@ class Run {
   }
 
   /// Predictions of each row by the model that never saw it, for each set of models that share
-  /// all but the fold.
+  /// all but the fold. A model that diverged before it was ever evaluated predicts nothing (NaN).
   void save_out_of_fold() {
     if (!run_.answers_rows) {
       facts_.notes.push_back(fmt::format(
@@ -396,6 +396,8 @@ class Run {
         predictions = at::full(sizes, std::nan(""), p.options());
       }
       for (int64_t m = 0; m < run_.n(); ++m) {
+        const ModelState& model = state_.models[static_cast<size_t>(m)];
+        if (model.status == "diverged" && !model.best) continue;
         const Tensor there = held.present[m].gt(0);
         predictions[set_of[static_cast<size_t>(m)]].index_put_({held.rows[m].masked_select(there)},
                                                                p[m].index({there}));

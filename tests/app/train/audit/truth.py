@@ -126,6 +126,12 @@ class Truth:
                         numbers[name].tolerance = max(numbers[name].tolerance, 1.5 * abs(value - exact[name]))
         return numbers
 
+    @property
+    def chaotic(self):
+        """Whether rounding alone moves more than a quarter of the curves' numbers by more than a percent."""
+        numbers = [v for curve in self.curves for at in curve.values() for v in at.values()]
+        return sum(v.tolerance > 1e-2 * max(0.1, abs(v.value)) for v in numbers) > 0.25 * len(numbers)
+
     def diverged(self, model):
         return self.job.trajectories[model.number][1].diverged
 
