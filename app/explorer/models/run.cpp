@@ -14,6 +14,9 @@
 namespace wide {
 namespace {
 
+/// The job that prepares a sweep: key of all of them, since only the last one counts.
+constexpr const char* kStart = "start";
+
 std::vector<std::string> list_of(const std::set<std::string>& names) {
   return {names.begin(), names.end()};
 }
@@ -31,6 +34,29 @@ Preset preset_of(const RunChoices& choices) {
   Preset preset = find_preset(choices.preset);
   preset.targets = list_of(choices.targets);
   return preset;
+}
+
+/// The choices that a preset stands for.
+RunChoices choices_of(const std::string& name) {
+  const Preset p = find_preset(name);
+  RunChoices c;
+  c.preset = p.name;
+  const std::map<std::string, Kind> groups = {
+      {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
+  for (const std::string& target : p.targets) {
+    const auto group = groups.find(target);
+    if (group == groups.end()) c.targets.insert(target);
+    for (const Target* t : targets())
+      if (group != groups.end() && t->kind == group->second) c.targets.insert(t->name);
+  }
+  if (!p.n.empty()) c.n = fmt::format("{}", fmt::join(p.n, ","));
+  c.modes = {p.modes.begin(), p.modes.end()};
+  c.phases = {p.phases.begin(), p.phases.end()};
+  c.dtypes = {p.dtypes.begin(), p.dtypes.end()};
+  c.devices = {p.devices.begin(), p.devices.end()};
+  c.baselines = {p.baselines.begin(), p.baselines.end()};
+  c.budget_s = p.budget_s;
+  return c;
 }
 
 }  // namespace
@@ -187,27 +213,19 @@ void RunModel::set_choices(RunChoices choices) {
   });
 }
 
-void RunModel::take_preset(const std::string& name) {
-  const Preset p = find_preset(name);
-  RunChoices c;
-  c.preset = p.name;
-  const std::map<std::string, Kind> groups = {
-      {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
-  for (const std::string& target : p.targets) {
-    const auto group = groups.find(target);
-    if (group == groups.end()) c.targets.insert(target);
-    for (const Target* t : targets())
-      if (group != groups.end() && t->kind == group->second) c.targets.insert(t->name);
-  }
-  if (!p.n.empty()) c.n = fmt::format("{}", fmt::join(p.n, ","));
-  c.modes = {p.modes.begin(), p.modes.end()};
-  c.phases = {p.phases.begin(), p.phases.end()};
-  c.dtypes = {p.dtypes.begin(), p.dtypes.end()};
-  c.devices = {p.devices.begin(), p.devices.end()};
-  c.baselines = {p.baselines.begin(), p.baselines.end()};
-  c.budget_s = p.budget_s;
-  set_choices(std::move(c));
+void RunModel::take_preset(const std::string& name) { set_choices(choices_of(name)); }
+
+double RunModel::preset_seconds(const std::string& name) {
+  const auto [known, first_question] = preset_seconds_.try_emplace(name, 0);
+  if (first_question)
+    jobs_.start("preset " + name, [this, name]() -> Jobs::Result {
+      const double seconds = plan_of(choices_of(name)).seconds;
+      return [this, name, seconds] { preset_seconds_[name] = seconds; };
+    });
+  return known->second;
 }
+
+bool RunModel::planning() const { return jobs_.busy("plan") || jobs_.busy(kStart); }
 
 bool RunModel::active() const {
   const std::lock_guard lock(mutex_);
@@ -216,26 +234,36 @@ bool RunModel::active() const {
 
 void RunModel::start() {
   if (active()) return;
-  RunPlan plan = plan_of(choices_);  // what is asked for now, also where its job still runs
-  if (!plan.error.empty()) {
-    plan_ = std::move(plan);
-    return;
-  }
-  launch({choices_.name.empty() ? choices_.preset : choices_.name, command_of(choices_),
-          std::move(plan.cases), settings_of(choices_), db_, Resume::no});
+  jobs_.start(kStart, [this, db = db_, c = choices_]() -> Jobs::Result {
+    RunPlan plan = plan_of(c);
+    if (!plan.error.empty())
+      return [this, plan = std::move(plan)]() mutable { plan_ = std::move(plan); };
+    return launched({c.name.empty() ? c.preset : c.name, command_of(c), std::move(plan.cases),
+                     settings_of(c), db, Resume::no});
+  });
 }
 
 void RunModel::resume(int64_t sweep, Resume how) {
   if (active()) return;
-  try {
-    const SweepPlan plan = Store::read(db_).plan(sweep);
-    SweepSettings settings;
-    std::vector<PlannedCase> cases = planned_again(plan, &settings);
-    launch({plan.name, plan.command, std::move(cases), std::move(settings), db_, how});
-  } catch (const std::exception& e) {
-    const std::lock_guard lock(mutex_);
-    progress_.error = one_line(e);
-  }
+  jobs_.start(kStart, [this, db = db_, sweep, how]() -> Jobs::Result {
+    try {
+      const SweepPlan plan = Store::read(db).plan(sweep);
+      SweepSettings settings;
+      std::vector<PlannedCase> cases = planned_again(plan, &settings);
+      return launched({plan.name, plan.command, std::move(cases), std::move(settings), db, how});
+    } catch (const std::exception& e) {
+      return [this, error = one_line(e)] {
+        const std::lock_guard lock(mutex_);
+        progress_.error = error;
+      };
+    }
+  });
+}
+
+Jobs::Result RunModel::launched(SweepRequest request) {
+  return [this, request = std::move(request)]() mutable {
+    if (!active()) launch(std::move(request));
+  };
 }
 
 void RunModel::launch(SweepRequest request) {

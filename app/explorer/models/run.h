@@ -72,12 +72,18 @@ class RunModel {
   void set_choices(RunChoices choices);
   void take_preset(const std::string& name);
   const RunPlan& plan() const { return plan_; }
-  bool planning() const { return jobs_.busy("plan"); }
+  /// Whether a job computes a plan, be it to show or to run.
+  bool planning() const;
+  /// Estimated seconds of a preset's sweep. The first call starts a job that estimates them; until
+  /// it has ended the answer is 0.
+  double preset_seconds(const std::string& name);
 
   // ---- running it ----
+  /// Plans the sweep in a job; the sweep starts when the job's result is delivered. Where nothing
+  /// can run, plan() then says why.
   void start();
-  /// Continues an interrupted or cancelled sweep of the store, or has what was disturbed measured
-  /// again.
+  /// Continues an interrupted or cancelled sweep of the store, or measures its disturbed cases
+  /// again. Reading the store is a job, as for start().
   void resume(int64_t sweep, Resume how = Resume::missing);
   void pause();  // after the case that runs
   void go_on();
@@ -94,6 +100,8 @@ class RunModel {
  private:
   class Watcher;
   class Lent;
+  /// For a job: launches the sweep on the window's thread, unless another one runs by then.
+  Jobs::Result launched(SweepRequest request);
   void launch(SweepRequest request);
   void work(SweepRequest request);
 
@@ -102,6 +110,7 @@ class RunModel {
   std::vector<Preset> presets_;
   RunChoices choices_;
   RunPlan plan_;
+  std::map<std::string, double> preset_seconds_;  // 0: a job estimates it
 
   mutable std::mutex mutex_;
   std::condition_variable unpaused_;

@@ -40,19 +40,12 @@ class RunPanel : public Panel {
 
  private:
   void first_run(Ui& ui, RunModel& run) {
-    if (quick_s_ == 0) {
-      RunChoices before = run.choices();
-      RunChoices quick;
-      run.take_preset("quick");
-      quick = run.choices();
-      quick_s_ = plan_of(quick).seconds;
-      run.set_choices(std::move(before));
-    }
+    const double seconds = run.preset_seconds("quick");
     ui.empty("Nothing has been measured yet",
              "The quick sweep runs every primitive and block at one or two shapes, checks each "
              "strategy against float64, and times it beside the honest baselines.");
-    if (ui.button(fmt::format("Run the quick sweep, about {}", duration_text(quick_s_)),
-                  Look::primary)) {
+    const std::string about = seconds > 0 ? ", about " + duration_text(seconds) : "";
+    if (ui.button("Run the quick sweep" + about, Look::primary)) {
       run.take_preset("quick");
       run.start();
     }
@@ -279,7 +272,6 @@ class RunPanel : public Panel {
   static constexpr float kColumn = 84;
   std::string search_;
   Typed budget_, timeout_;
-  double quick_s_ = 0;
 };
 
 const bool registered =

@@ -276,6 +276,18 @@ TEST_F(ExplorerDriver, AnEmptyStoreSaysWhatToDo) {
   EXPECT_FALSE(std::filesystem::exists(file_.path("none.db")));  // looking writes nothing
 }
 
+TEST_F(ExplorerDriver, AnEmptyStoreIsDrawnBeforeTheQuickSweepIsPlanned) {
+  screen_ = screen_on(file_.path("none.db"));
+  driver_ = std::make_unique<Driver>(*screen_);
+  screen_->explorer().show("sweeps");
+  driver_->settle();
+  const OccupiedJobs occupied(screen_->explorer().jobs);
+  screen_->explorer().show("run");
+  for (int i = 0; i < 4; ++i) screen_->frame();
+  EXPECT_TRUE(driver_->sees("Run the quick sweep"));
+  EXPECT_FALSE(driver_->sees("Run the quick sweep, about ")) << "no thread could estimate it";
+}
+
 TEST_F(ExplorerDriver, ADamagedStoreIsALineAndNoEnd) {
   std::ofstream(file_.path("damaged.db")) << "no database at all, but long enough to look like one";
   screen_ = screen_on(file_.path("damaged.db"));

@@ -99,6 +99,43 @@ TEST(ExplorerRun, APresetIsTaken) {
   EXPECT_EQ(model.progress().state, RunState::idle);
 }
 
+TEST(ExplorerRun, NoPlanIsComputedOnTheWindowsThread) {
+  Jobs jobs;
+  StoreFile file;
+  RunModel model(jobs, file.path());
+  RunChoices nothing = choices();
+  nothing.targets.clear();
+  model.set_choices(nothing);
+  ASSERT_TRUE(jobs.finish());
+  model.set_choices(choices());
+  ASSERT_TRUE(jobs.finish());
+  ASSERT_EQ(model.plan().error, "");
+  {
+    const OccupiedJobs occupied(jobs);
+    EXPECT_EQ(model.preset_seconds("quick"), 0);
+    model.start();
+    EXPECT_FALSE(model.active());
+    EXPECT_TRUE(model.planning());
+    model.resume(1);
+    EXPECT_EQ(model.progress().error, "") << "the store was read at once";
+    model.set_choices(nothing);
+    model.start();
+    EXPECT_EQ(model.plan().error, "");
+  }
+  ASSERT_TRUE(jobs.finish());
+  EXPECT_EQ(model.plan().error.find("[run] targets: got none"), 0u);
+  EXPECT_FALSE(model.active());
+  EXPECT_EQ(model.progress().state, RunState::idle);
+  RunModel other(jobs, file.path());
+  other.take_preset("quick");
+  ASSERT_TRUE(jobs.finish());
+  EXPECT_GT(model.preset_seconds("quick"), 0);
+  EXPECT_EQ(model.preset_seconds("quick"), other.plan().seconds);
+  model.resume(1);
+  ASSERT_TRUE(jobs.finish());
+  EXPECT_NE(model.progress().error, "");
+}
+
 TEST(ExplorerFuse, FilesBecomeChoicesAndArguments) {
   FuseChoices c;
   EXPECT_TRUE(take_files({"/a/net.ts", "/a/w0.safetensors", "/a/w1.safetensors"}, &c));

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdio>
+#include <latch>
 #include <string>
 
 #include "app/explorer/driver.h"
@@ -17,6 +18,31 @@ class StoreFile {
 
  private:
   Scratch folder_;
+};
+
+/// While this lives, all threads of `jobs` are taken: other jobs wait, and work that gets done is
+/// done by the caller's own thread.
+class OccupiedJobs {
+ public:
+  explicit OccupiedJobs(Jobs& jobs) {
+    for (const char* key : {"occupied 1", "occupied 2"})
+      jobs.start(key, [this]() -> Jobs::Result {
+        begun_.count_down();
+        end_.wait();
+        ended_.count_down();
+        return {};
+      });
+    begun_.wait();
+  }
+  ~OccupiedJobs() {
+    end_.count_down();
+    ended_.wait();
+  }
+  OccupiedJobs(const OccupiedJobs&) = delete;
+  OccupiedJobs& operator=(const OccupiedJobs&) = delete;
+
+ private:
+  std::latch begun_{2}, end_{1}, ended_{2};
 };
 
 /// A case whose speedups and errors are known: strategy s has speedup s + N / 8, the third is wrong

@@ -126,6 +126,7 @@ TEST(SweepTuningSerial, TheExplorerUsesTheTuningTablesStore) {
   model.set_choices(choices);
   ASSERT_TRUE(jobs.finish());
   model.start();
+  ASSERT_TRUE(jobs.finish());
   while (model.active()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(model.progress().error, "");
   EXPECT_EQ(model.progress().ended, "complete");
