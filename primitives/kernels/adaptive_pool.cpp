@@ -2,13 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 #include "primitives/kernels/row_reduce.h"
 
 namespace wide {
@@ -72,17 +71,8 @@ Tensor pool_kernel(const Tensor& x, at::IntArrayRef output_size) {
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("adaptive_average_pool(Tensor x, int[] output_size) -> Tensor");
-  m.def("adaptive_average_pool.out(Tensor x, int[] output_size, *, Tensor(a!) out) -> Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("adaptive_average_pool", pool_kernel);
-  m.impl("adaptive_average_pool.out", pool_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("adaptive_average_pool", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "adaptive_average_pool", "Tensor x, int[] output_size", pool_kernel,
+                        pool_out);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "primitives/kernels/attention_rows.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/panel_gemm.h"
+#include "primitives/kernels/registration.h"
 #include "primitives/kernels/thread_memory.h"
 
 namespace wide {
@@ -154,20 +153,9 @@ double flops(const Program& program, const Node& node) {
 [[maybe_unused]] const bool registered = add_flops("wide::attention", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def(
-      "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> Tensor");
-  m.def(
-      "attention.out(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale, *, "
-      "Tensor(a!) out) -> Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("attention", attention_kernel);
-  m.impl("attention.out", attention_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("attention", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "attention",
+                        "Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale",
+                        attention_kernel, attention_out);
 }
 
 }  // namespace

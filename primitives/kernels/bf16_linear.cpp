@@ -4,8 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/cpu/Utils.h>
 #include <ATen/native/CPUBlas.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 #include "primitives/kernels/thread_memory.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -111,23 +110,12 @@ Tensor bf16_linear_kernel(const Tensor& x, const Tensor& pairs, const std::optio
   return bf16_linear_out(x, pairs, bias, activation, out);
 }
 
-TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("bf16_linear(Tensor x, Tensor pairs, Tensor? bias, str activation) -> Tensor");
-  m.def(
-      "bf16_linear.out(Tensor x, Tensor pairs, Tensor? bias, str activation, *, Tensor(a!) out) "
-      "-> Tensor(a!)");
-}
-
 [[maybe_unused]] const bool registered =
     add_operator_traits({.op = "wide::bf16_linear", .absorbs = activations::names()});
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("bf16_linear", bf16_linear_kernel);
-  m.impl("bf16_linear.out", bf16_linear_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("bf16_linear", torch::autograd::autogradNotImplementedFallback());
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(m, "bf16_linear", "Tensor x, Tensor pairs, Tensor? bias, str activation",
+                        bf16_linear_kernel, bf16_linear_out);
 }
 
 }  // namespace

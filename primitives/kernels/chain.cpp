@@ -4,14 +4,13 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/Parallel.h>
 #include <hwy/aligned_allocator.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
 
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/chain_block.h"
+#include "primitives/kernels/registration.h"
 
 namespace wide {
 
@@ -258,17 +257,9 @@ void chain_out_boxed(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("chain(Tensor[] inputs, str code, int[] strides) -> Tensor");
-  m.def("chain.out(Tensor[] inputs, str code, int[] strides, *, Tensor(a!) out) -> Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("chain", torch::CppFunction::makeFromBoxedFunction<&chain_boxed>());
-  m.impl("chain.out", torch::CppFunction::makeFromBoxedFunction<&chain_out_boxed>());
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("chain", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "chain", "Tensor[] inputs, str code, int[] strides",
+                        torch::CppFunction::makeFromBoxedFunction<&chain_boxed>(),
+                        torch::CppFunction::makeFromBoxedFunction<&chain_out_boxed>());
 }
 
 [[maybe_unused]] const bool registered =

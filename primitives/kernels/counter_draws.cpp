@@ -1,9 +1,7 @@
 #include "primitives/kernels/counter_draws.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +10,7 @@
 
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/counter_draws.cpp"
@@ -237,25 +236,17 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
   m.def(
       "counter_dropout.out(Tensor x, Tensor seed, Tensor step, Tensor p, float otherwise, int "
       "site, int drawn, *, Tensor(a!) out) -> Tensor(a!)");
-  m.def(
-      "counter_uniform(Tensor seed, Tensor step, int site, int[] size, ScalarType dtype) -> "
-      "Tensor");
-  m.def(
-      "counter_normal(Tensor seed, Tensor step, int site, int[] size, ScalarType dtype) -> Tensor");
+  const std::string arguments = "Tensor seed, Tensor step, int site, int[] size, ScalarType dtype";
+  kernels::add_operator(m, "counter_uniform", arguments, uniform_kernel);
+  kernels::add_operator(m, "counter_normal", arguments, normal_kernel);
 }
 
 TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("counter_dropout", dropout_kernel);
   m.impl("counter_dropout.out", dropout_out);
-  m.impl("counter_uniform", uniform_kernel);
-  m.impl("counter_normal", normal_kernel);
 }
 
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("counter_dropout", dropout_autograd);
-  m.impl("counter_uniform", torch::autograd::autogradNotImplementedFallback());
-  m.impl("counter_normal", torch::autograd::autogradNotImplementedFallback());
-}
+TORCH_LIBRARY_IMPL(wide, Autograd, m) { m.impl("counter_dropout", dropout_autograd); }
 
 [[maybe_unused]] const bool registered =
     add_operator_traits({.op = "wide::counter_dropout", .in_place = true});

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +12,7 @@
 #include "primitives/kernels/depthwise_tile.h"
 #include "primitives/kernels/finish.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 #include "primitives/kernels/zeroed_memory.h"
 
 namespace wide {
@@ -148,15 +147,6 @@ Tensor depthwise_convolution_kernel(const Tensor& x, const Tensor& w, const Opti
                                    activation, pool, out);
 }
 
-#define WIDE_ARGUMENTS                                                                     \
-  "(Tensor x, Tensor w, Tensor? bias, int[] stride, int[] padding, int[] dilation, int[] " \
-  "output, Tensor? residual, str activation, str pool"
-
-TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("depthwise_convolution" WIDE_ARGUMENTS ") -> Tensor");
-  m.def("depthwise_convolution.out" WIDE_ARGUMENTS ", *, Tensor(a!) out) -> Tensor(a!)");
-}
-
 /// Every element of the result is a sum over the taps.
 double flops(const Program& program, const Node& node) {
   const Sizes &w = program.value(node.arguments[1].values[0]).sizes,
@@ -171,13 +161,11 @@ double flops(const Program& program, const Node& node) {
                                                               .pools = pools_planes}) &&
                                          add_flops("wide::depthwise_convolution", flops);
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("depthwise_convolution", depthwise_convolution_kernel);
-  m.impl("depthwise_convolution.out", depthwise_convolution_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("depthwise_convolution", torch::autograd::autogradNotImplementedFallback());
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(m, "depthwise_convolution",
+                        "Tensor x, Tensor w, Tensor? bias, int[] stride, int[] padding, int[] "
+                        "dilation, int[] output, Tensor? residual, str activation, str pool",
+                        depthwise_convolution_kernel, depthwise_convolution_out);
 }
 
 }  // namespace

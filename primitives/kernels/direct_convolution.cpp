@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +11,7 @@
 #include "primitives/kernels/convolution_spots.h"
 #include "primitives/kernels/convolution_tile.h"
 #include "primitives/kernels/finish.h"
+#include "primitives/kernels/registration.h"
 #include "primitives/kernels/zeroed_memory.h"
 
 namespace wide {
@@ -470,29 +469,17 @@ Tensor direct_convolution_kernel(const Tensor& x, const Tensor& filters,
                                 output, groups, transposed, residual, activation, pool, out);
 }
 
-TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def(
-      "direct_convolution(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] kernel, "
-      "int[] stride, int[] padding, int[] dilation, int[] output, int groups, bool transposed, "
-      "Tensor? residual, str activation, str pool) -> Tensor");
-  m.def(
-      "direct_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "kernel, int[] stride, int[] padding, int[] dilation, int[] output, int groups, bool "
-      "transposed, Tensor? residual, str activation, str pool, *, Tensor(a!) out) -> Tensor(a!)");
-}
-
 [[maybe_unused]] const bool registered = add_operator_traits({.op = "wide::direct_convolution",
                                                               .absorbs = activations::names(),
                                                               .adds = true,
                                                               .pools = pools_planes});
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("direct_convolution", direct_convolution_kernel);
-  m.impl("direct_convolution.out", direct_convolution_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("direct_convolution", torch::autograd::autogradNotImplementedFallback());
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(m, "direct_convolution",
+                        "Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] kernel, "
+                        "int[] stride, int[] padding, int[] dilation, int[] output, int groups, "
+                        "bool transposed, Tensor? residual, str activation, str pool",
+                        direct_convolution_kernel, direct_convolution_out);
 }
 
 }  // namespace

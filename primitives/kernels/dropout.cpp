@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include <mutex>
 
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/dropout.cpp"
@@ -126,18 +125,8 @@ Tensor dropout_kernel(const Tensor& x, double p) {
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("dropout(Tensor x, float p) -> Tensor", {at::Tag::nondeterministic_seeded});
-  m.def("dropout.out(Tensor x, float p, *, Tensor(a!) out) -> Tensor(a!)",
-        {at::Tag::nondeterministic_seeded});
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("dropout", dropout_kernel);
-  m.impl("dropout.out", dropout_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("dropout", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "dropout", "Tensor x, float p", dropout_kernel, dropout_out,
+                        {.tags = {at::Tag::nondeterministic_seeded}});
 }
 
 }  // namespace

@@ -2,13 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 #include "primitives/kernels/stream.h"
 
 namespace wide {
@@ -70,17 +69,7 @@ Tensor lookup_kernel(const Tensor& tables, const Tensor& ids) {
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("lookup(Tensor tables, Tensor ids) -> Tensor");
-  m.def("lookup.out(Tensor tables, Tensor ids, *, Tensor(a!) out) -> Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("lookup", lookup_kernel);
-  m.impl("lookup.out", lookup_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("lookup", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "lookup", "Tensor tables, Tensor ids", lookup_kernel, lookup_out);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
@@ -12,6 +10,7 @@
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/matmul_tile.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 namespace wide {
 
@@ -93,15 +92,6 @@ Tensor matmul_kernel(const Tensor& a, const Tensor& b, bool transpose_a, bool tr
   return matmul_out(a, b, transpose_a, transpose_b, bias, activation, out);
 }
 
-#define WIDE_ARGUMENTS                                                      \
-  "(Tensor a, Tensor b, bool transpose_a, bool transpose_b, Tensor? bias, " \
-  "str activation"
-
-TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("matmul" WIDE_ARGUMENTS ") -> Tensor");
-  m.def("matmul.out" WIDE_ARGUMENTS ", *, Tensor(a!) out) -> Tensor(a!)");
-}
-
 /// Every element of the result is a sum over the rows of b.
 double flops(const Program& program, const Node& node) {
   const Sizes &a = program.value(node.arguments[0].values[0]).sizes,
@@ -114,13 +104,11 @@ double flops(const Program& program, const Node& node) {
     add_operator_traits({.op = "wide::matmul", .absorbs = activations::names()}) &&
     add_flops("wide::matmul", flops);
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("matmul", matmul_kernel);
-  m.impl("matmul.out", matmul_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("matmul", torch::autograd::autogradNotImplementedFallback());
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(
+      m, "matmul",
+      "Tensor a, Tensor b, bool transpose_a, bool transpose_b, Tensor? bias, str activation",
+      matmul_kernel, matmul_out);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "primitives/kernels/norm_layout.h"
 #include "primitives/kernels/norm_rows.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 #include "primitives/kernels/stream.h"
 
 namespace wide {
@@ -318,29 +317,6 @@ Tensor scale_shift_kernel(const Tensor& x, const Tensor& scale, const Tensor& sh
 
 // ------------------------------------------------------------------------------ registration
 
-TORCH_LIBRARY_FRAGMENT(wide, m) {
-  const std::string layer =
-      "(Tensor x, Tensor? weight, Tensor? bias, int d, float eps, bool rms, str activation, bool "
-      "stream";
-  m.def(("layer_norm" + layer + ") -> Tensor").c_str());
-  m.def(("layer_norm.out" + layer + ", *, Tensor(a!) out) -> Tensor(a!)").c_str());
-  const std::string group =
-      "(Tensor x, Tensor? weight, Tensor? bias, int groups, float eps, str activation, bool stream";
-  m.def(("group_norm" + group + ") -> Tensor").c_str());
-  m.def(("group_norm.out" + group + ", *, Tensor(a!) out) -> Tensor(a!)").c_str());
-  const std::string batch =
-      "(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
-      "float momentum, float eps, str activation, bool stream";
-  m.def(("batch_norm" + batch + ") -> (Tensor, Tensor, Tensor, Tensor, Tensor)").c_str());
-  m.def(("batch_norm.out" + batch +
-         ", *, Tensor(a!) out, Tensor(b!) mean, Tensor(c!) invstd, Tensor(d!) new_mean, "
-         "Tensor(e!) new_var) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!), Tensor(e!))")
-            .c_str());
-  const std::string affine = "(Tensor x, Tensor scale, Tensor shift, str activation, bool stream";
-  m.def(("scale_shift" + affine + ") -> Tensor").c_str());
-  m.def(("scale_shift.out" + affine + ", *, Tensor(a!) out) -> Tensor(a!)").c_str());
-}
-
 // All of a row, plane or column has been read before anything is written over it.
 [[maybe_unused]] const bool registered[] = {
     add_operator_traits(
@@ -352,20 +328,23 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
     add_operator_traits(
         {.op = "wide::scale_shift", .in_place = true, .absorbs = activations::names()})};
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("layer_norm", layer_norm_kernel);
-  m.impl("layer_norm.out", layer_norm_out);
-  m.impl("group_norm", group_norm_kernel);
-  m.impl("group_norm.out", group_norm_out);
-  m.impl("batch_norm", batch_norm_kernel);
-  m.impl("batch_norm.out", batch_norm_out);
-  m.impl("scale_shift", scale_shift_kernel);
-  m.impl("scale_shift.out", scale_shift_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  for (const char* name : {"layer_norm", "group_norm", "batch_norm", "scale_shift"})
-    m.impl(name, torch::autograd::autogradNotImplementedFallback());
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(m, "layer_norm",
+                        "Tensor x, Tensor? weight, Tensor? bias, int d, float eps, bool rms, str "
+                        "activation, bool stream",
+                        layer_norm_kernel, layer_norm_out);
+  kernels::add_operator(m, "group_norm",
+                        "Tensor x, Tensor? weight, Tensor? bias, int groups, float eps, str "
+                        "activation, bool stream",
+                        group_norm_kernel, group_norm_out);
+  kernels::add_operator(m, "batch_norm",
+                        "Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+                        "running_var, float momentum, float eps, str activation, bool stream",
+                        batch_norm_kernel, batch_norm_out,
+                        {.results = {"out", "mean", "invstd", "new_mean", "new_var"}});
+  kernels::add_operator(m, "scale_shift",
+                        "Tensor x, Tensor scale, Tensor shift, str activation, bool stream",
+                        scale_shift_kernel, scale_shift_out);
 }
 
 std::vector<c10::IValue> call(const char* name, std::vector<c10::IValue> stack) {

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
@@ -13,6 +11,7 @@
 #include "primitives/kernels/activations.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/panel_gemm.h"
+#include "primitives/kernels/registration.h"
 
 namespace wide {
 
@@ -122,15 +121,6 @@ Tensor packed_linear_kernel(const Tensor& x, const Tensor& panels, int64_t out_f
   return packed_linear_out(x, panels, out_features, residual, activation, out);
 }
 
-#define WIDE_ARGUMENTS \
-  "(Tensor x, Tensor panels, int out_features, Tensor? residual, str activation"
-
-TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("pack_panels(Tensor weight, Tensor? bias) -> Tensor");
-  m.def("packed_linear" WIDE_ARGUMENTS ") -> Tensor");
-  m.def("packed_linear.out" WIDE_ARGUMENTS ", *, Tensor(a!) out) -> Tensor(a!)");
-}
-
 /// x `[N, rows, in]`, out of which come as many columns as the result has.
 double flops(const Program& program, const Node& node) {
   const auto &x = program.value(node.arguments[0].values[0]).sizes,
@@ -143,15 +133,12 @@ double flops(const Program& program, const Node& node) {
         {.op = "wide::packed_linear", .absorbs = activations::names(), .adds = true}) &&
     add_flops("wide::packed_linear", flops);
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("pack_panels", pack_panels_kernel);
-  m.impl("packed_linear", packed_linear_kernel);
-  m.impl("packed_linear.out", packed_linear_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("pack_panels", torch::autograd::autogradNotImplementedFallback());
-  m.impl("packed_linear", torch::autograd::autogradNotImplementedFallback());
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(m, "pack_panels", "Tensor weight, Tensor? bias", pack_panels_kernel);
+  kernels::add_operator(
+      m, "packed_linear",
+      "Tensor x, Tensor panels, int out_features, Tensor? residual, str activation",
+      packed_linear_kernel, packed_linear_out);
 }
 
 }  // namespace

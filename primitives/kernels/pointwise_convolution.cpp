@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
@@ -12,6 +10,7 @@
 #include "primitives/kernels/finish.h"
 #include "primitives/kernels/matmul_tile.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 namespace wide {
 
@@ -92,14 +91,6 @@ Tensor pointwise_convolution_kernel(const Tensor& x, const Tensor& w, const Opti
   return pointwise_convolution_out(x, w, bias, residual, activation, pool, out);
 }
 
-#define WIDE_ARGUMENTS \
-  "(Tensor x, Tensor w, Tensor? bias, Tensor? residual, str activation, str pool"
-
-TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("pointwise_convolution" WIDE_ARGUMENTS ") -> Tensor");
-  m.def("pointwise_convolution.out" WIDE_ARGUMENTS ", *, Tensor(a!) out) -> Tensor(a!)");
-}
-
 /// Every element of the result is a sum over the channels.
 double flops(const Program& program, const Node& node) {
   const Sizes &x = program.value(node.arguments[0].values[0]).sizes,
@@ -113,13 +104,11 @@ double flops(const Program& program, const Node& node) {
                                                               .pools = pools_planes}) &&
                                          add_flops("wide::pointwise_convolution", flops);
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("pointwise_convolution", pointwise_convolution_kernel);
-  m.impl("pointwise_convolution.out", pointwise_convolution_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("pointwise_convolution", torch::autograd::autogradNotImplementedFallback());
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(
+      m, "pointwise_convolution",
+      "Tensor x, Tensor w, Tensor? bias, Tensor? residual, str activation, str pool",
+      pointwise_convolution_kernel, pointwise_convolution_out);
 }
 
 }  // namespace

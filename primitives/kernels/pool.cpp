@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/native/Pool.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +11,7 @@
 
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/pool.cpp"
@@ -279,26 +278,13 @@ Tensor average_pool_kernel(const Tensor& x, at::IntArrayRef kernel, at::IntArray
   return pool(x, window_of(kernel, stride, padding, {1, 1}, true), false);
 }
 
-#define WIDE_MAX "(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil"
-#define WIDE_AVERAGE "(Tensor x, int[] kernel, int[] stride, int[] padding"
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("max_pool" WIDE_MAX ") -> Tensor");
-  m.def("max_pool.out" WIDE_MAX ", *, Tensor(a!) out) -> Tensor(a!)");
-  m.def("average_pool" WIDE_AVERAGE ") -> Tensor");
-  m.def("average_pool.out" WIDE_AVERAGE ", *, Tensor(a!) out) -> Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("max_pool", max_pool_kernel);
-  m.impl("max_pool.out", max_pool_out);
-  m.impl("average_pool", average_pool_kernel);
-  m.impl("average_pool.out", average_pool_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("max_pool", torch::autograd::autogradNotImplementedFallback());
-  m.impl("average_pool", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(
+      m, "max_pool",
+      "Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil",
+      max_pool_kernel, max_pool_out);
+  kernels::add_operator(m, "average_pool", "Tensor x, int[] kernel, int[] stride, int[] padding",
+                        average_pool_kernel, average_pool_out);
 }
 
 std::vector<int64_t> list(const int64_t (&two)[2]) { return {two[0], two[1]}; }

@@ -2,12 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/prelu.cpp"
@@ -123,17 +122,7 @@ Tensor prelu_kernel(const Tensor& x, const Tensor& slopes) {
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("prelu(Tensor x, Tensor slopes) -> Tensor");
-  m.def("prelu.out(Tensor x, Tensor slopes, *, Tensor(a!) out) -> Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("prelu", prelu_kernel);
-  m.impl("prelu.out", prelu_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("prelu", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "prelu", "Tensor x, Tensor slopes", prelu_kernel, prelu_out);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,6 +11,7 @@
 #include "primitives/kernels/packed_linear.h"
 #include "primitives/kernels/panel_gemm.h"
 #include "primitives/kernels/recurrent_cells.h"
+#include "primitives/kernels/registration.h"
 
 namespace wide {
 
@@ -231,23 +230,11 @@ std::tuple<Tensor, Tensor> recurrent_layer_kernel(const Tensor& x, const Tensor&
   return {y, states};
 }
 
-#define WIDE_ARGUMENTS                                                                           \
-  "(Tensor x, Tensor input, Tensor hidden, Tensor? last_bias, Tensor h0, Tensor? c0, str cell, " \
-  "bool reverse, bool time_major"
-
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("recurrent_layer" WIDE_ARGUMENTS ") -> (Tensor, Tensor)");
-  m.def("recurrent_layer.out" WIDE_ARGUMENTS
-        ", *, Tensor(a!) y, Tensor(b!) states) -> (Tensor(a!), Tensor(b!))");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("recurrent_layer", recurrent_layer_kernel);
-  m.impl("recurrent_layer.out", recurrent_layer_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("recurrent_layer", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "recurrent_layer",
+                        "Tensor x, Tensor input, Tensor hidden, Tensor? last_bias, Tensor h0, "
+                        "Tensor? c0, str cell, bool reverse, bool time_major",
+                        recurrent_layer_kernel, recurrent_layer_out, {.results = {"y", "states"}});
 }
 
 }  // namespace

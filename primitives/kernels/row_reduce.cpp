@@ -2,14 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/row_reduce.cpp"
@@ -173,19 +172,8 @@ Tensor reduce_rows_kernel(const Tensor& x, c10::string_view kind, int64_t dims, 
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("reduce_rows(Tensor x, str kind, int dims, bool keepdim) -> Tensor");
-  m.def(
-      "reduce_rows.out(Tensor x, str kind, int dims, bool keepdim, *, Tensor(a!) out) -> "
-      "Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("reduce_rows", reduce_rows_kernel);
-  m.impl("reduce_rows.out", reduce_rows_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("reduce_rows", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "reduce_rows", "Tensor x, str kind, int dims, bool keepdim",
+                        reduce_rows_kernel, reduce_rows_out);
 }
 
 }  // namespace

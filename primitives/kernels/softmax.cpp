@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +9,7 @@
 
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/softmax.cpp"
@@ -137,17 +136,7 @@ Tensor softmax_kernel(const Tensor& x, bool log) {
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("softmax(Tensor x, bool log) -> Tensor");
-  m.def("softmax.out(Tensor x, bool log, *, Tensor(a!) out) -> Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("softmax", softmax_kernel);
-  m.impl("softmax.out", softmax_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("softmax", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "softmax", "Tensor x, bool log", softmax_kernel, softmax_out);
 }
 
 [[maybe_unused]] const bool registered =

@@ -2,13 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/softmax_backward.cpp"
@@ -95,18 +94,8 @@ Tensor softmax_backward_kernel(const Tensor& gradient, const Tensor& y, bool log
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def("softmax_backward(Tensor gradient, Tensor y, bool log) -> Tensor");
-  m.def(
-      "softmax_backward.out(Tensor gradient, Tensor y, bool log, *, Tensor(a!) out) -> Tensor(a!)");
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("softmax_backward", softmax_backward_kernel);
-  m.impl("softmax_backward.out", softmax_backward_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("softmax_backward", torch::autograd::autogradNotImplementedFallback());
+  kernels::add_operator(m, "softmax_backward", "Tensor gradient, Tensor y, bool log",
+                        softmax_backward_kernel, softmax_backward_out);
 }
 
 [[maybe_unused]] const bool registered =

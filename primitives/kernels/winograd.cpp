@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include "engine/lower/operator_traits.h"
 #include "primitives/kernels/finish.h"
 #include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 #include "primitives/kernels/thread_memory.h"
 #include "primitives/kernels/winograd_products.h"
 #include "primitives/kernels/winograd_transforms.h"
@@ -344,17 +343,6 @@ Tensor winograd_kernel(const Tensor& x, const Tensor& filters, const std::option
                       pool, out);
 }
 
-TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def(
-      "winograd_convolution(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "padding, int kernel, int tile, Tensor? residual, str activation, str pool) -> Tensor");
-  m.def(
-      "winograd_convolution.out(Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] "
-      "padding, int kernel, int tile, Tensor? residual, str activation, str pool, *, Tensor(a!) "
-      "out) -> "
-      "Tensor(a!)");
-}
-
 /// Squares that lie within its tiles, of which every second row and column begins one.
 bool pools_squares(const std::string& pool_text, const Value& result) {
   const PoolShape shape = Pooling::parse(pool_text).shape;
@@ -367,13 +355,11 @@ bool pools_squares(const std::string& pool_text, const Value& result) {
                                                               .adds = true,
                                                               .pools = pools_squares});
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("winograd_convolution", winograd_kernel);
-  m.impl("winograd_convolution.out", winograd_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("winograd_convolution", torch::autograd::autogradNotImplementedFallback());
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(m, "winograd_convolution",
+                        "Tensor x, Tensor filters, Tensor? bias, int out_channels, int[] padding, "
+                        "int kernel, int tile, Tensor? residual, str activation, str pool",
+                        winograd_kernel, winograd_out);
 }
 
 /// G g along one axis: taps to frequencies.
