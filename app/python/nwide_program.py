@@ -12,17 +12,24 @@ TORCH = "2.11"
 
 
 def main(arguments=None):
+    path, environment = program()
+    os.execve(path, ["workbench", *(sys.argv[1:] if arguments is None else arguments)], environment)
+
+
+def program():
+    """The program's path, and the environment in which it finds torch."""
     home = os.path.dirname(os.path.abspath(__file__))
-    program = os.path.join(home, "nwide", "workbench")
-    if not os.path.exists(program):
-        sys.exit(f"[workbench] program: got none in {os.path.dirname(program)}, expected that of nwide's wheel; "
+    path = os.path.join(home, "nwide", "workbench")
+    if not os.path.exists(path):
+        sys.exit(f"[workbench] program: got none in {os.path.dirname(path)}, expected that of nwide's wheel; "
                  "try pip install --force-reinstall on the wheel")
+    environment = dict(os.environ)
     library = os.path.join(_torch(), "lib")
     beside = os.path.join(home, "torch", "lib")
     if not os.path.exists(beside) or not os.path.samefile(library, beside):  # torch in another folder of packages
-        others = os.environ.get("LD_LIBRARY_PATH")
-        os.environ["LD_LIBRARY_PATH"] = f"{library}:{others}" if others else library
-    os.execv(program, ["workbench", *(sys.argv[1:] if arguments is None else arguments)])
+        others = environment.get("LD_LIBRARY_PATH")
+        environment["LD_LIBRARY_PATH"] = f"{library}:{others}" if others else library
+    return path, environment
 
 
 def _torch():

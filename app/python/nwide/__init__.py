@@ -18,5 +18,7 @@ from .module import WideModule  # noqa: E402
 from .options import Options  # noqa: E402
 from .packing import pack, unpack  # noqa: E402
 from .store import open  # noqa: E402
+from .training import Run, lin, log, loguniform, open_run, train, uniform, zip  # noqa: E402
 
-__all__ = ["Error", "Options", "WideLayer", "WideModule", "compile", "from_modules", "open", "pack", "unpack"]
+__all__ = ["Error", "Options", "Run", "WideLayer", "WideModule", "compile", "from_modules", "lin", "log", "loguniform", "open",
+           "open_run", "pack", "train", "uniform", "unpack", "zip"]

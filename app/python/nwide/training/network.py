@@ -1,0 +1,154 @@
+"""A user's module as the file that `workbench train` trains, and where its models start."""
+
+import copy
+import inspect
+import logging
+import os
+import types
+import warnings
+
+import torch
+from torch import nn
+
+from ..architecture import aliases_of, slots_of
+from ..errors import fail, one_line
+from ..recording import untouched_randomness
+from . import tensor_files
+
+LOSS_TARGET = "target"
+
+
+class Source:
+    """Models by their number: from a class or factory, a list, or one module for all."""
+
+    def __init__(self, given, net):
+        self.given, self.net = given, net
+        self.listed = isinstance(given, (list, tuple, nn.ModuleList))
+        self.single = isinstance(given, nn.Module) and not self.listed
+        if self.listed and (not len(given) or not all(isinstance(m, nn.Module) for m in given)):
+            odd = next((type(m).__name__ for m in given if not isinstance(m, nn.Module)), "an empty list")
+            fail("train", "models", odd, "a list of nn.Module", "a class, as nw.train(Net, ...)")
+        if not self.listed and not callable(given):
+            fail("train", "models", type(given).__name__, "a class or factory, a module or a list of them", "nw.train(Net, ...)")
+        if net and (self.listed or self.single):
+            fail("train", "net", "it with modules that are made", "a class or factory that takes it", "nw.train(Net, net={...}, ...)")
+
+    @property
+    def name(self):
+        given = self.given[0] if self.listed else self.given
+        return type(given).__name__ if isinstance(given, nn.Module) else getattr(given, "__name__", "models")
+
+    def module(self, number, seed):
+        """Model `number`; of a factory as its __init__ makes it under torch.manual_seed(seed)."""
+        if self.listed:
+            return self.given[number]
+        if self.single:
+            return self.given
+        with untouched_randomness(seed):
+            made = self.given(**self.net)
+        if not isinstance(made, nn.Module):
+            fail("train", "factory", type(made).__name__, "an nn.Module", "a class of nn.Module")
+        return made
+
+
+def with_loss(model, loss, names):
+    """The model, its tensors as they are, with a forward of `names` and one argument more that also gives the loss.
+    Returns it and that argument's name."""
+    kind = type(model)
+    target = LOSS_TARGET if LOSS_TARGET not in names else "loss_target"
+
+    def forward(self, *arguments):
+        *inputs, compared = arguments
+        answer = kind.forward(self, **dict(zip(names, inputs)))
+        return answer, loss(answer, compared)
+
+    forward.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                                               for name in ("self", *names, target)])
+    twin = copy.copy(model)
+    twin.__class__ = type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
+    return twin, target
+
+
+def asks_for_its_form(model):
+    """Whether code of the user's own reads `self.training`: then the evaluation form is another program."""
+    def reads(code):
+        return "training" in code.co_names or any(isinstance(c, types.CodeType) and reads(c) for c in code.co_consts)
+
+    for module in model.modules():
+        for cls in type(module).__mro__:
+            if cls.__module__.startswith("torch.nn.") or cls is object:
+                continue
+            for value in vars(cls).values():
+                function = getattr(value, "__func__", value)
+                if isinstance(function, types.FunctionType) and reads(function.__code__):
+                    return True
+    return False
+
+
+def export(model, sample, path, train):
+    """Writes torch.export's file for any batch, or where the network allows no other for that of `sample`. Returns how many
+    results forward has."""
+    forms = [tuple({0: torch.export.Dim("batch", min=1)} for _ in sample), tuple({0: torch.export.Dim.AUTO} for _ in sample), None]
+    flags = {module: module.training for module in model.modules()}
+    first = None
+    try:
+        if not train:
+            model.eval()
+        for shapes in forms:
+            try:
+                with untouched_randomness(0), warnings.catch_warnings(), quiet_logs():
+                    warnings.simplefilter("ignore")
+                    program = torch.export.export(model, tuple(sample), dynamic_shapes=shapes)
+                    torch.export.save(program, path)
+                return len(program.graph_signature.user_outputs)
+            except Exception as error:  # torch.export raises whatever its user's code does
+                first = first or error
+    finally:
+        for module, training in flags.items():
+            module.training = training
+    fail("train", "forward", f"{one_line(first)} from torch.export", "a network that it can export",
+         "the module itself on the first rows of the data")
+
+
+class quiet_logs:
+    """Attempts that fail are no news to the user."""
+
+    def __enter__(self):
+        self._logs = [logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo")]
+        self._levels = [log.level for log in self._logs]
+        for log in self._logs:
+            log.setLevel(logging.CRITICAL)
+
+    def __exit__(self, *_):
+        for log, level in zip(self._logs, self._levels):
+            log.setLevel(level)
+
+
+class Starts:
+    """Writes a checkpoint for each model, and holds what no checkpoint has against the first model's."""
+
+    def __init__(self, folder):
+        self.folder, self.files, self.first = folder, [], None
+        os.makedirs(folder)
+
+    def add(self, model):
+        number = len(self.files)
+        known = {name: t for name, t in model.state_dict().items() if isinstance(t, torch.Tensor)}
+        slots = slots_of(model)
+        others = {slot.name: slot.of(model) for slot in slots
+                  if slot.name not in known and slot.name not in aliases_of(model, slots)}
+        shapes = {name: (tuple(t.shape), t.dtype) for name, t in known.items()}
+        if self.first is None:
+            self.first = shapes, {name: t.detach().clone() for name, t in others.items()}
+        if shapes != self.first[0]:
+            odd = next(name for name in {**shapes, **self.first[0]} if shapes.get(name) != self.first[0].get(name))
+            fail("train", f"{odd} of model {number}", shapes.get(odd, ("none",))[0], f"{self.first[0].get(odd, ('none',))[0]} as in model 0",
+                 "models of one architecture")
+        for name, tensor in others.items():
+            if name not in self.first[1] or not torch.equal(tensor, self.first[1][name]):
+                fail("train", f"{name} of model {number}", "values other than model 0's outside its state_dict",
+                     "the same for all models", "register_buffer")
+        path = os.path.join(self.folder, f"model-{number:06d}.safetensors")
+        tensor_files.save(path, known)
+        self.files.append(path)
+

@@ -1,0 +1,200 @@
+"""The words of `workbench train` as keyword arguments, and what they are on its command line."""
+
+import dataclasses
+import difflib
+import math
+import os
+import re
+
+from ..errors import fail
+from .values import Range, Together, count_of, is_list, number_text, text_of
+
+# Of each model its own, by their names in Python and in the command.
+KEYS = {name: name for name in ("lr", "weight_decay", "momentum", "nesterov", "dampening", "beta1", "beta2", "eps",
+                                "alpha", "clip", "label_smoothing", "dropout", "ema", "seed")}
+KEYS.update(seed_init="seed.init", seed_order="seed.order", seed_dropout="seed.dropout")
+OPTIONS_OF_THEIR_OWN = ("lr", "weight_decay", "momentum")  # others are said by --set
+# One value for all models of a run; a list of them is a run for each.
+EACH = {"batch": "--batch", "optimizer": "--optimizer", "loss": "--loss", "schedule": "--schedule", "warmup": "--warmup",
+        "epochs": "--epochs", "steps": "--steps"}
+# One value for all.
+VALUES = {"seeds": "--seeds", "n": "--n", "folds": "--folds", "output": "--output", "order": "--order",
+          "monitor": "--monitor", "eval_every": "--eval-every", "patience": "--patience", "min_delta": "--min-delta",
+          "prune": "--prune", "save_every": "--save-every", "keep": "--keep", "check": "--check", "threads": "--threads",
+          "dtype": "--dtype", "log": "--log", "unstack": "--unstack", "name": "--name", "db": "--db", "init": "--init",
+          "plan": "--plan", "device": "--device"}
+LISTS = {"metrics": "--metric", "augment": "--augment", "freeze": "--freeze", "no_decay": "--no-decay", "export": "--export"}
+FLAGS = {"same_order": "--same-order", "drop_last": "--drop-last", "exact": "--exact", "no_save": "--no-save",
+         "no_store": "--no-store", "overwrite": "--overwrite"}
+PAIRS = {"normalize": "--normalize"}  # by forward's arguments
+# Read by others: what the rows are, and what this package does itself.
+ROWS = {"validation": "--validation", "test": "--test", "target": "--target", "column": "--column",
+        "sample_weight": "--sample-weight", "group": "--group", "fold": "--fold"}
+OWN = {"save": "--save", "net": "", "quiet": ""}
+ALL = {**KEYS, **EACH, **VALUES, **LISTS, **FLAGS, **PAIRS, **ROWS, **OWN}
+OTHER_NAMES = {"metric": "metrics", "learning_rate": "lr", "wd": "weight_decay", "batch_size": "batch", "groups": "group",
+               "weight": "sample_weight", "weights": "sample_weight", "grid": "lr", "columns": "column"}
+NOT_HERE = {  # what was expected, and what to try
+    "callbacks": ("no callbacks, which are not there yet", "patience= or prune="),
+    "rows": ("rows that all models share, as there are none of their own yet", "group= and folds=, or data= of pairs"),
+    "resume": ("a new run", "nw.open_run('runs/a').resume()"),
+    **{word: ("the arguments of a run from Python", f"workbench train --{word}") for word in ("require", "against", "bench")},
+}
+
+
+@dataclasses.dataclass
+class Plan:
+    """How many models there are and what differs between them, as `app/train/configurations` counts them."""
+
+    arguments: list  # of the command
+    n: int
+    seeds: list  # of each model, from which its start is drawn
+
+
+def check_names(given):
+    """Refuses what is no option, with the nearest one."""
+    for name in given:
+        if name in NOT_HERE:
+            expected, advice = NOT_HERE[name]
+            fail("train", name, "it", expected, advice)
+        if name not in ALL:
+            near = OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, ALL, 1, 0.5)), "lr")
+            fail("train", name, "an argument of this name", "an option of workbench train, with underscores", f"{near}=")
+
+
+def runs_of(given):
+    """One dict of arguments for each wide run: lists of what changes the program, crossed, in the order given."""
+    axes = [(name, list(value)) for name, value in given.items()
+            if name in EACH and is_list(value)]
+    net = given.get("net") or {}
+    if not isinstance(net, dict):
+        fail("train", "net", type(net).__name__, "a dict of the factory's arguments", "net={'width': [64, 256]}")
+    axes += [(f"net.{name}", list(value)) for name, value in net.items() if isinstance(value, list)]
+    for name, values in axes:
+        if not values:
+            fail("train", name, "an empty list", "at least one value", "leaving it out")
+    runs = [({**given, "net": {k: v for k, v in net.items() if not isinstance(v, list)}}, {})]
+    for name, values in axes:
+        runs = [(_with(options, name, value), {**chosen, name: value}) for options, chosen in runs for value in values]
+    return runs
+
+
+def _with(options, name, value):
+    if not name.startswith("net."):
+        return {**options, name: value}
+    return {**options, "net": {**options["net"], name[4:]: value}}
+
+
+def plan(options, together, folds):
+    """Of one run. `together`: what nw.zip has, or none. `folds`: models of every configuration and seed."""
+    keys = {name: value for name, value in options.items() if name in KEYS}
+    _check_keys(keys, together)
+    arguments = [f"--seed={number_text('seed', keys.pop('seed'))}"] if count_of(keys.get("seed", [])) is None else []
+    base = int(options["seed"]) if arguments else 0
+    grid = {name: value for name, value in keys.items() if count_of(value) is not None}
+    beside = {**together, **{name: value for name, value in keys.items() if name not in grid}}
+    arguments += [_said(name, value) for name, value in beside.items()]
+    arguments += [f"--grid={KEYS[name]}={text_of(name, value)}" for name, value in grid.items()]
+    product = math.prod(map(count_of, grid.values()))
+    each = product * _whole("seeds", options.get("seeds", 1)) * folds
+    n = _models(options, beside, each, bool(grid) or "seeds" in options or folds > 1)
+    return Plan(arguments, n, [_seed(grid, beside, i, i // (each // product), base) for i in range(n)])
+
+
+def _said(name, value):
+    key = KEYS[name]
+    if name in OPTIONS_OF_THEIR_OWN:
+        return f"--{key.replace('_', '-')}={text_of(name, value)}"
+    return f"--set={key}={text_of(name, value)}"
+
+
+def _check_keys(keys, together):
+    for name in together:
+        if name not in KEYS:
+            fail("nw.zip", name, "it", "what models of a run may differ in", f"{name}= as an argument of its own")
+        if name in keys:
+            fail("train", name, "it in nw.zip too", "it once", "leaving one out")
+    for name, value in {**keys, **together}.items():
+        if isinstance(value, Together):
+            fail("train", name, "nw.zip", "it in front of the named arguments", "nw.train(Net, nw.zip(lr=[...]), data=...)")
+        if name in ("seed", "seed_init") and isinstance(value, Range):
+            fail("train", name, f"nw.{value.kind}", "whole numbers", f"{name}=range(8)")
+
+
+def _models(options, beside, each, said):
+    """How many there are: what stands side by side, times `each`."""
+    rows = next((count_of(value) for value in beside.values() if count_of(value) is not None), None)
+    ranged = [name for name, value in beside.items() if isinstance(value, Range) and value.count is None]
+    if options.get("n") is None:
+        if ranged and rows is None:
+            fail("train", ranged[0], "a range that does not say how many", "how many models there are",
+                 "n=8, or nw.log(1e-4, 1e-1, 8)")
+        if rows is None and not said:
+            fail("train", "models", "nothing that says how many", "N of them", "seeds=8, or lr=[1e-4, 1e-3]")
+        return each * (rows or 1)
+    n = _whole("n", options["n"])
+    if n % each:
+        fail("train", "n", n, f"a multiple of {each}, as it counts all models", f"n={n * each}")
+    if rows is not None and rows * each != n:
+        fail("train", "n", n, f"{rows * each}, as many as the other arguments make", "leaving it out")
+    return n
+
+
+def _seed(grid, beside, model, config, base):
+    """That model's start is drawn from, as the command numbers configurations."""
+    row, place = divmod(config, math.prod(map(count_of, grid.values())))
+    said = {name: value[row] if is_list(value) else value for name, value in beside.items()}
+    for name, value in reversed(grid.items()):
+        place, at = divmod(place, count_of(value))
+        said[name] = value[at] if is_list(value) else None
+    return int(said.get("seed_init", said.get("seed", base + model)))
+
+
+def _whole(name, value):
+    if type(value) is not int or value < 1:
+        fail("train", name, repr(value), "a whole number of at least 1", f"{name}=8")
+    return value
+
+
+def command_line(options):
+    """What is neither a model's own nor about rows."""
+    arguments = []
+    for name, value in options.items():
+        if value is None:
+            continue
+        if name in EACH or name in VALUES:
+            flag = {**EACH, **VALUES}[name]
+            path = isinstance(value, os.PathLike)
+            arguments.append(f"{flag}={os.fspath(value) if path else value}")
+        elif name in LISTS:
+            values = [value] if isinstance(value, (str, os.PathLike)) else value
+            if callable(value) or not is_list(values) or not all(isinstance(v, (str, os.PathLike)) for v in values):
+                fail("train", name, type(value).__name__, "a word or a list of words", f"{name}={EXAMPLES[name]}")
+            arguments += [f"{LISTS[name]}={os.fspath(v)}" for v in values]
+        elif name in FLAGS:
+            if not isinstance(value, bool):
+                fail("train", name, repr(value), "True or False", f"{name}=True")
+            arguments += [FLAGS[name]] if value else []
+        elif name in PAIRS:
+            if not isinstance(value, dict):
+                fail("train", name, repr(value), "a dict by forward's arguments", f"{name}={{'x': 'standard'}}")
+            for argument, text in value.items():
+                text = ",".join(map(repr, map(float, text))) if is_list(text) else text
+                arguments.append(f"{PAIRS[name]}={argument}={text}")
+    return arguments
+
+
+EXAMPLES = {"metrics": "['accuracy']", "augment": "['flip', 'crop:4']", "freeze": "['backbone.*']", "no_decay": "['*.bias']",
+            "export": "'wide.pt2'"}
+
+
+def in_words(text):
+    """An error of the command with the names that Python has for its options."""
+    names = {flag: name for name, flag in ALL.items() if flag.startswith("--")}
+    names.update({"--" + key.replace("_", "-"): name for name, key in KEYS.items()})
+
+    def word(match):
+        name = names.get(match.group(0))
+        return f"{name}=" if name else match.group(0)
+
+    return re.sub(r"--[a-z][a-z-]*", word, text)

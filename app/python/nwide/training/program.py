@@ -1,0 +1,91 @@
+"""The program `workbench` as a child of this process: what it prints, and how it ends."""
+
+import collections
+import re
+import signal
+import subprocess
+import threading
+
+import nwide_program
+
+from .. import progress
+from ..errors import Error, fail
+from .options import in_words
+
+STEP = re.compile(r"^epoch .* · step (\d+)/(\d+) · (.*)$")
+
+
+class Tell:
+    """Says what the program prints: the rows of its progress by tqdm where that is there and somebody watches."""
+
+    def __init__(self, quiet):
+        self.quiet, self.bar = quiet, None
+
+    def __call__(self, text):
+        if self.quiet:
+            return
+        found = STEP.match(text)
+        if found and progress.tqdm and progress._watched():
+            self._move(int(found[1]), int(found[2]), found[3])
+        elif self.bar:
+            self.bar.write(text)
+        else:
+            print(text, flush=True)
+
+    def _move(self, step, steps, rest):
+        if self.bar is None:
+            self.bar = progress.tqdm(total=steps, unit="step", leave=False)
+        self.bar.update(step - self.bar.n)
+        self.bar.set_postfix_str(rest.rpartition("ETA ")[2].partition(" · ")[2] or rest)
+
+    def close(self):
+        if self.bar:
+            self.bar.close()
+            self.bar = None
+
+
+def run(arguments, tell=None):
+    """Runs `workbench` with these arguments. Returns its exit code, 0 or 130 (interrupted); others are raised as nw.Error in
+    one line. A KeyboardInterrupt is handed on: the program saves, and ends with 130."""
+    try:
+        path, environment = nwide_program.program()
+    except SystemExit as error:
+        raise Error(str(error)) from None
+    try:  # in a session of its own: Ctrl-C in a terminal reaches this process alone
+        child = subprocess.Popen([path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True, errors="replace", env=environment, start_new_session=True)
+    except OSError as error:
+        fail("workbench", "program", error.strerror, "one that starts", "pip install --force-reinstall on nwide's wheel")
+    errors = collections.deque(maxlen=20)
+    reader = threading.Thread(target=lambda: errors.extend(child.stderr), daemon=True)
+    reader.start()
+    while True:
+        try:
+            for line in child.stdout:
+                if tell:
+                    tell(line.rstrip("\n"))
+            code = child.wait()
+            break
+        except KeyboardInterrupt:
+            child.send_signal(signal.SIGINT)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+    reader.join()
+    child.stdout.close()
+    child.stderr.close()
+    if tell:
+        tell.close()
+    if code in (0, 130):
+        return code
+    raise Error(said(code, [line.rstrip("\n") for line in errors]))
+
+
+def said(code, lines):
+    """The error that the program's last words are, in those of Python."""
+    found = [line for line in lines if line.startswith("[")] or lines
+    if found:
+        return in_words(found[-1])
+    ended = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return f"[workbench] program: got {ended}, expected an end; try the same again, with less data"

@@ -1,0 +1,373 @@
+"""What a run from Python or from `workbench train` gave: tables, models, predictions."""
+
+import collections.abc
+import contextlib
+import copy
+import dataclasses
+import json
+import os
+import tempfile
+
+import torch
+from torch import nn
+
+from ..errors import fail
+from . import program, tensor_files
+from .network import Source
+from .rows import Meaning, Reader
+from .scores import greedy, scores_of
+
+KEPT = "python.json"  # what only Python knows of a run, beside its report
+
+
+class Part:
+    """One wide run: its folder and its report."""
+
+    def __init__(self, folder, report, kept, source):
+        self.folder, self.report, self.kept, self.source = folder, report, kept, source
+
+    @property
+    def chosen(self):
+        """What changes the program, by name: batch, optimizer, the factory's own arguments."""
+        return self.kept.get("chosen", {})
+
+    def meaning(self):
+        if "meaning" in self.kept:
+            return Meaning(**self.kept["meaning"])
+        inputs = self.report["data"]["columns"]["inputs"]
+        return Meaning({name: columns if len(columns) == 1 else [name] for name, columns in inputs.items()},
+                       target=self.report["data"]["columns"]["target"])
+
+    def module(self, number):
+        """A model with its best weights; the last ones where there is no best."""
+        if not self.folder:
+            fail("train", "models", "a run that saved nothing", "its folder", "a run without no_save=True")
+        for kind in ("best", "last"):
+            path = os.path.join(self.folder, kind, f"model-{number:04d}.safetensors")
+            if os.path.exists(path):
+                break
+        else:
+            fail("train", f"model {number}", f"no checkpoint in {self.folder}", "one of those that were kept", "a run without keep=")
+        model = copy.deepcopy(self.source(self.kept.get("net", {})).module(number, 0))
+        if self.kept.get("double"):
+            model.double()
+        try:
+            model.load_state_dict(tensor_files.load(path))
+        except RuntimeError as error:
+            fail("train", f"model {number}", str(error).strip().split("\n\t")[-1].rstrip(". "), "a class whose state_dict is the run's", "the class that was trained")
+        return model.eval()
+
+    def predict(self, data, top=0, reduce="none", apply=""):
+        """What the models say of rows, as `workbench predict`."""
+        if not self.folder:
+            fail("train", "predict", "a run that saved nothing", "its folder", "a run without no_save=True")
+        meaning = self.meaning()
+        table = Reader(None, {}, meaning, tell=lambda text: None).read(data)
+        columns = dict(table.columns)
+        if "loss_target" in self.kept:  # an argument that the loss alone looks at
+            column, shape, dtype = self.kept["loss_target"]
+            columns[column] = torch.zeros([table.rows(), *shape], dtype=getattr(torch, dtype))
+        with tempfile.TemporaryDirectory(prefix="nwide-") as folder:
+            rows, out = os.path.join(folder, "rows.safetensors"), os.path.join(folder, "out.safetensors")
+            tensor_files.save(rows, columns)
+            words = [f"--top={top}"] if top else []
+            words += [f"--apply={apply}"] if apply else []
+            program.run(["predict", self.folder, f"--data={rows}", f"--out={out}", f"--reduce={reduce}", "--quiet", *words])
+            return tensor_files.load(out)["prediction"]
+
+
+class Models(collections.abc.Sequence):
+    """Models as modules of the user's class, in evaluation, with their best weights; each made when it is asked for."""
+
+    def __init__(self, places):
+        self._places = places
+
+    def __len__(self):
+        return len(self._places)
+
+    def __getitem__(self, i):
+        if isinstance(i, slice):
+            return Models(self._places[i])
+        part, number = self._places[i]
+        return part.module(number)
+
+
+class Selection:
+    """Some models of a run, each with its weight in the mean answer."""
+
+    def __init__(self, places, indices, weights=None):
+        self._places, self.indices = places, indices
+        self.weights = weights or [1 / len(indices)] * len(indices)
+        self.models = Models(places)
+
+    def __len__(self):
+        return len(self.indices)
+
+    def __repr__(self):
+        return f"Selection(models {', '.join(map(str, self.indices))})"
+
+    def predict(self, data, reduce: str = "mean", apply: str | None = None) -> torch.Tensor:
+        """The mean answer of the models for rows, as the training data were given, without a target: of probabilities where
+        the loss has them, of outputs otherwise. `reduce`: "mean", or "none" for [k, S, ...]. `apply`: "softmax",
+        "sigmoid" or "none" to each model's output."""
+        if reduce not in ("mean", "none"):
+            fail("predict", "reduce", repr(reduce), "mean or none", "reduce='mean'")
+        answers = {}
+        for part in dict.fromkeys(part for part, _ in self._places):
+            answers[part] = part.predict(data, apply=apply or "")
+        each = torch.stack([answers[part][number] for part, number in self._places])
+        if reduce == "none":
+            return each
+        weights = torch.tensor(self.weights, dtype=torch.float64)
+        return torch.einsum("n,n...->...", weights, each.double()).to(each.dtype)
+
+
+class Run:
+    """What `nw.train` gave: one wide run, or several one after the other."""
+
+    def __init__(self, parts):
+        self.parts = parts
+        self._places = [(part, i) for part in parts for i in range(part.report["n"])]
+
+    def __repr__(self):
+        return f"Run({len(self)} models{f' in {len(self.parts)} wide runs' if len(self.parts) > 1 else ''}, {self.state})"
+
+    def __len__(self):
+        return len(self._places)
+
+    @property
+    def state(self) -> str:
+        """complete, or interrupted where one of its runs was."""
+        states = {part.report["run"]["state"] for part in self.parts}
+        return "complete" if states == {"complete"} else "interrupted"
+
+    @property
+    def report(self) -> dict:
+        """The report as `workbench report --json` has it; of several runs a list of them."""
+        reports = [part.report for part in self.parts]
+        return reports[0] if len(reports) == 1 else reports
+
+    @property
+    def notes(self) -> list:
+        """What the command notes of its runs."""
+        return [note for part in self.parts for note in part.report["notes"]]
+
+    @property
+    def models(self) -> Models:
+        """All models."""
+        return Models(self._places)
+
+    @property
+    def table(self):
+        """A row per model: what makes it differ, how it ended, and its metrics at its best evaluation (without validation
+        rows at its last), those of test rows as `test.accuracy`. A pandas DataFrame, without pandas a list of dicts."""
+        varied = self._varied()
+        rows = []
+        for index, (part, number) in enumerate(self._places):
+            model = part.report["models"][number]
+            row = {"model": index, **part.chosen, **{key: model["hyperparameters"].get(key) for key in varied}}
+            row.update({f"seed.{kind}": seed for kind, seed in model["seeds"].items()} if len(set(model["seeds"].values())) > 1
+                       else {"seed": model["seeds"]["init"]})
+            if model["fold"] is not None:
+                row["fold"] = model["fold"]
+            row.update(status=model["status"], step=model["at_step"], best_step=(model["best"] or {}).get("step"))
+            row.update({name: value for name, value in (model["best"] or model["last"]).items() if name != "step"})
+            row.update({f"test.{name}": value for name, value in model["test"].items()})
+            row.update({name: values[number] for name, values in part.kept.get("metrics", {}).items()})
+            rows.append(row)
+        return _frame(rows)
+
+    def by(self, *keys: str):
+        """Over the models of each configuration, by these of its keys, mean, deviation, mean of the middle half and 95 %
+        bootstrap interval of every metric, best first, as `workbench report --by` has them."""
+        merged, words = self._merged()
+        keys = list(keys) or [*self._varied(), *self.parts[0].chosen]
+        hyperparameters = merged["models"][0]["hyperparameters"]
+        for key in keys:
+            if key not in hyperparameters:
+                fail("by", "key", key, f"one of {', '.join(hyperparameters)}", "run.by('lr')")
+        with tempfile.TemporaryDirectory(prefix="nwide-") as folder:
+            path, out = os.path.join(folder, "report.json"), os.path.join(folder, "by.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(merged, file)
+            program.run(["report", path, f"--json={out}", *([f"--by={','.join(keys)}"] if keys else [])])
+            with open(out, encoding="utf-8") as file:
+                configs = json.load(file)["configs"]
+        return _frame(scores_of(configs, keys, words))
+
+    def _varied(self):
+        """Hyperparameters that are not the same for all models, and those that were said to differ."""
+        models = [part.report["models"][i] for part, i in self._places]
+        names = dict.fromkeys(name for model in models for name in model["hyperparameters"])
+        return [name for name in names if len({model["hyperparameters"].get(name) for model in models}) > 1]
+
+    def _merged(self):
+        """One report of all models, in which what changes the program is a hyperparameter: numbers, for words their place."""
+        merged = copy.deepcopy(self.parts[0].report)
+        merged["models"], words = [], {}
+        names = dict.fromkeys(name for part, i in self._places for name in part.report["models"][i]["hyperparameters"])
+        for part, number in self._places:
+            model = copy.deepcopy(part.report["models"][number])
+            model["hyperparameters"] = {name: model["hyperparameters"].get(name, 0.0) for name in names}
+            for name, value in part.chosen.items():
+                if isinstance(value, bool) or not isinstance(value, (int, float)):
+                    places = words.setdefault(name, [])
+                    if value not in places:
+                        places.append(value)
+                    value = places.index(value)
+                model["hyperparameters"][name] = value
+            merged["models"].append(model)
+        merged["n"] = len(merged["models"])
+        return merged, words
+
+    @property
+    def curves(self):
+        """A row per model and evaluation: step, epoch, seconds, train_loss and the metrics of the validation rows."""
+        rows, first = [], 0
+        for part in self.parts:
+            for look in part.report["history"]:
+                lists = {name: values for name, values in look.items() if isinstance(values, list)}
+                once = {name: value for name, value in look.items() if not isinstance(value, list)}
+                for number in range(part.report["n"]):
+                    if lists["train_loss"][number] is not None:
+                        rows.append({"model": first + number, **once, **{name: v[number] for name, v in lists.items()}})
+            first += part.report["n"]
+        return _frame(rows)
+
+    def best(self, k: int = 1) -> Selection:
+        """The k models with the best value of what is monitored, best first."""
+        found = []
+        for index, (part, number) in enumerate(self._places):
+            model, monitor = part.report["models"][number], part.report["monitor"]
+            value = (model["best"] or {}).get(monitor["name"])
+            if value is not None:
+                found.append((-value if monitor["more_is_better"] else value, index))
+        if type(k) is not int or not 1 <= k <= max(1, len(self)):
+            fail("best", "k", repr(k), f"1 to {len(self)}, as many as there are models", "run.best(1)")
+        if not found:
+            fail("best", "models", "a run without validation rows", "values to choose by", "validation=0.2")
+        indices = [index for _, index in sorted(found)[:k]]
+        return Selection([self._places[i] for i in indices], indices)
+
+    def ensemble(self, k: int) -> Selection:
+        """Up to k models, one after the other the one that makes the mean answer's loss on the validation rows least; one
+        may be chosen several times and counts so."""
+        if type(k) is not int or k < 1:
+            fail("ensemble", "k", repr(k), "a whole number of at least 1", "run.ensemble(8)")
+        answers, targets = [], None
+        for part in self.parts:
+            rows, targets = validation_rows(part)
+            answers.append(part.predict(rows))
+        picks = greedy(self.parts[0].report["loss"], torch.cat(answers), targets, k)
+        indices = list(dict.fromkeys(picks))
+        return Selection([self._places[i] for i in indices], indices, [picks.count(i) / len(picks) for i in indices])
+
+    def plot(self, metric: str | None = None, ax=None):
+        """What is monitored, or another metric, by step: a line for each model. Returns the axes."""
+        try:
+            from matplotlib import pyplot
+        except ImportError:
+            fail("plot", "matplotlib", "none", "it, for pictures", "pip install matplotlib")
+        axes = ax or pyplot.gca()
+        name = metric or self.parts[0].report["monitor"]["name"]
+        first = 0
+        for part in self.parts:
+            history = part.report["history"]
+            if history and name not in history[0]:
+                if metric:
+                    fail("plot", "metric", metric, f"one of {', '.join(n for n, v in history[0].items() if isinstance(v, list))}", "run.plot()")
+                name = "train_loss"
+            for number in range(part.report["n"]):
+                points = [(look["step"], look[name][number]) for look in history if look[name][number] is not None]
+                colour = f"C{part.report['models'][number]['config'] % 10}"
+                axes.plot(*zip(*points) if points else ([], []), color=colour, alpha=0.6, label=f"model {first + number}")
+            first += part.report["n"]
+        axes.set_xlabel("step")
+        axes.set_ylabel(name)
+        return axes
+
+    def resume(self, **changes) -> "Run":
+        """Goes on with what was interrupted, or with `epochs=` for longer; `threads=` and `quiet=` may be said too."""
+        for name in changes:
+            if name not in ("epochs", "steps", "threads", "quiet"):
+                fail("resume", name, "it", "only what a run may change: epochs, steps, threads, quiet", "a new run")
+        quiet = changes.pop("quiet", False)
+        for part in self.parts:
+            if not part.folder:
+                fail("resume", "run", "one that saved nothing", "its folder", "a run without no_save=True")
+            if part.report["run"]["state"] == "complete" and not changes:
+                continue
+            words = [f"--{name}={value}" for name, value in changes.items()]
+            code = program.run(["train", f"--resume={part.folder}", *words], program.Tell(quiet))
+            part.report = read_report(part.folder)
+            if code:
+                break
+        return self
+
+
+def _frame(rows):
+    try:
+        import pandas
+    except ImportError:
+        return rows
+    return pandas.DataFrame(rows)
+
+
+def validation_rows(part):
+    """Their columns, as `predict` takes them, and their targets."""
+    split, kept = part.kept.get("validation"), part.kept
+    if not part.folder or split is None:
+        fail("ensemble", "rows", "a run without the same validation rows for all models, or not begun in Python",
+             "rows to choose models by", "nw.train(..., validation=0.2)")
+    columns = tensor_files.load(split)
+    if split == kept["data"]:
+        import numpy
+        rows = torch.as_tensor(numpy.load(os.path.join(part.folder, "split.npz"))["validation"])
+        columns = {name: values[rows] for name, values in columns.items()}
+    target = part.report["data"]["columns"]["target"]
+    if len(target) != 1:
+        fail("ensemble", "target", f"{len(target)} columns", "one that losses are told from", "a loss by name")
+    return columns, columns[target[0]]
+
+
+def read_report(folder):
+    try:
+        with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
+            return json.load(file)
+    except OSError:
+        fail("open_run", str(folder), "no run's report", "the folder of a run", "workbench list runs")
+
+
+def read_part(folder, given):
+    with contextlib.suppress(OSError):
+        with open(os.path.join(folder, KEPT), encoding="utf-8") as file:
+            return Part(folder, read_report(folder), json.load(file), _source(given))
+    return Part(folder, read_report(folder), {}, _source(given))
+
+
+def _source(given):
+    def source(net):
+        if given is None:
+            fail("open_run", "models", "no class", "the class or factory of the run's models", "nw.open_run('runs/a', Net)")
+        return Source(given, net)
+
+    return source
+
+
+def open_run(folder: str | os.PathLike[str], models=None) -> Run:
+    """A run of `nw.train` or `workbench train` by its folder. `models`: the class, factory or a module of its models, which
+    `models` alone asks for."""
+    folder = os.path.abspath(os.fspath(folder))
+    if isinstance(models, nn.Module) or models is None or callable(models):
+        numbered = sorted((name for name in os.listdir(folder) if name.isdigit()), key=int) if os.path.isdir(folder) else []
+        places = [os.path.join(folder, name) for name in numbered]
+        if os.path.exists(os.path.join(folder, "report.json")) or not places:
+            places = [folder]
+        return Run([read_part(place, models) for place in places])
+    fail("open_run", "models", type(models).__name__, "a class, a factory or a module", "nw.open_run('runs/a', Net)")
+
+
+def keep(folder, meaning, **more):
+    """Writes down what only Python knows."""
+    with open(os.path.join(folder, KEPT), "w", encoding="utf-8") as file:
+        json.dump({"schema": 1, "meaning": dataclasses.asdict(meaning), **more}, file, indent=1)

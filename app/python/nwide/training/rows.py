@@ -1,0 +1,330 @@
+"""What a user has as data, as the columns of a file: tensors by name, and which of them is what."""
+
+import dataclasses
+import inspect
+import sys
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from ..errors import fail
+
+TARGET, WEIGHT, GROUP, FOLD = "target", "sample_weight", "group", "fold"
+
+
+@dataclasses.dataclass
+class Meaning:
+    """Which column is what, and how those of a frame became numbers. Kept in the run."""
+
+    arguments: dict  # forward's, in order: names of columns
+    features: dict = dataclasses.field(default_factory=dict)  # where these are made of a frame's: its columns
+    target: list = dataclasses.field(default_factory=list)
+    codes: dict = dataclasses.field(default_factory=dict)  # column: its categories, a code each
+    dtype: str = "float32"  # of a frame's numbers
+
+
+class Table:
+    """Columns by name, which are the rows' values or, of pairs, each model's own."""
+
+    def __init__(self, columns, own=()):
+        self.columns, self.own = columns, set(own)
+
+    def rows(self):
+        name = next(iter(self.columns))
+        return len(self.columns[name][0] if name in self.own else self.columns[name])
+
+    def some(self, names, rows):
+        """These columns of the first rows of one model."""
+        return [(self.columns[n][0] if n in self.own else self.columns[n])[:rows] for n in names]
+
+
+def is_frame(value):
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series))
+
+
+def tensor_of(name, value):
+    """A tensor, a NumPy array or a list of numbers as a tensor."""
+    if is_frame(value):
+        value = value.to_numpy()
+    if isinstance(value, torch.Tensor):
+        found = value.detach()
+    else:
+        try:
+            found = torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError):
+            kind = getattr(value, "dtype", type(value).__name__)
+            fail("data", name, f"{kind}", "numbers", "a tensor, a NumPy array or a frame")
+    if found.is_complex() or found.layout is not torch.strided or found.is_meta:
+        fail("data", name, f"{found.dtype} of layout {found.layout}", "real numbers with values", "a plain tensor")
+    if found.dim() == 0:
+        fail("data", name, "one number", "one a row", "a tensor [S, ...]")
+    return found
+
+
+def forward_names(model):
+    """Forward's arguments, and which of them must be given."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [p.name for p in plain], [p.name for p in plain if p.default is p.empty]
+
+
+class Reader:
+    """Takes data apart. `options`: target, column, sample_weight, group and fold as they were given."""
+
+    def __init__(self, model, options, meaning=None, tell=print):
+        self.names, self.needed = forward_names(model) if model is not None else (list(meaning.arguments), [])
+        self.options, self.known, self.tell = options, meaning, tell
+        parameter = next(iter(model.parameters()), None) if model is not None else None
+        dtype = parameter.dtype if parameter is not None and parameter.is_floating_point() else torch.float32
+        self.meaning = meaning or Meaning({}, dtype=str(dtype).partition(".")[2])
+
+    def read(self, data):
+        """The columns of `data`, and what they are."""
+        if isinstance(data, DataLoader):
+            fail("data", "rows", "a DataLoader", "all rows, of which each model draws its own batches", "data=loader.dataset")
+        if isinstance(data, Dataset):
+            data = self._dataset(data)
+        if isinstance(data, list) and data and all(isinstance(pair, tuple) for pair in data):
+            return self._own(data)
+        table = Table(self._columns(data))
+        self._beside(table)
+        self._check(table)
+        return table
+
+    def _dataset(self, data):
+        if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
+            fail("data", "rows", f"{type(data).__name__} without a length", "a Dataset that can be read once", "a list of its items")
+        items = [data[i] for i in range(len(data))]
+        if not items:
+            fail("data", "rows", "an empty Dataset", "some rows", "another one")
+        self.tell(f"{len(items)} items of {type(data).__name__} are read once: each epoch has the same values")
+        if isinstance(items[0], dict):
+            return {name: self._stack(name, [item[name] for item in items]) for name in items[0]}
+        if not isinstance(items[0], (tuple, list)):
+            return (self._stack("item", items),)
+        return tuple(self._stack(f"part {i}", [item[i] for item in items]) for i in range(len(items[0])))
+
+    @staticmethod
+    def _stack(name, values):
+        try:
+            return torch.stack([torch.as_tensor(v) for v in values])
+        except (TypeError, ValueError, RuntimeError) as error:
+            fail("data", f"{name} of the Dataset's items", str(error).split("\n")[0], "tensors of one shape", "a transform that makes them")
+
+    def _own(self, pairs):
+        """[(X0, y0), ...]: rows of each model's own."""
+        tables = [self._columns(pair) for pair in pairs]
+        for i, table in enumerate(tables):
+            for name, values in table.items():
+                if values.shape != tables[0][name].shape:
+                    fail("data", f"{name} of model {i}", f"{len(values)} rows of shape {tuple(values.shape[1:])}",
+                         f"{len(tables[0][name])} of {tuple(tables[0][name].shape[1:])} as model 0 has, "
+                         "as data of different lengths are not there yet", "as many rows for each model")
+        return Table({name: torch.stack([t[name] for t in tables]) for name in tables[0]}, tables[0])
+
+    def _columns(self, data):
+        if is_frame(data):
+            return self._frame(data, None)
+        if isinstance(data, dict):
+            return self._named(data)
+        if not isinstance(data, tuple):
+            data = (data,)
+        return self._plain(data)
+
+    def _named(self, data):
+        """Columns by the user's names."""
+        columns = {}
+        for name, value in data.items():
+            columns[str(name)] = self._coded(str(name), value) if self._has_words(value) else tensor_of(name, value)
+        chosen = self._said_columns()
+        if self.known is None:
+            for name in self.names:
+                for column in (named := chosen.get(name, [name])):
+                    if column not in columns:
+                        if name in self.needed:
+                            fail("data", f"forward's {name}", f"columns {', '.join(columns)}", f"one named {column}",
+                                 f"column={{'{name}': '{next(iter(columns), 'x')}'}}")
+                        break
+                else:
+                    self.meaning.arguments[name] = named
+            self.meaning.target = self._said_target()
+        return columns
+
+    def _plain(self, data):
+        """(X, y): forward's arguments in order, then what the loss compares with."""
+        *inputs, target = data if len(data) > 1 or self.known else (*data, None)
+        if self.known and len(data) <= len(self.known.arguments):
+            inputs, target = data, None  # rows to predict
+        if len(inputs) == 1 and is_frame(inputs[0]):
+            columns = self._frame(inputs[0], target)
+        elif len(inputs) == 1 and isinstance(inputs[0], dict):
+            columns = self._named(inputs[0])
+        else:
+            if len(inputs) > len(self.names):
+                fail("data", "parts", f"{len(inputs)} before the target", f"at most forward's {len(self.names)}: "
+                     f"{', '.join(self.names)}", "a dict of columns")
+            names = self.names
+            if self.known:
+                names = [columns[0] for columns in self.known.arguments.values()]
+            columns = {name: tensor_of(name, value) for name, value in zip(names, inputs)}
+            if not self.known:
+                self.meaning.arguments = {name: [name] for name in columns}
+                missing = [name for name in self.needed if name not in columns]
+                if missing:
+                    fail("data", f"forward's {missing[0]}", f"{len(columns)} parts before the target",
+                         f"{len(self.needed)}: {', '.join(self.needed)}", "data=(x, mask, y)")
+        if target is not None:
+            name = (self.known.target or [TARGET])[0] if self.known else "y" if "y" not in columns else TARGET
+            columns[name] = self._coded(name, target) if self._has_words(target) else tensor_of(name, target)
+            self.meaning.target = [name]
+        return columns
+
+    def _said_columns(self):
+        chosen = self.options.get("column") or {}
+        if not isinstance(chosen, dict):
+            fail("train", "column", repr(chosen), "a dict by forward's arguments", "column={'x': ['age', 'income']}")
+        for name in chosen:
+            if name not in self.names:
+                fail("train", "column", name, f"one of forward's arguments: {', '.join(self.names)}", f"column={{'{self.names[0]}': ...}}")
+        return {name: [columns] if isinstance(columns, str) else list(columns) for name, columns in chosen.items()}
+
+    def _said_target(self):
+        target = self.options.get("target")
+        return [] if target is None else [target] if isinstance(target, str) else list(target)
+
+    # Frames
+
+    def _frame(self, frame, target):
+        """Columns of numbers as they are, of words as codes; each of forward's arguments takes some of them."""
+        frame = frame.to_frame() if getattr(frame, "ndim", 2) == 1 else frame
+        labels = [str(c) for c in frame.columns]
+        for label in labels:
+            if labels.count(label) > 1:
+                fail("data", f"column {label}", "it twice", "names of their own", "frame.rename(columns=...)")
+        if self.known is None:
+            self.meaning.features = self._choose(labels, target)
+            self.meaning.arguments = {name: [name] for name in self.meaning.features}
+            self.meaning.target = self._said_target()
+        columns = {}
+        for argument, names in self.meaning.features.items():
+            joined = self._joined(frame, labels, names)
+            columns[argument] = joined[:, 0] if names == [argument] else joined
+        beside = [v for k in (WEIGHT, GROUP, FOLD) if isinstance(v := self.options.get(k), str)]
+        for name in [*self.meaning.target, *beside]:
+            if self.known is None or name in labels:
+                columns[name] = self._one(frame, labels, name)
+        return columns
+
+    def _choose(self, labels, target):
+        chosen = self._said_columns()
+        used = {c for columns in chosen.values() for c in columns}
+        used |= set(self._said_target()) | {v for k in (WEIGHT, GROUP, FOLD) if isinstance(v := self.options.get(k), str)}
+        if target is None and not self._said_target():
+            fail("data", "target", "a frame alone", "what is to be learned", f"target='{labels[-1]}'")
+        open_names = [name for name in self.needed if name not in chosen]
+        if len(open_names) > 1:
+            fail("data", "columns", f"a frame for forward's {', '.join(open_names)}", "which columns each takes",
+                 f"column={{'{open_names[0]}': ['{labels[0]}'], ...}}")
+        if open_names:
+            chosen[open_names[0]] = [label for label in labels if label not in used]
+        return {name: chosen[name] for name in self.names if name in chosen}
+
+    def _joined(self, frame, labels, names):
+        parts = [self._one(frame, labels, name) for name in names]
+        words = all(name in self.meaning.codes for name in names)
+        dtype = torch.int64 if words else getattr(torch, self.meaning.dtype)
+        return torch.stack([part.to(dtype) for part in parts], 1)
+
+    def _one(self, frame, labels, name):
+        if name not in labels:
+            fail("data", f"column {name}", f"a frame of {', '.join(labels)}", "it among them", "the frame that was trained on, or column=")
+        series = frame.iloc[:, labels.index(name)]
+        gaps = series.isna()
+        if gaps.any():
+            row = int(gaps.to_numpy().argmax())
+            fail("data", f"column {name}", f"{int(gaps.sum())} gaps, the first in row {row}", "a value in each row",
+                 "frame.dropna() or fillna")
+        if self._has_words(series) or name in self.meaning.codes:
+            return self._coded(name, series)
+        return tensor_of(name, series)
+
+    @staticmethod
+    def _has_words(value):
+        """Whether these are categories: of pandas, text or booleans as objects."""
+        if isinstance(value, (list, tuple)):
+            return bool(value) and isinstance(value[0], str)
+        kind = str(getattr(value, "dtype", ""))
+        return kind == "category" or kind.startswith(("object", "str", "<U", ">U"))
+
+    def _coded(self, name, values):
+        known = self.meaning.codes.get(name)
+        listed = [v.item() if hasattr(v, "item") else v for v in (values.tolist() if hasattr(values, "tolist") else values)]
+        if known is None:
+            if str(getattr(values, "dtype", "")) == "category":
+                known = list(values.cat.categories.tolist() if hasattr(values, "cat") else values.categories.tolist())
+            else:
+                known = sorted(set(listed), key=lambda v: (str(type(v)), v))
+            self.meaning.codes[name] = known
+        place = {value: code for code, value in enumerate(known)}
+        for row, value in enumerate(listed):
+            if value not in place:
+                fail("data", f"column {name}", f"{value!r} in row {row}", f"one of the {len(known)} categories of the training data",
+                     f"{known[0]!r}" if known else "others")
+        return torch.tensor([place[v] for v in listed])
+
+    # What belongs to rows besides
+
+    def _beside(self, table):
+        for option in (WEIGHT, GROUP, FOLD):
+            value = self.options.get(option)
+            if value is None or self.known is not None:
+                continue
+            if isinstance(value, str):
+                if value not in table.columns:
+                    fail("train", option, value, f"one of the columns {', '.join(table.columns)}", f"{option}=tensor")
+                continue
+            table.columns[option] = self._coded(option, value) if self._has_words(value) else tensor_of(option, value)
+            self.options = {**self.options, option: option}
+
+    @staticmethod
+    def _check(table):
+        rows = table.rows()
+        for name, values in table.columns.items():
+            if len(values) != rows:
+                fail("data", f"column {name}", f"{len(values)} rows", f"{rows} as the others", "columns of one length")
+        if rows == 0:
+            fail("data", "rows", "none", "some", "more data")
+
+    def arguments(self, table, validation, test):
+        """What the command is told of the columns. `validation`, `test`: texts."""
+        said = [f"--column={name}={','.join(names)}" for name, names in self.meaning.arguments.items() if names != [name]]
+        if self.meaning.target:
+            said.append(f"--target={','.join(self.meaning.target)}")
+        for option in (WEIGHT, GROUP, FOLD):
+            value = self.options.get(option)
+            if value is not None:
+                said.append(f"--{option.replace('_', '-')}={value}")
+        if table.own:
+            said.append(f"--own={','.join(sorted(table.own))}")
+        said += [f"--validation={validation}"] if validation is not None else []
+        return said + ([f"--test={test}"] if test is not None else [])
+
+    def sample(self, table, rows):
+        """Forward's arguments of the first rows, in the dtypes that the network sees."""
+        found = []
+        for name, columns in self.meaning.arguments.items():
+            parts = table.some(columns, rows)
+            value = parts[0] if len(parts) == 1 else torch.stack(parts, 1)
+            real = value.is_floating_point() or value.dtype == torch.uint8
+            found.append(value.to(getattr(torch, self.meaning.dtype)) if real else value)
+        return found
+
+
+def share_or_rows(name, value):
+    """A fraction as text, or None for rows."""
+    if value is None or isinstance(value, (tuple, dict, list, Dataset)) or is_frame(value):
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        fail("train", name, type(value).__name__, "a fraction, or rows as data has them", f"{name}=0.2")
+    return repr(value)

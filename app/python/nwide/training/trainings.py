@@ -1,0 +1,291 @@
+"""`nw.train`: the module, its data and its starts as files in the run's folder, and the program `workbench train` on them."""
+
+import json
+import os
+import shutil
+import tempfile
+
+import torch
+
+from ..errors import Error, fail
+from . import program, tensor_files
+from .network import Source, Starts, asks_for_its_form, export, with_loss
+from .options import check_names, command_line, plan, runs_of
+from .result import KEPT, Part, Run, keep, read_report, validation_rows
+from .rows import FOLD, Reader, share_or_rows
+from .values import Together
+
+FILES = "python"  # the folder, or how its name begins, that holds what a run is made of
+
+
+def train(models, *beside, data, **options) -> Run:
+    """Trains N models of one architecture as one program.
+
+    `models`: a class or factory, called N times under torch.manual_seed(seed), a list of modules, or one module that all
+    start from. `data`: (X, y) of tensors or arrays, a frame, a dict of columns, a Dataset, or [(X0, y0), ...]. `beside`:
+    nw.zip(lr=[...], weight_decay=[...]), lists that go side by side; lists of other arguments and `seeds` are crossed.
+    Everything else is an option of `workbench train`, underscores for hyphens. A list of batch, optimizer, loss, schedule,
+    warmup, epochs or steps, or in net={'width': [64, 256]}, is a wide run for each, one after the other.
+    """
+    check_names(options)
+    options = {name: value for name, value in options.items() if value is not None}
+    if any(not isinstance(b, Together) for b in beside) or len(beside) > 1:
+        fail("train", "argument", f"{len(beside)} without a name", "the models, and nw.zip once", "nw.train(Net, nw.zip(lr=[...]), data=...)")
+    together = beside[0].values if beside else {}
+    runs = runs_of(options)
+    tell = program.Tell(options.get("quiet", False))
+    return Trainings(models, data, options, together, tell).run(runs)
+
+
+class Trainings:
+    """All wide runs of one call, which share their data."""
+
+    def __init__(self, models, data, options, together, tell):
+        self.given, self.data, self.options, self.together, self.tell = models, data, options, together, tell
+        self.source = lambda net: Source(models, net)
+        self.name = options.get("name") or self.source({}).name
+        saves = not options.get("no_save")
+        self.folder = os.path.abspath(os.fspath(options.get("save") or os.path.join("runs", self.name))) if saves else ""
+        self.begun = []  # folders with a report
+
+    def run(self, runs):
+        many = len(runs) > 1
+        places = [os.path.join(self.folder, str(i)) if many else self.folder for i in range(len(runs))]
+        for place in places if self.folder else ():
+            if any(os.path.exists(os.path.join(place, f)) for f in ("run.safetensors", "report.json")) and not self.options.get("overwrite"):
+                fail(place, "save", "a folder with a run in it", "a new one", "another save=, nw.open_run on it, or overwrite=True")
+        if many:
+            what = " × ".join(f"{name} {', '.join(str(chosen[name]) for _, chosen in _first_of(runs, name))}" for name in runs[0][1])
+            self.tell(f"{len(runs)} wide runs, one after the other: {what}")
+        files = self._folder_for_files()
+        parts, kept = [], False
+        try:
+            for (options, chosen), place in zip(runs, places):
+                one = Training(self, options, chosen, place, files, len(parts))
+                part = one.run()
+                parts.append(part)
+                kept = bool(self.folder)
+                if part.report["run"]["state"] == "interrupted":
+                    break
+        finally:
+            self._tidy(files, kept or any(os.path.exists(os.path.join(p, "run.safetensors")) for p in places if p), places)
+        return Run(parts)
+
+    def _folder_for_files(self):
+        """A new one: those of an earlier run are needed until this one begins."""
+        files = os.path.join(self.folder, FILES)
+        if not self.folder or os.path.exists(files):
+            if self.folder:
+                os.makedirs(self.folder, exist_ok=True)
+            return tempfile.mkdtemp(prefix=f"{FILES}-", dir=self.folder or None)
+        os.makedirs(files)
+        return files
+
+    def _tidy(self, files, kept, places):
+        """Starts are in no run that began; files of runs that were written over go, as do those of a run that never began."""
+        if not kept or not self.folder:
+            shutil.rmtree(files, ignore_errors=True)
+            if self.folder and not os.listdir(self.folder):
+                os.rmdir(self.folder)
+            return
+        for name in os.listdir(files):
+            if name.startswith("start"):
+                shutil.rmtree(os.path.join(files, name), ignore_errors=True)
+        used = set()
+        for place in places:
+            if os.path.exists(path := os.path.join(place, KEPT)):
+                with open(path, encoding="utf-8") as file:
+                    used.add(json.load(file).get("files"))
+        for name in os.listdir(self.folder):
+            old = os.path.join(self.folder, name)
+            if (name == FILES or name.startswith(f"{FILES}-")) and os.path.isdir(old) and old not in used and old != files:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def _first_of(runs, name):
+    """One run for each value of an axis."""
+    seen = []
+    for options, chosen in runs:
+        if all(chosen[name] != other for _, other in ((o, c[name]) for o, c in seen)):
+            seen.append((options, chosen))
+    return seen
+
+
+class Training:
+    """One wide run."""
+
+    def __init__(self, all_runs, options, chosen, place, files, number):
+        self.all, self.options, self.chosen, self.place, self.files, self.number = all_runs, dict(options), chosen, place, files, number
+        self.net = options.get("net") or {}
+        self.kept = {"chosen": {k: v if isinstance(v, (int, float, str)) else _name(v) for k, v in chosen.items()},
+                     "files": files, "class": self.all.name, "net": self.net}
+
+    def run(self):
+        source = self.all.source(self.net)
+        metrics = self._own_metrics()
+        first = source.module(0, 0)
+        reader, table, arguments = self._rows(first)
+        arguments = self._network(source, first, reader, table) + arguments
+        folds = self._folds(table)
+        models = self._plan(source, folds)
+        arguments += models.arguments + self._starts(source, models) + command_line(self._plain())
+        report = self._train(arguments, reader.meaning)
+        part = Part(self.place, report, self.kept, self.all.source)
+        if metrics:
+            self._measure(part, metrics)
+            self._keep(reader.meaning)
+        return part
+
+    def _file(self, name):
+        return os.path.join(self.files, name)
+
+    def _own_metrics(self):
+        """metrics={"mcc": f}: what Python computes of predictions once the run is over."""
+        metrics = self.options.get("metrics")
+        if not isinstance(metrics, dict):
+            return {}
+        for name, function in metrics.items():
+            if not callable(function):
+                fail("train", f"metrics {name}", type(function).__name__, "a function of (output, target)", f"metrics={{'{name}': f}}")
+        if self.options.get("monitor") in metrics:
+            fail("train", "monitor", f"{self.options['monitor']}, a function of Python", "one of the command's metrics, as those of "
+                 "Python are computed after the run", "monitor='loss'")
+        if self.options.get("validation") is None or not self.place:
+            fail("train", "metrics", "functions in a run without validation rows or without a folder", "rows to compute them of", "validation=0.2")
+        del self.options["metrics"]
+        return metrics
+
+    def _rows(self, first):
+        """data.safetensors, and files of validation and test rows where these are given as rows. Written once for all runs."""
+        reader = Reader(first, self.options, tell=self.all.tell)
+        table = reader.read(self.all.data)
+        texts, paths = {}, {"data": self._file("data.safetensors")}
+        for name in ("validation", "test"):
+            texts[name] = share_or_rows(name, self.options.get(name))
+            if self.options.get(name) is not None and texts[name] is None:
+                held = Reader(None, {}, reader.meaning, tell=self.all.tell).read(self.options[name])
+                texts[name] = paths[name] = self._file(f"{name}.safetensors")
+                if self.number == 0:
+                    tensor_files.save(paths[name], held.columns)
+        if self.number == 0:
+            tensor_files.save(paths["data"], table.columns)
+        held = self.options.get("validation") is not None and not table.own
+        self.kept.update(data=paths["data"], validation=paths.get("validation", paths["data"]) if held else None)
+        return reader, table, [f"--data={paths['data']}", *reader.arguments(table, texts["validation"], texts["test"])]
+
+    def _network(self, source, first, reader, table):
+        """The network's file, in training form where the module is in training; a second one where its own code asks which."""
+        batch = self.options.get("batch", 32)
+        batch = min(batch if type(batch) is int and batch > 0 else 32, table.rows())
+        sample, model, arguments = reader.sample(table, batch), first, []
+        loss = self.options.get("loss")
+        if loss is not None and not isinstance(loss, str):
+            if not callable(loss):
+                fail("train", "loss", repr(loss), "a name, or a function of (output, target)", "loss='cross_entropy'")
+            if len(reader.meaning.target) != 1:
+                fail("train", "loss", "a function and no target", "the column that it compares with", "data=(X, y) or target='y'")
+            model, target = with_loss(first, loss, list(reader.meaning.arguments))
+            column = reader.meaning.target[0]
+            compared = table.some([column], batch)[0]
+            double = getattr(torch, reader.meaning.dtype)
+            sample.append(compared.to(double) if compared.is_floating_point() else compared)
+            arguments.append(f"--column={target}={column}")
+            self.kept["loss_target"] = [column, list(compared.shape[1:]), str(compared.dtype).partition(".")[2]]
+            self.kept["loss"] = _name(loss)
+        stem = self.all.name if self.all.name.isidentifier() else "network"
+        stem += f"-{self.number}" if self.chosen else ""
+        path = self._file(f"{stem}.pt2")
+        results = export(model, sample, path, train=True)
+        if asks_for_its_form(first) and any(m.training for m in first.modules()):
+            other = self._file(f"{stem}-eval.pt2")
+            export(model, sample, other, train=False)
+            arguments.append(f"--eval-model={other}")
+        if "loss_target" in self.kept:
+            self.options["loss"] = f"output.{results - 1}"
+            self.options.setdefault("output", 0)
+        self.kept["double"] = self.options.get("dtype") == "f64"
+        return [path, *arguments]
+
+    def _folds(self, table):
+        fold = self.options.get(FOLD)
+        if fold is not None:
+            return len(table.columns[fold if isinstance(fold, str) else FOLD].unique())
+        folds = self.options.get("folds", 1)
+        return folds if type(folds) is int and folds > 1 else 1
+
+    def _plan(self, source, folds):
+        options = self.options
+        if source.listed and not {"n", "seeds"} & set(options):
+            options = {**options, "n": len(source.given)} if not self._says_how_many(folds) else options
+        found = plan(options, self.all.together, folds)
+        if source.listed and found.n != len(source.given):
+            fail("train", "models", f"a list of {len(source.given)}", f"{found.n}, as many as the other arguments make", "a class in place of a list")
+        if "n" not in self.options and options is not self.options:
+            found.arguments.append(f"--n={found.n}")
+        return found
+
+    def _says_how_many(self, folds):
+        try:
+            plan(self.options, self.all.together, folds)
+            return True
+        except Error:
+            return False
+
+    def _starts(self, source, models):
+        """A checkpoint for each model; of one module for all its values in the network's file."""
+        if source.single:
+            return [] if "init" in self.options else ["--init=file"]
+        if "init" in self.options:
+            fail("train", "init", "it with models that have values of their own", "one module for all", "leaving it out")
+        starts = Starts(self._file(f"start-{self.number}"))
+        for number, seed in enumerate(models.seeds):
+            starts.add(source.module(number, seed))
+        return [f"--weights={file}" for file in starts.files]
+
+    def _plain(self):
+        options = {"name": self.all.name, **self.options}
+        if self.chosen:
+            options["name"] += " " + " ".join(f"{k}={v}" for k, v in self.kept["chosen"].items())
+        return options
+
+    def _train(self, arguments, meaning):
+        if self.place:
+            report = ""
+            os.makedirs(self.place, exist_ok=True)
+            arguments = [*arguments, f"--save={self.place}"]
+        else:
+            report = self._file(f"report-{self.number}.json")
+            arguments = [*arguments, f"--json={report}"]
+        code = program.run(["train", *arguments], self.all.tell)
+        if report:
+            if not os.path.exists(report):
+                raise KeyboardInterrupt
+            with open(report, encoding="utf-8") as file:
+                return json.load(file)
+        if code == 130 and not os.path.exists(os.path.join(self.place, "report.json")):
+            raise KeyboardInterrupt  # nothing had begun
+        self._keep(meaning)
+        return read_report(self.place)
+
+    def _keep(self, meaning):
+        if self.place:
+            keep(self.place, meaning, **{name: value for name, value in self.kept.items() if name != "net" or _is_plain(value)})
+
+    def _measure(self, part, metrics):
+        """Functions of (output, target) of each model's outputs for the validation rows."""
+        rows, targets = validation_rows(part)
+        outputs = part.predict(rows, apply="none")
+        self.kept["metrics"] = {name: [float(function(output, targets)) for output in outputs] for name, function in metrics.items()}
+
+
+def _is_plain(value):
+    """Whether a file can hold it; the factory's arguments may be anything."""
+    try:
+        json.dumps(value)
+        return True
+    except (TypeError, ValueError):
+        return False
+
+
+def _name(value):
+    return getattr(value, "__name__", str(value))

@@ -1,0 +1,105 @@
+"""What a hyperparameter may be beside one number: a range, a draw, lists side by side."""
+
+import dataclasses
+import numbers
+
+from ..errors import fail
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """`count` values from `low` to `high`; without a count as many as there are models."""
+
+    kind: str  # log, lin, loguniform or uniform, as the command has them
+    low: float
+    high: float
+    count: int | None = None
+
+    def text(self):
+        return f"{self.kind}:{self.low!r}..{self.high!r}" + (f":{self.count}" if self.count else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Together:
+    """Lists of one length that go side by side."""
+
+    values: dict
+
+
+def _range(kind, low, high, n):
+    name = f"nw.{kind}"
+    for end in (low, high):
+        if not isinstance(end, numbers.Real) or isinstance(end, bool):
+            fail(name, "end", repr(end), "a number", f"{name}(1e-4, 1e-1)")
+    if n is not None and (type(n) is not int or n < 1):
+        fail(name, "n", repr(n), "a whole number of at least 1", f"{name}({low}, {high}, 8)")
+    return Range(kind, float(low), float(high), n)
+
+
+def log(low: float, high: float, n: int | None = None) -> Range:
+    """Evenly by their logarithm, ends included."""
+    return _range("log", low, high, n)
+
+
+def lin(low: float, high: float, n: int | None = None) -> Range:
+    """Evenly, ends included."""
+    return _range("lin", low, high, n)
+
+
+def loguniform(low: float, high: float, n: int | None = None) -> Range:
+    """Drawn, evenly by their logarithm; the same for the same `seed`."""
+    return _range("loguniform", low, high, n)
+
+
+def uniform(low: float, high: float, n: int | None = None) -> Range:
+    """Drawn evenly; the same for the same `seed`."""
+    return _range("uniform", low, high, n)
+
+
+def zip(**values) -> Together:
+    """Values side by side, where lists as arguments of their own would be crossed:
+    `nw.train(..., nw.zip(lr=[1e-3, 1e-2], weight_decay=[0.1, 0]))` is two configurations."""
+    counts = {name: count_of(value) for name, value in values.items()}
+    if not values or None in counts.values():
+        odd = next((name for name, count in counts.items() if count is None), "values")
+        fail("nw.zip", odd, repr(values.get(odd, "none")), "a list, or a range that says how many", "nw.log(1e-4, 1e-1, 8)")
+    first = next(iter(counts))
+    for name, count in counts.items():
+        if count != counts[first]:
+            fail("nw.zip", name, f"{count} values", f"{counts[first]} as {first} has", "lists of one length")
+    return Together(dict(values))
+
+
+def count_of(value):
+    """How many values there are; None where there is one for all, or as many as are asked for."""
+    if isinstance(value, Range):
+        return value.count
+    return len(value) if is_list(value) else None
+
+
+def is_list(value):
+    """Lists, tuples, range, arrays and tensors of one dimension."""
+    if isinstance(value, (list, tuple, range)):
+        return True
+    return hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1
+
+
+def number_text(key, value):
+    """As the command reads it: all digits."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool):
+        return str(int(value))
+    if not isinstance(value, numbers.Real):
+        fail("train", key, repr(value), "a number, a list of numbers or a range", f"{key}=nw.log(1e-4, 1e-1, 8)")
+    return repr(int(value) if isinstance(value, numbers.Integral) else float(value))
+
+
+def text_of(key, value):
+    if isinstance(value, Range):
+        return value.text()
+    if is_list(value):
+        if not len(value):
+            fail("train", key, "an empty list", "at least one value", f"{key}=[1e-3]")
+        return ",".join(number_text(key, v) for v in value)
+    return number_text(key, value)

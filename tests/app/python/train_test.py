@@ -1,0 +1,201 @@
+"""`nw.train`: every number against a loop of separate modules in PyTorch."""
+
+import package
+
+package.enter()
+
+import os  # noqa: E402
+import tempfile  # noqa: E402
+import unittest  # noqa: E402
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+
+class Net(nn.Module):
+    """With a start that is none of PyTorch's defaults."""
+
+    def __init__(self, width=7):
+        super().__init__()
+        self.a = nn.Linear(5, width)
+        self.norm = nn.BatchNorm1d(width)
+        self.b = nn.Linear(width, 3)
+        nn.init.orthogonal_(self.a.weight)
+        nn.init.constant_(self.b.bias, 0.25)
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.norm(self.a(x))))
+
+
+def rows(count=53, seed=3):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, 5, generator=generator, dtype=torch.float64)
+    y = (x[:, 0] + 0.3 * torch.randn(count, generator=generator, dtype=torch.float64) > 0).long() + (x[:, 1] > 0.7).long()
+    return x, y
+
+
+def start(seed, **net):
+    torch.manual_seed(seed)
+    return Net(**net)
+
+
+def separate(model, x, y, xv, yv, lr, weight_decay=0.01, epochs=3, batch=16, optimizer=torch.optim.AdamW, loss=F.cross_entropy):
+    """A plain loop, rows in their order. Of each epoch the training loss, and what is true of the validation rows."""
+    model.double().train()
+    step = optimizer(model.parameters(), lr=lr, weight_decay=weight_decay)
+    looks, weights = [], []
+    for _ in range(epochs):
+        losses = []
+        for begin in range(0, len(x), batch):
+            step.zero_grad()
+            value = loss(model(x[begin:begin + batch]), y[begin:begin + batch])
+            value.backward()
+            step.step()
+            losses.append(value.item())
+        model.eval()
+        with torch.no_grad():
+            output = model(xv)
+            right = (output.argmax(1) == yv).double().mean().item() if output.dim() == 2 else None
+            looks.append((sum(losses) / len(losses), loss(output, yv).item(), right))
+        weights.append({k: v.clone() for k, v in model.state_dict().items()})
+        model.train()
+    return looks, weights
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self._folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self._folder.name, name)
+
+    def train(self, models, *beside, save="run", **options):
+        return nw.train(models, *beside, save=self.path(save), quiet=True, no_store=True, **options)
+
+    def refused(self, words, call):
+        with self.assertRaises(nw.Error) as caught:
+            call()
+        self.assertEqual(str(caught.exception).replace(self._folder.name + "/", ""), words)
+
+
+class Numbers(Runs):
+    def test_every_number_of_the_table(self):
+        x, y = rows()
+        xv, yv = rows(31, seed=4)
+        run = self.train(Net, data=(x, y), validation=(xv, yv), loss="cross_entropy", lr=[3e-3, 1e-2, 0.05], seeds=2, seed=5,
+                         epochs=3, batch=16, order="sequential", metrics=["accuracy"], dtype="f64", check=0)
+        table, curves = run.table, run.curves
+        self.assertEqual(list(table["lr"]), [3e-3, 3e-3, 1e-2, 1e-2, 0.05, 0.05])
+        self.assertEqual(list(table["seed"]), [5, 6, 7, 8, 9, 10])
+        self.assertEqual(list(table["status"]), ["trained"] * 6)
+        for i, row in table.iterrows():
+            looks, weights = separate(start(row["seed"]), x, y, xv, yv, row["lr"])
+            own = curves[curves["model"] == i]
+            for epoch, (train_loss, loss, accuracy) in enumerate(looks):
+                self.assertAlmostEqual(own["train_loss"].iloc[epoch], train_loss, delta=1e-9)
+                self.assertAlmostEqual(own["loss"].iloc[epoch], loss, delta=1e-9)
+                self.assertAlmostEqual(own["accuracy"].iloc[epoch], accuracy, delta=1e-12)
+            best = min(range(3), key=lambda e: looks[e][1])
+            self.assertAlmostEqual(row["loss"], looks[best][1], delta=1e-9)
+            self.assertAlmostEqual(row["accuracy"], looks[best][2], delta=1e-12)
+            self.assertEqual(row["best_step"], 4 * (best + 1))
+            model = run.models[i]
+            self.assertIsInstance(model, Net)
+            self.assertFalse(model.training)
+            for name, value in model.state_dict().items():
+                self.assertLess((value.double() - weights[best][name].double()).abs().max().item(), 1e-9, name)
+        self.check_by(run, table)
+        self.check_predictions(run, table, xv, yv)
+
+    def check_by(self, run, table):
+        by = run.by("lr")
+        self.assertEqual(sorted(by["lr"]), [3e-3, 1e-2, 0.05])
+        self.assertEqual(list(by["loss"]), sorted(by["loss"]))
+        for _, row in by.iterrows():
+            own = table[table["lr"] == row["lr"]]
+            self.assertEqual(row["n"], 2)
+            for metric in ("loss", "accuracy"):
+                self.assertAlmostEqual(row[metric], own[metric].mean(), delta=1e-12)
+                self.assertAlmostEqual(row[f"{metric}.sd"], own[metric].std(), delta=1e-12)
+                self.assertEqual([row[f"{metric}.low"], row[f"{metric}.high"]], sorted(own[metric]))
+
+    def check_predictions(self, run, table, xv, yv):
+        with torch.no_grad():
+            each = torch.stack([m.double()(xv).softmax(1) for m in run.models])
+        order = sorted(range(6), key=lambda i: table["loss"][i])
+        best = run.best(4)
+        self.assertEqual(best.indices, order[:4])
+        self.assertLess((best.predict(xv) - each[order[:4]].mean(0)).abs().max().item(), 1e-9)
+        self.assertLess((best.predict(xv.numpy(), reduce="none") - each[order[:4]]).abs().max().item(), 1e-9)
+        picks, losses = [], []
+        for _ in range(4):
+            options = [F.nll_loss(each[[*picks, i]].mean(0).log(), yv).item() for i in range(6)]
+            picks.append(min(range(6), key=options.__getitem__))
+            losses.append(min(options))
+        picks = picks[:losses.index(min(losses)) + 1]
+        ensemble = run.ensemble(4)
+        self.assertEqual({i: w for i, w in zip(ensemble.indices, ensemble.weights)},
+                         {i: picks.count(i) / len(picks) for i in picks})
+        self.assertLess((ensemble.predict(xv) - each[picks].mean(0)).abs().max().item(), 1e-9)
+
+    def test_side_by_side_and_ranges(self):
+        x, y = rows()
+        run = self.train(Net, nw.zip(lr=[1e-3, 1e-2], weight_decay=[0.1, 0]), data=(x, y), seed_init=[3, 4], epochs=1,
+                         batch=20, order="sequential", drop_last=True, dtype="f64", check=0)
+        table = run.table
+        self.assertEqual(list(table["lr"]), [1e-3, 1e-3, 1e-2, 1e-2])
+        self.assertEqual(list(table["weight_decay"]), [0.1, 0.1, 0, 0])
+        self.assertEqual(list(table["seed.init"]), [3, 4, 3, 4])
+        for _, row in table.iterrows():
+            looks, _ = separate(start(row["seed.init"]), x[:40], y[:40], x, y, row["lr"], row["weight_decay"], 1, 20)
+            self.assertAlmostEqual(row["train_loss"], looks[0][0], delta=1e-9)
+        run = self.train(Net, data=(x, y), lr=nw.log(1e-4, 1e-1), n=3, epochs=1, save="log")
+        self.assertEqual([f"{lr:.6g}" for lr in run.table["lr"]], ["0.0001", "0.00316228", "0.1"])
+        run = self.train(Net, data=(x, y), lr=nw.loguniform(1e-4, 1e-1, 2), seeds=2, epochs=1, save="drawn")
+        self.assertEqual(len(set(run.table["lr"])), 2)
+
+    def test_programs_one_after_the_other(self):
+        x, y = rows()
+        run = self.train(Net, data=(x, y), validation=0.25, batch=[8, 16], net={"width": [4, 7]}, lr=0.01, seeds=2, epochs=2,
+                         order="sequential", dtype="f64", check=0)
+        table = run.table
+        self.assertEqual(len(run.parts), 4)
+        self.assertEqual(list(table["batch"]), [8] * 4 + [16] * 4)
+        self.assertEqual(list(table["net.width"]), [4, 4, 7, 7] * 2)
+        split = numpy.load(self.path("run/0/split.npz"))
+        for i, row in table.iterrows():
+            learn, held = split["train"], split["validation"]
+            looks, _ = separate(start(row["seed"], width=row["net.width"]), x[learn], y[learn], x[held], y[held], 0.01, epochs=2,
+                                batch=row["batch"])
+            self.assertAlmostEqual(row["loss"], min(look[1] for look in looks), delta=1e-9)
+            self.assertEqual(run.models[i].a.out_features, row["net.width"])
+        by = run.by("batch")
+        self.assertAlmostEqual(by.set_index("batch")["loss"][8], table[table["batch"] == 8]["loss"].mean(), delta=1e-12)
+        again = nw.open_run(self.path("run"), Net)
+        self.assertEqual(again.table.to_dict(), table.to_dict())
+        self.assertTrue(torch.equal(again.best(3).predict(x), run.best(3).predict(x)))
+        self.assertEqual(again.models[2].a.out_features, 7)
+
+    def test_lists_of_modules_and_one_for_all(self):
+        x, y = rows()
+        models = [start(seed) for seed in (11, 4, 7)]
+        kept = [{k: v.clone() for k, v in m.state_dict().items()} for m in models]
+        run = self.train(models, data=(x, y), lr=[1e-3, 1e-2, 0.1], epochs=1, batch=53, order="sequential", dtype="f64", check=0)
+        for i, (model, lr) in enumerate(zip(models, (1e-3, 1e-2, 0.1))):
+            self.assertTrue(all(torch.equal(v, kept[i][k]) for k, v in model.state_dict().items()))
+            looks, _ = separate(start((11, 4, 7)[i]), x, y, x, y, lr, epochs=1, batch=53)
+            self.assertAlmostEqual(run.table["train_loss"][i], looks[0][0], delta=1e-9)
+        run = self.train(models[1], data=(x, y), lr=[1e-3, 1e-2], epochs=1, batch=53, order="sequential", dtype="f64", check=0, save="one")
+        expected = separate(start(4), x, y, x, y, 0.1, epochs=1, batch=53)[0][0][0]
+        self.assertTrue(all(abs(loss - expected) < 1e-9 for loss in run.table["train_loss"]))
+        self.refused("[train] models: got a list of 3, expected 2, as many as the other arguments make; "
+                     "try a class in place of a list", lambda: self.train(models, data=(x, y), lr=[1e-3, 1e-2], save="two"))
+
+
+if __name__ == "__main__":
+    unittest.main()
