@@ -294,11 +294,13 @@ class Train : public Command {
 
   /// Weights that --overwrite would remove are needed for as long as the run may be resumed.
   void keep_weights() const {
-    for (const std::string& argument : options_.weights) {
-      const fs::path path = fs::absolute(argument).lexically_normal();
-      if ((path.string() + "/").rfind(options_.save + "/", 0) == 0)
-        fail("[{}] --overwrite: got --weights out of it, expected other files; try another --save",
-             printable(options_.save));
+    for (const std::string& read : files_read(options_)) {
+      const std::string path = fs::absolute(read).lexically_normal().string() + "/";
+      for (const std::string& part : run_parts(options_.save))
+        if (path.rfind(part + "/", 0) == 0)
+          fail(
+              "[{}] --overwrite: got --weights out of it, expected other files; try another --save",
+              printable(options_.save));
     }
   }
 

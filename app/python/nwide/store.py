@@ -24,6 +24,11 @@ SELECT f.id, f.model, p.n, f.device, f.dtype, p.chosen, p.vs_loop, p.vs_loop_low
        p.vs_best, p.vs_best_low, p.vs_best_high, p.best_baseline, p.first_call_ns, p.wide_bytes, p.separate_bytes
 FROM fuse AS f JOIN fuse_point AS p ON p.fuse = f.id ORDER BY f.id, p.position"""
 
+RUNS = """
+SELECT id, name, network, n, state, started, finished, json_extract(more, '$.run.dir') AS folder,
+       json_extract(more, '$.run.seconds') AS seconds
+FROM run ORDER BY id"""
+
 
 def default_path():
     """Where `workbench` keeps its results."""
@@ -76,6 +81,10 @@ class Store:
     def fusions(self):
         """A row per N of every fusion."""
         return self._frame(FUSIONS)
+
+    def runs(self):
+        """A row per training run; `nw.open_run(folder, Net)` opens one."""
+        return self._frame(RUNS)
 
 
 def open(path: str | os.PathLike[str] | None = None) -> "Store":

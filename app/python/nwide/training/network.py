@@ -1,7 +1,9 @@
 """A user's module as the file that `workbench train` trains, and where its models start."""
 
+import contextlib
 import copy
 import inspect
+import io
 import logging
 import os
 import types
@@ -96,7 +98,7 @@ def export(model, sample, path, train):
             model.eval()
         for shapes in forms:
             try:
-                with untouched_randomness(0), warnings.catch_warnings(), quiet_logs():
+                with untouched_randomness(0), warnings.catch_warnings(), quiet():
                     warnings.simplefilter("ignore")
                     program = torch.export.export(model, tuple(sample), dynamic_shapes=shapes)
                     torch.export.save(program, path)
@@ -110,18 +112,16 @@ def export(model, sample, path, train):
          "the module itself on the first rows of the data")
 
 
-class quiet_logs:
+@contextlib.contextmanager
+def quiet():
     """Attempts that fail are no news to the user."""
-
-    def __enter__(self):
-        self._logs = [logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo")]
-        self._levels = [log.level for log in self._logs]
-        for log in self._logs:
-            log.setLevel(logging.CRITICAL)
-
-    def __exit__(self, *_):
-        for log, level in zip(self._logs, self._levels):
-            log.setLevel(level)
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
 
 
 class Starts:

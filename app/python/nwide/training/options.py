@@ -191,10 +191,23 @@ EXAMPLES = {"metrics": "['accuracy']", "augment": "['flip', 'crop:4']", "freeze"
 def in_words(text):
     """An error of the command with the names that Python has for its options."""
     names = {flag: name for name, flag in ALL.items() if flag.startswith("--")}
-    names.update({"--" + key.replace("_", "-"): name for name, key in KEYS.items()})
+    names.update({f"--{KEYS[name].replace('_', '-')}": name for name in OPTIONS_OF_THEIR_OWN})
 
-    def word(match):
-        name = names.get(match.group(0))
-        return f"{name}=" if name else match.group(0)
+    def name_of(flag):
+        return "train" if flag in ("--set", "--grid", "-n") else names.get(flag, flag)
 
-    return re.sub(r"--[a-z][a-z-]*", word, text)
+    def advice(match):
+        flag, value = match.groups()
+        if flag in ("--set", "--grid"):
+            return value
+        if flag not in names:
+            return match.group(0)
+        if names[flag] in FLAGS:
+            return f"{names[flag]}=True {value}"
+        return f"{names[flag]}={value if re.fullmatch(r'[-+.0-9e]+', value) else repr(value)}"
+
+    said, _, tried = text.rpartition("; try ")
+    tried = re.sub(r"(--[a-z][a-z-]*) ([^\s,;]+)", advice, tried)
+    tried = re.sub(r"--[a-z][a-z-]*", lambda m: f"{name_of(m[0])}=True" if name_of(m[0]) in FLAGS else f"{name_of(m[0])}=", tried)
+    said = re.sub(r"(?<![\w-])--?[a-z][a-z-]*", lambda m: name_of(m[0]), said)
+    return f"{said}; try {tried}" if said else tried

@@ -3,7 +3,6 @@
 import collections.abc
 import contextlib
 import copy
-import dataclasses
 import json
 import os
 import tempfile
@@ -25,18 +24,36 @@ class Part:
 
     def __init__(self, folder, report, kept, source):
         self.folder, self.report, self.kept, self.source = folder, report, kept, source
+        self.functions = {}  # metrics of Python's own, by name
 
     @property
     def chosen(self):
         """What changes the program, by name: batch, optimizer, the factory's own arguments."""
         return self.kept.get("chosen", {})
 
-    def meaning(self):
+    def measure(self):
+        """Functions of (output, target), of each model's outputs for the validation rows."""
+        rows, targets = validation_rows(self)
+        outputs = self.predict(rows, apply="none")
+        values = {name: [float(function(output, targets)) for output in outputs] for name, function in self.functions.items()}
+        self.kept["metrics"] = {"step": self.report["run"]["step"], "values": values}
+        keep(self.folder, self.kept)
+
+    def measured(self):
+        """What these gave, unless the run has gone on since then."""
+        found = self.kept.get("metrics", {})
+        return found.get("values", {}) if found.get("step") == self.report["run"]["step"] else {}
+
+    def table(self, data):
+        """Rows as the columns of a file, without what is learned."""
         if "meaning" in self.kept:
-            return Meaning(**self.kept["meaning"])
-        inputs = self.report["data"]["columns"]["inputs"]
-        return Meaning({name: columns if len(columns) == 1 else [name] for name, columns in inputs.items()},
-                       target=self.report["data"]["columns"]["target"])
+            return Reader(None, {}, Meaning(**self.kept["meaning"]), tell=lambda text: None).read(data)
+        columns = self.report["data"]["columns"]
+        inputs = {name: found if len(found) == 1 else [name] for name, found in columns["inputs"].items()}
+        if len(inputs) > 1 and not isinstance(data, dict):
+            fail("predict", "rows", f"{type(data).__name__} for {', '.join(inputs)}", "a dict of columns, as the run was not begun in Python",
+                 f"{{'{next(iter(inputs.values()))[0]}': ...}}")
+        return Reader(None, {}, Meaning(inputs, target=columns["target"]), tell=lambda text: None).read(data)
 
     def module(self, number):
         """A model with its best weights; the last ones where there is no best."""
@@ -49,7 +66,7 @@ class Part:
         else:
             fail("train", f"model {number}", f"no checkpoint in {self.folder}", "one of those that were kept", "a run without keep=")
         model = copy.deepcopy(self.source(self.kept.get("net", {})).module(number, 0))
-        if self.kept.get("double"):
+        if self.report["dtype"] == "f64":
             model.double()
         try:
             model.load_state_dict(tensor_files.load(path))
@@ -61,8 +78,7 @@ class Part:
         """What the models say of rows, as `workbench predict`."""
         if not self.folder:
             fail("train", "predict", "a run that saved nothing", "its folder", "a run without no_save=True")
-        meaning = self.meaning()
-        table = Reader(None, {}, meaning, tell=lambda text: None).read(data)
+        table = self.table(data)
         columns = dict(table.columns)
         if "loss_target" in self.kept:  # an argument that the loss alone looks at
             column, shape, dtype = self.kept["loss_target"]
@@ -150,7 +166,11 @@ class Run:
     @property
     def notes(self) -> list:
         """What the command notes of its runs."""
-        return [note for part in self.parts for note in part.report["notes"]]
+        notes = [note for part in self.parts for note in part.report["notes"]]
+        for part in self.parts:
+            for name in part.kept.get("metrics", {}).get("values", {}).keys() - part.measured().keys():
+                notes.append(f"{name} is a function of Python: the steps since {part.kept['metrics']['step']} were made without it")
+        return notes
 
     @property
     def models(self) -> Models:
@@ -173,7 +193,7 @@ class Run:
             row.update(status=model["status"], step=model["at_step"], best_step=(model["best"] or {}).get("step"))
             row.update({name: value for name, value in (model["best"] or model["last"]).items() if name != "step"})
             row.update({f"test.{name}": value for name, value in model["test"].items()})
-            row.update({name: values[number] for name, values in part.kept.get("metrics", {}).items()})
+            row.update({name: values[number] for name, values in part.measured().items()})
             rows.append(row)
         return _frame(rows)
 
@@ -300,6 +320,8 @@ class Run:
             words = [f"--{name}={value}" for name, value in changes.items()]
             code = program.run(["train", f"--resume={part.folder}", *words], program.Tell(quiet))
             part.report = read_report(part.folder)
+            if part.functions:
+                part.measure()
             if code:
                 break
         return self
@@ -367,7 +389,16 @@ def open_run(folder: str | os.PathLike[str], models=None) -> Run:
     fail("open_run", "models", type(models).__name__, "a class, a factory or a module", "nw.open_run('runs/a', Net)")
 
 
-def keep(folder, meaning, **more):
-    """Writes down what only Python knows."""
+def keep(folder, kept):
+    """Writes down what only Python knows; what no file can hold is left out."""
     with open(os.path.join(folder, KEPT), "w", encoding="utf-8") as file:
-        json.dump({"schema": 1, "meaning": dataclasses.asdict(meaning), **more}, file, indent=1)
+        json.dump({"schema": 1, **{name: value for name, value in kept.items() if _is_plain(value)}}, file, indent=1)
+
+
+def _is_plain(value):
+    """The factory's arguments may be anything."""
+    try:
+        json.dumps(value)
+        return True
+    except (TypeError, ValueError):
+        return False

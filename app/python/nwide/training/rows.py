@@ -17,7 +17,7 @@ class Meaning:
     """Which column is what, and how those of a frame became numbers. Kept in the run."""
 
     arguments: dict  # forward's, in order: names of columns
-    features: dict = dataclasses.field(default_factory=dict)  # where these are made of a frame's: its columns
+    features: dict = dataclasses.field(default_factory=dict)  # where these are made of a frame's: its column or columns
     target: list = dataclasses.field(default_factory=list)
     codes: dict = dataclasses.field(default_factory=dict)  # column: its categories, a code each
     dtype: str = "float32"  # of a frame's numbers
@@ -46,12 +46,13 @@ def is_frame(value):
 def tensor_of(name, value):
     """A tensor, a NumPy array or a list of numbers as a tensor."""
     if is_frame(value):
-        value = value.to_numpy()
+        value = value.to_numpy(copy=True)
     if isinstance(value, torch.Tensor):
         found = value.detach()
     else:
         try:
-            found = torch.as_tensor(value)
+            flags = getattr(value, "flags", None)  # of an array: torch wants one that may be written to
+            found = torch.as_tensor(value.copy() if flags is not None and not flags.writeable else value)
         except (TypeError, ValueError, RuntimeError):
             kind = getattr(value, "dtype", type(value).__name__)
             fail("data", name, f"{kind}", "numbers", "a tensor, a NumPy array or a frame")
@@ -140,7 +141,7 @@ class Reader:
         chosen = self._said_columns()
         if self.known is None:
             for name in self.names:
-                for column in (named := chosen.get(name, [name])):
+                for column in (named := _listed(chosen.get(name, name))):
                     if column not in columns:
                         if name in self.needed:
                             fail("data", f"forward's {name}", f"columns {', '.join(columns)}", f"one named {column}",
@@ -187,11 +188,11 @@ class Reader:
         for name in chosen:
             if name not in self.names:
                 fail("train", "column", name, f"one of forward's arguments: {', '.join(self.names)}", f"column={{'{self.names[0]}': ...}}")
-        return {name: [columns] if isinstance(columns, str) else list(columns) for name, columns in chosen.items()}
+        return {name: columns if isinstance(columns, str) else list(columns) for name, columns in chosen.items()}
 
     def _said_target(self):
         target = self.options.get("target")
-        return [] if target is None else [target] if isinstance(target, str) else list(target)
+        return [] if target is None else _listed(target)
 
     # Frames
 
@@ -208,8 +209,8 @@ class Reader:
             self.meaning.target = self._said_target()
         columns = {}
         for argument, names in self.meaning.features.items():
-            joined = self._joined(frame, labels, names)
-            columns[argument] = joined[:, 0] if names == [argument] else joined
+            joined = self._joined(frame, labels, _listed(names))
+            columns[argument] = joined[:, 0] if isinstance(names, str) else joined
         beside = [v for k in (WEIGHT, GROUP, FOLD) if isinstance(v := self.options.get(k), str)]
         for name in [*self.meaning.target, *beside]:
             if self.known is None or name in labels:
@@ -218,7 +219,7 @@ class Reader:
 
     def _choose(self, labels, target):
         chosen = self._said_columns()
-        used = {c for columns in chosen.values() for c in columns}
+        used = {c for columns in chosen.values() for c in _listed(columns)}
         used |= set(self._said_target()) | {v for k in (WEIGHT, GROUP, FOLD) if isinstance(v := self.options.get(k), str)}
         if target is None and not self._said_target():
             fail("data", "target", "a frame alone", "what is to be learned", f"target='{labels[-1]}'")
@@ -319,6 +320,10 @@ class Reader:
             real = value.is_floating_point() or value.dtype == torch.uint8
             found.append(value.to(getattr(torch, self.meaning.dtype)) if real else value)
         return found
+
+
+def _listed(names):
+    return [names] if isinstance(names, str) else list(names)
 
 
 def share_or_rows(name, value):

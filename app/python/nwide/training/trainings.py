@@ -1,5 +1,6 @@
 """`nw.train`: the module, its data and its starts as files in the run's folder, and the program `workbench train` on them."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ from ..errors import Error, fail
 from . import program, tensor_files
 from .network import Source, Starts, asks_for_its_form, export, with_loss
 from .options import check_names, command_line, plan, runs_of
-from .result import KEPT, Part, Run, keep, read_report, validation_rows
+from .result import KEPT, Part, Run, keep, read_report
 from .rows import FOLD, Reader, share_or_rows
 from .values import Together
 
@@ -46,7 +47,7 @@ class Trainings:
         self.name = options.get("name") or self.source({}).name
         saves = not options.get("no_save")
         self.folder = os.path.abspath(os.fspath(options.get("save") or os.path.join("runs", self.name))) if saves else ""
-        self.begun = []  # folders with a report
+        self.begun = False  # whether any of these runs is in its folder
 
     def run(self, runs):
         many = len(runs) > 1
@@ -58,17 +59,14 @@ class Trainings:
             what = " × ".join(f"{name} {', '.join(str(chosen[name]) for _, chosen in _first_of(runs, name))}" for name in runs[0][1])
             self.tell(f"{len(runs)} wide runs, one after the other: {what}")
         files = self._folder_for_files()
-        parts, kept = [], False
+        parts = []
         try:
             for (options, chosen), place in zip(runs, places):
-                one = Training(self, options, chosen, place, files, len(parts))
-                part = one.run()
-                parts.append(part)
-                kept = bool(self.folder)
-                if part.report["run"]["state"] == "interrupted":
+                parts.append(Training(self, options, chosen, place, files, len(parts)).run())
+                if parts[-1].report["run"]["state"] == "interrupted":
                     break
         finally:
-            self._tidy(files, kept or any(os.path.exists(os.path.join(p, "run.safetensors")) for p in places if p), places)
+            self._tidy(files, places)
         return Run(parts)
 
     def _folder_for_files(self):
@@ -81,16 +79,14 @@ class Trainings:
         os.makedirs(files)
         return files
 
-    def _tidy(self, files, kept, places):
-        """Starts are in no run that began; files of runs that were written over go, as do those of a run that never began."""
-        if not kept or not self.folder:
+    def _tidy(self, files, places):
+        """Files of runs that were written over go, as do those of a run that never began."""
+        if not self.begun:
             shutil.rmtree(files, ignore_errors=True)
-            if self.folder and not os.listdir(self.folder):
-                os.rmdir(self.folder)
+            for place in [*places, self.folder]:
+                if place and os.path.isdir(place) and not os.listdir(place):
+                    os.rmdir(place)
             return
-        for name in os.listdir(files):
-            if name.startswith("start"):
-                shutil.rmtree(os.path.join(files, name), ignore_errors=True)
         used = set()
         for place in places:
             if os.path.exists(path := os.path.join(place, KEPT)):
@@ -129,11 +125,12 @@ class Training:
         folds = self._folds(table)
         models = self._plan(source, folds)
         arguments += models.arguments + self._starts(source, models) + command_line(self._plain())
-        report = self._train(arguments, reader.meaning)
+        self.kept["meaning"] = dataclasses.asdict(reader.meaning)
+        report = self._train(arguments)
         part = Part(self.place, report, self.kept, self.all.source)
         if metrics:
-            self._measure(part, metrics)
-            self._keep(reader.meaning)
+            part.functions = metrics
+            part.measure()
         return part
 
     def _file(self, name):
@@ -203,7 +200,6 @@ class Training:
         if "loss_target" in self.kept:
             self.options["loss"] = f"output.{results - 1}"
             self.options.setdefault("output", 0)
-        self.kept["double"] = self.options.get("dtype") == "f64"
         return [path, *arguments]
 
     def _folds(self, table):
@@ -248,43 +244,32 @@ class Training:
             options["name"] += " " + " ".join(f"{k}={v}" for k, v in self.kept["chosen"].items())
         return options
 
-    def _train(self, arguments, meaning):
-        if self.place:
-            report = ""
-            os.makedirs(self.place, exist_ok=True)
-            arguments = [*arguments, f"--save={self.place}"]
-        else:
-            report = self._file(f"report-{self.number}.json")
-            arguments = [*arguments, f"--json={report}"]
-        code = program.run(["train", *arguments], self.all.tell)
-        if report:
-            if not os.path.exists(report):
-                raise KeyboardInterrupt
-            with open(report, encoding="utf-8") as file:
+    def _train(self, arguments):
+        if not self.place:
+            path = self._file(f"report-{self.number}.json")
+            if program.run(["train", *arguments, f"--json={path}"], self.all.tell) and not os.path.exists(path):
+                raise KeyboardInterrupt  # nothing had begun
+            with open(path, encoding="utf-8") as file:
                 return json.load(file)
-        if code == 130 and not os.path.exists(os.path.join(self.place, "report.json")):
-            raise KeyboardInterrupt  # nothing had begun
-        self._keep(meaning)
+        os.makedirs(self.place, exist_ok=True)
+        before = self._state()
+        try:
+            program.run(["train", *arguments, f"--save={self.place}"], self.all.tell)
+        finally:
+            if self._state() != before:  # also what ends in an error may be resumed
+                self.all.begun = True
+                keep(self.place, self.kept)
+        if self._state() == before:
+            raise KeyboardInterrupt
         return read_report(self.place)
 
-    def _keep(self, meaning):
-        if self.place:
-            keep(self.place, meaning, **{name: value for name, value in self.kept.items() if name != "net" or _is_plain(value)})
-
-    def _measure(self, part, metrics):
-        """Functions of (output, target) of each model's outputs for the validation rows."""
-        rows, targets = validation_rows(part)
-        outputs = part.predict(rows, apply="none")
-        self.kept["metrics"] = {name: [float(function(output, targets)) for output in outputs] for name, function in metrics.items()}
-
-
-def _is_plain(value):
-    """Whether a file can hold it; the factory's arguments may be anything."""
-    try:
-        json.dumps(value)
-        return True
-    except (TypeError, ValueError):
-        return False
+    def _state(self):
+        """Tells apart what was written when."""
+        try:
+            found = os.stat(os.path.join(self.place, "run.safetensors"))
+            return found.st_ino, found.st_mtime_ns
+        except OSError:
+            return None
 
 
 def _name(value):
