@@ -128,27 +128,25 @@ class Starts:
     """Writes a checkpoint for each model, and holds what no checkpoint has against the first model's."""
 
     def __init__(self, folder):
-        self.folder, self.files, self.first = folder, [], None
+        self.folder, self.count, self.first = folder, 0, None
         os.makedirs(folder)
 
     def add(self, model):
-        number = len(self.files)
+        number, self.count = self.count, self.count + 1
         known = {name: t for name, t in model.state_dict().items() if isinstance(t, torch.Tensor)}
         slots = slots_of(model)
-        others = {slot.name: slot.of(model) for slot in slots
-                  if slot.name not in known and slot.name not in aliases_of(model, slots)}
-        shapes = {name: (tuple(t.shape), t.dtype) for name, t in known.items()}
+        aliases = aliases_of(model, slots)
+        others = {s.name: s.of(model) for s in slots if s.name not in known and s.name not in aliases}
+        frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+        kinds = {name: f"{t.dtype} {tuple(t.shape)}{' without gradient' if name in frozen else ''}" for name, t in known.items()}
         if self.first is None:
-            self.first = shapes, {name: t.detach().clone() for name, t in others.items()}
-        if shapes != self.first[0]:
-            odd = next(name for name in {**shapes, **self.first[0]} if shapes.get(name) != self.first[0].get(name))
-            fail("train", f"{odd} of model {number}", shapes.get(odd, ("none",))[0], f"{self.first[0].get(odd, ('none',))[0]} as in model 0",
-                 "models of one architecture")
+            self.first = kinds, {name: t.detach().clone() for name, t in others.items()}
+        for name in {**kinds, **self.first[0]}:
+            if kinds.get(name) != self.first[0].get(name):
+                fail("train", f"{name} of model {number}", kinds.get(name, "none"), f"{self.first[0].get(name, 'none')} as in model 0",
+                     "models of one architecture")
         for name, tensor in others.items():
             if name not in self.first[1] or not torch.equal(tensor, self.first[1][name]):
                 fail("train", f"{name} of model {number}", "values other than model 0's outside its state_dict",
                      "the same for all models", "register_buffer")
-        path = os.path.join(self.folder, f"model-{number:06d}.safetensors")
-        tensor_files.save(path, known)
-        self.files.append(path)
-
+        tensor_files.save(os.path.join(self.folder, f"model-{number:06d}.safetensors"), known)

@@ -385,7 +385,9 @@ def open_run(folder: str | os.PathLike[str], models=None) -> Run:
         places = [os.path.join(folder, name) for name in numbered]
         if os.path.exists(os.path.join(folder, "report.json")) or not places:
             places = [folder]
-        return Run([read_part(place, models) for place in places])
+        parts = [read_part(place, models) for place in places]
+        # Of runs one after the other: those of one call of nw.train, as others may be left of an earlier one.
+        return Run([part for part in parts if part.kept.get("files") == parts[0].kept.get("files")])
     fail("open_run", "models", type(models).__name__, "a class, a factory or a module", "nw.open_run('runs/a', Net)")
 
 

@@ -48,16 +48,21 @@ class Trainings:
         saves = not options.get("no_save")
         self.folder = os.path.abspath(os.fspath(options.get("save") or os.path.join("runs", self.name))) if saves else ""
         self.begun = False  # whether any of these runs is in its folder
+        self.rows = None  # read once
 
     def run(self, runs):
         many = len(runs) > 1
         places = [os.path.join(self.folder, str(i)) if many else self.folder for i in range(len(runs))]
-        for place in places if self.folder else ():
-            if any(os.path.exists(os.path.join(place, f)) for f in ("run.safetensors", "report.json")) and not self.options.get("overwrite"):
+        for place in {self.folder, *places} if self.folder else ():
+            there = any(os.path.exists(os.path.join(place, f)) for f in ("run.safetensors", "report.json"))
+            if there and many and place == self.folder:
+                fail(place, "save", "a folder with a run in it", f"one for {len(runs)} runs", "another save=")
+            if there and not self.options.get("overwrite"):
                 fail(place, "save", "a folder with a run in it", "a new one", "another save=, nw.open_run on it, or overwrite=True")
         if many:
-            what = " × ".join(f"{name} {', '.join(str(chosen[name]) for _, chosen in _first_of(runs, name))}" for name in runs[0][1])
-            self.tell(f"{len(runs)} wide runs, one after the other: {what}")
+            values = {name: dict.fromkeys(str(chosen[name]) for _, chosen in runs) for name in runs[0][1]}
+            self.tell(f"{len(runs)} wide runs, one after the other: "
+                      + " × ".join(f"{name} {', '.join(of)}" for name, of in values.items()))
         files = self._folder_for_files()
         parts = []
         try:
@@ -96,15 +101,6 @@ class Trainings:
             old = os.path.join(self.folder, name)
             if (name == FILES or name.startswith(f"{FILES}-")) and os.path.isdir(old) and old not in used and old != files:
                 shutil.rmtree(old, ignore_errors=True)
-
-
-def _first_of(runs, name):
-    """One run for each value of an axis."""
-    seen = []
-    for options, chosen in runs:
-        if all(chosen[name] != other for _, other in ((o, c[name]) for o, c in seen)):
-            seen.append((options, chosen))
-    return seen
 
 
 class Training:
@@ -153,19 +149,21 @@ class Training:
         return metrics
 
     def _rows(self, first):
-        """data.safetensors, and files of validation and test rows where these are given as rows. Written once for all runs."""
-        reader = Reader(first, self.options, tell=self.all.tell)
-        table = reader.read(self.all.data)
-        texts, paths = {}, {"data": self._file("data.safetensors")}
-        for name in ("validation", "test"):
-            texts[name] = share_or_rows(name, self.options.get(name))
-            if self.options.get(name) is not None and texts[name] is None:
-                held = Reader(None, {}, reader.meaning, tell=self.all.tell).read(self.options[name])
-                texts[name] = paths[name] = self._file(f"{name}.safetensors")
-                if self.number == 0:
+        """data.safetensors, and files of validation and test rows where these are given as rows, written once for all runs.
+        Returns who read them, the table, and what the command is told."""
+        if self.all.rows is None:
+            reader = Reader(first, self.options, tell=self.all.tell)
+            table = reader.read(self.all.data)
+            texts, paths = {}, {"data": self._file("data.safetensors")}
+            for name in ("validation", "test"):
+                texts[name] = share_or_rows(name, self.options.get(name))
+                if self.options.get(name) is not None and texts[name] is None:
+                    texts[name] = paths[name] = self._file(f"{name}.safetensors")
+                    held = Reader(None, self.options, reader.meaning, tell=self.all.tell).read(self.options[name])
                     tensor_files.save(paths[name], held.columns)
-        if self.number == 0:
             tensor_files.save(paths["data"], table.columns)
+            self.all.rows = reader, table, texts, paths
+        reader, table, texts, paths = self.all.rows
         held = self.options.get("validation") is not None and not table.own
         self.kept.update(data=paths["data"], validation=paths.get("validation", paths["data"]) if held else None)
         return reader, table, [f"--data={paths['data']}", *reader.arguments(table, texts["validation"], texts["test"])]
@@ -200,7 +198,8 @@ class Training:
         if "loss_target" in self.kept:
             self.options["loss"] = f"output.{results - 1}"
             self.options.setdefault("output", 0)
-        return [path, *arguments]
+        frozen = [name for name, parameter in first.named_parameters() if not parameter.requires_grad]
+        return [path, *arguments, *(f"--freeze={name}" for name in frozen)]
 
     def _folds(self, table):
         fold = self.options.get(FOLD)
@@ -236,7 +235,7 @@ class Training:
         starts = Starts(self._file(f"start-{self.number}"))
         for number, seed in enumerate(models.seeds):
             starts.add(source.module(number, seed))
-        return [f"--weights={file}" for file in starts.files]
+        return [f"--weights={starts.folder}"]
 
     def _plain(self):
         options = {"name": self.all.name, **self.options}
