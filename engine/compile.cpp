@@ -6,11 +6,13 @@
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/lower/autotune.h"
+#include "engine/lower/gradient_model.h"
 #include "engine/lower/lowered_model.h"
 #include "engine/lower/plain_memory.h"
 #include "engine/lower/ranges.h"
 #include "engine/lower/tuned_widening.h"
 #include "engine/widen/aten_only.h"
+#include "engine/widen/derivative.h"
 
 namespace wide {
 
@@ -69,12 +71,6 @@ WidenOptions widen_options(const CompileOptions& options) {
   return widen;
 }
 
-TunerOptions tuner_options(const CompileOptions& options, const Network& network,
-                           const Ensemble& ensemble) {
-  const bool measure = options.tune && ensemble.device().is_cpu();
-  return {/*serial=*/false, options.threads, ensemble.n, measure, network.derivative != nullptr};
-}
-
 RangeOptions range_options(const CompileOptions& options) {
   return {options.threads, options.ranges, pass_is_on("ranges", options.passes_off), options.tune,
           options.far_off_ns};
@@ -96,30 +92,66 @@ std::shared_ptr<const RangeProgram> after_passes(WideProgram wide, const Compile
   return std::make_shared<const RangeProgram>(RangeProgram{std::move(wide), std::move(passes)});
 }
 
+EvaluateWide evaluation_of(const Network& network) {
+  if (!network.derivative) return evaluate_wide;
+  return [derivative = network.derivative](const Program&, int64_t n,
+                                           const std::vector<WideValue>& bound,
+                                           const WidenOptions& options, Coverage* coverage) {
+    return derivative->evaluate(n, bound, options, coverage);
+  };
+}
+
+EvaluateWide evaluation_of(const std::shared_ptr<WithGradients>& what) {
+  return [what](const Program&, int64_t n, const std::vector<WideValue>& bound,
+                const WidenOptions& options,
+                Coverage* coverage) { return what->evaluate(n, bound, options, coverage); };
+}
+
 /// Widens, passes, lowers and measures Program(1) of one ensemble. `options.threads` is a number.
 class Pipeline {
  public:
-  Pipeline(const Network& network, const Ensemble& ensemble, const CompileOptions& options,
-           std::shared_ptr<const Program> single)
-      : network_(network), ensemble_(ensemble), options_(options), single_(std::move(single)) {}
+  /// `evaluate`: how `single` becomes wide, with `gradients` inside or not.
+  Pipeline(const Ensemble& ensemble, const CompileOptions& options,
+           std::shared_ptr<const Program> single, EvaluateWide evaluate, bool gradients)
+      : ensemble_(ensemble),
+        options_(options),
+        single_(std::move(single)),
+        evaluate_(std::move(evaluate)),
+        gradients_(gradients) {}
 
-  std::unique_ptr<CompiledModel> run() {
-    Attempt made = options_.mode == Mode::max_autotune ? autotuned() : attempt({});
+  /// The program as one.
+  std::unique_ptr<CompiledModel> run(const Network& network) {
+    Attempt made = chosen();
     const auto whole = [widening = made.widening, options = options_,
                         n = made.executor->models_at_a_time()](const Ensemble& all) {
       return after_passes(widening->widen_as_for(n, all), options);
     };
-    return std::make_unique<LoweredModel>(Lowered{network_, ensemble_, options_, single_,
+    return std::make_unique<LoweredModel>(Lowered{network, ensemble_, options_, single_,
                                                   made.widening, std::move(made.executor),
                                                   std::move(results_), whole});
   }
 
+  /// The same in two halves: what measures fastest as one is cut.
+  std::unique_ptr<GradientModel> run_in_halves(const std::shared_ptr<WithGradients>& what) {
+    const Attempt made = chosen();
+    return std::make_unique<GradientModel>(
+        what, ensemble_, executor_options(options_, made.executor->ranges()),
+        [&](int64_t, int64_t n) { return made.executor->program(n); });
+  }
+
  private:
+  Attempt chosen() { return options_.mode == Mode::max_autotune ? autotuned() : attempt({}); }
+
+  TunerOptions tuner_options() const {
+    const bool measure = options_.tune && ensemble_.device().is_cpu();
+    return {/*serial=*/false, options_.threads, ensemble_.n, measure, gradients_};
+  }
+
   Attempt attempt(const AttemptOptions& asked) {
-    TunerOptions tuner = tuner_options(options_, network_, ensemble_);
+    TunerOptions tuner = tuner_options();
     tuner.decided = asked.decided;
     const auto widening =
-        std::make_shared<TunedWidening>(network_, single_, widen_options(options_), tuner);
+        std::make_shared<TunedWidening>(evaluate_, single_, widen_options(options_), tuner);
     std::map<int64_t, std::shared_ptr<const RangeProgram>> programs;  // by number of models
     const MakeProgram program = [&](int64_t begin, int64_t n) {
       auto& made = programs[n];
@@ -153,10 +185,11 @@ class Pipeline {
         results_);
   }
 
-  const Network& network_;
   const Ensemble& ensemble_;
   const CompileOptions& options_;
   const std::shared_ptr<const Program> single_;
+  const EvaluateWide evaluate_;
+  const bool gradients_;
   ResultMemory results_;
 };
 
@@ -194,9 +227,34 @@ std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& e
   for (Tensor& t : contiguous.tensors) t = in_plain_memory(t);
   const auto program = std::make_shared<const Program>(single ? std::move(*single)
                                                               : record_single(network, contiguous));
-  auto model = Pipeline(network, contiguous, settled, program).run();
+  auto model =
+      Pipeline(contiguous, settled, program, evaluation_of(network), network.derivative != nullptr)
+          .run(network);
   if (settled.mode == Mode::eager) expect_aten(*model, settled.widen);
   return model;
+}
+
+std::unique_ptr<GradientModel> compile_gradients(const Network& network, const Ensemble& ensemble,
+                                                 const std::vector<size_t>& of, Program single,
+                                                 const CompileOptions& options) {
+  at::NoGradGuard no_grad;
+  if (!ensemble.device().is_cpu())
+    throw Unsupported(reason(network.name, "gradients", c10::str(ensemble.device()), "the CPU",
+                             "models on the CPU"));
+  check_pass_names(options.passes_off);
+  const CompileOptions settled = of_mode(options);
+  for (const ValueId id : single.bound) single.value(id).role = Role::input;
+  const auto what = std::make_shared<WithGradients>(std::move(single), of);
+  Ensemble all = ensemble;
+  for (Tensor& t : all.tensors) t = in_plain_memory(t);
+  for (const int64_t at : what->cotangents()) {
+    if (at < 0) continue;
+    const Value& v = what->form().value(what->form().bound[static_cast<size_t>(at)]);
+    all.tensors.push_back(at::ones(wide_sizes(ensemble.n, v.sizes), v.dtype));
+    all.shared.push_back(false);
+  }
+  const auto form = std::make_shared<const Program>(what->form());
+  return Pipeline(all, settled, form, evaluation_of(what), /*gradients=*/true).run_in_halves(what);
 }
 
 }  // namespace wide

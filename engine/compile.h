@@ -83,6 +83,15 @@ std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& e
                                        const CompileOptions& options = {},
                                        std::optional<Program> single = std::nullopt);
 
+class GradientModel;
+
+/// The same for calls that are differentiated: the forward pass and the gradients of `of`, by
+/// index, as two programs that one measuring has chosen. Every tensor comes in with a call.
+/// `single`: recorded for being differentiated. Throws Error for operators without a gradient.
+std::unique_ptr<GradientModel> compile_gradients(const Network& network, const Ensemble& ensemble,
+                                                 const std::vector<size_t>& of, Program single,
+                                                 const CompileOptions& options);
+
 /// Records Program(1) of `network` on model 0 of `ensemble`; with `grad` for being differentiated:
 /// where the network turns grad mode off no gradient will flow back.
 Program record_single(const Network& network, const Ensemble& ensemble, bool grad = false);

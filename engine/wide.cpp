@@ -129,18 +129,33 @@ std::vector<std::string> WideModel::weight_names() const {
 
 Tensors WideModel::run(const Tensors& inputs) { return impl_->run(inputs, nullptr); }
 
+void WideModel::Impl::take_weights(const Tensors& given) {
+  if (!given.empty() && given.size() != weights.size())
+    fail("[run] weights: got {}, expected {}; try one for each of weight_names()", given.size(),
+         weights.size());
+  for (size_t k = 0; k < given.size(); ++k) {
+    check_values(given[k], [&] { return specs[k].name; });
+    if (given[k].is_same(weights[k])) continue;
+    check_weight(specs[k].name, given[k], weights[k]);
+    weights[k] = given[k].requires_grad() ? given[k].detach() : given[k];
+  }
+}
+
 Tensors WideModel::run(const Tensors& inputs, const Tensors& weights,
                        std::vector<std::pair<size_t, Tensor>>* changed) {
-  if (!weights.empty() && weights.size() != impl_->weights.size())
-    fail("[run] weights: got {}, expected {}; try one for each of weight_names()", weights.size(),
-         impl_->weights.size());
-  for (size_t k = 0; k < weights.size(); ++k) {
-    check_values(weights[k], [&] { return impl_->specs[k].name; });
-    if (weights[k].is_same(impl_->weights[k])) continue;
-    check_weight(impl_->specs[k].name, weights[k], impl_->weights[k]);
-    impl_->weights[k] = weights[k].requires_grad() ? weights[k].detach() : weights[k];
-  }
+  impl_->take_weights(weights);
   return impl_->run(inputs, changed);
+}
+
+Differentiable WideModel::run_for_gradients(const Tensors& inputs, const Tensors& weights,
+                                            const std::vector<bool>& of, bool at_once) {
+  impl_->take_weights(weights);
+  return impl_->run_for_gradients(inputs, of, at_once);
+}
+
+std::shared_ptr<GradientModel> WideModel::gradients(const Tensors& inputs,
+                                                    const std::vector<bool>& of) {
+  return impl_->gradients(inputs, of);
 }
 
 void WideModel::prepare(const Tensors& inputs) {

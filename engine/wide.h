@@ -82,6 +82,18 @@ class Builder {
 };
 
 struct PrimitiveOptions;
+class GradientModel;  // engine/lower/gradient_model.h
+
+/// A call that may be differentiated.
+struct Differentiable {
+  Tensors outputs;
+  std::vector<std::pair<size_t, Tensor>> changed;  // as `WideModel::run` says
+  std::shared_ptr<GradientModel> gradients;        // null: nothing was saved
+  Tensor saved;                                    // for its `backward`
+  std::vector<size_t> places;  // by input, then by weight: where its bound tensors have it
+  Tensors weights;             // that the call read
+  std::string refusal;         // why there are no gradients, "" where they were not asked for yet
+};
 
 /// N models with their weights, compiled for the sizes of the inputs that they are called with: for
 /// each new signature once more. One call at a time, from any thread.
@@ -106,6 +118,16 @@ class WideModel {
   /// only when a new size is compiled. `changed`: which weights the call replaced, and by what.
   Tensors run(const Tensors& inputs, const Tensors& weights,
               std::vector<std::pair<size_t, Tensor>>* changed = nullptr);
+
+  /// `run` for a call that may be differentiated. `of`: by input, then by weight, whether gradients
+  /// are for it; what is left out at the end is not. Not `at_once`: what gradients need is computed
+  /// when `gradients` are asked for, by another forward pass on the same tensors, so that who never
+  /// asks pays nothing; it is at once all the same where another pass would draw or read other
+  /// numbers.
+  Differentiable run_for_gradients(const Tensors& inputs, const Tensors& weights,
+                                   const std::vector<bool>& of, bool at_once);
+  /// Compiles the gradients of such calls. Throws Error where an operator has none.
+  std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of);
 
   /// Compiles for inputs of these sizes, as the first such call would; runs nothing.
   void prepare(const Tensors& inputs);

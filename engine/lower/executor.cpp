@@ -7,6 +7,7 @@
 
 #include "engine/error.h"
 #include "engine/lower/caches.h"
+#include "engine/lower/plain_memory.h"
 #include "engine/lower/threads.h"
 
 namespace wide {
@@ -78,6 +79,7 @@ void Executor::make_plans(const Program& single, const MakeProgram& make, const 
     plan.stream_results = outgrows_cache(single, n_, shared_, options_.threads);
     plan.packing = std::make_shared<PackingChoices>();
     plan.apart = size.program->apart;
+    plan.as_they_lie = size.program->as_they_lie;
     for (int t = 0; t < threads; ++t)
       size.plans.push_back(std::make_unique<Plan>(program, known, plan));
     size.bound_range.assign(static_cast<size_t>(threads), -1);
@@ -94,7 +96,7 @@ void Executor::set_weights(const Tensors& bound) {
     range.fixed.assign(plan.outside().size(), Tensor());
     for (size_t k = 0; k < plan.outside().size(); ++k) {
       auto it = known.find(plan.outside()[k]);
-      if (it != known.end()) range.fixed[k] = plan.prepare(k, it->second);
+      if (it != known.end()) range.fixed[k] = plan.prepare(k, resolved(it->second));
     }
     if (has_shared_phase_) size.weights = known;
     std::fill(size.bound_range.begin(), size.bound_range.end(), -1);
@@ -139,7 +141,8 @@ void Executor::run_shared(const Tensors& bound) {
   for (auto& [n, size] : sizes_) {
     std::unordered_map<ValueId, Tensor> kept;
     for (const ValueId id : size.plans[0]->outside())
-      if (const auto it = size.shared.find(id); it != size.shared.end()) kept.insert(*it);
+      if (const auto it = size.shared.find(id); it != size.shared.end())
+        kept.emplace(id, resolved(it->second));
     size.shared = std::move(kept);
   }
 }
@@ -252,7 +255,8 @@ std::vector<Value> Executor::results() const {
   const Range& range = ranges_.front();
   std::vector<Value> values = sizes_.at(range.n).plans[0]->results();
   for (Value& v : values) {
-    WIDE_ASSERT(!v.sizes.empty() && v.sizes[0] == range.n, "a result is not N-first");
+    WIDE_ASSERT(!v.sizes.empty() && (v.sizes[0] == range.n || v.sizes[0] == 1),
+                "a result is not N-first");
     v.sizes[0] = n_;
   }
   return values;

@@ -13,7 +13,8 @@ namespace wide {
 struct RangeProgram {
   WideProgram wide;
   std::vector<PassRecord> passes;
-  std::set<ValueId> apart = {};  // PlanOptions::apart
+  std::set<ValueId> apart = {};        // PlanOptions::apart
+  std::set<ValueId> as_they_lie = {};  // PlanOptions::as_they_lie
 };
 
 /// Makes Program(n) of the models [begin, begin + n).
@@ -66,10 +67,13 @@ class Executor {
   int64_t steps() const;        // operator calls of one call, over all ranges
   std::string text() const;
   /// The program of the first range; of the others it differs by their number of models at most.
-  const std::shared_ptr<const RangeProgram>& program() const {
-    return sizes_.at(models_at_a_time()).program;
+  const std::shared_ptr<const RangeProgram>& program() const { return program(models_at_a_time()); }
+  /// The same for ranges of n models.
+  const std::shared_ptr<const RangeProgram>& program(int64_t n) const {
+    return sizes_.at(n).program;
   }
-  /// Sizes and types of the results for all N models.
+  /// Sizes and types of the results for all N models; what a range has one of lies in the row of
+  /// its first model.
   std::vector<Value> results() const;
 
  private:

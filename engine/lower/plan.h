@@ -35,6 +35,7 @@ struct PlanOptions {
   bool stream_results = false;
   bool serial = true;            // to be run single-threaded, as a range among others
   std::set<ValueId> apart = {};  // made by a call of their own, by no kernel of an earlier one
+  std::set<ValueId> as_they_lie = {};  // results that keep their order of dimensions
 };
 
 /// A result that the operator allocates itself: element -1 means the result is no list.
@@ -76,7 +77,7 @@ class Plan {
   void bind(size_t k, void* data) { windows_[k].point_at(data); }
   /// What value k of `outside` becomes once per set of weights (packing); identity mostly.
   Tensor prepare(size_t k, const Tensor& tensor) const;
-  /// Outputs, then updates, each contiguous at `data[k]`.
+  /// Outputs, then updates, each at `data[k]`: contiguous where not `as_they_lie`.
   void bind_outputs(const std::vector<void*>& data);
   /// Runs all steps on this thread, then copies results out that were not written in place.
   void run();

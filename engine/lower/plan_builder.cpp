@@ -17,27 +17,6 @@ IValue* find_argument(const c10::OperatorHandle& op, Stack& stack, const std::st
   return at ? &stack[static_cast<size_t>(*at)] : nullptr;
 }
 
-std::vector<size_t> nodes_of(const Program& program, Phase phase) {
-  std::vector<size_t> nodes;
-  for (size_t i = 0; i < program.nodes.size(); ++i)
-    if (program.nodes[i].phase == phase) nodes.push_back(i);
-  return nodes;
-}
-
-bool dense(const Value& v) {
-  // Non-overlapping and without holes, in any order of dimensions.
-  std::vector<std::pair<int64_t, int64_t>> dims;
-  for (size_t i = 0; i < v.sizes.size(); ++i)
-    if (v.sizes[i] != 1) dims.emplace_back(v.strides[i], v.sizes[i]);
-  std::sort(dims.begin(), dims.end());
-  int64_t expected = 1;
-  for (const auto& [stride, size] : dims) {
-    if (stride != expected) return false;
-    expected *= size;
-  }
-  return true;
-}
-
 /// Whether any is seen through a conjugate or a minus yet to be taken.
 bool reckons(const Tensors& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
@@ -53,7 +32,7 @@ PlanBuilder::PlanBuilder(Plan& plan, const Program& program,
       program_(program),
       prologue_(prologue),
       options_(options),
-      main_(nodes_of(program, Phase::main)),
+      main_(main_of(program)),
       uses_(program, main_) {}
 
 void PlanBuilder::build() {
@@ -208,14 +187,14 @@ void PlanBuilder::choose_outputs() {
   for (size_t k = 0; k < results.size(); ++k) {
     Value v = value(results[k]);
     plan_.results_.push_back(v);
-    v.strides.assign(v.sizes.size(), 1);
-    for (size_t i = v.sizes.size(); i-- > 1;)
-      v.strides[i - 1] = v.strides[i] * std::max<int64_t>(v.sizes[i], 1);
+    const bool as_it_lies = options_.as_they_lie.count(results[k]) > 0 && dense(v);
+    if (!as_it_lies) make_contiguous(v);
     plan_.output_windows_.push_back(add_window(v));
     const ValueId r = uses_.root(results[k]);
     const int32_t at = made_at_[static_cast<size_t>(r)];
     if (at < 0 || !forms_[static_cast<size_t>(at)] || output_of_[static_cast<size_t>(r)] >= 0 ||
-        !uses_.covers_root(results[k]) || !value(results[k]).contiguous() || !value(r).contiguous())
+        !uses_.covers_root(results[k]) ||
+        !(as_it_lies ? r == results[k] : value(results[k]).contiguous() && value(r).contiguous()))
       continue;
     output_of_[static_cast<size_t>(r)] = static_cast<int32_t>(k);
   }
@@ -269,7 +248,7 @@ void PlanBuilder::make_arena() {
   for (size_t i = 0; i < buffer_.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
     if (output_of_[i] >= 0) {
-      // Written where the caller wants it; the window is contiguous, as the value is.
+      // Written where the caller wants it; the window lies as the value does.
       const Window& w = plan_.windows_[plan_.output_windows_[static_cast<size_t>(output_of_[i])]];
       slot(id) = w.tensor().view(value(id).sizes);
     } else if (buffer_[i] != kNoBuffer) {

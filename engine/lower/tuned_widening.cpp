@@ -5,19 +5,9 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/widen/derivative.h"
 
 namespace wide {
 namespace {
-
-EvaluateWide evaluation_of(const Network& network) {
-  if (!network.derivative) return evaluate_wide;
-  return [derivative = network.derivative](const Program&, int64_t n,
-                                           const std::vector<WideValue>& bound,
-                                           const WidenOptions& options, Coverage* coverage) {
-    return derivative->evaluate(n, bound, options, coverage);
-  };
-}
 
 /// Both kinds of tuner know together what lost by far.
 TunerOptions with_serial(TunerOptions options, bool serial) {
@@ -38,11 +28,11 @@ std::string name_of(const CoverageItem& item) {
 
 }  // namespace
 
-TunedWidening::TunedWidening(const Network& network, std::shared_ptr<const Program> single,
+TunedWidening::TunedWidening(EvaluateWide evaluate, std::shared_ptr<const Program> single,
                              WidenOptions options, const TunerOptions& tuner)
     : single_(std::move(single)),
       options_(std::move(options)),
-      evaluate_(evaluation_of(network)),
+      evaluate_(std::move(evaluate)),
       n_(tuner.n),
       whole_(with_serial(tuner, false)),
       serial_(with_serial(tuner, true)) {}

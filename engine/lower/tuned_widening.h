@@ -15,8 +15,9 @@ namespace wide {
 /// number of models more or fewer strategies may apply to a call, or none.
 class TunedWidening {
  public:
-  /// `tuner` says what the whole network is; its `serial` does not count.
-  TunedWidening(const Network& network, std::shared_ptr<const Program> single, WidenOptions options,
+  /// `evaluate`: how `single` is evaluated wide. `tuner` says what the whole network is; its
+  /// `serial` does not count.
+  TunedWidening(EvaluateWide evaluate, std::shared_ptr<const Program> single, WidenOptions options,
                 const TunerOptions& tuner);
 
   /// Program(n) of n models.

@@ -72,6 +72,13 @@ void Uses::merge(ValueId root, ValueId other) {
   last_[static_cast<size_t>(root)] = std::max(last(root), last(other));
 }
 
+std::vector<size_t> main_of(const Program& program) {
+  std::vector<size_t> main;
+  for (size_t i = 0; i < program.nodes.size(); ++i)
+    if (program.nodes[i].phase == Phase::main) main.push_back(i);
+  return main;
+}
+
 std::vector<ValueId> results_of(const Program& program) {
   std::vector<ValueId> results = program.outputs;
   for (const Update& u : program.updates) results.push_back(u.value);
@@ -81,6 +88,25 @@ std::vector<ValueId> results_of(const Program& program) {
 bool same_layout(const Value& a, const Value& b) {
   return a.strided && b.strided && a.dtype == b.dtype && a.sizes == b.sizes &&
          a.strides == b.strides;
+}
+
+bool dense(const Value& value) {
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (size_t i = 0; i < value.sizes.size(); ++i)
+    if (value.sizes[i] != 1) dims.emplace_back(value.strides[i], value.sizes[i]);
+  std::sort(dims.begin(), dims.end());
+  int64_t expected = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+void make_contiguous(Value& value) {
+  value.strides.assign(value.sizes.size(), 1);
+  for (size_t i = value.sizes.size(); i-- > 1;)
+    value.strides[i - 1] = value.strides[i] * std::max<int64_t>(value.sizes[i], 1);
 }
 
 }  // namespace wide

@@ -31,10 +31,19 @@ class Uses {
   std::vector<bool> reckoned_;  // memory seen through a conjugate or a minus yet to be taken
 };
 
+/// The nodes of main, by index.
+std::vector<size_t> main_of(const Program& program);
+
 /// Outputs, then updates.
 std::vector<ValueId> results_of(const Program& program);
 
 /// Both with the same type, sizes and strides.
 bool same_layout(const Value& a, const Value& b);
+
+/// Non-overlapping and without holes, in any order of dimensions.
+bool dense(const Value& value);
+
+/// Gives it the strides of its sizes in order.
+void make_contiguous(Value& value);
 
 }  // namespace wide

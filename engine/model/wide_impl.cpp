@@ -1,6 +1,7 @@
 #include "engine/model/wide_impl.h"
 
 #include <ATen/ATen.h>
+#include <ATen/SavedTensorHooks.h>
 
 #include <algorithm>
 #include <iostream>
@@ -22,7 +23,40 @@ std::string signature(const Tensors& inputs) {
 
 double tolerance_for(at::ScalarType dtype) { return Target{}.tolerance_for(dtype); }
 
+/// By input, then by weight: its place among a network's tensors.
+std::vector<size_t> places_of(const Network& network) {
+  std::vector<size_t> places = network.indices(true);
+  const std::vector<size_t> weights = network.indices(false);
+  places.insert(places.end(), weights.begin(), weights.end());
+  return places;
+}
+
+/// Gradients are compiled while a caller's program runs: it draws as if nothing had been drawn, and
+/// its hooks on what autograd saves are not for what is saved here.
+class Apart {
+ public:
+  Apart() : state_(generator().get_state()), hooks_(at::SavedTensorDefaultHooks::get_tls_state()) {
+    at::SavedTensorDefaultHooks::set_tls_state({});
+  }
+  Apart(const Apart&) = delete;
+  Apart& operator=(const Apart&) = delete;
+  ~Apart() {
+    at::SavedTensorDefaultHooks::set_tls_state(hooks_);
+    generator().set_state(state_);
+  }
+
+ private:
+  static at::Generator generator() { return at::globalContext().defaultGenerator(at::kCPU); }
+  Tensor state_;
+  at::impl::SavedTensorDefaultHooksTLS hooks_;
+};
+
 }  // namespace
+
+size_t bound_at(const Program& program, ValueId id) {
+  return static_cast<size_t>(std::find(program.bound.begin(), program.bound.end(), id) -
+                             program.bound.begin());
+}
 
 void check_values(const Tensor& t, const std::function<std::string()>& name) {
   const bool strided = t.layout() == c10::kStrided;
@@ -99,26 +133,41 @@ CompileOptions WideModel::Impl::compile_options(c10::Device device) const {
   return o;
 }
 
-Signature& WideModel::Impl::at(const Tensors& inputs) {
+Signature& WideModel::Impl::known(const Tensors& inputs) {
+  if (!compiled.empty() && inputs.size() != compiled.front().inputs.size())
+    fail("[run] inputs: got {}, expected {}; try one tensor for each input of forward",
+         inputs.size(), compiled.front().inputs.size());
   for (size_t k = 0; k < inputs.size(); ++k)
     check_values(inputs[k], [&] { return "input " + input_name(k); });
   const std::string key = signature(inputs);
   for (auto it = compiled.begin(); it != compiled.end(); ++it)
     if (it->key == key) {
       compiled.splice(compiled.begin(), compiled, it);
-      return bring_up_to_date(compiled.front());
+      return compiled.front();
     }
   Signature made = make(key, inputs);
   compiled.push_front(std::move(made));
   while (compiled.size() > std::max<size_t>(options.signatures, 1)) compiled.pop_back();
-  if (options.validate) check_now(compiled.front());
   return compiled.front();
+}
+
+Signature& WideModel::Impl::at(const Tensors& inputs) {
+  Signature& s = known(inputs);
+  if (s.model) return bring_up_to_date(s);
+  try {
+    compile_model(s);
+  } catch (...) {
+    compiled.pop_front();
+    throw;
+  }
+  if (options.validate) check_now(s);
+  return s;
 }
 
 Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   Signature s;
   s.key = key;
-  s.inputs = inputs;
+  for (const Tensor& t : inputs) s.inputs.push_back(t.detach());
   std::vector<TensorSpec> sizes;
   for (size_t k = 0; k < inputs.size(); ++k) {
     const std::string name = input_name(k);
@@ -137,20 +186,21 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   for (const Node& node : s.single.nodes) s.network.random |= node.is_random();
   if (!primitive.empty()) check_primitive(s.single);
   e = own_state(s.network, s.single, e);
-  for (const Update& u : s.single.updates)
-    s.changed.push_back(
-        static_cast<size_t>(std::find(s.single.bound.begin(), s.single.bound.end(), u.target) -
-                            s.single.bound.begin()));
+  for (const Update& u : s.single.updates) s.changed.push_back(bound_at(s.single, u.target));
   for (size_t i = 0; i < s.network.tensors.size(); ++i)
     s.live.push_back(
         s.network.tensors[i].role != Role::input &&
         (!options.frozen || std::find(s.changed.begin(), s.changed.end(), i) != s.changed.end()));
   take(s, e);
+  return s;
+}
+
+void WideModel::Impl::compile_model(Signature& s) {
   auto [network, single] = with_live_inputs(s);
+  const Ensemble e = ensemble(s.network, s.inputs);
   s.model = compile(network, e, compile_options(e.device()), std::move(single));
   s.weights = version;
   report(s);
-  return s;
 }
 
 void WideModel::Impl::take(const Signature& s, const Ensemble& e) {
@@ -204,21 +254,90 @@ Tensors WideModel::Impl::arguments(const Signature& s, const Tensors& inputs) co
 Tensors WideModel::Impl::run(const Tensors& inputs,
                              std::vector<std::pair<size_t, Tensor>>* changed) {
   const at::NoGradGuard no_grad;
-  if (!compiled.empty() && inputs.size() != compiled.front().inputs.size())
-    fail("[run] inputs: got {}, expected {}; try one tensor for each input of forward",
-         inputs.size(), compiled.front().inputs.size());
   Signature& s = at(inputs);
   Tensors results = s.model->run(arguments(s, inputs));
   const size_t outputs = s.single.outputs.size();
-  for (size_t k = 0; k < s.changed.size(); ++k) {
-    if (s.network.tensors[s.changed[k]].role == Role::input) continue;
-    size_t weight = 0;
-    for (size_t i = 0; i < s.changed[k]; ++i) weight += s.network.tensors[i].role != Role::input;
-    weights[weight] = results[outputs + k];
-    if (changed) changed->emplace_back(weight, weights[weight]);
-  }
+  if (!s.changed.empty())
+    keep_updates(s, s.single,
+                 Tensors(results.begin() + static_cast<std::ptrdiff_t>(outputs), results.end()),
+                 changed);
   results.resize(outputs);
   return results;
+}
+
+void WideModel::Impl::keep_updates(const Signature& s, const Program& single,
+                                   const Tensors& updates,
+                                   std::vector<std::pair<size_t, Tensor>>* changed) {
+  for (size_t k = 0; k < updates.size(); ++k) {
+    const size_t at = bound_at(single, single.updates[k].target);
+    if (s.network.tensors[at].role == Role::input) continue;
+    size_t weight = 0;
+    for (size_t i = 0; i < at; ++i) weight += s.network.tensors[i].role != Role::input;
+    weights[weight] = updates[k];
+    if (changed) changed->emplace_back(weight, weights[weight]);
+  }
+}
+
+std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
+                                                             const std::vector<bool>& of) {
+  auto& made = s.gradients[of];
+  if (made) return made;
+  const Apart apart;
+  Ensemble e = ensemble(s.network, s.inputs);
+  const std::vector<size_t> places = places_of(s.network);
+  std::vector<size_t> wanted;
+  for (size_t k = 0; k < of.size(); ++k)
+    if (of[k]) wanted.push_back(places[k]);
+  if (!s.for_gradients) {
+    Ensemble recorded = e;
+    for (const size_t i : wanted)
+      recorded.tensors[i] = recorded.tensors[i].detach().requires_grad_();
+    s.for_gradients = record_single(s.network, recorded, /*grad=*/true);
+    for (const Update& u : s.for_gradients->updates)
+      if (std::find(s.changed.begin(), s.changed.end(), bound_at(*s.for_gradients, u.target)) ==
+          s.changed.end())
+        throw Unsupported(reason("backward", s.for_gradients->value(u.target).name,
+                                 "a change in grad mode alone", "the same in both modes",
+                                 "torch.no_grad()"));
+  }
+  made = compile_gradients(s.network, e, wanted, *s.for_gradients, compile_options(e.device()));
+  return made;
+}
+
+std::shared_ptr<GradientModel> WideModel::Impl::gradients(const Tensors& inputs,
+                                                          const std::vector<bool>& of) {
+  const at::NoGradGuard no_grad;
+  return gradients_of(known(inputs), of);
+}
+
+Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::vector<bool> of,
+                                                  bool at_once) {
+  const at::NoGradGuard no_grad;
+  Signature& s = known(inputs);
+  Differentiable made;
+  made.places = places_of(s.network);
+  made.weights = weights;
+  of.resize(made.places.size(), false);
+  if (!at_once && !s.network.random && s.changed.empty()) {
+    made.outputs = run(inputs, &made.changed);
+    return made;
+  }
+  try {
+    made.gradients = gradients_of(s, of);
+  } catch (const std::exception& e) {
+    const std::string text = e.what();
+    made.refusal = text.substr(0, text.find('\n'));
+    made.outputs = run(inputs, &made.changed);
+    return made;
+  }
+  Tensors bound(made.places.size());
+  for (size_t k = 0; k < made.places.size(); ++k)
+    bound[made.places[k]] = k < inputs.size() ? inputs[k] : weights[k - inputs.size()];
+  GradientModel::Forward forward = made.gradients->forward(bound);
+  made.outputs = std::move(forward.outputs);
+  made.saved = std::move(forward.saved);
+  keep_updates(s, *s.for_gradients, forward.updates, &made.changed);
+  return made;
 }
 
 Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
@@ -278,9 +397,11 @@ void WideModel::Impl::report(const Signature& s) const {
   for (const std::string& line : s.model->differences()) say(line);
 }
 
-const Signature& WideModel::Impl::last() const {
+Signature& WideModel::Impl::last() {
   if (compiled.empty())
     fail("[{}] program: got no call yet, expected one; try run or a sample", "wide");
+  const at::NoGradGuard no_grad;
+  if (!compiled.front().model) compile_model(compiled.front());
   return compiled.front();
 }
 

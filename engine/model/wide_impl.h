@@ -1,6 +1,7 @@
 #pragma once
 #include <list>
 
+#include "engine/lower/gradient_model.h"
 #include "engine/wide.h"
 
 namespace wide {
@@ -12,10 +13,15 @@ struct Signature {
   Program single;
   std::vector<size_t> changed;  // by update of the program: the tensor of the network
   std::vector<bool> live;       // by tensor of the network: a weight that comes in with every call
-  std::unique_ptr<CompiledModel> model;
-  Tensors inputs;       // N models' inputs it was compiled with
-  int64_t weights = 0;  // the version it has
+  std::unique_ptr<CompiledModel> model;  // once it is needed
+  Tensors inputs;                        // N models' inputs it was compiled with
+  int64_t weights = 0;                   // the version it has
+  std::optional<Program> for_gradients;  // Program(1) recorded for being differentiated
+  std::map<std::vector<bool>, std::shared_ptr<GradientModel>> gradients;  // by what they are of
 };
+
+/// The place of a bound value.
+size_t bound_at(const Program& program, ValueId id);
 
 /// Refuses what no kernel can read, as "[run] name: …": other layouts, meta tensors, memory that
 /// was freed.
@@ -35,12 +41,16 @@ struct WideModel::Impl {
   int64_t version = 0;            // of the weights, calls' own changes left out
 
   Tensors run(const Tensors& inputs, std::vector<std::pair<size_t, Tensor>>* changed);
+  Differentiable run_for_gradients(const Tensors& inputs, std::vector<bool> of, bool at_once);
+  std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of);
+  /// Weights that live elsewhere, from here on; none: those of the last call.
+  void take_weights(const Tensors& given);
   /// What is compiled for inputs of these sizes, with the weights as they are.
   Signature& at(const Tensors& inputs);
   Signature& bring_up_to_date(Signature& s);
   Correctness check_against_double(Signature& s, double rtol);
-  /// The last used; throws Error where there is none.
-  const Signature& last() const;
+  /// The last used, compiled; throws Error where there is none.
+  Signature& last();
   /// The network's tensors with these inputs, in its order.
   Ensemble ensemble(const Network& network, const Tensors& inputs) const;
   /// The inputs of a compiled model: the caller's, and the state among them.
@@ -53,7 +63,14 @@ struct WideModel::Impl {
  private:
   /// The network and Program(1) as they are compiled: live weights among the inputs.
   static std::pair<Network, Program> with_live_inputs(const Signature& s);
+  /// What is known of inputs of these sizes, compiled or not.
+  Signature& known(const Tensors& inputs);
   Signature make(const std::string& key, const Tensors& inputs);
+  void compile_model(Signature& s);
+  std::shared_ptr<GradientModel> gradients_of(Signature& s, const std::vector<bool>& of);
+  /// Keeps what a call of `single` made of weights.
+  void keep_updates(const Signature& s, const Program& single, const Tensors& updates,
+                    std::vector<std::pair<size_t, Tensor>>* changed);
   /// Keeps the ensemble's weights: those that models shared and a call changes are their own now.
   void take(const Signature& s, const Ensemble& e);
   Mode mode(c10::Device device) const;

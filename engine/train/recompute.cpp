@@ -12,13 +12,6 @@
 namespace wide {
 namespace {
 
-std::vector<size_t> main_of(const Program& program) {
-  std::vector<size_t> main;
-  for (size_t i = 0; i < program.nodes.size(); ++i)
-    if (program.nodes[i].phase == Phase::main) main.push_back(i);
-  return main;
-}
-
 int64_t calls_of(const Program& program) {
   return std::count_if(program.nodes.begin(), program.nodes.end(),
                        [](const Node& node) { return !node.is_view(); });

@@ -1,12 +1,12 @@
 #include "engine/train/step_program.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/record/draws.h"
 #include "engine/record/record.h"
+#include "engine/widen/gradients.h"
 
 namespace wide {
 namespace {
@@ -19,18 +19,6 @@ std::vector<WideValue> values_of(const Tensors& tensors, const std::vector<bool>
 
 Tensor for_all(int64_t n, const WideValue& value) {
   return value.wide ? value.tensor : expanded(n, value.tensor);
-}
-
-Tensors gradients_of(const Tensor& loss, const Tensors& of) {
-  try {
-    return torch::autograd::grad({loss.sum()}, of, {}, /*retain_graph=*/std::nullopt,
-                                 /*create_graph=*/false, /*allow_unused=*/true);
-  } catch (const c10::Error& e) {
-    const std::string text = e.what_without_backtrace();
-    if (text.find("not implemented") == std::string::npos) throw;
-    throw Unsupported(reason("train", "gradients", text.substr(0, text.find('\n')),
-                             "operators with a gradient", "another network"));
-  }
 }
 
 std::shared_ptr<const RangeProgram> recorded(
@@ -128,7 +116,7 @@ Tensors differentiate_wide(const Program& single, const std::vector<size_t>& tra
   if (!loss.requires_grad())
     throw Unsupported(reason("train", "loss", "one that hangs on no trained parameter",
                              "something to differentiate", "to freeze less"));
-  Tensors results = gradients_of(loss, of);
+  Tensors results = differentiate("train", {loss.sum()}, of, {});
   if (reached) reached->clear();
   for (size_t k = 0; k < of.size(); ++k) {
     if (reached) reached->push_back(results[k].defined());

@@ -1,7 +1,6 @@
 #include "engine/widen/derivative.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 
@@ -9,6 +8,7 @@
 #include "engine/error.h"
 #include "engine/record/recorded_constant.h"
 #include "engine/train/optimizer_operator.h"
+#include "engine/widen/gradients.h"
 
 namespace wide {
 namespace {
@@ -17,20 +17,6 @@ constexpr double kRate = 1e-2;     // the largest learning rate
 constexpr int64_t kStep = 100000;  // so far into a training the corrections of biases are 1
 
 bool is_real(const TensorSpec& spec) { return at::isFloatingType(spec.dtype); }
-
-/// A strategy's own operator may be for a forward pass only; its strategy does not apply then.
-Tensors differentiate(const std::string& name, const Tensors& outputs, const Tensors& of,
-                      const Tensors& cotangents) {
-  try {
-    return torch::autograd::grad(outputs, of, cotangents, /*retain_graph=*/std::nullopt,
-                                 /*create_graph=*/false, /*allow_unused=*/true);
-  } catch (const c10::Error& e) {
-    const std::string text = e.what_without_backtrace();
-    if (text.find("not implemented") == std::string::npos) throw;
-    throw Unsupported(reason(name, "gradients", text.substr(0, text.find('\n')),
-                             "operators with a gradient", "another strategy"));
-  }
-}
 
 }  // namespace
 

@@ -38,7 +38,7 @@ ROOMS = {
                      "engine/lower/large_pages.h"},
     "engine/model": {"engine/error", "engine/program", "engine/network", "engine/record", "engine/widen",
                      "engine/passes", "engine/measure", "engine/compile", "engine/check",
-                     "engine/lower/large_pages.h", "engine/wide"},
+                     "engine/lower/large_pages.h", "engine/lower/gradient_model.h", "engine/wide"},
     "engine/wide": {"engine/error", "engine/program", "engine/network", "engine/widen", "engine/compile",
                     "engine/check", "engine/model"},
     "engine/train": {"engine/error", "engine/program", "engine/network", "engine/record", "engine/widen",

@@ -2,6 +2,9 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+
+#include "app/python/bindings/gradients.h"
 #include "engine/compile.h"
 
 namespace nwide {
@@ -33,8 +36,9 @@ wide::WideModel make(wide::Module module, py::object instantiate, wide::Tensors 
 Core::Core(py::object forward, py::object instantiate, const wide::NamedTensors& parameters,
            const wide::NamedTensors& buffers, wide::Tensors weights, std::vector<bool> shared,
            int64_t n, wide::Options options)
-    : model_(make(module_of(std::move(forward), parameters, buffers), std::move(instantiate),
-                  std::move(weights), std::move(shared), n, std::move(options))) {}
+    : state_(new CoreState{make(module_of(std::move(forward), parameters, buffers),
+                                std::move(instantiate), std::move(weights), std::move(shared), n,
+                                std::move(options))}) {}
 
 Recorded record(py::object forward, const wide::NamedTensors& parameters,
                 const wide::NamedTensors& buffers, const wide::Tensors& inputs,
@@ -63,12 +67,20 @@ Recorded record(py::object forward, const wide::NamedTensors& parameters,
   return out;
 }
 
-std::pair<wide::Tensors, std::vector<std::pair<size_t, wide::Tensor>>> Core::run(
-    const wide::Tensors& inputs, const wide::Tensors& weights) {
+std::pair<wide::Tensors, Changed> Core::run(const wide::Tensors& inputs,
+                                            const wide::Tensors& weights) {
+  const bool grad = at::GradMode::is_enabled();  // as the caller has it
   // Results are ordinary tensors also where the caller is under inference_mode: their memory may
   // serve a later call that is not.
   const c10::InferenceMode ordinary(false);
-  std::pair<wide::Tensors, std::vector<std::pair<size_t, wide::Tensor>>> results;
+  std::pair<wide::Tensors, Changed> results;
+  const auto requires_grad = [](const wide::Tensor& t) { return t.requires_grad(); };
+  if (grad &&
+      (std::ranges::any_of(inputs, requires_grad) || std::ranges::any_of(weights, requires_grad))) {
+    const py::gil_scoped_release released;
+    results.first = run_for_gradients(state_, inputs, weights, &results.second);
+    return results;
+  }
   with(
       [&](wide::WideModel& model) { results.first = model.run(inputs, weights, &results.second); });
   return results;

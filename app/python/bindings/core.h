@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <mutex>
 
 #include "app/python/bindings/callbacks.h"
@@ -18,6 +19,16 @@ Recorded record(py::object forward, const wide::NamedTensors& parameters,
                 const wide::NamedTensors& buffers, const wide::Tensors& inputs,
                 const std::vector<std::string>& input_names);
 
+/// Weights that a call replaced: position and value.
+using Changed = std::vector<std::pair<size_t, wide::Tensor>>;
+
+/// What a Core and its calls' backward passes hold together.
+struct CoreState {
+  wide::WideModel model;
+  std::mutex mutex = {};                     // of the model
+  std::atomic<bool> differentiated = false;  // a backward pass has been seen
+};
+
 /// What Python's `nwide.WideModule` stands on: a WideModel whose weights live in Python. Several
 /// threads may call one; they take turns.
 class Core {
@@ -30,21 +41,20 @@ class Core {
        int64_t n, wide::Options options);
 
   /// Outputs `[N, ...]`, then what the call changed, as pairs of a weight's position and value.
-  /// `weights` empty: as they were in the last call.
-  std::pair<wide::Tensors, std::vector<std::pair<size_t, wide::Tensor>>> run(
-      const wide::Tensors& inputs, const wide::Tensors& weights);
+  /// `weights` empty: as they were in the last call. Outputs hang on what requires gradients where
+  /// grad mode is on.
+  std::pair<wide::Tensors, Changed> run(const wide::Tensors& inputs, const wide::Tensors& weights);
 
   /// `visit(model)` with the GIL released, while nobody else runs it.
   template <class Visit>
   auto with(Visit visit) {
     const py::gil_scoped_release released;
-    const std::lock_guard lock(*mutex_);
-    return visit(model_);
+    const std::lock_guard lock(state_->mutex);
+    return visit(state_->model);
   }
 
  private:
-  wide::WideModel model_;
-  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+  std::shared_ptr<CoreState> state_;
 };
 
 }  // namespace nwide

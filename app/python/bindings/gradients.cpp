@@ -1,63 +1,193 @@
 #include "app/python/bindings/gradients.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/autograd/saved_variable.h>
 
 #include <algorithm>
+
+#include "engine/error.h"
+#include "engine/lower/gradient_model.h"
 
 namespace nwide {
 namespace {
 
-namespace py = pybind11;
 using torch::autograd::Node;
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
 
-/// Throws nwide.Error where a gradient would go through it.
+/// Throws what Python knows as nw.Error through autograd's engine.
+[[noreturn]] void throw_to_python(const std::string& text) {
+  const py::gil_scoped_acquire gil;
+  PyErr_SetString(py::module_::import("nwide._core").attr("Error").ptr(), text.c_str());
+  python_error thrown;
+  thrown.persist();
+  throw thrown;
+}
+
+/// Throws where a gradient would go through it.
 struct RefuseGradients : Node {
-  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
-    const py::gil_scoped_acquire gil;
-    PyErr_SetString(py::module_::import("nwide._core").attr("Error").ptr(),
-                    "[backward] gradient: got a call of a wide program, expected one without "
-                    "gradients in this version; try torch.inference_mode(), or "
-                    "requires_grad_(False)");
-    python_error thrown;
-    thrown.persist();
-    throw thrown;
+  explicit RefuseGradients(std::string why) : why_(std::move(why)) {}
+  variable_list apply(variable_list&&) override { throw_to_python(why_); }
+
+ private:
+  std::string why_;
+};
+
+void hang(wide::Tensors& outputs, const std::shared_ptr<Node>& node,
+          const std::vector<bool>* differentiable = nullptr) {
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const bool has = torch::autograd::isDifferentiableType(outputs[k].scalar_type()) &&
+                     (!differentiable || (*differentiable)[k]);
+    if (has)
+      torch::autograd::set_history(outputs[k], node);
+    else
+      node->add_input_metadata(Node::undefined_input());
+  }
+}
+
+void refuse(wide::Tensors& outputs, const wide::Tensors& of, const std::string& why) {
+  const std::shared_ptr<Node> node(new RefuseGradients(why), torch::autograd::deleteNode);
+  for (const wide::Tensor& t : of)
+    if (t.defined() && t.requires_grad())
+      node->add_next_edge(torch::autograd::impl::gradient_edge(t));
+  hang(outputs, node);
+}
+
+/// What a call leaves for its backward pass.
+struct WideBackward : Node {
+  std::shared_ptr<CoreState> core;
+  std::shared_ptr<wide::GradientModel> model;  // null: asked for first here
+  std::vector<bool> of;                        // by input, then by weight
+  std::vector<size_t> places;                  // theirs among the program's bound tensors
+  size_t inputs = 0;
+  std::vector<SavedVariable> bound;  // in this order
+  std::vector<SavedVariable> outputs;
+  SavedVariable saved;
+  bool released = false;
+
+  std::string name() const override { return "WideBackward"; }
+
+  void release_variables() override {
+    const std::lock_guard lock(mutex_);
+    bound.clear();
+    outputs.clear();
+    saved.reset_data();
+    released = true;
+  }
+
+  variable_list apply(variable_list&& cotangents) override {
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
+    wide::Tensors given, made;
+    for (const SavedVariable& t : bound) given.push_back(t.unpack());
+    for (const SavedVariable& t : outputs) made.push_back(t.unpack(shared_from_this()));
+    variable_list gradients = computed(given, made, cotangents);
+    if (at::GradMode::is_enabled()) {
+      wide::Tensors all = given;
+      all.insert(all.end(), cotangents.begin(), cotangents.end());
+      refuse_second(gradients, all);
+    }
+    return gradients;
+  }
+
+ private:
+  wide::Tensors computed(const wide::Tensors& given, const wide::Tensors& made,
+                         const wide::Tensors& cotangents) {
+    try {
+      wide::Tensors at_place(places.size()), kept = made;
+      for (size_t k = 0; k < places.size(); ++k) at_place[places[k]] = given[k];
+      wide::Tensor blob;
+      std::shared_ptr<wide::GradientModel> gradients = model;
+      if (gradients) {
+        blob = saved.unpack();
+      } else {
+        const wide::Tensors in(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(inputs));
+        {
+          const std::lock_guard lock(core->mutex);
+          gradients = core->model.gradients(in, of);
+          core->differentiated = true;
+        }
+        wide::GradientModel::Forward forward = gradients->forward(at_place);
+        blob = std::move(forward.saved);
+        kept = std::move(forward.outputs);
+      }
+      return gradients->backward(at_place, kept, blob, cotangents);
+    } catch (const wide::Error& e) {
+      throw_to_python(e.what());
+    }
+  }
+
+  static void refuse_second(variable_list& gradients, const wide::Tensors& of) {
+    wide::Tensors defined;
+    for (const wide::Tensor& t : gradients)
+      if (t.defined()) defined.push_back(t);
+    refuse(defined, of,
+           "[backward] second derivative: got one through a wide module, expected first "
+           "derivatives; try create_graph=False, or torch.vmap of functional_call");
   }
 };
 
-std::shared_ptr<Node> refusing() { return {new RefuseGradients, torch::autograd::deleteNode}; }
-
-void lead(Node& node, const wide::Tensors& to) {
-  for (const wide::Tensor& t : to)
-    if (t.requires_grad()) node.add_next_edge(torch::autograd::impl::gradient_edge(t));
+bool save_at_once(const CoreState& core) {
+  // What is saved is counted there: it has to be the same in a second forward pass.
+  return core.differentiated || !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
 }  // namespace
 
-wide::Tensors GradientRefusal::results(const wide::Tensors& outputs, const wide::Tensors& inputs,
-                                       const wide::Tensors& weights) {
-  wide::Tensors wanted;
-  for (const wide::Tensor& t : weights)
-    if (t.requires_grad()) wanted.push_back(t);
-  const auto same = [](const wide::Tensor& a, const wide::Tensor& b) { return a.is_same(b); };
-  if (!std::ranges::equal(wanted, wanted_, same)) {
-    weights_ = refusing();
-    weights_->add_input_metadata(Node::undefined_input());
-    lead(*weights_, wanted);
-    wanted_ = std::move(wanted);
+wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wide::Tensors& inputs,
+                                const wide::Tensors& weights, Changed* changed) {
+  wide::Tensors all = inputs;
+  all.insert(all.end(), weights.begin(), weights.end());
+  std::vector<bool> of;
+  bool inference = false;
+  for (const wide::Tensor& t : all) {
+    of.push_back(t.requires_grad());
+    inference = inference || t.is_inference();
   }
-  const std::shared_ptr<Node> node = refusing();
-  lead(*node, inputs);
-  if (!wanted_.empty()) node->add_next_edge({weights_, 0});
-  if (node->num_outputs() == 0) return outputs;
-  wide::Tensors out;
-  for (const wide::Tensor& t : outputs) {
-    out.push_back(t.detach());  // a result may be an input, which keeps its own history
-    if (torch::autograd::isDifferentiableType(t.scalar_type()) && !t.is_inference())
-      torch::autograd::set_history(out.back(), node);
+  wide::Differentiable made;
+  {
+    const at::NoGradGuard no_grad;
+    const std::lock_guard lock(core->mutex);
+    if (inference) {
+      made.outputs = core->model.run(inputs, weights, &made.changed);
+      made.refusal =
+          "[backward] tensor: got one made in inference mode, expected an ordinary one; try a "
+          "clone of it outside";
+    } else {
+      made = core->model.run_for_gradients(inputs, weights, of, save_at_once(*core));
+    }
   }
-  return out;
+  *changed = std::move(made.changed);
+  wide::Tensors outputs;
+  for (const wide::Tensor& t : made.outputs) outputs.push_back(t.variable_data());
+  if (!made.refusal.empty()) {
+    refuse(outputs, all, made.refusal);
+    return outputs;
+  }
+  const std::shared_ptr<WideBackward> node(new WideBackward, torch::autograd::deleteNode);
+  for (size_t k = 0; k < all.size(); ++k)
+    if (of[k]) node->add_next_edge(torch::autograd::impl::gradient_edge(all[k]));
+  hang(outputs, node, made.gradients ? &made.gradients->differentiable() : nullptr);
+  node->core = core;
+  node->of = std::move(of);
+  node->places = std::move(made.places);
+  node->of.resize(node->places.size(), false);
+  if (weights.empty()) all.insert(all.end(), made.weights.begin(), made.weights.end());
+  node->inputs = inputs.size();
+  node->model = made.gradients;
+  for (size_t k = 0; k < all.size(); ++k) {
+    const bool read = !node->model || node->model->reads()[node->places[k]];
+    node->bound.push_back(read ? SavedVariable(all[k], false) : SavedVariable());
+  }
+  if (node->model) {
+    for (size_t k = 0; k < outputs.size(); ++k)
+      node->outputs.push_back(node->model->reads_output()[k] ? SavedVariable(outputs[k], true)
+                                                             : SavedVariable());
+    node->saved = SavedVariable(made.saved, false);
+  }
+  return outputs;
 }
 
 }  // namespace nwide

@@ -1,8 +1,9 @@
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/Exceptions.h>
 
 #include "app/python/bindings/benchmark.h"
 #include "app/python/bindings/core.h"
-#include "app/python/bindings/gradients.h"
+#include "app/python/bindings/optimizer.h"
 #include "engine/error.h"
 #include "engine/widen/target.h"
 
@@ -152,6 +153,8 @@ PYBIND11_MODULE(_core, m) {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const wide::Error& e) {
       py::set_error(error, e.what());
+    } catch (python_error& e) {  // of a hook that autograd called
+      e.restore();
     }
   });
   py::class_<Recorded>(m, "Recorded")
@@ -161,9 +164,10 @@ PYBIND11_MODULE(_core, m) {
       .def_readonly("random", &Recorded::random);
   m.def("record", &record);
   m.def("targets", &targets);
-  py::class_<GradientRefusal>(m, "GradientRefusal")
-      .def(py::init<>())
-      .def("results", &GradientRefusal::results);
+  m.def("optimizers", &optimizer_table);
+  py::class_<Stepped>(m, "Stepped")
+      .def(py::init<wide::Tensor, wide::Tensor, wide::Tensors, int64_t, bool>());
+  m.def("optimizer_step", &optimizer_step);
   bind_options(m);
   bind_core(m);
 }

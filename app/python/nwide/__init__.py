@@ -11,14 +11,16 @@ TORCH = "2.11"
 if not torch.__version__.startswith(TORCH + "."):
     raise ImportError(f"[nwide] torch: got {torch.__version__}, expected {TORCH}; try pip install torch=={TORCH}.0")
 
+from . import optim  # noqa: E402
 from .compiling import compile  # noqa: E402
 from .errors import Error  # noqa: E402
 from .layers import WideLayer, from_modules  # noqa: E402
+from .losses import clip_grad_norm_, per_model  # noqa: E402
 from .module import WideModule  # noqa: E402
 from .options import Options  # noqa: E402
 from .packing import pack, unpack  # noqa: E402
 from .store import open  # noqa: E402
 from .training import Run, lin, log, loguniform, open_run, train, uniform, zip  # noqa: E402
 
-__all__ = ["Error", "Options", "Run", "WideLayer", "WideModule", "compile", "from_modules", "lin", "log", "loguniform", "open",
-           "open_run", "pack", "train", "uniform", "unpack", "zip"]
+__all__ = ["Error", "Options", "Run", "WideLayer", "WideModule", "clip_grad_norm_", "compile", "from_modules", "lin", "log",
+           "loguniform", "open", "open_run", "optim", "pack", "per_model", "train", "uniform", "unpack", "zip"]

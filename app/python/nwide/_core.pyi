@@ -35,9 +35,6 @@ def record(forward: Callable[[Tensors], Tensors], parameters: Sequence[tuple[str
 
 def targets() -> list[dict[str, Any]]: ...
 
-class GradientRefusal:
-    def results(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensors: ...
-
 class Core:
     def __init__(self, forward: Callable[[Tensors], Tensors],
                  instantiate: Callable[[Tensors], Callable[[Tensors], Tensors]],

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,6 +25,7 @@ COMPILING = threading.RLock()  # recordings look at chance and flags that the wh
 KEEPING = threading.Lock()  # of what is compiled: threads look it up and throw it out
 os.register_at_fork(after_in_child=lambda: globals().update(  # nobody lets go of them there
     COMPILING=threading.RLock(), KEEPING=threading.Lock()))
+LIVE = weakref.WeakSet()  # all wide modules
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
 
 
@@ -59,8 +61,9 @@ class WideModule(nn.Module):
         # Past nn.Module's registration: these are not part of the state.
         self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
-                             _refusal=_core.GradientRefusal(), _turn=threading.Lock())
+                             _turn=threading.Lock())
         self.n = n
+        LIVE.add(self)
         for path, _ in model.named_modules():
             self._branch(path)
         for slot, tensor in zip(slots, weights):
@@ -133,18 +136,14 @@ class WideModule(nn.Module):
             quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
             self.__dict__["_quick"] = (core, recorder) if quick else None
         self.__dict__["_latest"] = core
-        gradients = torch.is_grad_enabled()
-        weights = self._weights() if gradients or not self._frozen else ()
         try:
             with self._turn:  # the next call begins with the buffers that this one leaves
-                outputs, changed = core.run(tensors, () if self._frozen else weights)
+                outputs, changed = core.run(tensors, () if self._frozen else self._weights())
                 for k, value in changed:
                     at, leaf = self._places[k]
                     at[leaf].data.copy_(value)
         except Exception as error:
             raise placed(error, recorder) from error
-        if gradients:
-            outputs = self._refusal.results(outputs, tensors, weights)
         return recorder.form_of(tensors, dims).build(outputs)
 
     def _prepare(self, form, dims):
@@ -294,7 +293,7 @@ class WideModule(nn.Module):
     def _forget(self):
         with KEEPING:
             self._cores.clear()
-        self.__dict__.update(_quick=None, _latest=None, _refusal=_core.GradientRefusal())
+        self.__dict__.update(_quick=None, _latest=None)
 
     def _apply(self, fn, recurse=True):
         self._model._apply(fn)
@@ -308,12 +307,13 @@ class WideModule(nn.Module):
     def __getstate__(self):
         state = self.__dict__.copy()
         state.update(_cores=OrderedDict(), _quick=None, _latest=None)  # compiled again where it is needed
-        state["_places"] = state["_refusal"] = state["_turn"] = None
+        state["_places"] = state["_turn"] = None
         return state
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.__dict__.update(_places=[], _refusal=_core.GradientRefusal(), _turn=threading.Lock())
+        self.__dict__.update(_places=[], _turn=threading.Lock())
+        LIVE.add(self)
         for slot in self._slots:
             at = self._branch(slot.path)
             kind = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}[slot.kind]

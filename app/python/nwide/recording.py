@@ -142,6 +142,45 @@ class WithoutNumpy:
         return WithoutNumpy._plain(tensor, **options)
 
 
+class PlainGradients:
+    """While it lives in grad mode, forward refuses what gives gradients by code of its own, which a recording of
+    PyTorch's operators does not see. Threads may overlap."""
+
+    _lock, _count, _hook = threading.Lock(), 0, torch.Tensor.register_hook
+    _plain = {"apply": torch.autograd.Function.__dict__["apply"]}  # as it stands, bound to no class
+
+    def __enter__(self):
+        self.on = torch.is_grad_enabled()
+        if self.on:
+            with self._lock:
+                if PlainGradients._count == 0:
+                    torch.autograd.Function.apply = classmethod(PlainGradients._applied)
+                    torch.Tensor.register_hook = PlainGradients._hooked
+                PlainGradients._count += 1
+
+    def __exit__(self, *_):
+        if self.on:
+            with self._lock:
+                PlainGradients._count -= 1
+                if PlainGradients._count == 0:
+                    torch.autograd.Function.apply = PlainGradients._plain["apply"]
+                    torch.Tensor.register_hook = PlainGradients._hook
+
+    @staticmethod
+    def _applied(function, *args, **kwargs):
+        if any(isinstance(t, torch.Tensor) and torch._is_functional_tensor(t) for t in args):
+            fail("backward", function.__name__, "a torch.autograd.Function", "operators with PyTorch's own gradients",
+                 "x + (f(x) - x).detach() for gradients straight through")
+        return PlainGradients._plain["apply"].__get__(None, function)(*args, **kwargs)
+
+    @staticmethod
+    def _hooked(tensor, hook):
+        if torch._is_functional_tensor(tensor):
+            fail("backward", "register_hook", "a hook on a tensor inside forward", "none",
+                 "one on the wide module's inputs, outputs or parameters")
+        return PlainGradients._hook(tensor, hook)
+
+
 class Recorder:
     """One model's forward as a function of tensors in a row. `arguments`: the form of a call."""
 
@@ -156,7 +195,7 @@ class Recorder:
         args, kwargs = self.arguments.build(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
         try:
-            with as_for_export(self.exporting), WithoutNumpy(), torch.compiler.set_stance("force_eager"):
+            with as_for_export(self.exporting), WithoutNumpy(), PlainGradients(), torch.compiler.set_stance("force_eager"):
                 results = Form(self.model(*args, **kwargs))
         except Exception as error:
             self.place = place_of(error, self.model)
@@ -217,7 +256,9 @@ def explained(error, recorder):
 
 
 def placed(error, recorder):
-    """An error of a call as it is raised: one of a recording with its place."""
+    """An error of a call as it is raised: one of a recording with its place, one of a hook of autograd's as it is."""
+    if not recorder.place and not isinstance(error, RuntimeError):
+        return error
     own = explained(error, recorder) if recorder.place or not isinstance(error, Error) else error
     recorder.place = ""  # of this error alone
     return own

@@ -374,19 +374,6 @@ class State(Close):
             after = wide(x)
             self.close(after, separate([wide[i].module() for i in range(3)], x))
 
-    def test_gradients_are_refused_by_name(self):
-        models, x = mlps(2), torch.randn(2, 4, 6)
-        wide = nw.compile(models, x[0])
-        with self.assertRaisesRegex(nw.Error, r"^\[backward\] gradient: got .*, expected .*; try "):
-            wide(x).sum().backward()
-        last = list(wide.parameters())[-1]
-        with self.assertRaisesRegex(nw.Error, r"^\[backward\] gradient: "):
-            torch.autograd.grad(wide(x).sum(), last, allow_unused=True)
-        wide.requires_grad_(False)
-        self.assertFalse(wide(x).requires_grad)
-        with self.assertRaisesRegex(nw.Error, r"^\[backward\] gradient: "):
-            wide(x.clone().requires_grad_()).sum().backward()
-
     def test_results_that_are_inputs_or_whole_numbers_keep_their_own_history(self):
         class Passing(nn.Module):
             def __init__(self):

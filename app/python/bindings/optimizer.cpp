@@ -1,0 +1,121 @@
+#include "app/python/bindings/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "engine/error.h"
+#include "engine/train/optimizer.h"
+
+namespace nwide {
+namespace {
+
+constexpr int64_t kBlock = 1 << 14;  // numbers of a model that are stepped at once
+
+/// So many numbers of one model.
+struct Block {
+  size_t parameter = 0;
+  int64_t model = 0, begin = 0, count = 0;
+};
+
+std::vector<Block> blocks_of(const std::vector<Stepped>& parameters, int64_t n) {
+  std::vector<Block> blocks;
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const int64_t models = parameters[k].shared ? 1 : n;
+    const int64_t each = parameters[k].parameter.numel() / models;
+    for (int64_t i = 0; i < models; ++i)
+      for (int64_t begin = 0; begin < each; begin += kBlock)
+        blocks.push_back({k, i, i * each + begin, std::min(kBlock, each - begin)});
+  }
+  return blocks;
+}
+
+template <class T>
+void step_block(const wide::Optimizer& optimizer, const Stepped& s, const Block& block,
+                const double* hyper) {
+  wide::ParameterStep<T> step;
+  T* state[4] = {};
+  for (size_t k = 0; k < s.state.size(); ++k)
+    if (s.state[k].defined()) state[k] = s.state[k].mutable_data_ptr<T>() + block.begin;
+  step.count = block.count;
+  step.parameter = s.parameter.mutable_data_ptr<T>() + block.begin;
+  step.gradient = s.gradient.const_data_ptr<T>() + block.begin;
+  step.hyper = hyper;
+  step.step = s.step;
+  step.state = state;
+  if constexpr (std::is_same_v<T, double>)
+    optimizer.step_f64(step);
+  else
+    optimizer.step_f32(step);
+}
+
+void check(const Stepped& s) {
+  const at::ScalarType type = s.parameter.scalar_type();
+  if (type != at::kFloat && type != at::kDouble)
+    wide::fail("[nw.optim] parameter: got {}, expected float32 or float64; try torch.optim",
+               c10::toString(type));
+  bool alike = s.gradient.scalar_type() == type && s.gradient.sizes() == s.parameter.sizes();
+  for (const wide::Tensor& t : s.state)
+    alike = alike && (!t.defined() || (t.scalar_type() == type && t.is_contiguous() &&
+                                       t.numel() == s.parameter.numel()));
+  if (!alike || !s.parameter.is_contiguous() || !s.parameter.is_cpu())
+    wide::fail(
+        "[nw.optim] parameter: got one whose gradient or state lies otherwise, expected both as "
+        "the parameter on the CPU; try a new optimiser");
+}
+
+}  // namespace
+
+void optimizer_step(const std::string& name, std::vector<Stepped> parameters,
+                    const std::vector<bool>& kept, const wide::Tensor& hyper) {
+  const py::gil_scoped_release released;
+  const at::NoGradGuard no_grad;
+  const wide::Optimizer& optimizer = wide::optimizer(name);
+  const int64_t n = hyper.size(0), count = hyper.size(1);
+  int64_t models = n;
+  const auto* values = hyper.const_data_ptr<double>();
+  for (int64_t i = 0; i < n && optimizer.conflict; ++i)
+    if (const std::string why = optimizer.conflict(values + i * count); !why.empty())
+      wide::fail("[nw.optim] {}: got {}; try other values", name, why);
+  for (Stepped& s : parameters) {
+    for (size_t k = 0; k < s.state.size(); ++k)
+      if (!kept[k]) s.state[k] = wide::Tensor();
+    check(s);
+    s.gradient = s.gradient.contiguous();
+    if (!s.shared) models = s.parameter.size(0);
+  }
+  for (const Stepped& s : parameters)
+    if (s.shared && n > 1)
+      wide::fail(
+          "[nw.optim] parameter: got one for all models and values for each, expected one number "
+          "for it; try a group of its own");
+  const std::vector<Block> blocks = blocks_of(parameters, models);
+  at::parallel_for(0, static_cast<int64_t>(blocks.size()), 4, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const Block& block = blocks[static_cast<size_t>(i)];
+      const Stepped& s = parameters[block.parameter];
+      const double* own = values + (n > 1 ? block.model * count : 0);
+      if (s.parameter.scalar_type() == at::kDouble)
+        step_block<double>(optimizer, s, block, own);
+      else
+        step_block<float>(optimizer, s, block, own);
+    }
+  });
+  for (const Stepped& s : parameters) s.parameter.unsafeGetTensorImpl()->bump_version();
+}
+
+py::dict optimizer_table() {
+  py::dict table;
+  for (const wide::Optimizer* optimizer : wide::optimizers()) {
+    py::list hyperparameters, states;
+    for (const wide::Hyperparameter& h : optimizer->hyperparameters)
+      hyperparameters.append(py::make_tuple(h.name, h.value, h.low, h.high));
+    for (const wide::OptimizerState& s : optimizer->state)
+      states.append(py::make_tuple(s.name, s.only_with));
+    table[py::str(optimizer->name)] = py::make_tuple(hyperparameters, states);
+  }
+  return table;
+}
+
+}  // namespace nwide

@@ -1,0 +1,77 @@
+"""Each model's own loss, and its own gradient's norm."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from .errors import fail
+from .module import WideModule
+
+_MEANS = {F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy,
+          F.binary_cross_entropy_with_logits, F.soft_margin_loss, F.poisson_nll_loss}
+
+
+def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """`loss` of each model: a function of tensors `[N, ...]` that gives `[N]`. Its sum has every model's own gradient.
+
+    `nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()`. What has no dimension for models (a number, a tensor
+    among the keyword arguments) is the same for all.
+    """
+    def of_each(*args: Any, **kwargs: Any) -> torch.Tensor:
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if not tensors or any(t.dim() == 0 or t.shape[0] != tensors[0].shape[0] for t in tensors):
+            fail("per_model", "arguments", [tuple(t.shape) for t in tensors], "tensors [N, ...]", "y.expand(N, *y.shape)")
+        quick = _quickly(loss, args, kwargs)
+        if quick is not None:
+            return quick
+        dims = tuple(0 if isinstance(a, torch.Tensor) else None for a in args)
+        try:
+            made = torch.vmap(lambda *own: loss(*own, **kwargs), in_dims=dims, randomness="different")(*args)
+        except RuntimeError:  # vmap takes nothing whose size hangs on data
+            own = [[a if d is None else a[i] for a, d in zip(args, dims)] for i in range(len(tensors[0]))]
+            made = torch.stack([loss(*each, **kwargs) for each in own])
+        if made.dim() != 1:
+            fail("per_model", "loss", f"{tuple(made.shape[1:])} for each model", "one number", "reduction='mean'")
+        return made
+    return of_each
+
+
+def _quickly(loss, args, kwargs):
+    """PyTorch's own means over all but the first dimension by one call for all models; None where it is none of those."""
+    if len(args) != 2 or not all(isinstance(a, torch.Tensor) for a in args):
+        return None
+    out, target = args
+    if loss in _MEANS and not kwargs and out.shape == target.shape:
+        return loss(out, target, reduction="none").flatten(1).mean(1)
+    if loss is not F.cross_entropy or kwargs.keys() - {"ignore_index"} or target.is_floating_point() or out.dim() < 3:
+        return None
+    each = F.cross_entropy(out.flatten(0, 1), target.flatten(0, 1), reduction="none", **kwargs)
+    counted = (target != kwargs.get("ignore_index", -100)).flatten(1).sum(1)
+    return each.view(out.shape[0], -1).sum(1) / counted
+
+
+def clip_grad_norm_(wide: WideModule, max_norm: Any, norm_type: float = 2.0) -> torch.Tensor:
+    """torch.nn.utils.clip_grad_norm_ of each model by its own norm. `max_norm`: a number, or one for each model.
+    Returns the norms, `[N]`."""
+    if not isinstance(wide, WideModule):
+        fail("clip_grad_norm_", "module", type(wide).__name__, "a wide module", "torch.nn.utils.clip_grad_norm_")
+    shared = {id(p) for p, one in zip(wide._weights(), wide._shared) if one}
+    gradients = []
+    for name, p in wide.named_parameters():
+        if p.grad is None:
+            continue
+        if id(p) in shared:
+            fail("clip_grad_norm_", name, "one parameter for all models", "each model's own", "to clip it apart")
+        gradients.append(p.grad)
+    if not gradients:
+        return torch.zeros(wide.n)
+    with torch.no_grad():
+        norms = torch.stack([torch.linalg.vector_norm(g.flatten(1), norm_type, 1) for g in gradients])
+        norm = torch.linalg.vector_norm(norms, norm_type, 0)
+        most = torch.as_tensor(max_norm, dtype=norm.dtype)
+        scale = (most / (norm + 1e-6)).clamp(max=1.0)
+        for g in gradients:
+            g.mul_(scale.view(-1, *[1] * (g.dim() - 1)))
+    return norm

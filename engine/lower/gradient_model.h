@@ -1,0 +1,77 @@
+#pragma once
+#include <map>
+#include <mutex>
+
+#include "engine/lower/cut.h"
+#include "engine/widen/gradients.h"
+
+namespace wide {
+
+/// Memory that is handed out again once nobody else holds it.
+class KeptMemory {
+ public:
+  Tensor next(c10::IntArrayRef sizes, const at::TensorOptions& options);
+
+ private:
+  static constexpr size_t kMost = 4;  // pieces that wait for another call
+  Tensors pieces_;
+};
+
+/// N models' forward pass and their gradients, as two programs. What a forward pass saves is its
+/// caller's: any number may be alive before their backward passes, in any order. Several threads
+/// may call one; forward passes take turns, and so do backward passes.
+class GradientModel {
+ public:
+  /// `bound` of `ensemble`: the network's tensors, then its cotangents, as `what.form()` is bound.
+  /// `whole`: Program(n) of all that for the models [begin, begin + n).
+  GradientModel(const std::shared_ptr<WithGradients>& what, const Ensemble& ensemble,
+                const ExecutorOptions& options, const MakeProgram& whole);
+
+  struct Forward {
+    Tensors outputs, updates;  // `[N, ...]`
+    Tensor saved;              // in no output
+  };
+  /// `bound`: the network's tensors, `[N, ...]` or shared.
+  Forward forward(const Tensors& bound);
+  /// Gradients by `of()`, as large as what they are of; undefined where no output hangs on it.
+  /// Of `bound` and `outputs` only those have to be there that it `reads`. A cotangent may be
+  /// undefined: zeros.
+  Tensors backward(const Tensors& bound, const Tensors& outputs, const Tensor& saved,
+                   const Tensors& cotangents);
+
+  const std::vector<size_t>& of() const { return what_->of(); }
+  const std::vector<bool>& differentiable() const { return differentiable_; }  // by output
+  const std::vector<bool>& reads() const { return reads_; }                    // by bound tensor
+  const std::vector<bool>& reads_output() const { return reads_output_; }      // by output
+  int64_t saved_bytes() const { return saved_bytes_; }  // of a forward pass, in no output
+  int64_t bytes() const;                                // working memory
+  std::string plan_text() const;
+
+ private:
+  struct PerSize {
+    Halves halves;
+    std::vector<int64_t> offsets;  // by saved value, in what a range saves
+    int64_t bytes = 0;
+  };
+
+  Executor make_forward(const Ensemble& ensemble, const ExecutorOptions& options,
+                        const MakeProgram& whole);
+  Executor make_backward(const Ensemble& ensemble, const ExecutorOptions& options) const;
+  char* saved_at(const Tensor& saved, const RangeAt& at, size_t k) const;
+  Tensor sum_of_ranges(const Tensor& rows) const;
+
+  const std::shared_ptr<WithGradients> what_;
+  const int64_t n_;
+  const std::vector<bool> shared_;
+  std::vector<bool> differentiable_, reached_, reads_, reads_output_;
+  std::map<int64_t, PerSize> sizes_;         // by models of a range
+  std::map<int64_t, int64_t> range_offset_;  // by its first model
+  int64_t saved_bytes_ = 0;
+  std::vector<Value> results_;  // of all models: outputs, then updates
+  std::mutex forward_mutex_, backward_mutex_;
+  KeptMemory saved_memory_;
+  std::vector<KeptMemory> result_memory_, gradient_memory_;
+  Executor forward_, backward_;
+};
+
+}  // namespace wide

@@ -1,0 +1,197 @@
+"""Each model's own loss, clipping and optimiser, against PyTorch's of separate models in double precision."""
+
+import package
+
+package.enter()
+
+import copy  # noqa: E402
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+N = 5
+OPTIONS = nw.Options(tune=False, threads=1)
+
+
+def net(i):
+    torch.manual_seed(i)
+    return nn.Sequential(nn.Linear(6, 11), nn.Tanh(), nn.Linear(11, 4)).double()
+
+
+def twins():
+    models = [net(i) for i in range(N)]
+    return models, nw.compile(copy.deepcopy(models), options=OPTIONS)
+
+
+def batch(seed):
+    torch.manual_seed(100 + seed)
+    return torch.randn(N, 7, 6).double(), torch.randint(0, 4, (N, 7))
+
+
+class Lion(torch.optim.Optimizer):
+    """By the paper's algorithm 2."""
+
+    def __init__(self, params, lr, betas, weight_decay):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                (b1, b2), g = group["betas"], p.grad
+                c = b1 * m + (1 - b1) * g
+                p.sub_(group["lr"] * (c.sign() + group["weight_decay"] * p))
+                m.copy_(b2 * m + (1 - b2) * g)
+
+
+LR = [0.003, 0.01, 0.03, 0.1, 0.2]
+CASES = {
+    "sgd": (nw.optim.SGD, torch.optim.SGD, {"lr": LR, "momentum": 0.9, "weight_decay": [0, 0.1, 0.01, 0, 0.2]}),
+    "sgd plain": (nw.optim.SGD, torch.optim.SGD, {"lr": LR}),
+    "nesterov": (nw.optim.SGD, torch.optim.SGD, {"lr": LR, "momentum": [0.5, 0.9, 0.8, 0.7, 0.3], "nesterov": True}),
+    "adam": (nw.optim.Adam, torch.optim.Adam, {"lr": LR, "betas": ([0.9, 0.8, 0.95, 0.5, 0.9], 0.99), "weight_decay": 0.1}),
+    "adamw": (nw.optim.AdamW, torch.optim.AdamW, {"lr": torch.tensor(LR), "eps": [1e-8, 1e-6, 1e-8, 1e-4, 1e-8]}),
+    "rmsprop": (nw.optim.RMSprop, torch.optim.RMSprop, {"lr": LR, "alpha": [0.9, 0.99, 0.8, 0.7, 0.5], "momentum": 0.3}),
+    "lion": (nw.optim.Lion, Lion, {"lr": LR, "betas": (0.9, 0.98), "weight_decay": [0, 0.1, 0.2, 0, 0.3]}),
+}
+
+
+def of_model(value, i):
+    if isinstance(value, tuple):
+        return tuple(of_model(v, i) for v in value)
+    if isinstance(value, torch.Tensor):
+        return value[i].item()
+    return value[i] if isinstance(value, list) else value
+
+
+class Optim(unittest.TestCase):
+    def same_weights(self, wide, models, most=1e-9):
+        for name, p in wide.named_parameters():
+            for i, model in enumerate(models):
+                own = model.get_parameter(name)
+                self.assertLess(float((p[i] - own).detach().abs().max() / own.detach().abs().max()), most, f"{name} of model {i}")
+
+    def test_every_optimiser(self):
+        for name, (ours, theirs, values) in CASES.items():
+            with self.subTest(name):
+                models, wide = twins()
+                optimizer = ours(wide, **values)
+                own = [theirs(m.parameters(), **{k: of_model(v, i) for k, v in values.items()})
+                       for i, m in enumerate(models)]
+                gamma = [torch.optim.lr_scheduler.ExponentialLR(o, 0.9) for o in (optimizer, *own)]
+                for step in range(6):
+                    x, y = batch(step)
+                    optimizer.zero_grad()
+                    nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
+                    for i, (model, other) in enumerate(zip(models, own)):
+                        other.zero_grad()
+                        F.cross_entropy(model(x[i]), y[i]).backward()
+                    for each in (optimizer, *own, *gamma):
+                        each.step()
+                    self.same_weights(wide, models)
+                self.assertEqual([round(v, 12) for v in optimizer.param_groups[0]["lr"]],
+                                 [round(o.param_groups[0]["lr"], 12) for o in own])
+
+    def test_states_are_saved_and_loaded(self):
+        _, wide = twins()
+        x, y = batch(0)
+
+        def step(module, optimizer):
+            optimizer.zero_grad()
+            nw.per_model(F.cross_entropy)(module(x), y).sum().backward()
+            optimizer.step()
+
+        optimizer = nw.optim.Adam(wide, lr=LR)
+        step(wide, optimizer)
+        other = copy.deepcopy(wide)
+        again = nw.optim.Adam(other, lr=0.5)
+        again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        step(wide, optimizer)
+        step(other, again)
+        for p, q in zip(wide.parameters(), other.parameters()):
+            torch.testing.assert_close(p, q, rtol=0, atol=0)
+
+    def test_groups(self):
+        models, wide = twins()
+        optimizer = nw.optim.SGD(wide, lr=0.1, params=[
+            {"params": wide.get_submodule("0").parameters(), "lr": LR}, {"params": [wide.get_parameter("2.weight")]}])
+        before = wide.get_parameter("2.bias").detach().clone()
+        x, y = batch(0)
+        nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
+        optimizer.step()
+        for i, model in enumerate(models):
+            F.cross_entropy(model(x[i]), y[i]).backward()
+            torch.optim.SGD([{"params": model[0].parameters(), "lr": LR[i]}, {"params": [model[2].weight]}], lr=0.1).step()
+        self.same_weights(wide, models)
+        torch.testing.assert_close(wide.get_parameter("2.bias"), before, rtol=0, atol=0)
+
+    def test_each_model_is_clipped_by_its_own_norm(self):
+        for most in (0.3, [0.1, 0.2, 1e9, 0.5, 0.4]):
+            models, wide = twins()
+            x, y = batch(1)
+            nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
+            norms = nw.clip_grad_norm_(wide, most)
+            for i, model in enumerate(models):
+                F.cross_entropy(model(x[i]), y[i]).backward()
+                norm = torch.nn.utils.clip_grad_norm_(model.parameters(), of_model(most, i))
+                self.assertAlmostEqual(float(norms[i]), float(norm), places=12)
+                for name, p in wide.named_parameters():
+                    torch.testing.assert_close(p.grad[i], model.get_parameter(name).grad)
+
+    def test_losses_of_each_model(self):
+        out, y = torch.randn(N, 7, 4, requires_grad=True), torch.randint(0, 4, (N, 7))
+        y[1, 2] = y[3, 0] = 1
+        real = torch.randn(N, 7, 4)
+        weight = torch.rand(4)
+        cases = [(F.cross_entropy, (out, y), {}), (F.cross_entropy, (out, y), {"ignore_index": 1}),
+                 (F.cross_entropy, (out, y), {"label_smoothing": 0.1, "weight": weight}),
+                 (F.cross_entropy, (torch.randn(N, 2, 4, 3), torch.randint(0, 4, (N, 2, 3))), {}),
+                 (F.cross_entropy, (out, real.softmax(-1)), {}), (F.mse_loss, (out, real), {}),
+                 (F.huber_loss, (out, real), {"delta": 0.5}),
+                 (F.binary_cross_entropy_with_logits, (out, real.sigmoid()), {}),
+                 (lambda a, b: (a - b).abs().max(), (out, real), {})]
+        for loss, args, kwargs in cases:
+            got = nw.per_model(loss)(*args, **kwargs)
+            expected = torch.stack([loss(*own, **kwargs) for own in zip(*args)])
+            torch.testing.assert_close(got, expected)
+        with self.assertRaisesRegex(nw.Error, r"^\[per_model\] arguments: got .*, expected .*; try "):
+            nw.per_model(F.cross_entropy)(out, y[0])
+        with self.assertRaisesRegex(nw.Error, r"^\[per_model\] loss: got .*, expected one number; try "):
+            nw.per_model(lambda a, b: a - b)(out, real)
+
+    def test_what_mixes_models_is_refused_by_name(self):
+        _, wide = twins()
+        x, y = batch(0)
+        nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
+        others = [torch.optim.Adafactor(wide.parameters()), torch.optim.Muon([wide.get_parameter("0.bias")])]
+        for other in others:
+            with self.assertRaisesRegex(nw.Error, rf"^\[torch.optim.{type(other).__name__}\] parameters: got .*; try nw"):
+                other.step()
+        lbfgs = torch.optim.LBFGS(wide.parameters())
+        with self.assertRaisesRegex(nw.Error, r"^\[torch.optim.LBFGS\] "):
+            lbfgs.step(lambda: 0)
+        with self.assertRaisesRegex(nw.Error, r"^\[torch.nn.utils.clip_grad_norm_\] .*; try nw.clip_grad_norm_"):
+            torch.nn.utils.clip_grad_norm_(wide.parameters(), 1.0)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(nw.optim.Adam(wide, lr=LR), patience=0)
+        with self.assertRaisesRegex(nw.Error, r"ReduceLROnPlateau"):
+            for _ in range(3):
+                plateau.step(1.0)
+        model = net(0)
+        model(x[0]).sum().backward()
+        torch.optim.Adafactor(model.parameters()).step()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+    def test_wrong_values_are_refused(self):
+        _, wide = twins()
+        for make in (lambda: nw.optim.Adam(wide, lr=[0.1, 0.2]), lambda: nw.optim.Adam(wide, lr=-1.0),
+                     lambda: nw.optim.Adam(net(0)), lambda: nw.optim.SGD(wide, lr=[0.1] * 4 + [-1])):
+            self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] \w+: got .*, expected .*; try ", make)
+
+
+if __name__ == "__main__":
+    unittest.main()
