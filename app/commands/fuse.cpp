@@ -152,7 +152,7 @@ class Fuse : public Command {
     report.largest_n = subject.largest_n();
     if (const LoadedWeights& loaded = subject.loaded(); !loaded.tensors.empty())
       report.weights = {subject.ns().back(), loaded.file_bytes, loaded.packed_bytes,
-                        loaded.equal_bytes, loaded.seconds};
+                        loaded.equal_bytes, 1e9 * loaded.seconds};
     report.environment = capture_environment(typed_command(), version(), git_state());
     const Peaks peaks = machine_peaks(device, options.threads);
     use_peaks(device, options.threads, peaks);

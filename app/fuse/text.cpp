@@ -87,7 +87,7 @@ std::string fuse_text(const FuseReport& report, const FuseResult& r, int64_t sha
     out += fmt::format(
         "weights      {} of {} loaded in {}{}\n",
         w->checkpoints == 1 ? "1 checkpoint" : fmt::format("{} checkpoints", w->checkpoints),
-        bytes_text(static_cast<double>(w->file_bytes)), time_text(1e9 * w->seconds),
+        bytes_text(static_cast<double>(w->file_bytes)), time_text(w->load_ns),
         w->equal_bytes ? fmt::format("; {} are copies of equal weights",
                                      bytes_text(static_cast<double>(w->equal_bytes)))
                        : "");

@@ -20,31 +20,31 @@ std::string bytes_of(T value) {
   return bytes;
 }
 
-/// Fields of a protobuf message.
-class Fields {
+/// EventFields of a protobuf message.
+class EventFields {
  public:
-  Fields& number(int field, uint64_t value) {
+  EventFields& number(int field, uint64_t value) {
     varint(static_cast<uint64_t>(field) << 3);
     varint(value);
     return *this;
   }
-  Fields& real(int field, double value) {
+  EventFields& real(int field, double value) {
     varint(static_cast<uint64_t>(field) << 3 | 1);
     bytes += bytes_of(value);
     return *this;
   }
-  Fields& real32(int field, float value) {
+  EventFields& real32(int field, float value) {
     varint(static_cast<uint64_t>(field) << 3 | 5);
     bytes += bytes_of(value);
     return *this;
   }
-  Fields& text(int field, std::string_view value) {
+  EventFields& text(int field, std::string_view value) {
     varint(static_cast<uint64_t>(field) << 3 | 2);
     varint(value.size());
     bytes += value;
     return *this;
   }
-  Fields& message(int field, const Fields& value) { return text(field, value.bytes); }
+  EventFields& message(int field, const EventFields& value) { return text(field, value.bytes); }
 
   std::string bytes;
 
@@ -61,20 +61,20 @@ std::string masked_checksum(std::string_view bytes) {
   return bytes_of(static_cast<uint32_t>(((crc >> 15) | (crc << 17)) + 0xa282ead8u));
 }
 
-std::string record(const Fields& event) {
+std::string record(const EventFields& event) {
   const std::string length = bytes_of(static_cast<uint64_t>(event.bytes.size()));
   return length + masked_checksum(length) + event.bytes + masked_checksum(event.bytes);
 }
 
 /// Event { wall_time = 1, step = 2, file_version = 3, summary = 5 }
-Fields event(double wall_s, int64_t step) {
-  Fields fields;
+EventFields event(double wall_s, int64_t step) {
+  EventFields fields;
   return fields.real(1, wall_s).number(2, static_cast<uint64_t>(step));
 }
 
 /// An entry of SessionStartInfo.hparams: map<string, google.protobuf.Value>.
-Fields entry(const std::string& key, const Fields& value) {
-  return Fields().text(1, key).message(2, value);
+EventFields entry(const std::string& key, const EventFields& value) {
+  return EventFields().text(1, key).message(2, value);
 }
 
 }  // namespace
@@ -93,28 +93,31 @@ std::string event_file_head(double wall_s) {
 
 std::string event_scalars(double wall_s, int64_t step,
                           const std::map<std::string, double>& values) {
-  Fields summary;  // Summary { value = 1 { tag = 1, simple_value = 2 } }
+  EventFields summary;  // Summary { value = 1 { tag = 1, simple_value = 2 } }
   for (const auto& [name, value] : values)
-    summary.message(1, Fields().text(1, name).real32(2, static_cast<float>(value)));
+    summary.message(1, EventFields().text(1, name).real32(2, static_cast<float>(value)));
   return record(event(wall_s, step).message(5, summary));
 }
 
 std::string event_hyperparameters(double wall_s, const std::map<std::string, double>& numbers,
                                   const std::map<std::string, std::string>& texts) {
-  Fields session;  // SessionStartInfo { hparams = 1, start_time_secs = 5 }
-  for (const auto& [key, value] : numbers) session.message(1, entry(key, Fields().real(2, value)));
-  for (const auto& [key, value] : texts) session.message(1, entry(key, Fields().text(3, value)));
+  EventFields session;  // SessionStartInfo { hparams = 1, start_time_secs = 5 }
+  for (const auto& [key, value] : numbers)
+    session.message(1, entry(key, EventFields().real(2, value)));
+  for (const auto& [key, value] : texts)
+    session.message(1, entry(key, EventFields().text(3, value)));
   session.real(5, wall_s);
   // Summary.Value { tag = 1, tensor = 8 { dtype = 1, tensor_shape = 2 },
   //                 metadata = 9 { plugin_data = 1 { plugin_name = 1, content = 2 } } },
   // content: HParamsPluginData { session_start_info = 3 }. The tensor is an empty one of floats:
   // readers ask for one of every value.
-  const Fields plugin = Fields().text(1, "hparams").message(2, Fields().message(3, session));
-  const Fields value = Fields()
-                           .text(1, "_hparams_/session_start_info")
-                           .message(8, Fields().number(1, 1).message(2, Fields()))
-                           .message(9, Fields().message(1, plugin));
-  return record(event(wall_s, 0).message(5, Fields().message(1, value)));
+  const EventFields plugin =
+      EventFields().text(1, "hparams").message(2, EventFields().message(3, session));
+  const EventFields value = EventFields()
+                                .text(1, "_hparams_/session_start_info")
+                                .message(8, EventFields().number(1, 1).message(2, EventFields()))
+                                .message(9, EventFields().message(1, plugin));
+  return record(event(wall_s, 0).message(5, EventFields().message(1, value)));
 }
 
 }  // namespace wide

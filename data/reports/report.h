@@ -58,7 +58,7 @@ struct AlongN {
 struct WeightsLoaded {
   int64_t checkpoints = 0, file_bytes = 0, packed_bytes = 0;
   int64_t equal_bytes = 0;  // that sharing equal weights saves, or would save
-  double seconds = 0;
+  double load_ns = 0;
 };
 
 struct FuseReport {

@@ -1,8 +1,8 @@
-// Reads back what report_json.cpp writes; the two files change together.
 #include "data/reports/report_read.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -19,208 +19,136 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A JSON object and where it stands, so that every complaint names file and field.
-class Object {
+/// Fills what it visits from JSON. Every complaint names the file and the field.
+class JsonReader : public Fields {
  public:
-  Object(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json_.is_object())
-      fail("[{}] JSON: got {}, expected an object; try a report that the workbench wrote", where_,
-           json_.type_name());
+  JsonReader(const Json& json, const std::string& where, UnknownFields unknown)
+      : unknown_(unknown) {
+    open(json, where);
+  }
+  /// Of the outermost object, after all has been visited.
+  void close() { end(); }
+
+  void visit(const char* name, FieldValue value, const FieldRule& rule) override {
+    if (const Json* found = find(name, rule))
+      std::visit([&](auto* to) { read(name, *found, *to); }, value);
   }
 
-  const Json& at(const char* key) const {
-    const auto it = json_.find(key);
-    if (it == json_.end())
-      fail("[{}] {}: got nothing, expected a value; try a report that the workbench wrote", where_,
-           key);
-    return *it;
+  bool begin(const char* name, bool /*there*/, const FieldRule& rule) override {
+    const Json* found = find(name, rule);
+    if (found) open(*found, inside(name));
+    return found != nullptr;
   }
-
-  bool has(const char* key) const {
-    const auto it = json_.find(key);
-    return it != json_.end() && !it->is_null();
+  void end() override {
+    const Level level = std::move(open_.back());
+    open_.pop_back();
+    if (unknown_ == UnknownFields::ignored) return;
+    for (const auto& [key, value] : level.json->items())
+      if (std::find(level.known.begin(), level.known.end(), key) == level.known.end())
+        fail(
+            "[{}] field: got {}, expected one that this version knows; try the workbench that "
+            "wrote it",
+            level.where, printable(key));
   }
-
-  Object object(const char* key) const { return {at(key), inside(key)}; }
-
-  const Json& array(const char* key) const {
-    const Json& found = at(key);
-    if (!found.is_array()) wrong(key, found, "a list");
-    return found;
+  size_t begin_list(const char* name, size_t /*size*/, const FieldRule& rule) override {
+    const Json* found = find(name, rule);
+    if (found && !found->is_array()) wrong(name, *found, "a list");
+    lists_.push_back({found, 0, found ? inside(name) : ""});
+    return found ? found->size() : 0;
   }
-
-  auto items() const { return json_.items(); }
-
-  std::string inside(const std::string& key) const { return where_ + ": " + key; }
-
-  /// Not-a-number is written as null.
-  void read(const char* key, double* value) const {
-    const Json& found = at(key);
-    if (found.is_null())
-      *value = std::numeric_limits<double>::quiet_NaN();
-    else if (found.is_number())
-      *value = found.get<double>();
-    else
-      wrong(key, found, "a number");
+  void begin_item() override {
+    List& list = lists_.back();
+    open(list.json->at(list.next++), list.where);
   }
-  /// What was not measured is null, and keeps the value it has.
-  template <class Number>
-  void read_known(const char* key, Number* value) const {
-    if (has(key)) read(key, value);
-  }
-  void read(const char* key, bool* value) const {
-    const Json& found = at(key);
-    if (!found.is_boolean()) wrong(key, found, "true or false");
-    *value = found.get<bool>();
-  }
-  template <class Integer>
-  std::enable_if_t<std::is_integral_v<Integer>> read(const char* key, Integer* value) const {
-    const Json& found = at(key);
-    if (!found.is_number_integer()) wrong(key, found, "an integer");
-    *value = found.get<Integer>();
-  }
-  void read(const char* key, std::string* value) const {
-    const Json& found = at(key);
-    if (!found.is_string()) wrong(key, found, "a text");
-    *value = found.get<std::string>();
-  }
-  /// Empty texts are written as null, or left out.
-  void read_text(const char* key, std::string* value) const {
-    if (has(key)) read(key, value);
-  }
-  void read(const char* key, std::vector<std::string>* value) const {
-    for (const Json& item : array(key)) {
-      if (!item.is_string()) wrong(key, item, "texts");
-      value->push_back(item.get<std::string>());
-    }
-  }
-  void read(const char* key, std::vector<double>* value) const {
-    for (const Json& item : array(key)) {
-      if (!item.is_number()) wrong(key, item, "numbers");
-      value->push_back(item.get<double>());
-    }
-  }
+  void end_list() override { lists_.pop_back(); }
+  bool fills() const override { return true; }
 
  private:
-  [[noreturn]] void wrong(const char* key, const Json& found, const char* expected) const {
-    fail("[{}] {}: got {}, expected {}; try a report that the workbench wrote", where_, key,
-         found.is_structured() ? found.type_name() : printable(found.dump(), 60), expected);
+  struct Level {
+    const Json* json;
+    std::string where;
+    std::vector<std::string> known;
+  };
+  struct List {
+    const Json* json;
+    size_t next;
+    std::string where;
+  };
+
+  void open(const Json& json, std::string where) {
+    if (!json.is_object())
+      fail("[{}] JSON: got {}, expected an object; try a report that the workbench wrote", where,
+           json.type_name());
+    open_.push_back({&json, std::move(where), {}});
+  }
+  std::string inside(const std::string& name) const { return open_.back().where + ": " + name; }
+
+  /// The field; null where it may lack or be null, and does or is.
+  const Json* find(const char* name, const FieldRule& rule) {
+    open_.back().known.emplace_back(name);
+    const auto it = open_.back().json->find(name);
+    const bool there = it != open_.back().json->end();
+    if (rule.presence != Presence::always && (!there || it->is_null())) return nullptr;
+    if (!there)
+      fail("[{}] {}: got nothing, expected a value; try a report that the workbench wrote",
+           open_.back().where, name);
+    return &*it;
   }
 
-  const Json& json_;
-  std::string where_;
+  /// Not-a-number is written as null.
+  static double number(const Json& json) {
+    return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+  }
+  void read(const char* name, const Json& found, double& to) const {
+    if (!found.is_number() && !found.is_null()) wrong(name, found, "a number");
+    to = number(found);
+  }
+  void read(const char* name, const Json& found, int64_t& to) const {
+    if (!found.is_number_integer()) wrong(name, found, "an integer");
+    to = found.get<int64_t>();
+  }
+  void read(const char* name, const Json& found, bool& to) const {
+    if (!found.is_boolean()) wrong(name, found, "true or false");
+    to = found.get<bool>();
+  }
+  void read(const char* name, const Json& found, std::string& to) const {
+    if (!found.is_string()) wrong(name, found, "a text");
+    to = found.get<std::string>();
+  }
+  template <class T>
+  void read(const char* name, const Json& found, std::vector<T>& to) const {
+    constexpr bool numbers = std::is_same_v<T, double>;
+    if (!found.is_array()) wrong(name, found, "a list");
+    for (const Json& item : found)
+      if (numbers ? !item.is_number() : !item.is_string())
+        wrong(name, item, numbers ? "numbers" : "texts");
+    to = found.get<std::vector<T>>();
+  }
+  void read(const char* name, const Json& found, std::map<std::string, double>& to) {
+    open(found, inside(name));
+    for (const auto& [key, value] : found.items()) read(key.c_str(), value, to[key]);
+    open_.pop_back();
+  }
+  void read(const char* name, const Json& found, Interval& to) const {
+    if (!found.is_array()) wrong(name, found, "a list");
+    if (found.size() != 2)
+      fail("[{}] entries: got {}, expected 2; try a report that the workbench wrote", inside(name),
+           found.size());
+    for (const Json& end : found)
+      if (!end.is_number() && !end.is_null()) wrong(name, end, "numbers");
+    to.low = number(found[0]);
+    to.high = number(found[1]);
+  }
+
+  [[noreturn]] void wrong(const char* name, const Json& found, const char* expected) const {
+    fail("[{}] {}: got {}, expected {}; try a report that the workbench wrote", open_.back().where,
+         name, found.is_structured() ? found.type_name() : printable(found.dump(), 60), expected);
+  }
+
+  UnknownFields unknown_;
+  std::vector<Level> open_;
+  std::vector<List> lists_;
 };
-
-Timing timing_from(const Object& j) {
-  Timing t;
-  j.read("name", &t.name);
-  j.read("kind", &t.kind);
-  j.read("median_ns", &t.median_ns);
-  j.read("q1_ns", &t.q1_ns);
-  j.read("q3_ns", &t.q3_ns);
-  j.read("samples_ns", &t.samples_ns);
-  j.read("outliers", &t.outliers);
-  j.read("calls_per_sample", &t.calls_per_sample);
-  j.read("first_call_ns", &t.first_call_ns);
-  j.read_known("cold_ns", &t.cold_ns);
-  j.read_known("with_packing_ns", &t.with_packing_ns);
-  j.read("peak_bytes", &t.peak_bytes);
-  j.read("flops", &t.flops);
-  j.read("bytes", &t.bytes);
-  j.read("steps", &t.steps);
-  j.read_known("flops_share", &t.flops_share);
-  j.read_known("bytes_share", &t.bytes_share);
-  j.read_text("bound", &t.bound);
-  return t;
-}
-
-Correctness correctness_from(const Object& j) {
-  Correctness c;
-  j.read("max_rel", &c.max_rel);
-  j.read("eager_max_rel", &c.eager_max_rel);
-  j.read("tolerance", &c.tolerance);
-  j.read("isolated", &c.isolated);
-  j.read("ordered", &c.ordered);
-  j.read("pass", &c.pass);
-  j.read_text("note", &c.note);
-  j.read_text("failure", &c.failure);
-  return c;
-}
-
-Interval interval_from(const Object& j) {
-  Interval i;
-  j.read("value", &i.value);
-  std::vector<double> ends;
-  j.read("ci95", &ends);
-  if (ends.size() != 2)
-    fail("[{}] entries: got {}, expected 2; try a report that the workbench wrote",
-         j.inside("ci95"), ends.size());
-  i.low = ends[0];
-  i.high = ends[1];
-  return i;
-}
-
-Trial trial_from(const Object& j) {
-  Trial t;
-  t.timing = timing_from(j);
-  j.read("strategy", &t.strategy);
-  std::string status;
-  j.read("status", &status);
-  t.status = status_of(status);
-  j.read_text("reason", &t.reason);
-  j.read("chosen", &t.chosen);
-  if (j.has("speedup")) {
-    const Object both = j.object("speedup");
-    t.speedup.emplace();
-    if (both.has("vs_loop")) {
-      const Interval loop = interval_from(both.object("vs_loop"));
-      if (loop.value > 0) t.speedup->vs_loop = loop;  // else it was not among the baselines
-    }
-    const Object best = both.object("vs_best_baseline");
-    t.speedup->vs_best = interval_from(best);
-    best.read("name", &t.speedup->best_baseline);
-  }
-  j.read_text("verdict", &t.verdict);
-  if (j.has("correctness")) t.correctness = correctness_from(j.object("correctness"));
-  if (j.has("needed_bytes")) j.read("needed_bytes", &t.needed_bytes);
-  return t;
-}
-
-Environment environment_from(const Object& j) {
-  Environment e;
-  const Object cpu = j.object("cpu");
-  cpu.read("model", &e.cpu);
-  cpu.read("cores", &e.cores);
-  cpu.read("governor", &e.governor);
-  cpu.read_known("mhz", &e.mhz);
-  cpu.read_known("max_mhz", &e.max_mhz);
-  cpu.read_known("temperature_c", &e.temperature_c);
-  cpu.read_known("throttles", &e.throttles);
-  cpu.read("load", &e.load);
-  const Object peaks = j.object("peaks"), flops = peaks.object("flops_per_s");
-  for (const auto& [dtype, value] : flops.items())
-    flops.read(dtype.c_str(), &e.peak_flops_per_s[dtype]);
-  peaks.read_known("bytes_per_s", &e.peak_bytes_per_s);
-  if (peaks.has("bandwidth"))  // older reports have none
-    for (const Json& level : peaks.array("bandwidth")) {
-      const Object of_level(level, peaks.inside("bandwidth"));
-      MemoryLevel& read = e.bandwidth.emplace_back();
-      of_level.read("working_set", &read.working_set);
-      of_level.read("bytes_per_s", &read.bytes_per_s);
-    }
-  peaks.read_known("step_ns", &e.step_ns);
-  j.read("threads", &e.threads);
-  j.read("memory_bytes", &e.memory_bytes);
-  j.read_text("gpu", &e.gpu);
-  j.read("libtorch", &e.libtorch);
-  j.read("workbench", &e.workbench);
-  j.read("git", &e.git);
-  j.read("host", &e.host);
-  j.read("os", &e.os);
-  j.read("date", &e.date);
-  j.read("command", &e.command);
-  return e;
-}
 
 /// Schema 1 called mode default "eager", and said of mode default that it did not exist yet.
 void rename_modes(std::vector<Case>* cases) {
@@ -229,77 +157,48 @@ void rename_modes(std::vector<Case>* cases) {
     if (c.mode == "eager") c.mode = "default";
 }
 
-}  // namespace
-
-Case case_from_json(const nlohmann::ordered_json& json, const std::string& where) {
-  const Object j(json, where);
-  Case c;
-  j.read("target", &c.target);
-  j.read("n", &c.n);
-  j.read("shape", &c.shape);
-  j.read("dtype", &c.dtype);
-  j.read("device", &c.device);
-  j.read("mode", &c.mode);
-  j.read("phase", &c.phase);
-  j.read("other_load", &c.other_load);
-  j.read("disturbed", &c.disturbed);
-  if (j.has("window_frames")) j.read("window_frames", &c.window_frames);
-  if (j.has("seconds")) {
-    const Object seconds = j.object("seconds");
-    seconds.read("setup", &c.seconds.setup);
-    seconds.read("compile", &c.seconds.compile);
-    seconds.read("check", &c.seconds.check);
-    seconds.read("baselines", &c.seconds.baselines);
-    seconds.read("timing", &c.seconds.timing);
-    seconds.read("total", &c.seconds.total);
-  }
-  if (j.has("notes")) j.read("notes", &c.notes);
-  for (const Json& t : j.array("baselines"))
-    c.baselines.push_back(timing_from({t, j.inside("baselines")}));
-  if (j.has("missing"))
-    for (const Json& m : j.array("missing")) {
-      const Object object(m, j.inside("missing"));
-      MissingBaseline& missing = c.missing.emplace_back();
-      std::string status;
-      object.read("name", &missing.name);
-      object.read("status", &status);
-      missing.status = status_of(status);
-      object.read("reason", &missing.reason);
-      object.read("needed_bytes", &missing.needed_bytes);
-    }
-  if (j.has("work"))
-    for (const Json& w : j.array("work")) {
-      const Object object(w, j.inside("work"));
-      FormWork& work = c.work.emplace_back();
-      object.read("form", &work.form);
-      object.read("operators", &work.operators);
-      object.read("bytes", &work.bytes);
-      object.read("passes", &work.passes);
-      object.read("flops", &work.flops);
-    }
-  if (j.has("explanation")) j.read("explanation", &c.explanation);
-  for (const Json& t : j.array("trials")) c.trials.push_back(trial_from({t, j.inside("trials")}));
-  return c;
-}
-
-SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::string& where) {
-  const Object j(json, where);
-  int schema = 0;
-  j.read("schema", &schema);
+/// Fills a report, and gives the version of its schema.
+template <class Report>
+int64_t read_report(const Json& json, const std::string& where, UnknownFields unknown,
+                    Report& report) {
+  int64_t schema = 0;
+  read_fields(json, where, UnknownFields::ignored,
+              [&](Fields& fields) { fields.add("schema", schema); });
   if (schema != kReportSchema && schema != 1)
     fail("[{}] schema: got {}, expected {}; try the workbench that wrote it", where, schema,
          kReportSchema);
+  if (schema == 1) unknown = UnknownFields::ignored;
+  read_fields(json, where, unknown, [&](Fields& fields) {
+    fields.add("schema", schema);
+    describe(fields, report);
+  });
+  return schema;
+}
+
+}  // namespace
+
+void read_fields(const Json& json, const std::string& where, UnknownFields unknown,
+                 const std::function<void(Fields&)>& visit) {
+  JsonReader reader(json, where, unknown);
+  visit(reader);
+  reader.close();
+}
+
+Case case_from_json(const Json& json, const std::string& where) {
+  Case c;
+  read_fields(json, where, UnknownFields::refused, [&](Fields& fields) { describe(fields, c); });
+  return c;
+}
+
+SweepReport sweep_from_json(const Json& json, const std::string& where, UnknownFields unknown) {
   SweepReport report;
-  const Object sweep = j.object("sweep");
-  sweep.read("id", &report.id);
-  sweep.read("name", &report.name);
-  sweep.read("command", &report.command);
-  sweep.read("state", &report.state);
-  report.environment = environment_from(j.object("environment"));
-  j.read("changes", &report.changes);
-  for (const Json& c : j.array("cases"))
-    report.cases.push_back(case_from_json(c, j.inside("cases")));
-  if (schema == 1) rename_modes(&report.cases);
+  if (read_report(json, where, unknown, report) == 1) rename_modes(&report.cases);
+  return report;
+}
+
+FuseReport fuse_from_json(const Json& json, const std::string& where, UnknownFields unknown) {
+  FuseReport report;
+  read_report(json, where, unknown, report);
   return report;
 }
 

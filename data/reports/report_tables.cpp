@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "data/escape.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
 
@@ -211,6 +212,42 @@ ReportTable reason_table(const std::vector<Case>& cases) {
     for (const std::string& note : c.notes) add("baselines", "note", c.n, note);
   }
   return table;
+}
+
+namespace {
+
+std::string csv_text(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return csv_cell(value.get_ref<const std::string&>());
+  if (!value.is_array()) return value.dump();
+  std::string list;  // samples: a list in one cell
+  for (const Json& item : value) list += (list.empty() ? "" : " ") + item.dump();
+  return list;
+}
+
+void add_columns(const Json& json, const std::string& name, CsvRow* row) {
+  for (const auto& [key, value] : json.items()) {
+    const bool outer = key == "speedup" || key == "correctness";
+    const std::string path = outer || key == "value" ? name : name.empty() ? key : name + "_" + key;
+    if (key == "ci95" && value.is_array() && value.size() == 2) {
+      row->emplace_back(name + "_low", csv_text(value[0]));
+      row->emplace_back(name + "_high", csv_text(value[1]));
+    } else if (value.is_object()) {
+      add_columns(value, path, row);
+    } else if (!outer) {
+      row->emplace_back(path, csv_text(value));
+    }
+  }
+}
+
+}  // namespace
+
+CsvRow csv_row(const nlohmann::ordered_json& of_case, const nlohmann::ordered_json& timing) {
+  CsvRow row;
+  for (const auto& [key, value] : of_case.items())
+    if (!value.is_structured()) row.emplace_back(key, csv_text(value));
+  add_columns(timing, "", &row);
+  return row;
 }
 
 ReportTable environment_table(const Environment& environment) {

@@ -1,6 +1,8 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/reports/report.h"
@@ -35,5 +37,10 @@ ReportTable crossover_table(const std::vector<Case>& cases);
 ReportTable reason_table(const std::vector<Case>& cases);
 /// What it was measured on; nested names are joined by spaces.
 ReportTable environment_table(const Environment& environment);
+
+/// A row of the CSV report by the names of its columns, from a case's JSON and a timing's. Names
+/// stay those of the JSON; what is nested is joined: `vs_loop`, `vs_loop_low`.
+using CsvRow = std::vector<std::pair<std::string, std::string>>;
+CsvRow csv_row(const nlohmann::ordered_json& of_case, const nlohmann::ordered_json& timing);
 
 }  // namespace wide

@@ -28,26 +28,11 @@ Json case_object(Case result) {
   return to_json(result);
 }
 
-/// What a report says of things that were stored before it could say so.
-struct Defaults {
-  Json of_case, timing, correctness;
-};
-const Defaults& defaults() {
-  static const Defaults values = [] {
-    Case c;
-    c.baselines.emplace_back();
-    c.trials.emplace_back().correctness.emplace();
-    Json json = to_json(c);
-    Defaults d{{}, std::move(json["baselines"][0]), std::move(json["trials"][0]["correctness"])};
-    json["baselines"] = json["trials"] = Json::array();
-    d.of_case = std::move(json);
-    return d;
-  }();
-  return values;
-}
-
-Json with_defaults(const Json& base, const Json& object) {
-  Json all = base;
+/// With what a report says of things that were stored before it could say so.
+template <class Struct>
+Json with_defaults(const Json& object) {
+  static const Json defaults = fields_json(Struct{});
+  Json all = defaults;
   all.update(object);
   return all;
 }
@@ -98,7 +83,7 @@ void read_trials(Connection& connection, const Chosen& chosen, int64_t key, Json
   while (correctness.step()) {
     const auto [c, t] = places.of_trial.at(row_key(correctness, 0).value());
     cases[c]["trials"][t]["correctness"] =
-        with_defaults(defaults().correctness, row_object(correctness, kCorrectness));
+        with_defaults<Correctness>(row_object(correctness, kCorrectness));
   }
 }
 
@@ -139,7 +124,7 @@ SweepReport read_cases(Connection& connection, const Chosen& chosen, int64_t key
               key);
   while (query.step()) {
     places.of_case[row_id(query)] = cases.size();
-    cases.push_back(with_defaults(defaults().of_case, row_object(query, kCase)));
+    cases.push_back(with_defaults<Case>(row_object(query, kCase)));
   }
   read_trials(connection, chosen, key, cases, places);
 
@@ -154,7 +139,7 @@ SweepReport read_cases(Connection& connection, const Chosen& chosen, int64_t key
       key);
   while (timing.step()) {
     const size_t where = places.of_case.at(row_key(timing, 0).value());
-    Json object = with_defaults(defaults().timing, row_object(timing, kTiming));
+    Json object = with_defaults<Timing>(row_object(timing, kTiming));
     if (const Key trial = row_key(timing, 2)) {
       const size_t index = places.of_trial.at(*trial).second;
       cases[where]["trials"][index].update(object);
@@ -164,7 +149,7 @@ SweepReport read_cases(Connection& connection, const Chosen& chosen, int64_t key
       cases[where]["baselines"].push_back(std::move(object));
     }
   }
-  SweepReport report = sweep_from_json(json, printable(connection.path()));
+  SweepReport report = sweep_from_json(json, printable(connection.path()), UnknownFields::ignored);
   for (auto& [id, samples] : samples_of(connection, chosen.of_case, key)) {
     const Filled& place = timings.at(id);
     Case& c = report.cases.at(place.of_case);
@@ -233,7 +218,8 @@ SweepReport read_sweep(Connection& connection, int64_t sweep) {
 }
 
 SweepReport read_sweep_head(Connection& connection, int64_t sweep) {
-  return sweep_from_json(head_object(connection, sweep), printable(connection.path()));
+  return sweep_from_json(head_object(connection, sweep), printable(connection.path()),
+                         UnknownFields::ignored);
 }
 
 std::optional<Case> read_case(Connection& connection, int64_t case_id) {

@@ -3,19 +3,16 @@
 #include <nlohmann/json.hpp>
 
 #include "data/reports/report_json.h"
+#include "data/reports/report_read.h"
 #include "data/store/results.h"
+#include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
 namespace {
 
-Json point_document(const FuseReport& report, const FuseResult& result) {
-  FuseReport one = report;
-  one.curve = {result};
-  Json json = to_json(one);
-  for (const char* of_the_report : {"schema", "model", "device", "dtype", "mode", "reduce",
-                                    "trusted", "environment", "weights", "largest_n", "along_n"})
-    json.erase(of_the_report);
+Json point_document(const FuseResult& result) {
+  Json json = fields_json(result);
   json["nodes"] = Json::array();
   for (const CoverageItem& item : result.items)
     json["nodes"].push_back({item.node, item.nodes, item.op, item.module, item.primitive,
@@ -92,7 +89,7 @@ Json fuse_document(const FuseReport& report) {
   head.curve.clear();
   Json document = {{"fusion", to_json(head)}, {"points", Json::array()}};
   for (const FuseResult& result : report.curve)
-    document["points"].push_back(point_document(report, result));
+    document["points"].push_back(point_document(result));
   return document;
 }
 
@@ -121,14 +118,15 @@ std::vector<FuseRow> list_fusions(Connection& connection, int64_t limit, int64_t
   return rows;
 }
 
-Json read_fuse(Connection& connection, int64_t fuse) {
+FuseReport read_fuse(Connection& connection, int64_t fuse) {
   Query head(connection, select_rows(kFuse, "WHERE id = ?"), fuse);
   if (!head.step())
     fail(
         "[fusion {}] store: got no such number, expected a stored trial fusion; try workbench "
         "list fusions",
         fuse);
-  Json json = row_object(head, kFuse);
+  Json json = {{"schema", kReportSchema}};
+  json.update(row_object(head, kFuse));
   json["environment"] = environment_object(connection, row_key(head, 0).value());
   std::vector<Json> curve;
   Query points(connection, select_rows(kFusePoint, "WHERE fuse = ? ORDER BY position"), fuse);
@@ -136,7 +134,7 @@ Json read_fuse(Connection& connection, int64_t fuse) {
     curve.push_back(point_object(connection, row_id(points), row_object(points, kFusePoint)));
   if (!curve.empty()) json.update(curve.back());
   if (curve.size() > 1) json["curve"] = curve;
-  return json;
+  return fuse_from_json(json, printable(connection.path()), UnknownFields::ignored);
 }
 
 }  // namespace wide

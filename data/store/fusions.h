@@ -7,7 +7,6 @@ namespace wide {
 /// `document` as `fuse_document` makes it.
 int64_t insert_fuse(Connection& connection, const nlohmann::ordered_json& document);
 std::vector<FuseRow> list_fusions(Connection& connection, int64_t limit, int64_t offset);
-/// As a report's JSON.
-nlohmann::ordered_json read_fuse(Connection& connection, int64_t fuse);
+FuseReport read_fuse(Connection& connection, int64_t fuse);
 
 }  // namespace wide

@@ -13,99 +13,80 @@
 
 namespace wide {
 
-Field::Field(const char* name, const char* pointer, bool is_boolean)
-    : column(name), at(pointer), boolean(is_boolean) {
+namespace {
+
+/// Collects the columns of what it visits.
+class Columns : public Fields {
+ public:
+  std::vector<Field> take() { return std::move(found_); }
+
+  void visit(const char* name, FieldValue value, const FieldRule& rule) override {
+    if (!rule.column) return;
+    const std::string column = *rule.column ? rule.column : name;
+    std::string pointer;
+    for (const std::string& outer : open_) pointer += "/" + outer;
+    pointer += std::string("/") + name;
+    if (std::holds_alternative<Interval*>(value)) {
+      found_.emplace_back(column + "_low", pointer + "/0");
+      found_.emplace_back(column + "_high", pointer + "/1");
+    } else {
+      found_.emplace_back(column, pointer, std::holds_alternative<bool*>(value));
+    }
+  }
+  bool begin(const char* name, bool, const FieldRule& rule) override {
+    if (rule.own_table) return false;
+    open_.push_back(name);
+    return true;
+  }
+  void end() override { open_.pop_back(); }
+  size_t begin_list(const char*, size_t, const FieldRule&) override { return 0; }
+  void begin_item() override {}
+  void end_list() override {}
+  bool fills() const override { return true; }
+
+ private:
+  std::vector<std::string> open_;
+  std::vector<Field> found_;
+};
+
+template <class Struct>
+void all_fields(Fields& fields) {
+  Struct any{};
+  describe(fields, any);
+}
+template <class Struct>
+void own_fields(Fields& fields) {
+  Struct any{};
+  describe_own(fields, any);
+}
+
+}  // namespace
+
+Field::Field(std::string name, const std::string& pointer, bool is_boolean)
+    : column(std::move(name)), at(pointer), boolean(is_boolean) {
   Json::json_pointer top = at;
   while (!top.parent_pointer().empty()) top = top.parent_pointer();
   outer = top.back();
   nested = top != at;
 }
 
-const Layout kEnvironment{"environment",
-                          {},
-                          {{"cpu", "/cpu/model"},
-                           {"cores", "/cpu/cores"},
-                           {"threads", "/threads"},
-                           {"memory_bytes", "/memory_bytes"},
-                           {"gpu", "/gpu"},
-                           {"libtorch", "/libtorch"},
-                           {"workbench", "/workbench"},
-                           {"git", "/git"},
-                           {"host", "/host"},
-                           {"os", "/os"},
-                           {"date", "/date"},
-                           {"command", "/command"}}};
+Layout::Layout(const char* name, std::vector<const char*> key_columns,
+               const std::function<void(Fields&)>& visit, bool has_more)
+    : table(name), keys(std::move(key_columns)), more(has_more) {
+  Columns columns;
+  visit(columns);
+  fields = columns.take();
+}
 
+const Layout kEnvironment("environment", {}, all_fields<Environment>);
 // Inserted when the sweep begins; its results only fill `more`.
-const Layout kCase{"\"case\"",
-                   {"sweep", "position"},
-                   {{"target", "/target"},
-                    {"shape", "/shape"},
-                    {"dtype", "/dtype"},
-                    {"device", "/device"},
-                    {"mode", "/mode"},
-                    {"phase", "/phase"},
-                    {"n", "/n"}}};
-
+const Layout kCase("\"case\"", {"sweep", "position"}, all_fields<Case>);
 // A trial's JSON holds its timing's too: what is not here goes there.
-const Layout kTrial{"trial",
-                    {"\"case\"", "position"},
-                    {{"strategy", "/strategy"},
-                     {"status", "/status"},
-                     {"reason", "/reason"},
-                     {"chosen", "/chosen", true},
-                     {"verdict", "/verdict"},
-                     {"vs_loop", "/speedup/vs_loop/value"},
-                     {"vs_loop_low", "/speedup/vs_loop/ci95/0"},
-                     {"vs_loop_high", "/speedup/vs_loop/ci95/1"},
-                     {"vs_best", "/speedup/vs_best_baseline/value"},
-                     {"vs_best_low", "/speedup/vs_best_baseline/ci95/0"},
-                     {"vs_best_high", "/speedup/vs_best_baseline/ci95/1"},
-                     {"best_baseline", "/speedup/vs_best_baseline/name"}},
-                    false};
-
-const Layout kTiming{"timing",
-                     {"\"case\"", "fuse_point", "trial", "position"},
-                     {{"name", "/name"},
-                      {"kind", "/kind"},
-                      {"median_ns", "/median_ns"},
-                      {"q1_ns", "/q1_ns"},
-                      {"q3_ns", "/q3_ns"},
-                      {"outliers", "/outliers"},
-                      {"calls_per_sample", "/calls_per_sample"},
-                      {"first_call_ns", "/first_call_ns"},
-                      {"peak_bytes", "/peak_bytes"},
-                      {"flops_share", "/flops_share"},
-                      {"bytes_share", "/bytes_share"}}};
-
-const Layout kCorrectness{"correctness",
-                          {"trial", "fuse_point"},
-                          {{"max_rel", "/max_rel"},
-                           {"eager_max_rel", "/eager_max_rel"},
-                           {"tolerance", "/tolerance"},
-                           {"isolated", "/isolated", true},
-                           {"ordered", "/ordered", true},
-                           {"pass", "/pass", true}}};
-
-const Layout kFuse{
-    "fuse",
-    {"environment"},
-    {{"model", "/model"}, {"device", "/device"}, {"dtype", "/dtype"}, {"mode", "/mode"}}};
-
-const Layout kFusePoint{"fuse_point",
-                        {"fuse", "position"},
-                        {{"n", "/n"},
-                         {"chosen", "/chosen"},
-                         {"vs_loop", "/speedup/vs_loop"},
-                         {"vs_loop_low", "/speedup/vs_loop_ci95/0"},
-                         {"vs_loop_high", "/speedup/vs_loop_ci95/1"},
-                         {"vs_best", "/speedup/vs_best_baseline"},
-                         {"vs_best_low", "/speedup/vs_best_baseline_ci95/0"},
-                         {"vs_best_high", "/speedup/vs_best_baseline_ci95/1"},
-                         {"best_baseline", "/speedup/best_baseline"},
-                         {"first_call_ns", "/first_call_ns"},
-                         {"wide_bytes", "/memory/wide_bytes"},
-                         {"separate_bytes", "/memory/separate_bytes"}}};
+const Layout kTrial("trial", {"\"case\"", "position"}, own_fields<Trial>, false);
+const Layout kTiming("timing", {"\"case\"", "fuse_point", "trial", "position"}, all_fields<Timing>);
+const Layout kCorrectness("correctness", {"trial", "fuse_point"}, all_fields<Correctness>);
+const Layout kFuse("fuse", {"environment"}, own_fields<FuseReport>);
+const Layout kFusePoint("fuse_point", {"fuse", "position"}, all_fields<FuseResult>);
 
 namespace {
 

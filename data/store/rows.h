@@ -1,8 +1,10 @@
 #pragma once
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/reports/report_fields.h"
 #include "data/store/connection.h"
 
 namespace wide {
@@ -11,8 +13,8 @@ using Json = nlohmann::ordered_json;
 
 /// A column of a table, and where a report's JSON holds its value.
 struct Field {
-  Field(const char* name, const char* pointer, bool is_boolean = false);
-  const char* column;
+  Field(std::string name, const std::string& pointer, bool is_boolean = false);
+  std::string column;
   Json::json_pointer at;
   std::string outer;  // the key at the top of the object
   bool nested;        // the value lies deeper than that
@@ -22,10 +24,13 @@ struct Field {
 /// How an object of a report lies in a table. Columns are what people search and sort by; all else
 /// the object holds goes to the column `more`, so nothing that a report learns to say is lost.
 struct Layout {
+  /// The columns are those that the rules of the visited fields name.
+  Layout(const char* table, std::vector<const char*> keys,
+         const std::function<void(Fields&)>& visit, bool more = true);
   const char* table;
   std::vector<const char*> keys;  // columns that no report holds: whose row it is, its position
   std::vector<Field> fields;
-  bool more = true;
+  bool more;
 };
 
 extern const Layout kEnvironment, kCase, kTrial, kTiming, kCorrectness, kFuse, kFusePoint;

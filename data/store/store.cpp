@@ -143,7 +143,7 @@ std::vector<FuseRow> Store::fusions(int64_t limit, int64_t offset) {
   return connection_->read([&] { return list_fusions(*connection_, limit, offset); });
 }
 
-nlohmann::ordered_json Store::load_fuse(int64_t fuse) {
+FuseReport Store::load_fuse(int64_t fuse) {
   return connection_->read([&] { return read_fuse(*connection_, fuse); });
 }
 

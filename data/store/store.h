@@ -132,13 +132,13 @@ class Store {
   SweepPlan plan(int64_t sweep);
   StoreFacts facts();
 
-  // ---- trial fusions: a report's JSON comes back as it was ----
+  // ---- trial fusions: a report comes back as it was, but for how every node went ----
 
   int64_t add_fuse(const FuseReport& report);
   /// The same of what `fuse_document` made. Throws nlohmann's exception for anything else.
   int64_t add_fuse_document(const nlohmann::ordered_json& document);
   std::vector<FuseRow> fusions(int64_t limit = -1, int64_t offset = 0);
-  nlohmann::ordered_json load_fuse(int64_t fuse);
+  FuseReport load_fuse(int64_t fuse);
 
   // ---- training runs: a report's JSON comes back as it was ----
 

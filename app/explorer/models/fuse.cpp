@@ -2,49 +2,34 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "data/checkpoints/checkpoint_format.h"
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/networks/network_format.h"
-#include "data/reports/report.h"
 #include "data/text.h"
 
 namespace wide {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-double number(const Json& json, const char* pointer) {
-  const Json value = json.value(Json::json_pointer(pointer), Json());
-  return value.is_number() ? value.get<double>() : 0;
-}
-
-std::string text(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
-FuseView::AtN at_n(const Json& json) {
+FuseView::AtN at_n(const FuseResult& r) {
   FuseView::AtN at;
-  at.n = static_cast<int64_t>(number(json, "/n"));
-  at.vs_best = number(json, "/speedup/vs_best_baseline");
-  at.low = number(json, "/speedup/vs_best_baseline_ci95/0");
-  at.high = number(json, "/speedup/vs_best_baseline_ci95/1");
-  at.vs_loop = number(json, "/speedup/vs_loop");
-  at.loop_low = number(json, "/speedup/vs_loop_ci95/0");
-  at.loop_high = number(json, "/speedup/vs_loop_ci95/1");
-  Correctness correctness;
-  correctness.max_rel = at.error = number(json, "/correctness/max_rel");
-  correctness.eager_max_rel = at.separate_error = number(json, "/correctness/eager_max_rel");
-  correctness.tolerance = number(json, "/correctness/tolerance");
-  at.allowed_error = allowed(correctness);
-  at.wide_bytes = number(json, "/memory/wide_bytes");
-  at.separate_bytes = number(json, "/memory/separate_bytes");
-  at.chosen = text(json, "chosen");
-  at.right = json.value(Json::json_pointer("/correctness/pass"), Json(false)) == true;
-  if (json.contains("speedup") && json["speedup"].is_object())
-    at.best_baseline = text(json["speedup"], "best_baseline");
+  at.n = r.n;
+  if (r.speedup) {
+    const Interval &best = r.speedup->vs_best, loop = r.speedup->vs_loop.value_or(Interval{});
+    at.vs_best = best.value;
+    at.low = best.low;
+    at.high = best.high;
+    at.vs_loop = loop.value;
+    at.loop_low = loop.low;
+    at.loop_high = loop.high;
+    at.best_baseline = r.speedup->best_baseline;
+  }
+  at.error = r.correctness.max_rel;
+  at.separate_error = r.correctness.eager_max_rel;
+  at.allowed_error = allowed(r.correctness);
+  at.wide_bytes = static_cast<double>(r.wide_bytes);
+  at.separate_bytes = static_cast<double>(r.separate_bytes);
+  at.chosen = r.chosen;
+  at.right = r.correctness.pass;
   return at;
 }
 
@@ -117,45 +102,37 @@ bool take_files(const std::vector<std::string>& paths, FuseChoices* choices) {
   return any;
 }
 
-FuseView fuse_view(const Json& json) {
+FuseView fuse_view(const FuseReport& report) {
+  const FuseResult& last = report.curve.back();
   FuseView view;
-  view.title = fmt::format("{} · {} · {} · {}", text(json, "model"), text(json, "device"),
-                           text(json, "dtype"), text(json, "mode"));
-  if (json.contains("environment")) view.cpu = text(json["environment"], "cpu");
-  const auto times = json.find("coverage_time");
-  view.timed_coverage = times != json.end() && times->is_object() && !times->empty();
+  view.title =
+      fmt::format("{} · {} · {} · {}", report.model, report.device, report.dtype, report.mode);
+  view.cpu = report.environment.cpu;
+  view.timed_coverage = !last.coverage_time.empty();
+  const auto of = [](const auto& ways, Way way) {
+    const auto it = ways.find(way);
+    return it == ways.end() ? 0.0 : static_cast<double>(it->second);
+  };
   double all = 0, all_time = 0;
-  for (const char* way : {"strategy", "vmap", "shared", "per_model"}) {
-    const double nodes = number(json, (std::string("/coverage/") + way).c_str());
-    const double time = number(json, (std::string("/coverage_time/") + way).c_str());
-    view.coverage.push_back({way, nodes, time});
-    all += nodes;
-    all_time += time;
+  for (const Way way : {Way::strategy, Way::vmap, Way::shared, Way::per_model}) {
+    view.coverage.push_back({to_string(way), of(last.coverage, way), of(last.coverage_time, way)});
+    all += view.coverage.back().nodes;
+    all_time += view.coverage.back().time;
   }
   for (FuseView::Share& share : view.coverage) {
     if (all > 0) share.nodes /= all;
     if (all_time > 0) share.time /= all_time;
   }
-  for (const Json& f : json.value("fallbacks", Json::array()))
-    view.fallbacks.emplace_back(text(f, "operator"), text(f, "reason"));
-  for (const Json& s : json.value("steps", Json::array())) {
-    const std::string strategy = text(s, "strategy"), primitive = text(s, "primitive");
-    view.steps.push_back({text(s, "operator"), text(s, "module"),
-                          primitive.empty() ? strategy : primitive + " / " + strategy,
-                          s.contains("shape") && s["shape"].is_string() ? text(s, "shape") : "",
-                          number(s, "/median_ns"), number(s, "/share")});
-  }
-  if (json.contains("curve"))
-    for (const Json& point : json["curve"]) view.curve.push_back(at_n(point));
-  else
-    view.curve.push_back(at_n(json));
-  if (const double from = number(json, "/along_n/crossover"); from > 0)
-    view.crossover = static_cast<int64_t>(from);
-  for (const Json& note : json.value("notes", Json::array()))
-    if (note.is_string()) view.notes.push_back(note.get<std::string>());
-  view.plan = text(json, "plan");
-  if (json.contains("correctness") && json["correctness"].is_object())
-    view.failure = text(json["correctness"], "failure");
+  for (const Fallback& f : last.fallbacks) view.fallbacks.emplace_back(f.op, f.reason);
+  for (const StepCost& s : last.steps)
+    view.steps.push_back({s.op, s.module,
+                          s.primitive.empty() ? s.strategy : s.primitive + " / " + s.strategy,
+                          s.shape, s.median_ns, s.share});
+  for (const FuseResult& point : report.curve) view.curve.push_back(at_n(point));
+  if (report.along_n) view.crossover = report.along_n->crossover;
+  view.notes = last.notes;
+  view.plan = last.plan;
+  view.failure = last.correctness.failure;
   return view;
 }
 

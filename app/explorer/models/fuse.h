@@ -1,12 +1,12 @@
 #pragma once
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/plot/figure.h"
+#include "data/reports/report.h"
 
 namespace wide {
 
@@ -57,7 +57,7 @@ struct FuseView {
   std::vector<std::string> notes;
   std::string plan, failure;
 };
-FuseView fuse_view(const nlohmann::ordered_json& report);
+FuseView fuse_view(const FuseReport& report);
 /// Its speedup along N, over the loop or the best baseline, beside its error.
 Figure fuse_figure(const FuseView& view, bool over_loop);
 

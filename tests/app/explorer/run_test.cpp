@@ -156,7 +156,7 @@ TEST(ExplorerFuse, FilesBecomeChoicesAndArguments) {
 }
 
 TEST(ExplorerFuse, ViewIsWhatTheReportSays) {
-  const FuseView view = fuse_view(to_json(shown_fusion()));
+  const FuseView view = fuse_view(shown_fusion());
   ASSERT_EQ(view.curve.size(), 2u);
   EXPECT_EQ(view.curve[0].vs_best, 2);
   EXPECT_TRUE(view.curve[0].right);

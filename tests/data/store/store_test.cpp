@@ -312,7 +312,7 @@ TEST_F(StoreTest, TrialFusionsComeBackAsTheyWere) {
   }
   Store store = Store::create(path_);
   const auto same = [&](int64_t id, const FuseReport& expected) {
-    const auto difference = nlohmann::json::diff(nlohmann::json(store.load_fuse(id)),
+    const auto difference = nlohmann::json::diff(nlohmann::json(to_json(store.load_fuse(id))),
                                                  nlohmann::json(to_json(expected)));
     EXPECT_TRUE(difference.empty()) << difference;
   };
