@@ -18,7 +18,7 @@ from .architecture import aliases_of, check_values
 from .errors import fail
 from .options import Options
 from .progress import Progress
-from .recording import Form, Recorder, argument_names, batched, look, looped, named, placed, separate, torch_threads
+from .recording import Form, Recorder, argument_names, batched, look, looped, modes, named, placed, separate, torch_threads
 from .results import Benchmark, Coverage, Steps, Validation
 
 COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
@@ -61,7 +61,7 @@ class WideModule(nn.Module):
         # Past nn.Module's registration: these are not part of the state.
         self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
-                             _turn=threading.Lock())
+                             _some={}, _turn=threading.Lock())
         self.n = n
         LIVE.add(self)
         for path, _ in model.named_modules():
@@ -124,6 +124,10 @@ class WideModule(nn.Module):
     # ------------------------------------------------------------------ calls
 
     def forward(self, *args, **kwargs):
+        return self._call(args, kwargs, () if self._frozen else self._weights(), self._take)
+
+    def _call(self, args, kwargs, weights, take):
+        """A call on these weights; `take` gets those that it changes."""
         # One tensor in, called like the last time: what was compiled then serves at once.
         single = len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor)
         if single and self._quick is not None and not torch.is_autocast_enabled("cpu"):
@@ -138,13 +142,41 @@ class WideModule(nn.Module):
         self.__dict__["_latest"] = core
         try:
             with self._turn:  # the next call begins with the buffers that this one leaves
-                outputs, changed = core.run(tensors, () if self._frozen else self._weights())
-                for k, value in changed:
-                    at, leaf = self._places[k]
-                    at[leaf].data.copy_(value)
+                outputs, changed = core.run(tensors, weights)
+                take(changed)
         except Exception as error:
             raise placed(error, recorder) from error
         return recorder.form_of(tensors, dims).build(outputs)
+
+    def _take(self, changed):
+        for k, value in changed:
+            at, leaf = self._places[k]
+            at[leaf].data.copy_(value)
+
+    def at(self, ids: Any) -> "Some":
+        """The models with these numbers, known at run time, to be called as the whole: `wide.at(ids)(x)`."""
+        ids = torch.as_tensor(ids, dtype=torch.long)
+        if ids.dim() != 1 or ids.numel() == 0:
+            fail("at", "ids", tuple(ids.shape), "a row of numbers of models", "[0, 3]")
+        wrong = ids[(ids < 0) | (ids >= self.n)]
+        if wrong.numel():
+            fail("at", "ids", int(wrong[0]), f"0 to {self.n - 1}", "a number of a model")
+        return Some(self, ids)
+
+    def _of_some(self, k):
+        """What computes k of the models; its own weights are not looked at."""
+        with KEEPING:
+            made = self._some.get(k)
+        if made is None:
+            weights = [w.detach() if shared else w.detach()[:1].expand(k, *w.shape[1:]).clone()
+                       for w, shared in zip(self._weights(), self._shared)]
+            made = WideModule(self._model, self._slots, weights, list(self._shared), self._one_for_all, k, self._in_dims,
+                              self._options)
+            made.__dict__["_strict"] = self._strict
+            with KEEPING:
+                made = self._some.setdefault(k, made)
+        made._modes_changed()
+        return made
 
     def _prepare(self, form, dims):
         """Compiles for such a call of all models."""
@@ -176,7 +208,7 @@ class WideModule(nn.Module):
     def _core(self, form, dims):
         """What is compiled for such a call: its form, the submodules' modes, autocast."""
         if self._modes is None:
-            self.__dict__["_modes"] = tuple(m.training for m in self._model.modules())
+            self.__dict__["_modes"] = modes(self._model)
         key = form.key(), dims, self._modes, _autocast()
         found = self._kept(key)
         if found is None:
@@ -293,6 +325,7 @@ class WideModule(nn.Module):
     def _forget(self):
         with KEEPING:
             self._cores.clear()
+            self._some.clear()
         self.__dict__.update(_quick=None, _latest=None)
 
     def _apply(self, fn, recurse=True):
@@ -306,9 +339,18 @@ class WideModule(nn.Module):
 
     def __getstate__(self):
         state = self.__dict__.copy()
-        state.update(_cores=OrderedDict(), _quick=None, _latest=None)  # compiled again where it is needed
+        # Compiled again where it is needed.
+        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None)
         state["_places"] = state["_turn"] = None
         return state
+
+    def __deepcopy__(self, memo):
+        other = memo[id(self)] = type(self).__new__(type(self))
+        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        if not self._frozen:  # what is compiled holds no weights, and serves both
+            with KEEPING:
+                other._cores.update(self._cores)
+        return other
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -341,6 +383,24 @@ class WideModule(nn.Module):
 
     def __repr__(self):
         return f"WideModule({self.n} x {type(self._model).__name__})"
+
+
+class Some:
+    """Some of the N models, `wide.at(ids)`: called as the whole is, with as many in front as there are ids."""
+
+    def __init__(self, wide, ids):
+        self._wide, self._ids = wide, ids
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        wide, ids = self._wide, self._ids
+        some = wide._of_some(len(ids))
+        weights = [w if shared else w.index_select(0, ids) for w, shared in zip(wide._weights(), wide._shared)]
+        return some._call(args, kwargs, weights, self._take)
+
+    def _take(self, changed):
+        for k, value in changed:
+            at, leaf = self._wide._places[k]
+            at[leaf].data.index_copy_(0, self._ids, value)
 
 
 class One:

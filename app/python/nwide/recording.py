@@ -181,11 +181,23 @@ class PlainGradients:
         return PlainGradients._hook(tensor, hook)
 
 
+def modes(model):
+    """Which of its modules are in training."""
+    return tuple(m.training for m in model.modules())
+
+
+def set_modes(model, training):
+    for module, on in zip(model.modules(), training):
+        if module.training != on:
+            module.training = on
+
+
 class Recorder:
     """One model's forward as a function of tensors in a row. `arguments`: the form of a call."""
 
     def __init__(self, model, arguments, exporting=False):
         self.model, self.arguments, self.exporting = model, arguments, exporting
+        self.modes = modes(model)  # copies of a wide module may be in others by the time of a call
         self.results = {}  # form of the results, by the inputs' shapes
         self.place = ""  # where the last call failed
         self.names = argument_names(model, arguments)
@@ -194,6 +206,8 @@ class Recorder:
         self.place = ""
         args, kwargs = self.arguments.build(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
+        now = modes(self.model)
+        set_modes(self.model, self.modes)
         try:
             with as_for_export(self.exporting), WithoutNumpy(), PlainGradients(), torch.compiler.set_stance("force_eager"):
                 results = Form(self.model(*args, **kwargs))
@@ -201,6 +215,7 @@ class Recorder:
             self.place = place_of(error, self.model)
             raise
         finally:
+            set_modes(self.model, now)
             left = self._left_behind(before)
         if left:
             fail(left, "state", "a tensor that forward keeps outside its buffers", "one that it returns",

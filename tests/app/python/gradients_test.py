@@ -283,6 +283,54 @@ class Gradients(unittest.TestCase):
         with torch.no_grad():
             self.assertEqual(wide(x).shape, (3, 4, 3))
 
+    def test_copies_share_what_is_compiled(self):
+        _, wide = twins(cnn)
+        x = data(3, 4, 2, 8, 8)
+        wide(x).sum().backward()
+        core = wide._last()
+        target = copy.deepcopy(wide)
+        target(x).sum().backward()
+        with torch.no_grad():
+            for _ in range(1000):
+                for t, p in zip(target.parameters(), wide.parameters()):
+                    t.lerp_(p * 2, 0.005)
+        own = [target[i].module().train() for i in range(3)]
+        out = target(x)
+        self.assertIs(target._last(), core)
+        self.assertEqual(core.signatures(), 1)
+        self.assertLess(off(out, torch.stack([m(one) for m, one in zip(own, x)])), 1e-9)
+        self.assertGreater(off(out, wide(x)), 1e-3)
+        target.eval()  # a new kind of call, of the copy alone
+        self.assertLess(off(target(x[:, :2]), torch.stack([m.eval()(o) for m, o in zip(own, x[:, :2])])), 1e-3)
+        self.assertTrue(wide.training)
+        wide(x[:, :3]).sum().backward()
+        separate = [wide[i].module() for i in range(3)]
+        self.assertLess(off(wide(x[:, :3]), torch.stack([m(o) for m, o in zip(separate, x[:, :3])])), 1e-9)
+
+    def test_some_of_the_models(self):
+        models, wide = twins(mlp, 7)
+        for ids in ([4, 1], [1, 6], torch.tensor([2, 0]), [5, 5]):
+            x = data(2, 4, 5).requires_grad_()
+            wide.zero_grad()
+            y = wide.at(ids)(x)
+            y.square().sum().backward()
+            for model in models:
+                model.zero_grad()
+            own = x.detach().clone().requires_grad_()
+            out = torch.stack([models[int(i)](o) for i, o in zip(ids, own)])
+            out.square().sum().backward()
+            self.assertLess(off(y, out), 1e-12)
+            self.assertLess(off(x.grad, own.grad), 1e-9)
+            for name, p in wide.named_parameters():
+                for i, model in enumerate(models):
+                    g = model.get_parameter(name).grad
+                    self.assertLess(off(p.grad[i], torch.zeros_like(p[i]) if g is None else g), 1e-9)
+        self.assertEqual(list(wide._some), [2])
+        self.assertEqual(wide._some[2]._last().signatures(), 1)
+        for wrong_ids in ([7], [-1], [], [[0, 1]]):
+            with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got .*, expected .*; try "):
+                wide.at(wrong_ids)
+
     def test_no_gradient_takes_todays_way(self):
         _, wide = twins(mlp)
         x = data(3, 4, 5)
