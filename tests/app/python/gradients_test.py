@@ -300,8 +300,13 @@ class Gradients(unittest.TestCase):
         self.assertEqual(core.signatures(), 1)
         self.assertLess(off(out, torch.stack([m(one) for m, one in zip(own, x)])), 1e-9)
         self.assertGreater(off(out, wide(x)), 1e-3)
+        wide.eval()  # another size is recorded as the copy is, in training
+        separate = [target[i].module().train() for i in range(3)]
+        self.assertLess(off(target(x[:, :1]), torch.stack([m(o) for m, o in zip(separate, x[:, :1])])), 1e-9)
+        wide.train()
         target.eval()  # a new kind of call, of the copy alone
-        self.assertLess(off(target(x[:, :2]), torch.stack([m.eval()(o) for m, o in zip(own, x[:, :2])])), 1e-3)
+        separate = [target[i].module().eval() for i in range(3)]
+        self.assertLess(off(target(x[:, :2]), torch.stack([m(o) for m, o in zip(separate, x[:, :2])])), 1e-9)
         self.assertTrue(wide.training)
         wide(x[:, :3]).sum().backward()
         separate = [wide[i].module() for i in range(3)]
