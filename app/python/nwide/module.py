@@ -61,7 +61,7 @@ class WideModule(nn.Module):
         # Past nn.Module's registration: these are not part of the state.
         self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
-                             _some={}, _turn=threading.Lock())
+                             _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
         self.n = n
         LIVE.add(self)
         for path, _ in model.named_modules():
@@ -139,7 +139,8 @@ class WideModule(nn.Module):
             core, recorder = self._core(form, dims)
             quick = single and dims == (0,) and not torch.is_autocast_enabled("cpu")
             self.__dict__["_quick"] = (core, recorder) if quick else None
-        self.__dict__["_latest"] = core
+        self.__dict__.update(_latest=core, _recorder=recorder)
+        recorder.user = self._own_name
         try:
             with self._turn:  # the next call begins with the buffers that this one leaves
                 outputs, changed = core.run(tensors, weights)
@@ -181,7 +182,7 @@ class WideModule(nn.Module):
     def _prepare(self, form, dims):
         """Compiles for such a call of all models."""
         core, recorder = self._core(form, dims)
-        self.__dict__["_latest"] = core
+        self.__dict__.update(_latest=core, _recorder=recorder)
         try:
             with Progress(f"compiling {self}"):
                 core.prepare([moved(t, d, 0) if d else t for t, d in zip(form.tensors, dims)])
@@ -269,6 +270,13 @@ class WideModule(nn.Module):
             fail("wide", "program", "no call yet", "one", "a sample, or a call")
         return self._latest
 
+    def _with_own_weights(self):
+        """The last program, which has the weights of its last call: a copy's, where that was called since."""
+        core = self._last()
+        if self._recorder.user not in (None, self._own_name):
+            fail("wide", "weights", "those of a copy that was called since", "this module's own", "a call of this one first")
+        return core
+
     # ------------------------------------------------------------------ what there is to know
 
     @property
@@ -290,7 +298,7 @@ class WideModule(nn.Module):
 
     def validate(self, rtol: float = 0.0) -> Validation:
         """Against N separate models in float64: values, isolation of models, their order."""
-        return Validation(**self._last().validate(rtol))
+        return Validation(**self._with_own_weights().validate(rtol))
 
     def benchmark(self, *args: Any, budget_s: float = 1.5, seed: int = 0, compiled: bool = False, **kwargs: Any) -> Benchmark:
         """The wide call, its weights frozen as `freeze()` does, beside `loop` and `threads` of the
@@ -311,7 +319,7 @@ class WideModule(nn.Module):
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes the wide program with its weights in PyTorch's own operators: `.pt2` or `.ts`."""
-        self._last().export(str(path))
+        self._with_own_weights().export(str(path))
 
     # ------------------------------------------------------------------ state
 
@@ -340,8 +348,8 @@ class WideModule(nn.Module):
     def __getstate__(self):
         state = self.__dict__.copy()
         # Compiled again where it is needed.
-        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None)
-        state["_places"] = state["_turn"] = None
+        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None)
+        state["_places"] = state["_turn"] = state["_own_name"] = None
         return state
 
     def __deepcopy__(self, memo):
@@ -354,7 +362,7 @@ class WideModule(nn.Module):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.__dict__.update(_places=[], _turn=threading.Lock())
+        self.__dict__.update(_places=[], _turn=threading.Lock(), _own_name=object())
         LIVE.add(self)
         for slot in self._slots:
             at = self._branch(slot.path)

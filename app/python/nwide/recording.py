@@ -200,6 +200,7 @@ class Recorder:
         self.modes = modes(model)  # copies of a wide module may be in others by the time of a call
         self.results = {}  # form of the results, by the inputs' shapes
         self.place = ""  # where the last call failed
+        self.user = None  # which wide module called the program last, by a name of its own
         self.names = argument_names(model, arguments)
 
     def __call__(self, tensors):

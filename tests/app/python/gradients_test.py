@@ -300,6 +300,11 @@ class Gradients(unittest.TestCase):
         self.assertEqual(core.signatures(), 1)
         self.assertLess(off(out, torch.stack([m(one) for m, one in zip(own, x)])), 1e-9)
         self.assertGreater(off(out, wide(x)), 1e-3)
+        target(x)
+        with self.assertRaisesRegex(nw.Error, r"^\[wide\] weights: got those of a copy .*, expected .*; try "):
+            wide.export("never.pt2")
+        wide(x)
+        self.assertTrue(wide.validate().passed)
         wide.eval()  # another size is recorded as the copy is, in training
         separate = [target[i].module().train() for i in range(3)]
         self.assertLess(off(target(x[:, :1]), torch.stack([m(o) for m, o in zip(separate, x[:, :1])])), 1e-9)
