@@ -124,10 +124,13 @@ class WideModule(nn.Module):
     # ------------------------------------------------------------------ calls
 
     def forward(self, *args, **kwargs):
-        return self._call(args, kwargs, () if self._frozen else self._weights(), self._take)
+        return self._call(args, kwargs, self._current, self._take)
+
+    def _current(self):
+        return () if self._frozen else self._weights()
 
     def _call(self, args, kwargs, weights, take):
-        """A call on these weights; `take` gets those that it changes."""
+        """A call on what `weights` gives; `take` gets those that it changes."""
         # One tensor in, called like the last time: what was compiled then serves at once.
         single = len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor)
         if single and self._quick is not None and not torch.is_autocast_enabled("cpu"):
@@ -143,7 +146,7 @@ class WideModule(nn.Module):
         recorder.user = self._own_name
         try:
             with self._turn:  # the next call begins with the buffers that this one leaves
-                outputs, changed = core.run(tensors, weights)
+                outputs, changed = core.run(tensors, weights())
                 take(changed)
         except Exception as error:
             raise placed(error, recorder) from error
@@ -400,10 +403,12 @@ class Some:
         self._wide, self._ids = wide, ids
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        wide, ids = self._wide, self._ids
-        some = wide._of_some(len(ids))
-        weights = [w if shared else w.index_select(0, ids) for w, shared in zip(wide._weights(), wide._shared)]
-        return some._call(args, kwargs, weights, self._take)
+        some = self._wide._of_some(len(self._ids))
+        return some._call(args, kwargs, self._weights, self._take)
+
+    def _weights(self):
+        wide = self._wide
+        return [w if shared else w.index_select(0, self._ids) for w, shared in zip(wide._weights(), wide._shared)]
 
     def _take(self, changed):
         for k, value in changed:
