@@ -46,6 +46,18 @@ class Says(nn.Module):
         return self.a(x)
 
 
+class Chooses(nn.Module):
+    """Arguments that are left out in the middle; computes its own loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(5, 3)
+
+    def forward(self, x, mask=None, scale=None, labels=None):
+        output = self.a(x if mask is None else x * mask)
+        return {"loss": F.cross_entropy(output * scale[:, None], labels), "logits": output}
+
+
 def people(count=40, seed=0):
     random = numpy.random.default_rng(seed)
     city = random.choice(["Bonn", "Oslo", "Rome"], count)
@@ -122,6 +134,8 @@ class Data(Checked):
 
         run = self.train(lambda: nn.Linear(3, 2), data=(frame[["age", "city", "income"]], frame["y"]), **PLAIN)
         x = torch.tensor(frame[["age", "city", "income"]].replace({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy(dtype="float32")).double()
+        frame["age"] = frame["age"].astype("Float64")  # with a mask of gaps
+        self.train(lambda: nn.Linear(3, 2), data=(frame[["age", "city", "income"]], frame["y"]), save="gaps", **PLAIN)
         self.check(run, make, x, torch.tensor((frame["y"] == "low").to_numpy().astype("int64")))
 
     def test_program_that_asks_for_its_form(self):
@@ -136,6 +150,27 @@ class Data(Checked):
         for model, loss in zip(run.models, run.table["loss"]):
             with torch.no_grad():
                 self.assertAlmostEqual(F.cross_entropy(model.double()(x), y).item(), loss, delta=1e-9)
+
+
+    def test_arguments_left_out(self):
+        x, y = rows()
+        scale = torch.rand(53, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        run = self.train(Chooses, data={"labels": y, "scale": scale, "x": x}, loss="output.0", output=1, **PLAIN)
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return Chooses()
+
+        self.check(run, lambda seed: Twin(make(seed)), (x, scale), y, lambda loss, labels: loss(labels))
+
+
+class Twin(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, scale):
+        return lambda labels: self.model(x, scale=scale, labels=labels)["loss"]
 
 
 class Functions(Checked):

@@ -88,27 +88,31 @@ def asks_for_its_form(model):
 
 
 def export(model, sample, path, train):
-    """Writes torch.export's file for any batch, or where the network allows no other for that of `sample`. Returns how many
-    results forward has."""
-    forms = [tuple({0: torch.export.Dim("batch", min=1)} for _ in sample), tuple({0: torch.export.Dim.AUTO} for _ in sample), None]
+    """Writes torch.export's file for any batch, or where the network allows no other for that of `sample`, tensors by
+    forward's arguments. Returns how many results forward has."""
+    positions = list(inspect.signature(model.forward).parameters)
+    first = next((i for i, (name, at) in enumerate(zip(sample, positions)) if name != at), len(sample))
+    arguments = tuple(sample.values())[:first]
+    named = dict(list(sample.items())[first:])
+    dims = [torch.export.Dim("batch", min=1), torch.export.Dim.AUTO]
     flags = {module: module.training for module in model.modules()}
-    first = None
+    reason = None
     try:
         if not train:
             model.eval()
-        for shapes in forms:
+        for shapes in [*({name: {0: dim} for name in sample} for dim in dims), None]:
             try:
                 with untouched_randomness(0), warnings.catch_warnings(), quiet():
                     warnings.simplefilter("ignore")
-                    program = torch.export.export(model, tuple(sample), dynamic_shapes=shapes)
+                    program = torch.export.export(model, arguments, named, dynamic_shapes=shapes)
                     torch.export.save(program, path)
                 return len(program.graph_signature.user_outputs)
             except Exception as error:  # torch.export raises whatever its user's code does
-                first = first or error
+                reason = reason or error
     finally:
         for module, training in flags.items():
             module.training = training
-    fail("train", "forward", f"{one_line(first)} from torch.export", "a network that it can export",
+    fail("train", "forward", f"{one_line(reason)} from torch.export", "a network that it can export",
          "the module itself on the first rows of the data")
 
 

@@ -191,7 +191,9 @@ class Run:
             if model["fold"] is not None:
                 row["fold"] = model["fold"]
             row.update(status=model["status"], step=model["at_step"], best_step=(model["best"] or {}).get("step"))
-            row.update({name: value for name, value in (model["best"] or model["last"]).items() if name != "step"})
+            values, monitored = model["best"] or model["last"], part.report["monitor"]["name"]
+            names = [name for name in values if name not in (monitored, "step", "train_loss")]
+            row.update({name: values[name] for name in (monitored, *names, "train_loss") if name in values})
             row.update({f"test.{name}": value for name, value in model["test"].items()})
             row.update({name: values[number] for name, values in part.measured().items()})
             rows.append(row)

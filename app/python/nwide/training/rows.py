@@ -46,7 +46,8 @@ def is_frame(value):
 def tensor_of(name, value):
     """A tensor, a NumPy array or a list of numbers as a tensor."""
     if is_frame(value):
-        value = value.to_numpy(copy=True)
+        own = getattr(getattr(value, "dtype", None), "numpy_dtype", None)  # of pandas' numbers that may be missing
+        value = value.to_numpy(dtype=own, copy=True)
     if isinstance(value, torch.Tensor):
         found = value.detach()
     else:
@@ -313,13 +314,17 @@ class Reader:
 
     def sample(self, table, rows):
         """Forward's arguments of the first rows, in the dtypes that the network sees."""
-        found = []
+        found = {}
         for name, columns in self.meaning.arguments.items():
             parts = table.some(columns, rows)
             value = parts[0] if len(parts) == 1 else torch.stack(parts, 1)
-            real = value.is_floating_point() or value.dtype == torch.uint8
-            found.append(value.to(getattr(torch, self.meaning.dtype)) if real else value)
+            found[name] = self.seen(value)
         return found
+
+    def seen(self, value):
+        """Real numbers, images of bytes among them, have the dtype of the module's parameters."""
+        real = value.is_floating_point() or value.dtype == torch.uint8
+        return value.to(getattr(torch, self.meaning.dtype)) if real else value
 
 
 def _listed(names):

@@ -6,8 +6,6 @@ import os
 import shutil
 import tempfile
 
-import torch
-
 from ..errors import Error, fail
 from . import program, tensor_files
 from .network import Source, Starts, asks_for_its_form, export, with_loss
@@ -182,8 +180,7 @@ class Training:
             model, target = with_loss(first, loss, list(reader.meaning.arguments))
             column = reader.meaning.target[0]
             compared = table.some([column], batch)[0]
-            double = getattr(torch, reader.meaning.dtype)
-            sample.append(compared.to(double) if compared.is_floating_point() else compared)
+            sample[target] = reader.seen(compared) if compared.is_floating_point() else compared
             arguments.append(f"--column={target}={column}")
             self.kept["loss_target"] = [column, list(compared.shape[1:]), str(compared.dtype).partition(".")[2]]
             self.kept["loss"] = _name(loss)
