@@ -101,6 +101,15 @@ class Data(Checked):
         pairs = [rows(seed=s) for s in (1, 2)]
         run = self.train(Net, data=pairs, **PLAIN)
         self.check(run, start, [x for x, _ in pairs], [y for _, y in pairs])
+        xv, yv = rows(31, seed=4)
+        x, y = rows()
+        own = [torch.randint(53, (53,), generator=torch.Generator().manual_seed(s)) for s in (1, 2)]
+        options = {name: value for name, value in PLAIN.items() if name != "seeds"}
+        run = self.train(Net, data=(x, y), rows=own, validation=(xv, yv), save="bags", **options)
+        self.check(run, start, [x[i] for i in own], [y[i] for i in own])
+        for model, loss in zip(run.models, run.table["loss"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(F.cross_entropy(model.double()(xv), yv).item(), loss, delta=1e-9)
 
     def test_frames(self):
         frame = people()

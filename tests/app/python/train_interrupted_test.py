@@ -83,7 +83,8 @@ class Interrupted(Runs):
         from nwide.training import tensor_files
 
         tensor_files.save(self.path("data.safetensors"), {"images": x, "label": y})
-        self.command("train", self.path("net.pt2"), "--data", self.path("data.safetensors"), "--column", "x=images", "-n", "3", "--lr",
+        self.command("train", self.path("net.pt2"), "--data", self.path("data.safetensors"), "--column", "x=images", "-n",
+                     "3", "--lr",
                      "log:1e-3..1e-1", "--validation", "0.25", "--epochs", "2", "--save", self.path("run"), "--no-store", "--init", "file")
         run = nw.open_run(self.path("run"), Net)
         self.assertEqual(list(run.table["lr"]), [1e-3, run.table["lr"][1], 1e-1])

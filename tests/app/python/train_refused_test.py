@@ -47,12 +47,12 @@ class Arguments(Runs):
         self.no(line.format("epocs", "epochs"), epocs=3, lr=[0.1])
         self.no(line.format("batch_size", "batch"), batch_size=3, lr=[0.1])
         self.no(line.format("metric", "metrics"), metric="accuracy", lr=[0.1])
-        self.no("[train] callbacks: got it, expected no callbacks, which are not there yet; try patience= or prune=", callbacks=[print])
-        self.no("[train] rows: got it, expected rows that all models share, as there are none of their own yet; try group= and "
-                "folds=, or data= of pairs", rows=[[0], [1]])
+        self.no("[train] callbacks: got it, expected no callbacks, which are not there yet; try patience= or prune=",
+                callbacks=[print])
 
     def test_how_many(self):
-        self.no("[train] models: got nothing that says how many, expected N of them; try seeds=8, or lr=[1e-4, 1e-3]", lr=0.1)
+        self.no("[train] models: got nothing that says how many, expected N of them; try seeds=8, or lr=[1e-4, 1e-3]",
+                lr=0.1)
         self.no("[train] lr: got a range that does not say how many, expected how many models there are; try n=8, or "
                 "nw.log(1e-4, 1e-1, 8)", lr=nw.log(1e-4, 1e-1))
         self.no("[train] n: got 5, expected a multiple of 2, as it counts all models; try n=10", n=5, seeds=2)
@@ -60,18 +60,23 @@ class Arguments(Runs):
                 nw.zip(lr=[0.1, 0.2]), n=4)
         self.no("[train] lr: got an empty list, expected at least one value; try lr=[1e-3]", lr=[])
         self.no("[train] seeds: got 0, expected a whole number of at least 1; try seeds=8", seeds=0)
-        self.no("[train] lr: got it in nw.zip too, expected it once; try leaving one out", Net, nw.zip(lr=[0.1, 0.2]), lr=0.1)
-        self.refused("[nw.zip] b: got 1 values, expected 2 as a has; try lists of one length", lambda: nw.zip(a=[1, 2], b=[1]))
+        self.no("[train] lr: got it in nw.zip too, expected it once; try leaving one out", Net, nw.zip(lr=[0.1, 0.2]),
+                lr=0.1)
+        self.refused("[nw.zip] b: got 1 values, expected 2 as a has; try lists of one length", lambda: nw.zip(a=[1, 2],
+                     b=[1]))
         self.refused("[nw.zip] b: got 0.1, expected a list, or a range that says how many; try nw.log(1e-4, 1e-1, 8)",
                      lambda: nw.zip(a=[1, 2], b=0.1))
 
     def test_what_the_command_refuses(self):
-        self.no("[train] momentum: got a hyperparameter of rmsprop, expected one of adamw; try optimizer='rmsprop'", momentum=[0.1, 0.2])
-        self.no("[train] optimizer: got adamx, expected one of adam, adamw, lion, rmsprop, sgd; try adam", seeds=2, optimizer="adamx")
+        self.no("[train] momentum: got a hyperparameter of rmsprop, expected one of adamw; try optimizer='rmsprop'",
+                momentum=[0.1, 0.2])
+        self.no("[train] optimizer: got adamx, expected one of adam, adamw, lion, rmsprop, sgd; try adam", seeds=2,
+                optimizer="adamx")
 
     def test_models(self):
         self.no("[train] models: got int, expected a class or factory, a module or a list of them; try nw.train(Net, ...)", 3, lr=[0.1])
-        self.no("[train] models: got an empty list, expected a list of nn.Module; try a class, as nw.train(Net, ...)", [], lr=[0.1])
+        self.no("[train] models: got an empty list, expected a list of nn.Module; try a class, as nw.train(Net, ...)", [],
+                lr=[0.1])
         self.no("[train] factory: got int, expected an nn.Module; try a class of nn.Module", lambda: 3, lr=[0.1])
         self.no("[train] net: got it with modules that are made, expected a class or factory that takes it; try "
                 "nw.train(Net, net={...}, ...)", Net(), lr=[0.1], net={"width": 3})
@@ -98,18 +103,30 @@ class Arguments(Runs):
         x, y = rows()
         self.no("[data] rows: got a DataLoader, expected all rows, of which each model draws its own batches; try "
                 "data=loader.dataset", data=DataLoader(TensorDataset(x, y)), seeds=2)
-        self.no("[data] column y: got 52 rows, expected 53 as the others; try columns of one length", data=(x, y[1:]), seeds=2)
+        self.no("[data] column y: got 52 rows, expected 53 as the others; try columns of one length", data=(x, y[1:]),
+                seeds=2)
         self.no("[data] x of model 1: got 52 rows of shape (5,), expected 53 of (5,) as model 0 has, as data of different lengths "
                 "are not there yet; try as many rows for each model", data=[(x, y), (x[1:], y[1:])], seeds=2)
         self.no("[data] x: got object, expected numbers; try a tensor, a NumPy array or a frame",
                 data=(numpy.array([{}, {}]), y[:2]), seeds=2)
+        self.no("[train] rows of model 1: got 0 to 53, expected row numbers from 0 to 52; try torch.randint(len(x), (len(x),))",
+                rows=[[0, 1], [0, 53]])
+        self.no("[train] rows of model 1: got 1, expected 2 as model 0 has, as data of different lengths are not there yet; try as "
+                "many rows for each model", rows=[[0, 1], [0]])
+        self.no("[train] models: got 2 models' own rows, expected 3, as many as the other arguments make; try as many of "
+                "each", rows=[[0, 1], [2, 3]], seeds=3)
+        self.no("[train] metrics: got functions and rows of each model's own, expected rows that all models share; try a metric by "
+                "its name", rows=[[0, 1], [2, 3]], metrics={"f": len}, validation=(x, y))
         frame = pandas.DataFrame({"a": [1.0, None, 3.0], "b": [1.0, 2.0, None], "y": [0, 1, 0]})
         self.no("[data] column a: got 1 gaps, the first in row 1, expected a value in each row; try frame.dropna() or fillna",
                 data=frame, target="y", seeds=2)
         self.no("[data] target: got a frame alone, expected what is to be learned; try target='y'", data=frame, seeds=2)
-        self.no("[train] group: got owner, expected one of the columns x, y; try group=tensor", data={"x": x, "y": y}, group="owner", seeds=2)
-        self.no("[data] forward's x: got columns z, y, expected one named x; try column={'x': 'z'}", data={"z": x, "y": y}, seeds=2)
-        self.no("[train] validation: got str, expected a fraction, or rows as data has them; try validation=0.2", validation="0.2", seeds=2)
+        self.no("[train] group: got owner, expected one of the columns x, y; try group=tensor", data={"x": x, "y": y},
+                group="owner", seeds=2)
+        self.no("[data] forward's x: got columns z, y, expected one named x; try column={'x': 'z'}", data={"z": x,
+                "y": y}, seeds=2)
+        self.no("[train] validation: got str, expected a fraction, or rows as data has them; try validation=0.2",
+                validation="0.2", seeds=2)
 
     def test_a_folder_with_a_run(self):
         self.train(Net, data=rows(), seeds=2, epochs=1)
@@ -119,7 +136,8 @@ class Arguments(Runs):
         with self.assertRaises(nw.Error):  # refused by the command: the run that is there stays whole
             self.train(Net, data=rows(), seeds=2, epochs=1, overwrite=True, loss="none")
         self.assertEqual(os.path.getmtime(self.path("run/report.json")), before)
-        self.assertEqual(sorted(n for n in os.listdir(self.path("run")) if n.startswith("python")), ["python", "python.json"])
+        self.assertEqual(sorted(n for n in os.listdir(self.path("run")) if n.startswith("python")), ["python",
+                         "python.json"])
         nw.open_run(self.path("run")).resume(epochs=2, quiet=True)
         run = self.train(Net, data=rows(), seeds=3, epochs=1, overwrite=True)
         self.assertEqual(len(run), 3)

@@ -137,7 +137,8 @@ class Numbers(Runs):
 
     def test_programs_one_after_the_other(self):
         x, y = rows()
-        run = self.train(Net, data=(x, y), validation=0.25, batch=[8, 16], net={"width": [4, 7]}, lr=0.01, seeds=2, epochs=2,
+        run = self.train(Net, data=(x, y), validation=0.25, batch=[8, 16], net={"width": [4, 7]}, lr=0.01, seeds=2,
+                         epochs=2,
                          order="sequential", dtype="f64", check=0)
         table = run.table
         self.assertEqual(len(run.parts), 4)
@@ -161,19 +162,21 @@ class Numbers(Runs):
         x, y = rows()
         models = [start(seed) for seed in (11, 4, 7)]
         kept = [{k: v.clone() for k, v in m.state_dict().items()} for m in models]
-        run = self.train(models, data=(x, y), lr=[1e-3, 1e-2, 0.1], epochs=1, batch=53, order="sequential", dtype="f64", check=0)
+        run = self.train(models, data=(x, y), lr=[1e-3, 1e-2, 0.1], epochs=1, batch=53, order="sequential", dtype="f64",
+                         check=0)
         for i, (model, lr) in enumerate(zip(models, (1e-3, 1e-2, 0.1))):
             self.assertTrue(all(torch.equal(v, kept[i][k]) for k, v in model.state_dict().items()))
             looks, _ = separate(start((11, 4, 7)[i]), x, y, x, y, lr, epochs=1, batch=53)
             self.assertAlmostEqual(run.table["train_loss"][i], looks[0][0], delta=1e-9)
-        run = self.train(models[1], data=(x, y), lr=[1e-3, 1e-2], epochs=1, batch=53, order="sequential", dtype="f64", check=0, save="one")
+        run = self.train(models[1], data=(x, y), lr=[1e-3, 1e-2], epochs=1, batch=53, order="sequential", dtype="f64",
+                         check=0, save="one")
         expected = separate(start(4), x, y, x, y, 0.1, epochs=1, batch=53)[0][0][0]
         self.assertTrue(all(abs(loss - expected) < 1e-9 for loss in run.table["train_loss"]))
         other = start(3, width=4)
         self.refused("[train] a.weight of model 1: got torch.float32 (4, 5), expected torch.float32 (7, 5) as in model 0; try models of "
                      "one architecture", lambda: self.train([models[0], other], data=(x, y), lr=[1e-3, 1e-2], save="two"))
-        self.refused("[train] models: got a list of 3, expected 2, as many as the other arguments make; "
-                     "try a class in place of a list", lambda: self.train(models, data=(x, y), lr=[1e-3, 1e-2], save="two"))
+        self.refused("[train] models: got 3 modules, expected 2, as many as the other arguments make; "
+                     "try as many of each", lambda: self.train(models, data=(x, y), lr=[1e-3, 1e-2], save="two"))
 
 
 if __name__ == "__main__":

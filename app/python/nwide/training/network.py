@@ -31,9 +31,11 @@ class Source:
             odd = next((type(m).__name__ for m in given if not isinstance(m, nn.Module)), "an empty list")
             fail("train", "models", odd, "a list of nn.Module", "a class, as nw.train(Net, ...)")
         if not self.listed and not callable(given):
-            fail("train", "models", type(given).__name__, "a class or factory, a module or a list of them", "nw.train(Net, ...)")
+            fail("train", "models", type(given).__name__, "a class or factory, a module or a list of them",
+                 "nw.train(Net, ...)")
         if net and (self.listed or self.single):
-            fail("train", "net", "it with modules that are made", "a class or factory that takes it", "nw.train(Net, net={...}, ...)")
+            fail("train", "net", "it with modules that are made", "a class or factory that takes it",
+                 "nw.train(Net, net={...}, ...)")
 
     @property
     def name(self):
@@ -142,13 +144,14 @@ class Starts:
         aliases = aliases_of(model, slots)
         others = {s.name: s.of(model) for s in slots if s.name not in known and s.name not in aliases}
         frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
-        kinds = {name: f"{t.dtype} {tuple(t.shape)}{' without gradient' if name in frozen else ''}" for name, t in known.items()}
+        kinds = {name: f"{t.dtype} {tuple(t.shape)}{' without gradient' if name in frozen else ''}"
+                 for name, t in known.items()}
         if self.first is None:
             self.first = kinds, {name: t.detach().clone() for name, t in others.items()}
         for name in {**kinds, **self.first[0]}:
             if kinds.get(name) != self.first[0].get(name):
-                fail("train", f"{name} of model {number}", kinds.get(name, "none"), f"{self.first[0].get(name, 'none')} as in model 0",
-                     "models of one architecture")
+                fail("train", f"{name} of model {number}", kinds.get(name, "none"),
+                     f"{self.first[0].get(name, 'none')} as in model 0", "models of one architecture")
         for name, tensor in others.items():
             if name not in self.first[1] or not torch.equal(tensor, self.first[1][name]):
                 fail("train", f"{name} of model {number}", "values other than model 0's outside its state_dict",

@@ -29,14 +29,13 @@ FLAGS = {"same_order": "--same-order", "drop_last": "--drop-last", "exact": "--e
 PAIRS = {"normalize": "--normalize"}  # by forward's arguments
 # Read by others: what the rows are, and what this package does itself.
 ROWS = {"validation": "--validation", "test": "--test", "target": "--target", "column": "--column",
-        "sample_weight": "--sample-weight", "group": "--group", "fold": "--fold"}
+        "sample_weight": "--sample-weight", "group": "--group", "fold": "--fold", "rows": ""}
 OWN = {"save": "--save", "net": "", "quiet": ""}
 ALL = {**KEYS, **EACH, **VALUES, **LISTS, **FLAGS, **PAIRS, **ROWS, **OWN}
 OTHER_NAMES = {"metric": "metrics", "learning_rate": "lr", "wd": "weight_decay", "batch_size": "batch", "groups": "group",
                "weight": "sample_weight", "weights": "sample_weight", "grid": "lr", "columns": "column"}
 NOT_HERE = {  # what was expected, and what to try
     "callbacks": ("no callbacks, which are not there yet", "patience= or prune="),
-    "rows": ("rows that all models share, as there are none of their own yet", "group= and folds=, or data= of pairs"),
     "resume": ("a new run", "nw.open_run('runs/a').resume()"),
     **{word: ("the arguments of a run from Python", f"workbench train --{word}") for word in ("require", "against", "bench")},
 }
@@ -99,6 +98,12 @@ def plan(options, together, folds):
     each = product * _whole("seeds", options.get("seeds", 1)) * folds
     n = _models(options, beside, each, bool(grid) or "seeds" in options or folds > 1)
     return Plan(arguments, n, [_seed(grid, beside, i, i // (each // product), base) for i in range(n)])
+
+
+def says_how_many(options, together):
+    """Whether anything but models or rows given one by one does."""
+    values = [*together.values(), *(value for name, value in options.items() if name in KEYS)]
+    return bool({"n", "seeds"} & set(options)) or any(count_of(value) is not None for value in values)
 
 
 def _said(name, value):
@@ -208,6 +213,6 @@ def in_words(text):
 
     said, _, tried = text.rpartition("; try ")
     tried = re.sub(r"(--[a-z][a-z-]*) ([^\s,;]+)", advice, tried)
-    tried = re.sub(r"--[a-z][a-z-]*", lambda m: f"{name_of(m[0])}=True" if name_of(m[0]) in FLAGS else f"{name_of(m[0])}=", tried)
+    tried = re.sub(r"--[a-z][a-z-]*", lambda m: name_of(m[0]) + ("=True" if name_of(m[0]) in FLAGS else "="), tried)
     said = re.sub(r"(?<![\w-])--?[a-z][a-z-]*", lambda m: name_of(m[0]), said)
     return f"{said}; try {tried}" if said else tried

@@ -51,8 +51,8 @@ class Part:
         columns = self.report["data"]["columns"]
         inputs = {name: found if len(found) == 1 else [name] for name, found in columns["inputs"].items()}
         if len(inputs) > 1 and not isinstance(data, dict):
-            fail("predict", "rows", f"{type(data).__name__} for {', '.join(inputs)}", "a dict of columns, as the run was not begun in Python",
-                 f"{{'{next(iter(inputs.values()))[0]}': ...}}")
+            fail("predict", "rows", f"{type(data).__name__} for {', '.join(inputs)}",
+                 "a dict of columns, as the run was not begun in Python", f"{{'{next(iter(inputs.values()))[0]}': ...}}")
         return Reader(None, {}, Meaning(inputs, target=columns["target"]), tell=lambda text: None).read(data)
 
     def module(self, number):
@@ -64,14 +64,16 @@ class Part:
             if os.path.exists(path):
                 break
         else:
-            fail("train", f"model {number}", f"no checkpoint in {self.folder}", "one of those that were kept", "a run without keep=")
+            fail("train", f"model {number}", f"no checkpoint in {self.folder}", "one of those that were kept",
+                 "a run without keep=")
         model = copy.deepcopy(self.source(self.kept.get("net", {})).module(number, 0))
         if self.report["dtype"] == "f64":
             model.double()
         try:
             model.load_state_dict(tensor_files.load(path))
         except RuntimeError as error:
-            fail("train", f"model {number}", str(error).strip().split("\n\t")[-1].rstrip(". "), "a class whose state_dict is the run's", "the class that was trained")
+            fail("train", f"model {number}", str(error).strip().split("\n\t")[-1].rstrip(". "),
+                 "a class whose state_dict is the run's", "the class that was trained")
         return model.eval()
 
     def predict(self, data, top=0, reduce="none", apply=""):
@@ -169,7 +171,8 @@ class Run:
         notes = [note for part in self.parts for note in part.report["notes"]]
         for part in self.parts:
             for name in part.kept.get("metrics", {}).get("values", {}).keys() - part.measured().keys():
-                notes.append(f"{name} is a function of Python: the steps since {part.kept['metrics']['step']} were made without it")
+                notes.append(f"{name} is a function of Python: the steps since {part.kept['metrics']['step']} were made "
+                             "without it")
         return notes
 
     @property
@@ -186,8 +189,9 @@ class Run:
         for index, (part, number) in enumerate(self._places):
             model = part.report["models"][number]
             row = {"model": index, **part.chosen, **{key: model["hyperparameters"].get(key) for key in varied}}
-            row.update({f"seed.{kind}": seed for kind, seed in model["seeds"].items()} if len(set(model["seeds"].values())) > 1
-                       else {"seed": model["seeds"]["init"]})
+            seeds = model["seeds"]
+            alike = len(set(seeds.values())) == 1
+            row.update({"seed": seeds["init"]} if alike else {f"seed.{kind}": seed for kind, seed in seeds.items()})
             if model["fold"] is not None:
                 row["fold"] = model["fold"]
             row.update(status=model["status"], step=model["at_step"], best_step=(model["best"] or {}).get("step"))
@@ -297,7 +301,8 @@ class Run:
             history = part.report["history"]
             if history and name not in history[0]:
                 if metric:
-                    fail("plot", "metric", metric, f"one of {', '.join(n for n, v in history[0].items() if isinstance(v, list))}", "run.plot()")
+                    known = ", ".join(n for n, v in history[0].items() if isinstance(v, list))
+                    fail("plot", "metric", metric, f"one of {known}", "run.plot()")
                 name = "train_loss"
             for number in range(part.report["n"]):
                 points = [(look["step"], look[name][number]) for look in history if look[name][number] is not None]

@@ -29,6 +29,10 @@ class Table:
     def __init__(self, columns, own=()):
         self.columns, self.own = columns, set(own)
 
+    def models(self):
+        """How many have rows of their own; 0: all share them."""
+        return len(self.columns[next(iter(self.own))]) if self.own else 0
+
     def rows(self):
         name = next(iter(self.columns))
         return len(self.columns[name][0] if name in self.own else self.columns[name])
@@ -84,7 +88,8 @@ class Reader:
     def read(self, data):
         """The columns of `data`, and what they are."""
         if isinstance(data, DataLoader):
-            fail("data", "rows", "a DataLoader", "all rows, of which each model draws its own batches", "data=loader.dataset")
+            fail("data", "rows", "a DataLoader", "all rows, of which each model draws its own batches",
+                 "data=loader.dataset")
         if isinstance(data, Dataset):
             data = self._dataset(data)
         if isinstance(data, list) and data and all(isinstance(pair, tuple) for pair in data):
@@ -92,11 +97,39 @@ class Reader:
         table = Table(self._columns(data))
         self._beside(table)
         self._check(table)
-        return table
+        return self._chosen(table) if self.known is None and self.options.get("rows") is not None else table
+
+    def _chosen(self, table):
+        """rows=[idx0, ...]: of shared data those that each model learns from."""
+        chosen, count = self.options["rows"], table.rows()
+        for option in (GROUP, FOLD):
+            if self.options.get(option) is not None:
+                fail("train", "rows", f"{option} too", "one or the other", "leaving one out")
+        if not isinstance(chosen, (list, tuple)) or not chosen:
+            fail("train", "rows", type(chosen).__name__, "a list of row numbers for each model", "rows=[idx0, idx1]")
+        chosen = [tensor_of(f"rows of model {i}", rows) for i, rows in enumerate(chosen)]
+        for i, rows in enumerate(chosen):
+            whole = rows.dim() == 1 and not rows.is_floating_point() and rows.dtype != torch.bool
+            if not whole or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
+                fail("train", f"rows of model {i}", f"{rows.dtype} {tuple(rows.shape)}" if not whole else f"{int(rows.min())} to "
+                     f"{int(rows.max())}", f"row numbers from 0 to {count - 1}", "torch.randint(len(x), (len(x),))")
+            if len(rows) != len(chosen[0]):
+                fail("train", f"rows of model {i}", len(rows), f"{len(chosen[0])} as model 0 has, as data of different lengths "
+                     "are not there yet", "as many rows for each model")
+        return Table({name: torch.stack([values[rows.long()] for rows in chosen]) for name, values in table.columns.items()},
+                     table.columns)
+
+    def for_all(self, table, models):
+        """Rows held back, as those of models that have their own are held."""
+        if table.own or not models:
+            return table
+        return Table({name: values.expand(models, *values.shape).contiguous() for name, values in table.columns.items()},
+                     table.columns)
 
     def _dataset(self, data):
         if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
-            fail("data", "rows", f"{type(data).__name__} without a length", "a Dataset that can be read once", "a list of its items")
+            fail("data", "rows", f"{type(data).__name__} without a length", "a Dataset that can be read once",
+                 "a list of its items")
         items = [data[i] for i in range(len(data))]
         if not items:
             fail("data", "rows", "an empty Dataset", "some rows", "another one")
@@ -112,7 +145,8 @@ class Reader:
         try:
             return torch.stack([torch.as_tensor(v) for v in values])
         except (TypeError, ValueError, RuntimeError) as error:
-            fail("data", f"{name} of the Dataset's items", str(error).split("\n")[0], "tensors of one shape", "a transform that makes them")
+            fail("data", f"{name} of the Dataset's items", str(error).split("\n")[0], "tensors of one shape",
+                 "a transform that makes them")
 
     def _own(self, pairs):
         """[(X0, y0), ...]: rows of each model's own."""
@@ -188,7 +222,8 @@ class Reader:
             fail("train", "column", repr(chosen), "a dict by forward's arguments", "column={'x': ['age', 'income']}")
         for name in chosen:
             if name not in self.names:
-                fail("train", "column", name, f"one of forward's arguments: {', '.join(self.names)}", f"column={{'{self.names[0]}': ...}}")
+                fail("train", "column", name, f"one of forward's arguments: {', '.join(self.names)}",
+                     f"column={{'{self.names[0]}': ...}}")
         return {name: columns if isinstance(columns, str) else list(columns) for name, columns in chosen.items()}
 
     def _said_target(self):
@@ -240,7 +275,8 @@ class Reader:
 
     def _one(self, frame, labels, name):
         if name not in labels:
-            fail("data", f"column {name}", f"a frame of {', '.join(labels)}", "it among them", "the frame that was trained on, or column=")
+            fail("data", f"column {name}", f"a frame of {', '.join(labels)}", "it among them",
+                 "the frame that was trained on, or column=")
         series = frame.iloc[:, labels.index(name)]
         gaps = series.isna()
         if gaps.any():
@@ -271,7 +307,8 @@ class Reader:
         place = {value: code for code, value in enumerate(known)}
         for row, value in enumerate(listed):
             if value not in place:
-                fail("data", f"column {name}", f"{value!r} in row {row}", f"one of the {len(known)} categories of the training data",
+                fail("data", f"column {name}", f"{value!r} in row {row}",
+                     f"one of the {len(known)} categories of the training data",
                      f"{known[0]!r}" if known else "others")
         return torch.tensor([place[v] for v in listed])
 

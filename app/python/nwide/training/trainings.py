@@ -1,4 +1,4 @@
-"""`nw.train`: the module, its data and its starts as files in the run's folder, and the program `workbench train` on them."""
+"""`nw.train`: the module, its data and its starts as files in the run's folder, and `workbench train` on them."""
 
 import dataclasses
 import json
@@ -6,10 +6,10 @@ import os
 import shutil
 import tempfile
 
-from ..errors import Error, fail
+from ..errors import fail
 from . import program, tensor_files
 from .network import Source, Starts, asks_for_its_form, export, with_loss
-from .options import check_names, command_line, plan, runs_of
+from .options import check_names, command_line, plan, runs_of, says_how_many
 from .result import KEPT, Part, Run, keep, read_report
 from .rows import FOLD, Reader, share_or_rows
 from .values import Together
@@ -29,7 +29,8 @@ def train(models, *beside, data, **options) -> Run:
     check_names(options)
     options = {name: value for name, value in options.items() if value is not None}
     if any(not isinstance(b, Together) for b in beside) or len(beside) > 1:
-        fail("train", "argument", f"{len(beside)} without a name", "the models, and nw.zip once", "nw.train(Net, nw.zip(lr=[...]), data=...)")
+        fail("train", "argument", f"{len(beside)} without a name", "the models, and nw.zip once",
+             "nw.train(Net, nw.zip(lr=[...]), data=...)")
     together = beside[0].values if beside else {}
     runs = runs_of(options)
     tell = program.Tell(options.get("quiet", False))
@@ -56,7 +57,8 @@ class Trainings:
             if there and many and place == self.folder:
                 fail(place, "save", "a folder with a run in it", f"one for {len(runs)} runs", "another save=")
             if there and not self.options.get("overwrite"):
-                fail(place, "save", "a folder with a run in it", "a new one", "another save=, nw.open_run on it, or overwrite=True")
+                fail(place, "save", "a folder with a run in it", "a new one",
+                     "another save=, nw.open_run on it, or overwrite=True")
         if many:
             values = {name: dict.fromkeys(str(chosen[name]) for _, chosen in runs) for name in runs[0][1]}
             self.tell(f"{len(runs)} wide runs, one after the other: "
@@ -105,7 +107,8 @@ class Training:
     """One wide run."""
 
     def __init__(self, all_runs, options, chosen, place, files, number):
-        self.all, self.options, self.chosen, self.place, self.files, self.number = all_runs, dict(options), chosen, place, files, number
+        self.all, self.options, self.chosen = all_runs, dict(options), chosen
+        self.place, self.files, self.number = place, files, number
         self.net = options.get("net") or {}
         self.kept = {"chosen": {k: v if isinstance(v, (int, float, str)) else _name(v) for k, v in chosen.items()},
                      "files": files, "class": self.all.name, "net": self.net}
@@ -116,8 +119,9 @@ class Training:
         first = source.module(0, 0)
         reader, table, arguments = self._rows(first)
         arguments = self._network(source, first, reader, table) + arguments
-        folds = self._folds(table)
-        models = self._plan(source, folds)
+        if metrics and self.kept["validation"] is None:
+            fail("train", "metrics", "functions and rows of each model's own", "rows that all models share", "a metric by its name")
+        models = self._plan(source, table)
         arguments += models.arguments + self._starts(source, models) + command_line(self._plain())
         self.kept["meaning"] = dataclasses.asdict(reader.meaning)
         report = self._train(arguments)
@@ -137,12 +141,15 @@ class Training:
             return {}
         for name, function in metrics.items():
             if not callable(function):
-                fail("train", f"metrics {name}", type(function).__name__, "a function of (output, target)", f"metrics={{'{name}': f}}")
+                fail("train", f"metrics {name}", type(function).__name__, "a function of (output, target)",
+                     f"metrics={{'{name}': f}}")
         if self.options.get("monitor") in metrics:
-            fail("train", "monitor", f"{self.options['monitor']}, a function of Python", "one of the command's metrics, as those of "
+            fail("train", "monitor", f"{self.options['monitor']}, a function of Python",
+                 "one of the command's metrics, as those of "
                  "Python are computed after the run", "monitor='loss'")
         if self.options.get("validation") is None or not self.place:
-            fail("train", "metrics", "functions in a run without validation rows or without a folder", "rows to compute them of", "validation=0.2")
+            fail("train", "metrics", "functions in a run without validation rows or without a folder",
+                 "rows to compute them of", "validation=0.2")
         del self.options["metrics"]
         return metrics
 
@@ -158,7 +165,9 @@ class Training:
                 if self.options.get(name) is not None and texts[name] is None:
                     texts[name] = paths[name] = self._file(f"{name}.safetensors")
                     held = Reader(None, self.options, reader.meaning, tell=self.all.tell).read(self.options[name])
-                    tensor_files.save(paths[name], held.columns)
+                    if held.own and not table.own:
+                        fail("train", name, "rows of each model's own", "rows as data has them", f"{name}=(X, y)")
+                    tensor_files.save(paths[name], reader.for_all(held, table.models()).columns)
             tensor_files.save(paths["data"], table.columns)
             self.all.rows = reader, table, texts, paths
         reader, table, texts, paths = self.all.rows
@@ -176,7 +185,8 @@ class Training:
             if not callable(loss):
                 fail("train", "loss", repr(loss), "a name, or a function of (output, target)", "loss='cross_entropy'")
             if len(reader.meaning.target) != 1:
-                fail("train", "loss", "a function and no target", "the column that it compares with", "data=(X, y) or target='y'")
+                fail("train", "loss", "a function and no target", "the column that it compares with",
+                     "data=(X, y) or target='y'")
             model, target = with_loss(first, loss, list(reader.meaning.arguments))
             column = reader.meaning.target[0]
             compared = table.some([column], batch)[0]
@@ -205,23 +215,19 @@ class Training:
         folds = self.options.get("folds", 1)
         return folds if type(folds) is int and folds > 1 else 1
 
-    def _plan(self, source, folds):
-        options = self.options
-        if source.listed and not {"n", "seeds"} & set(options):
-            options = {**options, "n": len(source.given)} if not self._says_how_many(folds) else options
-        found = plan(options, self.all.together, folds)
-        if source.listed and found.n != len(source.given):
-            fail("train", "models", f"a list of {len(source.given)}", f"{found.n}, as many as the other arguments make", "a class in place of a list")
-        if "n" not in self.options and options is not self.options:
+    def _plan(self, source, table):
+        """Models given one by one, or rows of each one's own, say how many where nothing else does."""
+        folds, options = self._folds(table), self.options
+        given = {"modules": len(source.given) if source.listed else 0, "models' own rows": table.models()}
+        counts = [count for count in given.values() if count]
+        counted = not counts or says_how_many(options, self.all.together) or folds > 1
+        found = plan(options if counted else {**options, "n": counts[0]}, self.all.together, folds)
+        for what, count in given.items():
+            if count and found.n != count:
+                fail("train", "models", f"{count} {what}", f"{found.n}, as many as the other arguments make", "as many of each")
+        if not counted:
             found.arguments.append(f"--n={found.n}")
         return found
-
-    def _says_how_many(self, folds):
-        try:
-            plan(self.options, self.all.together, folds)
-            return True
-        except Error:
-            return False
 
     def _starts(self, source, models):
         """A checkpoint for each model; of one module for all its values in the network's file."""
