@@ -2,18 +2,15 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +20,8 @@
 #include "app/cell/requests.h"
 #include "app/cell/seccomp.h"
 #include "app/cli.h"
+#include "app/worker/ending.h"
+#include "app/worker/heartbeat.h"
 #include "app/worker/spawn.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -39,15 +38,10 @@ constexpr double kSilentS = 600;       // by default, and besides what there is 
 constexpr double kBytesPerS = 10e6;    // of files on a slow disk
 constexpr size_t kWords = 256 * 1024;  // of what it prints on standard error
 
-/// A page that both see.
-struct Life {
-  std::atomic<uint32_t> beats;
-};
-static_assert(std::atomic<uint32_t>::is_always_lock_free);
-
-Life*& own_life() {
-  static Life* life = nullptr;
-  return life;
+/// In a cell: what whoever opened it listens to.
+Heartbeat*& own_heart() {
+  static Heartbeat* heart = nullptr;
+  return heart;
 }
 
 double seconds_since(Clock::time_point begun) {
@@ -115,14 +109,14 @@ Readable readable(const Rights& rights) {
 /// The side outside: answers, passes on what is printed, and watches over it.
 class Watch {
  public:
-  Watch(const Rights& rights, pid_t pid, int socket, int out, int err, const Life& life)
+  Watch(const Rights& rights, pid_t pid, int socket, int out, int err, const Heartbeat& heart)
       : rights_(rights),
         pid_(pid),
         channel_(socket),
         answers_(rights, channel_),
         out_(out),
         err_(err),
-        life_(life) {
+        heart_(heart) {
     limit_s_ = rights.timeout_s > 0 ? rights.timeout_s
                                     : kSilentS + static_cast<double>(rights.bytes()) / kBytesPerS;
   }
@@ -133,20 +127,17 @@ class Watch {
   }
 
   int until_the_end() {
-    Clock::time_point turn = Clock::now(), begun = turn;
-    uint32_t beats = 0;
+    Clock::time_point turn = Clock::now();
+    Silence silence;
     while (!code_ && !gone_) {
       look();
       // While this process was stopped, or waited for a reader, the cell may have had to wait too.
       if (const auto now = Clock::now(); now - turn > 5 * std::chrono::milliseconds(kLookMs))
-        begun += now - turn;
+        silence.leave_out(now - turn);
       turn = Clock::now();
-      if (const uint32_t now = life_.beats; now != beats) {
-        beats = now;
-        begun = turn;
-      }
+      silence.listen(heart_);
       if (cancelled()) pass_on_cancel();
-      if (seconds_since(begun) > limit_s_) hangs(seconds_since(begun));
+      if (silence.seconds() > limit_s_) hangs(silence.seconds());
     }
     return result();
   }
@@ -222,9 +213,7 @@ class Watch {
                               "fewer models",
                               printable(rights_.what)),
                   5);
-    const char* name = sigabbrev_np(signal);
-    const std::string text =
-        name ? fmt::format("SIG{} ({})", name, sigdescr_np(signal)) : std::to_string(signal);
+    const std::string text = signal_text(signal);
     if (signal == SIGBUS)
       throw Error(fmt::format("[{}] cell: got {}, expected files that nobody cuts while they are "
                               "read; try again",
@@ -234,11 +223,7 @@ class Watch {
   }
 
   [[noreturn]] void crashed(const std::string& how) const {
-    size_t end = words_.find_last_not_of(" \n");
-    end = end == std::string::npos ? 0 : end + 1;
-    const size_t before = words_.rfind('\n', end);
-    const size_t begin = end == 0 || before == std::string::npos ? 0 : before + 1;
-    const std::string last = printable(std::string_view(words_).substr(begin, end - begin), 200);
+    const std::string last = last_line(words_);
     throw Error(fmt::format("[{}] cell: got {}{}, expected an end of its work; try another file",
                             printable(rights_.what), how, last.empty() ? "" : " (" + last + ")"),
                 5);
@@ -276,7 +261,7 @@ class Watch {
   Channel channel_;
   Answers answers_;
   int out_, err_;
-  const Life& life_;
+  const Heartbeat& heart_;
   double limit_s_;
   std::optional<int> code_;
   bool gone_ = false;
@@ -296,23 +281,22 @@ std::vector<std::string> cell_lacks() {
 }
 
 int run_in_cell(const Rights& rights, const std::function<int()>& work) {
-  void* page =
-      mmap(nullptr, sizeof(Life), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  Heartbeat* heart = Heartbeat::map(-1);
   int out[2], err[2];
-  if (page == MAP_FAILED || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("cell");
+  if (heart == nullptr || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("cell");
   const auto [ours, theirs] = socket_pair();
   catch_cancel();
   std::fflush(nullptr);  // or both would print it
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) cannot_spawn("cell");
-  own_life() = pid == 0 ? static_cast<Life*>(page) : nullptr;
+  own_heart() = pid == 0 ? heart : nullptr;
   if (pid == 0) live(rights, work, theirs, out[1], err[1], parent);
   for (const int fd : {theirs, out[1], err[1]}) ::close(fd);
-  return Watch(rights, pid, ours, out[0], err[0], *static_cast<Life*>(page)).until_the_end();
+  return Watch(rights, pid, ours, out[0], err[0], *heart).until_the_end();
 }
 
 void show_life() {
-  if (Life* life = own_life()) life->beats.fetch_add(1, std::memory_order_relaxed);
+  if (Heartbeat* heart = own_heart()) heart->beat();
 }
 
 }  // namespace wide

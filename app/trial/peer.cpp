@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/trial/peer_script.h"
+#include "app/worker/ending.h"
 #include "data/escape.h"
 #include "data/text.h"
 #include "engine/check/check.h"
@@ -100,7 +101,7 @@ void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& 
   std::ofstream(folder / "peer.py") << kPeerScript;
 }
 
-/// Calls `take` for each answer of a Python; returns the last line that is none.
+/// Calls `take` for each answer of a Python; returns the last other line that it printed.
 std::string answers_of(const std::string& command, const std::function<void(const Json&)>& take) {
   std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return "no process could be started";
@@ -111,8 +112,8 @@ std::string answers_of(const std::string& command, const std::function<void(cons
     if (line.back() != '\n') continue;
     if (line.rfind("PEER ", 0) == 0)
       take(Json::parse(line.substr(5), nullptr, false));
-    else
-      last = line.substr(0, line.size() - 1);
+    else if (std::string said = last_line(line); !said.empty())
+      last = std::move(said);
     line.clear();
   }
   pclose(pipe);

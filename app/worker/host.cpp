@@ -10,6 +10,7 @@
 
 #include "app/cancel.h"
 #include "app/trial/outcome.h"
+#include "app/worker/ending.h"
 #include "data/one_line.h"
 #include "data/reports/report_read.h"
 #include "data/text.h"
@@ -25,12 +26,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int kLookMs = 100;
 /// A worker that has grown beyond this share of what is available is replaced.
 constexpr double kGrown = 0.25;
-
-std::string signal_name(int signal) {
-  const char* name = sigabbrev_np(signal);
-  const char* text = sigdescr_np(signal);
-  return name ? fmt::format("SIG{} ({})", name, text) : fmt::format("signal {}", signal);
-}
 
 bool is_baseline(const std::string& name) { return name.rfind(kBaselinePrefix, 0) == 0; }
 
@@ -118,8 +113,7 @@ WorkerHost::Attempt WorkerHost::attempt(const PlannedCase& planned, const SweepS
 
 /// Until the result is there or the worker is to be given up.
 void WorkerHost::listen(Attempt& a, double limit_s, const Watch& watch) {
-  Clock::time_point begun = Clock::now();
-  uint32_t calls = 0;
+  Silence silence;
   for (;;) {
     if (watch.stopped()) {
       worker_.reset();
@@ -127,16 +121,13 @@ void WorkerHost::listen(Attempt& a, double limit_s, const Watch& watch) {
     }
     const auto [line, ended] = worker_->hear(kLookMs);
     if (line) {
-      begun = Clock::now();
+      silence.restart();
       if (take(a, *line, watch)) return;
       continue;
     }
     if (ended) return describe_end(a);
-    if (!a.timed.empty() && worker_->beacon().calls != calls) {
-      calls = worker_->beacon().calls;
-      begun = Clock::now();
-    }
-    const double silent_s = std::chrono::duration<double>(Clock::now() - begun).count();
+    if (!a.timed.empty()) silence.listen(worker_->heart());
+    const double silent_s = silence.seconds();
     // What belongs to the whole case is work for all of its models, once in float64.
     const double allowed_s = a.name.empty() && a.timed.empty() ? 3 * limit_s : limit_s;
     if (silent_s < allowed_s) continue;
@@ -193,17 +184,17 @@ bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
   }
 }
 
-/// During timing the beacon says whose call was running.
+/// During timing the heartbeat says whose call was running.
 void WorkerHost::blame(Attempt& a) const {
   if (a.timed.empty()) return;
-  a.name = a.timed.at(std::min<size_t>(worker_->beacon().contender, a.timed.size() - 1));
+  a.name = a.timed.at(std::min<size_t>(worker_->heart().contender, a.timed.size() - 1));
 }
 
 /// The worker is gone: why, and whose doing it was.
 void WorkerHost::describe_end(Attempt& a) {
   blame(a);
   const WorkerProcess::End end = worker_->kill(1000);
-  const std::string words = worker_->last_words();
+  const std::string words = last_line(worker_->words());
   const bool killed = WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
   const std::string thing = a.name.empty() ? "case" : a.name;
   if ((killed && end.by_itself) || speaks_of_memory(words)) {
@@ -215,7 +206,7 @@ void WorkerHost::describe_end(Attempt& a) {
   a.status = Status::crashed;
   const std::string how = !end.by_itself ? "a closed pipe"
                           : WIFSIGNALED(end.status)
-                              ? signal_name(WTERMSIG(end.status))
+                              ? signal_text(WTERMSIG(end.status))
                               : fmt::format("exit code {}", WEXITSTATUS(end.status));
   a.reason = fmt::format("[{}] {}: got {}{}, expected a result; try --strategy with another one",
                          thing, a.stage, how, words.empty() ? "" : " (" + words + ")");

@@ -2,14 +2,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-
-#include "data/text.h"
 
 namespace wide {
 namespace {
@@ -55,17 +52,16 @@ bool read_words(int fd, std::string* words) {
 }
 
 WorkerProcess::WorkerProcess() {
-  const int beacon = memfd_create("workbench-beacon", MFD_CLOEXEC);
-  if (beacon < 0 || ftruncate(beacon, sizeof(Beacon))) cannot_spawn("worker");
-  void* page = mmap(nullptr, sizeof(Beacon), PROT_READ | PROT_WRITE, MAP_SHARED, beacon, 0);
-  if (page == MAP_FAILED) cannot_spawn("worker");
-  beacon_ = static_cast<Beacon*>(page);
+  const int heart = memfd_create("workbench-heartbeat", MFD_CLOEXEC);
+  if (heart < 0 || ftruncate(heart, sizeof(Heartbeat))) cannot_spawn("worker");
+  heart_ = Heartbeat::map(heart);
+  if (!heart_) cannot_spawn("worker");
   const Pipe commands = make_pipe(), prints = make_pipe(), replies = make_pipe();
   to_ = commands.write;
   from_ = replies.read;
   printed_ = prints.read;
   const auto close_theirs = [&] {
-    for (const int fd : {commands.read, prints.write, replies.write, beacon}) ::close(fd);
+    for (const int fd : {commands.read, prints.write, replies.write, heart}) ::close(fd);
   };
   try {
     // A worker that prints must not write into the answers.
@@ -74,7 +70,7 @@ WorkerProcess::WorkerProcess() {
                                                       {prints.write, STDOUT_FILENO},
                                                       {prints.write, STDERR_FILENO},
                                                       {replies.write, kReplyFd},
-                                                      {beacon, kBeaconFd}});
+                                                      {heart, kHeartFd}});
   } catch (...) {
     close_theirs();
     close_all();
@@ -97,8 +93,8 @@ void WorkerProcess::close_all() {
     if (*fd >= 0) ::close(*fd);
     *fd = -1;
   }
-  if (beacon_) munmap(beacon_, sizeof(Beacon));
-  beacon_ = nullptr;
+  if (heart_) munmap(heart_, sizeof(Heartbeat));
+  heart_ = nullptr;
 }
 
 bool WorkerProcess::send(const std::string& line) {
@@ -142,14 +138,6 @@ WorkerProcess::End WorkerProcess::kill(int patience_ms) {
   process_.reset();
   if (printed_ >= 0) read_words(printed_, &words_);
   return end_;
-}
-
-std::string WorkerProcess::last_words() const {
-  size_t end = words_.size();
-  while (end > 0 && (words_[end - 1] == '\n' || words_[end - 1] == ' ')) --end;
-  const size_t before = end == 0 ? std::string::npos : words_.rfind('\n', end - 1);
-  const size_t begin = before == std::string::npos ? 0 : before + 1;
-  return printable(words_.substr(begin, end - begin), 200);
 }
 
 }  // namespace wide

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "app/worker/heartbeat.h"
 #include "app/worker/protocol.h"
 #include "app/worker/spawn.h"
 
@@ -37,9 +38,9 @@ class WorkerProcess {
   };
   /// Ends it, giving it a moment to end by itself.
   End kill(int patience_ms = 0);
-  const Beacon& beacon() const { return *beacon_; }
-  /// The last line it printed, which often says why it ended.
-  std::string last_words() const;
+  const Heartbeat& heart() const { return *heart_; }
+  /// The end of what it printed.
+  const std::string& words() const { return words_; }
 
  private:
   void close_all();
@@ -47,7 +48,7 @@ class WorkerProcess {
   std::optional<Spawned> process_;
   End end_;
   int to_ = -1, from_ = -1, printed_ = -1;
-  Beacon* beacon_ = nullptr;
+  Heartbeat* heart_ = nullptr;
   std::string received_, words_;
 };
 

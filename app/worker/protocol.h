@@ -1,5 +1,4 @@
 #pragma once
-#include <atomic>
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/sweep/run.h"
@@ -16,14 +15,8 @@ nlohmann::ordered_json request_json(const PlannedCase& planned, const SweepSetti
 PlannedCase planned_from_json(const nlohmann::ordered_json& request);
 SweepSettings settings_from_json(const nlohmann::ordered_json& request);
 
-/// A page both processes see: whose call is being timed. A line per call would disturb the timing.
-struct Beacon {
-  std::atomic<uint32_t> contender;
-  std::atomic<uint32_t> calls;  // changes with every call
-};
-static_assert(std::atomic<uint32_t>::is_always_lock_free);
-
-/// File descriptors the worker starts with, besides the standard ones.
-inline constexpr int kReplyFd = 3, kBeaconFd = 4;
+/// File descriptors the worker starts with, besides the standard ones. While calls are timed the
+/// page of the heartbeat says whose call runs: a line per call would disturb the timing.
+inline constexpr int kReplyFd = 3, kHeartFd = 4;
 
 }  // namespace wide

@@ -1,7 +1,6 @@
 #include "app/worker/worker.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "app/options.h"
 #include "app/results/stored_tuning.h"
 #include "app/trial/stages.h"
+#include "app/worker/heartbeat.h"
 #include "app/worker/protocol.h"
 #include "data/machine/peaks.h"
 #include "data/one_line.h"
@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 /// Answers to the sweep, and where a case is at. Without anybody listening the worker ends.
 class Replies : public Stages {
  public:
-  Replies(int fd, Beacon* beacon) : fd_(fd), beacon_(beacon) {}
+  Replies(int fd, Heartbeat* heart) : fd_(fd), heart_(heart) {}
 
   void send(const Json& message) const {
     const std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -48,12 +48,12 @@ class Replies : public Stages {
     send({{"stage", what}, {"name", name}});
   }
   void time(const std::vector<std::string>& names) override {
-    beacon_->contender.store(0);
+    heart_->contender.store(0);
     send({{"time", names}});
   }
   void call(size_t index) override {
-    beacon_->contender.store(static_cast<uint32_t>(index), std::memory_order_relaxed);
-    beacon_->calls.store(++calls_, std::memory_order_relaxed);
+    heart_->contender.store(static_cast<uint32_t>(index), std::memory_order_relaxed);
+    heart_->beat();
   }
   void memory(int64_t needed, int64_t available) override {
     send({{"memory", {needed, available}}});
@@ -61,8 +61,7 @@ class Replies : public Stages {
 
  private:
   int fd_;
-  Beacon* beacon_;
-  uint32_t calls_ = 0;
+  Heartbeat* heart_;
 };
 
 /// What asks for more than there is gets an error instead of bringing the system down. Drivers of
@@ -96,16 +95,15 @@ void serve(const std::string& line, Replies& replies) {
 
 int serve_worker() {
   struct stat status {};
-  if (fstat(kReplyFd, &status) || !S_ISFIFO(status.st_mode) || fstat(kBeaconFd, &status))
+  if (fstat(kReplyFd, &status) || !S_ISFIFO(status.st_mode) || fstat(kHeartFd, &status))
     fail("[worker] pipes: got none, expected those of a sweep; try workbench sweep");
-  void* page = mmap(nullptr, sizeof(Beacon), PROT_READ | PROT_WRITE, MAP_SHARED, kBeaconFd, 0);
-  if (page == MAP_FAILED)
-    fail("[worker] beacon: got none, expected that of a sweep; try workbench sweep");
+  Heartbeat* heart = Heartbeat::map(kHeartFd);
+  if (!heart) fail("[worker] heartbeat: got none, expected that of a sweep; try workbench sweep");
   // Out of the way of code that writes to the descriptors it believes in.
   const int reply = fcntl(kReplyFd, F_DUPFD_CLOEXEC, 100);
   const int commands = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 100);
   close(kReplyFd);
-  close(kBeaconFd);
+  close(kHeartFd);
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   close(nothing);
@@ -113,7 +111,7 @@ int serve_worker() {
   std::ofstream("/proc/self/oom_score_adj") << 900;  // the first to go when memory runs out
 
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> input(fdopen(commands, "r"), std::fclose);
-  Replies replies(reply, static_cast<Beacon*>(page));
+  Replies replies(reply, heart);
   replies.send({{"ready", getpid()}});
   char* line = nullptr;
   size_t size = 0;

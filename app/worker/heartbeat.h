@@ -1,0 +1,50 @@
+#pragma once
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace wide {
+
+/// A page of memory that a process at work shares with the process that watches it.
+struct Heartbeat {
+  std::atomic<uint32_t> beats;      // changes as long as the work goes on
+  std::atomic<uint32_t> contender;  // of a sweep's worker: whose call is being timed
+
+  /// Says that the work goes on. Cheap enough for a call that is being timed: of two threads that
+  /// do so at once, one beat may be lost.
+  void beat() { beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+
+  /// The page of a file, or with -1 a new one that a child shares after fork; null on failure.
+  static Heartbeat* map(int file) {
+    void* page = mmap(nullptr, sizeof(Heartbeat), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0), file, 0);
+    return page == MAP_FAILED ? nullptr : static_cast<Heartbeat*>(page);
+  }
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+/// How long a watched process has given no sign of its work.
+class Silence {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Counts from now on: there was a sign.
+  void restart() { begun_ = Clock::now(); }
+  /// Counts from now on where the heart has beaten since this was called last.
+  void listen(const Heartbeat& heart) {
+    const uint32_t now = heart.beats;
+    if (now != beats_) restart();
+    beats_ = now;
+  }
+  /// Leaves out a time in which the process could not give a sign.
+  void leave_out(Clock::duration time) { begun_ += time; }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
+
+ private:
+  Clock::time_point begun_ = Clock::now();
+  uint32_t beats_ = 0;
+};
+
+}  // namespace wide
