@@ -19,6 +19,7 @@
 #include "data/reports/report_format.h"
 #include "data/reports/report_json.h"
 #include "data/reports/report_tables.h"
+#include "data/reports/run_figure.h"
 #include "data/reports/run_files.h"
 #include "data/reports/run_page.h"
 #include "data/reports/run_report.h"
@@ -83,8 +84,18 @@ class ReportCommand : public Command {
   int report_run(nlohmann::ordered_json run) {
     using Text = std::function<std::string(const nlohmann::ordered_json&)>;
     const auto page = [this](const nlohmann::ordered_json& all) { return run_html(all, by_); };
-    const std::map<std::string, Text> texts{
-        {"json", report_text}, {"csv", run_csv}, {"html", page}, {"junit", run_junit}};
+    const auto picture = [this](const nlohmann::ordered_json& all) {
+      RunFigureOptions options;
+      options.by = by_;
+      return curves_document(
+          run_figure({std::make_shared<const RunHistory>(run_history(all))}, options),
+          all.at("run").at("command").get<std::string>());
+    };
+    const std::map<std::string, Text> texts{{"json", report_text},
+                                            {"csv", run_csv},
+                                            {"html", page},
+                                            {"junit", run_junit},
+                                            {"svg", picture}};
     if (!by_.empty()) {
       run["configs"] = nlohmann::ordered_json::array();
       for (const ConfigSummary& c : by_config(run, by_)) run["configs"].push_back(to_json(c));
@@ -96,8 +107,8 @@ class ReportCommand : public Command {
       const auto text = texts.find(format.name);
       if (text == texts.end())
         fail(
-            "[--{}] report: got a training run, expected a sweep; try --html, --csv, --json or "
-            "--junit",
+            "[--{}] report: got a training run, expected a sweep; try --html, --csv, --json, "
+            "--svg or --junit",
             format.name);
       write_report(path, text->second(run));
       written = true;

@@ -8,16 +8,18 @@
 #include "app/explorer/actions.h"
 #include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {
 
 constexpr float kHeader = 44, kFooter = 26, kSplitter = 6;
+constexpr float kSmallWidth = 1100, kSmallHeight = 560;  // units
 
 }  // namespace
 
 Explorer::Explorer(std::string db, Settings with)
-    : library(jobs, db), run(jobs, db), settings(std::move(with)) {
+    : library(jobs, db), run(jobs, db), training(jobs, db), settings(std::move(with)) {
   jobs.failed = [this](const std::string& line) { say(line, true); };
   for (const PanelInfo& info : panels()) panels_[info.name] = info.make();
   shown_ = {{Place::left, "run"},
@@ -42,6 +44,8 @@ Explorer::~Explorer() = default;
 
 bool Explorer::update() {
   bool changed = jobs.deliver();
+  // While a trial is timed nothing else may run.
+  watching_ = training.update(now_s(), run.progress().timing);
   if (const uint64_t stored = run.stored(); stored != stored_) {
     stored_ = stored;
     changed = true;
@@ -129,13 +133,18 @@ void Explorer::draw(Ui& ui, bool whole) {
   }
   const float head = ui.px(kHeader), foot = ui.px(kFooter), gap = ui.px(kSplitter);
   const float height = size.y - head - foot;
+  // What was chosen is kept: a window that was small for a while is as before once it is large.
   const auto units = [&](double* value, double least, double most) {
-    *value = std::clamp(*value, std::min(least, most), std::max(least, most));
-    return std::round(ui.px(static_cast<float>(*value)));
+    const double fits = std::clamp(*value, std::min(least, most), std::max(least, most));
+    if (ImGui::IsMouseDown(0)) *value = fits;
+    return std::round(ui.px(static_cast<float>(fits)));
   };
-  const float left = units(&settings.left, 220, size.x / ui.scale() * 0.35);
-  const float right = units(&settings.right, 240, size.x / ui.scale() * 0.35);
-  const float bottom = units(&settings.bottom, 110, height / ui.scale() * 0.6);
+  // In a small window the middle keeps half of it.
+  const float wide = size.x / ui.scale(), high = height / ui.scale();
+  const float side = wide * (wide < kSmallWidth ? 0.25f : 0.35f);
+  const float left = units(&settings.left, 220, side);
+  const float right = units(&settings.right, 240, side);
+  const float bottom = units(&settings.bottom, 110, high * (high < kSmallHeight ? 0.35f : 0.6f));
   const float middle = size.x - left - right - 2 * gap, upper = height - bottom - gap;
   header(ui);
   place(ui, Place::left, 0, head, left, height);
@@ -236,18 +245,23 @@ void Explorer::place(Ui& ui, Place where, float x, float y, float width, float h
   list.AddLine({at.x, at.y + tab - 0.5f}, {at.x + width, at.y + tab - 0.5f},
                colour(ui.theme().border));
   float next = ui.px(6);
-  const bool narrow = [&] {
-    float all = next;
-    for (const PanelInfo& info : panels())
-      if (info.place == where) all += ui.text_width(info.title) + ui.px(24);
-    return all > width;
-  }();
+  float all = next, count = 0;
+  for (const PanelInfo& info : panels())
+    if (info.place == where) {
+      all += ui.text_width(info.title) + ui.px(24);
+      ++count;
+    }
+  const bool narrow = all > width;
+  // Where not even narrow ones have room each gives up a part of its title.
+  const float room = width - next - ui.px(8), needed = all - next - ui.px(12) * count;
+  const float share = needed > room ? room / needed : 1;
   for (const PanelInfo& info : panels()) {
     if (info.place != where) continue;
     const bool on = shown_[where] == info.name;
     ImGui::PushFont(on ? ui.fonts().bold : ui.fonts().body);
     const float pad = ui.px(narrow ? 6 : 12);
-    const float wide = ui.text_width(info.title) + 2 * pad;
+    const float wide = (ui.text_width(info.title) + 2 * pad) * share;
+    const std::string title = share < 1 ? ui.fit(info.title, wide - 2 * pad) : info.title;
     ImGui::SetCursorPos({next, 0});
     if (ImGui::InvisibleButton(("tab " + info.name).c_str(), {wide, tab})) show(info.name);
     const bool hovered = ImGui::IsItemHovered();
@@ -256,7 +270,7 @@ void Explorer::place(Ui& ui, Place where, float x, float y, float width, float h
     const float text = ImGui::GetFontSize();
     list.AddText({from.x + pad, from.y + (tab - text) / 2},
                  colour(on || hovered ? ui.theme().plot.text : ui.theme().plot.muted),
-                 info.title.c_str());
+                 title.c_str());
     if (on)
       list.AddRectFilled({from.x + pad / 2, to.y - ui.px(2)}, {to.x - pad / 2, to.y},
                          colour(ui.theme().accent));

@@ -9,6 +9,7 @@
 #include "app/explorer/models/jobs.h"
 #include "app/explorer/models/library.h"
 #include "app/explorer/models/run.h"
+#include "app/explorer/models/training.h"
 #include "app/explorer/panel.h"
 #include "app/explorer/settings.h"
 #include "app/explorer/ui/ui.h"
@@ -24,6 +25,7 @@ class Explorer {
   Jobs jobs;
   Library library;
   RunModel run;
+  TrainingModel training;
   Settings settings;
   ActionPalette palette;
   KeySheet keys;
@@ -33,6 +35,8 @@ class Explorer {
   void draw(Ui& ui, bool whole = true);
   /// Before each frame: hands over what jobs have found out. True when something changed.
   bool update();
+  /// Whether a panel is seen that shows what other processes do at this time.
+  bool watching() const { return watching_; }
 
   /// Shows a panel by its name; false where there is none.
   bool show(const std::string& panel);
@@ -73,7 +77,7 @@ class Explorer {
   std::map<std::string, std::unique_ptr<Panel>> panels_;
   std::map<Place, std::string> shown_;
   std::string said_;
-  bool said_error_ = false;
+  bool said_error_ = false, watching_ = false;
   uint64_t stored_ = 0;
 };
 

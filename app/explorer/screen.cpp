@@ -20,7 +20,7 @@ double thread_s() {
 /// While a trial is being timed the window draws at most so often by itself.
 constexpr double kTimedPeriod_s = 0.25;
 /// Without anything going on it wakes up this often, to see what other processes have stored.
-constexpr double kIdle_s = 20;
+constexpr double kIdle_s = 20, kWatching_s = 1;
 
 }  // namespace
 
@@ -119,7 +119,7 @@ void Screen::loop() {
   while (!platform_->closing() && !explorer_.quit) {
     const RunProgress progress = explorer_.run.progress();
     const bool timing = progress.timing, active = explorer_.run.active();
-    double wait_s = restless > 0 ? 0 : active ? 1 : kIdle_s;
+    double wait_s = restless > 0 ? 0 : active ? 1 : explorer_.watching() ? kWatching_s : kIdle_s;
     if (timing) wait_s = kTimedPeriod_s;
     const float x = input.x, y = input.y;
     const bool acted = platform_->wait(input, wait_s);

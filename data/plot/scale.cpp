@@ -131,4 +131,22 @@ std::vector<Tick> n_ticks(const LogScale& scale, const std::vector<double>& ns, 
   return ticks;
 }
 
+std::vector<Tick> linear_ticks(double low, double high, int most) {
+  const double least = (high - low) / most, power = std::pow(10.0, std::floor(std::log10(least)));
+  double step = 10 * power;
+  for (const double factor : {5.0, 2.0, 1.0})
+    if (factor * power >= least * (1 - 1e-9)) step = factor * power;
+  const int digits = std::max(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
+  std::vector<Tick> ticks;
+  const auto first = static_cast<int64_t>(std::ceil(low / step - 1e-9));
+  const auto last = static_cast<int64_t>(std::floor(high / step + 1e-9));
+  for (int64_t k = first; k <= last; ++k) {
+    const double value = double(k) * step;
+    ticks.push_back({value, std::abs(value) < 1e6 && digits < 8
+                                ? fmt::format("{:.{}f}", value, digits)
+                                : fmt::format("{:g}", value)});
+  }
+  return ticks;
+}
+
 }  // namespace wide

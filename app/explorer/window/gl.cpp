@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <set>
 
+#include "app/explorer/ui/image.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -38,7 +40,9 @@ namespace {
 using Enum = unsigned;
 constexpr Enum kVersion = 0x1F02, kColorBuffer = 0x4000, kRgb = 0x1907, kByte = 0x1401,
                kFramebuffer = 0x8D40, kRenderbuffer = 0x8D41, kColor0 = 0x8CE0, kRgba8 = 0x8058,
-               kPackAlignment = 0x0D05, kMajor = 0x821B;
+               kPackAlignment = 0x0D05, kMajor = 0x821B, kTexture2D = 0x0DE1, kRgba = 0x1908,
+               kFilterSmaller = 0x2801, kFilterLarger = 0x2800;
+constexpr int kNearest = 0x2600;
 
 }  // namespace
 
@@ -53,6 +57,11 @@ struct GlRenderer::Functions {
   void (*clear)(Enum) = nullptr;
   void (*read)(int, int, int, int, Enum, Enum, void*) = nullptr;
   void (*store)(Enum, int) = nullptr;
+  void (*gen_textures)(int, Enum*) = nullptr;
+  void (*delete_textures)(int, const Enum*) = nullptr;
+  void (*bind_texture)(Enum, Enum) = nullptr;
+  void (*texture_parameter)(Enum, Enum, int) = nullptr;
+  void (*texture_image)(Enum, int, int, int, int, int, Enum, Enum, const void*) = nullptr;
   void (*(*address)(const unsigned char*))() = nullptr;
   void (*gen_framebuffers)(int, Enum*) = nullptr;
   void (*bind_framebuffer)(Enum, Enum) = nullptr;
@@ -71,6 +80,11 @@ struct GlRenderer::Functions {
     library.load(&clear, "glClear");
     library.load(&read, "glReadPixels");
     library.load(&store, "glPixelStorei");
+    library.load(&gen_textures, "glGenTextures");
+    library.load(&delete_textures, "glDeleteTextures");
+    library.load(&bind_texture, "glBindTexture");
+    library.load(&texture_parameter, "glTexParameteri");
+    library.load(&texture_image, "glTexImage2D");
     library.load(&address, "glXGetProcAddressARB");
   }
   template <class F>
@@ -114,6 +128,36 @@ void GlRenderer::make_target(int width, int height) {
   gl_->attach(kFramebuffer, kColor0, kRenderbuffer, image);
 }
 
+/// Gives OpenGL what it has not seen of the images of this frame, and its numbers to what draws
+/// them. Returns what those drew before. Images that are not in this frame go.
+std::vector<std::pair<ImDrawCmd*, ImTextureID>> GlRenderer::take_images(ImDrawData* data) {
+  std::vector<std::pair<ImDrawCmd*, ImTextureID>> changed;
+  std::set<uint64_t> seen;
+  for (int i = 0; i < data->CmdListsCount; ++i)
+    for (ImDrawCmd& command : data->CmdLists[i]->CmdBuffer) {
+      const Image* image = image_of(command.TextureId);
+      if (!image) continue;
+      seen.insert(image->version);
+      unsigned& texture = textures_[image->version];
+      if (texture == 0) {
+        gl_->gen_textures(1, &texture);
+        gl_->bind_texture(kTexture2D, texture);
+        gl_->texture_parameter(kTexture2D, kFilterSmaller, kNearest);
+        gl_->texture_parameter(kTexture2D, kFilterLarger, kNearest);
+        gl_->texture_image(kTexture2D, 0, static_cast<int>(kRgba), image->width, image->height, 0,
+                           kRgba, kByte, image->rgba.data());
+      }
+      changed.emplace_back(&command, command.TextureId);
+      command.TextureId = reinterpret_cast<ImTextureID>(static_cast<uintptr_t>(texture));
+    }
+  std::erase_if(textures_, [&](const auto& entry) {
+    if (seen.count(entry.first)) return false;
+    gl_->delete_textures(1, &entry.second);
+    return true;
+  });
+  return changed;
+}
+
 void GlRenderer::draw(ImDrawData* data, int fonts, const ImVec4& background) {
   if (fonts_ < 0) ImGui_ImplOpenGL3_Init("#version 130");  // now there is a context of ImGui's
   if (fonts != fonts_) {
@@ -124,12 +168,14 @@ void GlRenderer::draw(ImDrawData* data, int fonts, const ImVec4& background) {
     // The draw data was recorded before the number of this texture was known.
     for (int i = 0; i < data->CmdListsCount; ++i)
       for (ImDrawCmd& command : data->CmdLists[i]->CmdBuffer)
-        command.TextureId = ImGui::GetIO().Fonts->TexID;
+        if (!image_of(command.TextureId)) command.TextureId = ImGui::GetIO().Fonts->TexID;
   }
   gl_->viewport(0, 0, static_cast<int>(data->DisplaySize.x), static_cast<int>(data->DisplaySize.y));
   gl_->clear_colour(background.x, background.y, background.z, 1);
   gl_->clear(kColorBuffer);
+  const std::vector<std::pair<ImDrawCmd*, ImTextureID>> images = take_images(data);
   ImGui_ImplOpenGL3_RenderDrawData(data);
+  for (const auto& [command, image] : images) command->TextureId = image;
   gl_->finish();
   while (const Enum code = gl_->error()) {
     if (errors_++ == 0) std::fprintf(stderr, "OpenGL error 0x%x\n", code);

@@ -1,7 +1,10 @@
 #pragma once
 #include <imgui.h>
 
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "app/explorer/window/platform.h"
 
@@ -40,7 +43,10 @@ class GlRenderer {
 
  private:
   struct Functions;
+  std::vector<std::pair<ImDrawCmd*, ImTextureID>> take_images(ImDrawData* data);
+
   std::unique_ptr<Functions> gl_;
+  std::map<uint64_t, unsigned> textures_;  // of images, by their version
   int fonts_ = -1, errors_ = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/explorer/ui/image.h"
+
 namespace wide {
 namespace {
 
@@ -78,6 +80,8 @@ class Raster {
       }
   }
 
+  /// What the next triangles show; null: letters and plain colours.
+  void show(const Image* image) { image_ = image; }
   Pixels take() { return std::move(pixels_); }
 
  private:
@@ -87,19 +91,34 @@ class Raster {
       const auto of = [shift](ImU32 colour) { return static_cast<float>(colour >> shift & 0xFF); };
       return wa * of(a.col) + wb * of(b.col) + wc * of(c.col);
     };
-    const float cover =
-        atlas_.at(wa * a.uv.x + wb * b.uv.x + wc * c.uv.x, wa * a.uv.y + wb * b.uv.y + wc * c.uv.y);
-    const float opacity = cover * channel(IM_COL32_A_SHIFT) / 255;
+    const float u = wa * a.uv.x + wb * b.uv.x + wc * c.uv.x;
+    const float v = wa * a.uv.y + wb * b.uv.y + wc * c.uv.y;
+    const ImU32 texel = image_ ? nearest(u, v) : IM_COL32_WHITE;
+    const auto tinted = [&](int shift) {
+      return channel(shift) * static_cast<float>(texel >> shift & 0xFF) / 255;
+    };
+    const float cover = image_ ? 1 : atlas_.at(u, v);
+    const float opacity = cover * tinted(IM_COL32_A_SHIFT) / 255;
     uint8_t* pixel = &pixels_.rgb[3 * (static_cast<size_t>(y) * size_t(pixels_.width) + size_t(x))];
-    const float drawn[] = {channel(IM_COL32_R_SHIFT), channel(IM_COL32_G_SHIFT),
-                           channel(IM_COL32_B_SHIFT)};
+    const float drawn[] = {tinted(IM_COL32_R_SHIFT), tinted(IM_COL32_G_SHIFT),
+                           tinted(IM_COL32_B_SHIFT)};
     for (int k = 0; k < 3; ++k)
       pixel[k] = static_cast<uint8_t>(
           std::clamp(std::lround(drawn[k] * opacity + static_cast<float>(pixel[k]) * (1 - opacity)),
                      0L, 255L));
   }
 
+  ImU32 nearest(float u, float v) const {
+    const auto place = [](float share, int size) {
+      return std::clamp(static_cast<int>(share * static_cast<float>(size)), 0, size - 1);
+    };
+    const auto column = static_cast<size_t>(place(u, image_->width));
+    const auto line = static_cast<size_t>(place(v, image_->height));
+    return image_->rgba[line * static_cast<size_t>(image_->width) + column];
+  }
+
   Atlas atlas_;
+  const Image* image_ = nullptr;
   Pixels pixels_;
 };
 
@@ -111,6 +130,7 @@ Pixels rasterise(const ImDrawData& data, const ImVec4& background) {
   for (int l = 0; l < data.CmdListsCount; ++l) {
     const ImDrawList& list = *data.CmdLists[l];
     for (const ImDrawCmd& command : list.CmdBuffer) {
+      raster.show(image_of(command.TextureId));
       const ImDrawVert* vertices = list.VtxBuffer.Data + command.VtxOffset;
       const ImDrawIdx* indices = list.IdxBuffer.Data + command.IdxOffset;
       for (unsigned i = 0; i + 2 < command.ElemCount; i += 3)

@@ -145,6 +145,38 @@ class Page(Train):
         self.assertEqual([entry.find(SVG + "title").text for entry in self.groups(svg, "legend")], ["model 0", "model 1", "model 2"])
         self.assertEqual(len([g for g in self.groups(svg, "curve") if g.find(SVG + "circle") is not None]), 3)  # one evaluation
 
+    def test_picture_has_medians_and_quartiles_of_configurations(self):
+        self.train("--validation", "0.25", "--check", "0", "--quiet", "--overwrite", "--grid", "lr=0.001,0.05,0.2",
+                   "--seeds", "4", "--epochs", "7")
+        self.workbench("report", self.path("run"), "--svg", self.path("run.svg"))
+        svg = ElementTree.parse(self.path("run.svg")).getroot()
+        self.assertEqual(len(self.groups(svg, "curve")), 24)  # the validation loss and the training loss of 12 models
+        self.assertEqual(len(self.groups(svg, "best")), 5)
+        steps, x = self.scale(svg, "x-axis", "x")
+        values, y = self.scale(svg, "y-axis", "y")
+        to_step, to_value = numpy.polyfit(x, steps, 1), numpy.polyfit(y - 4, values, 1)
+        report = self.report()
+        seen = 0
+        for group in self.groups(svg, "group"):
+            lr, metric = re.match(r"lr=(\S+) \(4 models\)(, training)?$", group.find(SVG + "title").text).groups()
+            metric = "train_loss" if metric else "loss"
+            models = [m["model"] for m in report["models"] if f"{m['hyperparameters']['lr']:.4g}" == lr]
+            of = numpy.array([[row[metric][m] for m in models] for row in report["history"]])
+
+            def points(element):
+                return numpy.array([p.split(",") for p in element.get("points").split()], dtype=float)
+
+            median = points(group.find(SVG + "polyline"))
+            numpy.testing.assert_allclose(numpy.polyval(to_step, median[:, 0]), [row["step"] for row in report["history"]],
+                                          atol=0.01 * steps.max())
+            band = points(group.find(SVG + "polygon"))
+            rows = len(report["history"])
+            for got, share in ((median, 50), (band[:rows], 75), (band[rows:][::-1], 25)):
+                numpy.testing.assert_allclose(numpy.polyval(to_value, got[:, 1]), numpy.percentile(of, share, axis=1),
+                                              atol=0.005 * numpy.ptp(values))
+            seen += 1
+        self.assertEqual(seen, 6)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/explorer/explorer.h"
+
+namespace wide::models_panel {
+namespace {
+
+constexpr size_t kMostHyperparameters = 40;  // a table has 64 columns
+
+class ModelsPanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    TrainingModel& training = explorer.training;
+    training.watch();
+    const auto view = training.view();
+    if (!view || view->models.empty()) {
+      ui.muted("Models appear here as soon as a training run is chosen.");
+      return;
+    }
+    if (view != view_ || training.brushed() != only_) arrange(training, view);
+    tools(explorer, ui, training);
+    table(ui, training);
+  }
+
+ private:
+  void arrange(const TrainingModel& training, const std::shared_ptr<const TrainingView>& view) {
+    const bool other = !view_ || view_->columns.size() != view->columns.size() ||
+                       view_->runs[0]->id != view->runs[0]->id;
+    view_ = view;
+    only_ = training.brushed();
+    if (other) {
+      // The best ones first.
+      for (size_t c = 0; c < view->columns.size(); ++c)
+        if (view->columns[c].kind == ModelColumn::Kind::best) column_ = c;
+      descending_ = view->more_is_better;
+    }
+    order_ = sorted_models(*view, column_, descending_, only_);
+  }
+
+  void tools(Explorer& explorer, Ui& ui, TrainingModel& training) {
+    ImGui::AlignTextToFramePadding();
+    ui.muted(fmt::format("{} of {} models", order_.size(), view_->models.size()));
+    ImGui::SameLine();
+    if (ui.button("Copy CSV##models", Look::plain, true, "The rows that are shown")) {
+      ImGui::SetClipboardText(models_csv(*view_, order_).c_str());
+      explorer.say(fmt::format("copied {} rows", order_.size()));
+    }
+    ImGui::SameLine();
+    if (ui.button("Save CSV##models", Look::plain, true, "The rows that are shown"))
+      explorer.save_as("CSV", fmt::format("run-{}.csv", view_->runs[0]->id),
+                       [&explorer, view = view_, order = order_](const std::string& path) {
+                         explorer.write_later(path,
+                                              [view, order] { return models_csv(*view, order); });
+                       });
+    if (training.brushed()) {
+      ImGui::SameLine();
+      if (ui.button("Show all models##table", Look::plain, true,
+                    "Takes the brush of the scatter away"))
+        training.brush(std::nullopt);
+    }
+  }
+
+  void table(Ui& ui, TrainingModel& training) {
+    constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
+                                       ImGuiTableFlags_Resizable | ImGuiTableFlags_Sortable |
+                                       ImGuiTableFlags_RowBg | ImGuiTableFlags_SizingFixedFit |
+                                       ImGuiTableFlags_NoSavedSettings;
+    const std::vector<ModelColumn>& columns = view_->columns;
+    const int count = static_cast<int>(std::min(columns.size(), kMostHyperparameters + size_t{10}));
+    if (!ImGui::BeginTable(fmt::format("models {}", count).c_str(), count, kFlags)) return;
+    ImGui::TableSetupScrollFreeze(0, 1);
+    for (int c = 0; c < count; ++c) {
+      const ModelColumn& column = columns[static_cast<size_t>(c)];
+      const bool sorted = static_cast<size_t>(c) == column_;
+      ImGui::TableSetupColumn(
+          column.title.c_str(),
+          ImGuiTableColumnFlags_WidthFixed | (sorted ? ImGuiTableColumnFlags_DefaultSort : 0) |
+              (sorted && descending_ ? ImGuiTableColumnFlags_PreferSortDescending : 0),
+          std::max(ui.px(column.kind == ModelColumn::Kind::status ? 120 : 74),
+                   ui.text_width(column.title) + ui.px(22)));
+    }
+    heads(ui, count);
+    if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
+      if (specs->SpecsCount > 0) {
+        column_ = static_cast<size_t>(specs->Specs[0].ColumnIndex);
+        descending_ = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
+        order_ = sorted_models(*view_, column_, descending_, only_);
+      }
+      specs->SpecsDirty = false;
+    }
+    ImGuiListClipper clipper;
+    clipper.Begin(static_cast<int>(order_.size()));
+    while (clipper.Step())
+      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
+        row(ui, training, view_->models[order_[static_cast<size_t>(i)]], i, count);
+    ImGui::EndTable();
+  }
+
+  void heads(Ui& ui, int count) const {
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    ImGui::PushFont(ui.fonts().small_bold);
+    for (int c = 0; c < count; ++c) {
+      if (!ImGui::TableSetColumnIndex(c)) continue;
+      const ModelColumn& column = view_->columns[static_cast<size_t>(c)];
+      ImGui::TableHeader(column.title.c_str());
+      // Of its text: the first one reaches over the edge of the table.
+      const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
+      ui.note(ItemKind::head, column.title, {std::max(from.x, ImGui::GetWindowPos().x), from.y},
+              to);
+      ui.tip(column.tip);
+    }
+    ImGui::PopFont();
+  }
+
+  void row(Ui& ui, TrainingModel& training, const TrainedModel& model, int line, int count) const {
+    ImGui::TableNextRow();
+    ImGui::PushID(line);
+    const bool lit = training.lit() == model.key;
+    bool first = true;
+    for (int c = 0; c < count; ++c) {
+      if (!ImGui::TableSetColumnIndex(c)) continue;
+      if (first) {
+        const ImVec2 at = ImGui::GetCursorPos();
+        if (ImGui::Selectable(
+                "##row", lit,
+                ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
+          training.light(model.key);
+        ui.note_last(ItemKind::row, fmt::format("row {}", line + 1), true, lit);
+        ImGui::SetCursorPos(at);
+        first = false;
+      }
+      const std::string text = view_->cell(model, static_cast<size_t>(c));
+      const float width = ImGui::GetContentRegionAvail().x;
+      const std::string part = ui.fit(text, width);
+      const bool number = view_->columns[static_cast<size_t>(c)].number();
+      if (number)
+        ImGui::SetCursorPosX(ImGui::GetCursorPosX() + std::max(0.0f, width - ui.text_width(part)));
+      ui.tinted(part, text.rfind("diverged", 0) == 0 ? ui.theme().bad : ui.theme().plot.text);
+      if (part != text) ui.tip(text);
+    }
+    ImGui::PopID();
+  }
+
+  std::shared_ptr<const TrainingView> view_;  // what `order_` is of
+  std::optional<std::set<int64_t>> only_;
+  std::vector<size_t> order_;
+  size_t column_ = 0;
+  bool descending_ = false;
+};
+
+const bool registered =
+    add_panel({"models", "Models", "The models of the training run that is chosen, sortable.",
+               Place::bottom, 1, [] { return std::make_unique<ModelsPanel>(); }});
+
+}  // namespace
+}  // namespace wide::models_panel

@@ -1,0 +1,334 @@
+#include <fmt/format.h>
+#include <imgui_internal.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/explorer/explorer.h"
+#include "app/explorer/ui/draw_canvas.h"
+#include "app/explorer/ui/image.h"
+
+namespace wide::training_panel {
+namespace {
+
+constexpr double kNear = 8;  // units: how near a line the mouse has to be
+
+const std::vector<double>& smoothings() {
+  static const std::vector<double> values{0, 0.5, 0.8, 0.9, 0.97};
+  return values;
+}
+
+class TrainingPanel : public Panel {
+ public:
+  void draw(Explorer& explorer, Ui& ui) override {
+    TrainingModel& training = explorer.training;
+    training.watch();
+    if (training.runs().empty()) {
+      if (training.listed())
+        ui.empty("No training run is stored",
+                 "workbench train and nw.train store their runs; one that trains now appears here "
+                 "by itself.");
+      else
+        ui.muted("reading the store");
+      return;
+    }
+    choose(ui, training);
+    tools(explorer, ui, training);
+    const auto view = training.view();
+    if (!view || view->runs.empty()) {
+      ui.muted("reading the run");
+      return;
+    }
+    if (view->figure.lines.empty()) {
+      ui.empty("No evaluation is stored yet",
+               "A run stores its first values with its first evaluation.");
+      return;
+    }
+    plot(ui, training, *view);
+  }
+
+ private:
+  static void choose(Ui& ui, TrainingModel& training) {
+    std::vector<std::string> names, over{"no second run"};
+    int at = -1, second = 0;
+    for (const RunRow& row : training.runs()) {
+      if (row.id == training.run()) at = static_cast<int>(names.size());
+      names.push_back(fmt::format("run {} · {} · {}", row.id, row.name, row.state));
+      if (row.id == training.over()) second = static_cast<int>(over.size());
+      over.push_back(fmt::format("and run {} · {}", row.id, row.name));
+    }
+    const float room = ImGui::GetContentRegionAvail().x;
+    const float width = std::min(ui.px(230), room * 0.5f);
+    if (ui.choice("training run", &at, names, width))
+      training.choose(training.runs()[static_cast<size_t>(at)].id);
+    if (training.runs().size() < 2) return;
+    ui.beside(std::min(ui.px(160), room * 0.4f));
+    if (ui.choice("second run", &second, over, std::min(ui.px(160), room * 0.4f)))
+      training.lay_over(second == 0 ? 0 : training.runs()[static_cast<size_t>(second) - 1].id);
+    ui.tip("Shows the curves of a second run over those of the first.");
+  }
+
+  /// A list of words of which one is taken.
+  static bool words(Ui& ui, const std::string& name, const std::vector<std::string>& shown,
+                    size_t* index, float width, const std::string& tip) {
+    int at = static_cast<int>(*index);
+    ui.beside(ui.px(width));
+    const bool changed = ui.choice(name, &at, shown, ui.px(width));
+    ui.tip(tip);
+    *index = static_cast<size_t>(std::max(0, at));
+    return changed;
+  }
+
+  void tools(Explorer& explorer, Ui& ui, TrainingModel& training) {
+    const auto view = training.view();
+    if (!view || view->runs.empty()) return;
+    RunFigureOptions options = training.options();
+    const auto place = [](const std::vector<std::string>& all, const std::string& word) {
+      const auto it = std::find(all.begin(), all.end(), word);
+      return it == all.end() ? size_t{0} : static_cast<size_t>(it - all.begin());
+    };
+    size_t at = place(view->metrics, options.metric);
+    if (words(ui, "metric", view->metrics, &at, 108,
+              "What is plotted; models are compared by the first of the list."))
+      options.metric = view->metrics[at];
+    std::vector<std::string> along{"step", "epoch"};
+    if (!view->runs[0]->seconds.empty()) along.emplace_back("seconds");
+    at = place(along, options.along);
+    if (words(ui, "along the axis", along, &at, 84, "What the horizontal axis counts."))
+      options.along = along[at];
+    std::vector<std::string> by{"by configuration"};
+    for (const std::string& key : view->differing) by.push_back("by " + key);
+    at = options.by.empty() ? 0 : place(by, "by " + options.by.front());
+    if (words(ui, "grouped", by, &at, 128,
+              "Which models have a median in common. A configuration is all hyperparameters; seeds "
+              "and folds are what differs inside."))
+      options.by = at == 0 ? std::vector<std::string>{} : std::vector{view->differing[at - 1]};
+    std::vector<std::string> smooth;
+    size_t now = 0;
+    for (const double value : smoothings()) {
+      if (value == options.smoothing) now = smooth.size();
+      smooth.push_back(value == 0 ? "not smoothed" : fmt::format("smoothed {}", value));
+    }
+    if (words(ui, "smoothing", smooth, &now, 112,
+              "Exponential mean, as TensorBoard's; medians have the raw line behind."))
+      options.smoothing = smoothings()[now];
+    const auto toggle = [&](const char* label, bool* on, const char* tip) {
+      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
+      if (ui.toggle(label, *on, tip)) *on = !*on;
+    };
+    toggle("log", &options.log_y, "A logarithmic vertical axis.");
+    if (view->runs[0]->metric("train_loss") && options.metric != "train_loss")
+      toggle("training loss", &options.training,
+             "Beside the validation loss, dashed, where the metric is the loss.");
+    training.set_options(options);
+    const auto button = [&](const char* label, bool enabled, const char* tip) {
+      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
+      return ui.button(label, Look::plain, enabled, tip);
+    };
+    if (button("Fit##curves", zoom_.has_value(),
+               "Shows all again. The wheel zooms, dragging moves, a double click shows all."))
+      zoom_.reset();
+    if (training.brushed() &&
+        button("Show all models", true, "Takes the brush of the scatter away"))
+      training.brush(std::nullopt);
+    if (button("Export##training", true, "Picture, table and command")) ImGui::OpenPopup("export");
+    exports(explorer, ui, *view);
+  }
+
+  void exports(Explorer& explorer, Ui& ui, const TrainingView& view) {
+    if (!ui.begin_popup("export")) return;
+    const RunHistory& run = *view.runs[0];
+    const std::string name = fmt::format("run-{}", run.id);
+    if (ui.row("Picture as SVG", false))
+      explorer.save_as("SVG", name + ".svg",
+                       [&explorer, shown = explorer.training.view(),
+                        footer = run.command](const std::string& path) {
+                         explorer.write_later(path, [shown, footer] {
+                           return curves_document(shown->figure, footer);
+                         });
+                       });
+    if (ui.row("Picture as PNG", false))
+      explorer.save_as("PNG", name + ".png", [&explorer, box = box_](const std::string& path) {
+        explorer.take_picture(path, box);
+      });
+    if (ui.row("Models as CSV", false))
+      explorer.save_as("CSV", name + ".csv",
+                       [&explorer, shown = explorer.training.view(),
+                        only = explorer.training.brushed()](const std::string& path) {
+                         explorer.write_later(path, [shown, only] {
+                           return models_csv(
+                               *shown, sorted_models(*shown, shown->columns.size(), false, only));
+                         });
+                       });
+    if (ui.row("Copy command", false)) {
+      ImGui::SetClipboardText(run.command.c_str());
+      explorer.say("copied the command of run " + std::to_string(run.id));
+    }
+    ui.end_popup();
+  }
+
+  void plot(Ui& ui, TrainingModel& training, const TrainingView& view) {
+    const CurvesFigure& figure = view.figure;
+    const ImVec2 origin = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
+    const float scale = ui.scale();
+    const Box all{0, 0, std::max(160.0f, room.x / scale), std::max(120.0f, room.y / scale - 2)};
+    box_ = {origin.x, origin.y, room.x, room.y};
+    DrawCanvas canvas(ui, *ImGui::GetWindowDrawList(), origin);
+    const CurvesLayout layout = curves_layout(canvas, figure, all);
+    const std::string of = fmt::format("{}|{}|{}|{}", figure.title, training.options().metric,
+                                       figure.x_name, figure.log_y);
+    if (of != of_) zoom_.reset();
+    of_ = of;
+    // Values of all lines are looked through where there are new ones alone.
+    if (fitted_of_ != training.view()) {
+      fitted_ = fitted_axes(figure, layout.plot);
+      fitted_of_ = training.view();
+    }
+    CurveAxes axes = zoom_ ? *zoom_ : fitted_;
+    axes.plot = layout.plot;
+    draw_curve_axes(canvas, figure, axes, all);
+    faint(ui, training, canvas, axes);
+    const std::vector<DrawnCurveEnd> ends =
+        draw_curves(canvas, figure, axes, layout, {false, training.lit()});
+    ImGui::InvisibleButton("curves", {std::max(1.0f, room.x), std::max(1.0f, room.y - 1)},
+                           ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+    ImGui::SetItemUsingMouseWheel();
+    ui.note_last(ItemKind::area, "curves");
+    for (const DrawnCurveEnd& end : ends) {
+      const ImVec2 at = canvas.px(end.at);
+      ui.note(ItemKind::mark, "end of " + figure.lines[end.line].name,
+              {at.x - ui.px(3), at.y - ui.px(3)}, {at.x + ui.px(3), at.y + ui.px(3)});
+    }
+    pointed(ui, training, view, canvas, axes);
+    mouse(ui, canvas, axes);
+  }
+
+  /// The picture of all faint lines; while another one is drawn, the last one where its values are.
+  void faint(Ui& ui, TrainingModel& training, const DrawCanvas& canvas, const CurveAxes& axes) {
+    const Box& plot = axes.plot;
+    const ImVec2 from = canvas.px({plot.x, plot.y}), to = canvas.px({plot.right(), plot.bottom()});
+    const ImVec2 corner{std::round(from.x), std::round(from.y)};
+    const int width = std::max(1, static_cast<int>(std::lround(to.x - from.x)));
+    const int height = std::max(1, static_cast<int>(std::lround(to.y - from.y)));
+    const auto lines = training.faint(axes, width, height, ui.theme().dark);
+    if (!lines) return;
+    if (lines != lines_) {
+      lines_ = lines;
+      image_.width = lines->width;
+      image_.height = lines->height;
+      image_.rgba = lines->rgba;
+      image_.version = Image::next_version();
+    }
+    ImDrawList& list = *ImGui::GetWindowDrawList();
+    const ImVec2 end{corner.x + static_cast<float>(width), corner.y + static_cast<float>(height)};
+    if (lines->axes == axes) {
+      list.AddImage(texture_of(image_), corner, end);
+      return;
+    }
+    if (lines->axes.log_y != axes.log_y) return;
+    const CurveAxes& was = lines->axes;
+    list.PushClipRect(corner, end, true);
+    list.AddImage(texture_of(image_), canvas.px(axes.at({was.x_low, was.y_high})),
+                  canvas.px(axes.at({was.x_high, was.y_low})));
+    list.PopClipRect();
+  }
+
+  /// What is under the mouse: its tooltip, and a click that highlights it.
+  void pointed(Ui& ui, TrainingModel& training, const TrainingView& view, const DrawCanvas& canvas,
+               const CurveAxes& axes) {
+    if (!ImGui::IsItemHovered()) return;
+    const Point mouse = canvas.unit(ImGui::GetIO().MousePos);
+    if (mouse.x < axes.plot.x || mouse.x > axes.plot.right()) return;
+    const double x = axes.value_at(mouse).x;
+    const CurveLine* nearest = nullptr;
+    Point value;
+    double best = kNear;
+    for (const CurveLine& line : view.figure.lines) {
+      const auto after = std::lower_bound(line.points.begin(), line.points.end(), x,
+                                          [](const Point& p, double v) { return p.x < v; });
+      for (const auto& point : {after, after == line.points.begin() ? after : after - 1}) {
+        if (point == line.points.end()) continue;
+        const Point at = axes.at(*point);
+        const double far = std::hypot((at.x - mouse.x) / 3, at.y - mouse.y);
+        if (!(far < best)) continue;
+        best = far;
+        nearest = &line;
+        value = *point;
+      }
+    }
+    if (!nearest) return;
+    const auto model = std::find_if(view.models.begin(), view.models.end(),
+                                    [&](const auto& m) { return m.key == nearest->key; });
+    ImGui::BeginTooltip();
+    ui.text(nearest->name + (nearest->dashed ? ", training" : ""));
+    if (model != view.models.end()) ui.muted(model->configuration);
+    ui.text(fmt::format("{:.5g} at {} {:.6g}", value.y, training.options().along, value.x));
+    ImGui::EndTooltip();
+    if (ImGui::IsMouseReleased(0) && !moved_) training.light(nearest->key);
+  }
+
+  void mouse(Ui& ui, const DrawCanvas& canvas, const CurveAxes& axes) {
+    const ImGuiIO& io = ImGui::GetIO();
+    if (ImGui::IsMouseClicked(0)) moved_ = false;
+    const Point at = canvas.unit(io.MousePos);
+    const Box& plot = axes.plot;
+    const auto inside = [&](const Point& p) {
+      return p.x >= plot.x && p.x <= plot.right() && p.y >= plot.y && p.y <= plot.bottom();
+    };
+    // Both ends of both axes at these places of the plot.
+    const auto show = [&](const Point& low, const Point& high) {
+      const Point a = axes.value_at(low), b = axes.value_at(high);
+      const double least = 1e-9 * std::max(std::abs(a.x), std::abs(b.x));
+      if (!(b.x - a.x > least) || !(b.y > a.y) || !std::isfinite(a.y) || !std::isfinite(b.y))
+        return;
+      zoom_ = axes;
+      zoom_->x_low = a.x;
+      zoom_->x_high = b.x;
+      zoom_->y_low = a.y;
+      zoom_->y_high = b.y;
+    };
+    if (ImGui::IsItemHovered() && inside(at) && io.MouseWheel != 0) {
+      const double f = std::pow(0.85, io.MouseWheel);
+      show({at.x + (plot.x - at.x) * f, at.y + (plot.bottom() - at.y) * f},
+           {at.x + (plot.right() - at.x) * f, at.y + (plot.y - at.y) * f});
+    }
+    if (ImGui::IsItemHovered() && inside(at) && ImGui::IsMouseDoubleClicked(0)) zoom_.reset();
+    const bool boxing = ImGui::IsItemActive() &&
+                        (ImGui::IsMouseDragging(1) || (io.KeyShift && ImGui::IsMouseDragging(0)));
+    if (boxing && !box_from_) box_from_ = io.MouseClickedPos[ImGui::IsMouseDragging(1) ? 1 : 0];
+    if (box_from_) {
+      ImGui::GetWindowDrawList()->AddRect(*box_from_, io.MousePos, colour(ui.theme().accent), 0, 0,
+                                          ui.px(1.5f));
+      if (!boxing) {
+        const Point a = canvas.unit(*box_from_);
+        if (std::abs(a.x - at.x) > 6 && std::abs(a.y - at.y) > 6)
+          show({std::min(a.x, at.x), std::max(a.y, at.y)},
+               {std::max(a.x, at.x), std::min(a.y, at.y)});
+        box_from_.reset();
+      }
+      moved_ = true;
+    } else if (ImGui::IsItemActive() && ImGui::IsMouseDragging(0)) {
+      moved_ = true;
+      const double x = static_cast<double>(io.MouseDelta.x / ui.scale());
+      const double y = static_cast<double>(io.MouseDelta.y / ui.scale());
+      if (x != 0 || y != 0) show({plot.x - x, plot.bottom() - y}, {plot.right() - x, plot.y - y});
+    }
+  }
+
+  std::string of_;  // what the zoom is of
+  std::optional<CurveAxes> zoom_;
+  CurveAxes fitted_;
+  std::shared_ptr<const TrainingView> fitted_of_;
+  std::shared_ptr<const FaintLines> lines_;  // what the image is of
+  Image image_;
+  std::optional<ImVec2> box_from_;
+  bool moved_ = false;
+  Box box_;
+};
+
+const bool registered = add_panel(
+    {"training", "Training", "Learning curves of all models of a training run, while it trains.",
+     Place::middle, 6, [] { return std::make_unique<TrainingPanel>(); }});
+
+}  // namespace
+}  // namespace wide::training_panel

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "data/plot/canvas.h"
+
+namespace wide {
+
+/// How many of very many curves pass each pixel. Of a curve's points inside one column of pixels
+/// the lowest and highest count, so that no peak is lost. A curve that has grown is drawn on from
+/// where it ended: the counts are those of drawing it at once.
+class CurveDensity {
+ public:
+  CurveDensity(int width, int height) : width_(width), height_(height) {
+    counts_.resize(static_cast<size_t>(width) * static_cast<size_t>(height));
+  }
+  int width() const { return width_; }
+  int height() const { return height_; }
+
+  /// Draws what `points`, in pixels and ascending in x, has beyond what an earlier call with the
+  /// same `curve` had drawn. Points that are not finite end a piece of the curve. `dashed`: in
+  /// dashes along the columns.
+  void extend(size_t curve, const std::vector<Point>& points, bool dashed);
+  uint16_t at(int x, int y) const {
+    return counts_[static_cast<size_t>(y) * static_cast<size_t>(width_) + static_cast<size_t>(x)];
+  }
+
+ private:
+  /// Where a curve ended: the pixels of its last column are drawn, and drawn again when it grows.
+  struct Pen {
+    size_t used = 0;  // of its points
+    int column = -1;
+    double low = 0, high = 0;
+  };
+  void cover(size_t curve, int column, double low, double high, bool dashed);
+  void put(size_t curve, int sign, bool dashed);
+
+  int width_, height_;
+  std::vector<uint16_t> counts_;
+  std::vector<Pen> pens_;
+};
+
+}  // namespace wide

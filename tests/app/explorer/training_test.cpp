@@ -1,0 +1,257 @@
+// The panels of training runs, driven by clicks, and what they show against the store.
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/explorer/window/picture.h"
+#include "app/explorer/window/png.h"
+#include "engine/measure/clock.h"
+#include "tests/app/explorer/stored.h"
+#include "tests/data/store/stored_run.h"
+
+namespace wide::training_test {
+namespace {
+
+class ExplorerTraining : public ::testing::Test {
+ protected:
+  void open(Settings settings = {}) {
+    settings.view = "training";
+    screen_ = screen_on(file_.path(), settings);
+    driver_ = std::make_unique<Driver>(*screen_);
+    for (const char* panel : {"trainings", "models", "scatter"}) screen_->explorer().show(panel);
+    driver_->settle();
+  }
+  const TrainingView& view() const { return *screen_->explorer().training.view(); }
+  /// Best loss of a model, from the store's table alone.
+  std::vector<double> best_by_sql(int64_t run) const {
+    SQLite::Database db(file_.path(), SQLite::OPEN_READONLY);
+    SQLite::Statement query(db,
+                            "SELECT min(value) FROM run_metric WHERE run = ? AND metric = 'loss' "
+                            "GROUP BY model ORDER BY model");
+    query.bind(1, run);
+    std::vector<double> best;
+    while (query.executeStep()) best.push_back(query.getColumn(0).getDouble());
+    return best;
+  }
+  StoreFile file_;
+  std::unique_ptr<Screen> screen_;
+  std::unique_ptr<Driver> driver_;
+};
+
+TEST_F(ExplorerTraining, WithoutARunItSaysWhatToDo) {
+  Store::create(file_.path());
+  open();
+  EXPECT_TRUE(driver_->sees("No training run is stored"));
+}
+
+TEST_F(ExplorerTraining, MediansQuartilesAndEndsAreThoseOfTheStore) {
+  store_run(file_.path(), 8, 13);
+  open();
+  const CurvesFigure& figure = view().figure;
+  EXPECT_TRUE(driver_->sees("8 of 8 models shown"));
+  // Three configurations, each with its validation and its training loss.
+  ASSERT_EQ(figure.groups.size(), 6u);
+  ASSERT_EQ(figure.lines.size(), 16u);
+  for (const CurveGroup& group : figure.groups) {
+    std::vector<int64_t> models;
+    for (int64_t m = 0; m < 8; ++m)
+      if (group.name.find(fmt::format("lr={:.4g}", 0.001 * std::pow(3.0, double(m / 3)))) == 0)
+        models.push_back(m);
+    ASSERT_FALSE(models.empty()) << group.name;
+    for (size_t i = 0; i < group.median.size(); ++i) {
+      std::vector<double> values;  // as NumPy takes percentiles of them
+      for (const int64_t m : models) {
+        const int64_t step = 10 * static_cast<int64_t>(i + 1);
+        if ((m == 7 && step > 20) || (m == 6 && step > 30)) continue;
+        values.push_back((group.dashed ? 0.5 : 1) * stored_loss(m, static_cast<int64_t>(i)));
+      }
+      std::sort(values.begin(), values.end());
+      const auto percentile = [&](double share) {
+        const double at = share * double(values.size() - 1), below = std::floor(at);
+        const auto k = static_cast<size_t>(below);
+        return k + 1 < values.size() ? values[k] * (1 - at + below) + values[k + 1] * (at - below)
+                                     : values[k];
+      };
+      EXPECT_NEAR(group.median[i].y, percentile(0.5), 1e-12) << group.name << i;
+      EXPECT_NEAR(group.low[i].y, percentile(0.25), 1e-12) << group.name << i;
+      EXPECT_NEAR(group.high[i].y, percentile(0.75), 1e-12) << group.name << i;
+    }
+  }
+  for (const CurveLine& line : figure.lines)
+    EXPECT_EQ(line.end, line.key == 7   ? CurveEnd::diverged
+                        : line.key == 6 ? CurveEnd::stopped
+                                        : CurveEnd::none);
+  // The best five are labelled, the best one first.
+  std::vector<double> best = best_by_sql(1);
+  std::vector<int64_t> order(best.size());
+  for (size_t m = 0; m < order.size(); ++m) order[m] = static_cast<int64_t>(m);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return best[static_cast<size_t>(a)] < best[static_cast<size_t>(b)];
+  });
+  ASSERT_EQ(figure.labelled.size(), 5u);
+  for (size_t k = 0; k < 5; ++k) EXPECT_EQ(figure.lines[figure.labelled[k]].key, order[k]);
+  EXPECT_NE(screen_->ui().items.find("end of model 7"), nullptr);
+}
+
+TEST_F(ExplorerTraining, TheTableHasWhatDiffersAndTheSpreadOverSeeds) {
+  store_run(file_.path(), 8, 13);
+  open();
+  std::vector<std::string> titles;
+  for (const ModelColumn& column : view().columns) titles.push_back(column.title);
+  EXPECT_EQ(titles, (std::vector<std::string>{"model", "lr", "status", "best loss", "at step",
+                                              "last loss", "± of seeds", "n"}));
+  const std::vector<double> best = best_by_sql(1);
+  for (const TrainedModel& m : view().models) {
+    EXPECT_EQ(m.best, best[m.model]);
+    const size_t first = m.model / 3 * 3, last = std::min<size_t>(8, first + 3);
+    double mean = 0, squares = 0;
+    for (size_t k = first; k < last; ++k) mean += best[k] / double(last - first);
+    for (size_t k = first; k < last; ++k) squares += (best[k] - mean) * (best[k] - mean);
+    EXPECT_NEAR(*m.spread, std::sqrt(squares / double(last - first - 1)), 1e-12);
+    EXPECT_EQ(m.alike, last - first);
+  }
+  // The best one first; by a click on a head by that; a row lights its curve.
+  const size_t winner =
+      static_cast<size_t>(std::min_element(best.begin(), best.end()) - best.begin());
+  driver_->click("row 1");
+  EXPECT_EQ(screen_->explorer().training.lit(), static_cast<int64_t>(winner));
+  driver_->click("model");
+  driver_->settle();
+  driver_->click("row 2");
+  EXPECT_EQ(screen_->explorer().training.lit(), 1);
+  driver_->click("Copy CSV");
+  const std::string csv = screen_->ui().clipboard;
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "model,lr,status,best loss,at step,last loss,± of seeds,n");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
+  EXPECT_NE(csv.find(fmt::format("\n0,0.001,trained,{},", best[0])), std::string::npos) << csv;
+}
+
+TEST_F(ExplorerTraining, ABoxInTheScatterFiltersCurvesAndTable) {
+  store_run(file_.path(), 8, 13);
+  open();
+  const ScreenItem* area = screen_->ui().items.find("scatter");
+  ASSERT_NE(area, nullptr);
+  const ScreenItem* three = screen_->ui().items.find("point model 3");
+  ASSERT_NE(three, nullptr);
+  // From the top left of model 3 to the right end: all with a learning rate of 0.003 or more.
+  screen_->input.x = static_cast<float>(three->box.x - 12);
+  screen_->input.y = static_cast<float>(area->box.y + 1);
+  screen_->frame();
+  screen_->input.down[0] = screen_->input.pressed[0] = true;
+  screen_->frame();
+  screen_->input.x = static_cast<float>(area->box.right() - 1);
+  screen_->input.y = static_cast<float>(area->box.bottom() - 1);
+  screen_->frame();
+  screen_->frame();
+  screen_->input.down[0] = false;
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("5 of 8 models shown"));
+  EXPECT_TRUE(driver_->sees("5 of 8 models"));
+  EXPECT_EQ(view().figure.lines.size(), 10u);
+  for (const CurveLine& line : view().figure.lines) EXPECT_GE(line.key, 3);
+  driver_->click("Show all models");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("8 of 8 models shown"));
+}
+
+TEST_F(ExplorerTraining, ARunOfAnotherProcessAppearsAndGrowsWithinTwoSeconds) {
+  store_run(file_.path(), 4, 5);
+  open();
+  Store store = Store::create(file_.path());
+  const std::string run = store.begin_run(stored_run(6, 130, "later"), "", 0);
+  double begun = now_s();
+  driver_->await("later", 10);
+  EXPECT_LT(now_s() - begun, 2);
+  driver_->click("training run " + run);
+  store.add_run_rows(stored_rows(run, 6, 0, 4));
+  driver_->settle();
+  driver_->await("6 of 6 models shown", 10);
+  EXPECT_EQ(view().runs[0]->last_step(), 40);
+  EXPECT_EQ(view().figure.x_end, 130) << "the axis is as long as the run will be";
+  // It grows: the faint lines are drawn on, not anew.
+  store.add_run_rows(stored_rows(run, 6, 4, 9));
+  begun = now_s();
+  while (view().runs[0]->last_step() < 90 && now_s() - begun < 10) screen_->frame();
+  EXPECT_LT(now_s() - begun, 2);
+}
+
+TEST_F(ExplorerTraining, OptionsChangeWhatIsDrawn) {
+  store_run(file_.path(), 8, 13);
+  store_run(file_.path(), 5, 4, "other");
+  open();
+  screen_->explorer().training.choose(1);
+  driver_->settle();
+  driver_->await("8 of 8 models shown");
+  driver_->click("training loss");
+  driver_->settle();
+  EXPECT_EQ(view().figure.lines.size(), 8u);
+  driver_->click("log");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("loss, logarithmic against training steps"));
+  driver_->click("along the axis");
+  driver_->click("epoch");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("against epochs"));
+  EXPECT_EQ(view().figure.lines[0].points.back().x, 130.0 / 4);
+  driver_->click("smoothing");
+  driver_->click("smoothed 0.5");
+  driver_->settle();
+  const CurveLine& line = view().figure.lines[0];
+  // By hand: (0.5 a + b) / 1.5, weights taken out of the first value.
+  EXPECT_NEAR(line.points[1].y, (0.5 * line.raw[0].y + line.raw[1].y) / 1.5, 1e-12);
+  driver_->click("second run");
+  driver_->click("and run 2 · other");
+  driver_->settle();
+  driver_->await("13 of 13 models shown");
+  EXPECT_EQ(view().columns[0].title, "run");
+}
+
+TEST_F(ExplorerTraining, NothingIsCutOffOrOverlapsAtAnySize) {
+  store_run(file_.path(), 60, 13);
+  store_run(file_.path(), 8, 13, "a run with a name that is rather long");
+  for (const auto& [width, height, scale] :
+       {std::tuple(900, 600, 1.0), {1280, 800, 1.0}, {1920, 1200, 1.5}, {2560, 1440, 1.0}})
+    for (const bool dark : {false, true}) {
+      Settings settings;
+      settings.width = width;
+      settings.height = height;
+      settings.scale = scale;
+      settings.dark = dark;
+      open(settings);
+      for (const int64_t run : {1, 2}) {
+        screen_->explorer().training.choose(run);
+        driver_->settle();
+        driver_->await(run == 1 ? "60 of 60 models" : "8 of 8 models");
+        driver_->settle();
+        for (const std::string& fault : layout_faults(screen_->ui().items.last(), width, height))
+          ADD_FAILURE() << width << "x" << height << " run " << run << ": " << fault;
+      }
+    }
+}
+
+/// Pictures to look at, where WORKBENCH_PICTURES names a folder.
+TEST_F(ExplorerTraining, WithoutADisplayThereAreNoErrorsOfOpenGl) {
+  store_run(file_.path(), 60, 40);
+  const char* folder = std::getenv("WORKBENCH_PICTURES");
+  for (const auto& [width, height] : {std::pair(900, 600), {1280, 800}, {2560, 1440}}) {
+    Settings settings;
+    settings.width = width;
+    settings.height = height;
+    settings.view = "training";
+    Screen screen(picture_platform(width, height), file_.path(), settings);
+    Driver driver(screen);
+    for (const char* panel : {"trainings", "models", "scatter"}) screen.explorer().show(panel);
+    driver.settle();
+    driver.click("row 2");
+    driver.settle();
+    EXPECT_EQ(screen.platform().gl_errors(), 0);
+    if (folder)
+      write_png(fmt::format("{}/training-{}.png", folder, width), screen.platform().pixels());
+  }
+}
+
+}  // namespace
+}  // namespace wide::training_test

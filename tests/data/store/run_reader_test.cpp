@@ -1,0 +1,67 @@
+// Curves of training runs, read at once and piece by piece.
+#include <gtest/gtest.h>
+
+#include "data/store/run_reader.h"
+#include "tests/data/store/stored_run.h"
+#include "tests/scratch.h"
+
+namespace wide::run_reader_test {
+namespace {
+
+void expect_same(const RunHistory& a, const RunHistory& b) {
+  ASSERT_EQ(a.models.size(), b.models.size());
+  ASSERT_EQ(a.metrics.size(), b.metrics.size());
+  for (const auto& [metric, curves] : a.metrics)
+    for (size_t m = 0; m < curves.size(); ++m) {
+      EXPECT_EQ(curves[m].steps, b.metrics.at(metric)[m].steps) << metric << m;
+      EXPECT_EQ(curves[m].values, b.metrics.at(metric)[m].values) << metric << m;
+    }
+}
+
+TEST(RunReader, ReadsWhatIsNewAndNothingTwice) {
+  const Scratch folder;
+  const std::string path = folder / "results.db";
+  Store store = Store::create(path);
+  const std::string run = store.begin_run(stored_run(7, 130), "", 0);
+  store.add_run_rows(stored_rows(run, 7, 0, 3));
+  RunReader reader(path);
+  const auto first = reader.read(std::stoll(run), nullptr);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->state, "running");
+  EXPECT_EQ(first->metric("loss")->at(6).steps, (std::vector<int64_t>{10, 20, 30}));
+  EXPECT_EQ(first->metric("loss")->at(6).values[2], stored_loss(6, 2));
+  EXPECT_EQ(reader.read(std::stoll(run), first), first) << "nothing is new";
+
+  store.add_run_rows(stored_rows(run, 7, 3, 5));
+  const auto second = reader.read(std::stoll(run), first);
+  ASSERT_NE(second, first);
+  expect_same(*second, *RunReader(path).read(std::stoll(run), nullptr));
+  EXPECT_EQ(second->last_step(), 50);
+  EXPECT_EQ(first->last_step(), 30) << "what was given before stays as it was";
+
+  // A model that ends in a run that goes on is known by its event.
+  store.add_run_rows({{"run", run},
+                      {"rows", nlohmann::ordered_json::array()},
+                      {"events", {{50, 4, "model 4 diverged at step 50"}}}});
+  const auto third = reader.read(std::stoll(run), second);
+  EXPECT_EQ(third->models[4].status, "diverged");
+  EXPECT_EQ(third->models[3].status, "running");
+}
+
+TEST(RunReader, AResumedRunIsReadFromItsBeginning) {
+  const Scratch folder;
+  const std::string path = folder / "results.db";
+  Store store = Store::create(path);
+  const std::string run = store.begin_run(stored_run(3, 130), "", 0);
+  store.add_run_rows(stored_rows(run, 3, 0, 5));
+  RunReader reader(path);
+  const auto before = reader.read(std::stoll(run), nullptr);
+  store.begin_run(stored_run(3, 130), run, 20);  // goes on from step 20
+  const auto after = reader.read(std::stoll(run), before);
+  EXPECT_EQ(after->last_step(), 20);
+  expect_same(*after, *RunReader(path).read(std::stoll(run), nullptr));
+  EXPECT_EQ(reader.read(99, after), nullptr);
+}
+
+}  // namespace
+}  // namespace wide::run_reader_test
