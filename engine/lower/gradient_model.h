@@ -33,7 +33,7 @@ class GradientModel {
   };
   /// `bound`: the network's tensors, `[N, ...]` or shared.
   Forward forward(const Tensors& bound);
-  /// Gradients by `of()`, as large as what they are of; undefined where no output hangs on it.
+  /// Gradients by `of()`, as large as what they are of; undefined where no output depends on it.
   /// Of `bound` and `outputs` only those have to be there that it `reads`. A cotangent may be
   /// undefined: zeros.
   Tensors backward(const Tensors& bound, const Tensors& outputs, const Tensor& saved,

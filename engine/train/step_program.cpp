@@ -114,7 +114,7 @@ Tensors differentiate_wide(const Program& single, const std::vector<size_t>& tra
   const auto made = evaluate_wide(single, n, values, differentiable, coverage);
   const Tensor loss = for_all(n, made[0]);
   if (!loss.requires_grad())
-    throw Unsupported(reason("train", "loss", "one that hangs on no trained parameter",
+    throw Unsupported(reason("train", "loss", "one that depends on no trained parameter",
                              "something to differentiate", "to freeze less"));
   Tensors results = differentiate("train", {loss.sum()}, of, {});
   if (reached) reached->clear();

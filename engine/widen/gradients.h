@@ -4,7 +4,7 @@
 
 namespace wide {
 
-/// Gradients of sum(outputs * cotangents) by `of`; undefined where nothing hangs on one. Throws
+/// Gradients of sum(outputs * cotangents) by `of`; undefined where nothing depends on one. Throws
 /// Unsupported, in the name of `thing`, for an operator that has no gradient.
 Tensors differentiate(const std::string& thing, const Tensors& outputs, const Tensors& of,
                       const Tensors& cotangents);
@@ -28,8 +28,8 @@ class WithGradients {
   /// these models, `[1, ...]`; zeros where there is none.
   std::vector<WideValue> evaluate(int64_t n, const std::vector<WideValue>& bound,
                                   const WidenOptions& options, Coverage* coverage);
-  /// Of the last evaluation: by output, whether it hangs on anything of `of`, and by `of`, whether
-  /// any output hangs on it.
+  /// Of the last evaluation: by output, whether it depends on anything of `of`, and by `of`,
+  /// whether any output depends on it.
   const std::vector<bool>& differentiable() const { return differentiable_; }
   const std::vector<bool>& reached() const { return reached_; }
 

@@ -41,8 +41,8 @@ class Core {
        int64_t n, wide::Options options);
 
   /// Outputs `[N, ...]`, then what the call changed, as pairs of a weight's position and value.
-  /// `weights` empty: as they were in the last call. Outputs hang on what requires gradients where
-  /// grad mode is on.
+  /// `weights` empty: as they were in the last call. Outputs depend on what requires gradients
+  /// where grad mode is on.
   std::pair<wide::Tensors, Changed> run(const wide::Tensors& inputs, const wide::Tensors& weights);
 
   /// `visit(model)` with the GIL released, while nobody else runs it.

@@ -29,7 +29,7 @@ def compile(
     for such inputs at once, else at the first call. `in_dims`: as torch.func.vmap's, of positional
     arguments: the dimension that counts models, or None for what is given once for all.
     Raises nw.Error, in one line, for models that differ by more than their tensors' values, and for
-    what cannot be recorded: results whose value or shape hangs on data, inputs changed in place.
+    what cannot be recorded: results whose value or shape depends on data, inputs changed in place.
     """
     wide, models = assemble(WideModule, models, n, in_dims, options)
     if sample is not None:

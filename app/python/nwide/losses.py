@@ -29,7 +29,7 @@ def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         dims = tuple(0 if isinstance(a, torch.Tensor) else None for a in args)
         try:
             made = torch.vmap(lambda *own: loss(*own, **kwargs), in_dims=dims, randomness="different")(*args)
-        except RuntimeError:  # vmap takes nothing whose size hangs on data
+        except RuntimeError:  # vmap takes nothing whose size depends on data
             own = [[a if d is None else a[i] for a, d in zip(args, dims)] for i in range(len(tensors[0]))]
             made = torch.stack([loss(*each, **kwargs) for each in own])
         if made.dim() != 1:

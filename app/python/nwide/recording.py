@@ -320,7 +320,7 @@ def look(model, slots, form):
     outside of torch, would do otherwise."""
     one, exporting = see(model, slots, form, seed=1)
     if differ(one, see(model, slots, form, seed=2)[0]):
-        fail("forward", "program", "another one in another call", "one that hangs on sizes alone",
+        fail("forward", "program", "another one in another call", "one that depends on sizes alone",
              "torch's own random numbers in place of random's and NumPy's")
     return exporting, one.updates
 
