@@ -31,14 +31,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kChannel = 3;  // its number in the cell, after the standard ones
+constexpr int kChannel = 3;  // its number in the sandbox, after the standard ones
 constexpr int kLookMs = 100;
 constexpr double kWaitS = 2;           // for a process that is on its way out
 constexpr double kSilentS = 600;       // by default, and besides what there is to read
 constexpr double kBytesPerS = 10e6;    // of files on a slow disk
 constexpr size_t kWords = 256 * 1024;  // of what it prints on standard error
 
-/// In a cell: what whoever opened it listens to.
+/// In a sandbox: the page that the process outside listens to.
 Heartbeat*& own_heart() {
   static Heartbeat* heart = nullptr;
   return heart;
@@ -75,12 +75,13 @@ Readable readable(const Rights& rights) {
   return all;
 }
 
-/// The cell's whole life. Nothing has been opened yet, and there is one thread.
+/// What the sandbox does from its start to its end. Nothing has been opened yet, and there is one
+/// thread.
 [[noreturn]] void live(const Rights& rights, const std::function<int()>& work, int socket, int out,
                        int err, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before it could be watched
-  // Ctrl-C goes to both of us; whoever opened the cell passes it on.
+  // Ctrl-C goes to both of us; whoever opened the sandbox passes it on.
   sigset_t interrupt;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);
@@ -106,7 +107,8 @@ Readable readable(const Rights& rights) {
   _exit(code);
 }
 
-/// The side outside: answers, passes on what is printed, and watches over it.
+/// The process outside: it answers requests, passes on what is printed, and ends a sandbox that
+/// hangs.
 class Watch {
  public:
   Watch(const Rights& rights, pid_t pid, int socket, int out, int err, const Heartbeat& heart)
@@ -131,7 +133,7 @@ class Watch {
     Silence silence;
     while (!code_ && !gone_) {
       look();
-      // While this process was stopped, or waited for a reader, the cell may have had to wait too.
+      // While this process was stopped or waited for a reader, the sandbox may have waited too.
       if (const auto now = Clock::now(); now - turn > 5 * std::chrono::milliseconds(kLookMs))
         silence.leave_out(now - turn);
       turn = Clock::now();
@@ -215,28 +217,30 @@ class Watch {
                   5);
     const std::string text = signal_text(signal);
     if (signal == SIGBUS)
-      throw Error(fmt::format("[{}] cell: got {}, expected files that nobody cuts while they are "
-                              "read; try again",
-                              printable(rights_.what), text),
-                  5);
+      throw Error(
+          fmt::format("[{}] sandbox: got {}, expected files that nobody cuts while they are "
+                      "read; try again",
+                      printable(rights_.what), text),
+          5);
     crashed(text);
   }
 
   [[noreturn]] void crashed(const std::string& how) const {
     const std::string last = last_line(words_);
-    throw Error(fmt::format("[{}] cell: got {}{}, expected an end of its work; try another file",
+    throw Error(fmt::format("[{}] sandbox: got {}{}, expected an end of its work; try another file",
                             printable(rights_.what), how, last.empty() ? "" : " (" + last + ")"),
                 5);
   }
 
   [[noreturn]] void hangs(double silent_s) const {
-    throw Error(fmt::format("[{}] cell: got no sign of life for {:.3g} s, expected one in {:.3g} "
-                            "s; try --timeout {:.0f}",
-                            printable(rights_.what), silent_s, limit_s_, 4 * limit_s_),
-                5);
+    throw Error(
+        fmt::format("[{}] sandbox: got no sign of life for {:.3g} s, expected one in {:.3g} "
+                    "s; try --timeout {:.0f}",
+                    printable(rights_.what), silent_s, limit_s_, 4 * limit_s_),
+        5);
   }
 
-  /// It is on its way out.
+  /// Waits for a process that is about to end.
   void wait_a_moment() {
     siginfo_t info{};
     const auto begun = Clock::now();
@@ -271,7 +275,7 @@ class Watch {
 
 }  // namespace
 
-std::vector<std::string> cell_lacks() {
+std::vector<std::string> sandbox_lacks() {
   std::vector<std::string> lacks;
   if (landlock_version() == 0)
     lacks.emplace_back("no Landlock: a network from a file may read any file that you may read");
@@ -280,22 +284,22 @@ std::vector<std::string> cell_lacks() {
   return lacks;
 }
 
-int run_in_cell(const Rights& rights, const std::function<int()>& work) {
+int run_in_sandbox(const Rights& rights, const std::function<int()>& work) {
   Heartbeat* heart = Heartbeat::map(-1);
   int out[2], err[2];
-  if (heart == nullptr || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("cell");
+  if (heart == nullptr || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("sandbox");
   const auto [ours, theirs] = socket_pair();
   catch_cancel();
   std::fflush(nullptr);  // or both would print it
   const pid_t parent = getpid(), pid = fork();
-  if (pid < 0) cannot_spawn("cell");
+  if (pid < 0) cannot_spawn("sandbox");
   own_heart() = pid == 0 ? heart : nullptr;
   if (pid == 0) live(rights, work, theirs, out[1], err[1], parent);
   for (const int fd : {theirs, out[1], err[1]}) ::close(fd);
   return Watch(rights, pid, ours, out[0], err[0], *heart).until_the_end();
 }
 
-void show_life() {
+void heartbeat() {
   if (Heartbeat* heart = own_heart()) heart->beat();
 }
 

@@ -114,10 +114,11 @@ int Channel::take_descriptor() { return std::exchange(descriptor_, -1); }
 std::pair<int, int> socket_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-    throw Error(fmt::format("[cell] process: got {}, expected a socket; try again with fewer open "
-                            "files",
-                            std::strerror(errno)),
-                1);
+    throw Error(
+        fmt::format("[sandbox] process: got {}, expected a socket; try again with fewer open "
+                    "files",
+                    std::strerror(errno)),
+        1);
   return {ends[0], ends[1]};
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-// Between the cell and whoever opened it: messages of a length and CBOR, which keeps every number
-// and every byte of a text, over a socket that also carries open descriptors.
+// Between the sandbox and whoever opened it: messages of a length and CBOR, which keeps every
+// number and every byte of a text, over a socket that also carries open descriptors.
 namespace wide {
 
 using Message = nlohmann::ordered_json;

@@ -49,7 +49,7 @@ std::optional<uint64_t> model_of_log(const std::string& log, const std::string& 
 
 TuningEntry entry_of(const Message& m) { return {m.at("strategy"), m.at("median_ns")}; }
 
-/// The cell's side: one request at a time, from any thread.
+/// The sandbox's side: one request at a time, from any thread.
 class Asking {
  public:
   explicit Asking(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
@@ -210,7 +210,7 @@ Answers::Reply Answers::reply_to(const Message& request) {
     allowed(is_log(path));
     places().append(path, request.at("text"));
   } else if (request.contains("begin")) {
-    // One run a cell: a new one, or the one that the file it goes on from names.
+    // One run a sandbox: a new one, or the one that the file it goes on from names.
     const std::string run = request.at("run");
     allowed(!rights_.db.empty() && run_.empty() && (run.empty() || run == rights_.run));
     run_ = keeper().begin_run(request["begin"], run, request.at("step"));

@@ -6,7 +6,8 @@
 #include "app/cell/rights.h"
 #include "data/bytes/new_file.h"
 
-// What the cell asks for, as it may name no path for writing: one request and one answer at a time,
+// What the sandbox asks for, as it may name no path for writing: one request and one answer at a
+// time,
 //   {"make": path} -> {"file": number} and a descriptor, {"commit": file}, {"drop": file},
 //   {"folder": path}, {"remove": path}, {"append": path, "text": text}, {"store": path}, {"fusion":
 //   document},
@@ -16,7 +17,7 @@
 // and at last, without an answer, {"end": exit code}.
 namespace wide {
 
-/// In the cell: new files, the store and what tuning found are asked for from now on.
+/// In the sandbox: new files, the store and what tuning found are asked for from now on.
 void ask_for_everything(const std::shared_ptr<Channel>& channel);
 
 /// Outside: does what is asked for, as far as the rights go.
@@ -39,7 +40,7 @@ class Answers {
   std::map<int64_t, std::unique_ptr<NewFile>> files_;
   int64_t next_file_ = 0;
   bool added_ = false;
-  std::string run_;  // that this cell trains
+  std::string run_;  // that this sandbox trains
 };
 
 }  // namespace wide

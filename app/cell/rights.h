@@ -10,7 +10,7 @@ struct Rights {
   std::string what;                      // the file that messages name
   std::vector<std::string> read;         // these files
   std::vector<std::string> list;         // names in these folders, and in those below
-  std::vector<std::string> write;        // these files, made by whoever opened the cell
+  std::vector<std::string> write;        // these files, made by whoever opened the sandbox
   std::vector<std::string> folders;      // may be made
   std::vector<std::string> remove;       // may be removed, folders with all that is in them
   std::vector<std::string> checkpoints;  // in these folders any model-*.safetensors

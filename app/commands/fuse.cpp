@@ -115,8 +115,8 @@ class Fuse : public Command {
     rights->folders.push_back(unstack_);
     if (!no_store_) rights->db = Store::path(db_);
     if (!peer_.empty()) return fuse_all();
-    lacks_ = cell_lacks();
-    return run_in_cell(*rights, [this] { return fuse_all(); });
+    lacks_ = sandbox_lacks();
+    return run_in_sandbox(*rights, [this] { return fuse_all(); });
   }
 
  private:
@@ -173,7 +173,7 @@ class Fuse : public Command {
       report.curve.push_back(std::move(outcome.result));
     }
     if (!mode_note.empty()) report.curve.back().notes.push_back(mode_note);
-    for (const std::string& lack : lacks_) report.curve.back().notes.push_back("cell: " + lack);
+    for (const std::string& lack : lacks_) report.curve.back().notes.push_back("sandbox: " + lack);
     if (report.curve.size() > 1) report.along_n = along_n(report.curve);
     if (!outputs_.empty()) save_outputs(outputs);
     if (!unstack_.empty()) {

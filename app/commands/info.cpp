@@ -47,7 +47,7 @@ class Info : public Command {
     j["cuda"] = no_cuda ? nlohmann::ordered_json(*no_cuda) : nullptr;
     j["formats"] = nlohmann::ordered_json::array();
     for (const NetworkFormat& format : network_formats()) j["formats"].push_back(format.name);
-    j["cell"] = cell_lacks();
+    j["sandbox"] = sandbox_lacks();
     const std::string store = store_text(&j["store"]);
     if (json_) {
       fmt::print("{}\n", j.dump(1));
@@ -62,8 +62,8 @@ class Info : public Command {
     fmt::print("memory      {}, {} available\n", bytes_text(static_cast<double>(e.memory_bytes)),
                bytes_text(static_cast<double>(available_memory())));
     fmt::print("GPU         {}\n", no_cuda ? *no_cuda : "cuda");
-    const std::vector<std::string> lacks = cell_lacks();
-    fmt::print("cell        {}\n", lacks.empty()
+    const std::vector<std::string> lacks = sandbox_lacks();
+    fmt::print("sandbox     {}\n", lacks.empty()
                                        ? "complete: networks from files are opened without rights"
                                        : fmt::format("{}", fmt::join(lacks, "; ")));
     fmt::print("system      {} on {}\n{}store       {}\n", e.os, e.host, modes, store);

@@ -63,7 +63,7 @@ class Predict : public Command {
     rights.write.push_back(options_.out);
     check_apart({{"--out", options_.out}}, rights.read);
     check_apart({{"--out", options_.out}}, files_of_run());
-    return run_in_cell(rights, work);
+    return run_in_sandbox(rights, work);
   }
 
  private:

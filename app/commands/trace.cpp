@@ -47,8 +47,8 @@ class Trace : public Command {
     std::optional<Rights> rights = rights_of(subject_);
     if (!rights) return trace();
     rights->timeout_s = timeout_;
-    for (const std::string& lack : cell_lacks()) fmt::print("# cell: {}\n", lack);
-    return run_in_cell(*rights, [this] { return trace(); });
+    for (const std::string& lack : sandbox_lacks()) fmt::print("# sandbox: {}\n", lack);
+    return run_in_sandbox(*rights, [this] { return trace(); });
   }
 
  private:

@@ -85,8 +85,8 @@ class Train : public Command {
     std::optional<Rights> rights = rights_of(options_, sinks, saved ? &*saved : nullptr);
     if (!rights) return work();
     rights->timeout_s = timeout_;
-    for (const std::string& lack : cell_lacks()) sinks.lacks.push_back("cell: " + lack);
-    return run_in_cell(*rights, work);
+    for (const std::string& lack : sandbox_lacks()) sinks.lacks.push_back("sandbox: " + lack);
+    return run_in_sandbox(*rights, work);
   }
 
  private:

@@ -20,7 +20,7 @@ class UntilCancelled : public Stages {
 
  private:
   static void go_on() {
-    show_life();
+    heartbeat();
     check_cancelled();
   }
 };
@@ -64,7 +64,7 @@ void ask_for_torch_compile(const Contest& contest, const FuseOptions& options,
   PeerResult peer = ask_peer({contest.ensemble.n, "forward", contest.network, contest.single,
                               contest.ensemble, separate(contest.single, contest.ensemble)},
                              options.peer, [] {
-                               show_life();
+                               heartbeat();
                                check_cancelled();
                              });
   for (Timing& timing : peer.timings) held->baselines.push_back(std::move(timing));

@@ -7,7 +7,7 @@
 namespace wide {
 
 /// What the files that a subject names take to be read; nullopt where it names none: a registered
-/// network with what it draws itself needs no cell.
+/// network with what it draws itself needs no sandbox.
 std::optional<Rights> rights_of(const SubjectOptions& options);
 
 }  // namespace wide

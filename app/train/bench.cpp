@@ -46,7 +46,7 @@ BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, dou
     try {
       check_losses(run, step(), wide);
       contenders.push_back({name, "baseline", [step = std::move(step)] {
-                              show_life();
+                              heartbeat();
                               step();
                             }});
     } catch (const std::exception& e) {
@@ -67,7 +67,7 @@ BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, dou
     result.notes.emplace_back(
         "vmap steps with the first model's hyperparameters: ATen's optimisers take one for all");
   contenders.push_back({"wide", "candidate", [&] {
-                          show_life();
+                          heartbeat();
                           trainer.step(batch);
                         }});
   MeasureOptions options;

@@ -51,7 +51,7 @@ void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
             const std::function<void(const HeldBatch&, const Tensors&)>& take) {
   const int64_t batches = run.feed->held_batches(set);
   for (int64_t b = 0; b < batches; ++b) {
-    show_life();
+    heartbeat();
     const HeldBatch held = run.feed->held(set, b);
     take(held, trainer.evaluate(held.batch));
   }

@@ -45,7 +45,7 @@ bool Loop::run() {
     ++state_.step;
     note_differences(check);
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
-    show_life();
+    heartbeat();
     note(batch, result);
     const bool due = state_.step % run_.eval_every == 0 || state_.step == run_.steps ||
                      trainer_.running().empty();

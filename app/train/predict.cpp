@@ -49,7 +49,7 @@ class Predictor {
   std::string run() {
     const int64_t size = batch_size();
     for (int64_t begin = 0; begin < parts_.rows; begin += size) {
-      show_life();
+      heartbeat();
       take(begin, std::min(size, parts_.rows - begin), size);
     }
     write();

@@ -57,7 +57,7 @@ SavedRun read_saved_run(const std::string& folder);
 /// The tensors of a run's file: the trainer's state, and those of `state`.
 TrainerState load_trainer_state(const std::string& folder, TrainState* state);
 
-/// Files that a run writes, to be named to a cell.
+/// Files that a run writes, to be named to a sandbox.
 std::vector<std::string> run_files(const std::string& folder);
 /// What --overwrite removes of an earlier run: those, and its checkpoints.
 std::vector<std::string> run_parts(const std::string& folder);

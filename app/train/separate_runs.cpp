@@ -55,7 +55,7 @@ std::optional<SeparateRuns> estimate_separate_runs(const Prepared& run,
   const auto deadline = Clock::now() + std::chrono::duration<double>(budget_s);
   const auto check_time = [deadline] {
     if (cancelled() || Clock::now() > deadline) throw OutOfTime();
-    show_life();
+    heartbeat();
   };
   const int threads = at::get_num_threads();
   const int64_t at_a_time = std::min<int64_t>(threads, run.n());

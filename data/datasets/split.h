@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-// Which rows are for what. All hangs on a seed, and on nothing drawn before.
+// Which rows are for what. All depends on a seed, and on nothing drawn before.
 namespace wide {
 
 using Rows = std::vector<int64_t>;

@@ -21,7 +21,7 @@ struct FormCalls {
 struct FormFlags {
   bool exported_for_training = false;  // some flag is on in the file
   FormCalls dropout, batch_norm;
-  /// A call, in words, whose meaning hangs on the mode that it was exported in and cannot be
+  /// A call, in words, whose meaning depends on the mode that it was exported in and cannot be
   /// switched; "": none.
   std::string bound;
   /// How many flags this form has otherwise than the file.

@@ -196,7 +196,7 @@ IValue held(const Loaded& loaded, const Slot& holder, const Tensors& tensors) {
 }
 
 /// What a value is before any input is known: of the module (the graph's `self`), or a constant;
-/// nullopt for what hangs on more.
+/// nullopt for what depends on more.
 std::optional<IValue> known_value(torch::jit::Value* value, const torch::jit::Module& module,
                                   const torch::jit::Value* self) {
   if (value == self) return IValue(module._ivalue());

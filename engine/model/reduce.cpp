@@ -89,7 +89,7 @@ class Reduced final : public CompiledModel {
   Program program_;
 };
 
-/// Where no model's choice hangs on rounding: true for the votes that must agree.
+/// Where no model's choice depends on rounding: true for the votes that must agree.
 Tensor certain(const Tensor& expected, double margin) {
   if (expected.size(-1) < 2) return at::ones_like(expected.select(-1, 0).select(0, 0), at::kBool);
   const Tensor best = std::get<0>(at::topk(expected, 2, -1));

@@ -3,7 +3,7 @@
 
 namespace wide {
 
-/// For an operator whose result's shape or value hangs on data: where less than all of its
+/// For an operator whose result's shape or value depends on data: where less than all of its
 /// arguments decide, or where LibTorch does not tag it as one.
 struct DataDependence {
   std::string op;  // with its overload, as Node::name has it

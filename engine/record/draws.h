@@ -6,8 +6,8 @@
 namespace wide {
 
 /// While it lives, random operators that this thread calls draw by a counter instead of a
-/// generator: what an element gets hangs on `seed`, `step` and the place of the call alone, so that
-/// each model has its own numbers, wherever and beside whomever it runs. `dropout` not below 0
+/// generator: what an element gets depends on `seed`, `step` and the place of the call alone, so
+/// that each model has its own numbers, wherever and beside whomever it runs. `dropout` not below 0
 /// stands for every probability of dropout. The tensors are numbers `[]`. Does not nest.
 class DrawsByCounter {
  public:

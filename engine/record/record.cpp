@@ -144,7 +144,7 @@ bool is_meta(const IValue& v) {
   return false;
 }
 
-/// What must never be baked: a result whose value or shape hangs on the data of a model.
+/// What must never be baked: a result whose value or shape depends on the data of a model.
 void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const Node& node) {
   const bool value = op.hasTag(at::Tag::data_dependent_output);
   uint8_t dependence = 0;
@@ -176,7 +176,7 @@ bool is_sparse(const Tensor& t) {
          l == c10::kSparseBsr || l == c10::kSparseBsc;
 }
 
-/// How many elements a sparse result has hangs on data.
+/// How many elements a sparse result has depends on data.
 void refuse_sparse_result(Recording& r, const std::string& op, const Tensor& t) {
   if (!is_sparse(t)) return;
   r.refusal = Error(fmt::format("[{}] result: got the layout {}, expected strided; try to_dense()",

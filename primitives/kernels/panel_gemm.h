@@ -2,9 +2,9 @@
 #include <cstdint>
 
 /// Products with a matrix laid out in panels: columns of up to three vectors, one after the other,
-/// each `[1 + K, width]`, its first row the bias. How wide panels are hangs on the instruction set,
-/// so what is packed and what multiplies must run under the same one. A few columns are one panel
-/// in which each lies in one piece (gemm_narrow.h).
+/// each `[1 + K, width]`, its first row the bias. How wide panels are depends on the instruction
+/// set, so what is packed and what multiplies must run under the same one. A few columns are one
+/// panel in which each lies in one piece (gemm_narrow.h).
 namespace wide::panel_gemm {
 
 /// A matrix `[inner, columns]` by its strides, and a bias or none.

@@ -11,7 +11,7 @@ namespace wide {
 /// where `keepdim`. x contiguous float32 on the CPU. Inference only: its gradient is refused.
 at::Tensor reduce_rows(const at::Tensor& x, const std::string& kind, int64_t dims, bool keepdim);
 
-/// The sum of `count` floats, whose order hangs on the instruction set alone.
+/// The sum of `count` floats, whose order depends on the instruction set alone.
 float sum_of_row(const float* x, int64_t count);
 /// sums[i] = the sum of x[r * width + i] over the rows, from the first on.
 void sum_of_rows(const float* x, int64_t rows, int64_t width, float* sums);

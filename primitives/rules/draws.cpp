@@ -1,4 +1,4 @@
-// Random operators of a network in training, drawn by counter: what a model draws hangs on its
+// Random operators of a network in training, drawn by counter: what a model draws depends on its
 // seed, the step and the place of the call, not on a generator that all share. Formulas are
 // PyTorch's.
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
 // Assignment under a mask: y[mask] = value, which a recording without mutation turns into
-// index_put. functorch has no rule for masks, whose count of elements hangs on data; what every
+// index_put. functorch has no rule for masks, whose count of elements depends on data; what every
 // element gets is known without counting them.
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-// A cell: what it may do, what it may not, and what becomes of it when it fails.
+// A sandbox: what it may do, what it may not, and what becomes of it when it fails.
 #include "app/cell/cell.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Cell : public ::testing::Test {
+class Sandbox : public ::testing::Test {
  protected:
   void SetUp() override {
     write_text(path("named"), "named");
@@ -53,7 +53,7 @@ class Cell : public ::testing::Test {
   std::string content(const std::string& name) const { return read_text(path(name)); }
   std::set<std::string> files() const { return folder_.names(); }
 
-  /// Of a cell in a copy of this process, whose signals are its own: its exit code and its line.
+  /// Of a sandbox in a copy of this process, whose signals are its own: its exit code and its line.
   struct End {
     int code = 0;
     std::string line;
@@ -64,7 +64,7 @@ class Cell : public ::testing::Test {
     if (pid == 0) {
       const int fd = ::open(line.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
       dup2(fd, STDERR_FILENO);
-      _exit(exit_code_of([&] { return run_in_cell(rights_, work); }));
+      _exit(exit_code_of([&] { return run_in_sandbox(rights_, work); }));
     }
     int status = 0;
     waitpid(pid, &status, 0);
@@ -84,7 +84,7 @@ class Cell : public ::testing::Test {
   Rights rights_;
 };
 
-TEST_F(Cell, ReturnsWhatItsWorkReturns) {
+TEST_F(Sandbox, ReturnsWhatItsWorkReturns) {
   for (const int code : {0, 2, 4}) EXPECT_EQ(run([&] { return code; }).code, code);
   const End end = run([]() -> int { throw Error("[a] b: got c", 3); });
   EXPECT_EQ(end.code, 3);
@@ -92,7 +92,7 @@ TEST_F(Cell, ReturnsWhatItsWorkReturns) {
 }
 
 /// Every way of reaching what is not its own. Which of them come to pass is in the exit code.
-TEST_F(Cell, HoldsBackWhatIsNotItsOwn) {
+TEST_F(Sandbox, HoldsBackWhatIsNotItsOwn) {
   const std::string other = path("other"), made = path("made"), sub = path("sub");
   const std::pair<const char*, std::function<long()>> tries[] = {
       {"open to write", [&] { return ::open(other.c_str(), O_WRONLY); }},
@@ -157,7 +157,7 @@ TEST_F(Cell, HoldsBackWhatIsNotItsOwn) {
   EXPECT_EQ(files(), (std::set<std::string>{"named", "other"}));
 }
 
-TEST_F(Cell, ReadsOnlyWhatIsNamed) {
+TEST_F(Sandbox, ReadsOnlyWhatIsNamed) {
   if (landlock_version() == 0) GTEST_SKIP() << "no Landlock";
   const auto reads = [&](const std::string& file) {
     return run([&] { return ::open(file.c_str(), O_RDONLY) >= 0 ? 1 : 0; }).code == 1;
@@ -174,7 +174,7 @@ TEST_F(Cell, ReadsOnlyWhatIsNamed) {
   EXPECT_FALSE(reads(path("link")));
 }
 
-TEST_F(Cell, KeepsNothingThatWasOpen) {
+TEST_F(Sandbox, KeepsNothingThatWasOpen) {
   const int secret = ::open(path("other").c_str(), O_RDWR);
   struct stat own {};
   ASSERT_EQ(::fstat(secret, &own), 0);
@@ -186,7 +186,7 @@ TEST_F(Cell, KeepsNothingThatWasOpen) {
   ::close(secret);
 }
 
-TEST_F(Cell, ComputesOnAsManyThreadsAsAnyProcess) {
+TEST_F(Sandbox, ComputesOnAsManyThreadsAsAnyProcess) {
   const auto threads_seen = [] {
     std::mutex mutex;
     std::set<int> seen;
@@ -200,7 +200,7 @@ TEST_F(Cell, ComputesOnAsManyThreadsAsAnyProcess) {
   EXPECT_EQ(run(threads_seen).code, 2);
 }
 
-TEST_F(Cell, FilesAreMadeOutsideAndAppearWhole) {
+TEST_F(Sandbox, FilesAreMadeOutsideAndAppearWhole) {
   const auto write = [&](const std::string& name, bool commit) {
     return run([&, commit] {
       PartFile file(path(name));
@@ -221,7 +221,7 @@ TEST_F(Cell, FilesAreMadeOutsideAndAppearWhole) {
   EXPECT_EQ(content("other"), "other");
 }
 
-TEST_F(Cell, CheckpointsAreMadeInTheirFolderAlone) {
+TEST_F(Sandbox, CheckpointsAreMadeInTheirFolderAlone) {
   rights_.checkpoints = {folder_.path().string()};
   const auto made = [&](const std::string& file) {
     return run([&] {
@@ -236,7 +236,7 @@ TEST_F(Cell, CheckpointsAreMadeInTheirFolderAlone) {
   EXPECT_FALSE(made(path("sub/model-07.safetensors")));
 }
 
-TEST_F(Cell, WhatWasNamedAloneIsRemoved) {
+TEST_F(Sandbox, WhatWasNamedAloneIsRemoved) {
   fs::create_directories(path("best/deep"));
   write_text(path("best/deep/file"), "old");
   rights_.remove = {path("best"), path("result")};
@@ -254,7 +254,7 @@ TEST_F(Cell, WhatWasNamedAloneIsRemoved) {
   EXPECT_EQ(content("other"), "other");
 }
 
-TEST_F(Cell, OfALogThatIsAFolderTheFilesOfModelsAlone) {
+TEST_F(Sandbox, OfALogThatIsAFolderTheFilesOfModelsAlone) {
   rights_.log = path("log/");
   const auto made = [&](const std::string& folder, const std::string& file) {
     return run([&] {
@@ -294,14 +294,14 @@ TEST_F(Cell, OfALogThatIsAFolderTheFilesOfModelsAlone) {
   EXPECT_EQ(content("log/model-0007" + name), "a line");
 }
 
-TEST_F(Cell, ACrashIsOneLine) {
-  fails("[net.pt2] cell: got SIGABRT (Aborted)", [] {
+TEST_F(Sandbox, ACrashIsOneLine) {
+  fails("[net.pt2] sandbox: got SIGABRT (Aborted)", [] {
     std::fprintf(stderr, "a line of a library\nand another\n");
     std::abort();
     return 0;
   });
   // The sanitizers turn these two into an exit of their own.
-  fails("[net.pt2] cell: got ", [] {
+  fails("[net.pt2] sandbox: got ", [] {
     ::raise(SIGSEGV);
     return 0;
   });
@@ -309,14 +309,14 @@ TEST_F(Cell, ACrashIsOneLine) {
     ::raise(SIGKILL);
     return 0;
   });
-  fails("[net.pt2] cell: got exit code 0 in the midst of its work", [] {
+  fails("[net.pt2] sandbox: got exit code 0 in the midst of its work", [] {
     ::_exit(0);
     return 0;
   });
 }
 
-TEST_F(Cell, AStackThatOverflowsIsACrash) {
-  fails("[net.pt2] cell: got ", [] {
+TEST_F(Sandbox, AStackThatOverflowsIsACrash) {
+  fails("[net.pt2] sandbox: got ", [] {
     const std::function<int(int)> deeper = [&](int depth) {
       volatile char much[4096] = {};
       return deeper(depth + 1) + much[static_cast<size_t>(depth) % sizeof much];
@@ -325,7 +325,7 @@ TEST_F(Cell, AStackThatOverflowsIsACrash) {
   });
 }
 
-TEST_F(Cell, AFileCutWhileItIsReadIsACrash) {
+TEST_F(Sandbox, AFileCutWhileItIsReadIsACrash) {
   std::ofstream(path("named"), std::ios::trunc) << std::string(1 << 16, 'x');
   std::thread cut([&] {
     while (!fs::exists(path("result"))) ::usleep(1000);
@@ -343,10 +343,10 @@ TEST_F(Cell, AFileCutWhileItIsReadIsACrash) {
   });
   cut.join();
   EXPECT_EQ(end.code, 5);
-  EXPECT_NE(end.line.find("cell: got "), std::string::npos) << end.line;
+  EXPECT_NE(end.line.find("sandbox: got "), std::string::npos) << end.line;
 }
 
-TEST_F(Cell, MemoryHasAnEnd) {
+TEST_F(Sandbox, MemoryHasAnEnd) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer's operator new ends the process instead of throwing";
 #endif
@@ -363,34 +363,34 @@ TEST_F(Cell, MemoryHasAnEnd) {
   EXPECT_NE(end.line.find("memory: got "), std::string::npos) << end.line;
 }
 
-TEST_F(Cell, SilenceIsAHangAndLifeIsNot) {
+TEST_F(Sandbox, SilenceIsAHangAndLifeIsNot) {
   rights_.timeout_s = 0.5;
-  fails("[net.pt2] cell: got no sign of life for 0.", [] {
+  fails("[net.pt2] sandbox: got no sign of life for 0.", [] {
     for (;;) ::pause();
     return 0;
   });
-  fails("[net.pt2] cell: got no sign of life for 0.", [] {
+  fails("[net.pt2] sandbox: got no sign of life for 0.", [] {
     for (;; ::usleep(1000)) std::puts("noise"), std::fflush(stdout);  // is no sign of life
     return 0;
   });
   EXPECT_EQ(run([] {
               for (int i = 0; i < 10; ++i) {
                 ::usleep(100'000);
-                show_life();
+                heartbeat();
               }
               return 0;
             }).code,
             0);
 }
 
-TEST_F(Cell, GarbageOnItsChannelEndsIt) {
-  fails("[net.pt2] cell: got a request that it has no right to", [] {
+TEST_F(Sandbox, GarbageOnItsChannelEndsIt) {
+  fails("[net.pt2] sandbox: got a request that it has no right to", [] {
     const uint32_t longer_than_any[2] = {0xffffffff, 0};
     if (::write(3, longer_than_any, sizeof longer_than_any) < 0) return 1;
     ::pause();
     return 0;
   });
-  fails("[net.pt2] cell: got a request that it has no right to", [] {
+  fails("[net.pt2] sandbox: got a request that it has no right to", [] {
     std::string deep(4 + 100'000, '\x81');  // arrays of one array
     const uint32_t length = 100'000;
     std::memcpy(deep.data(), &length, 4);
@@ -400,7 +400,7 @@ TEST_F(Cell, GarbageOnItsChannelEndsIt) {
   });
 }
 
-TEST_F(Cell, IsCancelledAndDiesWithWhoOpenedIt) {
+TEST_F(Sandbox, IsCancelledAndDiesWithWhoOpenedIt) {
   for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
     int told[2];
     ASSERT_EQ(::pipe(told), 0);
@@ -410,7 +410,7 @@ TEST_F(Cell, IsCancelledAndDiesWithWhoOpenedIt) {
       dup2(quiet, STDERR_FILENO);
       dup2(told[1], STDOUT_FILENO);
       _exit(exit_code_of([&] {
-        return run_in_cell(rights_, [] {
+        return run_in_sandbox(rights_, [] {
           std::printf("%d\n", ::getpid());
           std::fflush(stdout);
           for (;;) ::pause();
@@ -421,20 +421,21 @@ TEST_F(Cell, IsCancelledAndDiesWithWhoOpenedIt) {
     ::close(told[1]);
     char text[32] = {};
     ASSERT_GT(::read(told[0], text, sizeof text - 1), 0);
-    const pid_t cell = std::atoi(text);
+    const pid_t sandbox = std::atoi(text);
     ::kill(outside, signal);
     int status = 0;
     waitpid(outside, &status, 0);
     EXPECT_EQ(status, signal == SIGKILL ? SIGKILL : 130 << 8) << signal;
     // Its end of the pipe is gone as soon as it is.
-    for (int waited = 0; ::kill(cell, 0) == 0 && waited < 5000; waited += 5) ::usleep(5000);
-    EXPECT_NE(::kill(cell, 0), 0) << signal;
+    for (int waited = 0; ::kill(sandbox, 0) == 0 && waited < 5000; waited += 5) ::usleep(5000);
+    EXPECT_NE(::kill(sandbox, 0), 0) << signal;
     ::close(told[0]);
   }
 }
 
-TEST_F(Cell, WhatTheKernelLacksIsNamed) {
-  EXPECT_EQ(cell_lacks().size(), (landlock_version() == 0 ? 1u : 0u) + (has_seccomp() ? 0u : 1u));
+TEST_F(Sandbox, WhatTheKernelLacksIsNamed) {
+  EXPECT_EQ(sandbox_lacks().size(),
+            (landlock_version() == 0 ? 1u : 0u) + (has_seccomp() ? 0u : 1u));
 }
 
 }  // namespace

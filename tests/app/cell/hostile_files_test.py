@@ -1,7 +1,7 @@
-"""Networks from files that mean harm, or come to it: what the cell holds back by itself.
+"""Networks from files that mean harm, or come to it: what the sandbox holds back by itself.
 
 The files are made here. Where there is a list of operators it is lifted (--trust), so that nothing but
-the cell stands between the file and the machine.
+the sandbox stands between the file and the machine.
 """
 import glob
 import json
@@ -81,7 +81,7 @@ class HostileFiles(CommandLine):
     @classmethod
     def setUpClass(cls):
         info = subprocess.run([BINARY, "info", "--json"], capture_output=True, check=True).stdout
-        cls.lacks = " ".join(json.loads(info)["cell"])
+        cls.lacks = " ".join(json.loads(info)["sandbox"])
 
     def needs(self, *offered):
         """Skips where the kernel does not offer what alone can hold this back."""
@@ -163,11 +163,11 @@ class HostileFiles(CommandLine):
         write_pt2(self.net, [*square, node("torch.ops.aten.linalg_ldl_solve.default", [
             ("LD", tensor("a")), ("pivots", tensor("c_rows")), ("B", tensor("b"))], tensor("y"))],
             {"rows": (INT, [2], struct.pack("<2i", 1 << 30, 1 << 30))})
-        self.refused({5}, r"^\[.*net.pt2\] cell: got SIG")
+        self.refused({5}, r"^\[.*net.pt2\] sandbox: got SIG")
 
     def test_a_hang(self):
         write_pt2(self.net, chain(200, 3000))
-        self.refused({5}, r"cell: got no sign of life for .* s, expected one in 1 s; try --timeout 4", "--timeout", "1")
+        self.refused({5}, r"sandbox: got no sign of life for .* s, expected one in 1 s; try --timeout 4", "--timeout", "1")
 
     def test_memory(self):
         write_pt2(self.net, [node("torch.ops.aten.full.default", [("size", {"as_ints": [1 << 40]}),
@@ -178,19 +178,19 @@ class HostileFiles(CommandLine):
         return subprocess.Popen([BINARY, "fuse", self.net, "--trust", "-n", "2", "--no-store", "--outputs",
                                  self.outputs, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def cell_of(self, process):
+    def sandbox_of(self, process):
         for _ in range(1000):
             found = children(process.pid)
             if found:
                 return found[0]
             time.sleep(0.005)
-        self.fail("no cell")
+        self.fail("no sandbox")
 
     def test_no_cell_outlives_its_command(self):
         write_pt2(self.net, chain(20, 1500))
         for how, code, after in ((signal.SIGKILL, -9, 0.3), (signal.SIGINT, 130, 1.5), (signal.SIGTERM, 130, 0)):
             process = self.begin()
-            cell = self.cell_of(process)
+            sandbox = self.sandbox_of(process)
             time.sleep(after)
             process.send_signal(how)
             out, err = process.communicate(timeout=20)
@@ -198,16 +198,16 @@ class HostileFiles(CommandLine):
             self.assertEqual(out, "")
             self.assertRegex(err, r"^\[workbench\] cancelled\n$" if code == 130 else r"^$")
             for _ in range(400):
-                if not alive(cell):
+                if not alive(sandbox):
                     break
                 time.sleep(0.005)
-            self.assertFalse(alive(cell))
+            self.assertFalse(alive(sandbox))
             self.assertEqual(os.listdir(self.folder), ["net.pt2"])
 
     def test_a_killed_cell(self):
         write_pt2(self.net, chain(20, 1500))
         process = self.begin()
-        os.kill(self.cell_of(process), signal.SIGKILL)
+        os.kill(self.sandbox_of(process), signal.SIGKILL)
         out, err = process.communicate(timeout=20)
         self.assertEqual((process.returncode, out, err.count("\n")), (5, "", 1))
         self.assertRegex(err, r"\] memory: got killed by the system")
@@ -263,11 +263,11 @@ class HostileFiles(CommandLine):
 
     def test_what_the_kernel_offers_is_said(self):
         info = subprocess.run([BINARY, "info"], capture_output=True, text=True, check=True).stdout
-        self.assertRegex(info, r"(?m)^cell +(complete|no )")
+        self.assertRegex(info, r"(?m)^sandbox +(complete|no )")
         write_pt2(self.net, [ADD])
         done = subprocess.run([BINARY, "fuse", self.net, "-n", "2", "--budget", "0.01", "--no-store"],
                               capture_output=True, text=True, check=True).stdout
-        self.assertEqual(len(re.findall(r"cell: no ", done)), self.lacks.count("no "))
+        self.assertEqual(len(re.findall(r"sandbox: no ", done)), self.lacks.count("no "))
 
 
 if __name__ == "__main__":

@@ -288,7 +288,7 @@ class ReportCheck:
             kinds = [kind for kind, wanted in known if wanted == note]
             if kinds:
                 ledger.claim(kinds[0], ("notes", i))
-            elif note.startswith("cell: "):
+            elif note.startswith("sandbox: "):
                 ledger.hold(("notes", i), text, "what the sandbox lacks")
             elif found := re.match(r"check of step (\d+), model (\d+): ", note):
                 ledger.hold(("notes", i), lambda v, found=found: 0 < int(found[1]) <= self.report["checked_steps"] and
