@@ -10,6 +10,9 @@
 #include "data/text.h"
 
 namespace wide {
+
+using Json = nlohmann::ordered_json;
+
 namespace {
 
 TableCell number(int64_t value) { return {fmt::format("{}", value), static_cast<double>(value)}; }

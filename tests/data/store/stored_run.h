@@ -19,8 +19,8 @@ inline double stored_loss(int64_t m, int64_t i) {
 inline nlohmann::ordered_json stored_run(int64_t n, int64_t steps,
                                          const std::string& name = "digits",
                                          const std::string& state = "running") {
-  using Json = nlohmann::ordered_json;
-  Json run{{"schema", 1}, {"kind", "run"}};
+  using Document = nlohmann::ordered_json;
+  Document run{{"schema", 1}, {"kind", "run"}};
   run["run"] = {
       {"id", ""},       {"name", name},   {"command", "workbench train net.ts --data x.npz"},
       {"state", state}, {"dir", "d"},     {"started", "2026-01-01T00:00:00Z"},
@@ -31,8 +31,8 @@ inline nlohmann::ordered_json stored_run(int64_t n, int64_t steps,
   run["steps_per_epoch"] = 4;
   run["monitor"] = {{"name", "loss"}, {"more_is_better", false}};
   run["environment"] = to_json(Environment{});
-  run["notes"] = Json::array();
-  run["models"] = Json::array();
+  run["notes"] = Document::array();
+  run["models"] = Document::array();
   for (int64_t m = 0; m < n; ++m) {
     const bool over = state == "complete";
     const std::string status = !over        ? "running"
@@ -47,17 +47,17 @@ inline nlohmann::ordered_json stored_run(int64_t n, int64_t steps,
          {"seeds", {{"init", m}, {"order", m}, {"dropout", m}}},
          {"hyperparameters",
           {{"lr", 0.001 * std::pow(3.0, double(m / 3))}, {"weight_decay", 0.01}}},
-         {"labels", Json::object()},
+         {"labels", Document::object()},
          {"status", status},
          {"at_step", m == n - 1   ? 20
                      : m == n - 2 ? 30
                                   : 0},
          {"best", nullptr},
-         {"last", Json::object()},
-         {"test", Json::object()}});
+         {"last", Document::object()},
+         {"test", Document::object()}});
   }
-  run["events"] = Json::array();
-  run["history"] = Json::array();
+  run["events"] = Document::array();
+  run["history"] = Document::array();
   return run;
 }
 
@@ -65,8 +65,8 @@ inline nlohmann::ordered_json stored_run(int64_t n, int64_t steps,
 /// out where `ends`.
 inline nlohmann::ordered_json stored_rows(const std::string& run, int64_t n, int64_t from,
                                           int64_t to, bool ends = false) {
-  using Json = nlohmann::ordered_json;
-  Json rows = Json::array();
+  using Document = nlohmann::ordered_json;
+  Document rows = Document::array();
   for (int64_t i = from; i < to; ++i)
     for (int64_t m = 0; m < n; ++m) {
       const int64_t step = 10 * (i + 1);
@@ -74,7 +74,7 @@ inline nlohmann::ordered_json stored_rows(const std::string& run, int64_t n, int
       rows.push_back({m, "loss", step, stored_loss(m, i)});
       rows.push_back({m, "train_loss", step, 0.5 * stored_loss(m, i)});
     }
-  return {{"run", run}, {"rows", rows}, {"events", Json::array()}};
+  return {{"run", run}, {"rows", rows}, {"events", Document::array()}};
 }
 
 /// A complete run in the store at `path`; its number.
