@@ -16,25 +16,43 @@ constexpr double kValueRoom = 52, kLabelRoom = 84, kTopRoom = 8, kStepRoom = 40;
 constexpr double kLegendRow = 18, kLegendMark = 22, kLegendShare = 0.25;
 constexpr double kFarOff = 10;  // times the middle 96 % of all values: outliers do not count
 constexpr double kLabelGap = 14;
+constexpr double kPiece = 2;  // units
 
 const TextStyle kLegendText{{Tone::text}, 11};
 
-/// In at most two points a column: what a line of very many points looks like anyway.
-std::vector<Point> thinned_line(const std::vector<Point>& points) {
+/// In at most two points for each piece of `piece` units along x, the lowest and the highest, and
+/// the last one: what a line of very many points looks like anyway.
+std::vector<Point> thinned_line(const std::vector<Point>& points, double piece) {
   std::vector<Point> kept;
   for (size_t i = 0; i < points.size();) {
-    const double column = std::floor(points[i].x);
+    const double column = std::floor(points[i].x / piece);
     size_t low = i, high = i;
-    const size_t first = i;
-    for (; i < points.size() && std::floor(points[i].x) == column; ++i) {
+    for (; i < points.size() && std::floor(points[i].x / piece) == column; ++i) {
       if (points[i].y < points[low].y) low = i;
       if (points[i].y > points[high].y) high = i;
     }
-    for (const size_t k : {first, std::min(low, high), std::max(low, high), i - 1})
-      if (kept.empty() || kept.back().x != points[k].x || kept.back().y != points[k].y)
-        kept.push_back(points[k]);
+    kept.push_back(points[std::min(low, high)]);
+    if (low != high) kept.push_back(points[std::max(low, high)]);
   }
+  if (!points.empty() && kept.back().x != points.back().x) kept.push_back(points.back());
   return kept;
+}
+
+/// The band of quartiles at most once for each piece, with the largest distance inside it.
+void thin_band(std::vector<Point>* high, std::vector<Point>* low, double piece) {
+  size_t kept = 0;
+  for (size_t i = 0; i < high->size();) {
+    const double column = std::floor((*high)[i].x / piece);
+    Point top = (*high)[i], bottom = (*low)[i];
+    for (; i < high->size() && std::floor((*high)[i].x / piece) == column; ++i) {
+      top.y = std::min(top.y, (*high)[i].y);
+      bottom.y = std::max(bottom.y, (*low)[i].y);
+    }
+    (*high)[kept] = top;
+    (*low)[kept++] = bottom;
+  }
+  high->resize(kept);
+  low->resize(kept);
 }
 
 std::vector<Point> placed(const CurveAxes& axes, const std::vector<Point>& values) {
@@ -42,7 +60,7 @@ std::vector<Point> placed(const CurveAxes& axes, const std::vector<Point>& value
   points.reserve(values.size());
   for (const Point& value : values)
     if (const Point at = axes.at(value); !std::isnan(at.y)) points.push_back(at);
-  return thinned_line(points);
+  return thinned_line(points, kPiece);
 }
 
 void draw_line(Canvas& canvas, const CurveAxes& axes, const std::vector<Point>& values,
@@ -69,6 +87,7 @@ void draw_group(Canvas& canvas, const CurveGroup& group, const CurveAxes& axes) 
       low.push_back(below);
       high.push_back(above);
     }
+    thin_band(&high, &low, kPiece);
     canvas.band(high, low, faded(group.colour, group.dashed ? 0.08 : 0.16));
   }
   if (!group.raw.empty()) draw_line(canvas, axes, group.raw, {faded(group.colour, 0.35), 1});
