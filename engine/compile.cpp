@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/lower/autotune.h"
@@ -68,6 +70,14 @@ namespace {
 WidenOptions widen_options(const CompileOptions& options) {
   WidenOptions widen = options.widen;
   widen.fold = widen.fold && pass_is_on("fold", options.passes_off);
+  if (options.like && !widen.choose)
+    widen.choose = [like = options.like](const ClaimedCall& call) {
+      const auto known = like->strategies.find({call.node, call.rule.name});
+      const bool applies = known != like->strategies.end() &&
+                           std::find(call.applicable.begin(), call.applicable.end(),
+                                     known->second) != call.applicable.end();
+      return applies ? known->second : call.applicable.front();
+    };
   return widen;
 }
 
@@ -122,25 +132,36 @@ class Pipeline {
   /// The program as one.
   std::unique_ptr<CompiledModel> run(const Network& network) {
     Attempt made = chosen();
+    const auto taken = choices(made);
     const auto whole = [widening = made.widening, options = options_,
                         n = made.executor->models_at_a_time()](const Ensemble& all) {
       return after_passes(widening->widen_as_for(n, all), options);
     };
     return std::make_unique<LoweredModel>(Lowered{network, ensemble_, options_, single_,
                                                   made.widening, std::move(made.executor),
-                                                  std::move(results_), whole});
+                                                  std::move(results_), taken, whole});
   }
 
   /// The same in two halves: what measures fastest as one is cut.
   std::unique_ptr<GradientModel> run_in_halves(const std::shared_ptr<WithGradients>& what) {
     const Attempt made = chosen();
-    return std::make_unique<GradientModel>(
+    auto model = std::make_unique<GradientModel>(
         what, ensemble_, executor_options(options_, made.executor->ranges()),
         [&](int64_t, int64_t n) { return made.executor->program(n); });
+    model->choices = choices(made);
+    return model;
   }
 
  private:
-  Attempt chosen() { return options_.mode == Mode::max_autotune ? autotuned() : attempt({}); }
+  Attempt chosen() {
+    return options_.mode == Mode::max_autotune && !options_.like ? autotuned() : attempt({});
+  }
+
+  std::shared_ptr<const SizeChoices> choices(const Attempt& made) const {
+    if (options_.like) return options_.like;
+    return std::make_shared<const SizeChoices>(SizeChoices{
+        made.executor->ranges(), made.widening->by_call(made.executor->models_at_a_time())});
+  }
 
   TunerOptions tuner_options() const {
     const bool measure = options_.tune && ensemble_.device().is_cpu();
@@ -164,6 +185,7 @@ class Pipeline {
     };
     RangeOptions ranges = range_options(options_);
     if (asked.ranges > 0) ranges.asked = asked.ranges;
+    if (options_.like) ranges.asked = options_.like->ranges;
     ranges.every = asked.every_range;
     // What is measured fills the memory for results, and the first call uses it.
     return {widening, choose_ranges(*single_, ensemble_, ranges, lower, results_)};

@@ -31,7 +31,8 @@ struct CompileOptions {
   std::set<std::string> passes_off;  // by name, of any stage
   bool verify = false;               // verify the program after every pass
   bool keep_text = false;
-  bool tune = true;       // measure strategies, layouts and the number of ranges; false: guess
+  bool tune = true;  // measure strategies, layouts and the number of ranges; false: guess
+  std::shared_ptr<const SizeChoices> like = {};  // measured at another size: taken as they are
   double autotune_s = 5;  // mode max-autotune: seconds of measuring beyond what mode default does
   /// A strategy whose call takes longer than this is not tried at every number of ranges, only with
   /// all models at once and with one at a time; 0: all are.
@@ -70,6 +71,8 @@ class CompiledModel {
   virtual std::string plan_text() const = 0;   // the lowering in words: ranges, layouts, arena
   virtual int64_t bytes() const = 0;           // weights as packed, plus arenas
   virtual int64_t steps() const { return 0; }  // operator calls of one call, over all ranges
+  /// What was chosen, for compiling another size of the inputs alike.
+  virtual std::shared_ptr<const SizeChoices> size_choices() const { return nullptr; }
   /// What the strategies of `primitive` were looked up by, one for each kind of call of it: where
   /// somebody who has timed whole networks stores what won.
   virtual std::vector<TuningKey> tuning_keys(const std::string& /*primitive*/) const { return {}; }

@@ -221,6 +221,17 @@ std::string WideModel::plan() const { return impl_->last().model->plan_text(); }
 int64_t WideModel::bytes() const { return impl_->last().model->bytes(); }
 size_t WideModel::signatures() const { return impl_->compiled.size(); }
 
+WideModel::Kept WideModel::kept() const {
+  Kept kept;
+  kept.compiled = impl_->programs_compiled;
+  for (const Signature& s : impl_->compiled) {
+    kept.programs += (s.model ? 1 : 0) + static_cast<int64_t>(s.gradients.size());
+    if (s.model) kept.bytes += s.model->bytes();
+    for (const auto& [of, gradients] : s.gradients) kept.bytes += gradients->bytes();
+  }
+  return kept;
+}
+
 std::vector<StepCost> WideModel::explain() const {
   const at::NoGradGuard no_grad;
   const Signature& s = impl_->last();

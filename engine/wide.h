@@ -150,6 +150,14 @@ class WideModel {
   std::vector<StepCost> explain() const;  // every step with its time
   size_t signatures() const;              // input sizes that are compiled now
 
+  /// What is kept of all input sizes.
+  struct Kept {
+    int64_t programs = 0;  // forward passes, and gradients
+    int64_t bytes = 0;     // weights as packed, and working memory
+    int64_t compiled = 0;  // so many programs so far, those included that are kept no more
+  };
+  Kept kept() const;
+
   /// Against N separate models in float64 on inputs like the sample: values to `rtol` (0: the
   /// dtype's own tolerance), isolation, order. Weights are as before afterwards.
   Correctness validate(double rtol = 0);

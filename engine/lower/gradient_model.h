@@ -45,6 +45,7 @@ class GradientModel {
   const std::vector<bool>& reads_output() const { return reads_output_; }      // by output
   int64_t saved_bytes() const { return saved_bytes_; }  // of a forward pass, in no output
   int64_t bytes() const;                                // working memory
+  std::shared_ptr<const SizeChoices> choices;           // CompiledModel::size_choices
   std::string plan_text() const;
 
  private:

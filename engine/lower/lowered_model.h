@@ -16,6 +16,7 @@ struct Lowered {
   std::shared_ptr<const TunedWidening> widening;
   std::unique_ptr<Executor> executor;
   ResultMemory results;
+  std::shared_ptr<const SizeChoices> choices;
   /// Program(N) of all models at once, with the strategies that the executor runs.
   std::function<std::shared_ptr<const RangeProgram>(const Ensemble&)> whole;
 };
@@ -37,6 +38,7 @@ class LoweredModel final : public CompiledModel {
   std::string plan_text() const override { return made_.executor->text(); }
   int64_t bytes() const override { return made_.executor->bytes(); }
   int64_t steps() const override { return made_.executor->steps(); }
+  std::shared_ptr<const SizeChoices> size_choices() const override { return made_.choices; }
   std::vector<TuningKey> tuning_keys(const std::string& primitive) const override {
     return made_.widening->keys(primitive);
   }

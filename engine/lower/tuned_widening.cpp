@@ -78,6 +78,11 @@ std::vector<TuningKey> TunedWidening::keys(const std::string& primitive) const {
   return {};
 }
 
+std::map<std::pair<int32_t, std::string>, std::string> TunedWidening::by_call(int64_t n) const {
+  const auto known = chosen_.find(n);
+  return known == chosen_.end() ? std::map<Call, std::string>{} : known->second;
+}
+
 std::vector<TunedChoice> TunedWidening::choices(int64_t n) const {
   return (n == n_ ? whole_ : serial_).choices();
 }

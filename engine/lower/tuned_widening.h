@@ -28,6 +28,8 @@ class TunedWidening {
 
   /// Keys of scope "network" that were looked up for `primitive`.
   std::vector<TuningKey> keys(const std::string& primitive) const;
+  /// What was chosen for every call, for `n` models at a time.
+  std::map<std::pair<int32_t, std::string>, std::string> by_call(int64_t n) const;
   /// What was chosen for each kind of call, for `n` models at a time.
   std::vector<TunedChoice> choices(int64_t n) const;
 

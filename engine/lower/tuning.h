@@ -1,9 +1,19 @@
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace wide {
+
+/// How a network was computed at one size of its inputs, so that another size is computed alike
+/// without measuring anything: the number of ranges, and strategies by a call's first node in
+/// Program(1) and its rule.
+struct SizeChoices {
+  int ranges = 0;
+  std::map<std::pair<int32_t, std::string>, std::string> strategies;
+};
 
 /// What decides which strategy is the best.
 struct TuningKey {

@@ -195,10 +195,33 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   return s;
 }
 
+const Signature* WideModel::Impl::like(const Signature& s, bool gradients) const {
+  constexpr int64_t kFar = 4;  // times as many numbers
+  const auto numbers = [](const Signature& some) {
+    int64_t sum = 1;
+    for (const Tensor& t : some.inputs) sum += t.numel();
+    return sum;
+  };
+  const auto same = [](const Node& a, const Node& b) {
+    return a.op.schema().operator_name() == b.op.schema().operator_name();
+  };
+  for (const Signature& other : compiled) {
+    if (&other == &s || (gradients ? other.gradients.empty() : !other.model)) continue;
+    if (numbers(s) > kFar * numbers(other) || numbers(other) > kFar * numbers(s)) continue;
+    if (std::equal(s.single.nodes.begin(), s.single.nodes.end(), other.single.nodes.begin(),
+                   other.single.nodes.end(), same))
+      return &other;
+  }
+  return nullptr;
+}
+
 void WideModel::Impl::compile_model(Signature& s) {
   auto [network, single] = with_live_inputs(s);
   const Ensemble e = ensemble(s.network, s.inputs);
-  s.model = compile(network, e, compile_options(e.device()), std::move(single));
+  CompileOptions o = compile_options(e.device());
+  if (const Signature* other = like(s, false)) o.like = other->model->size_choices();
+  s.model = compile(network, e, o, std::move(single));
+  ++programs_compiled;
   s.weights = version;
   report(s);
 }
@@ -280,8 +303,7 @@ void WideModel::Impl::keep_updates(const Signature& s, const Program& single,
 
 std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
                                                              const std::vector<bool>& of) {
-  auto& made = s.gradients[of];
-  if (made) return made;
+  if (const auto known = s.gradients.find(of); known != s.gradients.end()) return known->second;
   const Apart apart;
   Ensemble e = ensemble(s.network, s.inputs);
   const std::vector<size_t> places = places_of(s.network);
@@ -300,8 +322,10 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
                                  "a change in grad mode alone", "the same in both modes",
                                  "torch.no_grad()"));
   }
-  made = compile_gradients(s.network, e, wanted, *s.for_gradients, compile_options(e.device()));
-  return made;
+  CompileOptions o = compile_options(e.device());
+  if (const Signature* other = like(s, true)) o.like = other->gradients.begin()->second->choices;
+  ++programs_compiled;
+  return s.gradients[of] = compile_gradients(s.network, e, wanted, *s.for_gradients, o);
 }
 
 std::shared_ptr<GradientModel> WideModel::Impl::gradients(const Tensors& inputs,

@@ -39,6 +39,7 @@ struct WideModel::Impl {
   std::string primitive;          // of from_modules: what all operators must be
   std::list<Signature> compiled;  // the last used first
   int64_t version = 0;            // of the weights, calls' own changes left out
+  int64_t programs_compiled = 0;  // so far
 
   Tensors run(const Tensors& inputs, std::vector<std::pair<size_t, Tensor>>* changed);
   Differentiable run_for_gradients(const Tensors& inputs, std::vector<bool> of, bool at_once);
@@ -67,6 +68,8 @@ struct WideModel::Impl {
   Signature& known(const Tensors& inputs);
   Signature make(const std::string& key, const Tensors& inputs);
   void compile_model(Signature& s);
+  /// Another size that is computed by the same calls and is not far larger or smaller; null: none.
+  const Signature* like(const Signature& s, bool gradients) const;
   std::shared_ptr<GradientModel> gradients_of(Signature& s, const std::vector<bool>& of);
   /// Keeps what a call of `single` made of weights.
   void keep_updates(const Signature& s, const Program& single, const Tensors& updates,

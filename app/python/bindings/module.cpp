@@ -137,6 +137,11 @@ void bind_core(py::module_& m) {
            [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.bytes(); }); })
       .def("signatures",
            [](Core& c) { return c.with([](wide::WideModel& wide) { return wide.signatures(); }); })
+      .def("kept",
+           [](Core& c) {
+             const auto kept = c.with([](wide::WideModel& wide) { return wide.kept(); });
+             return std::make_tuple(kept.programs, kept.bytes, kept.compiled);
+           })
       .def("export", [](Core& c, const std::string& path) {
         c.with([&](wide::WideModel& wide) { wide.export_to(path); });
       });

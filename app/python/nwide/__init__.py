@@ -16,11 +16,11 @@ from .compiling import compile  # noqa: E402
 from .errors import Error  # noqa: E402
 from .layers import WideLayer, from_modules  # noqa: E402
 from .losses import clip_grad_norm_, per_model  # noqa: E402
-from .module import WideModule  # noqa: E402
+from .module import WideModule, cache_info  # noqa: E402
 from .options import Options  # noqa: E402
 from .packing import pack, unpack  # noqa: E402
 from .store import open  # noqa: E402
 from .training import Run, lin, log, loguniform, open_run, train, uniform, zip  # noqa: E402
 
-__all__ = ["Error", "Options", "Run", "WideLayer", "WideModule", "clip_grad_norm_", "compile", "from_modules", "lin", "log",
-           "loguniform", "open", "open_run", "optim", "pack", "per_model", "train", "uniform", "unpack", "zip"]
+__all__ = ["Error", "Options", "Run", "WideLayer", "WideModule", "cache_info", "clip_grad_norm_", "compile", "from_modules",
+           "lin", "log", "loguniform", "open", "open_run", "optim", "pack", "per_model", "train", "uniform", "unpack", "zip"]

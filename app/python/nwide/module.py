@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -469,6 +469,24 @@ class One:
         own = self._wide._one_model()
         self._write(own)
         return own
+
+
+class CacheInfo(NamedTuple):
+    """What is kept compiled for the wide modules that are alive."""
+
+    modules: int
+    programs: int  # one for each size of inputs and each mode, gradients apart
+    bytes: int  # their working memory, and weights that were packed
+    compiled: int  # programs so far, also those that were dropped for others
+
+
+def cache_info() -> CacheInfo:
+    """Of each kind of call `Options.signatures` sizes are kept, of 32 kinds; those used least recently go."""
+    live = list(LIVE)
+    with KEEPING:
+        cores = {id(core): core for wide in live for core, _ in wide._cores.values()}
+    kept = [core.kept() for core in cores.values()]
+    return CacheInfo(len(live), *(sum(column) for column in zip(*kept)) if kept else (0, 0, 0))
 
 
 def moved(tensor, source, target):

@@ -341,6 +341,16 @@ class Gradients(unittest.TestCase):
             with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got .*, expected .*; try "):
                 wide.at(wrong_ids)
 
+    def test_what_is_kept_is_bounded(self):
+        wide = nw.compile([mlp(i) for i in range(3)], options=nw.Options(tune=False, threads=1, signatures=4))
+        before = nw.cache_info()
+        for batch in range(1, 20):
+            wide(data(3, batch, 5)).sum().backward()
+        after = nw.cache_info()
+        self.assertLessEqual(after.programs - before.programs, 2 * 4)
+        self.assertGreaterEqual(after.compiled - before.compiled, 19)
+        self.assertGreater(after.bytes, before.bytes)
+
     def test_no_gradient_takes_todays_way(self):
         _, wide = twins(mlp)
         x = data(3, 4, 5)
