@@ -141,6 +141,9 @@ class AskedKeeper final : public Keeper {
     return outside_->ask({{"begin", document}, {"run", run}, {"step", step}}).first.at("run");
   }
   void tell_run(const nlohmann::ordered_json& rows) override { outside_->ask({{"tell", rows}}); }
+  std::vector<int64_t> take_stops(const std::string& run) override {
+    return outside_->ask({{"stops", run}}).first.at("models");
+  }
   void end_run(const std::string& run, const nlohmann::ordered_json& document) override {
     outside_->ask({{"finish", document}, {"run", run}});
   }
@@ -218,6 +221,9 @@ Answers::Reply Answers::reply_to(const Message& request) {
   } else if (request.contains("tell")) {
     allowed(!run_.empty() && request["tell"].at("run") == run_);
     keeper().tell_run(request["tell"]);
+  } else if (request.contains("stops")) {
+    allowed(!run_.empty() && request["stops"] == run_);
+    return {{{"models", keeper().take_stops(run_)}}};
   } else if (request.contains("finish")) {
     allowed(!run_.empty() && request.at("run") == run_);
     keeper().end_run(run_, request["finish"]);

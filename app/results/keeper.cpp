@@ -33,6 +33,8 @@ std::string Keeper::begin_run(const nlohmann::ordered_json& document, const std:
 
 void Keeper::tell_run(const nlohmann::ordered_json& rows) { store_->add_run_rows(rows); }
 
+std::vector<int64_t> Keeper::take_stops(const std::string& run) { return store_->take_stops(run); }
+
 void Keeper::end_run(const std::string& run, const nlohmann::ordered_json& document) {
   store_->end_run(run, document);
 }

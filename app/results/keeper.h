@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace wide {
 
@@ -21,8 +22,11 @@ class Keeper {
   /// A new run, or (`run` not "") one that goes on from `step`: what is newer goes. Its number.
   virtual std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
                                 int64_t step);
-  /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]]}
+  /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]],
+  /// "times": [[step, seconds]]}
   virtual void tell_run(const nlohmann::ordered_json& rows);
+  /// The models that the run is asked to stop, each once; -1: the whole run.
+  virtual std::vector<int64_t> take_stops(const std::string& run);
   virtual void end_run(const std::string& run, const nlohmann::ordered_json& document);
 
  private:

@@ -52,6 +52,7 @@ bool Loop::run() {
     if (due) look();
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
     observer_.stepped(due);
+    if (due && stop_asked()) return false;
   }
   for (ModelState& m : state_.models)
     if (m.running()) {
@@ -165,6 +166,21 @@ void Loop::look() {
   state_.history.push_back(row);
   prune();
   observer_.evaluated(row);
+}
+
+bool Loop::stop_asked() {
+  bool all = false;
+  for (const int64_t m : observer_.asked_to_stop()) {
+    all |= m < 0;
+    if (m >= 0 && m < run_.n() && state_.models[static_cast<size_t>(m)].running())
+      stop(m, "stopped", fmt::format("model {} stopped at step {}: asked to", m, state_.step));
+  }
+  if (all) {
+    state_.events.push_back(
+        {state_.step, -1, fmt::format("the run stopped at step {}: asked to", state_.step)});
+    observer_.happened(state_.events.back());
+  }
+  return all;
 }
 
 void Loop::keep_best(const std::vector<int64_t>& improved) {

@@ -12,6 +12,8 @@ class RunObserver {
   virtual ~RunObserver() = default;
   virtual void evaluated(const Evaluated& /*row*/) {}
   virtual void happened(const Event& /*event*/) {}
+  /// After an evaluation: the models that somebody asks to stop; -1: the whole run.
+  virtual std::vector<int64_t> asked_to_stop() { return {}; }
   /// Between two steps; `evaluated`: right after an evaluation. Saves when it is time to.
   virtual void stepped(bool /*evaluated*/) {}
 };
@@ -35,6 +37,8 @@ class Loop {
   bool better(double value, double best) const;
   void stop(int64_t model, const std::string& status, const std::string& what);
   void prune();
+  /// True where the whole run is to stop.
+  bool stop_asked();
   [[noreturn]] void refuse(const StepCheck& check) const;
   /// Writes down the differences that were no errors.
   void note_differences(const StepCheck& check);

@@ -80,6 +80,10 @@ void Recorder::stepped(bool evaluated) {
   if (due && state_.step < run_.steps) save();
 }
 
+std::vector<int64_t> Recorder::asked_to_stop() {
+  return store_ ? keeper().take_stops(state_.run) : std::vector<int64_t>{};
+}
+
 void Recorder::save() {
   const auto begun = Clock::now();
   folder_.save_state(run_, trainer_, state_);
@@ -92,13 +96,14 @@ void Recorder::save() {
 void Recorder::store_rows() {
   if (!store_ || (stored_rows_ == state_.history.size() && stored_events_ == state_.events.size()))
     return;
-  Json rows = Json::array(), events = Json::array();
+  Json rows = Json::array(), events = Json::array(), times = Json::array();
   for (; stored_rows_ < state_.history.size(); ++stored_rows_) {
     const Evaluated& row = state_.history[stored_rows_];
     const auto put = [&](const std::string& metric, const std::vector<double>& values) {
       for (size_t m = 0; m < values.size(); ++m)
         if (!std::isnan(values[m])) rows.push_back({m, metric, row.step, values[m]});
     };
+    times.push_back({row.step, row.seconds});
     put("train_loss", row.train_loss);
     for (const auto& [metric, values] : row.values) put(metric, values);
   }
@@ -106,7 +111,7 @@ void Recorder::store_rows() {
     const Event& e = state_.events[stored_events_];
     events.push_back({e.step, e.model < 0 ? Json(nullptr) : Json(e.model), e.what});
   }
-  keeper().tell_run({{"run", state_.run}, {"rows", rows}, {"events", events}});
+  keeper().tell_run({{"run", state_.run}, {"rows", rows}, {"events", events}, {"times", times}});
 }
 
 }  // namespace wide

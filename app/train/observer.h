@@ -21,6 +21,7 @@ class Recorder : public RunObserver {
   void evaluated(const Evaluated& row) override;
   void happened(const Event& event) override;
   void stepped(bool evaluated) override;
+  std::vector<int64_t> asked_to_stop() override;
   /// Now, whatever the time.
   void save();
 

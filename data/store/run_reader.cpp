@@ -67,6 +67,11 @@ std::vector<std::string> metrics_of(Connection& connection, int64_t run) {
   return metrics;
 }
 
+void read_times(Connection& connection, RunHistory* run) {
+  Query rows(connection, "SELECT step, seconds FROM run_time WHERE run = ?", run->id);
+  while (rows.step()) run->seconds[rows.integer(0)] = rows.at(1).getDouble();
+}
+
 /// How many rows the first model has up to the last step that is known: a resume takes some away.
 bool was_cut(Connection& connection, const RunHistory& before) {
   for (const auto& [metric, curves] : before.metrics)
@@ -107,6 +112,7 @@ std::shared_ptr<const RunHistory> RunReader::read(int64_t id,
     if (!document) return nullptr;
     auto run = std::make_shared<RunHistory>(run_head(*document));
     run->id = id;
+    read_times(*connection_, run.get());
     if (!before || before->id != id || before->models.size() != run->models.size() ||
         was_cut(*connection_, *before)) {
       read_all(*connection_, run.get());

@@ -53,6 +53,8 @@ std::string insert_run(Connection& connection, const Json& document, const std::
     // A run tells all that its file has once more, as a kill may have come between file and store.
     Query(connection, "DELETE FROM run_metric WHERE run = ? AND step > ?", *known, step).run();
     Query(connection, "DELETE FROM run_event WHERE run = ?", *known).run();
+    Query(connection, "DELETE FROM run_time WHERE run = ? AND step > ?", *known, step).run();
+    Query(connection, "DELETE FROM run_request WHERE run = ? AND taken IS NULL", *known).run();
     Query(connection, "UPDATE run SET state = 'running', finished = NULL, owner = ? WHERE id = ?",
           this_process(), *known)
         .run();
@@ -81,6 +83,11 @@ void insert_run_rows(Connection& connection, const Json& rows) {
             *run, row.at(0).get<int64_t>(), row.at(1).get<std::string>(), row.at(2).get<int64_t>(),
             row.at(3).get<double>())
           .run();
+  if (rows.contains("times"))
+    for (const Json& time : rows.at("times"))
+      Query(connection, "INSERT OR REPLACE INTO run_time(run, step, seconds) VALUES(?, ?, ?)", *run,
+            time.at(0).get<int64_t>(), time.at(1).get<double>())
+          .run();
   for (const Json& event : rows.at("events"))
     Query(connection, "INSERT INTO run_event(run, step, model, what) VALUES(?, ?, ?, ?)", *run,
           event.at(0).get<int64_t>(),
@@ -97,6 +104,37 @@ void finish_run(Connection& connection, const std::string& run, const Json& docu
         utc_now(), more_of(document), *id)
       .run();
   put_models(connection, *id, document.at("models"));
+}
+
+void ask_to_stop(Connection& connection, int64_t run, int64_t model) {
+  const std::optional<int64_t> one = model < 0 ? std::nullopt : std::optional(model);
+  Query known(connection,
+              "SELECT 1 FROM run_request WHERE run = ? AND model IS ? AND taken IS NULL", run, one);
+  if (known.step()) return;
+  Query(connection, "INSERT INTO run_request(run, model, what, asked) VALUES(?, ?, 'stop', ?)", run,
+        one, utc_now())
+      .run();
+}
+
+std::vector<int64_t> take_stops(Connection& connection, const std::string& run) {
+  std::vector<int64_t> models;
+  const auto id = number_of(run);
+  if (!id) return models;
+  Query query(connection,
+              "SELECT model FROM run_request WHERE run = ? AND taken IS NULL ORDER BY id", *id);
+  while (query.step()) models.push_back(query.at(0).isNull() ? -1 : query.integer(0));
+  if (!models.empty())
+    Query(connection, "UPDATE run_request SET taken = ? WHERE run = ? AND taken IS NULL", utc_now(),
+          *id)
+        .run();
+  return models;
+}
+
+bool has_stops(Connection& connection, const std::string& run) {
+  const auto id = number_of(run);
+  if (!id) return false;
+  Query query(connection, "SELECT 1 FROM run_request WHERE run = ? AND taken IS NULL", *id);
+  return query.step();
 }
 
 std::vector<RunRow> list_runs(Connection& connection, int64_t limit, int64_t offset) {

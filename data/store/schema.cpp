@@ -227,6 +227,25 @@ CREATE INDEX run_event_run ON run_event(run);
 DELETE FROM "case" WHERE mode = 'default';
 UPDATE "case" SET mode = 'default' WHERE mode = 'eager';
 UPDATE fuse SET mode = 'default' WHERE mode = 'eager';
+)sql",
+      // 5: when each evaluation of a training run was, and what others ask of a run that goes on
+      R"sql(
+CREATE TABLE run_time(
+  run INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+  step INTEGER NOT NULL,
+  seconds REAL NOT NULL,                 -- of training
+  PRIMARY KEY(run, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_request(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+  model INTEGER,                         -- null: the whole run
+  what TEXT NOT NULL CHECK(what IN ('stop')),
+  asked TEXT NOT NULL,                   -- UTC, ISO 8601
+  taken TEXT                             -- when the run read it; null: not yet
+) STRICT;
+CREATE INDEX run_request_run ON run_request(run);
 )sql"};
   return steps;
 }

@@ -160,6 +160,16 @@ void Store::end_run(const std::string& run, const nlohmann::ordered_json& docume
   connection_->write([&] { finish_run(*connection_, run, document); });
 }
 
+void Store::ask_to_stop(int64_t run, int64_t model) {
+  connection_->write([&] { wide::ask_to_stop(*connection_, run, model); });
+}
+
+std::vector<int64_t> Store::take_stops(const std::string& run) {
+  // At each evaluation: the lock to write is not asked for where nothing is.
+  if (!connection_->read([&] { return has_stops(*connection_, run); })) return {};
+  return connection_->write([&] { return wide::take_stops(*connection_, run); });
+}
+
 std::vector<RunRow> Store::runs(int64_t limit, int64_t offset) {
   return connection_->read([&] { return list_runs(*connection_, limit, offset); });
 }

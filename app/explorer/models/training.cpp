@@ -326,6 +326,15 @@ bool TrainingModel::update(double now_s, bool timing) {
   return true;
 }
 
+void TrainingModel::stop(int64_t model, std::function<void(const std::string&)> said) {
+  jobs_.start("stop training", [db = db_, run = chosen_, model, said]() -> Jobs::Result {
+    Store::create(db).ask_to_stop(run, model);
+    const std::string what =
+        model < 0 ? "run " + std::to_string(run) : fmt::format("model {} of run {}", model, run);
+    return [said, what] { said("asked " + what + " to stop at its next evaluation"); };
+  });
+}
+
 RunFigureOptions TrainingModel::with_brush() const {
   RunFigureOptions options = options_;
   if (!brushed_) return options;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -94,6 +95,10 @@ class TrainingModel {
   void brush(std::optional<std::set<int64_t>> keys);
   int64_t lit() const { return lit_; }
   void light(int64_t key) { lit_ = key == lit_ ? -1 : key; }
+
+  /// Asks the chosen run to stop a model, or (-1) itself, at its next evaluation. `said` is called
+  /// with what to tell.
+  void stop(int64_t model, std::function<void(const std::string&)> said);
 
   /// Null until something was read.
   std::shared_ptr<const TrainingView> view() const { return view_; }

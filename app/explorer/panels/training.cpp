@@ -133,6 +133,28 @@ class TrainingPanel : public Panel {
       training.brush(std::nullopt);
     if (button("Export##training", true, "Picture, table and command")) ImGui::OpenPopup("export");
     exports(explorer, ui, *view);
+    stops(explorer, ui, training, *view);
+  }
+
+  /// Of a run that goes on, whichever process trains it.
+  static void stops(Explorer& explorer, Ui& ui, TrainingModel& training, const TrainingView& view) {
+    const RunHistory& run = *view.runs[0];
+    if (run.state != "running") return;
+    const auto said = [&explorer](const std::string& line) { explorer.say(line); };
+    const int64_t lit = training.lit();
+    const bool one =
+        lit >= 0 && lit < kRunKey && run.models[static_cast<size_t>(lit)].status == "running";
+    const auto button = [&](const std::string& label, bool enabled, const char* tip) {
+      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
+      return ui.button(label, Look::danger, enabled, tip);
+    };
+    if (button("Stop model", one,
+               "The highlighted model ends at its next evaluation; the others go on."))
+      training.stop(run.models[static_cast<size_t>(lit)].number, said);
+    if (button("Stop run", true,
+               "The run saves and ends at its next evaluation, as by Ctrl+C: workbench train "
+               "--resume goes on with it."))
+      training.stop(-1, said);
   }
 
   void exports(Explorer& explorer, Ui& ui, const TrainingView& view) {

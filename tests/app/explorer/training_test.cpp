@@ -178,6 +178,27 @@ TEST_F(ExplorerTraining, ARunOfAnotherProcessAppearsAndGrowsWithinTwoSeconds) {
   EXPECT_LT(now_s() - begun, 2);
 }
 
+TEST_F(ExplorerTraining, AModelAndARunAreAskedToStop) {
+  Store store = Store::create(file_.path());
+  const std::string run = store.begin_run(stored_run(6, 130), "", 0);
+  store.add_run_rows(stored_rows(run, 6, 0, 4));
+  open();
+  EXPECT_FALSE(screen_->ui().items.find("Stop model")->enabled);
+  driver_->click("model");
+  driver_->settle();
+  driver_->click("row 3");
+  driver_->click("Stop model");
+  driver_->settle();
+  EXPECT_TRUE(driver_->sees("asked model 2 of run 1 to stop at its next evaluation"));
+  driver_->click("Stop run");
+  driver_->settle();
+  EXPECT_EQ(store.take_stops(run), (std::vector<int64_t>{2, -1}));
+  store.end_run(run, stored_run(6, 130, "digits", "complete"));
+  screen_->explorer().training.refresh();
+  driver_->settle();
+  EXPECT_EQ(screen_->ui().items.find("Stop run"), nullptr) << "it has ended";
+}
+
 TEST_F(ExplorerTraining, OptionsChangeWhatIsDrawn) {
   store_run(file_.path(), 8, 13);
   store_run(file_.path(), 5, 4, "other");

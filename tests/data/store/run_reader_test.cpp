@@ -63,5 +63,32 @@ TEST(RunReader, AResumedRunIsReadFromItsBeginning) {
   EXPECT_EQ(reader.read(99, after), nullptr);
 }
 
+TEST(RunReader, KnowsWhenEachEvaluationWas) {
+  const Scratch folder;
+  const std::string path = folder / "results.db";
+  Store store = Store::create(path);
+  const std::string run = store.begin_run(stored_run(3, 130), "", 0);
+  nlohmann::ordered_json rows = stored_rows(run, 3, 0, 3);
+  rows["times"] = {{10, 0.5}, {20, 1.25}, {30, 2.125}};
+  store.add_run_rows(rows);
+  const auto read = RunReader(path).read(std::stoll(run), nullptr);
+  EXPECT_EQ(read->seconds, (std::map<int64_t, double>{{10, 0.5}, {20, 1.25}, {30, 2.125}}));
+}
+
+TEST(RunRequests, AreTakenOnceAndNotByARunThatGoesOnLater) {
+  const Scratch folder;
+  Store store = Store::create(folder / "results.db");
+  const std::string run = store.begin_run(stored_run(5, 130), "", 0);
+  const std::string other = store.begin_run(stored_run(5, 130), "", 0);
+  EXPECT_TRUE(store.take_stops(run).empty());
+  for (const int64_t model : {3, 1, 3, -1}) store.ask_to_stop(std::stoll(run), model);
+  EXPECT_TRUE(store.take_stops(other).empty());
+  EXPECT_EQ(store.take_stops(run), (std::vector<int64_t>{3, 1, -1}));
+  EXPECT_TRUE(store.take_stops(run).empty());
+  store.ask_to_stop(std::stoll(run), 2);
+  store.begin_run(stored_run(5, 130), run, 20);  // resumed: what was asked before is past
+  EXPECT_TRUE(store.take_stops(run).empty());
+}
+
 }  // namespace
 }  // namespace wide::run_reader_test
