@@ -20,9 +20,9 @@
 #include "app/cell/requests.h"
 #include "app/cell/seccomp.h"
 #include "app/cli.h"
-#include "app/worker/ending.h"
 #include "app/worker/heartbeat.h"
 #include "app/worker/spawn.h"
+#include "data/machine/ending.h"
 #include "data/text.h"
 #include "engine/error.h"
 

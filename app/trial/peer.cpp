@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/trial/peer_script.h"
-#include "app/worker/ending.h"
 #include "data/escape.h"
+#include "data/machine/ending.h"
 #include "data/text.h"
 #include "engine/check/check.h"
 #include "engine/error.h"

@@ -10,7 +10,7 @@
 
 #include "app/cancel.h"
 #include "app/trial/outcome.h"
-#include "app/worker/ending.h"
+#include "data/machine/ending.h"
 #include "data/one_line.h"
 #include "data/reports/report_read.h"
 #include "data/text.h"

@@ -107,12 +107,14 @@ void finish_run(Connection& connection, const std::string& run, const Json& docu
 }
 
 void ask_to_stop(Connection& connection, int64_t run, int64_t model) {
-  const std::optional<int64_t> one = model < 0 ? std::nullopt : std::optional(model);
-  Query known(connection,
-              "SELECT 1 FROM run_request WHERE run = ? AND model IS ? AND taken IS NULL", run, one);
+  Query known(
+      connection,
+      "SELECT 1 FROM run_request WHERE run = ? AND model IS NULLIF(?, -1) AND taken IS NULL", run,
+      model);
   if (known.step()) return;
-  Query(connection, "INSERT INTO run_request(run, model, what, asked) VALUES(?, ?, 'stop', ?)", run,
-        one, utc_now())
+  Query(connection,
+        "INSERT INTO run_request(run, model, what, asked) VALUES(?, NULLIF(?, -1), 'stop', ?)", run,
+        model, utc_now())
       .run();
 }
 

@@ -1,4 +1,4 @@
-#include "app/worker/ending.h"
+#include "data/machine/ending.h"
 
 #include <gtest/gtest.h>
 
