@@ -92,9 +92,9 @@ def untouched_randomness(seed):
 
 @contextlib.contextmanager
 def torch_threads(count):
-    """Inside, PyTorch's own operators use so many threads; 0 leaves their number alone."""
+    """Inside, PyTorch's own operators use so many threads; 0, and what is no number of threads, changes nothing."""
     before = torch.get_num_threads()
-    if count in (0, before):
+    if type(count) is not int or count < 1 or count == before:
         yield
         return
     torch.set_num_threads(count)
