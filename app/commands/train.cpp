@@ -294,8 +294,8 @@ class Train : public Command {
 
   /// Weights that --overwrite would remove are needed for as long as the run may be resumed.
   void keep_weights() const {
-    for (const std::string& read : files_read(options_)) {
-      const std::string path = fs::absolute(read).lexically_normal().string() + "/";
+    for (const std::string& weights : options_.weights) {
+      const std::string path = fs::absolute(weights).lexically_normal().string() + "/";
       for (const std::string& part : run_parts(options_.save))
         if (path.rfind(part + "/", 0) == 0)
           fail(
