@@ -110,8 +110,8 @@ class Cutting {
     program.outputs.resize(outputs_);
     for (const Saved& s : saved_) {
       if (s.output >= 0) continue;
+      half.as_they_lie.insert(program.outputs.size());  // an output of the same value may not
       program.outputs.push_back(s.id);
-      half.as_they_lie.insert(s.id);
     }
     program.verify();
     return std::make_shared<const RangeProgram>(std::move(half));

@@ -13,8 +13,8 @@ namespace wide {
 struct RangeProgram {
   WideProgram wide;
   std::vector<PassRecord> passes;
-  std::set<ValueId> apart = {};        // PlanOptions::apart
-  std::set<ValueId> as_they_lie = {};  // PlanOptions::as_they_lie
+  std::set<ValueId> apart = {};       // PlanOptions::apart
+  std::set<size_t> as_they_lie = {};  // PlanOptions::as_they_lie
 };
 
 /// Makes Program(n) of the models [begin, begin + n).

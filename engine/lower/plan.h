@@ -33,9 +33,9 @@ struct PlanOptions {
   std::shared_ptr<PackingChoices> packing = std::make_shared<PackingChoices>();
   /// Results that nothing reads again go past the caches, for operators that can `stream`.
   bool stream_results = false;
-  bool serial = true;            // to be run single-threaded, as a range among others
-  std::set<ValueId> apart = {};  // made by a call of their own, by no kernel of an earlier one
-  std::set<ValueId> as_they_lie = {};  // results that keep their order of dimensions
+  bool serial = true;                 // to be run single-threaded, as a range among others
+  std::set<ValueId> apart = {};       // made by a call of their own, by no kernel of an earlier one
+  std::set<size_t> as_they_lie = {};  // results, by position, that keep their order of dimensions
 };
 
 /// A result that the operator allocates itself: element -1 means the result is no list.

@@ -187,7 +187,7 @@ void PlanBuilder::choose_outputs() {
   for (size_t k = 0; k < results.size(); ++k) {
     Value v = value(results[k]);
     plan_.results_.push_back(v);
-    const bool as_it_lies = options_.as_they_lie.count(results[k]) > 0 && dense(v);
+    const bool as_it_lies = options_.as_they_lie.count(k) > 0 && dense(v);
     if (!as_it_lies) make_contiguous(v);
     plan_.output_windows_.push_back(add_window(v));
     const ValueId r = uses_.root(results[k]);

@@ -159,7 +159,10 @@ class WideModule(nn.Module):
 
     def at(self, ids: Any) -> "Some":
         """The models with these numbers, known at run time, to be called as the whole: `wide.at(ids)(x)`."""
-        ids = torch.as_tensor(ids, dtype=torch.long)
+        ids = torch.as_tensor(ids)
+        if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+            fail("at", "ids", ids.dtype, "whole numbers", "torch.nonzero(mask)[:, 0] for a mask")
+        ids = ids.long()
         if ids.dim() != 1 or ids.numel() == 0:
             fail("at", "ids", tuple(ids.shape), "a row of numbers of models", "[0, 3]")
         wrong = ids[(ids < 0) | (ids >= self.n)]

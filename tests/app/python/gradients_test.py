@@ -62,6 +62,20 @@ def off(got, expected, least=1e-9):
     return float((got - expected).detach().abs().max() / expected.abs().max().clamp_min(least))
 
 
+class Turned(nn.Module):
+    """Ends in an elementwise operator on a view whose dimensions are turned, which keeps them so; writes buffers."""
+
+    def __init__(self, i):
+        super().__init__()
+        torch.manual_seed(i)
+        self.c, self.n = nn.Conv2d(2, 3, 3, padding=1).double(), nn.BatchNorm2d(3).double()
+
+    def forward(self, x):
+        h = self.n(self.c(x))
+        return h.permute(0, 2, 3, 1).sigmoid(), h.flatten(2).transpose(1, 2).tanh(), F.normalize(h[:, :, 0], dim=1)
+
+
+
 class Gradients(unittest.TestCase):
     def same_gradients(self, wide, models, most=1e-9):
         for name, p in wide.named_parameters():
@@ -92,6 +106,21 @@ class Gradients(unittest.TestCase):
                         for (name, b), other in zip(model.named_buffers(), wide[i].module().buffers()):
                             torch.testing.assert_close(other, b, msg=name)
                     self.same_gradients(wide, models)
+
+    def test_outputs_whose_dimensions_are_turned(self):
+        models, wide = twins(Turned)
+        for seed in (1, 2):
+            wide.zero_grad()
+            x = data(3, 4, 2, 5, 6, seed=seed).requires_grad_()
+            outputs = wide(x)
+            sum((y * data(*y.shape, seed=seed)).sum() for y in outputs).backward()
+            for i, model in enumerate(models):
+                model.zero_grad()
+                own = x[i].detach().clone().requires_grad_()
+                for y, out in zip(outputs, model(own)):
+                    self.assertLess(off(y[i], out), 1e-12)
+                sum((y * data(3, *y.shape, seed=seed)[i]).sum() for y in model(own)).backward()
+                self.assertLess(off(x.grad[i], own.grad), 1e-9)
 
     def test_ten_steps_each_from_the_same_state(self):
         models, wide = twins(cnn)
@@ -340,6 +369,12 @@ class Gradients(unittest.TestCase):
         for wrong_ids in ([7], [-1], [], [[0, 1]]):
             with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got .*, expected .*; try "):
                 wide.at(wrong_ids)
+
+    def test_numbers_of_models_are_whole(self):
+        _, wide = twins(mlp, 4)
+        for ids in ([True, False, True, False], [1.5], torch.tensor([1.0, 2.0])):
+            with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got torch\.(bool|float32), expected whole numbers; try "):
+                wide.at(ids)
 
     def test_what_is_kept_is_bounded(self):
         wide = nw.compile([mlp(i) for i in range(3)], options=nw.Options(tune=False, threads=1, signatures=4))
