@@ -54,6 +54,15 @@ WithGradients::WithGradients(Program single, std::vector<size_t> of)
 
 std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<WideValue>& bound,
                                                const WidenOptions& options, Coverage* coverage) {
+  for (const Node& node : single_.nodes)
+    if (node.name().rfind("aten::rrelu_with_noise", 0) == 0)
+      throw Unsupported(reason("backward", "operator", "rrelu, whose slopes are not kept",
+                               "operators with a gradient", "leaky_relu"));
+  // It changes norms in place under no_grad, through which PyTorch's gradients pass and ours end.
+  for (const Region& region : single_.regions)
+    if (region.op.schema().name() == "aten::cosine_similarity")
+      throw Unsupported(reason("backward", "operator", "aten::cosine_similarity",
+                               "operators with a gradient", "a product of F.normalize's results"));
   const at::AutoGradMode grad(true);
   std::vector<WideValue> values(bound.begin(),
                                 bound.begin() + static_cast<std::ptrdiff_t>(single_.bound.size()));

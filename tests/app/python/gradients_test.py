@@ -312,6 +312,22 @@ class Gradients(unittest.TestCase):
         with torch.no_grad():
             self.assertEqual(wide(x).shape, (3, 4, 3))
 
+    def test_hidden_changes_and_slopes_are_refused(self):
+        class Cosine(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.l = nn.Linear(5, 4)
+
+            def forward(self, x):
+                return F.cosine_similarity(self.l(x), x[:, :4], dim=1)
+
+        for make, said in ((Cosine, "cosine_similarity"), (lambda: nn.Sequential(nn.Linear(5, 4), nn.RReLU()), "rrelu")):
+            wide = nw.compile([make() for _ in range(3)], options=OPTIONS)
+            with self.assertRaisesRegex(nw.Error, rf"^\[backward\] operator: got .*{said}.*; try "):
+                wide(torch.randn(3, 4, 5)).sum().backward()
+            with torch.no_grad():
+                wide(torch.randn(3, 4, 5))
+
     def test_copies_share_what_is_compiled(self):
         _, wide = twins(cnn)
         x = data(3, 4, 2, 8, 8)
