@@ -1,5 +1,6 @@
 #include "data/store/run_reader.h"
 
+#include "data/store/rows.h"
 #include "data/store/runs.h"
 #include "data/store/sweeps.h"
 
@@ -10,19 +11,9 @@ namespace {
 std::optional<Json> head_of(Connection& connection, int64_t run) {
   Query head(connection, "SELECT more, state, owner FROM run WHERE id = ?", run);
   if (!head.step()) return std::nullopt;
-  Json document = Json::parse(head.text(0));
+  Json document = stored_json(head.text(0));
   document["run"]["state"] = shown_state(head.text(1), head.text(2));
-  document["models"] = Json::array();
-  Query models(connection, "SELECT more FROM run_model WHERE run = ? ORDER BY model", run);
-  while (models.step()) document["models"].push_back(Json::parse(models.text(0)));
-  document["events"] = Json::array();
-  Query events(connection, "SELECT step, model, what FROM run_event WHERE run = ? ORDER BY id",
-               run);
-  while (events.step())
-    document["events"].push_back(
-        {{"step", events.integer(0)},
-         {"model", events.at(1).isNull() ? Json(nullptr) : Json(events.integer(1))},
-         {"what", events.text(2)}});
+  add_models_and_events(connection, run, &document);
   return document;
 }
 

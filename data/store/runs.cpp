@@ -173,14 +173,8 @@ std::optional<int64_t> find_run(Connection& connection, const std::string& which
   return query.integer(0);
 }
 
-Json read_run(Connection& connection, int64_t run) {
-  Query head(connection, "SELECT more, environment, state, owner FROM run WHERE id = ?", run);
-  if (!head.step())
-    fail("[run {}] store: got no such number, expected a stored run; try workbench list runs", run);
-  Json document = stored_json(head.text(0));
-  document["run"]["id"] = std::to_string(run);
-  document["run"]["state"] = shown_state(head.text(2), head.text(3));
-  document["environment"] = environment_object(connection, head.integer(1));
+void add_models_and_events(Connection& connection, int64_t run, Json* to) {
+  Json& document = *to;
   document["models"] = Json::array();
   Query models(connection, "SELECT more FROM run_model WHERE run = ? ORDER BY model", run);
   while (models.step()) document["models"].push_back(stored_json(models.text(0)));
@@ -192,6 +186,17 @@ Json read_run(Connection& connection, int64_t run) {
         {{"step", events.integer(0)},
          {"model", events.at(1).isNull() ? Json(nullptr) : Json(events.integer(1))},
          {"what", events.text(2)}});
+}
+
+Json read_run(Connection& connection, int64_t run) {
+  Query head(connection, "SELECT more, environment, state, owner FROM run WHERE id = ?", run);
+  if (!head.step())
+    fail("[run {}] store: got no such number, expected a stored run; try workbench list runs", run);
+  Json document = stored_json(head.text(0));
+  document["run"]["id"] = std::to_string(run);
+  document["run"]["state"] = shown_state(head.text(2), head.text(3));
+  document["environment"] = environment_object(connection, head.integer(1));
+  add_models_and_events(connection, run, &document);
   document["history"] = Json::array();
   const size_t n = document.at("models").size();
   Query rows(connection,

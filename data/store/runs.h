@@ -17,6 +17,8 @@ std::vector<int64_t> take_stops(Connection& connection, const std::string& run);
 
 std::vector<RunRow> list_runs(Connection& connection, int64_t limit, int64_t offset);
 std::optional<int64_t> find_run(Connection& connection, const std::string& which);
+/// Puts "models" and "events" of a run into its document.
+void add_models_and_events(Connection& connection, int64_t run, nlohmann::ordered_json* document);
 nlohmann::ordered_json read_run(Connection& connection, int64_t run);
 
 }  // namespace wide
