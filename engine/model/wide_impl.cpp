@@ -311,10 +311,7 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
   for (size_t k = 0; k < of.size(); ++k)
     if (of[k]) wanted.push_back(places[k]);
   if (!s.for_gradients) {
-    Ensemble recorded = e;
-    for (const size_t i : wanted)
-      recorded.tensors[i] = recorded.tensors[i].detach().requires_grad_();
-    s.for_gradients = record_single(s.network, recorded, /*grad=*/true);
+    s.for_gradients = record_single(s.network, e, /*grad=*/true);
     for (const Update& u : s.for_gradients->updates)
       if (std::find(s.changed.begin(), s.changed.end(), bound_at(*s.for_gradients, u.target)) ==
           s.changed.end())
