@@ -219,6 +219,16 @@ class Functions(Checked):
             with torch.no_grad():
                 self.assertAlmostEqual(mcc(model.double()(xv), yv), value, delta=1e-12)
 
+    def test_metrics_beside_a_loss(self):
+        (x, y), (xv, yv) = rows(), rows(31, seed=4)
+        run = self.train(Net, data=(x, y), validation=(xv, yv), loss=lambda output, target: F.cross_entropy(output, target),
+                         metrics={"right": lambda output, target: float((output.argmax(1) == target).sum())}, **PLAIN)
+        for model, value in zip(run.models, run.table["right"]):
+            with torch.no_grad():
+                self.assertEqual((model.double()(xv).argmax(1) == yv).sum().item(), value)
+        with self.assertRaisesRegex(nw.Error, r"^\[ensemble\] loss: got output\.1, expected one of .*; try run\.best\(8\)$"):
+            run.ensemble(2)
+
     def test_split_by_the_command(self):
         x, y = rows()
         run = self.train(Net, data=(x, y), validation=0.25, metrics={"rows": lambda output, target: len(target)}, **PLAIN)

@@ -353,7 +353,7 @@ def validation_rows(part):
         import numpy
         rows = torch.as_tensor(numpy.load(os.path.join(part.folder, "split.npz"))["validation"])
         columns = {name: values[rows] for name, values in columns.items()}
-    target = part.report["data"]["columns"]["target"]
+    target = [part.kept["loss_target"][0]] if "loss_target" in part.kept else part.report["data"]["columns"]["target"]
     if len(target) != 1:
         fail("ensemble", "target", f"{len(target)} columns", "one that losses are told from", "a loss by name")
     return columns, columns[target[0]]
