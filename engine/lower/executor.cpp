@@ -176,8 +176,8 @@ Plan& Executor::prepare(int thread, int range_index, const Tensors& bound,
     }
     if (size.bound_at[k] >= 0) {
       const auto i = static_cast<size_t>(size.bound_at[k]);
-      if (void* own = hooks.source ? hooks.source(at, i) : nullptr) {
-        plan.bind(k, own);
+      if (const auto own = hooks.source ? hooks.source(at, i) : std::nullopt) {
+        plan.bind(k, *own);
         continue;
       }
       const int64_t skip = shared_[i] ? 0 : range.begin * bound[i].stride(0);

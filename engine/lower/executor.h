@@ -2,6 +2,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "engine/compile.h"
 #include "engine/lower/plan.h"
@@ -36,8 +37,9 @@ struct RangeAt {
 /// What a call does with each range, for callers that hold the models' tensors otherwise than side
 /// by side. Called from the threads, before and after the range's steps.
 struct RangeHooks {
-  /// Where bound value `i` lies for this range, as it was planned; null: where `bound` has it.
-  std::function<void*(const RangeAt& at, size_t i)> source;
+  /// Where bound value `i` lies for this range, as it was planned (null where it has no elements);
+  /// nullopt: where `bound` has it.
+  std::function<std::optional<void*>(const RangeAt& at, size_t i)> source;
   /// Where the results go, contiguous, in their order.
   std::function<std::vector<void*>(const RangeAt& at)> results;
   std::function<void(const RangeAt& at)> done;

@@ -162,8 +162,8 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, co
     written.push_back(gradients[k]);
   }
   RangeHooks hooks;
-  hooks.source = [&](const RangeAt& at, size_t i) -> void* {
-    if (i < first_saved) return nullptr;
+  hooks.source = [&](const RangeAt& at, size_t i) -> std::optional<void*> {
+    if (i < first_saved) return std::nullopt;
     const SavedValue& s = sizes_.at(at.n).halves.saved[i - first_saved];
     return s.output < 0 ? saved_at(saved, at, i - first_saved)
                         : row(outputs[static_cast<size_t>(s.output)], at.begin);

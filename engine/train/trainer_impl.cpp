@@ -424,8 +424,8 @@ void Trainer::Impl::run(PlannedSize& p, const Call& call,
     return models.model_at(at.begin + at.n - 1) - models.model_at(at.begin) == at.n - 1;
   };
   RangeHooks hooks;
-  hooks.source = [&](const RangeAt& at, size_t i) -> void* {
-    if (column_at[i] < 0) return nullptr;
+  hooks.source = [&](const RangeAt& at, size_t i) -> std::optional<void*> {
+    if (column_at[i] < 0) return std::nullopt;
     const BatchColumn& c = call.columns[static_cast<size_t>(column_at[i])];
     const int64_t first = models.model_at(at.begin);
     const void* there = options.exact ? nullptr : c.in_place(first);

@@ -1,7 +1,10 @@
-// Rules for slice assignment: y[:, 1:4] = ..., which a recording without mutation turns into copy
-// or fill, and slice_scatter. functorch has no rule for the first two; its third counts from start
-// to end as written, and an end left open is written as 2^63 - 1.
+// Rules for slice assignment: y[:, 1:4] = ... and y[:, 2] = ..., which a recording without mutation
+// turns into copy or fill, and slice_scatter or select_scatter. functorch has no rule for the first
+// two; its third counts from start to end as written, and an end left open is written as 2^63 - 1;
+// its fourth writes each element as often as the dimension is long, and so often counts its
+// gradient.
 #include <ATen/ops/full.h>
+#include <ATen/ops/select_scatter.h>
 #include <ATen/ops/slice_scatter.h>
 
 #include "engine/widen/describe.h"
@@ -45,6 +48,23 @@ Tensors next_dimension(const SliceConfig& c, const WideCall& call) {
   return {at::slice_scatter(call.inputs[0], call.inputs[1], c.dim + 1, c.start, c.end, c.step)};
 }
 
+std::optional<Claimed> claim_select(const CallView& call) {
+  if (!call.is_tensor(0) || !call.is_tensor(1) || !index(call, 2) || !index(call, 3))
+    return std::nullopt;
+  const Sizes& sizes = call.value(0).sizes;
+  SliceConfig c;
+  c.dim = *index(call, 2);
+  if (c.dim < 0) c.dim += static_cast<int64_t>(sizes.size());
+  if (c.dim < 0 || c.dim >= static_cast<int64_t>(sizes.size())) return std::nullopt;
+  c.start = place(*index(call, 3), sizes[static_cast<size_t>(c.dim)]);
+  c.end = c.start + 1;
+  return Claimed{c, {call.id(0), call.id(1)}, {0}};
+}
+
+Tensors next_selected(const SliceConfig& c, const WideCall& call) {
+  return {at::select_scatter(call.inputs[0], call.inputs[1], c.dim + 1, c.start)};
+}
+
 struct FillConfig {
   Sizes sizes;  // of one model
   at::ScalarType dtype = at::kFloat;
@@ -79,6 +99,11 @@ WIDE_RULES(
      .summary = "Slice assignment over all models at once",
      .claims = {{"aten::slice_scatter", claim}},
      .strategies = {strategy<SliceConfig>("wide", "the next dimension", next_dimension)}},
+    // x N..D.., part N.... -> N..D..
+    {.name = "select_assignment",
+     .summary = "Assignment to one index of a dimension over all models at once",
+     .claims = {{"aten::select_scatter", claim_select}},
+     .strategies = {strategy<SliceConfig>("wide", "the next dimension", next_selected)}},
     // x N.., value N or broadcast -> N..
     {.name = "fill",
      .summary = "Copies and fills over all models at once",

@@ -177,12 +177,17 @@ def judge(name, op, sample, inputs):
     return "right" if not isinstance(error, str) and error < 1e-5 else f"difference {error}"
 
 
+def draws_as_ever():
+    """Lets the database's operators that draw do so as they do outside of it, where it would seed them."""
+    for module in list(sys.modules.values()):
+        if hasattr(module, "wrapper_set_seed"):
+            module.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+
+
 def child(count):
     """Judges the operators that stdin names, and says so line by line."""
     from torch.testing._internal.common_methods_invocations import op_db
-    for module in list(sys.modules.values()):  # operators that draw do so as ever
-        if hasattr(module, "wrapper_set_seed"):
-            module.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+    draws_as_ever()
     torch.set_num_threads(1)
     wanted = set(json.load(sys.stdin))
     for op in op_db:
@@ -201,11 +206,11 @@ def child(count):
         print(json.dumps([op.formatted_name, sorted(said)]), flush=True)
 
 
-def verdicts(names, count):
-    """What children said of operators, by name; one that ends the interpreter is "crashed"."""
+def verdicts(names, count, script):
+    """What children of this script said of operators, by name; one that ends the interpreter is "crashed"."""
     said = {}
     while names:
-        done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--child", str(count)], input=json.dumps(names),
+        done = subprocess.run([sys.executable, "-W", "ignore", script, "--child", str(count)], input=json.dumps(names),
                               capture_output=True, text=True)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         said.update((name, verdict) for name, verdict in lines if verdict != "begun")
@@ -226,9 +231,9 @@ def database():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def judged(names, count):
+def judged(names, count, script=__file__):
     with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
-        parts = pool.map(lambda part: verdicts(names[part::PROCESSES], count), range(PROCESSES))
+        parts = pool.map(lambda part: verdicts(names[part::PROCESSES], count, script), range(PROCESSES))
     return {name: verdict for part in parts for name, verdict in part.items()}
 
 
