@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/error.h"
+#include "engine/record/written_over.h"
 
 namespace wide {
 
@@ -387,7 +388,9 @@ Tensors interpret(const Program& program, const Tensors& bound) {
   for (const Node& node : program.nodes) {
     const at::AutoGradMode mode(grad && node.grad);
     Stack stack = make_stack(node.arguments, value);
-    node.op.callBoxed(&stack);
+    call_operator(node.op, stack);
+    if (grad && is_untracked_write(node.op, node.grad))
+      stack[0] = written_over(env[node.arguments[0].values[0]], stack[0].toTensor());
     take_results(node.results, stack, put);
     for_each_value(node.arguments, [&](ValueId id) {
       if (--left[id] == 0) env[id].reset();

@@ -20,6 +20,7 @@
 #include "engine/record/recording_budget.h"
 #include "engine/record/storage_access.h"
 #include "engine/record/substitution.h"
+#include "engine/record/untracked_writes.h"
 
 namespace wide {
 
@@ -52,6 +53,7 @@ struct Recording : c10::DebugInfoBase {
   bool keeps_grad_mode = false;  // it was on at the start: where it is off, the code says so
   int32_t depth = 0;
   Captured captured;
+  Untracked untracked;
   /// The first value in every storage, which all its views look at; held weakly as well.
   struct Root {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
@@ -325,16 +327,6 @@ const Decomposition* find_decomposition(const c10::OperatorHandle& op,
   return nullptr;
 }
 
-/// What stands in for tensors that running code holds itself, by their TensorImpl.
-thread_local const std::unordered_map<const c10::TensorImpl*, Tensor>* stand_ins = nullptr;
-
-const Tensor* stand_in(const Tensor& t) {
-  const auto found = stand_ins->find(t.unsafeGetTensorImpl());
-  return found == stand_ins->end() ? nullptr : &found->second;
-}
-
-thread_local bool literals_wanted = false;
-
 /// Code of the model's, or of composites it calls: not what kernels and functionalization itself
 /// call on what lies below the wrappers.
 bool above_functionalization() {
@@ -343,7 +335,7 @@ bool above_functionalization() {
 
 /// A call of the interpreter's, not one that an operator makes inside itself.
 bool interpreter_calls(const Recording& r) {
-  return literals_wanted && r.depth == 0 && above_functionalization();
+  return LiteralScope::active() && r.depth == 0 && above_functionalization();
 }
 
 /// Tensors that an interpreter made by itself, from numbers, may be written to.
@@ -396,7 +388,7 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   if (r != nullptr && op.schema().is_mutable() && interpreter_calls(*r))
     note_written(*r, op, *stack, base);
   // The keys are those of the tensors that the code holds: others may lie elsewhere, or be batched.
-  if (stand_ins != nullptr && put_others(*stack, base, stand_in)) {
+  if (Substitution::active() && put_others(*stack, base, &Substitution::stand_in)) {
     op.callBoxed(stack);
     return;
   }
@@ -451,6 +443,21 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   if (region.begin < region.end) r->program.regions.push_back(std::move(region));
 }
 
+/// Above autograd: what it cannot see is noted here, and everything else in `note_composite`.
+void note_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+  Recording* r = current();
+  const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
+  if (r == nullptr || !r->with_regions || !r->keeps_grad_mode || arguments.empty()) {
+    note_composite(op, keys, stack);
+    return;
+  }
+  const UntrackedWrites writes(op, arguments, r->untracked);
+  const IValue first = arguments[0];
+  note_composite(op, keys, stack);
+  writes.record();
+  r->untracked.note_view(op, first, *stack);
+}
+
 /// A node's module: what the parameters it reads have in common, or its producers' when none.
 void name_modules(Program& program) {
   for (Node& node : program.nodes) {
@@ -471,31 +478,13 @@ TORCH_LIBRARY_IMPL(_, Fake, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&record_call>());
 }
 TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&note_composite>());
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&note_call>());
 }
 
 bool add_decomposition(Decomposition decomposition) {
   decompositions().push_back(std::move(decomposition));
   return true;
 }
-
-struct Substitution::State {
-  std::unordered_map<const c10::TensorImpl*, Tensor> instead;
-  c10::impl::IncludeDispatchKeyGuard above{DispatchKey::DeferredInit};
-};
-
-Substitution::Substitution(const Tensors& own, const Tensors& instead)
-    : state_(std::make_unique<State>()) {
-  WIDE_ASSERT(stand_ins == nullptr, "substitutions do not nest");
-  for (size_t i = 0; i < own.size(); ++i)
-    state_->instead.emplace(own[i].unsafeGetTensorImpl(), instead.at(i));
-  stand_ins = &state_->instead;
-}
-
-Substitution::~Substitution() { stand_ins = nullptr; }
-
-LiteralScope::LiteralScope() { literals_wanted = true; }
-LiteralScope::~LiteralScope() { literals_wanted = false; }
 
 bool recording() { return current() != nullptr; }
 

@@ -15,6 +15,10 @@ class Substitution {
   Substitution(const Substitution&) = delete;
   Substitution& operator=(const Substitution&) = delete;
 
+  /// Whether one lives in this thread, and what it puts in the place of `own`, or null.
+  static bool active();
+  static const Tensor* stand_in(const Tensor& own);
+
  private:
   struct State;
   std::unique_ptr<State> state_;
@@ -29,6 +33,9 @@ class LiteralScope {
   ~LiteralScope();
   LiteralScope(const LiteralScope&) = delete;
   LiteralScope& operator=(const LiteralScope&) = delete;
+
+  /// Whether one lives in this thread.
+  static bool active();
 };
 
 }  // namespace wide

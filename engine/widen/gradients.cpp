@@ -26,13 +26,6 @@ auto with_reason(const std::string& thing, const Call& call) {
 
 }  // namespace
 
-void expect_differentiable(const std::string& thing, const Program& single) {
-  for (const Region& region : single.regions)
-    if (region.op.schema().name() == "aten::cosine_similarity")
-      throw Unsupported(reason(thing, "operator", "aten::cosine_similarity",
-                               "operators with a gradient", "a product of F.normalize's results"));
-}
-
 Tensors differentiate(const std::string& thing, const Tensors& outputs, const Tensors& of,
                       const Tensors& cotangents) {
   return with_reason(thing, [&] {
@@ -65,7 +58,6 @@ std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<Wide
     if (node.name().rfind("aten::rrelu_with_noise", 0) == 0)
       throw Unsupported(reason("backward", "operator", "rrelu, whose slopes are not kept",
                                "operators with a gradient", "leaky_relu"));
-  expect_differentiable("backward", single_);
   const at::AutoGradMode grad(true);
   std::vector<WideValue> values(bound.begin(),
                                 bound.begin() + static_cast<std::ptrdiff_t>(single_.bound.size()));

@@ -4,10 +4,6 @@
 
 namespace wide {
 
-/// Throws Unsupported for calls whose gradients a recording loses: cosine_similarity changes its
-/// norms in place under no_grad, through which PyTorch's gradients pass and recorded ones end.
-void expect_differentiable(const std::string& thing, const Program& single);
-
 /// Gradients of sum(outputs * cotangents) by `of`; undefined where nothing depends on one. Throws
 /// Unsupported, in the name of `thing`, for an operator that has no gradient.
 Tensors differentiate(const std::string& thing, const Tensors& outputs, const Tensors& of,

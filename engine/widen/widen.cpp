@@ -11,6 +11,7 @@
 #include "engine/record/process_switch.h"
 #include "engine/record/record.h"
 #include "engine/record/recorded_constant.h"
+#include "engine/record/written_over.h"
 #include "engine/widen/items.h"
 
 namespace wide {
@@ -114,6 +115,7 @@ class Evaluator {
       } else {
         compute(item);
       }
+      if (grad && item.count() == 1) keep_history(program_.nodes[item.begin]);
       release(item);
     }
     std::vector<WideValue> out;
@@ -124,6 +126,15 @@ class Evaluator {
 
  private:
   WideValue& at(ValueId id) { return env_[id]; }
+
+  /// A change in place that autograd does not see leaves the history of what it changes.
+  void keep_history(const Node& node) {
+    if (!is_untracked_write(node.op, node.grad)) return;
+    const ValueId self = node.arguments[0].values[0];
+    if (!at(self).tensor.requires_grad()) return;
+    WideValue& written = at(node.results[0].values[0]);
+    written.tensor = written_over(written.wide ? widened(self) : at(self).tensor, written.tensor);
+  }
 
   std::string forced(const Rule& rule) const { return forced_strategy(options_, rule); }
 
@@ -329,7 +340,7 @@ class Evaluator {
     item.for_each_node([&](size_t i) {
       const Node& node = program_.nodes[i];
       Stack stack = make_stack(node.arguments, [&](ValueId id) { return at(id).tensor; });
-      node.op.callBoxed(&stack);
+      call_operator(node.op, stack);
       take_results(node.results, stack, [&](ValueId id, const Tensor& t) { at(id) = {t, false}; });
     });
     note(item, Way::shared, "shared", "");
@@ -389,7 +400,7 @@ class Evaluator {
         const WideValue& v = at(id);
         return v.wide ? v.tensor.select(0, i) : v.tensor;
       });
-      item.op.callBoxed(&stack);
+      call_operator(item.op, stack);
       each.push_back(std::move(stack));
     }
     for (size_t r = 0; r < item.results->size(); ++r) {

@@ -142,6 +142,32 @@ class WithoutNumpy:
         return WithoutNumpy._plain(tensor, **options)
 
 
+class DetachedData:
+    """While it lives, `tensor.data` of what is recorded is `tensor.detach()`, which PyTorch's dispatcher sees. Threads may
+    overlap."""
+
+    _lock, _count, _plain, _here = threading.Lock(), 0, torch.Tensor.data, threading.local()
+
+    def __enter__(self):
+        DetachedData._here.recording = True
+        with self._lock:
+            if DetachedData._count == 0:
+                plain = DetachedData._plain
+                torch.Tensor.data = property(DetachedData._data, plain.__set__, plain.__delete__)
+            DetachedData._count += 1
+
+    def __exit__(self, *_):
+        DetachedData._here.recording = False
+        with self._lock:
+            DetachedData._count -= 1
+            if DetachedData._count == 0:
+                del torch.Tensor.data  # the class below has it
+
+    @staticmethod
+    def _data(tensor):
+        return tensor.detach() if getattr(DetachedData._here, "recording", False) else DetachedData._plain.__get__(tensor)
+
+
 class PlainGradients:
     """While it lives in grad mode, forward refuses what gives gradients by code of its own, which a recording of
     PyTorch's operators does not see. Threads may overlap."""
@@ -210,7 +236,8 @@ class Recorder:
         now = modes(self.model)
         set_modes(self.model, self.modes)
         try:
-            with as_for_export(self.exporting), WithoutNumpy(), PlainGradients(), torch.compiler.set_stance("force_eager"):
+            with as_for_export(self.exporting), WithoutNumpy(), DetachedData(), PlainGradients(), \
+                    torch.compiler.set_stance("force_eager"):
                 results = Form(self.model(*args, **kwargs))
         except Exception as error:
             self.place = place_of(error, self.model)

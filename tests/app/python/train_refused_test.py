@@ -36,17 +36,6 @@ class Hides(nn.Module):
         return self.a(x) * self.scale
 
 
-class Compares(nn.Module):
-    """By an operator that changes norms in place under no_grad."""
-
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Linear(5, 5)
-
-    def forward(self, x):
-        return nn.functional.cosine_similarity(self.a(x), x, dim=1)[:, None].expand(-1, 3)
-
-
 class Arguments(Runs):
     def no(self, words, models=Net, *beside, **options):
         options.setdefault("data", rows())
@@ -83,10 +72,6 @@ class Arguments(Runs):
                 momentum=[0.1, 0.2])
         self.no("[train] optimizer: got adamx, expected one of adam, adamw, lion, rmsprop, sgd; try adam", seeds=2,
                 optimizer="adamx")
-
-    def test_operators_whose_gradient_is_lost(self):
-        self.no("[train] operator: got aten::cosine_similarity, expected operators with a gradient; try a product of "
-                "F.normalize's results", Compares, seeds=2, loss="cross_entropy")
 
     def test_models(self):
         self.no("[train] models: got int, expected a class or factory, a module or a list of them; try nw.train(Net, ...)", 3, lr=[0.1])

@@ -80,6 +80,26 @@ class Numbers(Runs):
         mean = torch.einsum("n,n...->...", torch.tensor(uneven.weights, dtype=torch.float64), each[uneven.indices])
         self.assertLess((uneven.predict(xv) - mean).abs().max().item(), 1e-9)
 
+    def test_changes_that_autograd_does_not_see(self):
+        x, y = rows()
+        for hidden in (lambda h: h.detach().mul_(0.5), lambda h: h.data[:, 1:3].clamp_(min=0), torch.no_grad()(torch.Tensor.relu_)):
+            class Changing(Net):
+                def forward(self, x, hidden=hidden):
+                    h = self.a(x)
+                    hidden(h)
+                    near = F.cosine_similarity(h, self.b.weight[:1], dim=1)  # changes its norms so too
+                    return self.b(torch.tanh(self.norm(h))) * near[:, None]
+
+            run = self.train(Changing, data=(x, y), validation=(x, y), lr=[0.03, 0.1], seeds=2, epochs=3, batch=16,
+                             order="sequential", dtype="f64", save="run", overwrite=True)
+            for i, row in run.table.iterrows():
+                torch.manual_seed(int(row["seed"]))
+                looks, _ = separate(Changing(), x, y, x, y, row["lr"])
+                own = run.curves[run.curves["model"] == i]
+                for epoch, (train_loss, loss, _) in enumerate(looks):
+                    self.assertAlmostEqual(own["train_loss"].iloc[epoch], train_loss, delta=1e-9)
+                    self.assertAlmostEqual(own["loss"].iloc[epoch], loss, delta=1e-9)
+
     def test_side_by_side_and_ranges(self):
         x, y = rows()
         run = self.train(Net, nw.zip(lr=[1e-3, 1e-2], weight_decay=[0.1, 0]), data=(x, y), seed_init=[3, 4], epochs=1,

@@ -1,0 +1,92 @@
+#include "engine/record/untracked_writes.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/copy.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace wide {
+
+namespace {
+
+namespace fz = at::functionalization::impl;
+using Storage = at::functionalization::FunctionalStorageImpl;
+
+Storage& functional_storage(const Tensor& t) {
+  return static_cast<Storage&>(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
+
+/// Everything in the memory that `t` looks at, as it is now.
+Tensor base_of(const Tensor& t) {
+  fz::sync(t);
+  return functional_storage(t).base();
+}
+
+bool has_history(const IValue& v) {
+  return v.isTensor() && v.toTensor().defined() && fz::isFunctionalTensor(v.toTensor()) &&
+         (at::isFloatingType(v.toTensor().scalar_type()) || v.toTensor().is_complex());
+}
+
+}  // namespace
+
+bool Untracked::holds(const Tensor& tensor) const {
+  return all_.count(tensor.unsafeGetTensorImpl()) > 0;
+}
+
+void Untracked::note_view(const c10::OperatorHandle& op, const IValue& self, const Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  if (!has_history(self) || arguments[0].alias_info() == nullptr ||
+      arguments[0].alias_info()->isWrite())
+    return;
+  if (at::GradMode::is_enabled() && !holds(self.toTensor()) && op.schema().name() != "aten::detach")
+    return;
+  const auto add = [this](const Tensor& t) {
+    if (has_history(t)) all_.try_emplace(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
+  };
+  for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
+    if (stack[i].isTensor()) add(stack[i].toTensor());
+    if (stack[i].isTensorList())
+      for (const Tensor& t : stack[i].toTensorVector()) add(t);
+  }
+}
+
+UntrackedWrites::UntrackedWrites(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments,
+                                 const Untracked& untracked) {
+  if (!op.schema().is_mutable()) return;
+  const auto reads_other = [&](const IValue& written) {
+    for (const IValue& v : arguments)
+      if (has_history(v) && !v.toTensor().is_same(written.toTensor())) return true;
+    return false;
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto* alias = op.schema().arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite() || !has_history(arguments[i])) continue;
+    const Tensor& t = arguments[i].toTensor();
+    const bool tracked = !untracked.holds(t);
+    // With grad mode on, a detached tensor has the history of what is written to it.
+    if (at::GradMode::is_enabled() && (tracked || reads_other(arguments[i]))) continue;
+    all_.push_back({t, base_of(t), tracked});
+  }
+}
+
+void UntrackedWrites::record() const {
+  for (const auto& [written, before, tracked] : all_) {
+    const Tensor after = base_of(written);
+    if (after.is_same(before) || after.sizes() != before.sizes() ||
+        after.scalar_type() != before.scalar_type())
+      continue;
+    Tensor kept;
+    {
+      const at::NoGradGuard no_grad;
+      const at::AutoDispatchBelowADInplaceOrView below;
+      const c10::impl::ExcludeDispatchKeyGuard off(
+          c10::DispatchKeySet({c10::DispatchKey::DeferredInit, c10::DispatchKey::Functionalize}));
+      kept = at::copy(before, after);
+    }
+    functional_storage(written).add_update(kept, {});
+    const at::AutoGradMode as_made(tracked);  // the view of it is taken anew
+    fz::sync(written);
+  }
+}
+
+}  // namespace wide
