@@ -31,7 +31,7 @@ std::vector<size_t> places_of(const Network& network) {
   return places;
 }
 
-/// Gradients are compiled while a caller's program runs: it draws as if nothing had been drawn, and
+/// What is compiled in the midst of a caller's program: it draws as if nothing had been drawn, and
 /// its hooks on what autograd saves are not for what is saved here.
 class Apart {
  public:
@@ -145,6 +145,7 @@ Signature& WideModel::Impl::known(const Tensors& inputs) {
       compiled.splice(compiled.begin(), compiled, it);
       return compiled.front();
     }
+  const Apart apart;
   Signature made = make(key, inputs);
   compiled.push_front(std::move(made));
   while (compiled.size() > std::max<size_t>(options.signatures, 1)) compiled.pop_back();
@@ -154,6 +155,7 @@ Signature& WideModel::Impl::known(const Tensors& inputs) {
 Signature& WideModel::Impl::at(const Tensors& inputs) {
   Signature& s = known(inputs);
   if (s.model) return bring_up_to_date(s);
+  const Apart apart;
   try {
     compile_model(s);
   } catch (...) {

@@ -414,6 +414,9 @@ class Some:
         return [w if shared else w.index_select(0, self._ids) for w, shared in zip(wide._weights(), wide._shared)]
 
     def _take(self, changed):
+        if changed and self._ids.unique().numel() < self._ids.numel():
+            fail("at", "ids", f"a model twice in {self._ids.tolist()}", "each once, as forward changes its buffers",
+                 "eval() of the wide module")
         for k, value in changed:
             at, leaf = self._wide._places[k]
             at[leaf].data.index_copy_(0, self._ids, value)

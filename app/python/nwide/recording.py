@@ -233,23 +233,42 @@ class Recorder:
         self.place = ""
         args, kwargs = self.arguments.build(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
+        buffers = {module: dict(module._buffers) for module in self.model.modules()}
         now = modes(self.model)
         set_modes(self.model, self.modes)
         try:
             with as_for_export(self.exporting), WithoutNumpy(), DetachedData(), PlainGradients(), \
                     torch.compiler.set_stance("force_eager"):
-                results = Form(self.model(*args, **kwargs))
+                results = self._rebound(buffers, Form(self.model(*args, **kwargs)))
         except Exception as error:
             self.place = place_of(error, self.model)
             raise
         finally:
             set_modes(self.model, now)
+            for module, own in buffers.items():
+                module._buffers.update(own)
             left = self._left_behind(before)
         if left:
             fail(left, "state", "a tensor that forward keeps outside its buffers", "one that it returns",
                  "register_buffer")
         self.results[tuple(t.shape for t in tensors)] = results
         return results.tensors
+
+    def _rebound(self, buffers, results):
+        """Writes what forward assigned to a buffer's name (`self.mean = 0.9 * self.mean + ...`) into that buffer."""
+        for path, module in self.model.named_modules():
+            for name, own in buffers[module].items():
+                now = module._buffers.get(name)
+                if now is own:
+                    continue
+                form = [(t.shape, t.dtype) if isinstance(t, torch.Tensor) else None for t in (own, now)]
+                if form[0] is None or form[0] != form[1]:
+                    fail("forward", f"buffer {f'{path}.{name}'.lstrip('.')}", f"another one of {_said(now)}",
+                         f"one of {_said(own)} as before", "to assign one of the same size and dtype")
+                results.tensors = [t.clone() if t is own or t._base is own else t for t in results.tensors]
+                with torch.no_grad():
+                    own.copy_(now)
+        return results
 
     def _left_behind(self, before):
         """The first attribute that holds a tensor of the recording; all are put back as they were."""
@@ -273,6 +292,10 @@ class Recorder:
         if len(self.results) == 1:
             return next(iter(self.results.values()))
         return self.results[tuple(t.shape if d is None else t.shape[1:] for t, d in zip(tensors, dims))]
+
+
+def _said(value):
+    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
 
 
 def place_of(error, model):

@@ -378,6 +378,14 @@ class Gradients(unittest.TestCase):
                 self.assertLess(off(x.grad[i], own.grad), 1e-9)
             self.same_gradients(wide, models)
 
+    def test_checkpoints_draw_the_same_again(self):
+        wide = nw.compile([nn.Sequential(nn.Dropout(0.5)) for _ in range(5)], options=OPTIONS)
+        for _ in range(2):  # the first of which compiles
+            x = data(5, 40, 30).requires_grad_()
+            y = checkpoint(wide, x, use_reentrant=False)
+            y.sum().backward()
+            torch.testing.assert_close(x.grad * x.detach(), y.detach())
+
     def test_dropout_has_the_same_masks_on_the_way_back(self):
         torch.manual_seed(0)
         wide = nw.compile([nn.Sequential(nn.Dropout(0.5)) for _ in range(5)], options=OPTIONS)
@@ -507,6 +515,13 @@ class Gradients(unittest.TestCase):
         for ids in ([True, False, True, False], [1.5], torch.tensor([1.0, 2.0])):
             with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got torch\.(bool|float32), expected whole numbers; try "):
                 wide.at(ids)
+
+    def test_a_model_twice_has_statistics_but_once(self):
+        _, wide = twins(cnn, 4)
+        with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got a model twice in \[3, 1, 3\], expected each once.*; try eval"):
+            wide.at([3, 1, 3])(data(3, 4, 2, 8, 8))
+        self.assertEqual(wide.state_dict()["1.num_batches_tracked"].tolist(), [0] * 4)
+        self.assertEqual(wide.eval().at([3, 1, 3])(data(3, 4, 2, 8, 8)).shape, (3, 4, 4))
 
     def test_what_is_kept_is_bounded(self):
         wide = nw.compile([mlp(i) for i in range(3)], options=nw.Options(tune=False, threads=1, signatures=4))

@@ -364,6 +364,53 @@ class State(Close):
                 self.assertLess(abs(float(mask.float().mean()) - 0.5), 0.1)
             self.assertEqual(int((drop.eval()(torch.ones(3, 1000)) == 0).sum()), 0)
 
+    def test_buffers_that_forward_assigns(self):
+        class Moving(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(6, 3)
+                self.register_buffer("mean", torch.randn(3))
+                self.register_buffer("calls", torch.tensor(0))
+
+            def forward(self, x):
+                h, before = self.linear(x), self.mean
+                self.mean = 0.9 * self.mean + 0.1 * h.detach().mean(0)
+                self.calls = self.calls + 1
+                return h * self.mean, before, self.mean
+
+        torch.manual_seed(0)
+        models = [Moving() for _ in range(3)]
+        wide = nw.compile(copy.deepcopy(models), options=nw.Options(tune=False))
+        for calls in (1, 2, 3):
+            x = torch.randn(3, 7, 6)
+            with torch.set_grad_enabled(calls != 2):
+                got, expected = wide(x), [m(one) for m, one in zip(models, x)]
+            for k in range(3):
+                self.close(got[k].detach(), torch.stack([e[k].detach() for e in expected]))
+            self.close(wide.state_dict()["mean"], torch.stack([m.mean for m in models]))
+            self.assertEqual(wide.state_dict()["calls"].tolist(), [calls] * 3)
+
+        class Growing(Moving):
+            def forward(self, x):
+                self.mean = torch.cat([self.mean, self.mean])
+                return self.linear(x)
+
+        wide = nw.compile([Growing() for _ in range(3)])
+        with self.assertRaisesRegex(nw.Error, r"^\[forward\] buffer mean: got another one of torch.float32 \(6,\), expected one of "
+                                              r"torch.float32 \(3,\) as before; try "):
+            wide(torch.randn(3, 7, 6))
+
+    def test_the_first_call_draws_as_any(self):
+        for needs in (False, True):
+            wide = nw.compile([nn.Sequential(nn.Dropout(0.5)) for _ in range(3)])
+            x, seen = torch.randn(3, 20, 10, requires_grad=needs), []
+            for _ in range(3):
+                torch.manual_seed(3)
+                seen.append((wide(x).detach().clone(), torch.get_rng_state()))
+            for y, state in seen[1:]:
+                self.assertTrue(torch.equal(y, seen[0][0]))
+                self.assertTrue(torch.equal(state, seen[0][1]))
+
     def test_frozen_until_told(self):
         models, x = mlps(3), torch.randn(3, 4, 6)
         wide = nw.compile(models, x[0]).freeze()
