@@ -1,5 +1,7 @@
 #include "engine/model/wide_impl.h"
 
+#include <malloc.h>
+
 #include <ATen/ATen.h>
 #include <ATen/SavedTensorHooks.h>
 
@@ -50,6 +52,13 @@ class Apart {
   Tensor state_;
   at::impl::SavedTensorDefaultHooksTLS hooks_;
 };
+
+/// Gives the memory of all that tuning tried back to the system, where malloc would keep it.
+void give_back_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
 
 }  // namespace
 
@@ -223,6 +232,7 @@ void WideModel::Impl::compile_model(Signature& s) {
   CompileOptions o = compile_options(e.device());
   if (const Signature* other = like(s, false)) o.like = other->model->size_choices();
   s.model = compile(network, e, o, std::move(single));
+  give_back_memory();
   ++programs_compiled;
   s.weights = version;
   report(s);
@@ -324,7 +334,9 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
   CompileOptions o = compile_options(e.device());
   if (const Signature* other = like(s, true)) o.like = other->gradients.begin()->second->choices;
   ++programs_compiled;
-  return s.gradients[of] = compile_gradients(s.network, e, wanted, *s.for_gradients, o);
+  s.gradients[of] = compile_gradients(s.network, e, wanted, *s.for_gradients, o);
+  give_back_memory();
+  return s.gradients[of];
 }
 
 std::shared_ptr<GradientModel> WideModel::Impl::gradients(const Tensors& inputs,

@@ -13,6 +13,7 @@ if not torch.__version__.startswith(TORCH + "."):
 
 from . import optim  # noqa: E402
 from .compiling import compile  # noqa: E402
+from .constant import constant  # noqa: E402
 from .errors import Error  # noqa: E402
 from .layers import WideLayer, from_modules  # noqa: E402
 from .losses import clip_grad_norm_, per_model  # noqa: E402
@@ -22,5 +23,5 @@ from .packing import pack, unpack  # noqa: E402
 from .store import open  # noqa: E402
 from .training import Run, lin, log, loguniform, open_run, train, uniform, zip  # noqa: E402
 
-__all__ = ["Error", "Options", "Run", "WideLayer", "WideModule", "cache_info", "clip_grad_norm_", "compile", "from_modules",
-           "lin", "log", "loguniform", "open", "open_run", "optim", "pack", "per_model", "train", "uniform", "unpack", "zip"]
+__all__ = ["Error", "Options", "Run", "WideLayer", "WideModule", "cache_info", "clip_grad_norm_", "compile", "constant",
+           "from_modules", "lin", "log", "loguniform", "open", "open_run", "optim", "pack", "per_model", "train", "uniform", "unpack", "zip"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from .architecture import FunctionModule, check_same, check_values, gather, slots_of
 from .errors import Error, fail
@@ -20,6 +21,8 @@ def compile(
     *,
     n: int | None = None,
     in_dims: Any = 0,
+    share_weights: bool = False,
+    dropout: bool = False,
     options: Options | None = None,
 ) -> WideModule:
     """N models of one architecture as one nn.Module.
@@ -28,10 +31,18 @@ def compile(
     `sample`: one model's input, a tensor, a tuple of arguments or a dict of keyword arguments; compiled
     for such inputs at once, else at the first call. `in_dims`: as torch.func.vmap's, of positional
     arguments: the dimension that counts models, or None for what is given once for all.
+    `share_weights`: of one module with `n`, whose weights are then held once, without a dimension for models.
+    `dropout`: only its dropout is in training. Both together are n Monte-Carlo samples (Gal and Ghahramani 2016):
+    `nw.compile(net, x, n=50, in_dims=None, share_weights=True, dropout=True)` computes what comes before the first
+    dropout once.
     Raises nw.Error, in one line, for models that differ by more than their tensors' values, and for
     what cannot be recorded: results whose value or shape depends on data, inputs changed in place.
     """
-    wide, models = assemble(WideModule, models, n, in_dims, options)
+    if share_weights and (n is None or isinstance(models, (list, tuple, nn.ModuleList))):
+        fail("compile", "share_weights", "models with weights of their own", "one module and n", "nw.compile(net, n=50, ...)")
+    if dropout:
+        models = _dropping(models)
+    wide, models = assemble(WideModule, models, n, in_dims, options, share_weights)
     if sample is not None:
         with torch_threads(wide._options.threads):
             _compile_for(wide, models, sample)
@@ -55,8 +66,23 @@ def _compile_for(wide, models, sample):
         _prepare(wide, form, dims, _copies)
 
 
-def assemble(kind, models, n, in_dims, options):
-    """The wide module, of class `kind`, that holds the models' tensors, nothing compiled yet, and the models as a list."""
+def _dropping(model):
+    """A copy in evaluation but for what drops at random: dropout layers, attention and recurrent layers with dropout."""
+    if not isinstance(model, nn.Module) or isinstance(model, nn.ModuleList):
+        fail("compile", "dropout", type(model).__name__, "one nn.Module and n", "nw.compile(net, n=50, ...)")
+    model = copy.deepcopy(model).eval()
+    drops = [m for m in model.modules() if isinstance(m, _DropoutNd) and m.p > 0
+             or isinstance(m, (nn.MultiheadAttention, nn.RNNBase)) and m.dropout > 0]
+    if not drops:
+        fail("compile", "dropout", "a module without any", "nn.Dropout or its like", "dropout=False")
+    for module in [*drops, *(m for m in model.modules() if isinstance(m, nn.TransformerEncoderLayer))]:
+        module.training = True  # in evaluation the encoder's layer computes all in one, without dropout
+    return model
+
+
+def assemble(kind, models, n, in_dims, options, one_for_each=False):
+    """The wide module, of class `kind`, that holds the models' tensors, nothing compiled yet, and the models as a list.
+    `one_for_each`: every tensor is held once for all models."""
     options = Options() if options is None else options
     if not isinstance(options, Options):
         fail("compile", "options", type(options).__name__, "nw.Options", "nw.Options.safe()")
@@ -66,7 +92,7 @@ def assemble(kind, models, n, in_dims, options):
     shared, one_for_all, weights = [], [], []
     for slot in slots:
         tensors = gather(models, slot)
-        one = len(models) > 1 and all(t is tensors[0] for t in tensors) and n is None
+        one = one_for_each or len(models) > 1 and all(t is tensors[0] for t in tensors) and n is None
         captured = slot.kind == "attribute" and all(torch.equal(t, tensors[0]) for t in tensors[1:])
         shared.append(one or captured)
         one_for_all.append(one)

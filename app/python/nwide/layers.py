@@ -141,7 +141,7 @@ class WideLayer(WideModule):
                 first = first or (name, t)
                 t = t.chunk(self.n, at)[0]
             own.append(t)
-        args, kwargs = form.build(own)
+        args, kwargs = form.call(own)
         try:
             with torch.no_grad(), untouched_randomness(0):
                 copy.deepcopy(self._model)(*args, **kwargs)

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from . import _core
 from .architecture import path_text
+from .constant import Constant
 from .errors import Error, fail, one_line
 
 HERE = __name__.rpartition(".")[0]
@@ -32,6 +33,10 @@ class Form:
             return tensors[0]
         left = iter(tensors)
         return pytree.tree_unflatten([next(left) if r is None else r[0] for r in self.rest], self.spec)
+
+    def call(self, tensors):
+        """Arguments as a model takes them: positional and named."""
+        return pytree.tree_map_only(Constant, lambda constant: constant.tensor, self.build(tensors))
 
     def key(self):
         return self.spec, tuple(r if r is None else (type(r[0]), _hashable(r[0])) for r in self.rest)
@@ -231,7 +236,7 @@ class Recorder:
 
     def __call__(self, tensors):
         self.place = ""
-        args, kwargs = self.arguments.build(tensors)
+        args, kwargs = self.arguments.call(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
         buffers = {module: dict(module._buffers) for module in self.model.modules()}
         now = modes(self.model)
@@ -433,7 +438,7 @@ def _functional(model, slots, recorder, tensors, shared):
                  "register_buffer")
 
     def one(state, inputs):
-        args, kwargs = recorder.arguments.build(inputs)
+        args, kwargs = recorder.arguments.call(inputs)
         results = torch.func.functional_call(own, state, args, kwargs)
         return [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
     return one, state, state_dims, dims[:count]
@@ -465,6 +470,6 @@ def separate(model, slots, arguments, tensors):
             slot.of(own).data = tensor
 
     def run(inputs):
-        args, kwargs = arguments.build(inputs)
+        args, kwargs = arguments.call(inputs)
         return [leaf for leaf in pytree.tree_leaves(own(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
     return run

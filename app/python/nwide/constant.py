@@ -1,0 +1,35 @@
+"""Tensors among the arguments that are known when a call is compiled."""
+
+import hashlib
+
+import torch
+
+from .errors import fail
+
+
+class Constant:
+    """A tensor with the same values for all models and in all calls; two with the same values are one."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor.detach().clone(memory_format=torch.contiguous_format)
+        values = self.tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if self.tensor.numel() else b""
+        self._key = self.tensor.shape, self.tensor.dtype, hashlib.sha256(values).digest()
+
+    def __eq__(self, other):
+        return isinstance(other, Constant) and self._key == other._key
+
+    def __hash__(self):
+        return hash(self._key)
+
+    def __repr__(self):
+        return f"nw.constant({self.tensor.dtype} {tuple(self.tensor.shape)})"
+
+
+def constant(tensor: torch.Tensor) -> Constant:
+    """A tensor `[...]` without a dimension for models, as an argument: `wide(x, nw.constant(edge_index))`.
+
+    Its values are known when the call is compiled, so that networks that read them (`edge_index.max().item()`, self-loops,
+    lengths) can be recorded; a call with other values compiles anew. Takes a copy."""
+    if not isinstance(tensor, torch.Tensor):
+        fail("constant", "argument", type(tensor).__name__, "a tensor", "the number itself")
+    return Constant(tensor)
