@@ -303,8 +303,26 @@ class WideModule(nn.Module):
         return self._last().program()
 
     def validate(self, rtol: float = 0.0) -> Validation:
-        """Against N separate models in float64: values, isolation of models, their order."""
-        return Validation(**self._with_own_weights().validate(rtol))
+        """Against N separate models in float64: values, isolation of models, their order. Also says which models start
+        equal, and which parameters they share."""
+        held_once = tuple(slot.name for slot, shared in zip(self._slots, self._shared) if shared and slot.kind == "parameter")
+        return Validation(**self._with_own_weights().validate(rtol), equal=self._equal(), held_once=held_once)
+
+    def _equal(self):
+        """Models whose parameters are all equal, in groups."""
+        groups = {}
+        own = [w.detach() for w, slot, shared in zip(self._weights(), self._slots, self._shared)
+               if slot.kind == "parameter" and not shared]
+        for i in range(self.n if own else 0):
+            groups.setdefault(tuple(float(w[i].double().sum()) for w in own), []).append(i)
+        found = []
+        for alike in groups.values():  # sums may be equal by chance
+            while len(alike) > 1:
+                same = [i for i in alike if all(torch.equal(w[i], w[alike[0]]) for w in own)]
+                if len(same) > 1:
+                    found.append(tuple(same))
+                alike = [i for i in alike if i not in same]
+        return tuple(sorted(found))
 
     def benchmark(self, *args: Any, budget_s: float = 1.5, seed: int = 0, compiled: bool = False, **kwargs: Any) -> Benchmark:
         """The wide call, its weights frozen as `freeze()` does, beside `loop` and `threads` of the

@@ -76,6 +76,8 @@ class Validation:
     passed: bool
     note: str
     failure: str
+    equal: tuple[tuple[int, ...], ...] = ()  # models whose parameters are all equal: one start given to several
+    held_once: tuple[str, ...] = ()  # parameters that all models hold as one tensor, so that they train together
 
     def __bool__(self):
         return self.passed

@@ -411,6 +411,20 @@ class State(Close):
                 self.assertTrue(torch.equal(y, seen[0][0]))
                 self.assertTrue(torch.equal(state, seen[0][1]))
 
+    def test_equal_starts_and_shared_parameters_are_reported(self):
+        models = mlps(6)
+        models[3].load_state_dict(models[1].state_dict())
+        models[5].load_state_dict(models[1].state_dict())
+        for m in models:
+            m[3].bias = models[0][3].bias
+        wide = nw.compile(models, torch.randn(5, 6))
+        said = wide.validate()
+        self.assertTrue(said)
+        self.assertEqual(said.equal, ((1, 3, 5),))
+        self.assertEqual(said.held_once, ("3.bias",))
+        said = nw.compile(mlps(3), torch.randn(5, 6)).validate()
+        self.assertEqual((said.equal, said.held_once), ((), ()))
+
     def test_frozen_until_told(self):
         models, x = mlps(3), torch.randn(3, 4, 6)
         wide = nw.compile(models, x[0]).freeze()
