@@ -16,6 +16,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/pool.cpp"
 #include "primitives/kernels/highway.h"
+#include "primitives/kernels/pool_phases.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace wide::pooling::HWY_NAMESPACE {
@@ -80,23 +81,6 @@ HWY_INLINE void fold_rows(const float* const* from, int64_t rows, float share, f
   fold_rows_by<Of>(hn::CappedTag<float, 1>(), from, rows, share, to, count);
 }
 
-/// to[p][i] = from[i * stride + p]: windows at a distance become neighbours.
-void split_phases(const float* from, int64_t stride, int64_t count, float* to, int64_t pitch) {
-  int64_t i = 0;
-  if (stride == 2) {
-    const D d;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (; i + lanes <= count; i += lanes) {
-      V even, odd;
-      hn::LoadInterleaved2(d, from + 2 * i, even, odd);
-      hn::StoreU(even, d, to + i);
-      hn::StoreU(odd, d, to + pitch + i);
-    }
-  }
-  for (; i < count; ++i)
-    for (int64_t p = 0; p < stride; ++p) to[p * pitch + i] = from[i * stride + p];
-}
-
 /// to[i] = the same of the four at 2 i and 2 i + 1.
 template <class Of, class Tag>
 HWY_INLINE bool fold_squares_by(Tag d, const float* above, const float* below, float share,
@@ -142,7 +126,7 @@ HWY_INLINE void plane(const float* x, const PoolShape& s, const PoolWindow& p, f
     fold_rows<Of>(from, taps.end - taps.begin, 1, line + p.padding[1], s.w);
     const float* columns = line;
     if (stride > 1) {
-      split_phases(line, stride, pitch, phases, pitch);
+      pool_phases::HWY_NAMESPACE::split(line, stride, pitch, phases, pitch);
       columns = phases;
     }
     for (int64_t k = 0; k < p.kernel[1]; ++k) {

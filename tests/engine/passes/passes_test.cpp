@@ -135,6 +135,21 @@ TEST(Passes, FasterKernels) {
   EXPECT_TRUE(at::allclose(got[1], at::log_softmax(x, -1), 1e-6, 1e-6));
 }
 
+TEST(Passes, PoolPlaces) {
+  // A pool whose indices only its gradient reads; one whose indices go out; one with dilation.
+  golden("pool-places", {wide_input("x", {2, 3, 6, 5}), wide_input("g", {2, 3, 3, 2})},
+         [](const Tensors& t) {
+           const auto backward = [&](const Tensor& g, const Tensor& indices, int64_t dilation) {
+             return at::max_pool2d_with_indices_backward(g, t[0], {2, 2}, {2, 2}, {0, 0},
+                                                         {dilation, dilation}, false, indices);
+           };
+           const auto [y, inner] = at::max_pool2d_with_indices(t[0], {2, 2});
+           const auto [z, outer] = at::max_pool2d_with_indices(t[0] * 2, {3, 2}, {1, 2});
+           const auto [d, wide] = at::max_pool2d_with_indices(t[0], {2, 2}, {2, 2}, {0, 0}, {2, 2});
+           return Tensors{y, backward(t[1], inner, 1), z, outer, backward(d, wide, 2)};
+         });
+}
+
 TEST(Passes, Paddings) {
   // In front alone, around what has a padding already, two axes, one that another reads too; not
   // other values than zero, nor around channels.
@@ -194,8 +209,8 @@ std::vector<std::string> names() {
 TEST(PassTable, HasEveryPassOnceInTheOrderInWhichTheyRun) {
   EXPECT_EQ(names(),
             (std::vector<std::string>{"fold", "common-subexpressions", "layout", "dead-code",
-                                      "faster-kernels", "paddings", "split", "products", "chains",
-                                      "ranges", "kernels", "memory-plan"}));
+                                      "pool-places", "faster-kernels", "paddings", "split",
+                                      "products", "chains", "ranges", "kernels", "memory-plan"}));
   for (const Pass* p : passes()) {
     EXPECT_EQ(p->stage == Stage::program, static_cast<bool>(p->run)) << p->name;
     EXPECT_FALSE(p->summary.empty()) << p->name;
@@ -215,7 +230,7 @@ std::string refused(const std::function<void()>& work) {
 TEST(PassTable, RefusesUnknownNamesWhereverTheyAreGiven) {
   const std::string line =
       "[--passes-off] name: got layuot, expected one of fold, common-subexpressions, layout, "
-      "dead-code, faster-kernels, paddings, split, products, chains, ranges, kernels, "
+      "dead-code, pool-places, faster-kernels, paddings, split, products, chains, ranges, kernels, "
       "memory-plan; try layout";
   EXPECT_EQ(refused([] { check_pass_names({"split", "layuot"}); }), line);
   EXPECT_EQ(refused([] { Builder().without("layuot"); }), line);

@@ -9,6 +9,7 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
+#include "primitives/kernels/pool_places.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::pool_test {
@@ -176,6 +177,46 @@ TEST(MaxPool, NanStaysInItsPlanes) {
     EXPECT_TRUE(y.narrow(1, 0, 4).equal(right.narrow(1, 0, 4)));
     EXPECT_TRUE(y.narrow(1, 8, 4).equal(right.narrow(1, 8, 4)));
   }
+}
+
+/// The places of ATen's indices in their windows.
+Tensor places_of(const Tensor& indices, const PoolWindow& p, int64_t width) {
+  const auto along = [&](int axis, int64_t count) {
+    return at::arange(count) * p.stride[axis] - p.padding[axis];
+  };
+  const Tensor rows = indices.div(width, "floor") - along(0, indices.size(2)).unsqueeze(1);
+  return (rows * p.kernel[1] + indices.remainder(width) - along(1, indices.size(3))).to(at::kByte);
+}
+
+TEST(MaxPoolPlaces, AreThoseOfAtenAndSoIsTheGradient) {
+  const at::NoGradGuard guard;
+  at::manual_seed(4);
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  const std::vector<PoolWindow> all{
+      {{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}},
+      {{3, 3}, {1, 1}, {1, 1}, {1, 1}}, {{2, 3}, {3, 1}, {1, 0}, {1, 1}},
+      {{1, 5}, {1, 4}, {0, 2}, {1, 1}}, {{3, 2}, {2, 3}, {1, 1}, {1, 1}},
+      {{2, 2}, {5, 5}, {1, 1}, {1, 1}}, {{5, 5}, {2, 2}, {2, 2}, {1, 1}}};
+  for (const std::vector<int64_t>& size :
+       {std::vector<int64_t>{2, 3, 7, 9}, {1, 5, 8, 40}, {3, 2, 28, 28}, {1, 1, 5, 71}})
+    for (const PoolWindow& p : all)
+      for (const bool ceil : {false, true}) {
+        Tensor x = at::randint(-3, 4, size).to(at::kFloat);  // with equal ones
+        x.masked_fill_(at::rand(size) < 0.1, kLeast);
+        x.masked_fill_(at::rand(size) < 0.02, NAN);
+        x[0][0].slice(0, 0, 4).fill_(kLeast);
+        const auto [y, indices] = at::max_pool2d_with_indices(
+            x, list(p.kernel), list(p.stride), list(p.padding), list(p.dilation), ceil);
+        const Tensor g = at::randn(y.sizes());
+        const Tensor dx = at::max_pool2d_with_indices_backward(
+            g, x, list(p.kernel), list(p.stride), list(p.padding), list(p.dilation), ceil, indices);
+        for_each_target([&](const std::string& target) {
+          const auto [got, places] = max_pool_places(x, p, ceil);
+          EXPECT_TRUE(same(got, y)) << target;
+          EXPECT_TRUE(places.equal(places_of(indices, p, size[3]))) << target;
+          EXPECT_TRUE(max_pool_backward(g, places, size, p).equal(dx)) << target;
+        });
+      }
 }
 
 }  // namespace
