@@ -19,7 +19,9 @@ void ActionPalette::draw(Ui& ui, const std::vector<Action>& actions) {
     ImGui::SetKeyboardFocusHere();
   }
   fresh_ = false;
-  if (ui.field("action", &text_, "what to do", -1)) at_ = 0;
+  if (ui.field("action", &text_, "what to do", -1,
+               "Type a part of a name; Up and Down choose, Enter does it."))
+    at_ = 0;
   const std::string wanted = lower_case(text_);
   std::vector<const Action*> found;
   for (const Action& action : actions)
@@ -74,7 +76,8 @@ void KeySheet::draw(Ui& ui, const std::vector<Action>& actions) {
   line("Ctrl+P", "Everything that can be done");
   for (const auto& [what, does] : kMouse) line(what, does);
   ImGui::Dummy({0, ui.px(6)});
-  if (ui.button("Close") || pressed(key::kEscape)) {
+  if (ui.button("Close", Look::plain, true, "Back to the window (Escape)") ||
+      pressed(key::kEscape)) {
     open_ = false;
     ImGui::CloseCurrentPopup();
   }

@@ -35,6 +35,9 @@ Explorer::Explorer(std::string db, Settings with)
   library.set_axis(settings.axis);
   library.set_overview(
       {settings.matrix_rows, settings.matrix_columns, measure_of(settings.colour), {}});
+  // What was looked for in one store would hide what another one has.
+  if (settings.store != db) settings.filter.clear();
+  settings.store = db;
   library.trials().set_filter(settings.filter);
   if (!run.presets().empty()) run.take_preset("ci");
   library.refresh();
@@ -44,6 +47,7 @@ Explorer::~Explorer() = default;
 
 bool Explorer::update() {
   bool changed = jobs.deliver();
+  library.follow_filter();
   // While a trial is timed nothing else may run.
   watching_ = training.update(now_s(), run.progress().timing);
   if (const uint64_t stored = run.stored(); stored != stored_) {
@@ -51,7 +55,8 @@ bool Explorer::update() {
     changed = true;
     const int64_t sweep = run.progress().sweep;
     library.refresh();
-    if (sweep > 0) library.open(sweep);
+    // Until it has a result it does not take the place of one that has.
+    if (sweep > 0 && run.progress().done > 0) library.open(sweep);
   }
   return changed;
 }
@@ -186,7 +191,8 @@ void Explorer::header(Ui& ui) {
     ImGui::AlignTextToFramePadding();
     ui.muted(library.listed() ? "nothing stored yet" : "reading the store");
   } else if (ui.choice("sweep", &at, names,
-                       std::clamp(ImGui::GetWindowWidth() - ui.px(640), ui.px(120), ui.px(330)))) {
+                       std::clamp(ImGui::GetWindowWidth() - ui.px(640), ui.px(120), ui.px(330)),
+                       "Which measurement is shown in all panels, the newest first.")) {
     library.open(library.sweeps()[static_cast<size_t>(at)].id);
   }
   const SweepRow* row = library.sweep_row();
@@ -221,9 +227,9 @@ void Explorer::header(Ui& ui) {
   int scale = 0;
   for (size_t i = 0; i < kScales.size(); ++i)
     if (std::abs(kScales[i] - settings.scale) < 0.01) scale = static_cast<int>(i);
-  if (ui.choice("scale", &scale, kScaleNames, ui.px(84)))
+  if (ui.choice("scale", &scale, kScaleNames, ui.px(84),
+                "Size of everything; Auto follows the monitor."))
     settings.scale = kScales[static_cast<size_t>(scale)];
-  ui.tip("Size of everything; Auto follows the monitor.");
   ImGui::SameLine();
   if (ui.button("?", Look::quiet, true, "Keys")) keys.show();
   ImGui::EndChild();

@@ -138,7 +138,8 @@ void FileBrowser::draw(Ui& ui) {
   if (!begin_dialog(ui, "files", 560, 460)) return;
   ui.enter("files");
   ui.bold(request_.title);
-  if (ui.button("Up")) go(fs::path(folder_).parent_path().string());
+  if (ui.button("Up", Look::plain, true, "The folder above"))
+    go(fs::path(folder_).parent_path().string());
   ImGui::SameLine();
   if (request_.several) {
     if (ui.button("All", Look::plain, true, "All files that are shown")) {
@@ -161,16 +162,20 @@ void FileBrowser::draw(Ui& ui) {
                request_.to_write  ? "a file to write"
                : request_.several ? "click, also with Ctrl or Shift, or type *.safetensors"
                                   : "a file",
-               -1)) {
+               -1, "A name in this folder, a whole path, or a folder to go to")) {
     chosen_.clear();
     changed();
   }
   const bool done = pressed(key::kEnter);
   if (!error_.empty()) ui.tinted(ui.fit(error_, ImGui::GetContentRegionAvail().x), ui.theme().bad);
   const bool any = !name_.empty() || !chosen_.empty();
-  if (ui.button(request_.to_write ? "Save" : "Open", Look::primary, any) || done) accept();
+  if (ui.button(request_.to_write ? "Save" : "Open", Look::primary, any,
+                request_.to_write ? "Writes the file (Enter)" : "Takes what is chosen (Enter)") ||
+      done)
+    accept();
   ImGui::SameLine();
-  if (ui.button("Cancel") || pressed(key::kEscape)) open_ = false;
+  if (ui.button("Cancel", Look::plain, true, "Nothing is done (Escape)") || pressed(key::kEscape))
+    open_ = false;
   if (!count_.empty()) {
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();

@@ -27,6 +27,7 @@ void fields(S& s, F&& each) {
   each("view", s.view);
   each("left_view", s.left_view);
   each("filter", s.filter);
+  each("store", s.store);
   each("over_loop", s.over_loop);
   each("measure", s.measure);
   each("axis", s.axis);

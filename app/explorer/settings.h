@@ -11,7 +11,7 @@ struct Settings {
   double scale = 0;                              // 0: as the monitor says; else 0.75 to 2
   double left = 300, right = 330, bottom = 240;  // of the splitters, in units
   std::string view = "matrix", left_view = "run";
-  std::string filter;
+  std::string filter, store;  // of the table of trials, and of which store it was
   bool over_loop = false;
   std::string measure = "speedup";
   std::string axis;                         // of plots; "": as the sweep suggests

@@ -24,7 +24,7 @@ struct Colour {
   int series = 0;  // of Tone::series: any number from 0, repeating after kSeriesColours
   double opacity = 1;
 };
-inline constexpr int kSeriesColours = 7;
+inline constexpr int kSeriesColours = 12;
 inline Colour series_colour(int series, double opacity = 1) {
   return {Tone::series, series, opacity};
 }

@@ -26,7 +26,7 @@ void fit_values(const Figure& figure, Limits* limits) {
   for (const Curve& curve : figure.curves)
     for (const CurvePoint& p : curve.points)
       if (p.value) values.add(*p.value);
-  if (figure.published)
+  if (figure.published && figure.published->comparable)
     for (const Point& p : figure.published->points) values.add(p.y);
   if (values.empty()) values.add(1);
   all = values;
@@ -75,7 +75,7 @@ Limits limits_of(const Figure& figure) {
       limits.incorrect |= p.incorrect;
     }
   limits.ns.assign(ns.begin(), ns.end());
-  if (figure.published)
+  if (figure.published && figure.published->comparable)
     for (const Point& p : figure.published->points) ns.insert(p.x);
   if (!ns.empty()) {
     // The same margin on both sides, as a share of the axis.

@@ -35,6 +35,9 @@ struct Curve {
 struct PublishedLine {
   std::string name;
   std::vector<Point> points;  // x: N, y: speedup
+  // On a device as the one that was measured here: the axes show all of it. Else what lies beyond
+  // them is a note at their edge.
+  bool comparable = false;
 };
 
 /// What the error of a trial at `n` may be, and the separate models' own.

@@ -98,7 +98,8 @@ class Drawing {
     canvas_.line({box.x, bottom}, {box.right(), bottom}, {kRule, 1});
     std::set<double> ns(limits_.ns.begin(), limits_.ns.end());
     if (figure_.published)
-      for (const Point& p : figure_.published->points) ns.insert(p.x);
+      for (const Point& p : figure_.published->points)
+        if (p.x >= limits_.n_low && p.x <= limits_.n_high) ns.insert(p.x);
     for (const Tick& tick : n_ticks(scale, {ns.begin(), ns.end()}, 6)) {
       const double x = scale.at(tick.value);
       canvas_.line({x, bottom}, {x, bottom + 4}, {kRule, 1});
@@ -154,6 +155,7 @@ class Drawing {
 
   void published() {
     if (!figure_.published || figure_.published->points.empty()) return;
+    if (published_beyond()) return;
     std::vector<Point> line;
     canvas_.begin("published", figure_.published->name);
     canvas_.push_clip(g_.value);
@@ -178,6 +180,28 @@ class Drawing {
                         {x, line.back().y + 15},
                         {line.back().x - 28 - wide, line.back().y + 4},
                         {x, line.back().y + 34}}});
+  }
+
+  /// Where the axes show none of the published figures, a line at their upper edge says what they
+  /// are; true then.
+  bool published_beyond() {
+    const std::vector<Point>& points = figure_.published->points;
+    const bool any = std::any_of(points.begin(), points.end(), [&](const Point& p) {
+      return p.x >= limits_.n_low && p.x <= limits_.n_high && p.y >= limits_.low &&
+             p.y <= limits_.high;
+    });
+    if (any) return false;
+    const std::string text =
+        fmt::format("{}: {} at N={}, beyond these axes", figure_.published->name,
+                    value_text(Measure::speedup, points.back().y), points.back().x);
+    const TextStyle style{kMuted, kLabel, Align::left, false, true};
+    const std::string shown = shorten(canvas_, text, style, g_.value.width - 8);
+    canvas_.begin("published", text);
+    canvas_.text({g_.value.x + 4, g_.value.y + 11}, shown, style);
+    canvas_.end();
+    obstacle({{g_.value.x + 4, g_.value.y + 7},
+              {g_.value.x + 4 + canvas_.text_width(shown, style), g_.value.y + 7}});
+    return true;
   }
 
   void line_of_allowances(const std::string& name, double Allowance::*what, const Stroke& stroke) {

@@ -13,23 +13,23 @@ struct Palette {
 };
 
 // Okabe and Ito's palette without its yellow, which is lost on white; their black is the colour of
-// text.
-inline constexpr Palette kLight{
-    0xffffff,
-    0x1b1f24,
-    0x5c6670,
-    0xe4e7eb,
-    0x98a1ab,
-    0xb3261e,
-    {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x1b1f24}};
-inline constexpr Palette kDark{
-    0x14171a,
-    0xe6e9ed,
-    0x9aa4af,
-    0x2a3037,
-    0x6a747f,
-    0xff8a80,
-    {0x2a9be0, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0xe6e9ed}};
+// text. Five more follow, chosen to be far from all of these in the Oklab colour space.
+inline constexpr Palette kLight{0xffffff,
+                                0x1b1f24,
+                                0x5c6670,
+                                0xe4e7eb,
+                                0x98a1ab,
+                                0xb3261e,
+                                {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9,
+                                 0x1b1f24, 0x8338ec, 0x7a4a1e, 0x86b300, 0xe6007a, 0x14532d}};
+inline constexpr Palette kDark{0x14171a,
+                               0xe6e9ed,
+                               0x9aa4af,
+                               0x2a3037,
+                               0x6a747f,
+                               0xff8a80,
+                               {0x1f8fe0, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x7cc8f5,
+                                0xe6e9ed, 0x8f5cff, 0x9a6a3c, 0xb4e61e, 0xff3db8, 0x2f7d4f}};
 
 inline constexpr uint32_t rgb(const Palette& palette, const Colour& colour) {
   switch (colour.tone) {

@@ -107,7 +107,7 @@ CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options)
   set_value(p, speedup);
   if (!p.value) return p;
   p.about +=
-      fmt::format(", {:.4g}x [{:.4g}, {:.4g}] over {}, {}", speedup.value, speedup.low,
+      fmt::format(", {:.4g}× [{:.4g}, {:.4g}] over {}, {}", speedup.value, speedup.low,
                   speedup.high, options.over_loop ? "loop" : t.speedup->best_baseline, t.verdict);
   if (c.disturbed) p.about += ", disturbed";
   return p;
@@ -234,6 +234,7 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
                       figure.curves.end());
   if (options.published && along_n && options.measure == Measure::speedup)
     figure.published = published_line(first.target);
+  if (figure.published) figure.published->comparable = first.device == "cuda";
   figure.notes = notes_of(cases, options.axis, modes.size() > 1);
   return figure;
 }

@@ -49,7 +49,7 @@ const std::map<std::string, Figures>& table() {
 std::optional<PublishedLine> published_line(const std::string& target) {
   const auto it = table().find(target);
   if (it == table().end()) return std::nullopt;
-  return PublishedLine{"published (A100)", it->second};
+  return PublishedLine{"published (A100)", it->second, false};
 }
 
 }  // namespace wide

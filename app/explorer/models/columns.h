@@ -15,6 +15,7 @@ struct TableColumn {
   double (*number)(const TrialRow&) = nullptr;  // NaN: none
   std::string (*text)(double) = nullptr;        // of the number
   float width = 80;                             // in pixels at 100 %
+  const char* about = "";                       // in plain words
   bool shown = true;                            // at first
 };
 const std::vector<TableColumn>& columns();
@@ -25,8 +26,9 @@ int column_index(const std::string& key);
 std::string cell_text(const TrialTable& table, const TrialRow& row, const TableColumn& column);
 /// As CSV has it: numbers in full, in nanoseconds and bytes, as in the reports.
 std::string cell_csv(const TrialTable& table, const TrialRow& row, const TableColumn& column);
-/// Head and rows, of these columns.
+/// Head and rows, of these columns and of those without which a number says little: what the case
+/// was, and the interval of each speedup. Heads name the unit, as "time_ns".
 std::string csv_text(const TrialTable& table, const std::vector<uint32_t>& rows,
-                     const std::vector<int>& of);
+                     const std::vector<int>& shown);
 
 }  // namespace wide

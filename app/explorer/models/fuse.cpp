@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "data/checkpoints/checkpoint_format.h"
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/networks/network_format.h"
@@ -30,7 +32,21 @@ FuseView::AtN at_n(const FuseResult& r) {
   at.separate_bytes = static_cast<double>(r.separate_bytes);
   at.chosen = r.chosen;
   at.right = r.correctness.pass;
+  at.verdict = verdict_of(r);
   return at;
+}
+
+/// The options of the inputs: `--input` for what is drawn at random, else `--inputs` and a file.
+std::vector<std::string> inputs_of(const FuseChoices& c) {
+  const std::vector<std::string> words = split(c.inputs, ' ');
+  const bool random = std::all_of(words.begin(), words.end(), [](const std::string& word) {
+    const size_t equal = word.find('=');
+    return equal != std::string::npos && word.find(':', equal) != std::string::npos;
+  });
+  if (!random) return {"--inputs", c.inputs};
+  std::vector<std::string> arguments;
+  for (const std::string& word : words) arguments.insert(arguments.end(), {"--input", word});
+  return arguments;
 }
 
 /// Everything that says which fusion it is.
@@ -41,8 +57,7 @@ std::vector<std::string> asked(const FuseChoices& c) {
     arguments.insert(arguments.end(), c.weights.begin(), c.weights.end());
   }
   if (!c.n.empty()) arguments.insert(arguments.end(), {"-n", c.n});
-  for (const std::string& input : split(c.inputs, ' '))
-    arguments.insert(arguments.end(), {"--input", input});
+  for (const std::string& word : inputs_of(c)) arguments.push_back(word);
   if (c.share_weights) arguments.emplace_back("--share-weights");
   return arguments;
 }
@@ -65,9 +80,18 @@ std::vector<std::string> export_arguments(const FuseChoices& c, const std::strin
 std::vector<std::string> trace_arguments(const FuseChoices& c) {
   const std::vector<std::string> ns = split(c.n);
   std::vector<std::string> arguments = {"trace", c.model, "--wide", ns.empty() ? "2" : ns.back()};
-  for (const std::string& input : split(c.inputs, ' '))
-    arguments.insert(arguments.end(), {"--input", input});
+  for (const std::string& word : inputs_of(c)) arguments.push_back(word);
   return arguments;
+}
+
+std::string fallback_text(const std::string& op, const std::string& reason) {
+  if (reason.empty()) return op + " is computed one by one";
+  if (reason.front() != '[') return op + " is computed one by one: " + reason;
+  const size_t end = reason.find(']'), advice = reason.rfind("; try ");
+  if (end == std::string::npos) return op + ": " + reason;
+  std::string why = reason.substr(end + 1, advice == std::string::npos ? advice : advice - end - 1);
+  why.erase(0, why.find_first_not_of(' '));
+  return fmt::format("{} does without {}: {}", op, reason.substr(1, end - 1), why);
 }
 
 std::string weights_text(const std::vector<std::string>& weights) {
@@ -156,7 +180,7 @@ Figure fuse_figure(const FuseView& view, bool over_loop) {
                    high = over_loop ? at.loop_high : at.high;
       if (low > 0) p.low = low;
       if (high > 0) p.high = high;
-      p.about += fmt::format(", {:.4g}x [{:.4g}, {:.4g}] over {}", value, low, high,
+      p.about += fmt::format(", {:.4g}× [{:.4g}, {:.4g}] over {}", value, low, high,
                              over_loop ? "loop" : at.best_baseline);
     }
     curve.points.push_back(p);

@@ -14,7 +14,8 @@ namespace wide {
 struct FuseChoices {
   std::string model;  // a file, or a registered name
   std::vector<std::string> weights;
-  std::string n = "8", inputs;  // "x=2x3x64x64:f32", several parted by spaces
+  std::string n = "8";
+  std::string inputs;  // "x=2x3x64x64:f32", several parted by spaces; or a file of tensors
   bool share_weights = false;
 };
 /// As on the command line. `db` empty: as by default.
@@ -23,6 +24,9 @@ std::vector<std::string> fuse_arguments(const FuseChoices& choices, const std::s
 std::vector<std::string> trace_arguments(const FuseChoices& choices);
 /// For the wide program in a file of its own, .pt2 or .ts: checked, hardly timed, not stored.
 std::vector<std::string> export_arguments(const FuseChoices& choices, const std::string& path);
+/// Why an operator is not computed in a better way, as the panel shows it. Strategies that were
+/// refused give advice for whoever asked for them, which nobody has done here: it is left out.
+std::string fallback_text(const std::string& op, const std::string& reason);
 /// What the weights stand for: "64 checkpoints" of a pattern that matches so many. Throws Error
 /// where there are none.
 std::string weights_text(const std::vector<std::string>& weights);
@@ -45,6 +49,7 @@ struct FuseView {
     double vs_best = 0, low = 0, high = 0, vs_loop = 0, loop_low = 0, loop_high = 0;
     double error = 0, allowed_error = 0, separate_error = 0, wide_bytes = 0, separate_bytes = 0;
     std::string chosen, best_baseline;
+    std::string verdict;  // FASTER, SLOWER, SAME or UNCLEAR over the best baseline; "": not timed
     bool right = false;
   };
   std::string title, cpu;

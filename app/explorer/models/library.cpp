@@ -65,6 +65,16 @@ const MissingBaseline* PointDetail::missing() const {
   return nullptr;
 }
 
+std::string arithmetic_text(const Timing& timing) {
+  const double percent = 100 * timing.flops_share;
+  if (timing.flops_share <= 1)
+    return fmt::format("{:.0f} % of this machine's arithmetic peak", percent);
+  return fmt::format(
+      "as fast as {:.0f} % of this machine's arithmetic peak would be; its kernel computes at most "
+      "{:.0f} % of the operations that the definition counts",
+      percent, 100 / timing.flops_share);
+}
+
 Library::Library(Jobs& jobs, std::string db)
     : jobs_(jobs),
       db_(std::move(db)),
@@ -89,7 +99,10 @@ void Library::refresh() {
       ++version_;
       const bool gone = std::none_of(sweeps_.begin(), sweeps_.end(),
                                      [this](const SweepRow& r) { return r.id == sweep_; });
-      if (gone && !sweeps_.empty()) open(sweeps_.front().id);
+      if (!gone || sweeps_.empty()) return;
+      const auto filled = std::find_if(sweeps_.begin(), sweeps_.end(),
+                                       [](const SweepRow& r) { return r.done > 0; });
+      open(filled == sweeps_.end() ? sweeps_.front().id : filled->id);
     };
   });
 }
@@ -121,6 +134,7 @@ void Library::open(int64_t sweep) {
 
 void Library::take(Opened opened) {
   const bool same = table_ && table_->sweep == opened.table->sweep;
+  ++version_;
   head_ = std::move(opened.head);
   table_ = std::move(opened.table);
   axes_ = std::move(opened.axes);
@@ -152,6 +166,12 @@ void Library::take_groups(std::vector<Group> groups) {
 void Library::set_overview(const OverviewOptions& options) {
   if (options == overview_options_) return;
   overview_options_ = options;
+  draw_overview();
+}
+
+void Library::follow_filter() {
+  if (overview_options_.filter == trials_.applied()) return;
+  overview_options_.filter = trials_.applied();
   draw_overview();
 }
 
@@ -213,6 +233,31 @@ void Library::set_group(size_t group) {
   if (group == group_ || group >= groups_.size()) return;
   group_ = group;
   draw_figure();
+}
+
+void Library::choose_group(size_t group) {
+  if (group == group_ || group >= groups_.size()) return;
+  set_group(group);
+  const int32_t ok = table_->words.find("ok");
+  const TrialRow* best = nullptr;
+  std::optional<uint32_t> row;
+  for (const uint32_t index : groups_[group].rows) {
+    const TrialRow& r = table_->rows[index];
+    if (r.baseline || r.status != ok || std::isnan(r.vs_best)) continue;
+    if (best && (r.n < best->n || (r.n == best->n && r.vs_best <= best->vs_best))) continue;
+    best = &r;
+    row = index;
+  }
+  if (row) select(*key_of(*row));
+}
+
+std::optional<uint32_t> Library::selected_row() const {
+  if (row_version_ == version_) return selected_row_;
+  row_version_ = version_;
+  selected_row_.reset();
+  for (uint32_t i = 0; point_ && table_ && i < table_->rows.size() && !selected_row_; ++i)
+    if (table_->rows[i].case_id == point_->case_id && key_of(i) == point_) selected_row_ = i;
+  return selected_row_;
 }
 
 void Library::set_group_of(uint32_t row) { set_group(group_with(groups_, row)); }
@@ -300,8 +345,7 @@ std::string Library::why() const {
     line += fmt::format(" is launch-bound: the {} operator calls cost more than their arithmetic",
                         t->timing.steps);
   else if (t->timing.bound == "compute")
-    line += fmt::format(" is compute-bound: {:.0f} % of this machine's arithmetic peak",
-                        100 * t->timing.flops_share);
+    line += " is compute-bound: " + arithmetic_text(t->timing);
   else if (t->timing.bound == "memory")
     line += fmt::format(" is memory-bound: {:.0f} % of this machine's memory bandwidth{}",
                         100 * t->timing.bytes_share,

@@ -25,6 +25,11 @@ struct PointDetail {
   std::string command;
 };
 
+/// How near a timing comes to the machine's arithmetic peak, in words. Shares are of the operations
+/// that the definition counts: a kernel that needs fewer of them can pass 100 %, and the text says
+/// that its arithmetic units do less.
+std::string arithmetic_text(const Timing& timing);
+
 /// Where a row is.
 struct PointKey {
   int64_t case_id = 0, n = 0;
@@ -44,7 +49,7 @@ class Library {
   const std::vector<SweepRow>& sweeps() const { return sweeps_; }
   const std::vector<FuseRow>& fusions() const { return fusions_; }
   bool listed() const { return listed_; }
-  /// Reads the list again; opens the newest sweep where none is open.
+  /// Reads the list again; opens the newest sweep that has results where none is open.
   void refresh();
   void open(int64_t sweep);
   int64_t sweep() const { return sweep_; }
@@ -61,10 +66,14 @@ class Library {
   const OverviewOptions& overview_options() const { return overview_options_; }
   void set_overview(const OverviewOptions& options);
   TrialsModel& trials() { return trials_; }
+  /// Once a frame: the overview is of the trials that the table's filter keeps.
+  void follow_filter();
 
   // ---- what is plotted ----
   size_t group() const { return group_; }
   void set_group(size_t group);
+  /// Plots a group that somebody chose, and selects what is best there: there is one selection.
+  void choose_group(size_t group);
   void set_group_of(uint32_t row);
   /// The axis that plots are along where the trials have it; "": as `plot_axis` says.
   void set_axis(const std::string& axis);
@@ -84,6 +93,8 @@ class Library {
   /// What is known of a point without selecting it; null until it was read.
   const PointDetail* glance(const PointKey& key);
   std::optional<PointKey> key_of(uint32_t row) const;
+  /// Where the selected trial is in the table.
+  std::optional<uint32_t> selected_row() const;
   /// Why the selected point is no faster, in a line.
   std::string why() const;
 
@@ -125,6 +136,8 @@ class Library {
   FigureOptions options_;
   std::optional<Figure> figure_;
   std::optional<PointKey> point_;
+  mutable uint64_t row_version_ = 0;  // of `selected_row_`
+  mutable std::optional<uint32_t> selected_row_;
   std::optional<PointDetail> detail_;
   std::optional<PointKey> glanced_;
   std::optional<PointDetail> glance_;

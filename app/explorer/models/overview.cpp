@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
+#include "app/explorer/models/endings.h"
+#include "app/explorer/models/filter.h"
 #include "app/explorer/models/groups.h"
+#include "data/text.h"
+#include "engine/error.h"
 
 namespace wide {
 namespace {
@@ -24,6 +29,7 @@ class Maker {
     made_.rows = rows_->name;
     made_.columns = columns_->name;
     made_.measure = options.measure;
+    filter();
   }
 
   Overview make() {
@@ -45,7 +51,26 @@ class Maker {
     return at >= 0 && axis.values[static_cast<size_t>(at)] == value;
   }
 
+  /// Baselines stay where a trial of their case does.
+  void filter() {
+    if (options_.filter.empty()) return;
+    try {
+      const std::vector<uint32_t> rows = Filter(options_.filter).rows(table_);
+      passed_.assign(table_.rows.size(), false);
+      std::set<int64_t> cases;
+      for (const uint32_t row : rows) {
+        passed_[row] = true;
+        cases.insert(table_.rows[row].case_id);
+      }
+      for (size_t i = 0; i < table_.rows.size(); ++i)
+        if (table_.rows[i].baseline && cases.count(table_.rows[i].case_id)) passed_[i] = true;
+    } catch (const Error&) {
+      passed_.clear();
+    }
+  }
+
   bool kept(size_t row) const {
+    if (!passed_.empty() && !passed_[row]) return false;
     return std::all_of(held_.begin(), held_.end(), [&](const auto& h) {
       return h.first->of_row[row] == static_cast<int32_t>(h.second);
     });
@@ -115,10 +140,12 @@ class Maker {
     } else if (row.status == skipped_) {
       ++cell.skipped;
     } else if (row.status != ok_) {
-      ++cell.failed;
-      ++line.failed;
+      const bool ended = ending_of(table_.word(row.status)) != Ending::not_finished;
+      ++(ended ? cell.failed : cell.not_finished);
+      if (ended) ++line.failed;
     } else {
       ++cell.right;
+      ++line.right;
       take(&cell, index, value_of(row));
     }
   }
@@ -161,6 +188,7 @@ class Maker {
   const OverviewOptions& options_;
   const TableAxis *rows_, *columns_;
   bool strategies_ = false;
+  std::vector<bool> passed_;  // by row; empty: all
   std::vector<std::pair<const TableAxis*, size_t>> held_;
   std::map<int32_t, OverviewLine> lines_;
   Overview made_;
@@ -179,13 +207,45 @@ std::string OverviewCell::text(Measure measure, const TrialTable& table) const {
     return said + (wrong.empty() ? "" : " " + wrong);
   }
   if (!wrong.empty()) return wrong;
-  return oom > 0 ? "OOM" : skipped > 0 ? "skipped" : "–";
+  return oom > 0 ? "OOM" : skipped > 0 ? "skipped" : not_finished > 0 ? "stopped" : "none";
 }
 
 double Overview::shade(double value) const {
   if (measure == Measure::speedup || !(value > 0) || !(high > low)) return value > 0 ? value : 1;
   const double place = std::log(value / low) / std::log(high / low);
   return std::exp2(4 - 8 * place);
+}
+
+std::vector<size_t> sorted_lines(const Overview& overview, const OverviewSort& sort) {
+  using By = OverviewSort::By;
+  constexpr double kMissing = TrialRow::kNone;
+  std::vector<size_t> order(overview.lines.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (sort.by == By::plan) return order;
+  const auto word = [&](const OverviewLine& line) {
+    return sort.by == By::name ? line.name : sort.by == By::fastest ? line.fastest : "";
+  };
+  const auto number = [&](const OverviewLine& line) -> double {
+    if (sort.by == By::pays_from)
+      return line.crossover ? static_cast<double>(*line.crossover) : kMissing;
+    if (sort.by == By::right)
+      return line.trials > 0 ? double(line.incorrect + line.failed) / line.trials : kMissing;
+    const auto cell = line.cells.find(sort.column);
+    return sort.by != By::column || cell == line.cells.end() ? kMissing : cell->second.value;
+  };
+  const bool words = sort.by == By::name || sort.by == By::fastest;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const OverviewLine &x = overview.lines[a], &y = overview.lines[b];
+    if (words) {
+      const std::string u = word(x), v = word(y);
+      if (u.empty() || v.empty()) return !u.empty() && v.empty();
+      return sort.descending ? natural_less(v, u) : natural_less(u, v);
+    }
+    const double u = number(x), v = number(y);
+    if (std::isnan(u) || std::isnan(v)) return !std::isnan(u) && std::isnan(v);
+    return sort.descending ? v < u : u < v;
+  });
+  return order;
 }
 
 Overview overview_of(const TrialTable& table, const std::vector<TableAxis>& axes,

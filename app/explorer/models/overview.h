@@ -13,6 +13,7 @@ struct OverviewOptions {
   std::string rows, columns;                // names of axes; "" and unknown ones: `matrix_axes`
   Measure measure = Measure::speedup;       // or time, or memory
   std::map<std::string, std::string> held;  // only trials with this value of that axis
+  std::string filter = "";                  // only trials that it keeps; as of the table of trials
   bool operator==(const OverviewOptions&) const = default;
 };
 
@@ -24,8 +25,9 @@ struct OverviewCell {
   int32_t left_out = -1;            // a baseline that was known not to run
   double needed = TrialRow::kNone;  // bytes by estimate, the least of what is out of memory
   int incorrect = 0, failed = 0, unsupported = 0, oom = 0, skipped = 0, right = 0;
+  int not_finished = 0;  // cancelled or interrupted: neither right nor wrong
 
-  /// "3.2×", "OOM": what a cell says in a word, without marks of disturbance.
+  /// "3.2×", "OOM", "none": what a cell says in a word, without marks of disturbance.
   std::string text(Measure measure, const TrialTable& table) const;
 };
 
@@ -36,7 +38,7 @@ struct OverviewLine {
   uint32_t row = 0;                      // the best at the last column that has one, else the first
   std::string fastest;                   // that one's strategy
   std::optional<int64_t> crossover;      // of that strategy, in that group, along N
-  int incorrect = 0, failed = 0, trials = 0;
+  int incorrect = 0, failed = 0, right = 0, trials = 0;
 };
 
 /// An axis that is neither rows nor columns, of which one value may be held.
@@ -58,6 +60,19 @@ struct Overview {
   /// The cell's value as a speedup that stands for its colour: 1 in the middle, 16 at the best.
   double shade(double value) const;
 };
+
+/// What the lines are sorted by.
+struct OverviewSort {
+  enum class By { plan, name, fastest, pays_from, right, column };
+  By by = By::plan;   // as the sweep was planned
+  size_t column = 0;  // of By::column: the place of its head
+  bool descending = false;
+  bool operator==(const OverviewSort&) const = default;
+};
+/// Places of the lines in that order; lines without a value come last either way.
+std::vector<size_t> sorted_lines(const Overview& overview, const OverviewSort& sort);
+
+/// A filter that cannot be understood keeps everything.
 Overview overview_of(const TrialTable& table, const std::vector<TableAxis>& axes,
                      const OverviewOptions& options);
 

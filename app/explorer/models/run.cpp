@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "app/explorer/models/endings.h"
 #include "app/options.h"
 #include "data/escape.h"
 #include "data/one_line.h"
@@ -162,15 +163,19 @@ class RunModel::Watcher : public SweepObserver {
     {
       const std::lock_guard lock(model_.mutex_);
       RunProgress& p = model_.progress_;
-      ++p.done;
+      // A case that was cut short by the user is not stored: it has still to be done.
+      const bool cut = std::any_of(result.trials.begin(), result.trials.end(), [](const Trial& t) {
+        return ending_of(t.status) == Ending::not_finished;
+      });
       p.timing = false;
+      if (cut) return;
+      ++p.done;
       for (auto& [name, share] : p.targets) {
         if (name != result.target) continue;
         ++share.done;
         for (const Trial& t : result.trials) {
-          share.incorrect += t.status == Status::incorrect;
-          share.failed +=
-              t.status == Status::crashed || t.status == Status::timeout || t.status == Status::oom;
+          share.incorrect += ending_of(t.status) == Ending::incorrect;
+          share.failed += ending_of(t.status) == Ending::failed;
         }
       }
     }

@@ -104,6 +104,7 @@ void TrialsModel::apply() {
     error_ = one_line(e);
     return;
   }
+  applied_ = history_[now_];
   if (!table_) return;
   jobs_.start("arrange", [this, table = table_, filter, sort = sort_]() -> Jobs::Result {
     return [this, rows = arrange(*table, filter, sort), table]() mutable {

@@ -35,6 +35,8 @@ class TrialsModel {
   void set_filter(const std::string& text, bool typing = false);
   void end_typing() { typing_ = false; }
   const std::string& error() const { return error_; }
+  /// The last filter that could be understood: what the rows are shown by.
+  const std::string& applied() const { return applied_; }
   bool can_undo() const { return now_ > 0; }
   bool can_redo() const { return now_ + 1 < history_.size(); }
   void undo();
@@ -55,7 +57,7 @@ class TrialsModel {
   std::vector<std::string> history_ = {""};
   bool typing_ = false;
   size_t now_ = 0, total_ = 0;
-  std::string error_;
+  std::string error_, applied_;
   std::vector<SortKey> sort_;
   std::vector<uint32_t> shown_;
 };

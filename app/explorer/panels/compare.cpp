@@ -51,7 +51,8 @@ class ComparePanel : public Panel {
       int at = -1;
       for (size_t i = 0; i < sweeps.size(); ++i)
         if (sweeps[i].id == *id) at = static_cast<int>(i);
-      if (ui.choice(name, &at, names, width)) *id = sweeps[static_cast<size_t>(at)].id;
+      if (ui.choice(name, &at, names, width, "One of the sweeps that are compared."))
+        *id = sweeps[static_cast<size_t>(at)].id;
     };
     pick("before", &before_);
     ImGui::SameLine();

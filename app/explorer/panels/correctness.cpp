@@ -16,19 +16,20 @@ class CorrectnessPanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
     Library& library = explorer.library;
-    if (library.groups().empty()) {
-      ui.empty("Nothing was checked yet",
-               "Run a sweep: every strategy is checked against float64 "
-               "before and after it is timed.");
+    if (!ui.filled(!library.groups().empty(), !library.listed() || explorer.jobs.busy("open"),
+                   "Nothing was checked yet",
+                   "Run a sweep: every strategy is checked against float64 before and after it is "
+                   "timed."))
       return;
-    }
     const Group& group = library.groups()[library.group()];
     const TrialTable& table = *library.table();
     std::vector<std::string> names;
     for (const Group& g : library.groups()) names.push_back(g.target + " · " + g.text());
     int at = static_cast<int>(library.group());
-    if (ui.choice("target and shape", &at, names, ui.px(300)))
-      library.set_group(static_cast<size_t>(at));
+    if (ui.choice("target and shape", &at, names,
+                  std::min(ui.px(300), ImGui::GetContentRegionAvail().x),
+                  "Whose strategies are listed; its best trial becomes the selected one."))
+      library.choose_group(static_cast<size_t>(at));
     ui.small(
         "max relative error against float64 · times the separate models' own error · isolation and "
         "order of "

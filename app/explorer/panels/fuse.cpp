@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/child.h"
@@ -33,28 +34,26 @@ class FusePanel : public Panel {
       running(ui);
       return;
     }
-    if (started_) {  // it has ended
-      started_ = false;
-      if (doing_ == Doing::fusing) {
-        explorer.library.refresh();
-        wanted_ = shown_ = -1;
-      }
-      if (doing_ == Doing::exporting && child_.code() == 0) explorer.say("wrote " + exported_);
-      if (child_.code() != 0) {
-        const std::string said = child_.output();
-        const size_t end = said.find_last_not_of(" \n");
-        const size_t line = end == std::string::npos ? end : said.rfind('\n', end);
-        error_ = end == std::string::npos
-                     ? fmt::format("it ended with exit code {}", child_.code())
-                     : said.substr(line == std::string::npos ? 0 : line + 1, end - line);
-      }
-    }
+    if (std::exchange(started_, false)) ended(explorer);
     if (!error_.empty()) {
-      ui.tinted("The fusion failed", ui.theme().bad);
+      ui.tinted(doing_ == Doing::tracing     ? "The programs could not be shown"
+                : doing_ == Doing::exporting ? "The export failed"
+                                             : "The fusion failed",
+                ui.theme().bad);
       ui.wrapped(error_, false);
+      // Results of another fusion below this line would be read as its own.
+      if (doing_ != Doing::fusing || explorer.library.fusions().empty()) return;
+      if (ui.button("Show earlier fusions", Look::plain, true,
+                    "The fusions that are in the store; the one that failed left nothing there"))
+        error_.clear();
+      return;
     }
+    if (stopped_)
+      ui.tinted("Stopped before its end; nothing was stored. Earlier fusions:",
+                ui.theme().plot.muted);
     if (doing_ == Doing::tracing && error_.empty() && !child_.output().empty()) {
-      if (ui.button("Back to the results")) doing_ = Doing::fusing;
+      if (ui.button("Back to the results", Look::plain, true, "Shows the stored fusions again"))
+        doing_ = Doing::fusing;
       ImGui::BeginChild("programs", {0, 0}, false, ImGuiWindowFlags_HorizontalScrollbar);
       const std::string text = child_.output();
       ImGui::TextUnformatted(text.data(), text.data() + text.size());
@@ -69,6 +68,24 @@ class FusePanel : public Panel {
   }
 
  private:
+  /// The process has ended: by itself, or because somebody pressed Stop, which is no failure.
+  void ended(Explorer& explorer) {
+    if (stopped_) return;
+    if (child_.code() == 0) {
+      if (doing_ == Doing::exporting) explorer.say("wrote " + exported_);
+      if (doing_ != Doing::fusing) return;
+      explorer.library.refresh();
+      wanted_ = shown_ = -1;
+      return;
+    }
+    const std::string said = child_.output();
+    const size_t end = said.find_last_not_of(" \n");
+    const size_t line = end == std::string::npos ? end : said.rfind('\n', end);
+    error_ = end == std::string::npos
+                 ? fmt::format("it ended with exit code {}", child_.code())
+                 : said.substr(line == std::string::npos ? 0 : line + 1, end - line);
+  }
+
   void ask(Explorer& explorer, Ui& ui) {
     const float width = ImGui::GetContentRegionAvail().x, column = ui.px(70);
     const auto labelled = [&](const char* label) {
@@ -78,34 +95,51 @@ class FusePanel : public Panel {
     };
     labelled("network");
     ui.field("network", &choices_.model, "net.pt2, net.ts, or a registered name such as lenet",
-             width - column - ui.px(92));
+             width - column - ui.px(92),
+             "The network of which N are fused: a file, or the name of a registered target.");
     ImGui::SameLine();
-    if (ui.button("Choose##network")) choose_network(explorer);
+    if (ui.button("Choose##network", Look::plain, true, "A .pt2 or TorchScript file"))
+      choose_network(explorer);
     labelled("weights");
-    if (ui.button("Add")) choose_weights(explorer);
+    if (ui.button("Add", Look::plain, true,
+                  "Checkpoints, one a model: their number is N. Or drop them on the window."))
+      choose_weights(explorer);
     ImGui::SameLine();
-    if (ui.button("Remove", Look::plain, !choices_.weights.empty())) choices_.weights.clear();
+    if (ui.button("Remove", Look::plain, !choices_.weights.empty(),
+                  "Takes all checkpoints away: the models are then copies with seeds of their own"))
+      choices_.weights.clear();
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
-    ui.text(weights());
-    ui.tip("Or drop a network and its checkpoints on the window.");
+    ui.fitted(weights(), std::max(ui.px(60), ImGui::GetContentRegionAvail().x - ui.px(4)));
+    labelled("inputs");
+    ui.field(
+        "inputs", &choices_.inputs, "random, x=2x3x64x64:f32, or x.safetensors",
+        width - column - ui.px(92),
+        "What the models are called with. Empty: random numbers of the sizes the network was "
+        "exported with. x=2x3x64x64:f32: random numbers of these sizes, by the argument's name. Or "
+        "a file with a tensor [N, ...] for each argument.");
     ImGui::SameLine();
-    ui.checkbox("share equal ones", &choices_.share_weights);
+    if (ui.button("Choose##inputs", Look::plain, true, "A file of input tensors"))
+      choose_inputs(explorer);
     labelled("N");
-    ui.field("models", &choices_.n, "4,8,16", ui.px(110));
-    ImGui::SameLine();
-    ui.field("inputs", &choices_.inputs, "random inputs: x=2x3x64x64:f32",
-             std::max(ui.px(90), width - column - ui.px(110 + 248)));
+    ui.field("models", &choices_.n, "4,8,16", ui.px(92),
+             "Numbers of models, parted by commas. Empty: one for each checkpoint.");
+    const auto beside = [&](const char* label) {
+      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
+    };
+    ui.beside(ui.text_width("share equal weights") + ui.px(30));
+    ui.checkbox("share equal weights", &choices_.share_weights,
+                "Weights that are the same in all checkpoints are kept and computed once.");
     const bool able = !choices_.model.empty() && !child_.running();
-    ImGui::SameLine();
-    if (ui.button("Fuse", Look::primary, able))
+    beside("Fuse");
+    if (ui.button("Fuse", Look::primary, able,
+                  "Makes the wide program, checks it against separate runs, and times both"))
       start(explorer, fuse_arguments(choices_, explorer.library.db()), Doing::fusing);
-    ImGui::SameLine();
+    beside("Programs");
     if (ui.button("Programs", Look::plain, able,
-                  "The program of one model, and the wide one after "
-                  "each pass"))
+                  "The program of one model, and the wide one after each pass"))
       start(explorer, trace_arguments(choices_), Doing::tracing);
-    ImGui::SameLine();
+    beside("Export");
     if (ui.button(
             "Export", Look::plain, able,
             "The wide program with its weights in a file: .pt2 for torch.export.load, .ts for "
@@ -124,6 +158,17 @@ class FusePanel : public Panel {
     request.extensions = extensions_of(network_formats());
     request.take = [this](const std::vector<std::string>& paths) {
       choices_.model = paths.front();
+    };
+    explorer.files.ask(std::move(request));
+  }
+
+  void choose_inputs(Explorer& explorer) {
+    FileRequest request;
+    request.title = "Choose a file of input tensors";
+    request.folder = std::filesystem::path(choices_.model).parent_path().string();
+    request.extensions = extensions_of(checkpoint_formats());
+    request.take = [this](const std::vector<std::string>& paths) {
+      choices_.inputs = paths.front();
     };
     explorer.files.ask(std::move(request));
   }
@@ -167,6 +212,7 @@ class FusePanel : public Panel {
 
   void start(Explorer& explorer, std::vector<std::string> arguments, Doing doing) {
     error_.clear();
+    stopped_ = false;
     child_.wake = [&explorer] { explorer.jobs.wake(); };
     doing_ = doing;
     try {
@@ -181,19 +227,20 @@ class FusePanel : public Panel {
     ui.text(doing_ == Doing::tracing     ? "recording and widening in a process of its own"
             : doing_ == Doing::exporting ? "fusing, checking and writing in a process of its own"
                                          : "fusing, checking and timing in a process of its own");
-    if (ui.button("Stop", Look::danger)) child_.stop();
+    if (ui.button("Stop", Look::danger, true, "Ends it now; nothing of it is kept")) {
+      stopped_ = true;
+      child_.stop();
+    }
     ui.wrapped(child_.output());
   }
 
   void stored(Explorer& explorer, Ui& ui) {
     const auto& fusions = explorer.library.fusions();
-    if (fusions.empty()) {
-      ui.empty("No network has been fused yet",
-               "Drop a network (.pt2 or TorchScript) and its checkpoints on the window, or type a "
-               "registered "
-               "name such as mlp above and press Fuse.");
+    if (!ui.filled(
+            !fusions.empty(), !explorer.library.listed(), "No network has been fused yet",
+            "Drop a network (.pt2 or TorchScript) and its checkpoints on the window, or type "
+            "a registered name such as mlp above and press Fuse."))
       return;
-    }
     std::vector<std::string> names;
     int at = 0;
     for (const FuseRow& row : fusions) {
@@ -201,7 +248,8 @@ class FusePanel : public Panel {
       names.push_back(
           fmt::format("{} · {} · N={} · {}", row.id, row.model, fmt::join(row.n, ","), row.date));
     }
-    ui.choice("fusion", &at, names, std::min(ui.px(420), ImGui::GetContentRegionAvail().x));
+    ui.choice("fusion", &at, names, std::min(ui.px(420), ImGui::GetContentRegionAvail().x),
+              "The fusions that are stored, the newest first.");
     const int64_t id = fusions[static_cast<size_t>(at)].id;
     if (id != shown_) {
       shown_ = wanted_ = id;
@@ -221,13 +269,7 @@ class FusePanel : public Panel {
   void result(Explorer& explorer, Ui& ui, const FuseView& view) {
     const FuseView::AtN& last = view.curve.back();
     const float width = ImGui::GetContentRegionAvail().x;
-    if (!last.right)
-      ui.tinted("✗ incorrect: " + ui.fit(view.failure, width * 0.8f), ui.theme().bad);
-    else
-      ui.title(last.vs_best > 0
-                   ? fmt::format("{}× over {} at N={}, {}× over loop", short_number(last.vs_best),
-                                 last.best_baseline, last.n, short_number(last.vs_loop))
-                   : fmt::format("right at N={}, not timed", last.n));
+    headline(ui, view, last, width);
     if (view.curve.size() > 1) {
       if (ui.toggle("Numbers", !plotted_, "What was measured at each N, and of each step"))
         plotted_ = false;
@@ -244,12 +286,34 @@ class FusePanel : public Panel {
     steps(ui, view);
   }
 
+  /// Large only where the interval says that there is a difference.
+  static void headline(Ui& ui, const FuseView& view, const FuseView::AtN& last, float width) {
+    if (!last.right) {
+      ui.tinted("✗ incorrect: " + ui.fit(view.failure, width * 0.8f), ui.theme().bad);
+      return;
+    }
+    if (!(last.vs_best > 0)) {
+      ui.text(fmt::format("right at N={}, not timed", last.n));
+      return;
+    }
+    const std::string text =
+        fmt::format("{}× over {} at N={}, {}× over loop", short_number(last.vs_best),
+                    last.best_baseline, last.n, short_number(last.vs_loop));
+    const bool clear = last.verdict == "FASTER" || last.verdict == "SLOWER";
+    ImGui::PushFont(clear ? ui.fonts().title : ui.fonts().body);
+    ui.fitted(clear ? text : last.verdict + ": " + text, width, !clear);
+    ImGui::PopFont();
+  }
+
   void plot(Explorer& explorer, Ui& ui, const FuseView& view) {
     ImGui::SameLine();
     int over = over_loop_ ? 1 : 0;
-    if (ui.choice("over", &over, {"over best", "over loop"}, ui.px(100))) over_loop_ = over == 1;
+    if (ui.choice("over", &over, {"over best", "over loop"}, ui.px(100),
+                  "What the speedup is over: the fastest baseline, or a plain loop."))
+      over_loop_ = over == 1;
     ImGui::SameLine();
-    if (ui.button("Save plot")) ImGui::OpenPopup("save plot");
+    if (ui.button("Save plot", Look::plain, true, "The plot as a picture"))
+      ImGui::OpenPopup("save plot");
     const Figure figure = fuse_figure(view, over_loop_);
     if (ui.begin_popup("save plot")) {
       explorer.plot_entries(ui, figure, plot_.box(), "fusion",
@@ -288,7 +352,7 @@ class FusePanel : public Panel {
       ui.muted(text);
     }
     for (const auto& [op, reason] : view.fallbacks)
-      ui.fitted(op + " one by one: " + reason, width, true);
+      ui.fitted(fallback_text(op, reason), width, true);
   }
 
   static void curve(Ui& ui, const FuseView& view) {
@@ -366,7 +430,7 @@ class FusePanel : public Panel {
   std::optional<std::vector<std::string>> counted_;
   std::string count_;  // of those
   Child child_;
-  bool started_ = false;
+  bool started_ = false, stopped_ = false;
   Doing doing_ = Doing::fusing;
   std::string error_, exported_;
   int64_t wanted_ = -1, shown_ = -1;

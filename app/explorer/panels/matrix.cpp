@@ -23,26 +23,29 @@ constexpr Measure kColours[] = {Measure::speedup, Measure::time, Measure::memory
 /// The widest head of a column that is not cut off.
 constexpr float kWidestHead = 150;
 
+constexpr const char* kPaysFrom =
+    "The smallest N from which on the fastest strategy is FASTER than the best baseline at every "
+    "larger N that was measured: the whole 95 % interval of its speedup lies above 1. never: there "
+    "is no such N.";
+
 class MatrixPanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
     Library& library = explorer.library;
-    if (!library.table() || library.table()->rows.empty()) {
-      if (!library.listed() || explorer.jobs.busy("open"))
-        ui.muted("reading");
-      else
-        ui.empty("Nothing to compare yet",
-                 "Choose what to run on the left and press Start; results appear here case by "
-                 "case.");
+    if (!ui.filled(library.table() && !library.table()->rows.empty(),
+                   !library.listed() || explorer.jobs.busy("open"), "Nothing to compare yet",
+                   "Choose what to run on the left and press Start; results appear here case by "
+                   "case."))
       return;
-    }
     const Overview& overview = library.overview();
     tools(explorer, ui, overview);
     legend(ui, overview);
-    if (overview.lines.empty())
-      ui.empty("No trial has both of these axes", "Choose others above.");
-    else
+    if (!overview.lines.empty())
       table(explorer, ui, overview);
+    else if (!library.overview_options().filter.empty())
+      ui.empty("No trial fits the filter", "Clear it, or undo it with Ctrl+Z.");
+    else
+      ui.empty("No trial has both of these axes", "Choose others above.");
   }
 
  private:
@@ -50,21 +53,25 @@ class MatrixPanel : public Panel {
     Library& library = explorer.library;
     OverviewOptions options = library.overview_options();
     const auto [rows, columns] = matrix_axes(library.axes());
-    axis(ui, library, "rows", rows, overview.rows, &options.rows);
-    ImGui::SameLine();
+    axis(ui, library, "rows", rows, overview.rows, "What each row of the table stands for.",
+         &options.rows);
+    ui.beside(ui.px(112) + ui.text_width("by") + ImGui::GetStyle().ItemSpacing.x);
     ImGui::AlignTextToFramePadding();
     ui.muted("by");
     ImGui::SameLine();
-    axis(ui, library, "columns", columns, overview.columns, &options.columns);
+    axis(ui, library, "columns", columns, overview.columns,
+         "What each column of the table stands for.", &options.columns);
     std::vector<std::string> names;
     int at = 0;
     for (const Measure measure : kColours) {
       if (measure == options.measure) at = static_cast<int>(names.size());
       names.emplace_back(to_string(measure));
     }
-    ImGui::SameLine();
-    if (ui.choice("colour", &at, names, ui.px(92))) options.measure = kColours[at];
+    ui.beside(ui.px(92));
+    if (ui.choice("colour", &at, names, ui.px(92), "What the cells say and are coloured by."))
+      options.measure = kColours[at];
     for (const OverviewHold& hold : overview.holds) held(ui, hold, &options);
+    filter(explorer, ui);
     if (options == library.overview_options()) return;
     // Two axes differ: who takes the other one's gets them swapped.
     if (!options.rows.empty() && options.rows == options.columns) {
@@ -79,9 +86,24 @@ class MatrixPanel : public Panel {
     library.set_overview(options);
   }
 
+  /// What hides trials is said where they are missing: the filter is that of the table of trials.
+  static void filter(Explorer& explorer, Ui& ui) {
+    TrialsModel& trials = explorer.library.trials();
+    if (trials.applied().empty()) return;
+    const std::string text = ui.fit("filter: " + trials.applied(), ui.px(220));
+    ui.beside(ui.text_width(text) + ui.text_width("Clear filter") + ui.px(24));
+    ImGui::AlignTextToFramePadding();
+    ui.tinted(text, ui.theme().warn);
+    ui.tip("Only trials that fit the filter of the table of trials are counted here.");
+    ImGui::SameLine();
+    if (ui.button("Clear filter", Look::plain, true, "Shows all trials, here and in the table"))
+      trials.set_filter("");
+  }
+
   /// Every axis that has several values; the first entry leaves it to the sweep.
   static void axis(Ui& ui, const Library& library, const std::string& name,
-                   const std::string& suggested, const std::string& shown, std::string* chosen) {
+                   const std::string& suggested, const std::string& shown, const std::string& tip,
+                   std::string* chosen) {
     std::vector<std::string> names{"auto: " + suggested}, values{""};
     int at = 0;
     for (const TableAxis& a : library.axes()) {
@@ -90,7 +112,7 @@ class MatrixPanel : public Panel {
       names.push_back(a.name);
       values.push_back(a.name);
     }
-    if (ui.choice(name, &at, names, ui.px(112))) *chosen = values[static_cast<size_t>(at)];
+    if (ui.choice(name, &at, names, ui.px(112), tip)) *chosen = values[static_cast<size_t>(at)];
   }
 
   static void held(Ui& ui, const OverviewHold& hold, OverviewOptions* options) {
@@ -102,7 +124,11 @@ class MatrixPanel : public Panel {
       names.push_back(number ? hold.axis + "=" + value : value);
     }
     ui.beside(ui.px(112));
-    if (!ui.choice("held " + hold.axis, &at, names, ui.px(112))) return;
+    if (!ui.choice("held " + hold.axis, &at, names, ui.px(112),
+                   "Shows the trials of one value alone; else a cell shows the best of all values "
+                   "of " +
+                       hold.axis + "."))
+      return;
     options->held.erase(hold.axis);
     if (at > 0) options->held[hold.axis] = hold.values[static_cast<size_t>(at) - 1];
   }
@@ -112,10 +138,16 @@ class MatrixPanel : public Panel {
     ui.small(speedup                             ? "best right speedup over the best baseline"
              : overview.measure == Measure::time ? "least time of a call that is right"
                                                  : "least peak memory of a call that is right");
+    ui.tip(
+        "Each cell shows the best strategy that is right; click it for all that is known of it.");
     const auto sample = [&](double value, const char* text) {
-      ImGui::SameLine(0, ui.px(14));
+      ImGui::PushFont(ui.fonts().small);
+      const float width = ui.text_width(text);
+      ImGui::PopFont();
+      const float side = ui.px(12);
+      ui.beside(width + side + ui.px(10));
       const ImVec2 at = ImGui::GetCursorScreenPos();
-      const float side = ui.px(12), y = at.y + ui.px(1);
+      const float y = at.y + ui.px(1);
       ImGui::GetWindowDrawList()->AddRectFilled({at.x, y}, {at.x + side, y + side},
                                                 shade(ui, value), ui.px(2));
       ImGui::Dummy({side, side});
@@ -125,40 +157,54 @@ class MatrixPanel : public Panel {
     sample(1.0 / 16, speedup ? "slower" : "most");
     sample(1, speedup ? "same" : "middle");
     sample(16, speedup ? "faster" : "least");
-    const auto next = [&](const std::string& text, uint32_t tone) {
+    const auto next = [&](const std::string& text, uint32_t tone, const char* tip) {
       ImGui::PushFont(ui.fonts().small);
       const float width = ui.text_width(text);
       ui.beside(width);
       ui.tinted(text, tone);
       ImGui::PopFont();
+      ui.tip(tip);
     };
     const uint32_t muted = ui.theme().plot.muted;
-    int oom = 0, skipped = 0, fits = 0;
+    int oom = 0, skipped = 0, fits = 0, stopped = 0, none = 0;
     for (const OverviewLine& l : overview.lines)
       for (const auto& [value, cell] : l.cells) {
         oom += cell.oom;
         skipped += cell.skipped;
+        stopped += cell.not_finished;
+        none += cell.row < 0 && cell.unsupported > 0;
         fits += cell.row >= 0 && std::isnan(cell.value) && cell.left_out >= 0;
       }
-    next("✗ incorrect or failed", ui.theme().bad);
-    next("– nothing ran", muted);
-    if (oom > 0) next("OOM more than the memory", muted);
-    if (skipped > 0) next("skipped by the budget", muted);
-    if (fits > 0) next("fits where no baseline does", muted);
-    next("~ disturbed by other programs", muted);
+    next("✗ incorrect or failed", ui.theme().bad,
+         "At least one strategy here gave a wrong answer, crashed or hung.");
+    next("– not in this sweep", muted, "No case of the sweep has both of these values.");
+    if (none > 0)
+      next("none: not supported", muted,
+           "No strategy can compute it; a click shows the reason of each.");
+    if (oom > 0)
+      next("OOM more than the memory", muted, "It would need more memory than this machine has.");
+    if (skipped > 0) next("skipped by the budget", muted, "The seconds given were too few for it.");
+    if (stopped > 0)
+      next("stopped", muted, "The sweep was cancelled or interrupted here; Resume runs it.");
+    if (fits > 0)
+      next("fits where no baseline does", muted,
+           "The wide program ran; no baseline fits into the memory, so there is no speedup.");
+    next("~ disturbed by other programs", muted,
+         "Other programs used the processor meanwhile: the time is not to be trusted.");
     if (overview.heads.size() > kMostColumns)
-      next(fmt::format("{} of {} columns", kMostColumns, overview.heads.size()), muted);
+      next(fmt::format("{} of {} columns", kMostColumns, overview.heads.size()), muted,
+           "Some values in between are left out, so that columns have room.");
   }
 
-  static void table(Explorer& explorer, Ui& ui, const Overview& overview) {
+  void table(Explorer& explorer, Ui& ui, const Overview& overview) {
     std::vector<size_t> values;
     for (size_t v = 0; v < overview.heads.size(); ++v) values.push_back(v);
     values = thinned(values);
     const bool along_n = overview.columns == "N" && overview.measure == Measure::speedup;
     const int first = along_n ? 4 : 3, columns = first + static_cast<int>(values.size());
-    constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
-                                       ImGuiTableFlags_SizingFixedFit |
-                                       ImGuiTableFlags_NoSavedSettings;
+    constexpr ImGuiTableFlags kFlags =
+        ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY | ImGuiTableFlags_SizingFixedFit |
+        ImGuiTableFlags_Sortable | ImGuiTableFlags_SortTristate | ImGuiTableFlags_NoSavedSettings;
     // Of another id where the columns are others: ImGui keeps their widths by it.
     const std::string id =
         fmt::format("matrix {} {}", overview.columns, to_string(overview.measure));
@@ -167,31 +213,68 @@ class MatrixPanel : public Panel {
     for (const OverviewLine& line : overview.lines)
       widest = std::max(widest, ui.text_width(line.name) + ui.px(4));
     ImGui::TableSetupScrollFreeze(1, 1);
-    const auto column = [](const std::string& name, float width) {
-      ImGui::TableSetupColumn(name.c_str(), ImGuiTableColumnFlags_WidthFixed, width);
+    heads_.clear();
+    const auto column = [&](const std::string& name, float width, OverviewSort sort,
+                            const std::string& tip, bool largest_first = false) {
+      ImGui::TableSetupColumn(name.c_str(),
+                              ImGuiTableColumnFlags_WidthFixed |
+                                  (largest_first ? ImGuiTableColumnFlags_PreferSortDescending : 0),
+                              std::max(width, ui.text_width(name) + ui.px(18)));
+      heads_.push_back({name, tip + " A click sorts by it.", sort});
     };
-    column(overview.rows, widest);
-    column(overview.measure == Measure::memory ? "least" : "fastest", ui.px(104));
-    if (along_n) column("pays from", ui.px(64));
-    column("right", ui.px(70));
+    using By = OverviewSort::By;
+    const bool memory = overview.measure == Measure::memory;
+    column(overview.rows, widest, {By::name}, "What the row stands for.");
+    column(memory ? "least" : "fastest", ui.px(104), {By::fastest},
+           "The best strategy in the last column that has one.");
+    if (along_n) column("pays from", ui.px(64), {By::pays_from}, kPaysFrom);
+    column("right", ui.px(70), {By::right},
+           "Whether every strategy gives the answers of the separate models. A click sorts by the "
+           "share that does not.",
+           true);
     for (const size_t v : values)
-      column(overview.heads[v], std::clamp(ui.text_width(overview.heads[v]) + ui.px(4), ui.px(64),
-                                           ui.px(kWidestHead)));
-    ui.table_heads();
+      column(overview.heads[v],
+             std::clamp(ui.text_width(overview.heads[v]) + ui.px(4), ui.px(64), ui.px(kWidestHead)),
+             {By::column, v}, "The best strategy that is right at " + overview.heads[v] + ".",
+             overview.measure == Measure::speedup);
+    heads(ui);
+    if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
+      sort_ = {};
+      if (specs->SpecsCount > 0) {
+        sort_ = heads_[static_cast<size_t>(specs->Specs[0].ColumnIndex)].sort;
+        sort_.descending = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
+      }
+      specs->SpecsDirty = false;
+    }
+    const std::vector<size_t> order = sorted_lines(overview, sort_);
     ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(overview.lines.size()));
+    clipper.Begin(static_cast<int>(order.size()));
     while (clipper.Step())
       for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
-        line(explorer, ui, overview, values, overview.lines[static_cast<size_t>(i)], first);
+        line(explorer, ui, overview, values, overview.lines[order[static_cast<size_t>(i)]], first);
     ImGui::EndTable();
   }
 
+  void heads(Ui& ui) const {
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    ImGui::PushFont(ui.fonts().small_bold);
+    for (size_t c = 0; c < heads_.size(); ++c) {
+      if (!ImGui::TableSetColumnIndex(static_cast<int>(c))) continue;
+      ImGui::TableHeader(heads_[c].name.c_str());
+      // Of its text: the first and the last one reach over the edges of the table.
+      const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
+      const float left = std::max(from.x, ImGui::GetWindowPos().x);
+      ui.note(ItemKind::head, heads_[c].name, {left, from.y},
+              {std::min(to.x, left + ui.text_width(heads_[c].name)), to.y});
+      ui.tip(heads_[c].tip);
+    }
+    ImGui::PopFont();
+  }
+
   static bool selected(const Library& library, const Overview& overview, const OverviewLine& l) {
-    if (library.group() >= library.groups().size()) return false;
-    const Group& group = library.groups()[library.group()];
     const TableAxis* rows = find_axis(library.axes(), overview.rows);
-    return rows && group.axis != overview.rows &&
-           rows->of_row[group.rows.front()] == static_cast<int32_t>(l.value);
+    const std::optional<uint32_t> row = library.selected_row();
+    return rows && row && rows->of_row[*row] == static_cast<int32_t>(l.value);
   }
 
   static void line(Explorer& explorer, Ui& ui, const Overview& overview,
@@ -200,15 +283,24 @@ class MatrixPanel : public Panel {
     ImGui::TableSetColumnIndex(0);
     ImGui::PushID(l.name.c_str());
     Library& library = explorer.library;
-    if (ui.row(l.name, selected(library, overview, l))) {
-      library.set_group_of(l.row);
+    const bool is_selected = selected(library, overview, l);
+    if (ui.row(l.name, is_selected)) {
+      library.select_row(l.row);
       explorer.show("plot");
     }
+    ui.tip("Shows the plot of this row, and selects its best trial in the last column.");
+    const TableAxis* columns = find_axis(library.axes(), overview.columns);
+    const std::optional<uint32_t> row = library.selected_row();
     for (size_t i = 0; i < values.size(); ++i) {
       ImGui::TableSetColumnIndex(first + static_cast<int>(i));
       const auto cell = l.cells.find(values[i]);
-      if (cell != l.cells.end())
-        draw_cell(explorer, ui, overview, l.name + " " + overview.heads[values[i]], cell->second);
+      const std::string name = l.name + " " + overview.heads[values[i]];
+      if (cell == l.cells.end())
+        absent(ui, name, !library.overview_options().filter.empty());
+      else
+        draw_cell(
+            explorer, ui, overview, name, cell->second,
+            is_selected && columns && columns->of_row[*row] == static_cast<int32_t>(values[i]));
     }
     ImGui::TableSetColumnIndex(1);
     if (l.fastest.empty())
@@ -217,17 +309,52 @@ class MatrixPanel : public Panel {
       ui.fitted(l.fastest, ImGui::GetContentRegionAvail().x);
     if (first == 4) {
       ImGui::TableSetColumnIndex(2);
-      if (l.crossover)
-        ui.text(fmt::format("N={}", *l.crossover));
-      else
-        ui.muted("never");
+      pays_from(ui, l);
     }
     ImGui::TableSetColumnIndex(first - 1);
-    if (l.incorrect + l.failed > 0)
-      ui.tinted(fmt::format("✗ {} of {}", l.incorrect + l.failed, l.trials), ui.theme().bad);
-    else
-      ui.tinted("✓ all", ui.theme().good);
+    right(ui, l);
     ImGui::PopID();
+  }
+
+  static void pays_from(Ui& ui, const OverviewLine& l) {
+    if (l.crossover) {
+      ui.text(fmt::format("N={}", *l.crossover));
+      ui.tip(
+          fmt::format("From N={} on {} is FASTER than the best baseline at every N that was "
+                      "measured.",
+                      *l.crossover, l.fastest));
+    } else if (l.right == 0) {
+      ui.muted("–");
+      ui.tip("Nothing that is right was timed here.");
+    } else {
+      ui.muted("never");
+      ui.tip(fmt::format("At the largest N measured {} is not FASTER than the best baseline.",
+                         l.fastest.empty() ? "no strategy" : l.fastest));
+    }
+  }
+
+  static void right(Ui& ui, const OverviewLine& l) {
+    if (l.incorrect + l.failed > 0) {
+      ui.tinted(fmt::format("✗ {} of {}", l.incorrect + l.failed, l.trials), ui.theme().bad);
+      ui.tip(fmt::format("{} trials gave a wrong answer, {} crashed or hung, {} were right.",
+                         l.incorrect, l.failed, l.right));
+    } else if (l.right == 0) {
+      ui.muted("–");
+      ui.tip("No trial here ran to its end.");
+    } else {
+      ui.tinted("✓ all", ui.theme().good);
+      ui.tip(
+          fmt::format("All {} trials that ran gave the answers of the separate models.", l.right));
+    }
+  }
+
+  static void absent(Ui& ui, const std::string& name, bool filtered) {
+    const ImVec2 at = ImGui::GetCursorPos();
+    const float width = std::max(1.0f, ImGui::GetContentRegionAvail().x);
+    ImGui::SetCursorPos({at.x + std::max(0.0f, (width - ui.text_width("–")) / 2), at.y});
+    ui.muted("–");
+    ui.tip(name + (filtered ? ": no trial that the filter keeps is here."
+                            : ": this sweep has no case here."));
   }
 
   static std::string about(const TrialTable& table, const Overview& overview,
@@ -239,7 +366,7 @@ class MatrixPanel : public Panel {
         text += fmt::format("\n{}: {}", table.word(row.strategy),
                             value_text(overview.measure, cell.value));
       if (!std::isnan(row.vs_best))
-        text += fmt::format("\n{}: {}x over {}, 95 % between {} and {}", table.word(row.strategy),
+        text += fmt::format("\n{}: {}× over {}, 95 % between {} and {}", table.word(row.strategy),
                             short_number(row.vs_best), table.word(row.best_baseline),
                             short_number(row.vs_best_low), short_number(row.vs_best_high));
       if (row.disturbed)
@@ -259,11 +386,12 @@ class MatrixPanel : public Panel {
     if (cell.needed > 0)
       text += fmt::format(" ({} needed by estimate)", value_text(Measure::memory, cell.needed));
     if (cell.skipped > 0) text += fmt::format(", {} skipped by the budget", cell.skipped);
+    if (cell.not_finished > 0) text += fmt::format(", {} not finished", cell.not_finished);
     return text;
   }
 
   static void draw_cell(Explorer& explorer, Ui& ui, const Overview& overview,
-                        const std::string& name, const OverviewCell& cell) {
+                        const std::string& name, const OverviewCell& cell, bool is_selected) {
     Library& library = explorer.library;
     const TrialTable& table = *library.table();
     const bool any = cell.row >= 0, bad = cell.incorrect + cell.failed > 0;
@@ -275,8 +403,11 @@ class MatrixPanel : public Panel {
     const ImVec2 at = ImGui::GetCursorPos();
     const float width = std::max(1.0f, ImGui::GetContentRegionAvail().x);
     const bool clicked = ImGui::InvisibleButton(name.c_str(), {width, ImGui::GetTextLineHeight()});
-    ui.note_last(ItemKind::area, name);
-    if (ImGui::IsItemHovered()) ui.tip(about(table, overview, name, cell));
+    ui.note_last(ItemKind::area, name, true, is_selected);
+    ui.tip(about(table, overview, name, cell));
+    if (is_selected)
+      ImGui::GetWindowDrawList()->AddRect(ImGui::GetItemRectMin(), ImGui::GetItemRectMax(),
+                                          colour(ui.theme().plot.text), 0, 0, ui.px(1.5f));
     ImGui::SetCursorPos({at.x + std::max(0.0f, (width - ui.text_width(text)) / 2), at.y});
     if (bad)
       ui.tinted(text, ui.theme().bad);
@@ -288,6 +419,13 @@ class MatrixPanel : public Panel {
     library.select_row(static_cast<uint32_t>(any ? cell.row : cell.first));
     explorer.show("plot");
   }
+
+  struct Head {
+    std::string name, tip;
+    OverviewSort sort;
+  };
+  std::vector<Head> heads_;
+  OverviewSort sort_;
 };
 
 const bool registered =

@@ -15,10 +15,9 @@ class ModelsPanel : public Panel {
     TrainingModel& training = explorer.training;
     training.watch();
     const auto view = training.view();
-    if (!view || view->models.empty()) {
-      ui.muted("Models appear here as soon as a training run is chosen.");
+    if (!ui.filled(view && !view->models.empty(), !training.listed(), "No training run is shown",
+                   "Models appear here as soon as a training run is chosen in the tab Trainings."))
       return;
-    }
     if (view != view_ || training.brushed() != only_) arrange(training, view);
     tools(explorer, ui, training);
     table(ui, training);

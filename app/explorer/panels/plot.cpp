@@ -14,14 +14,10 @@ class PlotPanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
     Library& library = explorer.library;
-    if (library.groups().empty()) {
-      if (!library.listed() || explorer.jobs.busy("open"))
-        ui.muted("reading");
-      else
-        ui.empty("Nothing to plot yet",
-                 "Run a sweep on the left, or open one from the tab Sweeps.");
+    if (!ui.filled(!library.groups().empty(), !library.listed() || explorer.jobs.busy("open"),
+                   "Nothing to plot yet",
+                   "Run a sweep on the left, or open one from the tab Sweeps."))
       return;
-    }
     tools(explorer, ui);
     const Figure* figure = library.figure();
     if (!figure) {
@@ -95,8 +91,9 @@ class PlotPanel : public Panel {
     for (const Group& g : library.groups()) names.push_back(g.target + " · " + g.text());
     int at = static_cast<int>(library.group());
     const float room = ImGui::GetContentRegionAvail().x;
-    if (ui.choice("target and shape", &at, names, std::min(ui.px(270), room * 0.4f)))
-      library.set_group(static_cast<size_t>(at));
+    if (ui.choice("target and shape", &at, names, std::min(ui.px(270), room * 0.4f),
+                  "Which target and shape is plotted; its best trial becomes the selected one."))
+      library.choose_group(static_cast<size_t>(at));
     FigureOptions options = library.options();
     int measure = 0;
     std::vector<std::string> names_of_measures;
@@ -104,8 +101,11 @@ class PlotPanel : public Panel {
       if (m == options.measure) measure = static_cast<int>(names_of_measures.size());
       names_of_measures.emplace_back(to_string(m));
     }
-    ImGui::SameLine();
-    if (ui.choice("measure", &measure, names_of_measures, ui.px(112))) {
+    ui.beside(ui.px(112));
+    if (ui.choice(
+            "measure", &measure, names_of_measures, ui.px(112),
+            "What the left plot shows: speedup, time, models per second, memory, share of the "
+            "machine's peak, or the time of the first call.")) {
       options.measure = measures()[static_cast<size_t>(measure)];
       explorer.settings.measure = to_string(options.measure);
       library.set_options(options);
@@ -114,7 +114,10 @@ class PlotPanel : public Panel {
     if (options.measure == Measure::speedup) {
       int over = options.over_loop ? 1 : 0;
       ui.beside(ui.px(100));
-      if (ui.choice("over", &over, {"over best", "over loop"}, ui.px(100))) {
+      if (ui.choice(
+              "over", &over, {"over best", "over loop"}, ui.px(100),
+              "What the speedup is over: the fastest way of running the models separately, or "
+              "a plain loop over them.")) {
         options.over_loop = explorer.settings.over_loop = over == 1;
         library.set_options(options);
       }
@@ -127,10 +130,13 @@ class PlotPanel : public Panel {
       view_.fit();
     if (!view_.hidden().empty()) {
       beside("Show all");
-      if (ui.button("Show all")) view_.show_all();
+      if (ui.button("Show all", Look::plain, true, "Shows the curves that the legend hides"))
+        view_.show_all();
     }
     beside("Export");
-    if (ui.button("Export", Look::plain, library.figure() != nullptr)) ImGui::OpenPopup("export");
+    if (ui.button("Export", Look::plain, library.figure() != nullptr,
+                  "The plot as a picture, or the whole sweep as a report"))
+      ImGui::OpenPopup("export");
     exports(explorer, ui);
   }
 
@@ -148,7 +154,9 @@ class PlotPanel : public Panel {
     }
     shown.front() += " (auto)";
     ui.beside(ui.px(118));
-    if (!ui.choice("along", &at, shown, ui.px(118))) return;
+    if (!ui.choice("along", &at, shown, ui.px(118),
+                   "What the horizontal axis is: the number of models, or a size of the target."))
+      return;
     explorer.settings.axis = at == 0 ? "" : names[static_cast<size_t>(at) - 1];
     library.set_axis(explorer.settings.axis);
   }

@@ -4,11 +4,20 @@
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/ui/samples.h"
+#include "data/plot/scale.h"
 #include "data/reports/report_tables.h"
 #include "data/text.h"
 
 namespace wide::point_panel {
 namespace {
+
+std::string time_of(double ns) { return value_text(Measure::time, ns); }
+
+/// "3.62× (95 %: 3.55 to 3.7)"
+std::string ratio_of(const Interval& i) {
+  return fmt::format("{}× (95 %: {} to {})", short_number(i.value), short_number(i.low),
+                     short_number(i.high));
+}
 
 class PointPanel : public Panel {
  public:
@@ -76,8 +85,8 @@ class PointPanel : public Panel {
     if (!t.reason.empty()) ui.wrapped(t.reason, false);
     if (!right) needed(ui, t.needed_bytes);
     if (right && t.speedup) {
-      pair(ui, "over best", speedup_text(t.speedup->vs_best) + " " + t.speedup->best_baseline);
-      pair(ui, "over loop", speedup_text(t.speedup->vs_loop));
+      pair(ui, "over best", ratio_of(t.speedup->vs_best) + " " + t.speedup->best_baseline);
+      if (t.speedup->vs_loop) pair(ui, "over loop", ratio_of(*t.speedup->vs_loop));
       pair(ui, "verdict", t.verdict);
     }
     if (t.correctness) {
@@ -98,15 +107,15 @@ class PointPanel : public Panel {
 
   static void timing(Ui& ui, const Timing& t) {
     if (t.median_ns <= 0) return;
-    pair(ui, "median", time_text(t.median_ns));
-    pair(ui, "quartiles", time_text(t.q1_ns) + " to " + time_text(t.q3_ns));
-    if (t.first_call_ns > 0) pair(ui, "first call", time_text(t.first_call_ns));
-    if (t.with_packing_ns > 0) pair(ui, "with packing", time_text(t.with_packing_ns));
+    pair(ui, "median", time_of(t.median_ns));
+    pair(ui, "quartiles", time_of(t.q1_ns) + " to " + time_of(t.q3_ns));
+    if (t.first_call_ns > 0) pair(ui, "first call", time_of(t.first_call_ns));
+    if (t.with_packing_ns > 0) pair(ui, "with packing", time_of(t.with_packing_ns));
     if (t.peak_bytes > 0) pair(ui, "memory", bytes_text(static_cast<double>(t.peak_bytes)));
-    if (t.flops_share > 0 || t.bytes_share > 0)
-      pair(ui, "of the peak",
-           fmt::format("{:.0f} % FLOP/s, {:.0f} % bytes/s", 100 * t.flops_share,
-                       100 * t.bytes_share));
+    if (t.flops_share > 0) pair(ui, "arithmetic", arithmetic_text(t));
+    if (t.bytes_share > 0)
+      pair(ui, "memory rate",
+           fmt::format("{:.0f} % of this machine's bandwidth", 100 * t.bytes_share));
     if (!t.bound.empty()) pair(ui, "bound by", t.bound);
   }
 
@@ -118,15 +127,15 @@ class PointPanel : public Panel {
     ui.muted(fmt::format("of {} calls, {} outliers", t.calls_per_sample, t.outliers));
     draw_samples(ui, t, ImGui::GetContentRegionAvail().x, ui.px(84));
     ui.small(fmt::format("from {} to {} · left: in order of time · right: how often",
-                         time_text(*std::min_element(t.samples_ns.begin(), t.samples_ns.end())),
-                         time_text(*std::max_element(t.samples_ns.begin(), t.samples_ns.end()))));
+                         time_of(*std::min_element(t.samples_ns.begin(), t.samples_ns.end())),
+                         time_of(*std::max_element(t.samples_ns.begin(), t.samples_ns.end()))));
   }
 
   static void command(Explorer& explorer, Ui& ui, const PointDetail& d) {
     ImGui::Dummy({0, ui.px(4)});
     ui.bold("To measure it again");
     ui.wrapped(d.command);
-    if (ui.button("Copy command")) {
+    if (ui.button("Copy command", Look::plain, true, "The line above, to the clipboard")) {
       ImGui::SetClipboardText(d.command.c_str());
       explorer.say("copied the command");
     }
@@ -140,7 +149,8 @@ class PointPanel : public Panel {
     pair(ui, "LibTorch", e.libtorch);
     pair(ui, "git", e.git);
     pair(ui, "date", e.date);
-    if (ui.button("All of it")) explorer.show("environment");
+    if (ui.button("All of it", Look::plain, true, "All that is known of the machine"))
+      explorer.show("environment");
   }
 };
 

@@ -45,7 +45,8 @@ class RunPanel : public Panel {
              "The quick sweep runs every primitive and block at one or two shapes, checks each "
              "strategy against float64, and times it beside the honest baselines.");
     const std::string about = seconds > 0 ? ", about " + duration_text(seconds) : "";
-    if (ui.button("Run the quick sweep" + about, Look::primary)) {
+    if (ui.button("Run the quick sweep" + about, Look::primary, true,
+                  "Starts now; it can be paused, cancelled and resumed.")) {
       run.take_preset("quick");
       run.start();
     }
@@ -83,7 +84,7 @@ class RunPanel : public Panel {
     if (!p.busy.empty()) ui.tinted(ui.fit(p.busy, width), ui.theme().warn);
     if (!p.busy.empty()) ui.tip(p.busy);
     if (p.state == RunState::paused) {
-      if (ui.button("Go on", Look::primary)) run.go_on();
+      if (ui.button("Go on", Look::primary, true, "Continues with the next case")) run.go_on();
     } else if (ui.button("Pause", Look::plain, p.state == RunState::running,
                          "After the case that runs now.")) {
       run.pause();
@@ -126,13 +127,16 @@ class RunPanel : public Panel {
       names.push_back(p.name);
     }
     ui.small("preset");
-    if (ui.choice("preset", &at, names, ImGui::GetContentRegionAvail().x)) {
+    const std::string about =
+        at >= 0 ? ": " + run.presets()[static_cast<size_t>(at)].description : ".";
+    if (ui.choice("preset", &at, names, ImGui::GetContentRegionAvail().x,
+                  "A list of targets and settings to begin from" + about)) {
       run.take_preset(names[static_cast<size_t>(at)]);
       return;
     }
-    if (at >= 0) ui.tip(run.presets()[static_cast<size_t>(at)].description);
     ui.small(fmt::format("targets: {} chosen", c.targets.size()));
-    ui.field("find a target", &search_, "name, family or what it does", -1);
+    ui.field("find a target", &search_, "name, family or what it does", -1,
+             "Shows only the targets whose name, family or description holds this.");
     const float below = ui.px(316);
     const float height = std::max(ui.px(110), ImGui::GetContentRegionAvail().y - below);
     ImGui::PushStyleColor(ImGuiCol_ChildBg, colour(ui.theme().window));
@@ -154,10 +158,10 @@ class RunPanel : public Panel {
       if (lower_case(t->name + " " + t->family + " " + t->summary + " " + to_string(t->kind))
               .find(wanted) != std::string::npos)
         found.push_back(t);
-    if (ui.button("All", Look::plain, !found.empty()))
+    if (ui.button("All", Look::plain, !found.empty(), "Chooses every target of the list below"))
       for (const Target* t : found) c->targets.insert(t->name);
     ImGui::SameLine();
-    if (ui.button("None", Look::plain, !found.empty()))
+    if (ui.button("None", Look::plain, !found.empty(), "Chooses none of the list below"))
       for (const Target* t : found) c->targets.erase(t->name);
     std::string family;
     for (const Target* t : found) {
@@ -165,7 +169,10 @@ class RunPanel : public Panel {
       if (group != family) ui.small(group);
       family = group;
       bool on = c->targets.count(t->name) != 0;
-      if (ui.checkbox(t->name, &on)) {
+      // What it is follows in a tooltip of its own.
+      const bool changed = ui.checkbox(t->name, &on);
+      ui.items.set_tip(t->summary);
+      if (changed) {
         if (on)
           c->targets.insert(t->name);
         else
@@ -192,16 +199,16 @@ class RunPanel : public Panel {
   }
 
   static void set_of(Ui& ui, const char* title, std::set<std::string>* chosen,
-                     std::initializer_list<const char*> all) {
+                     const std::vector<std::pair<const char*, const char*>>& all) {
     label(ui, title);
     bool first = true;
-    for (const char* name : all) {
+    for (const auto& [name, tip] : all) {
       const float y = ImGui::GetCursorPosY();
       if (!first) ui.beside(ui.text_width(name) + 2 * ImGui::GetStyle().FramePadding.x);
       if (!first && ImGui::GetCursorPosY() == y) ImGui::SetCursorPosX(ui.px(kColumn));
       first = false;
       const bool on = chosen->count(name) != 0;
-      if (ui.toggle(name, on)) {
+      if (ui.toggle(name, on, tip)) {
         if (on && chosen->size() > 1)
           chosen->erase(name);
         else
@@ -212,28 +219,46 @@ class RunPanel : public Panel {
 
   void options(Ui& ui, RunChoices* c) {
     label(ui, "N");
-    ui.field("N", &c->n, "each target's own", -1);
+    ui.field("N", &c->n, "each target's own", -1,
+             "Numbers of models, parted by commas: 4,8,16. Empty: those of each target.");
     label(ui, "shapes");
     std::string axes = fmt::format("{}", fmt::join(c->axes, " "));
-    if (ui.field("shapes", &axes, "linear.D=256,512", -1)) c->axes = split(axes, ' ');
-    set_of(ui, "dtype", &c->dtypes, {"f32", "bf16", "f16", "f64"});
-    set_of(ui, "device", &c->devices, {"cpu", "cuda"});
-    set_of(ui, "phase", &c->phases, {"forward", "backward", "step"});
-    set_of(ui, "mode", &c->modes, {"default", "eager", "max-autotune"});
+    if (ui.field("shapes", &axes, "linear.D=256,512", -1,
+                 "Other sizes for a target, as TARGET.AXIS=VALUES; several parted by spaces."))
+      c->axes = split(axes, ' ');
+    set_of(ui, "dtype", &c->dtypes,
+           {{"f32", "Single precision, 32 bits"},
+            {"bf16", "bfloat16: 16 bits with the range of f32"},
+            {"f16", "Half precision, 16 bits"},
+            {"f64", "Double precision, 64 bits"}});
+    set_of(ui, "device", &c->devices,
+           {{"cpu", "The processor"}, {"cuda", "An NVIDIA GPU, where there is one"}});
+    set_of(ui, "phase", &c->phases,
+           {{"forward", "Inference"},
+            {"backward", "Forward and the gradients of all parameters"},
+            {"step", "A whole training step, optimiser included"}});
+    set_of(ui, "mode", &c->modes,
+           {{"default", "Planned ahead, with kernels compiled beforehand"},
+            {"eager", "PyTorch's operators one after another"},
+            {"max-autotune", "Measures whole programs and keeps the fastest"}});
     std::set<std::string> some = c->baselines;
     if (some.empty()) some = {"loop", "threads", "vmap"};
     const std::set<std::string> was = some;
-    set_of(ui, "baselines", &some, {"loop", "threads", "vmap"});
+    set_of(ui, "baselines", &some,
+           {{"loop", "The models called one after another, as their users do"},
+            {"threads", "The models spread over the processor's cores"},
+            {"vmap", "functorch's vmap over the stacked weights"}});
     if (some != was) c->baselines = some.size() == 3 ? std::set<std::string>() : some;
     label(ui, "s a trial");
-    number(ui, "seconds a trial", "1.5", &budget_, &c->budget_s);
-    ui.tip("Seconds of timing for each trial and baseline.");
+    number(ui, "seconds a trial", "1.5", "Seconds of timing for each trial and baseline.", &budget_,
+           &c->budget_s);
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
     ui.muted("hangs after");
     ImGui::SameLine();
-    number(ui, "seconds of silence", "auto", &timeout_, &c->timeout_s);
-    ui.tip("Seconds without a sign of life until a trial counts as hanging.");
+    number(ui, "seconds of silence", "auto",
+           "Seconds without a sign of life until a trial counts as hanging.", &timeout_,
+           &c->timeout_s);
   }
 
   /// A number as it is typed; `value` follows where it can be read. Empty is 0.
@@ -241,10 +266,11 @@ class RunPanel : public Panel {
     std::string text;
     double value = -1;
   };
-  static void number(Ui& ui, const char* name, const char* hint, Typed* typed, double* value) {
+  static void number(Ui& ui, const char* name, const char* hint, const char* tip, Typed* typed,
+                     double* value) {
     if (typed->value != *value) typed->text = *value > 0 ? fmt::format("{}", *value) : "";
     const float width = std::min(ui.px(56), ImGui::GetContentRegionAvail().x);
-    if (ui.field(name, &typed->text, hint, width)) {
+    if (ui.field(name, &typed->text, hint, width, tip)) {
       char* end = nullptr;
       const double read = std::strtod(typed->text.c_str(), &end);
       if (*end == 0 && read >= 0) *value = read;

@@ -26,18 +26,17 @@ class ScatterPanel : public Panel {
     TrainingModel& training = explorer.training;
     training.watch();
     const auto view = training.view();
-    if (!view || view->models.empty()) {
-      ui.muted("Shows a training run: its models by a hyperparameter.");
+    if (!ui.filled(view && !view->models.empty(), !training.listed(), "No training run is shown",
+                   "Choose one from the tab Trainings: its models appear by a hyperparameter."))
       return;
-    }
     std::vector<std::string> axes = view->differing;
     axes.emplace_back("model");
     if (std::find(axes.begin(), axes.end(), along_) == axes.end()) along_ = axes.front();
     int at = static_cast<int>(std::find(axes.begin(), axes.end(), along_) - axes.begin());
     if (ui.choice("hyperparameter", &at, axes,
-                  std::min(ui.px(150), ImGui::GetContentRegionAvail().x * 0.6f)))
+                  std::min(ui.px(150), ImGui::GetContentRegionAvail().x * 0.6f),
+                  "What the horizontal axis is."))
       along_ = axes[static_cast<size_t>(at)];
-    ui.tip("What the horizontal axis is.");
     ui.wrapped("Drag a box to show these models alone; a click elsewhere shows all.");
     plot(ui, training, *view);
   }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "app/explorer/explorer.h"
+#include "app/explorer/models/endings.h"
 
 namespace wide::sweeps_panel {
 namespace {
@@ -9,13 +10,9 @@ class SweepsPanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
     Library& library = explorer.library;
-    if (library.sweeps().empty()) {
-      if (library.listed())
-        ui.empty("No sweep is stored", "Run one: the tab Run says how long it takes.");
-      else
-        ui.muted("reading the store");
+    if (!ui.filled(!library.sweeps().empty(), !library.listed(), "No sweep is stored",
+                   "Run one: the tab Run says how long it takes."))
       return;
-    }
     const float width = ImGui::GetContentRegionAvail().x;
     for (const SweepRow& row : library.sweeps()) {
       const ImVec2 at = ImGui::GetCursorPos();
@@ -29,7 +26,8 @@ class SweepsPanel : public Panel {
       int64_t trials = 0, wrong = 0;
       for (const auto& [status, count] : row.trials) {
         trials += count;
-        if (status != "ok" && status != "unsupported") wrong += count;
+        const Ending ending = ending_of(status);
+        if (ending == Ending::incorrect || ending == Ending::failed) wrong += count;
       }
       ImGui::SetCursorPos({at.x + ui.px(4), at.y + ui.px(2)});
       ui.bold(ui.fit(fmt::format("{} · {}", row.id, row.name), width * 0.6f));
@@ -37,7 +35,7 @@ class SweepsPanel : public Panel {
       ui.tinted(row.state, row.state == "complete" ? ui.theme().plot.muted : ui.theme().warn);
       ImGui::SetCursorPos({at.x + ui.px(4), at.y + ui.px(4) + ImGui::GetTextLineHeight()});
       std::string line = fmt::format("{} · {} trials", row.started.substr(0, 10), trials);
-      if (wrong > 0) line += fmt::format(" · {} failed", wrong);
+      if (wrong > 0) line += fmt::format(" · {} incorrect or failed", wrong);
       ui.fitted(line, width - ui.px(8), true);
       ImGui::SetCursorPos(next);
     }

@@ -23,15 +23,11 @@ class TrainingPanel : public Panel {
   void draw(Explorer& explorer, Ui& ui) override {
     TrainingModel& training = explorer.training;
     training.watch();
-    if (training.runs().empty()) {
-      if (training.listed())
-        ui.empty("No training run is stored",
-                 "workbench train and nw.train store their runs; one that trains now appears here "
-                 "by itself.");
-      else
-        ui.muted("reading the store");
+    if (!ui.filled(
+            !training.runs().empty(), !training.listed(), "No training run is stored",
+            "workbench train and nw.train store their runs; one that trains now appears here "
+            "by itself."))
       return;
-    }
     choose(ui, training);
     tools(explorer, ui, training);
     const auto view = training.view();
@@ -59,13 +55,13 @@ class TrainingPanel : public Panel {
     }
     const float room = ImGui::GetContentRegionAvail().x;
     const float width = std::min(ui.px(230), room * 0.5f);
-    if (ui.choice("training run", &at, names, width))
+    if (ui.choice("training run", &at, names, width, "Whose learning curves are shown."))
       training.choose(training.runs()[static_cast<size_t>(at)].id);
     if (training.runs().size() < 2) return;
     ui.beside(std::min(ui.px(160), room * 0.4f));
-    if (ui.choice("second run", &second, over, std::min(ui.px(160), room * 0.4f)))
+    if (ui.choice("second run", &second, over, std::min(ui.px(160), room * 0.4f),
+                  "Shows the curves of a second run over those of the first."))
       training.lay_over(second == 0 ? 0 : training.runs()[static_cast<size_t>(second) - 1].id);
-    ui.tip("Shows the curves of a second run over those of the first.");
   }
 
   /// A list of words of which one is taken.
@@ -73,8 +69,7 @@ class TrainingPanel : public Panel {
                     size_t* index, float width, const std::string& tip) {
     int at = static_cast<int>(*index);
     ui.beside(ui.px(width));
-    const bool changed = ui.choice(name, &at, shown, ui.px(width));
-    ui.tip(tip);
+    const bool changed = ui.choice(name, &at, shown, ui.px(width), tip);
     *index = static_cast<size_t>(std::max(0, at));
     return changed;
   }

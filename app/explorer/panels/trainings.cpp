@@ -10,13 +10,9 @@ class TrainingsPanel : public Panel {
   void draw(Explorer& explorer, Ui& ui) override {
     TrainingModel& training = explorer.training;
     training.watch();
-    if (training.runs().empty()) {
-      if (training.listed())
-        ui.empty("No training run is stored", "workbench train and nw.train store their runs.");
-      else
-        ui.muted("reading the store");
+    if (!ui.filled(!training.runs().empty(), !training.listed(), "No training run is stored",
+                   "workbench train and nw.train store their runs."))
       return;
-    }
     for (const RunRow& row : training.runs()) line(explorer, ui, row);
   }
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "app/explorer/explorer.h"
 #include "data/text.h"
 
@@ -12,19 +14,15 @@ class TrialsPanel : public Panel {
     Library& library = explorer.library;
     TrialsModel& trials = library.trials();
     tools(explorer, ui, trials);
-    if (!trials.table()) {
-      ui.muted(library.listed() && library.sweeps().empty()
-                   ? "Trials appear here as soon as a sweep runs."
-                   : "reading");
+    if (!ui.filled(trials.table() != nullptr, !library.listed() || !library.sweeps().empty(),
+                   "No trial is stored yet", "Trials appear here as soon as a sweep runs."))
       return;
-    }
-    if (trials.shown().empty() && !explorer.jobs.busy()) {
-      ui.empty(
-          trials.total() == 0 ? "No trial of this sweep is done yet" : "No trial fits the filter",
-          trials.total() == 0 ? "They come case by case while the sweep runs."
-                              : "Clear it, or undo it with Ctrl+Z.");
+    const bool none = trials.total() == 0;
+    if (!ui.filled(!trials.shown().empty(), explorer.jobs.busy(),
+                   none ? "No trial of this sweep is done yet" : "No trial fits the filter",
+                   none ? "They come case by case while the sweep runs."
+                        : "Clear it, or undo it with Ctrl+Z."))
       return;
-    }
     table(library, ui, trials);
   }
 
@@ -34,23 +32,26 @@ class TrialsPanel : public Panel {
     std::string text = trials.filter();
     bool done = false;
     if (ui.field("filter", &text, "strategy:grouped n>=8 speedup<1",
-                 std::min(ui.px(330), room * 0.4f), &done)) {
+                 std::min(ui.px(330), room * 0.4f),
+                 "Keeps trials, here and in the overview. Words must all hold. strategy:grouped  "
+                 "n>=8  speedup<1  time>2ms  error>1e-6  status=ok  -vmap\nColumns: target shape n "
+                 "strategy status speedup loop time error memory compile mode ...",
+                 &done)) {
       trials.set_filter(text, true);
       explorer.settings.filter = text;
     }
     if (done) trials.end_typing();
-    ui.tip(
-        "Words must all hold. strategy:grouped  n>=8  speedup<1  time>2ms  error>1e-6  "
-        "status=ok  -vmap\nColumns: target shape n strategy status speedup loop time error "
-        "memory compile mode ...");
-    ImGui::SameLine();
-    if (ui.button("Undo", Look::plain, trials.can_undo())) trials.undo();
-    ImGui::SameLine();
-    if (ui.button("Clear", Look::plain, !trials.filter().empty())) trials.set_filter("");
+    const auto button = [&](const char* label, bool enabled, const char* tip) {
+      ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
+      return ui.button(label, Look::plain, enabled, tip);
+    };
+    if (button("Undo", trials.can_undo(), "The filter as it was before (Ctrl+Z)")) trials.undo();
+    if (button("Clear", !trials.filter().empty(), "Shows all trials, here and in the overview"))
+      trials.set_filter("");
     explorer.settings.filter = trials.filter();
-    ImGui::SameLine();
-    if (ui.button("Copy CSV", Look::plain, !trials.shown().empty(),
-                  "The rows and columns that are shown, to the clipboard")) {
+    if (button("Copy CSV", !trials.shown().empty(),
+               "The rows and columns that are shown, to the clipboard; with the interval of every "
+               "speedup, dtype, device, mode and phase")) {
       explorer.jobs.start(
           "copy", [text = csv(trials), &explorer, rows = trials.shown().size()]() -> Jobs::Result {
             return [&explorer, rows, copied = text()] {
@@ -59,8 +60,7 @@ class TrialsPanel : public Panel {
             };
           });
     }
-    ImGui::SameLine();
-    if (ui.button("Save CSV", Look::plain, !trials.shown().empty()))
+    if (button("Save CSV", !trials.shown().empty(), "The same rows and columns, to a file"))
       explorer.save_as("CSV", "trials.csv", [this, &explorer, &trials](const std::string& path) {
         explorer.write_later(path, csv(trials));
       });
@@ -68,6 +68,15 @@ class TrialsPanel : public Panel {
     ui.beside(ui.text_width(count));
     ImGui::AlignTextToFramePadding();
     ui.muted(count);
+    ui.tip("How many trials the filter keeps, of all of this sweep.");
+    const std::optional<uint32_t> selected = explorer.library.selected_row();
+    if (selected && !explorer.library.table()->rows[*selected].baseline &&
+        std::find(trials.shown().begin(), trials.shown().end(), *selected) ==
+            trials.shown().end()) {
+      const char* hidden = "the filter hides the selected trial";
+      ui.beside(ui.text_width(hidden));
+      ui.tinted(hidden, ui.theme().warn);
+    }
     if (!trials.error().empty())
       ui.tinted(ui.fit(trials.error(), ImGui::GetContentRegionAvail().x), ui.theme().bad);
   }
@@ -103,12 +112,27 @@ class TrialsPanel : public Panel {
       trials.set_sort(std::move(keys));
       specs->SpecsDirty = false;
     }
+    show_selected(library, ui, trials);
     ImGuiListClipper clipper;
     clipper.Begin(static_cast<int>(trials.shown().size()));
     while (clipper.Step())
       for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
         row(library, ui, *trials.table(), trials.shown()[static_cast<size_t>(i)], i);
     ImGui::EndTable();
+  }
+
+  /// A trial that was selected elsewhere comes into sight.
+  void show_selected(const Library& library, const Ui& ui, const TrialsModel& trials) {
+    if (library.point() == seen_ || !library.selected_row()) return;
+    seen_ = library.point();
+    const auto at =
+        std::find(trials.shown().begin(), trials.shown().end(), *library.selected_row());
+    if (at == trials.shown().end()) return;
+    const float line = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
+    const float y = line * static_cast<float>(at - trials.shown().begin());
+    const float high = ImGui::GetWindowHeight() - 2 * line - ui.px(12);
+    if (y < ImGui::GetScrollY() || y > ImGui::GetScrollY() + high)
+      ImGui::SetScrollY(std::max(0.0f, y - high / 2));
   }
 
   void header(Ui& ui, int count) {
@@ -121,16 +145,20 @@ class TrialsPanel : public Panel {
         continue;
       }
       visible_.push_back(c);
-      const std::string& title = columns()[static_cast<size_t>(c)].title;
+      const TableColumn& column = columns()[static_cast<size_t>(c)];
       ImGui::PushID(c);
-      ImGui::TableHeader(title.c_str());
+      ImGui::TableHeader(column.title.c_str());
       ImGui::PopID();
-      ui.note_last(ItemKind::head, title);
+      ui.note_last(ItemKind::head, column.title);
+      ui.tip(
+          fmt::format("{} In filters: {}. A click sorts, with Shift by several; a right click "
+                      "chooses columns.",
+                      column.about, column.key));
     }
     ImGui::PopFont();
   }
 
-  static void row(Library& library, Ui& ui, const TrialTable& table, uint32_t index, int line) {
+  void row(Library& library, Ui& ui, const TrialTable& table, uint32_t index, int line) {
     const TrialRow& row = table.rows[index];
     ImGui::TableNextRow();
     ImGui::PushID(static_cast<int>(index));
@@ -146,7 +174,7 @@ class TrialsPanel : public Panel {
         if (ImGui::Selectable(
                 "##row", selected,
                 ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
-          library.select_row(index);
+          select(library, index);
         ui.note_last(ItemKind::row, fmt::format("trial {}", line + 1), true, selected);
         ImGui::SetCursorPos(at);
         first = false;
@@ -161,6 +189,12 @@ class TrialsPanel : public Panel {
       if (part != text) ui.tip(text);
     }
     ImGui::PopID();
+  }
+
+  /// What is clicked here is in sight already.
+  void select(Library& library, uint32_t index) {
+    library.select_row(index);
+    seen_ = library.point();
   }
 
   static uint32_t tone(const Ui& ui, const TrialTable& table, const TrialRow& row,
@@ -178,6 +212,7 @@ class TrialsPanel : public Panel {
   }
 
   std::vector<int> visible_;
+  std::optional<PointKey> seen_;  // what the table has brought into sight
 };
 
 const bool registered =

@@ -15,6 +15,7 @@ struct ScreenItem {
   ItemKind kind = ItemKind::text;
   std::string label;
   std::string value;   // of a field or choice; of text that was shortened, all of it
+  std::string tip;     // what is said where the mouse rests on it
   Box box;             // in pixels of the window
   Box clip;            // what of the window its surroundings show
   std::string inside;  // the panel, or popup
@@ -34,6 +35,9 @@ class Items {
   /// Says what the item that was added last holds.
   void set_value(const std::string& value) {
     if (!now_.empty()) now_.back().value = value;
+  }
+  void set_tip(const std::string& tip) {
+    if (!now_.empty()) now_.back().tip = tip;
   }
   /// Of the frame that is complete.
   const std::vector<ScreenItem>& last() const { return last_; }

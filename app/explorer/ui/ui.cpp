@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/text.h"
+
 namespace wide {
 namespace {
 
@@ -205,6 +207,15 @@ void Ui::empty(const std::string& what, const std::string& next) {
   ImGui::Dummy({0, px(4)});
 }
 
+bool Ui::filled(bool any, bool reading, const std::string& what, const std::string& next) {
+  if (any) return true;
+  if (reading)
+    muted("reading the store");
+  else
+    empty(what, next);
+  return false;
+}
+
 // --------------------------------------------------------------------------------- controls
 
 bool Ui::button(const std::string& label, Look look, bool enabled, const std::string& tip_text) {
@@ -244,25 +255,28 @@ bool Ui::toggle(const std::string& label, bool on, const std::string& tip_text) 
   return clicked;
 }
 
-bool Ui::checkbox(const std::string& label, bool* on) {
+bool Ui::checkbox(const std::string& label, bool* on, const std::string& tip_text) {
   const bool changed = ImGui::Checkbox(label.c_str(), on);
   note_last(ItemKind::toggle, label, true, *on);
+  if (!tip_text.empty()) tip(tip_text);
   return changed;
 }
 
 bool Ui::field(const std::string& name, std::string* text, const std::string& hint, float width,
-               bool* done) {
+               const std::string& tip_text, bool* done) {
   ImGui::SetNextItemWidth(width);
   const std::string id = "##" + name;
   const bool edited = ImGui::InputTextWithHint(id.c_str(), hint.c_str(), text);
   if (done) *done = ImGui::IsItemDeactivated();
   note_last(ItemKind::field, name);
   items.set_value(*text);
+  tip(tip_text);
   return edited;
 }
 
 bool Ui::choice(const std::string& name, int* index, const std::vector<std::string>& options,
-                float width) {
+                float width, const std::string& tip_text) {
+  constexpr size_t kMany = 12;  // from which on a list has a search
   ImGui::SetNextItemWidth(width);
   const bool any = *index >= 0 && *index < static_cast<int>(options.size());
   const float room = width - ImGui::GetFrameHeight() - px(12);
@@ -273,17 +287,32 @@ bool Ui::choice(const std::string& name, int* index, const std::vector<std::stri
   if (!open) {
     note_last(ItemKind::choice, name);
     if (any) items.set_value(options[static_cast<size_t>(*index)]);
+    tip(tip_text);
     return false;
   }
+  const bool searched = options.size() > kMany;
+  if (ImGui::IsWindowAppearing()) search_.clear();
+  if (searched) {
+    if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
+    field("search " + name, &search_, "search", -1, "Shows only the entries that hold this text.");
+  }
+  const std::string wanted = searched ? lower_case(search_) : "";
+  int found = 0;
   for (int i = 0; i < static_cast<int>(options.size()); ++i) {
     const std::string& option = options[static_cast<size_t>(i)];
+    if (!wanted.empty() && lower_case(option).find(wanted) == std::string::npos) continue;
+    ++found;
     if (ImGui::Selectable((option + "##" + std::to_string(i)).c_str(), i == *index)) {
       changed = i != *index;
       *index = i;
     }
     note_last(ItemKind::row, option);
-    if (i == *index) ImGui::SetItemDefaultFocus();
+    if (i == *index) {
+      if (!searched) ImGui::SetItemDefaultFocus();
+      if (ImGui::IsWindowAppearing()) ImGui::SetScrollHereY(0.5f);
+    }
   }
+  if (found == 0) muted("nothing of this name");
   ImGui::EndCombo();
   return changed;
 }
@@ -299,6 +328,7 @@ bool Ui::row(const std::string& label, bool selected, bool* twice) {
 }
 
 void Ui::tip(const std::string& text) {
+  items.set_tip(text);
   if (!ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
   ImGui::BeginTooltip();
   ImGui::PushTextWrapPos(px(420));
@@ -307,13 +337,15 @@ void Ui::tip(const std::string& text) {
   ImGui::EndTooltip();
 }
 
-void Ui::table_heads() {
+void Ui::table_heads(const std::vector<std::string>& tips) {
   ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
   for (int c = 0; c < ImGui::TableGetColumnCount(); ++c) {
     ImGui::TableSetColumnIndex(c);
     ImGui::PushFont(fonts_.small_bold);
     muted(ImGui::TableGetColumnName(c));
     ImGui::PopFont();
+    const auto at = static_cast<size_t>(c);
+    if (at < tips.size() && !tips[at].empty()) tip(tips[at]);
   }
 }
 

@@ -56,22 +56,26 @@ class Ui {
   float text_width(const std::string& text) const;
   /// What to do where there is nothing to see.
   void empty(const std::string& what, const std::string& next);
+  /// True where there is something to show (`any`). Else says that it is being read, or, where it
+  /// is not, what is missing and what to do next.
+  bool filled(bool any, bool reading, const std::string& what, const std::string& next);
 
   // ---- controls ----
   bool button(const std::string& label, Look look = Look::plain, bool enabled = true,
               const std::string& tip = "");
   bool toggle(const std::string& label, bool on, const std::string& tip = "");
-  bool checkbox(const std::string& label, bool* on);
+  bool checkbox(const std::string& label, bool* on, const std::string& tip = "");
   /// Edited: true. `name` is for scripts and readers of the screen; `width` below 0: what is left.
   bool field(const std::string& name, std::string* text, const std::string& hint, float width,
-             bool* done = nullptr);
-  /// A drop-down list; true when another one was taken.
+             const std::string& tip, bool* done = nullptr);
+  /// A drop-down list; true when another one was taken. A long one can be searched.
   bool choice(const std::string& name, int* index, const std::vector<std::string>& options,
-              float width);
+              float width, const std::string& tip);
   bool row(const std::string& label, bool selected, bool* twice = nullptr);
-  void tip(const std::string& text);  // of the last item, on hover
-  /// The first row of the table that was begun: its columns' names.
-  void table_heads();
+  /// Of the last item, on hover; noted with it.
+  void tip(const std::string& text);
+  /// The first row of the table that was begun: its columns' names. `tips` by column; may be fewer.
+  void table_heads(const std::vector<std::string>& tips = {});
   void bar(double share, const std::string& text, float width);
   /// Side by side with the last item where it fits, else on a new line.
   void beside(float width);
@@ -93,7 +97,7 @@ class Ui {
   bool dark_ = false, stale_ = true;
   float scale_ = 1;
   int font_version_ = 0;
-  std::string inside_, clipboard_text_;
+  std::string inside_, clipboard_text_, search_;
 };
 
 }  // namespace wide

@@ -109,7 +109,7 @@ class Window(unittest.TestCase):
         self.assertGreater(len(rows), 5)
         with open(self.path("rows.csv"), encoding="utf-8") as file:
             table = list(csv.DictReader(file))
-        self.assertEqual({(r["strategy"], int(r["n"])): (float(r["loop"]), float(r["time"])) for r in table},
+        self.assertEqual({(r["strategy"], int(r["n"])): (float(r["loop"]), float(r["time_ns"])) for r in table},
                          {(s, n): (loop, ns) for s, n, loop, ns in rows})
         loops = [float(r["loop"]) for r in table]
         self.assertEqual(loops, sorted(loops, reverse=True))

@@ -60,7 +60,7 @@ TEST(RunFigure, ManyConfigurationsHaveTheBestOnesInColour) {
   ASSERT_EQ(figure.groups.size(), 21u);
   for (size_t g = 0; g < figure.groups.size(); ++g)
     EXPECT_EQ(figure.groups[g].colour.tone, g < kSeriesColours - 1 ? Tone::series : Tone::muted);
-  EXPECT_EQ(figure.others, "15 other configurations, each model a faint line");
+  EXPECT_EQ(figure.others, "10 other configurations, each model a faint line");
 }
 
 TEST(RunFigure, TheSvgHasALineForEveryModelAndACrossWhereOneDiverged) {
