@@ -17,14 +17,7 @@ std::string n_text(const std::optional<int64_t>& n) {
 }
 
 std::string trials_text(const Comparison& comparison, size_t shown) {
-  std::map<std::string, size_t> verdicts;
-  for (const ComparedTrial& t : comparison.trials) ++verdicts[t.verdict];
-  std::string counts;
-  for (const auto& [verdict, count] : verdicts)
-    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, verdict);
-  std::string out = fmt::format("{} trials in both: {}; between runs ratios scatter by {:.1f} %\n",
-                                comparison.trials.size(), counts.empty() ? "none" : counts,
-                                100 * comparison.noise);
+  std::string out = verdicts_text(comparison) + "\n";
   Table table({"trial", "before", "after", "speed against the baselines", ""},
               {false, true, true, true, false});
   size_t rows = 0, left = 0;
@@ -44,6 +37,17 @@ std::string trials_text(const Comparison& comparison, size_t shown) {
 }
 
 }  // namespace
+
+std::string verdicts_text(const Comparison& comparison) {
+  std::map<std::string, size_t> verdicts;
+  for (const ComparedTrial& t : comparison.trials) ++verdicts[t.verdict];
+  std::string counts;
+  for (const auto& [verdict, count] : verdicts)
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, verdict);
+  return fmt::format("{} trials in both: {}; between runs ratios scatter by {:.1f} %",
+                     comparison.trials.size(), counts.empty() ? "none" : counts,
+                     100 * comparison.noise);
+}
 
 std::string comparison_text(const Comparison& comparison, size_t shown) {
   std::string out =

@@ -1,66 +1,101 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
 
 #include "app/explorer/explorer.h"
-#include "data/reports/compare.h"
+#include "app/explorer/models/compare.h"
+#include "app/explorer/ui/compare_plot.h"
+#include "app/results/compare_text.h"
+#include "data/plot/scale.h"
+#include "data/store/trial_history.h"
 
 namespace wide::compare_panel {
 namespace {
+
+constexpr size_t kMost = 5;  // sweeps beside one: as many columns as a window holds
+constexpr const char* kWrong = "SLOWER";
+
+constexpr const char* kChangeTip =
+    "How many times as fast as before, by the time over those of the baselines of the same case: "
+    "what slows the whole machine cancels.";
+constexpr const char* kIntervalTip =
+    "With probability 99 % all intervals of the comparison hold at once. Runs scatter by more than "
+    "the samples of one say; how much, all trials together show.";
+constexpr const char* kVerdictTip =
+    "FASTER or SLOWER where the interval is sure of it, SAME within 3 %, else UNCLEAR. None: the "
+    "trial is not in one of the sweeps, or ended otherwise.";
 
 class ComparePanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
     const auto& sweeps = explorer.library.sweeps();
-    if (sweeps.size() < 2) {
-      ui.empty("Two sweeps are needed",
-               "Run the same preset again, at another commit or on another machine "
-               "(workbench store import brings theirs here).");
+    if (!ui.filled(sweeps.size() >= 2, !explorer.library.listed(), "Two sweeps are needed",
+                   "Run the same preset again, at another commit or on another machine "
+                   "(workbench store import brings theirs here)."))
       return;
-    }
     std::vector<std::string> names;
     for (const SweepRow& row : sweeps)
       names.push_back(fmt::format("{} · {} · {}", row.id, row.name, row.started));
-    if (before_ == 0) {
-      after_ = {sweeps[0].id};
-      before_ = sweeps[1].id;
-      // Proposed is the last sweep of the same name, rather than whichever ran before.
-      for (size_t i = sweeps.size(); i-- > 1;)
-        if (sweeps[i].name == sweeps[0].name) before_ = sweeps[i].id;
-    }
+    propose(sweeps);
     choose(ui, names, sweeps);
     start(explorer);
+    follow(explorer);
     if (done_.empty()) {
       ui.muted(explorer.jobs.busy("compare") ? "comparing" : "These cannot be compared.");
       return;
     }
-    if (done_.size() == 1)
-      show(ui, done_.front());
-    else
-      show_all(ui);
+    for (size_t i = 0; i < done_.size(); ++i)
+      summary(ui, done_[i], done_.size() > 1 ? fmt::format("sweep {}: ", of_.second[i]) : "");
+    if (lines_.empty()) {
+      ui.empty("They have no trial in common", "Compare runs of one preset.");
+      return;
+    }
+    if (ui.toggle("changed only", changed_only_,
+                  "Lists only what is FASTER, SLOWER or ended otherwise than before")) {
+      changed_only_ = !changed_only_;
+      filter();
+    }
+    const std::string count = fmt::format("{} of {}", shown_.size(), lines_.size());
+    ui.beside(ui.text_width(count));
+    ImGui::AlignTextToFramePadding();
+    ui.muted(count);
+    ui.tip("How many trials are listed, of all that any of the sweeps has.");
+    if (done_.size() == 1 && !done_[0].trials.empty()) plot(explorer, ui);
+    if (chosen_) history(explorer, ui);
+    table(explorer, ui);
   }
 
  private:
-  static constexpr size_t kMost = 5;  // sweeps beside one: as many columns as a window holds
+  /// Proposed is the last sweep of the same name, rather than whichever ran before. Sweeps that
+  /// are gone are proposed anew.
+  void propose(const std::vector<SweepRow>& sweeps) {
+    const auto there = [&](int64_t id) {
+      return std::any_of(sweeps.begin(), sweeps.end(),
+                         [id](const SweepRow& row) { return row.id == id; });
+    };
+    if (there(before_) && std::all_of(after_.begin(), after_.end(), there)) return;
+    after_ = {sweeps[0].id};
+    before_ = sweeps[1].id;
+    for (size_t i = sweeps.size(); i-- > 1;)
+      if (sweeps[i].name == sweeps[0].name) before_ = sweeps[i].id;
+  }
 
   void choose(Ui& ui, const std::vector<std::string>& names, const std::vector<SweepRow>& sweeps) {
     const float width = std::min(ui.px(250), ImGui::GetContentRegionAvail().x * 0.4f);
-    const auto pick = [&](const std::string& name, int64_t* id) {
+    const auto pick = [&](const std::string& name, const char* tip, int64_t* id) {
       int at = -1;
       for (size_t i = 0; i < sweeps.size(); ++i)
         if (sweeps[i].id == *id) at = static_cast<int>(i);
-      if (ui.choice(name, &at, names, width, "One of the sweeps that are compared."))
-        *id = sweeps[static_cast<size_t>(at)].id;
+      if (ui.choice(name, &at, names, width, tip)) *id = sweeps[static_cast<size_t>(at)].id;
     };
-    pick("before", &before_);
+    pick("before", "The sweep that the others are compared with.", &before_);
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
     ui.muted("→");
     for (size_t i = 0; i < after_.size(); ++i) {
       ui.beside(width);
-      pick(i == 0 ? "after" : fmt::format("after {}", i + 1), &after_[i]);
+      pick(i == 0 ? "after" : fmt::format("after {}", i + 1), "A sweep that is compared with it.",
+           &after_[i]);
     }
     const auto button = [&](const char* label, bool enabled, const char* tip) {
       ui.beside(ui.text_width(label) + 2 * ImGui::GetStyle().FramePadding.x);
@@ -88,164 +123,276 @@ class ComparePanel : public Panel {
       std::vector<Comparison> all;
       for (const int64_t after : wanted.second)
         all.push_back(compare_sweeps(before, store.load(after)));
-      std::vector<Line> lines = lines_of(all);
+      std::vector<ComparedLine> lines = compared_lines(all);
       return [this, all = std::move(all), lines = std::move(lines)]() mutable {
         done_ = std::move(all);
         lines_ = std::move(lines);
+        filter();
       };
     });
   }
 
-  /// A trial with what became of it in each of the sweeps; null where it is not.
-  struct Line {
-    TrialKey key;
-    std::vector<std::optional<ComparedTrial>> changes;
-    double worst = std::numeric_limits<double>::infinity();
-  };
-
-  /// Worst first.
-  static std::vector<Line> lines_of(const std::vector<Comparison>& all) {
-    std::map<TrialKey, Line> by_key;
-    for (size_t i = 0; i < all.size(); ++i)
-      for (const ComparedTrial& t : all[i].trials) {
-        Line& line = by_key[t.key];
-        line.key = t.key;
-        line.changes.resize(all.size());
-        line.changes[i] = t;
-        line.worst = std::min(line.worst, t.change.value);
-      }
-    std::vector<Line> lines;
-    for (auto& [key, line] : by_key) lines.push_back(std::move(line));
-    std::stable_sort(lines.begin(), lines.end(),
-                     [](const Line& a, const Line& b) { return a.worst < b.worst; });
-    return lines;
+  void filter() {
+    shown_.clear();
+    spots_.clear();
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      if (changed_only_ && !lines_[i].changed()) continue;
+      shown_.push_back(i);
+    }
+    if (done_.size() != 1) return;
+    for (const ComparedLine& line : lines_)
+      if (const auto& t = line.changes[0])
+        spots_.push_back(
+            {line.key.text(), about(*t), t->before_ns, t->after_ns, t->verdict, false});
   }
 
+  static std::string about(const ComparedTrial& t) {
+    const std::string why = unclear_text(t);
+    return fmt::format("{:.2f}× [{:.2f}, {:.2f}] {}; {} before, {} after{}", t.change.value,
+                       t.change.low, t.change.high, t.verdict,
+                       value_text(Measure::time, t.before_ns),
+                       value_text(Measure::time, t.after_ns), why.empty() ? "" : "; " + why);
+  }
+
+  // ---- one trial ----
+
+  /// What is selected elsewhere in the window is selected here.
+  void follow(Explorer& explorer) {
+    const PointDetail* detail = explorer.library.detail();
+    if (explorer.library.point() == point_ || !detail || detail->baseline) return;
+    point_ = explorer.library.point();
+    const Case& c = detail->of;
+    look_at(explorer,
+            {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, detail->strategy, c.n});
+  }
+
+  void look_at(Explorer& explorer, const TrialKey& key) {
+    if (chosen_ == key) return;
+    chosen_ = key;
+    moments_.clear();
+    explorer.jobs.start("history", [this, db = explorer.library.db(), key]() -> Jobs::Result {
+      return [this, key, moments = trial_history(db, key)]() mutable {
+        if (chosen_ == key) moments_ = std::move(moments);
+      };
+    });
+  }
+
+  /// Selects it in the whole window where the open sweep has it.
+  void select(Explorer& explorer, const TrialKey& key) {
+    look_at(explorer, key);
+    const TrialTable* table = explorer.library.table();
+    if (!table) return;
+    for (uint32_t i = 0; i < table->rows.size(); ++i) {
+      const TrialRow& r = table->rows[i];
+      if (r.baseline || r.n != key.n || table->word(r.target) != key.target ||
+          table->word(r.strategy) != key.strategy || table->word(r.shape) != key.shape ||
+          table->word(r.dtype) != key.dtype || table->word(r.device) != key.device ||
+          table->word(r.mode) != key.mode || table->word(r.phase) != key.phase)
+        continue;
+      explorer.library.select_row(i);
+      point_ = explorer.library.point();
+      return;
+    }
+  }
+
+  /// The newest first: what happened last is what is looked for.
+  void history(Explorer& explorer, Ui& ui) {
+    const float width = ImGui::GetContentRegionAvail().x;
+    ui.fitted("through all sweeps: " + chosen_->text(), width);
+    if (moments_.empty()) {
+      ui.muted(explorer.jobs.busy("history") ? "reading the store" : "No sweep has it.");
+      return;
+    }
+    const float line = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
+    const float rows = static_cast<float>(std::min<size_t>(moments_.size(), 5)) + 1;
+    if (!ImGui::BeginTable("history", 6,
+                           ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
+                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
+                           {0, rows * line + ui.px(4)}))
+      return;
+    ImGui::TableSetupScrollFreeze(0, 1);
+    static const std::pair<const char*, float> kColumns[] = {{"sweep", 100}, {"commit", 84},
+                                                             {"started", 0}, {"over best", 66},
+                                                             {"95 %", 96},   {"time", 70}};
+    for (const auto& [name, wide] : kColumns)
+      ImGui::TableSetupColumn(
+          name, wide > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_WidthStretch,
+          ui.px(wide));
+    ui.table_heads({"The number and the name of the sweep", "The commit of the program that ran it",
+                    "When the sweep began",
+                    "Speedup over the best way of running the models separately",
+                    "The 95 % interval of the speedup", "Median time of a call for all models"});
+    for (size_t i = moments_.size(); i-- > 0;) moment(explorer, ui, moments_[i]);
+    ImGui::EndTable();
+  }
+
+  static void moment(Explorer& explorer, Ui& ui, const TrialMoment& m) {
+    const auto cell = [&](int column, const std::string& text, bool is_muted = false) {
+      ImGui::TableSetColumnIndex(column);
+      ui.fitted(text, ImGui::GetContentRegionAvail().x, is_muted);
+    };
+    ImGui::TableNextRow();
+    ImGui::TableSetColumnIndex(0);
+    if (ui.row(fmt::format("{} · {}##history", m.sweep, m.name),
+               m.sweep == explorer.library.sweep()))
+      explorer.library.open(m.sweep);
+    ui.tip("Opens this sweep in all panels.");
+    cell(1, m.git.substr(0, 10));
+    cell(2, m.started, true);
+    if (m.vs_best > 0) {
+      ImGui::TableSetColumnIndex(3);
+      ui.tinted(short_number(m.vs_best) + "×", m.verdict == "FASTER" ? ui.theme().good
+                                               : m.verdict == kWrong ? ui.theme().warn
+                                                                     : ui.theme().plot.muted);
+      ui.tip(fmt::format("{} over {}{}", m.verdict, m.best_baseline,
+                         m.disturbed ? ", disturbed by other programs" : ""));
+      cell(4, fmt::format("{} to {}", short_number(m.low), short_number(m.high)), true);
+    } else {
+      cell(3, m.status, true);
+    }
+    cell(5, m.median_ns > 0 ? value_text(Measure::time, m.median_ns) : "–");
+  }
+
+  // ---- all trials ----
+
   static uint32_t tone(const Ui& ui, const ComparedTrial& t) {
-    return t.verdict == "SLOWER"   ? ui.theme().bad
+    return t.verdict == kWrong     ? ui.theme().bad
            : t.verdict == "FASTER" ? ui.theme().good
                                    : ui.theme().plot.muted;
   }
 
+  /// In the words of `workbench compare`.
   static void summary(Ui& ui, const Comparison& c, const std::string& of) {
-    int faster = 0, slower = 0;
-    for (const ComparedTrial& t : c.trials) {
-      faster += t.verdict == "FASTER";
-      slower += t.verdict == "SLOWER";
-    }
     const float room = ImGui::GetContentRegionAvail().x;
-    ui.fitted(fmt::format("{}{} trials in both: {} slower, {} faster; noise between runs {:.1f} %",
-                          of, c.trials.size(), slower, faster, 100 * c.noise),
-              room);
+    ui.fitted(of + verdicts_text(c), room);
     for (const std::string& line : c.hardware)
-      ui.tinted(ui.fit("not comparable: " + line, room), ui.theme().warn);
+      ui.tinted(ui.fit("other hardware, no time can be compared: " + line, room), ui.theme().warn);
     for (const Difference& d : c.environment)
-      ui.fitted(fmt::format("{}: {} → {}", d.what, d.before, d.after), room, true);
+      ui.fitted(
+          fmt::format("environments differ in {}: {}, was {}", d.what,
+                      d.after.empty() ? "none" : d.after, d.before.empty() ? "none" : d.before),
+          room, true);
+    const auto n_text = [](const std::optional<int64_t>& n) {
+      return n ? fmt::format("N={}", *n) : std::string("never");
+    };
+    for (const CrossoverChange& x : c.crossovers)
+      ui.fitted(fmt::format("{}/{} {}: faster from {}, was {}", x.where.target, x.where.strategy,
+                            x.where.shape, n_text(x.after), n_text(x.before)),
+                room, true);
   }
 
-  /// Several sweeps against one: a column each.
-  void show_all(Ui& ui) const {
-    for (size_t i = 0; i < done_.size(); ++i)
-      summary(ui, done_[i], fmt::format("sweep {}: ", of_.second[i]));
-    if (lines_.empty()) {
-      ui.empty("They have no trial in common", "Compare runs of one preset.");
+  void plot(Explorer& explorer, Ui& ui) {
+    for (ComparedSpot& spot : spots_) spot.selected = chosen_ && spot.name == chosen_->text();
+    const ImVec2 room = ImGui::GetContentRegionAvail();
+    const float height = std::clamp(room.y * 0.5f, ui.px(170), ui.px(320));
+    if (const auto picked = draw_compare_plot(ui, spots_, room.x, height))
+      for (const ComparedLine& line : lines_)
+        if (line.key.text() == spots_[*picked].name) return select(explorer, line.key);
+  }
+
+  /// One sweep against one has its times, several have a column each.
+  void table(Explorer& explorer, Ui& ui) {
+    if (shown_.empty()) {
+      ui.empty("Nothing changed",
+               "Every trial is as before, or it is UNCLEAR whether it is: switch "
+               "changed only off to see all.");
       return;
     }
-    const int columns = static_cast<int>(done_.size()) + 1;
-    if (!ImGui::BeginTable("compared with several", columns,
-                           ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
-                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings))
+    const bool one = done_.size() == 1;
+    const int columns = one ? 7 : static_cast<int>(done_.size()) + 1;
+    if (!ImGui::BeginTable(one ? "compared" : "compared with several", columns,
+                           ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
+                               ImGuiTableFlags_RowBg | ImGuiTableFlags_SizingFixedFit |
+                               ImGuiTableFlags_NoSavedSettings,
+                           {0, std::max(ui.px(130), ImGui::GetContentRegionAvail().y)}))
       return;
-    ImGui::TableSetupScrollFreeze(0, 1);
-    ImGui::TableSetupColumn("trial", ImGuiTableColumnFlags_WidthStretch);
-    for (const int64_t after : of_.second)
-      ImGui::TableSetupColumn(fmt::format("sweep {}", after).c_str(),
-                              ImGuiTableColumnFlags_WidthFixed, ui.px(128));
-    ui.table_heads();
+    ImGui::TableSetupScrollFreeze(1, 1);
+    const auto column = [&](const std::string& name, float width) {
+      ImGui::TableSetupColumn(name.c_str(), ImGuiTableColumnFlags_WidthFixed, ui.px(width));
+    };
+    column("trial", 230);
+    if (one) {
+      for (const auto& [name, width] : std::vector<std::pair<const char*, float>>{{"verdict", 110},
+                                                                                  {"speed", 60},
+                                                                                  {"interval", 108},
+                                                                                  {"before", 66},
+                                                                                  {"after", 66},
+                                                                                  {"why", 300}})
+        column(name, width);
+      ui.table_heads({"Target, strategy, N and all that is not usual", kVerdictTip, kChangeTip,
+                      kIntervalTip, "Median time of a call before", "Median time of a call after",
+                      "Why it cannot be said whether it changed"});
+    } else {
+      for (const int64_t after : of_.second) column(fmt::format("sweep {}", after), 128);
+      ui.table_heads({"Target, strategy, N and all that is not usual"});
+    }
     ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(lines_.size()));
+    clipper.Begin(static_cast<int>(shown_.size()));
     while (clipper.Step())
       for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-        const Line& line = lines_[static_cast<size_t>(i)];
+        const ComparedLine& line = lines_[shown_[static_cast<size_t>(i)]];
         ImGui::TableNextRow();
         ImGui::TableSetColumnIndex(0);
-        ui.fitted(line.key.text(), ImGui::GetContentRegionAvail().x);
-        for (int c = 1; c < columns; ++c) {
-          ImGui::TableSetColumnIndex(c);
-          const auto& change = line.changes[static_cast<size_t>(c - 1)];
-          if (!change) {
-            ui.muted("not there");
-            continue;
-          }
-          ui.tinted(fmt::format("{:.2f}× {}", change->change.value, change->verdict),
-                    tone(ui, *change));
-          ui.tip(fmt::format("95 % from {:.2f} to {:.2f}; {} before, {} after{}",
-                             change->change.low, change->change.high,
-                             value_text(Measure::time, change->before_ns),
-                             value_text(Measure::time, change->after_ns),
-                             change->why_unclear.empty() ? "" : "; " + change->why_unclear));
-        }
+        const ImVec2 at = ImGui::GetCursorPos();
+        const std::string key = line.key.text();
+        if (ImGui::Selectable(
+                ("##" + key).c_str(), chosen_ == line.key,
+                ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
+          select(explorer, line.key);
+        ui.note_last(ItemKind::row, fmt::format("change {}", i + 1), true, chosen_ == line.key);
+        ui.tip(key + "\nA click shows it through all sweeps, and selects it.");
+        ImGui::SetCursorPos(at);
+        ui.fitted(key, ImGui::GetContentRegionAvail().x);
+        if (one)
+          times(ui, line);
+        else
+          changes(ui, line);
       }
     ImGui::EndTable();
   }
 
-  static void show(Ui& ui, const Comparison& c) {
-    summary(ui, c, "");
-    if (c.trials.empty() && c.statuses.empty()) {
-      ui.empty("They have no trial in common", "Compare two runs of one preset.");
-      return;
-    }
-    if (!ImGui::BeginTable("compared", 6,
-                           ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
-                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings))
-      return;
-    ImGui::TableSetupScrollFreeze(0, 1);
-    ImGui::TableSetupColumn("trial", ImGuiTableColumnFlags_WidthStretch);
-    static const std::pair<const char*, float> kColumns[] = {
-        {"verdict", 76}, {"change", 60}, {"95 %", 108}, {"before", 66}, {"after", 66}};
-    for (const auto& [name, width] : kColumns)
-      ImGui::TableSetupColumn(name, ImGuiTableColumnFlags_WidthFixed, ui.px(width));
-    ui.table_heads();
-    for (const StatusChange& s : c.statuses) {
-      ImGui::TableNextRow();
-      ImGui::TableSetColumnIndex(0);
-      ui.fitted(s.key.text(), ImGui::GetContentRegionAvail().x);
-      ImGui::TableSetColumnIndex(1);
-      ui.fitted(s.after.empty() ? "gone" : s.after, ImGui::GetContentRegionAvail().x);
-      ImGui::TableSetColumnIndex(3);
-      ui.fitted("was " + (s.before.empty() ? std::string("not there") : s.before),
-                ImGui::GetContentRegionAvail().x, true);
-    }
-    ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(c.trials.size()));
-    while (clipper.Step())
-      for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
-        line(ui, c.trials[static_cast<size_t>(i)]);
-    ImGui::EndTable();
+  static void times(Ui& ui, const ComparedLine& line) {
+    const auto cell = [&](int column, const std::string& text, bool is_muted = false) {
+      ImGui::TableSetColumnIndex(column);
+      ui.fitted(text, ImGui::GetContentRegionAvail().x, is_muted);
+    };
+    if (const auto& status = line.statuses[0]) cell(1, status_change_text(*status));
+    const auto& t = line.changes[0];
+    if (!t) return;
+    ImGui::TableSetColumnIndex(1);
+    ui.tinted(t->verdict, tone(ui, *t));
+    cell(2, fmt::format("{:.2f}×", t->change.value));
+    cell(3, fmt::format("{:.2f} to {:.2f}", t->change.low, t->change.high), true);
+    cell(4, value_text(Measure::time, t->before_ns));
+    cell(5, value_text(Measure::time, t->after_ns));
+    cell(6, unclear_text(*t), true);
   }
 
-  static void line(Ui& ui, const ComparedTrial& t) {
-    ImGui::TableNextRow();
-    ImGui::TableSetColumnIndex(0);
-    ui.fitted(t.key.text(), ImGui::GetContentRegionAvail().x);
-    ImGui::TableSetColumnIndex(1);
-    ui.tinted(t.verdict, tone(ui, t));
-    if (!t.why_unclear.empty()) ui.tip(t.why_unclear);
-    ImGui::TableSetColumnIndex(2);
-    ui.text(fmt::format("{:.2f}×", t.change.value));
-    ImGui::TableSetColumnIndex(3);
-    ui.muted(fmt::format("{:.2f} to {:.2f}", t.change.low, t.change.high));
-    ImGui::TableSetColumnIndex(4);
-    ui.text(value_text(Measure::time, t.before_ns));
-    ImGui::TableSetColumnIndex(5);
-    ui.text(value_text(Measure::time, t.after_ns));
+  static void changes(Ui& ui, const ComparedLine& line) {
+    for (size_t i = 0; i < line.changes.size(); ++i) {
+      ImGui::TableSetColumnIndex(static_cast<int>(i) + 1);
+      if (const auto& status = line.statuses[i]) {
+        ui.fitted(status_change_text(*status), ImGui::GetContentRegionAvail().x);
+      } else if (const auto& t = line.changes[i]) {
+        ui.tinted(fmt::format("{:.2f}× {}", t->change.value, t->verdict), tone(ui, *t));
+        ui.tip(about(*t));
+      } else {
+        ui.muted("not there");
+      }
+    }
   }
 
   int64_t before_ = 0;
   std::vector<int64_t> after_;
   std::pair<int64_t, std::vector<int64_t>> of_;  // what was compared last
   std::vector<Comparison> done_;                 // of `before_` with each of `after_`
-  std::vector<Line> lines_;
+  std::vector<ComparedLine> lines_;
+  std::vector<size_t> shown_;  // places in `lines_`
+  std::vector<ComparedSpot> spots_;
+  bool changed_only_ = true;
+  std::optional<PointKey> point_;  // the window's selection as it was followed last
+  std::optional<TrialKey> chosen_;
+  std::vector<TrialMoment> moments_;  // of `chosen_`
 };
 
 const bool registered =

@@ -133,6 +133,7 @@ TEST_F(ExplorerDriver, ComparesSeveralSweepsWithOne) {
   screen_->explorer().show("compare");
   driver_->settle();
   EXPECT_TRUE(driver_->sees("5 trials in both"));
+  driver_->click("changed only");
   driver_->click("Another");
   driver_->settle();
   EXPECT_TRUE(driver_->sees("sweep 3: 5 trials in both"));
