@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -141,8 +142,14 @@ class AskedKeeper final : public Keeper {
     return outside_->ask({{"begin", document}, {"run", run}, {"step", step}}).first.at("run");
   }
   void tell_run(const nlohmann::ordered_json& rows) override { outside_->ask({{"tell", rows}}); }
-  std::vector<int64_t> take_stops(const std::string& run) override {
-    return outside_->ask({{"stops", run}}).first.at("models");
+  std::vector<RunRequest> take_requests(const std::string& run, int64_t step, bool waits) override {
+    std::vector<RunRequest> all;
+    const Message reply = outside_->ask({{"asked", run}, {"step", step}, {"waits", waits}}).first;
+    for (const Message& m : reply.at("requests"))
+      all.push_back({m.at("id"), m.at("what"), m.at("model"), m.at("key"),
+                     m.at("value").is_number() ? m.at("value").get<double>() : std::nan(""),
+                     m.at("source")});
+    return all;
   }
   void end_run(const std::string& run, const nlohmann::ordered_json& document) override {
     outside_->ask({{"finish", document}, {"run", run}});
@@ -221,9 +228,18 @@ Answers::Reply Answers::reply_to(const Message& request) {
   } else if (request.contains("tell")) {
     allowed(!run_.empty() && request["tell"].at("run") == run_);
     keeper().tell_run(request["tell"]);
-  } else if (request.contains("stops")) {
-    allowed(!run_.empty() && request["stops"] == run_);
-    return {{{"models", keeper().take_stops(run_)}}};
+  } else if (request.contains("asked")) {
+    allowed(!run_.empty() && request["asked"] == run_);
+    Message all = Message::array();
+    for (const RunRequest& r :
+         keeper().take_requests(run_, request.at("step"), request.at("waits")))
+      all.push_back({{"id", r.id},
+                     {"what", r.what},
+                     {"model", r.model},
+                     {"key", r.key},
+                     {"value", r.value},
+                     {"source", r.source}});
+    return {{{"requests", all}}};
   } else if (request.contains("finish")) {
     allowed(!run_.empty() && request.at("run") == run_);
     keeper().end_run(run_, request["finish"]);

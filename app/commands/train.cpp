@@ -73,6 +73,8 @@ class Train : public Command {
     if (!against_.empty())
       sinks.against = std::make_shared<nlohmann::ordered_json>(find_run(against_, sinks.db));
     sinks.store = !no_store_;
+    if (sinks.wait && no_store_)
+      fail("[--wait] store: got --no-store, expected one that requests stand in; try --db FILE");
     if (sinks.name.empty()) sinks.name = fs::path(options_.save).filename();
     if (!sinks.json.empty() && sinks.json != "-") check_writable_place(sinks.json);
     for (const std::string& path : sinks_.exports) check_export_path(path);
@@ -237,6 +239,8 @@ class Train : public Command {
     app.add_flag("--no-store", no_store_, "keep no result in the store");
     app.add_option("--db", sinks_.db,
                    "the store's file; default: $WORKBENCH_DB, or the user's own");
+    app.add_flag("--wait", sinks_.wait,
+                 "at each evaluation, wait for the request 'go' in the store's table run_request");
     app.add_option("--timeout", timeout_,
                    "seconds of silence after which a network counts as "
                    "hanging")
@@ -274,8 +278,9 @@ class Train : public Command {
     }
     if (options_.save.empty()) options_.save = "runs/" + sinks_.name;
     options_.save = fs::absolute(options_.save).lexically_normal().string();
-    for (std::string* path : {&options_.network, &options_.eval_model, &options_.data,
-                              &options_.validation, &options_.test, &options_.models})
+    for (std::string* path :
+         {&options_.network, &options_.eval_model, &options_.data, &options_.validation,
+          &options_.test, &options_.models})
       *path = absolute(*path);
     for (std::string& path : options_.weights) path = absolute(path);
     if (!options_.no_save) lock_ = std::make_unique<RunLock>(options_.save);
@@ -335,7 +340,7 @@ class Train : public Command {
                                                "--require", "--against", "--fail-on-regression",
                                                "--json",    "--export",  "--unstack",
                                                "--name",    "--quiet",   "--no-store",
-                                               "--db",      "--timeout"};
+                                               "--db",      "--timeout", "--wait"};
     for (const CLI::Option* option : app_->get_options())
       if (option->count() > 0 && !kMay.count("--" + option->get_lnames().at(0)))
         fail(

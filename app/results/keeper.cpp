@@ -1,5 +1,8 @@
 #include "app/results/keeper.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "app/results/stored_tuning.h"
@@ -11,6 +14,12 @@ namespace {
 std::unique_ptr<Keeper>& current() {
   static std::unique_ptr<Keeper> keeper = std::make_unique<Keeper>();
   return keeper;
+}
+
+/// Standard output is a pipe whose other end is closed.
+bool nobody_reads() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 }  // namespace
@@ -33,7 +42,15 @@ std::string Keeper::begin_run(const nlohmann::ordered_json& document, const std:
 
 void Keeper::tell_run(const nlohmann::ordered_json& rows) { store_->add_run_rows(rows); }
 
-std::vector<int64_t> Keeper::take_stops(const std::string& run) { return store_->take_stops(run); }
+std::vector<RunRequest> Keeper::take_requests(const std::string& run, int64_t step, bool waits) {
+  std::vector<RunRequest> all = store_->take_requests(run, step);
+  if (all.empty() && waits && nobody_reads()) {
+    RunRequest stop;
+    stop.what = "stop";
+    all.push_back(std::move(stop));
+  }
+  return all;
+}
 
 void Keeper::end_run(const std::string& run, const nlohmann::ordered_json& document) {
   store_->end_run(run, document);

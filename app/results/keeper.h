@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "data/store/run_request.h"
+
 namespace wide {
 
 class Store;
@@ -23,10 +25,11 @@ class Keeper {
   virtual std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
                                 int64_t step);
   /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]],
-  /// "times": [[step, seconds]]}
+  /// "times": [[step, seconds]], "refused": [[id of a request, text]]}
   virtual void tell_run(const nlohmann::ordered_json& rows);
-  /// The models that the run is asked to stop, each once; -1: the whole run.
-  virtual std::vector<int64_t> take_stops(const std::string& run);
+  /// What the run is asked at its evaluation after `step` steps, each once. One that `waits` is
+  /// asked to stop where nobody reads its output any more, as nobody will answer.
+  virtual std::vector<RunRequest> take_requests(const std::string& run, int64_t step, bool waits);
   virtual void end_run(const std::string& run, const nlohmann::ordered_json& document);
 
  private:

@@ -51,8 +51,9 @@ bool Loop::run() {
                      trainer_.running().empty();
     if (due) look();
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
+    // Before it is saved: what was done stands in the file.
+    if (due && do_what_is_asked()) return false;
     observer_.stepped(due);
-    if (due && stop_asked()) return false;
   }
   for (ModelState& m : state_.models)
     if (m.running()) {
@@ -104,11 +105,9 @@ void Loop::skip(int64_t model) {
   ModelState& m = state_.models[static_cast<size_t>(model)];
   ++m.skipped_since;
   if (m.skipped++ > 0) return;  // said once
-  state_.events.push_back(
-      {state_.step, model,
-       fmt::format("model {} skips step {}: nothing in its batch counts (ignored, or of weight 0)",
-                   model, state_.step)});
-  observer_.happened(state_.events.back());
+  say(model,
+      fmt::format("model {} skips step {}: nothing in its batch counts (ignored, or of weight 0)",
+                  model, state_.step));
 }
 
 void Loop::stop(int64_t model, const std::string& status, const std::string& what) {
@@ -116,8 +115,7 @@ void Loop::stop(int64_t model, const std::string& status, const std::string& wha
   ModelState& m = state_.models[static_cast<size_t>(model)];
   m.status = status;
   m.at_step = state_.step;
-  state_.events.push_back({state_.step, model, what});
-  observer_.happened(state_.events.back());
+  say(model, what);
 }
 
 bool Loop::better(double value, double best) const {
@@ -168,18 +166,57 @@ void Loop::look() {
   observer_.evaluated(row);
 }
 
-bool Loop::stop_asked() {
+void Loop::say(int64_t model, const std::string& what) {
+  state_.events.push_back({state_.step, model, what});
+  observer_.happened(state_.events.back());
+}
+
+void Loop::set_hyperparameter(const RunRequest& request) {
+  const bool nothing = (request.key == "dropout" && !run_.network.has_dropout()) ||
+                       (request.key == "label_smoothing" && run_.loss.loss.name != "cross_entropy");
+  if (nothing)
+    fail("[train] {}: got it, expected one that this run has a use for; try lr", request.key);
+  for (int64_t m = 0; m < run_.n(); ++m) {
+    if (request.model >= 0 && m != request.model) continue;
+    const double before = trainer_.hyperparameter(request.key, m);
+    trainer_.set_hyperparameter(request.key, m, request.value);
+    if (request.model >= 0)
+      say(m, fmt::format("model {} at step {}: {} from {} to {}, asked to", m, state_.step,
+                         request.key, before, request.value));
+  }
+  if (request.model < 0)
+    say(-1, fmt::format("all models at step {}: {} to {}, asked to", state_.step, request.key,
+                        request.value));
+}
+
+void Loop::copy_model(const RunRequest& request) {
+  trainer_.copy(request.source, request.model);
+  say(request.model, fmt::format("model {} at step {}: takes the weights of model {}, asked to",
+                                 request.model, state_.step, request.source));
+}
+
+bool Loop::do_what_is_asked() {
   bool all = false;
-  for (const int64_t m : observer_.asked_to_stop()) {
-    all |= m < 0;
-    if (m >= 0 && m < run_.n() && state_.models[static_cast<size_t>(m)].running())
-      stop(m, "stopped", fmt::format("model {} stopped at step {}: asked to", m, state_.step));
+  for (const RunRequest& request : observer_.asked()) {
+    const int64_t m = request.model;
+    try {
+      if (m >= run_.n())
+        fail("[train] model: got {}, expected 0 to {}; try one of these", m, run_.n() - 1);
+      if (request.what == "set") {
+        set_hyperparameter(request);
+      } else if (request.what == "copy") {
+        copy_model(request);
+      } else if (request.what == "stop") {
+        all |= m < 0;
+        if (m >= 0 && state_.models[static_cast<size_t>(m)].running())
+          stop(m, "stopped", fmt::format("model {} stopped at step {}: asked to", m, state_.step));
+      }
+    } catch (const Error& e) {
+      observer_.refused(request, e.what());
+      say(m, fmt::format("refused at step {}: {}", state_.step, e.what()));
+    }
   }
-  if (all) {
-    state_.events.push_back(
-        {state_.step, -1, fmt::format("the run stopped at step {}: asked to", state_.step)});
-    observer_.happened(state_.events.back());
-  }
+  if (all) say(-1, fmt::format("the run stopped at step {}: asked to", state_.step));
   return all;
 }
 

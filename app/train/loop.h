@@ -3,6 +3,7 @@
 
 #include "app/train/prepare.h"
 #include "app/train/state.h"
+#include "data/store/run_request.h"
 
 namespace wide {
 
@@ -12,8 +13,9 @@ class RunObserver {
   virtual ~RunObserver() = default;
   virtual void evaluated(const Evaluated& /*row*/) {}
   virtual void happened(const Event& /*event*/) {}
-  /// After an evaluation: the models that somebody asks to stop; -1: the whole run.
-  virtual std::vector<int64_t> asked_to_stop() { return {}; }
+  /// After an evaluation: what others ask of the run; may wait for it.
+  virtual std::vector<RunRequest> asked() { return {}; }
+  virtual void refused(const RunRequest& /*request*/, const std::string& /*why*/) {}
   /// Between two steps; `evaluated`: right after an evaluation. Saves when it is time to.
   virtual void stepped(bool /*evaluated*/) {}
 };
@@ -37,8 +39,11 @@ class Loop {
   bool better(double value, double best) const;
   void stop(int64_t model, const std::string& status, const std::string& what);
   void prune();
-  /// True where the whole run is to stop.
-  bool stop_asked();
+  /// Does what others ask; true where the whole run is to stop.
+  bool do_what_is_asked();
+  void set_hyperparameter(const RunRequest& request);
+  void copy_model(const RunRequest& request);
+  void say(int64_t model, const std::string& what);
   [[noreturn]] void refuse(const StepCheck& check) const;
   /// Writes down the differences that were no errors.
   void note_differences(const StepCheck& check);

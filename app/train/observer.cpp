@@ -2,10 +2,15 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
 
+#include "app/cancel.h"
+#include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/results/keeper.h"
 #include "data/escape.h"
+#include "data/store/store.h"
 #include "data/text.h"
 
 namespace wide {
@@ -15,6 +20,9 @@ using Json = nlohmann::ordered_json;
 
 /// Of the time of a run that goes into its files.
 constexpr double kSavingShare = 0.02;
+
+/// Between two looks for an answer that a run waits for.
+constexpr std::chrono::milliseconds kLookAgain{2};
 
 double seconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
@@ -31,20 +39,25 @@ void print_progress(const TrainOptions& options, const std::string& text) {
 }
 
 Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
-                   const RunFolder& folder, RowLog& log, bool quiet, bool store)
+                   const RunFolder& folder, RowLog& log, const TrainSinks& sinks)
     : run_(run),
       trainer_(trainer),
       state_(state),
       folder_(folder),
       log_(log),
-      quiet_(quiet),
-      store_(store),
+      quiet_(sinks.quiet),
+      store_(sinks.store),
+      waits_(sinks.wait),
       first_step_(state.step) {
   store_rows();  // of a run that goes on: all that its file has
+  if (waits_ && !quiet_)
+    print_progress(run.options, fmt::format("run {} of {} waits for requests at each evaluation\n",
+                                            state.run, printable(Store::path(sinks.db))));
 }
 
 void Recorder::evaluated(const Evaluated& row) {
   log_.add(row);
+  if (waits_) store_rows();  // for whoever answers
   if (quiet_) return;
   std::vector<double> losses;
   for (const double loss : row.train_loss)
@@ -80,8 +93,24 @@ void Recorder::stepped(bool evaluated) {
   if (due && state_.step < run_.steps) save();
 }
 
-std::vector<int64_t> Recorder::asked_to_stop() {
-  return store_ ? keeper().take_stops(state_.run) : std::vector<int64_t>{};
+std::vector<RunRequest> Recorder::asked() {
+  std::vector<RunRequest> all;
+  if (!store_) return all;
+  while (true) {
+    for (RunRequest& request : keeper().take_requests(state_.run, state_.step, waits_))
+      all.push_back(std::move(request));
+    const auto ends = [](const RunRequest& r) {
+      return r.what == "go" || (r.what == "stop" && r.model < 0);
+    };
+    if (!waits_ || cancelled() || std::any_of(all.begin(), all.end(), ends)) break;
+    heartbeat();
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return all;
+}
+
+void Recorder::refused(const RunRequest& request, const std::string& why) {
+  refused_.emplace_back(request.id, why);
 }
 
 void Recorder::save() {
@@ -94,7 +123,8 @@ void Recorder::save() {
 
 /// What the store has not seen yet: never newer than the file that a resume reads.
 void Recorder::store_rows() {
-  if (!store_ || (stored_rows_ == state_.history.size() && stored_events_ == state_.events.size()))
+  if (!store_ || (stored_rows_ == state_.history.size() && stored_events_ == state_.events.size() &&
+                  refused_.empty()))
     return;
   Json rows = Json::array(), events = Json::array(), times = Json::array();
   for (; stored_rows_ < state_.history.size(); ++stored_rows_) {
@@ -111,7 +141,13 @@ void Recorder::store_rows() {
     const Event& e = state_.events[stored_events_];
     events.push_back({e.step, e.model < 0 ? Json(nullptr) : Json(e.model), e.what});
   }
-  keeper().tell_run({{"run", state_.run}, {"rows", rows}, {"events", events}, {"times", times}});
+  Json refused = Json::array();
+  for (const auto& [id, why] : std::exchange(refused_, {})) refused.push_back({id, why});
+  keeper().tell_run({{"run", state_.run},
+                     {"rows", rows},
+                     {"events", events},
+                     {"times", times},
+                     {"refused", refused}});
 }
 
 }  // namespace wide

@@ -6,6 +6,7 @@
 #include "app/train/report.h"
 #include "app/train/row_log.h"
 #include "app/train/saving.h"
+#include "app/train/train.h"
 
 namespace wide {
 
@@ -16,12 +17,13 @@ void print_progress(const TrainOptions& options, const std::string& text);
 class Recorder : public RunObserver {
  public:
   Recorder(const Prepared& run, Trainer& trainer, TrainState& state, const RunFolder& folder,
-           RowLog& log, bool quiet, bool store);
+           RowLog& log, const TrainSinks& sinks);
 
   void evaluated(const Evaluated& row) override;
   void happened(const Event& event) override;
   void stepped(bool evaluated) override;
-  std::vector<int64_t> asked_to_stop() override;
+  std::vector<RunRequest> asked() override;
+  void refused(const RunRequest& request, const std::string& why) override;
   /// Now, whatever the time.
   void save();
 
@@ -34,7 +36,8 @@ class Recorder : public RunObserver {
   TrainState& state_;
   const RunFolder& folder_;
   RowLog& log_;
-  bool quiet_, store_;
+  bool quiet_, store_, waits_;
+  std::vector<std::pair<int64_t, std::string>> refused_;  // what the store has not seen yet
   size_t stored_rows_ = 0, stored_events_ = 0;
   int64_t first_step_ = 0;
   Clock::time_point begun_ = Clock::now(), saved_ = Clock::now();

@@ -94,7 +94,7 @@ class Run {
     folder_.prepare(run_, model_bytes, facts_.memory.state_bytes + model_bytes * run_.n());
     catch_cancel();
     RowLog log(run_.options.log, run_, state_.history);
-    Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_.quiet, sinks_.store);
+    Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_);
     if (state_.step == 0) {
       folder_.save_split(run_);
       recorder.save();  // whoever is killed from here on can be resumed

@@ -13,6 +13,7 @@ namespace wide {
 struct TrainSinks {
   std::string json, name, command;
   bool quiet = false, store = true, bench = false;
+  bool wait = false;      // at each evaluation, for the request to go on
   std::string plan;       // strategies and ranges of an earlier run
   double budget_s = 1.5;  // of --bench, for each contender
   std::string db;

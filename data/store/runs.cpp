@@ -54,7 +54,9 @@ std::string insert_run(Connection& connection, const Json& document, const std::
     Query(connection, "DELETE FROM run_metric WHERE run = ? AND step > ?", *known, step).run();
     Query(connection, "DELETE FROM run_event WHERE run = ?", *known).run();
     Query(connection, "DELETE FROM run_time WHERE run = ? AND step > ?", *known, step).run();
-    Query(connection, "DELETE FROM run_request WHERE run = ? AND taken IS NULL", *known).run();
+    Query(connection, "DELETE FROM run_request WHERE run = ? AND (taken IS NULL OR step > ?)",
+          *known, step)
+        .run();
     Query(connection, "UPDATE run SET state = 'running', finished = NULL, owner = ? WHERE id = ?",
           this_process(), *known)
         .run();
@@ -88,6 +90,11 @@ void insert_run_rows(Connection& connection, const Json& rows) {
       Query(connection, "INSERT OR REPLACE INTO run_time(run, step, seconds) VALUES(?, ?, ?)", *run,
             time.at(0).get<int64_t>(), time.at(1).get<double>())
           .run();
+  if (rows.contains("refused"))
+    for (const Json& one : rows.at("refused"))
+      Query(connection, "UPDATE run_request SET refused = ? WHERE id = ? AND run = ?",
+            one.at(1).get<std::string>(), one.at(0).get<int64_t>(), *run)
+          .run();
   for (const Json& event : rows.at("events"))
     Query(connection, "INSERT INTO run_event(run, step, model, what) VALUES(?, ?, ?, ?)", *run,
           event.at(0).get<int64_t>(),
@@ -109,8 +116,9 @@ void finish_run(Connection& connection, const std::string& run, const Json& docu
 void ask_to_stop(Connection& connection, int64_t run, int64_t model) {
   Query known(
       connection,
-      "SELECT 1 FROM run_request WHERE run = ? AND model IS NULLIF(?, -1) AND taken IS NULL", run,
-      model);
+      "SELECT 1 FROM run_request WHERE run = ? AND model IS NULLIF(?, -1) AND what = 'stop' "
+      "AND taken IS NULL",
+      run, model);
   if (known.step()) return;
   Query(connection,
         "INSERT INTO run_request(run, model, what, asked) VALUES(?, NULLIF(?, -1), 'stop', ?)", run,
@@ -118,21 +126,27 @@ void ask_to_stop(Connection& connection, int64_t run, int64_t model) {
       .run();
 }
 
-std::vector<int64_t> take_stops(Connection& connection, const std::string& run) {
-  std::vector<int64_t> models;
+std::vector<RunRequest> take_requests(Connection& connection, const std::string& run,
+                                      int64_t step) {
+  std::vector<RunRequest> requests;
   const auto id = number_of(run);
-  if (!id) return models;
+  if (!id) return requests;
   Query query(connection,
-              "SELECT model FROM run_request WHERE run = ? AND taken IS NULL ORDER BY id", *id);
-  while (query.step()) models.push_back(query.at(0).isNull() ? -1 : query.integer(0));
-  if (!models.empty())
-    Query(connection, "UPDATE run_request SET taken = ? WHERE run = ? AND taken IS NULL", utc_now(),
-          *id)
-        .run();
-  return models;
+              "SELECT id, ifnull(model, -1), what, ifnull(key, ''), ifnull(value, 0.0), "
+              "ifnull(source, -1) FROM run_request WHERE run = ? AND taken IS NULL ORDER BY id",
+              *id);
+  while (query.step())
+    requests.push_back({query.integer(0), query.text(2), query.integer(1), query.text(3),
+                        query.at(4).getDouble(), query.integer(5)});
+  if (requests.empty()) return requests;
+  Query(connection, "DELETE FROM run_request WHERE run = ? AND what = 'go'", *id).run();
+  Query(connection, "UPDATE run_request SET taken = ?, step = ? WHERE run = ? AND taken IS NULL",
+        utc_now(), step, *id)
+      .run();
+  return requests;
 }
 
-bool has_stops(Connection& connection, const std::string& run) {
+bool has_requests(Connection& connection, const std::string& run) {
   const auto id = number_of(run);
   if (!id) return false;
   Query query(connection, "SELECT 1 FROM run_request WHERE run = ? AND taken IS NULL", *id);

@@ -11,9 +11,9 @@ void finish_run(Connection& connection, const std::string& run,
                 const nlohmann::ordered_json& document);
 /// Asks a run that goes on to stop `model`, or (-1) itself.
 void ask_to_stop(Connection& connection, int64_t run, int64_t model);
-bool has_stops(Connection& connection, const std::string& run);
-/// What was asked and not taken before; -1: the whole run.
-std::vector<int64_t> take_stops(Connection& connection, const std::string& run);
+bool has_requests(Connection& connection, const std::string& run);
+/// What was asked and not taken before, in the order of asking.
+std::vector<RunRequest> take_requests(Connection& connection, const std::string& run, int64_t step);
 
 std::vector<RunRow> list_runs(Connection& connection, int64_t limit, int64_t offset);
 std::optional<int64_t> find_run(Connection& connection, const std::string& which);

@@ -246,6 +246,27 @@ CREATE TABLE run_request(
   taken TEXT                             -- when the run read it; null: not yet
 ) STRICT;
 CREATE INDEX run_request_run ON run_request(run);
+)sql",
+      // 6: requests that change a hyperparameter or copy a model, and what became of each
+      R"sql(
+CREATE TABLE run_request_6(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+  model INTEGER,                         -- null: the whole run, all models
+  what TEXT NOT NULL CHECK(what IN ('stop', 'set', 'copy', 'go')),
+  key TEXT,                              -- of set: a hyperparameter
+  value REAL,                            -- of set: its new value
+  source INTEGER,                        -- of copy: the model whose weights are taken
+  asked TEXT NOT NULL,                   -- UTC, ISO 8601
+  taken TEXT,                            -- when the run read it; null: not yet
+  step INTEGER,                          -- of the run when it did
+  refused TEXT                           -- why it was not done
+) STRICT;
+INSERT INTO run_request_6(id, run, model, what, asked, taken)
+  SELECT id, run, model, what, asked, taken FROM run_request;
+DROP TABLE run_request;
+ALTER TABLE run_request_6 RENAME TO run_request;
+CREATE INDEX run_request_run ON run_request(run);
 )sql"};
   return steps;
 }

@@ -164,10 +164,10 @@ void Store::ask_to_stop(int64_t run, int64_t model) {
   connection_->write([&] { wide::ask_to_stop(*connection_, run, model); });
 }
 
-std::vector<int64_t> Store::take_stops(const std::string& run) {
+std::vector<RunRequest> Store::take_requests(const std::string& run, int64_t step) {
   // At each evaluation: the lock to write is not asked for where nothing is.
-  if (!connection_->read([&] { return has_stops(*connection_, run); })) return {};
-  return connection_->write([&] { return wide::take_stops(*connection_, run); });
+  if (!connection_->read([&] { return has_requests(*connection_, run); })) return {};
+  return connection_->write([&] { return wide::take_requests(*connection_, run, step); });
 }
 
 std::vector<RunRow> Store::runs(int64_t limit, int64_t offset) {

@@ -9,6 +9,7 @@
 
 #include "data/reports/report.h"
 #include "data/store/browse.h"
+#include "data/store/run_request.h"
 
 namespace wide {
 
@@ -147,13 +148,14 @@ class Store {
   std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
                         int64_t step);
   /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]],
-  /// "times": [[step, seconds]]}
+  /// "times": [[step, seconds]], "refused": [[id of a request, text]]}
   void add_run_rows(const nlohmann::ordered_json& rows);
   void end_run(const std::string& run, const nlohmann::ordered_json& document);
   /// Asks a run that goes on to stop `model` at its next evaluation, or (-1) itself.
   void ask_to_stop(int64_t run, int64_t model);
-  /// By the process that runs it: the models that it is asked to stop, each once; -1: itself.
-  std::vector<int64_t> take_stops(const std::string& run);
+  /// By the process that runs it, at its evaluation after `step` steps: what it is asked, each
+  /// once.
+  std::vector<RunRequest> take_requests(const std::string& run, int64_t step);
   std::vector<RunRow> runs(int64_t limit = -1, int64_t offset = 0);
   /// A number, `last`, or a name (its latest).
   std::optional<int64_t> find_run(const std::string& which);

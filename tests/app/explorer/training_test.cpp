@@ -192,7 +192,9 @@ TEST_F(ExplorerTraining, AModelAndARunAreAskedToStop) {
   EXPECT_TRUE(driver_->sees("asked model 2 of run 1 to stop at its next evaluation"));
   driver_->click("Stop run");
   driver_->settle();
-  EXPECT_EQ(store.take_stops(run), (std::vector<int64_t>{2, -1}));
+  std::vector<int64_t> asked;
+  for (const RunRequest& r : store.take_requests(run, 0)) asked.push_back(r.model);
+  EXPECT_EQ(asked, (std::vector<int64_t>{2, -1}));
   store.end_run(run, stored_run(6, 130, "digits", "complete"));
   screen_->explorer().training.refresh();
   driver_->settle();

@@ -47,8 +47,6 @@ class Arguments(Runs):
         self.no(line.format("epocs", "epochs"), epocs=3, lr=[0.1])
         self.no(line.format("batch_size", "batch"), batch_size=3, lr=[0.1])
         self.no(line.format("metric", "metrics"), metric="accuracy", lr=[0.1])
-        self.no("[train] callbacks: got it, expected no callbacks, which are not there yet; try patience= or prune=",
-                callbacks=[print])
 
     def test_how_many(self):
         self.no("[train] models: got nothing that says how many, expected N of them; try seeds=8, or lr=[1e-4, 1e-3]",

@@ -1,5 +1,8 @@
 // Curves of training runs, read at once and piece by piece.
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 #include "data/store/run_reader.h"
 #include "tests/data/store/stored_run.h"
@@ -80,14 +83,47 @@ TEST(RunRequests, AreTakenOnceAndNotByARunThatGoesOnLater) {
   Store store = Store::create(folder / "results.db");
   const std::string run = store.begin_run(stored_run(5, 130), "", 0);
   const std::string other = store.begin_run(stored_run(5, 130), "", 0);
-  EXPECT_TRUE(store.take_stops(run).empty());
+  const auto models = [&](const std::string& of) {
+    std::vector<int64_t> all;
+    for (const RunRequest& r : store.take_requests(of, 20)) all.push_back(r.model);
+    return all;
+  };
+  EXPECT_TRUE(models(run).empty());
   for (const int64_t model : {3, 1, 3, -1}) store.ask_to_stop(std::stoll(run), model);
-  EXPECT_TRUE(store.take_stops(other).empty());
-  EXPECT_EQ(store.take_stops(run), (std::vector<int64_t>{3, 1, -1}));
-  EXPECT_TRUE(store.take_stops(run).empty());
+  EXPECT_TRUE(models(other).empty());
+  EXPECT_EQ(models(run), (std::vector<int64_t>{3, 1, -1}));
+  EXPECT_TRUE(models(run).empty());
   store.ask_to_stop(std::stoll(run), 2);
   store.begin_run(stored_run(5, 130), run, 20);  // resumed: what was asked before is past
-  EXPECT_TRUE(store.take_stops(run).empty());
+  EXPECT_TRUE(models(run).empty());
+}
+
+TEST(RunRequests, SayWhatIsToBeChangedAndWhatBecameOfIt) {
+  const Scratch folder;
+  const std::string path = folder / "results.db";
+  Store store = Store::create(path);
+  const std::string run = store.begin_run(stored_run(5, 130), "", 0);
+  SQLite::Database sql(path, SQLite::OPEN_READWRITE);
+  sql.exec(
+      "INSERT INTO run_request(run, model, what, key, value, source, asked) VALUES"
+      "(1, 3, 'set', 'lr', 0.125, NULL, ''), (1, 2, 'copy', NULL, NULL, 4, ''),"
+      "(1, NULL, 'go', NULL, NULL, NULL, '')");
+  const std::vector<RunRequest> all = store.take_requests(run, 20);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(std::tie(all[0].what, all[0].model, all[0].key, all[0].value),
+            std::make_tuple("set", 3, "lr", 0.125));
+  EXPECT_EQ(std::tie(all[1].what, all[1].model, all[1].source), std::make_tuple("copy", 2, 4));
+  EXPECT_EQ(std::tie(all[2].what, all[2].model), std::make_tuple("go", -1));
+  store.add_run_rows({{"run", run},
+                      {"rows", nlohmann::ordered_json::array()},
+                      {"events", nlohmann::ordered_json::array()},
+                      {"refused", {{all[1].id, "because"}}}});
+  EXPECT_EQ(sql.execAndGet("SELECT group_concat(what || step || ifnull(refused, '')) FROM "
+                           "run_request ORDER BY id")
+                .getString(),
+            "set20,copy20because");              // an answer to go on leaves nothing behind
+  store.begin_run(stored_run(5, 130), run, 10);  // what was done after the step it goes on from
+  EXPECT_EQ(sql.execAndGet("SELECT count(*) FROM run_request").getInt(), 0);
 }
 
 }  // namespace

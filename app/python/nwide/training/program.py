@@ -44,9 +44,10 @@ class Tell:
             self.bar = None
 
 
-def run(arguments, tell=None):
+def run(arguments, tell=None, steering=None):
     """Runs `workbench` with these arguments. Returns its exit code, 0 or 130 (interrupted); others are raised as nw.Error in
-    one line. A KeyboardInterrupt is handed on: the program saves, and ends with 130."""
+    one line. A KeyboardInterrupt is handed on: the program saves, and ends with 130. So it does after an error of a callback
+    of `steering`, which is raised then."""
     try:
         path, environment = nwide_program.program()
     except SystemExit as error:
@@ -59,11 +60,22 @@ def run(arguments, tell=None):
     errors = collections.deque(maxlen=20)
     reader = threading.Thread(target=lambda: errors.extend(child.stderr), daemon=True)
     reader.start()
+    failure = None
     while True:
         try:
             for line in child.stdout:
+                line = line.rstrip("\n")
+                if steering and steering.begins(line):
+                    continue
                 if tell:
-                    tell(line.rstrip("\n"))
+                    tell(line)
+                found = STEP.match(line)
+                if steering and found and not failure:
+                    try:
+                        steering.evaluated(int(found[1]), int(found[2]))
+                    except Exception as error:  # whatever its user's code raises
+                        failure = error
+                        child.send_signal(signal.SIGINT)
             code = child.wait()
             break
         except KeyboardInterrupt:
@@ -77,6 +89,14 @@ def run(arguments, tell=None):
     child.stderr.close()
     if tell:
         tell.close()
+    try:
+        if failure:
+            raise failure
+        if steering and code in (0, 130):
+            steering.check()
+    finally:
+        if steering:
+            steering.close()
     if code in (0, 130):
         return code
     raise Error(said(code, [line.rstrip("\n") for line in errors]))

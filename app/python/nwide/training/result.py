@@ -11,10 +11,12 @@ import torch
 from torch import nn
 
 from ..errors import fail
+from ..store import default_path
 from . import program, tensor_files
 from .network import Source
 from .rows import Meaning, Reader
 from .scores import greedy, scores_of
+from .steering import Steering
 
 KEPT = "python.json"  # what only Python knows of a run, beside its report
 
@@ -314,18 +316,23 @@ class Run:
         return axes
 
     def resume(self, **changes) -> "Run":
-        """Goes on with what was interrupted, or with `epochs=` for longer; `threads=` and `quiet=` may be said too."""
+        """Goes on with what was interrupted, or with `epochs=` for longer; `threads=`, `quiet=` and `callbacks=`, which no run
+        keeps, may be said too."""
         for name in changes:
-            if name not in ("epochs", "steps", "threads", "quiet"):
-                fail("resume", name, "it", "only what a run may change: epochs, steps, threads, quiet", "a new run")
-        quiet = changes.pop("quiet", False)
+            if name not in ("epochs", "steps", "threads", "quiet", "callbacks"):
+                fail("resume", name, "it", "only what a run may change: epochs, steps, threads, quiet, callbacks", "a new run")
+        quiet, callbacks = changes.pop("quiet", False), changes.pop("callbacks", None)
         for part in self.parts:
             if not part.folder:
                 fail("resume", "run", "one that saved nothing", "its folder", "a run without no_save=True")
             if part.report["run"]["state"] == "complete" and not changes:
                 continue
             words = [f"--{name}={value}" for name, value in changes.items()]
-            code = program.run(["train", f"--resume={part.folder}", *words], program.Tell(quiet))
+            db = part.kept.get("db")
+            words += [f"--db={db}"] if db else []
+            steering = Steering(callbacks, db or default_path(), part.chosen) if callbacks else None
+            words += ["--wait"] if steering else []
+            code = program.run(["train", f"--resume={part.folder}", *words], program.Tell(quiet), steering)
             part.report = read_report(part.folder)
             if part.functions:
                 part.measure()

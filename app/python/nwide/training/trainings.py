@@ -7,11 +7,13 @@ import shutil
 import tempfile
 
 from ..errors import fail
+from ..store import default_path
 from . import program, tensor_files
 from .network import Source, Starts, asks_for_its_form, export, with_loss
 from .options import check_names, command_line, plan, runs_of, says_how_many
 from .result import KEPT, Part, Run, keep, read_report
 from .rows import FOLD, Reader, share_or_rows
+from .steering import Steering
 from .values import Together
 
 FILES = "python"  # the folder, or how its name begins, that holds what a run is made of
@@ -111,10 +113,12 @@ class Training:
         self.place, self.files, self.number = place, files, number
         self.net = options.get("net") or {}
         self.kept = {"chosen": {k: v if isinstance(v, (int, float, str)) else _name(v) for k, v in chosen.items()},
-                     "files": files, "class": self.all.name, "net": self.net}
+                     "files": files, "class": self.all.name, "net": self.net,
+                     "db": os.path.abspath(options["db"]) if options.get("db") else None}
 
     def run(self):
         source = self.all.source(self.net)
+        self.steering = self._steering()
         metrics = self._own_metrics()
         first = source.module(0, 0)
         reader, table, arguments = self._rows(first)
@@ -246,17 +250,29 @@ class Training:
             options["name"] += " " + " ".join(f"{k}={v}" for k, v in self.kept["chosen"].items())
         return options
 
+    def _steering(self):
+        """What answers the run at its evaluations, where callbacks are given."""
+        callbacks = self.options.get("callbacks")
+        if not callbacks:
+            return None
+        for option, odd in (("no_store", self.options.get("no_store")), ("log", self.options.get("log") == "-")):
+            if odd:
+                fail("train", "callbacks", f"{option} too", "a store, through which they ask, and the run's own words",
+                     f"a run without {option}=")
+        return Steering(callbacks, self.options.get("db") or default_path(), self.kept["chosen"])
+
     def _train(self, arguments):
+        arguments = [*arguments, "--wait"] if self.steering else arguments
         if not self.place:
             path = self._file(f"report-{self.number}.json")
-            if program.run(["train", *arguments, f"--json={path}"], self.all.tell) and not os.path.exists(path):
+            if program.run(["train", *arguments, f"--json={path}"], self.all.tell, self.steering) and not os.path.exists(path):
                 raise KeyboardInterrupt  # nothing had begun
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
         os.makedirs(self.place, exist_ok=True)
         before = self._state()
         try:
-            program.run(["train", *arguments, f"--save={self.place}"], self.all.tell)
+            program.run(["train", *arguments, f"--save={self.place}"], self.all.tell, self.steering)
         finally:
             if self._state() != before:  # also what ends in an error may be resumed
                 self.all.begun = True

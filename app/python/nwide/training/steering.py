@@ -1,0 +1,123 @@
+"""Callbacks after each evaluation of a run: what they see, and what they ask of it through the store's requests."""
+
+import json
+import math
+import re
+import sqlite3
+import time
+
+from ..errors import Error, fail
+from .options import KEYS, in_words
+from .values import number_text
+
+WAITS = re.compile(r"^run (\d+) of .* waits for requests at each evaluation$")
+KEPT_BY_A_RUN = ("seed", "seed_init", "seed_order", "seed_dropout", "epochs")  # what no callback may change
+
+
+class Look:
+    """One evaluation. `values`: of each metric and of train_loss a number for each model, NaN for those that did not run."""
+
+    def __init__(self, step, steps, seconds, values, hyperparameters, chosen):
+        self.step, self.steps, self.seconds, self.values = step, steps, seconds, values
+        self.hyperparameters = hyperparameters  # of each model as they are, by the command's names
+        self.chosen = chosen  # what makes this wide run differ from the others of one call
+        self.requests = []
+
+    def __len__(self):
+        return len(self.hyperparameters)
+
+    @property
+    def running(self):
+        """Numbers of the models that ran up to here."""
+        return [i for i, loss in enumerate(self.values["train_loss"]) if not math.isnan(loss)]
+
+    def stop(self, model: int | None = None):
+        """Stops a model, or all: what they are now counts, and the run ends where none is left."""
+        for number in range(len(self)) if model is None else [self._number(model)]:
+            self.requests.append((number, "stop", None, None, None))
+
+    def set(self, model: int | None = None, **hyperparameters):
+        """Changes hyperparameters (lr, weight_decay, clip, dropout, ...) of a model, or of all, from the next step on."""
+        number = None if model is None else self._number(model)
+        for name, value in hyperparameters.items():
+            if name not in KEYS or name in KEPT_BY_A_RUN:
+                fail("callback", name, "it", "a hyperparameter that a running model may change", "look.set(3, lr=1e-4)")
+            value = float(number_text(name, value))
+            if not math.isfinite(value):
+                fail("callback", name, value, "a finite number", f"look.set(3, {name}=1e-4)")
+            self.requests.append((number, "set", KEYS[name], value, None))
+            for own in self.hyperparameters if number is None else [self.hyperparameters[number]]:
+                own[KEYS[name]] = value
+
+    def copy(self, source: int, model: int):
+        """Gives `model` the weights, buffers and moments of `source`; its seed and its hyperparameters stay."""
+        self.requests.append((self._number(model), "copy", None, None, self._number(source)))
+
+    def _number(self, model):
+        if isinstance(model, bool) or not hasattr(model, "__index__") or not 0 <= model.__index__() < len(self):
+            fail("callback", "model", repr(model), f"0 to {len(self) - 1}", "one of look.running")
+        return model.__index__()
+
+
+class Steering:
+    """Answers a run that waits at each evaluation."""
+
+    def __init__(self, callbacks, db, chosen=None):
+        callbacks = [callbacks] if callable(callbacks) else callbacks
+        if not isinstance(callbacks, (list, tuple)) or not all(map(callable, callbacks)):
+            fail("train", "callbacks", type(callbacks).__name__, "a function or a list of them", "callbacks=[f]")
+        self.callbacks, self.db, self.chosen = list(callbacks), db, chosen or {}
+        self.store, self.run, self.models, self.first = None, None, [], 0
+
+    def begins(self, line):
+        """Reads the run's number where `line` says it."""
+        found = WAITS.match(line)
+        if found:
+            self.run = int(found[1])
+            self.store = sqlite3.connect(self.db, timeout=60, isolation_level=None)
+            self.models = [json.loads(more)["hyperparameters"] for more, in self.store.execute(
+                "SELECT more FROM run_model WHERE run = ? ORDER BY model", (self.run,))]
+            self.first, = self.store.execute("SELECT ifnull(max(id), 0) FROM run_request").fetchone()
+        return bool(found)
+
+    def evaluated(self, step, steps):
+        """Calls the callbacks, and writes what they ask."""
+        self.check()
+        look = Look(step, steps, *self._numbers(step), self._hyperparameters(), self.chosen)
+        for callback in self.callbacks:
+            callback(look)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        rows = [(self.run, *request, now) for request in look.requests] + [(self.run, None, "go", None, None, None, now)]
+        self.store.execute("BEGIN IMMEDIATE")
+        self.store.executemany("INSERT INTO run_request(run, model, what, key, value, source, asked) VALUES(?, ?, ?, ?, ?, ?, ?)",
+                               rows)
+        self.store.execute("COMMIT")
+
+    def check(self):
+        """Raises what the run refused."""
+        found = self.store and self.store.execute("SELECT refused FROM run_request WHERE run = ? AND id > ? AND refused IS NOT "
+                                                  "NULL ORDER BY id", (self.run, self.first)).fetchone()
+        if found:
+            raise Error(in_words(found[0]))
+
+    def close(self):
+        if self.store:
+            self.store.close()
+
+    def _numbers(self, step):
+        seconds = self.store.execute("SELECT seconds FROM run_time WHERE run = ? AND step = ?", (self.run, step)).fetchone()
+        values = {}
+        for metric, model, value in self.store.execute("SELECT metric, model, value FROM run_metric WHERE run = ? AND step = ?",
+                                                       (self.run, step)):
+            values.setdefault(metric, [math.nan] * len(self.models))[model] = value
+        values.setdefault("train_loss", [math.nan] * len(self.models))
+        return seconds[0], values
+
+    def _hyperparameters(self):
+        """Those that the models began with, and what was changed since."""
+        now = [dict(own) for own in self.models]
+        for model, key, value in self.store.execute("SELECT model, key, value FROM run_request WHERE run = ? AND what = 'set' AND "
+                                                    "taken IS NOT NULL AND refused IS NULL ORDER BY id", (self.run,)):
+            for own in now if model is None else [now[model]]:
+                own[key] = value
+        return now

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace wide {
+
+/// What another process asks of a run that goes on: read at the run's next evaluation.
+struct RunRequest {
+  int64_t id = 0;
+  std::string what;     // stop, set or copy; go: a run that waits is to go on
+  int64_t model = -1;   // -1: the whole run, all models
+  std::string key;      // of set: a hyperparameter
+  double value = 0;     // of set: its new value
+  int64_t source = -1;  // of copy: the model whose weights and moments `model` takes
+};
+
+}  // namespace wide
