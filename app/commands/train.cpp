@@ -120,6 +120,9 @@ class Train : public Command {
   void declare_data(CLI::App& app) {
     app.add_option("--data", options_.data,
                    "safetensors, .npz, .npy, a folder of .npy, or CSV: columns [S, ...]");
+    app.add_option("--rows", options_.rows,
+                   "a data file of columns model, row and, where rows are held back, use (0 to "
+                   "learn, 1 to validate, 2 to test): which rows of --data are which model's");
     app.add_option("--own", options_.own, "columns that are [N, S, ...], of each model its own");
     app.add_option("--column", options_.columns, "ARG=COLUMN[,COLUMN]: what forward's ARG is")
         ->allow_extra_args(false);
@@ -280,7 +283,7 @@ class Train : public Command {
     options_.save = fs::absolute(options_.save).lexically_normal().string();
     for (std::string* path :
          {&options_.network, &options_.eval_model, &options_.data, &options_.validation,
-          &options_.test, &options_.models})
+          &options_.test, &options_.models, &options_.rows})
       *path = absolute(*path);
     for (std::string& path : options_.weights) path = absolute(path);
     if (!options_.no_save) lock_ = std::make_unique<RunLock>(options_.save);

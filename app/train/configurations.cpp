@@ -23,9 +23,9 @@ using Counts = std::vector<std::pair<std::string, int64_t>>;  // who says how ma
 
 class Planner {
  public:
-  Planner(const TrainOptions& options, int64_t weights, int64_t folds, double label_smoothing)
+  Planner(const TrainOptions& options, Counts counts, int64_t folds, double label_smoothing)
       : options_(options),
-        weights_(weights),
+        counts_(std::move(counts)),
         folds_(folds),
         optimizer_(optimizer(options.optimizer)) {
     for (const Hyperparameter& h : optimizer_.hyperparameters) known_.push_back(h);
@@ -63,7 +63,7 @@ class Planner {
   }
 
   bool is_known(const std::string& key) const {
-    return kSeedKeys.count(key) || key == "fold" ||
+    return kSeedKeys.count(key) || key == "fold" || key == kOwnEpochs ||
            std::any_of(known_.begin(), known_.end(), [&](const auto& h) { return h.name == key; });
   }
 
@@ -220,7 +220,8 @@ class Planner {
     const int64_t each = grid_size_ * seeds() * fold_models();
     Counts totals;
     if (options_.n > 0) totals.emplace_back("-n", options_.n);
-    if (weights_ > 0) totals.emplace_back("--weights", weights_);
+    for (const auto& count : counts_)
+      if (count.second > 0) totals.push_back(count);
     const bool ranged = std::any_of(settings_.begin(), settings_.end(),
                                     [](const auto& s) { return s.second.is_range(); });
     if (!rows_said_.empty())
@@ -287,6 +288,13 @@ class Planner {
         fail("[{}] value: got {}, expected a whole number from 0 on; try 0", key, said[key]);
       return static_cast<uint64_t>(said[key]);
     };
+    if (said.count(kOwnEpochs)) {
+      const double epochs = said[kOwnEpochs];
+      if (!(epochs >= 1 && epochs < 1e12 && epochs == std::floor(epochs)))
+        fail("[epochs] value: got {}, expected a whole number from 1 on; try 10", epochs);
+      m.epochs = static_cast<int64_t>(epochs);
+      m.hyper[kOwnEpochs] = epochs;
+    }
     m.seed = seed("seed", options_.seed + static_cast<uint64_t>(i));
     m.seed_init = seed("seed.init", m.seed);
     m.seed_order = seed("seed.order", m.seed);
@@ -326,7 +334,8 @@ class Planner {
   };
 
   const TrainOptions& options_;
-  int64_t weights_, folds_;
+  Counts counts_;
+  int64_t folds_;
   const Optimizer& optimizer_;
   std::vector<Hyperparameter> known_;
   std::map<std::string, Values> settings_;
@@ -351,9 +360,10 @@ std::vector<std::string> weights_of_table(const std::string& path) {
   return all;
 }
 
-Configurations plan_models(const TrainOptions& options, int64_t weights, int64_t folds,
-                           double label_smoothing) {
-  return Planner(options, weights, folds, label_smoothing).plan();
+Configurations plan_models(const TrainOptions& options,
+                           const std::vector<std::pair<std::string, int64_t>>& counts,
+                           int64_t folds, double label_smoothing) {
+  return Planner(options, counts, folds, label_smoothing).plan();
 }
 
 }  // namespace wide

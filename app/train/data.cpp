@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
+#include "app/train/own_rows.h"
 #include "app/train/values.h"
 #include "data/bytes/csv.h"
 #include "data/tensors.h"
@@ -85,6 +87,41 @@ std::pair<Tensor, Tensor> statistics(const Tensor& rows) {
   return {mean[0], at::where(std == 0, at::ones_like(std), std)[0]};
 }
 
+/// Which rows are whose, and that nothing else says so too.
+OwnRows own_rows(const TrainOptions& options, const DataParts& data, bool folded) {
+  if (folded) fail("[--rows] rows: got folds too, expected one of them; try to leave one out");
+  OwnRows own = read_own_rows(options.rows, data.rows);
+  for (const auto& [option, asked, held] :
+       {std::tuple("--validation", &options.validation, &own.validation),
+        std::tuple("--test", &options.test, &own.test)})
+    if (!held->empty() && !asked->empty())
+      fail(
+          "[{}] rows: got it and a column use that says them, expected one of them; try to leave "
+          "one "
+          "out",
+          option);
+  return own;
+}
+
+/// Of each model the rows that are in `kept` too: what is held back of all models is no one's to
+/// learn from.
+std::vector<Rows> kept_of(const TrainOptions& options, const std::vector<Rows>& own,
+                          const Rows& kept, int64_t all) {
+  std::vector<bool> is_kept(static_cast<size_t>(all), false);
+  for (const int64_t row : kept) is_kept[static_cast<size_t>(row)] = true;
+  std::vector<Rows> made(own.size());
+  for (size_t m = 0; m < own.size(); ++m) {
+    for (const int64_t row : own[m])
+      if (is_kept[static_cast<size_t>(row)]) made[m].push_back(row);
+    if (made[m].empty())
+      fail(
+          "[{}] model {}: got all of its {} rows held back, expected some to learn from; try a "
+          "smaller fraction",
+          printable(options.rows), m, own[m].size());
+  }
+  return made;
+}
+
 }  // namespace
 
 int64_t asked_folds(const TrainOptions& options) {
@@ -112,15 +149,19 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
         "[--group] rows: got none that are split, expected some that a group keeps together; try "
         "--validation 0.2 or --folds 5");
 
+  OwnRows own;
+  if (!options.rows.empty()) own = own_rows(options, data.train, folded);
+  data.by_model = !own.train.empty();
   Rows rows = all_rows(data.train.rows);
+  if (!own.test.empty()) data.test = own.test;
   if (!options.test.empty()) {
     if (const auto share = fraction_of("--test", options.test)) {
       Split split = hold_back(rows, *share, kinds, options.seed ^ 0x7e57, "--test");
       rows = std::move(split.train);
-      data.test = std::move(split.held);
+      data.test.push_back(std::move(split.held));
     } else {
       data.test_file = read_parts(options, options.test, wanted, RowsTo::hold, &data.train.columns);
-      data.test = all_rows(data.test_file->rows);
+      data.test.push_back(all_rows(data.test_file->rows));
     }
   }
   if (folded) {
@@ -162,6 +203,10 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
     }
   } else {
     data.train_rows.push_back(std::move(rows));
+  }
+  if (data.by_model) {
+    if (!own.validation.empty()) data.validation = own.validation;
+    data.train_rows = kept_of(options, own.train, data.train_rows[0], data.train.rows);
   }
   add_normalization(options, &data);
   return data;

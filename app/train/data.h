@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <optional>
 
 #include "app/train/configurations.h"
@@ -20,14 +21,20 @@ struct TrainingData {
   std::optional<DataParts> validation_file, test_file;
   int64_t folds = 0;
   Rows fold_of;                  // by row of `train`; empty: no folds
-  std::vector<Rows> train_rows;  // by fold; one where there are none
-  std::vector<Rows> validation;  // the same; empty rows: none
-  Rows test;                     // empty: none
+  bool by_model = false;         // rows are those of `--rows`
+  std::vector<Rows> train_rows;  // by fold or model; one where all learn from the same
+  std::vector<Rows> validation;  // the same, or one for all; empty rows: none
+  std::vector<Rows> test;        // by model, or one for all; empty: none
   std::vector<Normalization> normalization;
   int64_t classes = 0;  // 0: the target is no class
 
   const DataParts& validation_parts() const { return validation_file ? *validation_file : train; }
   const DataParts& test_parts() const { return test_file ? *test_file : train; }
+  /// Of a model its place in rows that there are several of.
+  size_t group_of(const std::vector<ModelPlan>& models, int64_t model) const {
+    if (by_model) return static_cast<size_t>(model);
+    return static_cast<size_t>(std::max<int64_t>(0, models[static_cast<size_t>(model)].fold));
+  }
   bool has_validation() const { return !validation.empty() && !validation[0].empty(); }
 };
 

@@ -126,7 +126,9 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
   return values;
 }
 
-bool has_own_rows(const DataParts& parts) {
+bool has_own_rows(const Prepared& run, const RowSet& set) {
+  if (run.data.by_model && set.rows->size() > 1) return true;
+  const DataParts& parts = *set.parts;
   const auto own = [](const DataPart& part) { return part.own; };
   return std::any_of(parts.inputs.begin(), parts.inputs.end(), own) ||
          (parts.target && parts.target->own) || (parts.weight && parts.weight->own);

@@ -17,7 +17,7 @@ std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& tr
                                                 const std::vector<int64_t>& models);
 
 /// Whether models have rows of their own, of which no mean answer can be had.
-bool has_own_rows(const DataParts& parts);
+bool has_own_rows(const Prepared& run, const RowSet& set);
 
 /// Calls `take` with the outputs of the running models for each part of a row set.
 void answer(const Prepared& run, Trainer& trainer, const RowSet& set,

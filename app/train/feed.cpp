@@ -51,20 +51,51 @@ Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNet
       }
   for (size_t i = 0; i < models.size(); ++i)
     group_.push_back(data.folds > 0 ? models[i].fold : static_cast<int64_t>(i));
-  rows_ = static_cast<int64_t>(data.train_rows[0].size());
-  for (const Rows& r : data.train_rows) rows_ = std::min(rows_, static_cast<int64_t>(r.size()));
-  const int64_t batch = network.batch(), ragged = rows_ % batch;
-  const bool drop = options.drop_last || (ragged && !network.takes(ragged));
-  steps_per_epoch_ = rows_ / batch + (ragged && !drop ? 1 : 0);
-  if (drop && !options.drop_last) left_out_ = ragged;
+  count_rows();
 }
 
-Rows Feed::order_of(const ModelPlan& model, int64_t epoch) const {
-  const Rows& own = data_.train_rows[model.fold < 0 ? 0 : static_cast<size_t>(model.fold)];
-  if (options_.order == "sequential") return {own.begin(), own.begin() + rows_};
-  const uint64_t seed = options_.same_order ? models_[0].seed_order : model.seed_order;
+const Rows& Feed::rows_to_learn(int64_t model) const {
+  return data_.train_rows[data_.group_of(models_, model)];
+}
+
+/// Folds of different sizes have epochs of one length, that of the smallest; rows of models' own
+/// have theirs.
+void Feed::count_rows() {
+  const auto n = static_cast<int64_t>(models_.size());
+  int64_t least = INT64_MAX, most = 0;
+  const auto look = [&](const Rows& rows) {
+    least = std::min(least, static_cast<int64_t>(rows.size()));
+    most = std::max(most, static_cast<int64_t>(rows.size()));
+  };
+  for (const Rows& rows : data_.train_rows) look(rows);
+  rows_ = data_.by_model ? most : least;
+  rows_of_.assign(models_.size(), rows_);
+  if (data_.by_model && static_cast<int64_t>(data_.train_rows.size()) != n)
+    fail("[{}] model: got rows of {} models, expected {}; try -n {}", printable(options_.rows),
+         data_.train_rows.size(), n, data_.train_rows.size());
+  for (int64_t m = 0; m < n && data_.by_model; ++m)
+    rows_of_[static_cast<size_t>(m)] = static_cast<int64_t>(rows_to_learn(m).size());
+  mixed_ = data_.by_model && least != most;
+  const int64_t batch = network_.batch(), ragged = rows_ % batch;
+  drop_ = options_.drop_last || (!mixed_ && ragged && !network_.takes(ragged));
+  if (drop_ && !options_.drop_last) left_out_ = ragged;
+  if (mixed_ && drop_ && least < batch)
+    fail("[--drop-last] rows: got {} of a model, expected at least a batch of {}; try --batch {}",
+         least, batch, least);
+}
+
+int64_t Feed::steps_of(int64_t rows) const {
+  return rows / network_.batch() + (rows % network_.batch() && !drop_ ? 1 : 0);
+}
+
+Rows Feed::order_of(int64_t model, int64_t epoch) const {
+  const Rows& own = rows_to_learn(model);
+  const auto rows = static_cast<size_t>(rows_of(model));
+  if (options_.order == "sequential")
+    return {own.begin(), own.begin() + static_cast<ptrdiff_t>(rows)};
+  const uint64_t seed = models_[options_.same_order ? 0 : static_cast<size_t>(model)].seed_order;
   Rows order = shuffled(static_cast<int64_t>(own.size()), seed, epoch);
-  order.resize(static_cast<size_t>(rows_));
+  order.resize(rows);
   for (int64_t& row : order) row = own[static_cast<size_t>(row)];
   return order;
 }
@@ -74,14 +105,22 @@ void Feed::begin_epoch(int64_t epoch) {
   epoch_ = epoch;
   const auto n = static_cast<int64_t>(models_.size());
   if (same_rows()) {
-    order_ = at::tensor(order_of(models_[0], epoch), at::kLong);
+    order_ = at::tensor(order_of(0, epoch), at::kLong);
     return;
   }
   order_ = at::empty({n, rows_}, at::kLong);
   for (int64_t i = 0; i < n; ++i) {
-    const Rows order = order_of(models_[static_cast<size_t>(i)], epoch);
+    const Rows order = order_of(i, epoch);
     std::copy(order.begin(), order.end(), order_.mutable_data_ptr<int64_t>() + i * rows_);
   }
+}
+
+const Rows& Feed::own_order(int64_t model, int64_t epoch) {
+  own_orders_.resize(models_.size(), {-1, {}});
+  auto& [known, order] = own_orders_[static_cast<size_t>(model)];
+  if (known != epoch) order = order_of(model, epoch);
+  known = epoch;
+  return order;
 }
 
 Column Feed::column(const DataPart& part, const Tensor& rows, int64_t step) const {
@@ -106,9 +145,36 @@ Batch Feed::make_batch(const DataParts& parts, const Tensor& rows, int64_t step)
   return batch;
 }
 
+/// Of batches of one size the model's own next one, which a model with fewer rows has as well. What
+/// it is short of is its first row once more, of weight 0.
+Batch Feed::own_training(int64_t step) {
+  const auto n = static_cast<int64_t>(models_.size());
+  const int64_t batch = network_.batch();
+  const Tensor rows = at::empty({n, batch}, at::kLong);
+  const Tensor weight = at::zeros({n, batch}, at::kDouble);
+  for (int64_t m = 0; m < n; ++m) {
+    const int64_t steps = steps_per_epoch(m), begin = step % steps * batch;
+    const Rows& order = own_order(m, step / steps);
+    const int64_t count = std::min(batch, rows_of(m) - begin);
+    auto* own = rows.mutable_data_ptr<int64_t>() + m * batch;
+    std::fill(own, own + batch, order[static_cast<size_t>(begin)]);
+    std::copy_n(order.begin() + begin, count, own);
+    weight[m].narrow(0, 0, count).fill_(1);
+  }
+  Batch made = make_batch(data_.train, rows, step);
+  if (!fills_up_training()) return made;
+  if (const auto& part = data_.train.weight) {
+    for (int64_t m = 0; m < n; ++m)
+      weight[m].mul_((part->own ? part->values[m] : part->values).index_select(0, rows[m]));
+  }
+  made.weight = {.values = weight};
+  return made;
+}
+
 Batch Feed::training(int64_t step) {
-  begin_epoch(step / steps_per_epoch_);
-  const int64_t begin = step % steps_per_epoch_ * network_.batch();
+  if (mixed_) return own_training(step);
+  begin_epoch(step / steps_per_epoch());
+  const int64_t begin = step % steps_per_epoch() * network_.batch();
   const int64_t size = std::min(network_.batch(), rows_ - begin);
   Tensor rows = order_.narrow(-1, begin, size);
   // Each model draws for itself, of the same rows too.
@@ -169,13 +235,14 @@ HeldBatch Feed::held(const RowSet& set, int64_t index) const {
   const int64_t size = part.size;
   HeldBatch held;
   held.first = part.begin;
-  const bool by_model = set.rows->size() > 1 || data_.folds > 0;
-  // Normalised for each fold, a row is not the same for all.
+  // Normalised for each fold or model, a row is not the same for all.
+  const bool by_model =
+      set.rows->size() > 1 || data_.folds > 0 || (data_.by_model && !data_.normalization.empty());
   const int64_t models = by_model ? static_cast<int64_t>(models_.size()) : 1;
   held.rows = at::zeros({models, size}, at::kLong);
   held.present = at::zeros({models, size}, at::kDouble);
   for (int64_t m = 0; m < models; ++m) {
-    const Rows& own = (*set.rows)[set.rows->size() > 1 ? static_cast<size_t>(fold_of(m)) : 0];
+    const Rows& own = (*set.rows)[set.rows->size() > 1 ? data_.group_of(models_, m) : 0];
     for (int64_t k = 0; k < size; ++k) {
       const auto at = static_cast<size_t>(held.first + k);
       const bool there =

@@ -27,8 +27,13 @@ class Feed {
   Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
        const std::vector<ModelPlan>& models);
 
-  int64_t rows() const { return rows_; }  // of an epoch, for each model
-  int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  int64_t rows() const { return rows_; }  // of an epoch; where models have their own: the longest
+  int64_t steps_per_epoch() const { return steps_of(rows_); }
+  int64_t rows_of(int64_t model) const { return rows_of_[static_cast<size_t>(model)]; }
+  int64_t steps_per_epoch(int64_t model) const { return steps_of(rows_of(model)); }
+  /// Whether models have different numbers of rows: what their batches are short of is filled up
+  /// with rows of weight 0.
+  bool fills_up_training() const { return mixed_ && !drop_; }
   int64_t left_out() const { return left_out_; }  // rows of each epoch, as the batch is fixed
   /// Step `step` of the run, counted from 0.
   Batch training(int64_t step);
@@ -47,9 +52,15 @@ class Feed {
   }
 
  private:
-  bool same_rows() const { return same_order_ && data_.folds == 0; }
+  bool same_rows() const { return same_order_ && data_.folds == 0 && !data_.by_model; }
+  int64_t steps_of(int64_t rows) const;
+  void count_rows();
+  const Rows& rows_to_learn(int64_t model) const;
+  /// Of a model in the order of its own epoch.
+  const Rows& own_order(int64_t model, int64_t epoch);
+  Batch own_training(int64_t step);
   void begin_epoch(int64_t epoch);
-  Rows order_of(const ModelPlan& model, int64_t epoch) const;
+  Rows order_of(int64_t model, int64_t epoch) const;
   /// `step`: of training, whose images are augmented; -1: none.
   Batch make_batch(const DataParts& parts, const Tensor& rows, int64_t step = -1) const;
   Column column(const DataPart& part, const Tensor& rows, int64_t step = -1) const;
@@ -67,8 +78,11 @@ class Feed {
   std::vector<int64_t> group_;  // of each model in the statistics of normalisation
   Augmentation augmentation_;
   bool same_order_ = false, fills_up_ = true;
-  int64_t rows_ = 0, steps_per_epoch_ = 0, left_out_ = 0, epoch_ = -1;
-  Tensor order_;  // int64 [N, rows], or [rows]
+  bool mixed_ = false, drop_ = false;
+  int64_t rows_ = 0, left_out_ = 0, epoch_ = -1;
+  std::vector<int64_t> rows_of_;                      // by model
+  Tensor order_;                                      // int64 [N, rows], or [rows]
+  std::vector<std::pair<int64_t, Rows>> own_orders_;  // by model: an epoch of its own
 };
 
 }  // namespace wide

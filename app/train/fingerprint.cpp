@@ -114,7 +114,7 @@ std::string split_fingerprint(const TrainingData& data) {
   add("fold", data.fold_of);
   for (const Rows& rows : data.train_rows) add("train", rows);
   for (const Rows& rows : data.validation) add("validation", rows);
-  add("test", data.test);
+  for (const Rows& rows : data.test) add("test", rows);
   return digest(all);
 }
 

@@ -48,8 +48,9 @@ bool Loop::run() {
     heartbeat();
     note(batch, result);
     const bool due = state_.step % run_.eval_every == 0 || state_.step == run_.steps ||
-                     trainer_.running().empty();
+                     trainer_.running().empty() || some_end();
     if (due) look();
+    finish();
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
     // Before it is saved: what was done stands in the file.
     if (due && do_what_is_asked()) return false;
@@ -169,6 +170,21 @@ void Loop::look() {
 void Loop::say(int64_t model, const std::string& what) {
   state_.events.push_back({state_.step, model, what});
   observer_.happened(state_.events.back());
+}
+
+bool Loop::some_end() const {
+  const auto& running = trainer_.running();
+  return std::any_of(running.begin(), running.end(),
+                     [&](int64_t m) { return run_.ends[static_cast<size_t>(m)] == state_.step; });
+}
+
+void Loop::finish() {
+  for (const int64_t m : std::vector<int64_t>(trainer_.running())) {
+    if (run_.ends[static_cast<size_t>(m)] > state_.step || state_.step == run_.steps) continue;
+    trainer_.stop(m);
+    state_.models[static_cast<size_t>(m)].status = "trained";
+    state_.models[static_cast<size_t>(m)].at_step = state_.step;
+  }
 }
 
 void Loop::set_hyperparameter(const RunRequest& request) {

@@ -44,6 +44,9 @@ class Loop {
   void set_hyperparameter(const RunRequest& request);
   void copy_model(const RunRequest& request);
   void say(int64_t model, const std::string& what);
+  bool some_end() const;
+  /// Stops models that have made all their steps before the run has.
+  void finish();
   [[noreturn]] void refuse(const StepCheck& check) const;
   /// Writes down the differences that were no errors.
   void note_differences(const StepCheck& check);

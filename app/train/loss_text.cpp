@@ -113,8 +113,9 @@ Tensor balanced_weights(const TrainingData& data, const std::vector<ModelPlan>& 
   if (!target.own && data.train_rows.size() == 1) return weights_of(0, 0);
   Tensors all;
   for (size_t i = 0; i < models.size(); ++i)
-    all.push_back(weights_of(models[i].fold < 0 ? 0 : static_cast<size_t>(models[i].fold),
-                             static_cast<int64_t>(i)));
+    all.push_back(
+        weights_of(data.train_rows.size() == 1 ? 0 : data.group_of(models, static_cast<int64_t>(i)),
+                   static_cast<int64_t>(i)));
   return at::stack(all);
 }
 

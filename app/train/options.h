@@ -18,6 +18,7 @@ struct TrainOptions {
   std::string sample_weight, output;
   int64_t folds = 0;
   std::string fold, group;  // columns
+  std::string rows;         // a file: which rows are whose
 
   int64_t n = 0, seeds = 0;
   uint64_t seed = 0;

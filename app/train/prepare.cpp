@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/train/fingerprint.h"
+#include "app/train/separate_models.h"
 #include "app/train/values.h"
 #include "data/bytes/csv.h"
 #include "data/checkpoints/checkpoint_search.h"
@@ -29,10 +30,15 @@ int64_t warmup_steps(const std::string& text, int64_t steps) {
   return static_cast<int64_t>(share ? std::llround(number / 100 * double(steps)) : number);
 }
 
-int64_t least_rows(const TrainingData& data) {
+/// Of which a batch can be: models with fewer rows of their own have it filled up.
+int64_t rows_for_a_batch(const TrainingData& data) {
   size_t least = SIZE_MAX;
-  for (const Rows& rows : data.train_rows) least = std::min(least, rows.size());
-  return static_cast<int64_t>(least);
+  size_t most = 0;
+  for (const Rows& rows : data.train_rows) {
+    least = std::min(least, rows.size());
+    most = std::max(most, rows.size());
+  }
+  return static_cast<int64_t>(data.by_model ? most : least);
 }
 
 Halving parse_halving(const std::string& text) {
@@ -83,9 +89,12 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   if (!options.weights.empty())
     weights = static_cast<int64_t>(find_checkpoints(options.weights).files.size());
   fingerprint = wide::fingerprint(data);
-  plan = plan_models(options, weights, data.folds, loss.label_smoothing);
+  plan = plan_models(options,
+                     {{"--weights", weights},
+                      {"--rows", data.by_model ? static_cast<int64_t>(data.train_rows.size()) : 0}},
+                     data.folds, loss.label_smoothing);
   check_settings();
-  network.settle(data.train, least_rows(data));
+  network.settle(data.train, rows_for_a_batch(data));
   if (options.batch == 0) defaults["batch"] = std::to_string(network.batch());
   frozen = matching("--freeze", options.freeze, network.tensors());
   no_decay = matching("--no-decay", options.no_decay, network.tensors());
@@ -98,6 +107,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   count_steps();
   check_outputs();
   check_smallest_batch();
+  check_filled_batches();
   network_fingerprint = wide::network_fingerprint(network);
   if (loss.balanced)
     loss.loss.weight = balanced_weights(data, plan.models, data.classes, loss.loss.ignore_index)
@@ -171,6 +181,7 @@ void Prepared::check_data() {
 
 /// Batch norm of one number a channel has no variance: its statistics would never be numbers again.
 void Prepared::check_smallest_batch() const {
+  if (feed->fills_up_training()) return;  // all are of one size
   const int64_t last = feed->rows() - (feed->steps_per_epoch() - 1) * network.batch();
   if (std::min(last, network.batch()) != 1 || steps < feed->steps_per_epoch()) return;
   const at::NoGradGuard no_grad;
@@ -188,6 +199,40 @@ void Prepared::check_smallest_batch() const {
       fail("[{}] last batch: got one row, expected more for the statistics of {}; try {}",
            printable(options.network), printable(net.tensors[i].name),
            network.batch() > 1 ? "--drop-last" : "a larger --batch");
+}
+
+/// Rows that only fill a batch up have weight 0; they must not reach the others either, as they do
+/// where a batch norm computes its statistics. Of one batch, the first row's answer is to be the
+/// same whatever the other rows are.
+void Prepared::check_filled_batches() const {
+  if (!feed->fills_up_training()) return;
+  const at::NoGradGuard no_grad;
+  const Network& net = network.train_form();
+  const OwnBatch batch(*this, feed->training(0), 0);
+  Tensors bound = on_zeros(net, network.dtype());
+  at::manual_seed(0);
+  for (size_t i = 0; i < bound.size(); ++i)  // a factor that starts at 0 would hide the others
+    if (net.tensors[i].role == Role::parameter) bound[i].add_(at::randn_like(bound[i]), 0.1);
+  const auto inputs = net.indices(true);
+  const auto answers = [&](bool alone) {
+    Tensors own = bound;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const Tensor& rows = batch.inputs[k];
+      own[inputs[k]] = alone ? rows.narrow(0, 0, 1).expand_as(rows).contiguous() : rows;
+    }
+    at::manual_seed(0);
+    return net.forward(own);
+  };
+  const Tensors with_others = answers(false), alone = answers(true);
+  for (size_t k = 0; k < alone.size(); ++k) {
+    if (!has_rows(alone[k], network.batch())) continue;
+    const Tensor a = alone[k][0].to(at::kDouble), b = with_others[k][0].to(at::kDouble);
+    if (!at::allclose(a, b, 1e-3, 1e-5, /*equal_nan=*/true))
+      fail(
+          "[{}] rows of a batch: got answers that hang on the other rows (batch norm), expected "
+          "each by itself where models have different numbers of rows; try --drop-last",
+          printable(options.network));
+  }
 }
 
 /// What the network gives on rows of zeros: the loss must fit it, and classes lie in it.
@@ -219,7 +264,13 @@ void Prepared::check_outputs() {
     sizes.insert(sizes.begin(), network.batch());
     in.target = at::zeros(sizes, target.values.options());
   }
-  if (data.train.weight) in.row_weight = at::ones({network.batch()}, output.options());
+  if (feed->fills_up_training() && !has_rows(output, network.batch()))
+    fail(
+        "[--loss] {}: got one number a batch, expected one a row where models have different "
+        "numbers of rows; try a loss without its mean, or --drop-last",
+        printable(options.loss));
+  if (data.train.weight || feed->fills_up_training())
+    in.row_weight = at::ones({network.batch()}, output.options());
   loss_sums(loss.loss, in);
   const Tensor& positive = loss.loss.pos_weight;
   const int64_t labels = output.dim() > 1 ? output.size(-1) : 1;
@@ -259,10 +310,9 @@ void Prepared::check_batch_numbers(const Tensors& outputs) {
           whose.back());
   }
   if (whose.empty()) return;
-  const std::vector<Rows> test{data.test};
   std::vector<RowSet> sets;
   if (data.has_validation()) sets.push_back(validation());
-  if (!data.test.empty()) sets.push_back({&data.test_parts(), &test});
+  if (!data.test.empty()) sets.push_back({&data.test_parts(), &data.test});
   feed->never_fill_up(whose.front(), sets);
 }
 
@@ -319,7 +369,21 @@ void Prepared::count_steps() {
          std::min(options.epochs, options.steps));
   if (options.epochs == 0 && options.steps == 0)
     defaults["epochs"] = std::to_string(options.epochs = kEpochs);
-  steps = options.steps > 0 ? options.steps : options.epochs * feed->steps_per_epoch();
+  for (int64_t m = 0; m < n(); ++m) {
+    const int64_t own = plan.models[static_cast<size_t>(m)].epochs;
+    if (options.steps > 0 && own > 0)
+      fail("[epochs] length: got --steps too, expected one of them; try to leave one out");
+    ends.push_back(options.steps > 0 ? options.steps
+                                     : (own > 0 ? own : options.epochs) * feed->steps_per_epoch(m));
+  }
+  steps = *std::max_element(ends.begin(), ends.end());
+  const std::string schedule = options.schedule.substr(0, options.schedule.find(':'));
+  const bool one_end = *std::min_element(ends.begin(), ends.end()) == steps;
+  if (!one_end && (schedule == "cosine" || schedule == "linear" || schedule == "onecycle"))
+    fail(
+        "[--schedule] {}: got models that end at different steps, expected one end, with which it "
+        "ends; try constant, or --steps {}",
+        schedule, steps);
   eval_every = options.eval_every > 0 ? options.eval_every : feed->steps_per_epoch();
 }
 
@@ -331,7 +395,8 @@ Trainer Prepared::trainer(const Start& start, const std::string& plan_text) cons
   o.loss = loss.loss;
   o.optimizer = options.optimizer;
   for (const auto& [key, value] : plan.models[0].hyper)
-    for (const ModelPlan& m : plan.models) o.hyperparameters[key].push_back(m.hyper.at(key));
+    for (const ModelPlan& m : plan.models)
+      if (key != kOwnEpochs) o.hyperparameters[key].push_back(m.hyper.at(key));
   o.schedule = parse_schedule(options.schedule, warmup_steps(options.warmup, steps), steps);
   o.no_decay = no_decay;
   o.frozen = frozen;

@@ -24,6 +24,7 @@ struct Prepared {
   std::vector<WantedMetric> metrics;  // the first is monitored
   bool answers_rows = true;           // what forward answers has a row for each of the batch
   int64_t steps = 0;                  // of the whole run
+  std::vector<int64_t> ends;          // by model: after how many steps
   int64_t eval_every = 0;
   Halving halving;
   std::string fingerprint;  // of the data
@@ -47,6 +48,7 @@ struct Prepared {
   void check_classes();
   void check_batch_numbers(const Tensors& outputs);
   void check_smallest_batch() const;
+  void check_filled_batches() const;
   void choose_metrics();
   void count_steps();
 };

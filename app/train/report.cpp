@@ -36,18 +36,26 @@ Json model_json(const Prepared& run, const TrainState& state, size_t i) {
           {"test", s.test}};
 }
 
+/// Of a fold where there are folds; of all models where these have rows of their own.
+size_t held_rows(const Prepared& run, const std::vector<Rows>& rows) {
+  if (rows.empty() || !run.data.by_model) return rows.empty() ? 0 : rows[0].size();
+  size_t sum = 0;
+  for (const Rows& own : rows) sum += own.size();
+  return sum;
+}
+
 /// What was set besides hyperparameters and what the report has by itself. Left out: where files
 /// are, which data and models, how long it trains, and what changes no number but in its last bits.
 Json settings_json(const TrainOptions& options) {
   Json settings = to_json(options);
   for (const char* key :
-       {"network", "eval_model", "data",     "validation", "test",         "columns",
-        "target",  "fold",       "group",    "n",          "seeds",        "seed",
-        "models",  "set",        "grid",     "lr",         "weight_decay", "momentum",
-        "loss",    "optimizer",  "schedule", "batch",      "epochs",       "steps",
-        "metrics", "monitor",    "save",     "log",        "no_save",      "save_every",
-        "keep",    "dtype",      "device",   "threads",    "exact",        "check",
-        "trusted"})
+       {"network",    "eval_model", "data",      "validation", "test",    "columns",
+        "target",     "fold",       "group",     "rows",       "n",       "seeds",
+        "seed",       "models",     "set",       "grid",       "lr",      "weight_decay",
+        "momentum",   "loss",       "optimizer", "schedule",   "batch",   "epochs",
+        "steps",      "metrics",    "monitor",   "save",       "log",     "no_save",
+        "save_every", "keep",       "dtype",     "device",     "threads", "exact",
+        "check",      "trusted"})
     settings.erase(key);
   return settings;
 }
@@ -79,8 +87,8 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
   doc["switched"] = {{"dropout", run.network.switched_dropout()},
                      {"batch_norm", run.network.switched_batch_norm()}};
   doc["data"] = {{"rows", learned_rows(run)},
-                 {"validation_rows", run.data.has_validation() ? run.data.validation[0].size() : 0},
-                 {"test_rows", run.data.test.size()},
+                 {"validation_rows", held_rows(run, run.data.validation)},
+                 {"test_rows", held_rows(run, run.data.test)},
                  {"classes", run.data.classes ? Json(run.data.classes) : Json(nullptr)},
                  {"folds", run.data.folds},
                  {"columns", to_json(run.data.train.columns)},
@@ -129,6 +137,9 @@ Json run_document(const Prepared& run, const TrainState& state, const RunFacts& 
 }
 
 int64_t learned_rows(const Prepared& run) {
+  int64_t own = 0;
+  for (int64_t m = 0; m < run.n(); ++m) own += run.feed->rows_of(m);
+  if (run.data.by_model) return own;
   if (run.data.folds == 0) return run.feed->rows();
   size_t sum = 0;
   for (const Rows& fold : run.data.validation) sum += fold.size();
@@ -141,10 +152,10 @@ std::string first_line(const Prepared& run, const std::string& start) {
   parts.push_back(fmt::format("{} models of {}{}", run.n(), printable(run.options.network),
                               configs > 1 ? fmt::format(" ({} configurations)", configs) : ""));
   parts.push_back(
-      fmt::format("{} rows{}", learned_rows(run),
+      fmt::format("{} rows{}{}", learned_rows(run), run.data.by_model ? " of models' own" : "",
                   run.data.folds > 0 ? fmt::format(" in {} folds", run.data.folds)
                   : run.data.has_validation()
-                      ? fmt::format(" and {} to validate", run.data.validation[0].size())
+                      ? fmt::format(" and {} to validate", held_rows(run, run.data.validation))
                       : ""));
   parts.push_back(fmt::format("{} steps of {}", run.steps, run.network.batch()));
   parts.push_back("start " + start);

@@ -39,7 +39,8 @@ std::optional<Rights> to_start(const TrainOptions& options) {
 Rights reading(const TrainOptions& options, std::optional<Rights> start) {
   Rights rights = std::move(start).value_or(Rights());
   if (!options.eval_model.empty()) rights.read.push_back(options.eval_model);
-  for (const std::string& path : {options.data, options.validation, options.test, options.models})
+  for (const std::string& path :
+       {options.data, options.validation, options.test, options.models, options.rows})
     add_data(path, &rights);
   return rights;
 }

@@ -148,12 +148,22 @@ void RunFolder::save_split(const Prepared& run) const {
   const auto add = [&](const char* name, const Rows& rows) {
     arrays.emplace_back(name, at::tensor(rows, at::kLong));
   };
+  // Rows of models' own: one list after the other, and beside it whose each is.
+  const auto add_all = [&](const std::string& name, const std::vector<Rows>& lists) {
+    Rows all, model;
+    for (size_t m = 0; m < lists.size(); ++m) {
+      all.insert(all.end(), lists[m].begin(), lists[m].end());
+      model.insert(model.end(), lists[m].size(), static_cast<int64_t>(m));
+    }
+    arrays.emplace_back(name, at::tensor(all, at::kLong));
+    if (lists.size() > 1) arrays.emplace_back(name + "_model", at::tensor(model, at::kLong));
+  };
   if (!run.data.fold_of.empty())
     add("fold", run.data.fold_of);
   else
-    add("train", run.data.train_rows[0]);
-  if (run.data.folds == 0 && run.data.has_validation()) add("validation", run.data.validation[0]);
-  if (!run.data.test.empty()) add("test", run.data.test);
+    add_all("train", run.data.train_rows);
+  if (run.data.folds == 0 && run.data.has_validation()) add_all("validation", run.data.validation);
+  if (!run.data.test.empty()) add_all("test", run.data.test);
   write_npz(file("split.npz"), arrays);
 }
 

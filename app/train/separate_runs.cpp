@@ -32,7 +32,8 @@ struct BatchShare {
 
 std::vector<BatchShare> batches_of(const Prepared& run) {
   const int64_t steps = run.feed->steps_per_epoch();
-  if (steps == 1 || steps > kManySteps || run.feed->rows() % run.network.batch() == 0)
+  if (steps == 1 || steps > kManySteps || run.feed->fills_up_training() ||
+      run.feed->rows() % run.network.batch() == 0)
     return {{0, 1}};
   const double last = 1 / double(steps);
   return {{0, 1 - last}, {steps - 1, last}};

@@ -75,9 +75,9 @@ class Run {
       TrainerState from = load_trainer_state(options.save, &state_);
       from.plan = saved->plan;
       trainer_->load_state(from);
-      if (state_.step < run_.steps)  // a run that came to its end is made longer
-        for (ModelState& m : state_.models)
-          if (m.status == "trained") m.status = "running";
+      for (size_t m = 0; m < state_.models.size(); ++m)  // a run at its end is made longer
+        if (state_.models[m].status == "trained" && state_.models[m].at_step < run_.ends[m])
+          state_.models[m].status = "running";
     }
     tell(first_line(run_, how) + "\n");
   }
@@ -121,6 +121,15 @@ class Run {
   /// With the data that it began with, and not to where it has been.
   void check_goes_on(const SavedRun& saved) const {
     if (!saved.data.empty()) check_same_data(saved.data, run_.data);
+    for (size_t m = 0; m < saved.state.models.size(); ++m) {
+      const ModelState& state = saved.state.models[m];
+      if (state.status == "trained" && state.at_step < saved.state.step &&
+          state.at_step < run_.ends[m])
+        fail(
+            "[--resume] --epochs: got another length, expected the one that it began with, as "
+            "models ended at different steps; try a new run that starts from {}/last",
+            printable(run_.options.save));
+    }
     const int64_t made = saved.state.step, epoch = run_.feed->steps_per_epoch();
     if (run_.steps >= made) return;
     const bool in_steps = run_.options.steps > 0;
@@ -130,11 +139,11 @@ class Run {
   }
 
   void check_ensemble_requirements() const {
-    if (!has_own_rows(run_.data.validation_parts())) return;
+    if (!has_own_rows(run_, run_.validation())) return;
     for (const Requirement& r : requirements_)
       if (r.over == "ensemble")
         fail(
-            "[--require] {}: got models with rows of their own (--own), expected the same rows for "
+            "[--require] {}: got models with rows of their own, expected the same rows for "
             "all; try min: or best: instead of ensemble:",
             printable(r.text));
   }
@@ -323,12 +332,12 @@ class Run {
     const at::NoGradGuard no_grad;
     trainer_->set_weights(best_or_last());
     if (!run_.data.test.empty()) {
-      const std::vector<Rows> rows{run_.data.test};
-      const auto values = evaluate(run_, *trainer_, {&run_.data.test_parts(), &rows});
+      const RowSet test{&run_.data.test_parts(), &run_.data.test};
+      const auto values = evaluate(run_, *trainer_, test);
       for (const auto& [metric, all] : values)
         for (size_t m = 0; m < all.size(); ++m)
           if (!std::isnan(all[m])) state_.models[m].test[metric] = all[m];
-      facts_.ensemble_test = ensemble({&run_.data.test_parts(), &rows});
+      facts_.ensemble_test = ensemble(test);
     }
     if (run_.data.has_validation()) facts_.ensemble = ensemble(run_.validation());
     if (run_.data.folds > 0 && folder_.exists()) save_out_of_fold();
@@ -336,7 +345,7 @@ class Run {
 
   /// Nothing where there is no mean answer.
   std::map<std::string, double> ensemble(const RowSet& set) {
-    if (has_own_rows(*set.parts)) return {};
+    if (has_own_rows(run_, set)) return {};
     const std::vector<int64_t> models = answering_models(state_.models);
     if (models.empty()) return {};
     if (const std::string out = left_out_text(state_.models); !out.empty()) {

@@ -103,18 +103,14 @@ class Arguments(Runs):
                 "data=loader.dataset", data=DataLoader(TensorDataset(x, y)), seeds=2)
         self.no("[data] column y: got 52 rows, expected 53 as the others; try columns of one length", data=(x, y[1:]),
                 seeds=2)
-        self.no("[data] x of model 1: got 52 rows of shape (5,), expected 53 of (5,) as model 0 has, as data of different lengths "
-                "are not there yet; try as many rows for each model", data=[(x, y), (x[1:], y[1:])], seeds=2)
         self.no("[data] x: got object, expected numbers; try a tensor, a NumPy array or a frame",
                 data=(numpy.array([{}, {}]), y[:2]), seeds=2)
         self.no("[train] rows of model 1: got 0 to 53, expected row numbers from 0 to 52; try torch.randint(len(x), (len(x),))",
                 rows=[[0, 1], [0, 53]])
-        self.no("[train] rows of model 1: got 1, expected 2 as model 0 has, as data of different lengths are not there yet; try as "
-                "many rows for each model", rows=[[0, 1], [0]])
         self.no("[train] models: got 2 models' own rows, expected 3, as many as the other arguments make; try as many of "
                 "each", rows=[[0, 1], [2, 3]], seeds=3)
-        self.no("[train] metrics: got functions and rows of each model's own, expected rows that all models share; try a metric by "
-                "its name", rows=[[0, 1], [2, 3]], metrics={"f": len}, validation=(x, y))
+        self.no("[train] metrics: got functions and validation rows of each model's own, expected rows that all models share; try a "
+                "metric by its name", data=[(x, y), (x, y)], metrics={"f": len}, validation=0.2)
         frame = pandas.DataFrame({"a": [1.0, None, 3.0], "b": [1.0, 2.0, None], "y": [0, 1, 0]})
         self.no("[data] column a: got 1 gaps, the first in row 1, expected a value in each row; try frame.dropna() or fillna",
                 data=frame, target="y", seeds=2)

@@ -11,12 +11,12 @@ from .values import Range, Together, count_of, is_list, number_text, text_of
 
 # Of each model its own, by their names in Python and in the command.
 KEYS = {name: name for name in ("lr", "weight_decay", "momentum", "nesterov", "dampening", "beta1", "beta2", "eps",
-                                "alpha", "clip", "label_smoothing", "dropout", "ema", "seed")}
+                                "alpha", "clip", "label_smoothing", "dropout", "ema", "seed", "epochs")}
 KEYS.update(seed_init="seed.init", seed_order="seed.order", seed_dropout="seed.dropout")
-OPTIONS_OF_THEIR_OWN = ("lr", "weight_decay", "momentum")  # others are said by --set
+OPTIONS_OF_THEIR_OWN = ("lr", "weight_decay", "momentum")  # others are said by --set; epochs, where models differ, too
 # One value for all models of a run; a list of them is a run for each.
 EACH = {"batch": "--batch", "optimizer": "--optimizer", "loss": "--loss", "schedule": "--schedule", "warmup": "--warmup",
-        "epochs": "--epochs", "steps": "--steps"}
+        "steps": "--steps"}
 # One value for all.
 VALUES = {"seeds": "--seeds", "n": "--n", "folds": "--folds", "output": "--output", "order": "--order",
           "monitor": "--monitor", "eval_every": "--eval-every", "patience": "--patience", "min_delta": "--min-delta",
@@ -107,7 +107,7 @@ def says_how_many(options, together):
 
 def _said(name, value):
     key = KEYS[name]
-    if name in OPTIONS_OF_THEIR_OWN:
+    if name in OPTIONS_OF_THEIR_OWN or (name == "epochs" and count_of(value) is None):
         return f"--{key.replace('_', '-')}={text_of(name, value)}"
     return f"--set={key}={text_of(name, value)}"
 
@@ -195,7 +195,7 @@ EXAMPLES = {"metrics": "['accuracy']", "augment": "['flip', 'crop:4']", "freeze"
 def in_words(text):
     """An error of the command with the names that Python has for its options."""
     names = {flag: name for name, flag in ALL.items() if flag.startswith("--")}
-    names.update({f"--{KEYS[name].replace('_', '-')}": name for name in OPTIONS_OF_THEIR_OWN})
+    names.update({f"--{KEYS[name].replace('_', '-')}": name for name in (*OPTIONS_OF_THEIR_OWN, "epochs")})
 
     def name_of(flag):
         return "train" if flag in ("--set", "--grid", "-n") else names.get(flag, flag)

@@ -24,22 +24,57 @@ class Meaning:
 
 
 class Table:
-    """Columns by name, which are the rows' values or, of pairs, each model's own."""
+    """Columns by name, and where models have rows of their own, which these are."""
 
-    def __init__(self, columns, own=()):
-        self.columns, self.own = columns, set(own)
+    def __init__(self, columns, learned=None, apart=False):
+        self.columns = columns
+        self.learned = learned  # row numbers of each model
+        self.apart = apart  # each model's rows are there for it alone, as pairs give them
+        self.held = {}  # "validation", "test": row numbers of each model
 
     def models(self):
         """How many have rows of their own; 0: all share them."""
-        return len(self.columns[next(iter(self.own))]) if self.own else 0
+        return len(self.learned) if self.learned else 0
 
     def rows(self):
-        name = next(iter(self.columns))
-        return len(self.columns[name][0] if name in self.own else self.columns[name])
+        return len(next(iter(self.columns.values())))
 
     def some(self, names, rows):
-        """These columns of the first rows of one model."""
-        return [(self.columns[n][0] if n in self.own else self.columns[n])[:rows] for n in names]
+        """These columns of the first rows."""
+        return [self.columns[name][:rows] for name in names]
+
+    def hold_back(self, name, share, seed):
+        """Of each model's own rows a share, by a draw of its own."""
+        if not 0 < share < 1:
+            fail("train", name, share, "a fraction between 0 and 1, or rows as data has them", f"{name}=0.2")
+        learned, held = [], []
+        for model, rows in enumerate(self.learned):
+            count = max(1, round(share * len(rows)))
+            if count >= len(rows):
+                fail("train", f"{name} of model {model}", f"{len(rows)} rows", "some to learn from and some to hold back",
+                     "a smaller fraction, or more rows")
+            draw = torch.Generator().manual_seed(seed * 1_000_003 + model * 2 + (name == "test"))
+            order = torch.randperm(len(rows), generator=draw)
+            held.append(rows[order[:count].sort().values])
+            learned.append(rows[order[count:].sort().values])
+        self.learned, self.held[name] = learned, held
+
+    def add(self, name, table):
+        """Rows of each model's own that are held back."""
+        if not self.apart or table.models() != self.models():
+            fail("train", name, f"rows of {table.models()} models' own",
+                 f"those of {self.models()}" if self.apart else "rows as data has them", f"{name}=(X, y)")
+        begin = self.rows()
+        self.columns = {column: torch.cat([values, table.columns[column]]) for column, values in self.columns.items()}
+        self.held[name] = [rows + begin for rows in table.learned]
+
+    def whose(self):
+        """The columns of the command's file of rows."""
+        lists = [(use, model, rows) for use, of in enumerate((self.learned, *(self.held.get(n, []) for n in ("validation", "test"))))
+                 for model, rows in enumerate(of)]
+        each = {"model": [torch.full((len(rows),), model) for _, model, rows in lists], "row": [rows.long() for *_, rows in lists],
+                "use": [torch.full((len(rows),), use) for use, _, rows in lists]}
+        return {name: torch.cat(values) for name, values in each.items() if name != "use" or self.held}
 
 
 def is_frame(value):
@@ -113,18 +148,10 @@ class Reader:
             if not whole or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
                 fail("train", f"rows of model {i}", f"{rows.dtype} {tuple(rows.shape)}" if not whole else f"{int(rows.min())} to "
                      f"{int(rows.max())}", f"row numbers from 0 to {count - 1}", "torch.randint(len(x), (len(x),))")
-            if len(rows) != len(chosen[0]):
-                fail("train", f"rows of model {i}", len(rows), f"{len(chosen[0])} as model 0 has, as data of different lengths "
-                     "are not there yet", "as many rows for each model")
-        return Table({name: torch.stack([values[rows.long()] for rows in chosen]) for name, values in table.columns.items()},
-                     table.columns)
-
-    def for_all(self, table, models):
-        """Rows held back, as those of models that have their own are held."""
-        if table.own or not models:
-            return table
-        return Table({name: values.expand(models, *values.shape).contiguous() for name, values in table.columns.items()},
-                     table.columns)
+            if not len(rows):
+                fail("train", f"rows of model {i}", "none", "some to learn from", "torch.randint(len(x), (len(x),))")
+        table.learned = [rows.long() for rows in chosen]
+        return table
 
     def _dataset(self, data):
         if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
@@ -149,15 +176,22 @@ class Reader:
                  "a transform that makes them")
 
     def _own(self, pairs):
-        """[(X0, y0), ...]: rows of each model's own."""
+        """[(X0, y0), ...]: rows of each model's own, one after the other."""
         tables = [self._columns(pair) for pair in pairs]
+        begin, learned = 0, []
         for i, table in enumerate(tables):
+            self._check(Table(table), f" of model {i}")
             for name, values in table.items():
-                if values.shape != tables[0][name].shape:
-                    fail("data", f"{name} of model {i}", f"{len(values)} rows of shape {tuple(values.shape[1:])}",
-                         f"{len(tables[0][name])} of {tuple(tables[0][name].shape[1:])} as model 0 has, "
-                         "as data of different lengths are not there yet", "as many rows for each model")
-        return Table({name: torch.stack([t[name] for t in tables]) for name in tables[0]}, tables[0])
+                if values.shape[1:] != tables[0][name].shape[1:]:
+                    fail("data", f"{name} of model {i}", f"rows of shape {tuple(values.shape[1:])}",
+                         f"{tuple(tables[0][name].shape[1:])} as model 0 has", "rows of one shape")
+            count = Table(table).rows()
+            learned.append(torch.arange(begin, begin + count))
+            begin += count
+        made = Table({name: torch.cat([t[name] for t in tables]) for name in tables[0]}, learned, apart=True)
+        self._beside(made)
+        self._check(made)
+        return made
 
     def _columns(self, data):
         if is_frame(data):
@@ -327,15 +361,15 @@ class Reader:
             self.options = {**self.options, option: option}
 
     @staticmethod
-    def _check(table):
+    def _check(table, whose=""):
         rows = table.rows()
         for name, values in table.columns.items():
             if len(values) != rows:
-                fail("data", f"column {name}", f"{len(values)} rows", f"{rows} as the others", "columns of one length")
+                fail("data", f"column {name}{whose}", f"{len(values)} rows", f"{rows} as the others", "columns of one length")
         if rows == 0:
-            fail("data", "rows", "none", "some", "more data")
+            fail("data", f"rows{whose}", "none", "some", "more data")
 
-    def arguments(self, table, validation, test):
+    def arguments(self, validation, test):
         """What the command is told of the columns. `validation`, `test`: texts."""
         said = [f"--column={name}={','.join(names)}" for name, names in self.meaning.arguments.items() if names != [name]]
         if self.meaning.target:
@@ -344,8 +378,6 @@ class Reader:
             value = self.options.get(option)
             if value is not None:
                 said.append(f"--{option.replace('_', '-')}={value}")
-        if table.own:
-            said.append(f"--own={','.join(sorted(table.own))}")
         said += [f"--validation={validation}"] if validation is not None else []
         return said + ([f"--test={test}"] if test is not None else [])
 

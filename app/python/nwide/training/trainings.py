@@ -14,7 +14,7 @@ from .options import check_names, command_line, plan, runs_of, says_how_many
 from .result import KEPT, Part, Run, keep, read_report
 from .rows import FOLD, Reader, share_or_rows
 from .steering import Steering
-from .values import Together
+from .values import Together, count_of
 
 FILES = "python"  # the folder, or how its name begins, that holds what a run is made of
 
@@ -124,7 +124,8 @@ class Training:
         reader, table, arguments = self._rows(first)
         arguments = self._network(source, first, reader, table) + arguments
         if metrics and self.kept["validation"] is None:
-            fail("train", "metrics", "functions and rows of each model's own", "rows that all models share", "a metric by its name")
+            fail("train", "metrics", "functions and validation rows of each model's own", "rows that all models share",
+                 "a metric by its name")
         models = self._plan(source, table)
         arguments += models.arguments + self._starts(source, models) + command_line(self._plain())
         self.kept["meaning"] = dataclasses.asdict(reader.meaning)
@@ -165,19 +166,34 @@ class Training:
             table = reader.read(self.all.data)
             texts, paths = {}, {"data": self._file("data.safetensors")}
             for name in ("validation", "test"):
-                texts[name] = share_or_rows(name, self.options.get(name))
-                if self.options.get(name) is not None and texts[name] is None:
-                    texts[name] = paths[name] = self._file(f"{name}.safetensors")
-                    held = Reader(None, self.options, reader.meaning, tell=self.all.tell).read(self.options[name])
-                    if held.own and not table.own:
-                        fail("train", name, "rows of each model's own", "rows as data has them", f"{name}=(X, y)")
-                    tensor_files.save(paths[name], reader.for_all(held, table.models()).columns)
+                value = self.options.get(name)
+                texts[name] = share_or_rows(name, value)
+                if value is None:
+                    continue
+                if texts[name] is not None and table.apart:
+                    table.hold_back(name, float(texts[name]), self._first_seed())
+                    texts[name] = None
+                elif texts[name] is None:
+                    held = Reader(None, self.options, reader.meaning, tell=self.all.tell).read(value)
+                    if held.apart:
+                        table.add(name, held)
+                    else:
+                        texts[name] = paths[name] = self._file(f"{name}.safetensors")
+                        tensor_files.save(paths[name], held.columns)
             tensor_files.save(paths["data"], table.columns)
+            if table.learned:
+                paths["rows"] = self._file("rows.safetensors")
+                tensor_files.save(paths["rows"], table.whose())
             self.all.rows = reader, table, texts, paths
         reader, table, texts, paths = self.all.rows
-        held = self.options.get("validation") is not None and not table.own
-        self.kept.update(data=paths["data"], validation=paths.get("validation", paths["data"]) if held else None)
-        return reader, table, [f"--data={paths['data']}", *reader.arguments(table, texts["validation"], texts["test"])]
+        shared = self.options.get("validation") is not None and "validation" not in table.held
+        self.kept.update(data=paths["data"], validation=paths.get("validation", paths["data"]) if shared else None)
+        said = [f"--{name}={paths[name]}" for name in ("data", "rows") if name in paths]
+        return reader, table, said + reader.arguments(texts["validation"], texts["test"])
+
+    def _first_seed(self):
+        seed = self.options.get("seed", 0)
+        return int(seed if count_of(seed) is None else seed[0])
 
     def _network(self, source, first, reader, table):
         """The network's file, in training form where the module is in training; a second one where its own code asks which."""
