@@ -199,6 +199,45 @@ class Functions(Checked):
             outputs = torch.stack([run.models[i].double()(xv) for i in run.best(2).indices])
         self.assertLess((run.best(2).predict(xv, reduce="none") - outputs).abs().max().item(), 1e-9)
 
+    def test_loss_of_all_columns(self):
+        x, y = rows()
+        (xv, yv), mask = rows(31, seed=4), (x > 0.3).double()
+
+        def hidden(output, batch):  # what a masked autoencoder learns; a module of 5 in and 3 out stands for one
+            return ((output - batch["x"][:, :3]).square() * batch["mask"][:, :3]).sum() / batch["mask"][:, :3].sum()
+
+        def twin(output, both):
+            return hidden(output, {"x": both[:, :5], "mask": both[:, 5:]})
+
+        data = {"mask": mask, "x": x, "other name": y}
+        run = self.train(Net, data=data, loss=hidden, validation={**data, "x": x + 0.1}, **PLAIN)
+        self.check(run, start, x, torch.cat([x, mask], 1), twin)
+        self.assertEqual(run.report["data"]["columns"]["target"], [])
+        with torch.no_grad():
+            outputs = torch.stack([run.models[i].double()(xv) for i in run.best(2).indices])
+        self.assertLess((run.best(2).predict(xv, reduce="none") - outputs).abs().max().item(), 1e-9)
+        self.assertLess((run.best(2).predict({"x": xv}, reduce="none") - outputs).abs().max().item(), 1e-9)
+        run = self.train(Net, data=(x, y), loss=lambda output, batch: F.cross_entropy(output, batch["y"]), save="pair", **PLAIN)
+        self.check(run, start, x, y)
+        run = self.train(Net, data=x, loss=lambda output, batch: (output - batch["x"][:, 2:]).square().mean(), save="alone", **PLAIN)
+        self.check(run, start, x, x[:, 2:], lambda output, target: (output - target).square().mean())
+        frame = people()
+
+        def of_people(output, batch):
+            return ((output - batch["price"]) ** 2 * (1 + batch["numbers"][:, 0] ** 2)).mean() + 0 * batch["city"].sum()
+
+        run = self.train(Mixed, data=frame, target="price", column={"numbers": ["age", "income"], "city": ["city"]}, loss=of_people,
+                         save="frame", **PLAIN)
+        numbers = torch.tensor(frame[["age", "income"]].to_numpy(), dtype=torch.float32).double()
+        codes = torch.tensor(frame["city"].map({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy())[:, None]
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return Mixed()
+
+        self.check(run, make, (numbers, codes), torch.stack([torch.tensor(frame["price"].to_numpy()), numbers[:, 0]], 1),
+                   lambda output, both: ((output - both[:, 0]) ** 2 * (1 + both[:, 1] ** 2)).mean())
+
     def test_metrics(self):
         x, y = rows()
         xv, yv = rows(31, seed=4)

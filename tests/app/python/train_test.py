@@ -4,6 +4,8 @@ import package
 
 package.enter()
 
+import functools  # noqa: E402
+import os  # noqa: E402
 import unittest  # noqa: E402
 
 import numpy  # noqa: E402
@@ -125,6 +127,15 @@ class Numbers(Runs):
         for _, row in run.table.iterrows():
             looks, _ = separate(start(row["seed"]), x, y, x, y, row["lr"], row["weight_decay"], 1, 20)
             self.assertAlmostEqual(row["train_loss"], looks[0][0], delta=1e-9)
+
+    def test_names_of_folders(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.path(""))
+        for models, name in ((Net, "Net"), (lambda: Net(), "models"), (functools.partial(Net, width=4), "models-2")):
+            save = {"save": f"runs/{name}"} if name == "models-2" else {}
+            run = nw.train(models, data=rows(), seeds=2, epochs=1, quiet=True, no_store=True, **save)
+            self.assertEqual((run.report["run"]["name"], os.path.exists(f"runs/{name}/report.json")), (name.partition("-")[0], True))
 
     def test_what_takes_no_gradient_stays(self):
         def frozen():

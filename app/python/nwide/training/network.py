@@ -17,8 +17,6 @@ from ..errors import fail, one_line
 from ..recording import DetachedData, untouched_randomness
 from . import tensor_files
 
-LOSS_TARGET = "target"
-
 
 class Source:
     """Models by their number: from a class or factory, a list, or one module for all."""
@@ -40,7 +38,8 @@ class Source:
     @property
     def name(self):
         given = self.given[0] if self.listed else self.given
-        return type(given).__name__ if isinstance(given, nn.Module) else getattr(given, "__name__", "models")
+        name = type(given).__name__ if isinstance(given, nn.Module) else getattr(given, "__name__", "")
+        return name if name.isidentifier() else "models"  # of a lambda or a partial
 
     def module(self, number, seed):
         """Model `number`; of a factory as its __init__ makes it under torch.manual_seed(seed)."""
@@ -55,22 +54,38 @@ class Source:
         return made
 
 
-def with_loss(model, loss, names):
-    """The model, its tensors as they are, with a forward of `names` and one argument more that also gives the loss.
-    Returns it and that argument's name."""
-    kind = type(model)
-    target = LOSS_TARGET if LOSS_TARGET not in names else "loss_target"
+def takes_batch(loss):
+    """Whether a loss is a function of (output, batch), all columns by name, and not of (output, target)."""
+    try:
+        return list(inspect.signature(loss).parameters)[1:2] == ["batch"]
+    except (TypeError, ValueError):
+        return False
+
+
+def with_loss(model, loss, columns, more):
+    """The model, its tensors as they are, with a forward that takes more arguments and also gives the loss. `columns`: of each
+    of forward's arguments its name in the data; `more`: names in the data of what the loss alone looks at. Returns the model
+    and the names of these arguments."""
+    kind, names = type(model), list(columns)
+    taken, added = set(names), []
+    for column in more:
+        name = column if column.isidentifier() and column not in taken else f"{column}_" if f"{column}_".isidentifier() else ""
+        name = name if name and name not in taken else f"column_{len(added)}"
+        taken.add(name)
+        added.append(name)
+    whole = takes_batch(loss)
 
     def forward(self, *arguments):
-        *inputs, compared = arguments
+        inputs, others = arguments[:len(names)], arguments[len(names):]
         answer = kind.forward(self, **dict(zip(names, inputs)))
-        return answer, loss(answer, compared)
+        batch = dict(zip([*columns.values(), *more], arguments))
+        return answer, loss(answer, batch if whole else others[0])
 
     forward.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-                                               for name in ("self", *names, target)])
+                                               for name in ("self", *names, *added)])
     twin = copy.copy(model)
     twin.__class__ = type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
-    return twin, target
+    return twin, added
 
 
 def asks_for_its_form(model):

@@ -84,8 +84,7 @@ class Part:
             fail("train", "predict", "a run that saved nothing", "its folder", "a run without no_save=True")
         table = self.table(data)
         columns = dict(table.columns)
-        if "loss_target" in self.kept:  # an argument that the loss alone looks at
-            column, shape, dtype = self.kept["loss_target"]
+        for column, shape, dtype in self.kept.get("loss_columns", []):  # arguments that the loss alone looks at
             columns[column] = torch.zeros([table.rows(), *shape], dtype=getattr(torch, dtype))
         with tempfile.TemporaryDirectory(prefix="nwide-") as folder:
             rows, out = os.path.join(folder, "rows.safetensors"), os.path.join(folder, "out.safetensors")
@@ -360,7 +359,7 @@ def validation_rows(part):
         import numpy
         rows = torch.as_tensor(numpy.load(os.path.join(part.folder, "split.npz"))["validation"])
         columns = {name: values[rows] for name, values in columns.items()}
-    target = [part.kept["loss_target"][0]] if "loss_target" in part.kept else part.report["data"]["columns"]["target"]
+    target = kept["meaning"]["target"] if "loss_columns" in kept else part.report["data"]["columns"]["target"]
     if len(target) != 1:
         fail("ensemble", "target", f"{len(target)} columns", "one that losses are told from", "a loss by name")
     return columns, columns[target[0]]

@@ -360,6 +360,10 @@ class Reader:
             table.columns[option] = self._coded(option, value) if self._has_words(value) else tensor_of(option, value)
             self.options = {**self.options, option: option}
 
+    def beside(self):
+        """Names of the columns that are weights, groups or folds."""
+        return {value for option in (WEIGHT, GROUP, FOLD) if isinstance(value := self.options.get(option), str)}
+
     @staticmethod
     def _check(table, whose=""):
         rows = table.rows()

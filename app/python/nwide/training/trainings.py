@@ -9,7 +9,7 @@ import tempfile
 from ..errors import fail
 from ..store import default_path
 from . import program, tensor_files
-from .network import Source, Starts, asks_for_its_form, export, with_loss
+from .network import Source, Starts, asks_for_its_form, export, takes_batch, with_loss
 from .options import check_names, command_line, plan, runs_of, says_how_many
 from .result import KEPT, Part, Run, keep, read_report
 from .rows import FOLD, Reader, share_or_rows
@@ -23,10 +23,12 @@ def train(models, *beside, data, **options) -> Run:
     """Trains N models of one architecture as one program.
 
     `models`: a class or factory, called N times under torch.manual_seed(seed), a list of modules, or one module that all
-    start from. `data`: (X, y) of tensors or arrays, a frame, a dict of columns, a Dataset, or [(X0, y0), ...]. `beside`:
-    nw.zip(lr=[...], weight_decay=[...]), lists that go side by side; lists of other arguments and `seeds` are crossed.
-    Everything else is an option of `workbench train`, underscores for hyphens. A list of batch, optimizer, loss, schedule,
-    warmup, epochs or steps, or in net={'width': [64, 256]}, is a wide run for each, one after the other.
+    start from. `data`: (X, y) of tensors or arrays, a frame, a dict of columns, a Dataset, or [(X0, y0), ...] of each model's
+    own; `rows=[idx0, ...]` says which of shared rows are whose. `beside`: nw.zip(lr=[...], weight_decay=[...]), lists that go
+    side by side; lists of other arguments and `seeds` are crossed. `loss`: a name, or a function of (output, target) or of
+    (output, batch), all columns by name. `callbacks`: functions of a look at each evaluation, which may stop, change and copy
+    models. Everything else is an option of `workbench train`, underscores for hyphens. A list of batch, optimizer, loss,
+    schedule, warmup or steps, or in net={'width': [64, 256]}, is a wide run for each, one after the other.
     """
     check_names(options)
     options = {name: value for name, value in options.items() if value is not None}
@@ -202,18 +204,7 @@ class Training:
         sample, model, arguments = reader.sample(table, batch), first, []
         loss = self.options.get("loss")
         if loss is not None and not isinstance(loss, str):
-            if not callable(loss):
-                fail("train", "loss", repr(loss), "a name, or a function of (output, target)", "loss='cross_entropy'")
-            if len(reader.meaning.target) != 1:
-                fail("train", "loss", "a function and no target", "the column that it compares with",
-                     "data=(X, y) or target='y'")
-            model, target = with_loss(first, loss, list(reader.meaning.arguments))
-            column = reader.meaning.target[0]
-            compared = table.some([column], batch)[0]
-            sample[target] = reader.seen(compared) if compared.is_floating_point() else compared
-            arguments.append(f"--column={target}={column}")
-            self.kept["loss_target"] = [column, list(compared.shape[1:]), str(compared.dtype).partition(".")[2]]
-            self.kept["loss"] = _name(loss)
+            model, arguments = self._loss(loss, first, reader, table, sample, batch)
         stem = self.all.name if self.all.name.isidentifier() else "network"
         stem += f"-{self.number}" if self.chosen else ""
         path = self._file(f"{stem}.pt2")
@@ -222,11 +213,31 @@ class Training:
             other = self._file(f"{stem}-eval.pt2")
             export(model, sample, other, train=False)
             arguments.append(f"--eval-model={other}")
-        if "loss_target" in self.kept:
+        if "loss_columns" in self.kept:
             self.options["loss"] = f"output.{results - 1}"
             self.options.setdefault("output", 0)
         frozen = [name for name, parameter in first.named_parameters() if not parameter.requires_grad]
         return [path, *arguments, *(f"--freeze={name}" for name in frozen)]
+
+    def _loss(self, loss, first, reader, table, sample, batch):
+        """The model that computes it too, and what the command is told. `sample` gets what it looks at besides."""
+        if not callable(loss):
+            fail("train", "loss", repr(loss), "a name, or a function of (output, target) or (output, batch)", "loss='cross_entropy'")
+        inputs = {name: columns[0] if len(columns) == 1 else name for name, columns in reader.meaning.arguments.items()}
+        more = reader.meaning.target
+        if takes_batch(loss):
+            beside = {column for columns in reader.meaning.arguments.values() for column in columns} | reader.beside()
+            more = [name for name in table.columns if name not in beside]
+        elif len(more) != 1:
+            fail("train", "loss", "a function and no target", "the column that it compares with",
+                 "data=(X, y), target='y', or a function of (output, batch)")
+        model, added = with_loss(first, loss, inputs, more)
+        self.kept.update(loss=_name(loss), loss_columns=[])
+        for name, column in zip(added, more):
+            values = table.some([column], batch)[0]
+            sample[name] = reader.seen(values) if values.is_floating_point() else values
+            self.kept["loss_columns"].append([column, list(values.shape[1:]), str(values.dtype).partition(".")[2]])
+        return model, [f"--column={name}={column}" for name, column in zip(added, more) if name != column]
 
     def _folds(self, table):
         fold = self.options.get(FOLD)
