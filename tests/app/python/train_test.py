@@ -14,7 +14,7 @@ from separate_runs import Net, Runs, rows, separate, start  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import nwide as nw  # noqa: E402
-from nwide.training import Selection  # noqa: E402
+from nwide.training import Selection, tensor_files  # noqa: E402
 from nwide.training.scores import greedy  # noqa: E402
 
 
@@ -136,6 +136,51 @@ class Numbers(Runs):
             save = {"save": f"runs/{name}"} if name == "models-2" else {}
             run = nw.train(models, data=rows(), seeds=2, epochs=1, quiet=True, no_store=True, **save)
             self.assertEqual((run.report["run"]["name"], os.path.exists(f"runs/{name}/report.json")), (name.partition("-")[0], True))
+
+    def test_weights_and_what_they_lack(self):
+        x, y = rows()
+        backbone = {name: value for name, value in start(40).state_dict().items() if not name.startswith("b.")}
+        torch.save(backbone, self.path("backbone.pt"))
+        tensor_files.save(self.path("wide.safetensors"), {**backbone, "b.weight": torch.zeros(9, 7), "more": torch.zeros(2)})
+        options = {"data": (x, y), "epochs": 1, "batch": 53, "order": "sequential", "dtype": "f64", "check": 0}
+        for name, weights, note in (
+                ("state", backbone, "2 tensors that weights= has not are each model's own: b.weight, b.bias"),
+                ("file", self.path("backbone.pt"), "2 tensors that weights= has not are each model's own: b.weight, b.bias"),
+                ("wide", self.path("wide.safetensors"), "2 tensors that weights= has not are each model's own: b.weight, b.bias; 2 of "
+                                                        "weights= are left out: b.weight, more")):
+            run = self.train(Net, lr=0.01, seeds=2, weights=weights, init_missing="fresh", save=name, **options)
+            self.assertIn(note, run.notes)
+            for seed in range(2):
+                model = start(seed)
+                model.load_state_dict(backbone, strict=False)
+                looks, after = separate(model, x, y, x, y, 0.01, epochs=1, batch=53)
+                self.assertAlmostEqual(run.table["train_loss"][seed], looks[0][0], delta=1e-9)
+                for key, value in run.models[seed].state_dict().items():
+                    self.assertLess((value.double() - after[0][key].double()).abs().max().item(), 1e-9, key)
+        whole = [start(seed).state_dict() for seed in (5, 6, 7)]
+        run = self.train(Net, lr=0.01, weights=whole, save="each", **options)
+        one = self.train(Net(), lr=[0.01, 0.02], weights=whole[1], save="one", **options)
+        for i, seed in enumerate((5, 6, 7)):
+            expected = separate(start(seed), x, y, x, y, 0.01, epochs=1, batch=53)[0][0][0]
+            self.assertAlmostEqual(run.table["train_loss"][i], expected, delta=1e-9)
+            if seed == 6:
+                self.assertAlmostEqual(one.table["train_loss"][0], expected, delta=1e-9)
+        for words, more in (
+                ("[train] weights b.weight: got none, expected (3, 7); try init_missing='fresh', which leaves it as __init__ makes it",
+                 {"weights": backbone}),
+                ("[train] weights more: got (1,), expected none of this name; try the weights of this network",
+                 {"weights": {**whole[0], "more": torch.zeros(1)}}),
+                ("[train] weights: got 1 tensors of other names, expected some of the network's 9; try a state_dict with a.weight",
+                 {"weights": {"more": torch.zeros(1)}, "init_missing": "fresh"}),
+                ("[train] weights: got Tensor, expected a state_dict or its file; try weights=net.state_dict(), or sample_weight=",
+                 {"weights": torch.zeros(53)}),
+                ("[train] init_missing: got it without weights=, expected weights that lack something; try weights='backbone.pt'",
+                 {"init_missing": "fresh"}),
+                ("[train] init_missing: got 'file', expected 'fresh', of each model's own __init__; try init_missing='fresh'",
+                 {"weights": backbone, "init_missing": "file"}),
+                ("[train] models: got 3 checkpoints, expected 2, as many as the other arguments make; try as many of each",
+                 {"weights": whole, "seeds": 2})):
+            self.refused(words, lambda: self.train(Net, lr=0.01, save="no", **{"seeds": 2, **options, **more}))
 
     def test_what_takes_no_gradient_stays(self):
         def frozen():

@@ -22,7 +22,7 @@ class Source:
     """Models by their number: from a class or factory, a list, or one module for all."""
 
     def __init__(self, given, net):
-        self.given, self.net = given, net
+        self.given, self.net, self.weights = given, net, None
         self.listed = isinstance(given, (list, tuple, nn.ModuleList))
         self.single = isinstance(given, nn.Module) and not self.listed
         if self.listed and (not len(given) or not all(isinstance(m, nn.Module) for m in given)):
@@ -41,8 +41,22 @@ class Source:
         name = type(given).__name__ if isinstance(given, nn.Module) else getattr(given, "__name__", "")
         return name if name.isidentifier() else "models"  # of a lambda or a partial
 
+    def start_from(self, weights):
+        """From now on models have these weights, each in a module of its own."""
+        if self.listed:
+            fail("train", "weights", "them with modules that have values of their own", "a class, a factory or one module",
+                 "leaving them out")
+        self.weights = weights
+
     def module(self, number, seed):
-        """Model `number`; of a factory as its __init__ makes it under torch.manual_seed(seed)."""
+        """Model `number`, in which its weights are; of a factory as its __init__ makes it under torch.manual_seed(seed)."""
+        made = self._module(number, seed)
+        if self.weights:
+            made = copy.deepcopy(made) if self.single else made
+            self.weights.load(made, number)
+        return made
+
+    def _module(self, number, seed):
         if self.listed:
             return self.given[number]
         if self.single:

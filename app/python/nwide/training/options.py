@@ -30,10 +30,10 @@ PAIRS = {"normalize": "--normalize"}  # by forward's arguments
 # Read by others: what the rows are, and what this package does itself.
 ROWS = {"validation": "--validation", "test": "--test", "target": "--target", "column": "--column",
         "sample_weight": "--sample-weight", "group": "--group", "fold": "--fold", "rows": ""}
-OWN = {"save": "--save", "net": "", "quiet": "", "callbacks": ""}
+OWN = {"save": "--save", "net": "", "quiet": "", "callbacks": "", "weights": "", "init_missing": ""}
 ALL = {**KEYS, **EACH, **VALUES, **LISTS, **FLAGS, **PAIRS, **ROWS, **OWN}
 OTHER_NAMES = {"metric": "metrics", "learning_rate": "lr", "wd": "weight_decay", "batch_size": "batch", "groups": "group",
-               "weight": "sample_weight", "weights": "sample_weight", "grid": "lr", "columns": "column"}
+               "weight": "sample_weight", "grid": "lr", "columns": "column"}
 NOT_HERE = {  # what was expected, and what to try
     "resume": ("a new run", "nw.open_run('runs/a').resume()"),
     **{word: ("the arguments of a run from Python", f"workbench train --{word}") for word in ("require", "against", "bench")},

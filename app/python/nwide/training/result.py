@@ -170,6 +170,7 @@ class Run:
     def notes(self) -> list:
         """What the command notes of its runs."""
         notes = [note for part in self.parts for note in part.report["notes"]]
+        notes += [part.kept["fresh"] for part in self.parts if "fresh" in part.kept]
         for part in self.parts:
             for name in part.kept.get("metrics", {}).get("values", {}).keys() - part.measured().keys():
                 notes.append(f"{name} is a function of Python: the steps since {part.kept['metrics']['step']} were made "

@@ -15,6 +15,7 @@ from .result import KEPT, Part, Run, keep, read_report
 from .rows import FOLD, Reader, share_or_rows
 from .steering import Steering
 from .values import Together, count_of
+from .weights import Weights
 
 FILES = "python"  # the folder, or how its name begins, that holds what a run is made of
 
@@ -119,7 +120,7 @@ class Training:
                      "db": os.path.abspath(options["db"]) if options.get("db") else None}
 
     def run(self):
-        source = self.all.source(self.net)
+        source = self._source()
         self.steering = self._steering()
         metrics = self._own_metrics()
         first = source.module(0, 0)
@@ -137,6 +138,14 @@ class Training:
             part.functions = metrics
             part.measure()
         return part
+
+    def _source(self):
+        source, weights = self.all.source(self.net), self.options.get("weights")
+        if weights is not None:
+            source.start_from(Weights(weights, self.options.get("init_missing")))
+        elif self.options.get("init_missing") is not None:
+            fail("train", "init_missing", "it without weights=", "weights that lack something", "weights='backbone.pt'")
+        return source
 
     def _file(self, name):
         return os.path.join(self.files, name)
@@ -249,7 +258,8 @@ class Training:
     def _plan(self, source, table):
         """Models given one by one, or rows of each one's own, say how many where nothing else does."""
         folds, options = self._folds(table), self.options
-        given = {"modules": len(source.given) if source.listed else 0, "models' own rows": table.models()}
+        given = {"modules": len(source.given) if source.listed else 0, "models' own rows": table.models(),
+                 "checkpoints": source.weights.count() if source.weights else 0}
         counts = [count for count in given.values() if count]
         counted = not counts or says_how_many(options, self.all.together) or folds > 1
         found = plan(options if counted else {**options, "n": counts[0]}, self.all.together, folds)
@@ -262,7 +272,10 @@ class Training:
 
     def _starts(self, source, models):
         """A checkpoint for each model; of one module for all its values in the network's file."""
-        if source.single:
+        if source.weights and (note := source.weights.note()):
+            self.kept["fresh"] = note
+            self.all.tell(note)
+        if source.single and not (source.weights and source.weights.listed):
             return [] if "init" in self.options else ["--init=file"]
         if "init" in self.options:
             fail("train", "init", "it with models that have values of their own", "one module for all", "leaving it out")
