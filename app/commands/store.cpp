@@ -14,7 +14,8 @@ class StoreCommand : public Command {
  public:
   std::string name() const override { return "store"; }
   std::string summary() const override {
-    return "stored results: export SWEEP FILE.db, import FILE.db, delete SWEEP";
+    return "stored results: export SWEEP FILE.db, import FILE.db, delete SWEEP, merge OUT.db "
+           "PART.db...";
   }
 
   void declare(CLI::App& app) override {
@@ -26,11 +27,19 @@ class StoreCommand : public Command {
     import_->add_option("FILE", file_, "a .db file")->required();
     delete_ = app.add_subcommand("delete", "delete a sweep, its results and its references");
     delete_->add_option("SWEEP", sweep_, "a number, a name, or last")->required();
+    merge_ = app.add_subcommand("merge", "write the sweep that was run in parts (--part)");
+    merge_->add_option("OUT", file_, "a new .db file")->required();
+    merge_->add_option("PART", parts_, "the stores with the parts, all of them")->required();
     for (CLI::App* sub : {export_, import_, delete_})
       sub->add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
   }
 
   int run() override {
+    if (merge_->parsed()) {
+      print_plain(fmt::format("{} cases of {} stores are in {}\n", Store::merge(file_, parts_),
+                              parts_.size(), file_));
+      return 0;
+    }
     const std::string path = Store::path(db_);
     if (import_->parsed()) {
       const std::vector<int64_t> added = Store::create(path).import_sweeps(file_);
@@ -50,8 +59,9 @@ class StoreCommand : public Command {
   }
 
  private:
-  CLI::App *export_ = nullptr, *import_ = nullptr, *delete_ = nullptr;
+  CLI::App *export_ = nullptr, *import_ = nullptr, *delete_ = nullptr, *merge_ = nullptr;
   std::string sweep_, file_, db_;
+  std::vector<std::string> parts_;
 };
 
 const bool registered = add_command([] { return std::make_unique<StoreCommand>(); });

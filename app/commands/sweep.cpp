@@ -67,6 +67,10 @@ class SweepCommand : public Command {
     app.add_flag("--dry-run", dry_run_, "say what would run and how long, and run nothing");
     against_.declare(app);
     app.add_flag("--quiet", quiet_, "print nothing but errors");
+    part_option_ = app.add_option(
+        "--part", part_,
+        "K/N: the cases of one of N machines, even by estimated time; workbench store "
+        "merge puts the parts together");
     auto* resume = app.add_flag("--resume", resume_,
                                 "continue the interrupted sweep of this name; asked the same");
     app.add_option("--again", again_,
@@ -74,7 +78,9 @@ class SweepCommand : public Command {
                    "that is complete")
         ->check(CLI::IsMember({"disturbed"}))
         ->needs(resume);
-    app.add_flag("--no-store", no_store_, "keep no result in the store")->excludes(resume);
+    app.add_flag("--no-store", no_store_, "keep no result in the store")
+        ->excludes(resume)
+        ->excludes(part_option_);
     app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
   }
 
@@ -82,9 +88,11 @@ class SweepCommand : public Command {
     const Preset preset = find_preset(preset_);
     if (compiled_ && choices_.modes.empty()) choices_.modes = {"eager", "default"};
     if (compiled_ && peer_.empty()) peer_ = python_of_torch();
-    const std::vector<PlannedCase> cases = plan_sweep(preset, choices_);
+    std::vector<PlannedCase> cases = plan_sweep(preset, choices_);
     SweepSettings settings;
     settings.budget_s = budget_ > 0 ? budget_ : preset.budget_s;
+    if (part_option_->count() > 0)
+      settings.part = take_part(parse_part(part_), settings.budget_s, &cases);
     settings.seed = seed_;
     settings.timeout_s = timeout_;
     settings.peer = peer_;
@@ -148,9 +156,10 @@ class SweepCommand : public Command {
       targets.back().second.push_back(c);
     }
     const std::string head = fmt::format(
-        "sweep {}: {} cases, {} trials, about {}; a trial silent for {} counts as hanging{}\n",
-        name, cases.size(), count_trials(cases),
-        duration_text(estimate_seconds(cases, settings.budget_s)), duration_text(silent_s), kept);
+        "sweep {}{}: {} cases, {} trials, about {}; a trial silent for {} counts as hanging{}\n",
+        name, settings.part.text.empty() ? "" : ", part " + settings.part.text, cases.size(),
+        count_trials(cases), duration_text(estimate_seconds(cases, settings.budget_s)),
+        duration_text(silent_s), kept);
     if (!dry_run_) return head;
     Table table({"target", "cases", "trials", "N", "shapes", "strategies", "about"},
                 {false, true, true});
@@ -172,7 +181,8 @@ class SweepCommand : public Command {
 
   SweepChoices choices_;
   Against against_;
-  std::string preset_, name_, json_, db_, again_, peer_;
+  std::string preset_, name_, json_, db_, again_, peer_, part_;
+  CLI::Option* part_option_ = nullptr;
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 0, timeout_ = 0;

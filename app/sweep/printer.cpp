@@ -53,7 +53,9 @@ void SweepPrinter::clear() {
 }
 
 void SweepPrinter::on_begin(const PlannedCase& p) {
-  if (!group_.empty() && !same_table(group_.back(), empty_case(p))) flush();
+  Case next = empty_case(p);
+  if (!group_.empty()) next.machine = group_.back().machine;
+  if (!group_.empty() && !same_table(group_.back(), next)) flush();
   ++begun_;
   line_ = fmt::format("{} {} N={}", p.target->name, p.shape.text(), p.n);
   show("");

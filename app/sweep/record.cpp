@@ -10,7 +10,7 @@ namespace wide {
 
 SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& cases,
                      const SweepSettings& settings, const Environment& environment) {
-  SweepPlan plan{name, environment.command, environment, {}, {}};
+  SweepPlan plan{name, environment.command, environment, {}, {}, settings.part.positions};
   std::string forced;
   for (const auto& [primitive, strategy] : settings.forced)
     forced += (forced.empty() ? "" : ",") + primitive + "=" + strategy;
@@ -21,6 +21,10 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
                    {"baselines", fmt::format("{}", fmt::join(settings.baselines, ","))},
                    {"min_samples", std::to_string(settings.min_samples)},
                    {"--peer", settings.peer}};
+  if (!settings.part.text.empty()) {
+    plan.settings[kPartSetting] = settings.part.text;
+    plan.settings[kWholeSetting] = settings.part.whole;
+  }
   for (const PlannedCase& p : cases) {
     const Case c = empty_case(p);
     plan.cases.push_back(
@@ -41,6 +45,7 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
   settings->baselines = split(setting("baselines"));
   if (!setting("min_samples").empty()) settings->min_samples = std::stoi(setting("min_samples"));
   settings->peer = setting("--peer");
+  settings->part = {setting(kPartSetting), setting(kWholeSetting), plan.positions};
   std::vector<PlannedCase> cases;
   for (const CasePlan& c : plan.cases) {
     PlannedCase planned;
@@ -88,9 +93,10 @@ void SweepRecorder::attach(SweepRunner& runner) {
 
 int64_t SweepRecorder::position(const PlannedCase& planned) const {
   // Two planned cases may be equal, so it is the place that tells them apart.
-  const auto position = &planned - runner_->cases().data();
-  WIDE_ASSERT(position >= 0 && position < static_cast<int64_t>(runner_->cases().size()));
-  return position;
+  const auto index = &planned - runner_->cases().data();
+  WIDE_ASSERT(index >= 0 && index < static_cast<int64_t>(runner_->cases().size()));
+  const std::vector<int64_t>& positions = runner_->settings().part.positions;
+  return positions.empty() ? index : positions.at(static_cast<size_t>(index));
 }
 
 void SweepRecorder::on_begin(const PlannedCase& planned) {

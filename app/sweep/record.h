@@ -36,6 +36,8 @@ class SweepRecorder : public SweepObserver {
   void on_case(const Case& result) override;
   void on_end(const std::string& state) override;
 
+  /// Cases are measured on this machine too.
+  void add_machine(const Environment& machine) { store_.add_machine(id_, machine); }
   /// After the end: how the environment changed while the sweep ran.
   void add_changes(const std::vector<std::string>& changes) { store_.add_changes(id_, changes); }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "app/sweep/plan.h"
+#include "app/sweep/part.h"
 #include "app/trial/stages.h"
 #include "engine/measure/peaks.h"
 
@@ -16,6 +16,7 @@ struct SweepSettings {
   std::string peer;                           // a Python with torch, for torch.compile; "": none
   std::string peer_lacks;                     // why it cannot compile; "": it can
   double timeout_s = 0;                       // of a trial in a stage; 0: from budget and work
+  SweepPart part;                             // that the cases are of a plan
   std::string tuning_db;                      // remembers which strategy won; "": nobody does
   std::optional<Peaks> peaks;                 // those that the report states, of `peaks_device`
   c10::Device peaks_device = c10::kCPU;

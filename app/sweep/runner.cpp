@@ -33,10 +33,12 @@ std::string SweepRunner::run() {
       for (SweepObserver* o : observers_) o->on_begin(planned);
       try {
         Case result = host.run(planned, watch);
+        result.machine = machine_;
         if (amend_) amend_(result);
         for (SweepObserver* o : observers_) o->on_case(result);
       } catch (const Cancelled&) {
         Case cut = empty_case(planned);
+        cut.machine = machine_;
         for (Trial& t : cut.trials) t.status = Status::cancelled;
         for (SweepObserver* o : observers_) o->on_case(cut);
         throw;

@@ -45,12 +45,15 @@ class SweepRunner {
     settings_.peaks = peaks;
     settings_.peaks_device = device;
   }
+  /// The name of the one that measures.
+  void use_machine(const std::string& name) { machine_ = name; }
 
  private:
   bool stopped() const;
 
   std::vector<PlannedCase> cases_;
   SweepSettings settings_;
+  std::string machine_;
   std::vector<SweepObserver*> observers_;
   std::function<std::optional<Case>(const PlannedCase&)> known_;
   std::function<void(Case&)> amend_;

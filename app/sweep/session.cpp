@@ -39,6 +39,7 @@ SweepSession::SweepSession(SweepRequest request)
   const Peaks peaks = machine_peaks(cases.front().device, settings.threads);
   add_peaks(report_.environment, peaks);
   runner_.use_peaks(cases.front().device, peaks);
+  runner_.use_machine(machine_name(report_.environment));
   if (!request.db.empty()) {
     recorder_.emplace(Store::create(request.db),
                       store_plan(request.name, cases, settings, report_.environment),

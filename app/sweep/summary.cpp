@@ -36,6 +36,10 @@ std::string label_of(const Case& c, const std::vector<Case>& all) {
     if (varies) text += " " + c.*field;
   };
   for (const auto field : {&Case::device, &Case::dtype, &Case::mode, &Case::phase}) add(field);
+  const auto other_hardware = [&](const Case& o) {
+    return hardware_of(o.machine) != hardware_of(all.front().machine);
+  };
+  if (std::any_of(all.begin(), all.end(), other_hardware)) text += " " + hardware_of(c.machine);
   return text;
 }
 

@@ -42,7 +42,7 @@ std::string crossover_line(const std::vector<Case>& cases) {
 
 bool same_table(const Case& a, const Case& b) {
   return a.target == b.target && a.mode == b.mode && a.device == b.device && a.dtype == b.dtype &&
-         a.phase == b.phase;
+         a.phase == b.phase && hardware_of(a.machine) == hardware_of(b.machine);
 }
 
 std::string cases_text(const std::vector<Case>& cases) {

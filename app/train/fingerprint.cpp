@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "data/bytes/digest.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -18,18 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kHashed = 16 << 20;  // bytes of a column
 
-/// FNV-1a over words of 8 bytes, the last one filled up with zeros.
-std::string hash_of(const void* data, size_t bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  const auto* from = static_cast<const char*>(data);
-  for (size_t at = 0; at < bytes; at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, from + at, std::min<size_t>(8, bytes - at));
-    hash = (hash ^ word) * 0x100000001b3;
-  }
-  return fmt::format("{:016x}", hash);
-}
-
 /// Of all rows, or of as many as may be read, evenly from the first to the last.
 std::string hash_of(const DataPart& part) {
   Tensor values = part.values;
@@ -41,7 +29,7 @@ std::string hash_of(const DataPart& part) {
     values = values.index_select(part.own ? 1 : 0, at);
   }
   values = values.contiguous();
-  return hash_of(values.const_data_ptr(), values.nbytes());
+  return digest(values.const_data_ptr(), values.nbytes());
 }
 
 Json column_of(const DataPart& part) {
@@ -56,7 +44,7 @@ Json kinds_of(const char* name, const Rows& kinds) {
   return {{"name", name},
           {"columns", name},
           {"type", "kinds"},
-          {"hash", hash_of(kinds.data(), kinds.size() * sizeof(int64_t))}};
+          {"hash", digest(kinds.data(), kinds.size() * sizeof(int64_t))}};
 }
 
 Json parts_of(const DataParts& parts) {
@@ -104,12 +92,10 @@ std::string fingerprint(const TrainingData& data) {
   return files_of(data).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string digest(const std::string& text) { return hash_of(text.data(), text.size()); }
-
 std::string split_fingerprint(const TrainingData& data) {
   std::string all;
   const auto add = [&](const char* name, const Rows& rows) {
-    all += fmt::format("{} {} ", name, hash_of(rows.data(), rows.size() * sizeof(int64_t)));
+    all += fmt::format("{} {} ", name, digest(rows.data(), rows.size() * sizeof(int64_t)));
   };
   add("fold", data.fold_of);
   for (const Rows& rows : data.train_rows) add("train", rows);
@@ -135,8 +121,9 @@ std::string network_fingerprint(const TrainNetwork& network) {
   }
 }
 
-void check_same_data(const std::string& saved, const TrainingData& data) {
-  const Json before = Json::parse(saved), now = Json::parse(fingerprint(data));
+void check_same_data(const std::string& saved, const std::string& fingerprint,
+                     const TrainingData& data) {
+  const Json before = Json::parse(saved), now = Json::parse(fingerprint);
   check_same(data.train.file, before.at("data"), now.at("data"));
   if (data.validation_file)
     check_same(data.validation_file->file, before.at("validation"), now.at("validation"));

@@ -10,9 +10,6 @@ namespace wide {
 /// large ones of some rows. Kept in the run, as its split and its normalisation hang on them.
 std::string fingerprint(const TrainingData& data);
 
-/// 16 hexadecimal digits that stand for a text or for numbers: others have others.
-std::string digest(const std::string& text);
-
 /// Stands for which rows are learned from, validated and tested.
 std::string split_fingerprint(const TrainingData& data);
 
@@ -20,7 +17,7 @@ std::string split_fingerprint(const TrainingData& data);
 /// network that cannot be recorded, which the trainer refuses by its own words.
 std::string network_fingerprint(const TrainNetwork& network);
 
-/// Throws Error naming what has changed since `saved` was taken.
-void check_same_data(const std::string& saved, const TrainingData& data);
+/// Throws Error naming what is different in `now`, the fingerprint of `data`, from what was saved.
+void check_same_data(const std::string& saved, const std::string& now, const TrainingData& data);
 
 }  // namespace wide

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/train/fingerprint.h"
+#include "data/bytes/digest.h"
 #include "data/reports/report_json.h"
 #include "data/reports/run_report.h"
 #include "data/tensors.h"

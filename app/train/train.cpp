@@ -120,7 +120,7 @@ class Run {
  private:
   /// With the data that it began with, and not to where it has been.
   void check_goes_on(const SavedRun& saved) const {
-    if (!saved.data.empty()) check_same_data(saved.data, run_.data);
+    if (!saved.data.empty()) check_same_data(saved.data, run_.fingerprint, run_.data);
     for (size_t m = 0; m < saved.state.models.size(); ++m) {
       const ModelState& state = saved.state.models[m];
       if (state.status == "trained" && state.at_step < saved.state.step &&

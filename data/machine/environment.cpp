@@ -104,6 +104,16 @@ int64_t count_throttles(const std::string& root) {
 
 }  // namespace
 
+std::string machine_name(const Environment& e) {
+  return fmt::format("{}: {}, {} core{}{}", e.host, e.cpu, e.cores, e.cores == 1 ? "" : "s",
+                     e.gpu.empty() ? "" : ", " + e.gpu);
+}
+
+std::string hardware_of(const std::string& machine) {
+  const size_t host = machine.find(": ");
+  return host == std::string::npos ? machine : machine.substr(host + 2);
+}
+
 std::string utc_now() {
   const std::time_t time = std::time(nullptr);
   std::tm utc{};

@@ -45,6 +45,11 @@ void read_processor(Environment& environment, const std::string& root = "");
 /// powersave, was performance". Clocks count from 10 % on, temperatures from 10 degrees.
 std::vector<std::string> changes_between(const Environment& before, const Environment& after);
 
+/// The machine that an environment is of, in one line: "HOST: PROCESSOR, 2 cores, GPU".
+std::string machine_name(const Environment& environment);
+/// What times hang on of a machine that is named so: all but the host's name.
+std::string hardware_of(const std::string& machine);
+
 /// The time, UTC, as ISO 8601.
 std::string utc_now();
 

@@ -44,7 +44,7 @@ std::map<TrialKey, Side> trials_of(const SweepReport& report) {
   return out;
 }
 
-std::vector<std::string> hardware_of(const Environment& a, const Environment& b) {
+std::vector<std::string> other_hardware(const Environment& a, const Environment& b) {
   std::vector<std::string> out;
   const auto compare = [&](const char* what, const std::string& x, const std::string& y) {
     if (x != y)
@@ -58,7 +58,7 @@ std::vector<std::string> hardware_of(const Environment& a, const Environment& b)
   return out;
 }
 
-std::vector<Difference> environment_of(const Environment& a, const Environment& b) {
+std::vector<Difference> differences_of(const Environment& a, const Environment& b) {
   // These change from minute to minute.
   static const std::set<std::string> volatile_rows = {
       "date", "command", "cpu mhz", "cpu temperature_c", "cpu throttles", "cpu load"};
@@ -101,10 +101,20 @@ struct Work {
   std::vector<ComparedTrial> trials;
   std::vector<Change> changes;
   std::vector<bool> disturbed;
+  std::vector<std::vector<std::string>> hardware;  // that differs, of each trial
   std::vector<double> apart;
+
+  /// Changes that say something of the noise: of the same hardware, or all where none is.
+  std::vector<Change> comparable() const {
+    std::vector<Change> same;
+    for (size_t i = 0; i < changes.size(); ++i)
+      if (hardware[i].empty()) same.push_back(changes[i]);
+    return same.empty() ? changes : same;
+  }
 };
 
-Work work_of(const std::map<TrialKey, Side>& before, const std::map<TrialKey, Side>& after) {
+Work work_of(const SweepReport& old_report, const SweepReport& new_report) {
+  const auto before = trials_of(old_report), after = trials_of(new_report);
   struct Pair {
     const Case *a, *b;
     std::vector<std::string> names;
@@ -130,11 +140,16 @@ Work work_of(const std::map<TrialKey, Side>& before, const std::map<TrialKey, Si
   Work work;
   uint64_t seed = 0;
   for (Pair& pair : pairs) {
-    std::vector<Change> changes = changes_of(*pair.a, *pair.b, pair.names, seed++, &work.apart);
+    const auto hardware =
+        other_hardware(environment_of(old_report, *pair.a), environment_of(new_report, *pair.b));
+    std::vector<double> of_others;
+    std::vector<Change> changes = changes_of(*pair.a, *pair.b, pair.names, seed++,
+                                             hardware.empty() ? &work.apart : &of_others);
     for (size_t i = 0; i < changes.size(); ++i) {
       work.changes.push_back(std::move(changes[i]));
       work.trials.push_back(std::move(pair.trials[i]));
       work.disturbed.push_back(pair.a->disturbed || pair.b->disturbed);
+      work.hardware.push_back(hardware);
     }
   }
   return work;
@@ -155,8 +170,8 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
   Comparison out;
   out.before = title(before);
   out.after = title(after);
-  out.hardware = hardware_of(before.environment, after.environment);
-  out.environment = environment_of(before.environment, after.environment);
+  out.hardware = other_hardware(before.environment, after.environment);
+  out.environment = differences_of(before.environment, after.environment);
   out.crossovers = crossovers_of(before, after);
   const auto then = trials_of(before), now = trials_of(after);
   for (const auto& [key, side] : then) {
@@ -168,13 +183,17 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
   for (const auto& [key, side] : now)
     if (!then.count(key)) out.statuses.push_back({key, "", to_string(side.t->status)});
 
-  Work work = work_of(then, now);
-  const Noise noise = noise_of(work.changes, work.apart);
+  const Work work = work_of(before, after);
+  const bool none_compares = std::none_of(work.hardware.begin(), work.hardware.end(),
+                                          [](const auto& h) { return h.empty(); });
+  if (!work.hardware.empty())
+    out.hardware = none_compares ? work.hardware.front() : std::vector<std::string>{};
+  const Noise noise = noise_of(work.comparable(), work.apart);
   out.noise = noise.scale;
   const auto count = static_cast<double>(std::max<size_t>(1, work.trials.size()));
   const double t = student_quantile(kAllHoldMiss / count, noise.freedom);
   for (size_t i = 0; i < work.trials.size(); ++i) {
-    ComparedTrial& trial = work.trials[i];
+    ComparedTrial trial = work.trials[i];
     const Change& change = work.changes[i];
     const double between = noise.scale * (work.disturbed[i] ? kDisturbed : 1);
     const double error = t * std::hypot(change.within, between, change.machine);
@@ -183,8 +202,9 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
     trial.verdict = verdict_of_change(trial.change);
     if (!change.known) trial.why_unclear = "no baseline or too few samples in common";
     if (work.disturbed[i]) trial.why_unclear = "other programs disturbed it";
-    trial.disturbed = work.disturbed[i] && out.hardware.empty();
-    if (!out.hardware.empty()) trial.why_unclear = "other hardware: " + out.hardware.front();
+    const std::vector<std::string>& hardware = work.hardware[i];
+    trial.disturbed = work.disturbed[i] && hardware.empty();
+    if (!hardware.empty()) trial.why_unclear = "other hardware: " + hardware.front();
     if (!trial.why_unclear.empty()) trial.verdict = "UNCLEAR";
     out.trials.push_back(std::move(trial));
   }

@@ -60,7 +60,7 @@ struct Difference {
 
 struct Comparison {
   std::string before, after;            // the sweeps' names with their dates
-  std::vector<std::string> hardware;    // why no times can be compared; empty: they can
+  std::vector<std::string> hardware;    // why no times can be compared; empty: some can
   std::vector<Difference> environment;  // all that differs and does not change by itself
   double noise = 0;                     // between runs, of the logarithm of a ratio
   std::vector<ComparedTrial> trials;    // slowest change first

@@ -30,7 +30,7 @@ bool same_figure(const Case& a, const Case& b, const std::string& axis) {
       axis.empty() ? a.shape == b.shape
                    : a.n == b.n && without_axis(a.shape, axis) == without_axis(b.shape, axis);
   return a.target == b.target && same_rest && a.dtype == b.dtype && a.device == b.device &&
-         a.phase == b.phase;
+         a.phase == b.phase && hardware_of(a.machine) == hardware_of(b.machine);
 }
 
 std::vector<std::vector<Case>> groups_of(const std::vector<Case>& cases, const std::string& axis) {
@@ -243,8 +243,14 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
 
 std::vector<Figure> figures_of(const std::vector<Case>& cases, const FigureOptions& options) {
   std::vector<Figure> figures;
-  for (const auto& group : groups_of(cases, options.axis))
+  std::set<std::string> hardware;
+  for (const Case& c : cases) hardware.insert(hardware_of(c.machine));
+  for (const auto& group : groups_of(cases, options.axis)) {
     figures.push_back(figure_of(group, options));
+    if (hardware.size() > 1)
+      figures.back().subtitle =
+          joined({figures.back().subtitle, hardware_of(group.front().machine)});
+  }
   return figures;
 }
 

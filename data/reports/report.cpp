@@ -90,9 +90,15 @@ AlongN along_n(const std::vector<FuseResult>& curve) {
   return along;
 }
 
+const Environment& environment_of(const SweepReport& report, const Case& c) {
+  for (const Environment& machine : report.machines)
+    if (machine_name(machine) == c.machine) return machine;
+  return report.environment;
+}
+
 std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::string,
-                         std::string, std::string>;
+                         std::string, std::string, std::string>;
   struct VerdictAt {
     int64_t n;
     bool faster;
@@ -101,7 +107,8 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
   std::vector<Key> order;
   for (const Case& c : cases)
     for (const Trial& t : c.trials) {
-      const Key key{c.target, c.shape, c.dtype, c.device, c.mode, c.phase, t.strategy};
+      const Key key{c.target, c.shape, c.dtype,    c.device,
+                    c.mode,   c.phase, t.strategy, hardware_of(c.machine)};
       if (!curves.count(key)) order.push_back(key);
       auto& points = curves[key];
       if (t.status != Status::unsupported)
@@ -113,7 +120,7 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
     std::sort(points.begin(), points.end(),
               [](const VerdictAt& a, const VerdictAt& b) { return a.n < b.n; });
     Crossover c;
-    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy) = key;
+    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy, std::ignore) = key;
     for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) c.n = it->n;
     found.push_back(std::move(c));
   }

@@ -132,6 +132,7 @@ struct FormWork {
 struct Case {
   std::string target, shape, dtype, device, mode, phase = "forward";
   int64_t n = 0;
+  std::string machine;         // that it was measured on, by `machine_name`; "": not known
   double other_load = 0;       // share of the cores that other processes took while it was timed
   bool disturbed = false;      // they took too much for its times to be trusted
   int64_t window_frames = -1;  // that the explorer drew while it was timed; -1: there was no window
@@ -153,11 +154,15 @@ struct Crossover {
 struct SweepReport {
   std::string id, name, command, state = "complete";  // "cancelled"
   Environment environment;
-  std::vector<std::string> changes;  // of the environment while it ran, one line each
+  std::vector<Environment> machines;  // that cases were measured on besides that one
+  std::vector<std::string> changes;   // of the environment while it ran, one line each
   std::vector<Case> cases;
 };
 
-/// Crossovers over all cases that differ in N only, per strategy.
+/// Of the machine that a case was measured on.
+const Environment& environment_of(const SweepReport& report, const Case& c);
+
+/// Crossovers over all cases that differ in N only, per strategy and kind of hardware.
 std::vector<Crossover> crossovers(const std::vector<Case>& cases);
 
 /// Of a fusion's wide program over the best baseline; "" where there is no speedup.

@@ -256,6 +256,7 @@ void describe(Fields& fields, Case& c) {
   fields.add("target", c.target, kColumn);
   fields.add("n", c.n, in_column({.minimum = 1}));
   describe_case(fields, c, true);
+  fields.add("machine", c.machine, in_column(kOmitted));
   fields.add("other_load", c.other_load, kFinite);
   fields.add("disturbed", c.disturbed);
   fields.add("window_frames", c.window_frames,
@@ -285,6 +286,10 @@ void describe(Fields& fields, SweepReport& report) {
   fields.end();
   fields.add("environment", report.environment,
              {.own_table = true, .definition = "common.json#/$defs/environment"});
+  fields.add("machines", report.machines,
+             {.presence = Presence::omitted,
+              .own_table = true,
+              .definition = "common.json#/$defs/environment"});
   fields.add("changes", report.changes);
   fields.add("cases", report.cases, {.definition = "#/$defs/case"});
   std::vector<Crossover> found = crossovers(report.cases);  // what the cases say, for readers

@@ -45,7 +45,8 @@ struct Trait {
 constexpr Trait kTraits[] = {{"device", &Case::device},
                              {"dtype", &Case::dtype},
                              {"mode", &Case::mode},
-                             {"phase", &Case::phase}};
+                             {"phase", &Case::phase},
+                             {"machine", &Case::machine}};
 
 bool shared(const Trait& trait, const std::vector<Case>& cases) {
   return std::all_of(cases.begin(), cases.end(),
@@ -80,7 +81,7 @@ std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases) {
 std::string common_text(const std::vector<Case>& cases) {
   std::string out;
   for (const Trait& trait : kTraits)
-    if (!cases.empty() && shared(trait, cases))
+    if (!cases.empty() && shared(trait, cases) && trait.value != &Case::machine)
       out += (out.empty() ? "" : " · ") + cases.front().*trait.value;
   return out;
 }
@@ -251,6 +252,20 @@ CsvRow csv_row(const nlohmann::ordered_json& of_case, const nlohmann::ordered_js
     if (!value.is_structured()) row.emplace_back(key, csv_text(value));
   add_columns(timing, "", &row);
   return row;
+}
+
+std::vector<const Environment*> machines_of(const SweepReport& report) {
+  std::vector<const Environment*> all{&report.environment};
+  for (const Environment& machine : report.machines) all.push_back(&machine);
+  return all;
+}
+
+std::string machine_heading(const SweepReport& report, const Environment& machine) {
+  if (report.machines.empty()) return "";
+  const auto cases = std::count_if(report.cases.begin(), report.cases.end(), [&](const Case& c) {
+    return &environment_of(report, c) == &machine;
+  });
+  return fmt::format("{}: {} cases", machine_name(machine), cases);
 }
 
 ReportTable environment_table(const Environment& environment) {

@@ -36,6 +36,10 @@ ReportTable crossover_table(const std::vector<Case>& cases);
 /// Why trials of these cases are not ok, and what is to be said of baselines: a row per reason.
 ReportTable reason_table(const std::vector<Case>& cases);
 /// What it was measured on; nested names are joined by spaces.
+/// All that cases were measured on, the sweep's own first.
+std::vector<const Environment*> machines_of(const SweepReport& report);
+/// "HOST: PROCESSOR, 2 cores: 12 cases"; "" where there is one machine alone.
+std::string machine_heading(const SweepReport& report, const Environment& machine);
 ReportTable environment_table(const Environment& environment);
 
 /// A row of the CSV report by the names of its columns, from a case's JSON and a timing's. Names

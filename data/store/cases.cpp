@@ -173,6 +173,12 @@ Json head_object(Connection& connection, int64_t sweep) {
                    {"state", state}};
   json["environment"] = to_json(Environment{});
   json["environment"].update(environment_object(connection, head.integer(4)), true);
+  Query machines(connection, "SELECT environment FROM machine WHERE sweep = ? ORDER BY name",
+                 sweep);
+  for (json["machines"] = Json::array(); machines.step();) {
+    json["machines"].push_back(to_json(Environment{}));
+    json["machines"].back().update(environment_object(connection, machines.integer(0)), true);
+  }
   json["changes"] = stored_json(head.text(5));
   json["cases"] = Json::array();
   return json;
@@ -203,8 +209,9 @@ bool insert_case(Connection& connection, int64_t sweep, int64_t position, const 
   const bool partial = std::any_of(result.trials.begin(), result.trials.end(), [](const Trial& t) {
     return t.status == Status::cancelled || t.status == Status::interrupted;
   });
-  Query(connection, "UPDATE \"case\" SET state = ?, more = ? WHERE id = ?",
-        partial ? "partial" : "done", json_text(json), id)
+  Query(connection, "UPDATE \"case\" SET state = ?, machine = ?, more = ? WHERE id = ?",
+        partial ? "partial" : "done",
+        result.machine.empty() ? std::nullopt : std::optional(result.machine), json_text(json), id)
       .run();
   return true;
 }

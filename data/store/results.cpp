@@ -43,7 +43,8 @@ Json environment_object(Connection& connection, int64_t id) {
 void drop_environment(Connection& connection, int64_t id) {
   Query(connection,
         "DELETE FROM environment WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM sweep WHERE "
-        "environment = ?1) AND NOT EXISTS(SELECT 1 FROM fuse WHERE environment = ?1)",
+        "environment = ?1) AND NOT EXISTS(SELECT 1 FROM fuse WHERE environment = ?1) AND NOT "
+        "EXISTS(SELECT 1 FROM machine WHERE environment = ?1)",
         id)
       .run();
 }

@@ -267,6 +267,19 @@ INSERT INTO run_request_6(id, run, model, what, asked, taken)
 DROP TABLE run_request;
 ALTER TABLE run_request_6 RENAME TO run_request;
 CREATE INDEX run_request_run ON run_request(run);
+  )sql",
+      // 7: sweeps over several machines
+      R"sql(
+ALTER TABLE "case" ADD COLUMN machine TEXT;  -- "HOST: PROCESSOR, 2 cores, GPU"; null: not known
+
+-- Those that cases were measured on besides the sweep's own environment.
+CREATE TABLE machine(
+  sweep INTEGER NOT NULL REFERENCES sweep(id) ON DELETE CASCADE,
+  name TEXT NOT NULL,                    -- as the cases have it
+  environment INTEGER NOT NULL REFERENCES environment(id),
+  PRIMARY KEY(sweep, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX machine_environment ON machine(environment);
 )sql"};
   return steps;
 }

@@ -10,6 +10,7 @@
 #include "data/store/cases.h"
 #include "data/store/copy.h"
 #include "data/store/fusions.h"
+#include "data/store/merge.h"
 #include "data/store/runs.h"
 #include "data/store/schema.h"
 #include "data/store/sweeps.h"
@@ -111,6 +112,10 @@ SweepReport Store::load(int64_t sweep) {
   return connection_->read([&] { return read_sweep(*connection_, sweep); });
 }
 
+void Store::add_machine(int64_t sweep, const Environment& machine) {
+  connection_->write([&] { wide::add_machine(*connection_, sweep, machine); });
+}
+
 SweepReport Store::load_head(int64_t sweep) {
   return connection_->read([&] { return read_sweep_head(*connection_, sweep); });
 }
@@ -188,6 +193,10 @@ void Store::export_sweep(int64_t sweep, const std::string& path) {
 
 std::vector<int64_t> Store::import_sweeps(const std::string& path) {
   return wide::import_sweeps(*connection_, path);
+}
+
+int64_t Store::merge(const std::string& path, const std::vector<std::string>& parts) {
+  return merge_parts(path, parts);
 }
 
 StoreFacts Store::facts() {

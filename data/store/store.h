@@ -35,7 +35,17 @@ struct SweepPlan {
   Environment environment;
   std::map<std::string, std::string> settings;  // "--seed" to "0": all that decides the numbers
   std::vector<CasePlan> cases;
+  /// Of a part of a plan (`--part`): the place of each case in the whole. Empty: 0, 1, ...
+  std::vector<int64_t> positions = {};
+
+  int64_t position(size_t index) const {
+    return positions.empty() ? static_cast<int64_t>(index) : positions.at(index);
+  }
 };
+
+/// Settings of a plan that a part of it has, and the whole has not.
+inline constexpr const char* kPartSetting = "--part";    // "2/3"
+inline constexpr const char* kWholeSetting = "of plan";  // stands for all cases of the whole
 
 /// A sweep in a listing. `state`: running, complete, cancelled or interrupted; one whose process
 /// is gone is interrupted.
@@ -108,6 +118,8 @@ class Store {
   /// Stores a case and all that belongs to it. Throws Error when it is stored already, or when
   /// another process took the sweep over. One with cancelled trials stays missing.
   void add_case(int64_t sweep, int64_t position, const Case& result);
+  /// Says that cases are measured on this machine too, besides the one that began the sweep.
+  void add_machine(int64_t sweep, const Environment& machine);
   /// Ends a sweep: state complete, cancelled or interrupted. `changes` are added to those stored.
   void finish(int64_t sweep, const std::string& state, const std::vector<std::string>& changes);
 
@@ -169,6 +181,11 @@ class Store {
   void export_sweep(int64_t sweep, const std::string& path);
   /// Adds the sweeps of another store that are not here yet; returns their numbers here.
   std::vector<int64_t> import_sweeps(const std::string& path);
+
+  /// Writes a new store with the sweep that those in `parts` are parts of, all samples included.
+  /// Throws Error where they are not all of one plan, each once and complete; then there is no
+  /// file. Returns how many cases it has.
+  static int64_t merge(const std::string& path, const std::vector<std::string>& parts);
 
   void set_reference(const std::string& name, int64_t sweep);
   bool remove_reference(const std::string& name);

@@ -125,6 +125,10 @@ SweepPlan read_plan(Connection& connection, int64_t sweep) {
   plan.command = head.text(1);
   stored_json(head.text(2)).get_to(plan.settings);
   plan.cases = planned_cases(connection, sweep);
+  if (plan.settings.count(kPartSetting)) {
+    Query places(connection, "SELECT position FROM \"case\" WHERE sweep = ? ORDER BY 1", sweep);
+    while (places.step()) plan.positions.push_back(places.integer(0));
+  }
   return plan;
 }
 
@@ -140,12 +144,12 @@ int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::s
         uuid.empty() ? std::nullopt : std::optional<std::string>(uuid))
       .run();
   const int64_t sweep = connection.db().getLastInsertRowid();
-  int64_t position = 0;
+  size_t index = 0;
   for (const CasePlan& c : plan.cases)
     Query(connection,
           "INSERT INTO \"case\"(sweep, position, state, target, shape, dtype, device, mode, phase, "
           "n, strategies) VALUES(?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?)",
-          sweep, position++, c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n,
+          sweep, plan.position(index++), c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n,
           json_text(Json(c.strategies)))
         .run();
   return sweep;
@@ -242,6 +246,16 @@ void add_case(Connection& connection, int64_t sweep, int64_t position, const Cas
                 1);
 }
 
+void add_machine(Connection& connection, int64_t sweep, const Environment& machine) {
+  const std::string name = machine_name(machine);
+  if (machine_name(read_sweep_head(connection, sweep).environment) == name) return;
+  Query again(connection, "SELECT 1 FROM machine WHERE sweep = ? AND name = ?", sweep, name);
+  if (again.step()) return;
+  Query(connection, "INSERT INTO machine(sweep, name, environment) VALUES(?, ?, ?)", sweep, name,
+        insert_environment(connection, to_json(machine)))
+      .run();
+}
+
 void finish_sweep(Connection& connection, int64_t sweep, const std::string& state,
                   const std::vector<std::string>& changes) {
   expect_mine(connection, sweep);
@@ -298,9 +312,11 @@ std::optional<int64_t> find_sweep(Connection& connection, const std::string& whi
 void delete_sweep(Connection& connection, int64_t sweep) {
   Query query(connection, "SELECT environment FROM sweep WHERE id = ?", sweep);
   if (!query.step()) return;
-  const int64_t environment = query.integer(0);
+  std::vector<int64_t> environments{query.integer(0)};
+  Query machines(connection, "SELECT environment FROM machine WHERE sweep = ?", sweep);
+  while (machines.step()) environments.push_back(machines.integer(0));
   Query(connection, "DELETE FROM sweep WHERE id = ?", sweep).run();
-  drop_environment(connection, environment);
+  for (const int64_t environment : environments) drop_environment(connection, environment);
 }
 
 }  // namespace wide

@@ -21,6 +21,7 @@ std::vector<int64_t> missing_cases(Connection& connection, int64_t sweep);
 std::map<int64_t, Case> done_cases(Connection& connection, int64_t sweep);
 void begin_case(Connection& connection, int64_t sweep, int64_t position);
 void add_case(Connection& connection, int64_t sweep, int64_t position, const Case& result);
+void add_machine(Connection& connection, int64_t sweep, const Environment& machine);
 void append_changes(Connection& connection, int64_t sweep, const std::vector<std::string>& changes);
 void finish_sweep(Connection& connection, int64_t sweep, const std::string& state,
                   const std::vector<std::string>& changes);

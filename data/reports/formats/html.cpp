@@ -38,6 +38,12 @@ std::string text(const SweepReport& report, const FigureOptions& options) {
   std::string changes;
   for (const std::string& change : report.changes)
     changes += fmt::format("<p class=\"incorrect\">{}</p>\n", html_escape(change));
+  std::string environment;
+  for (const Environment* machine : machines_of(report)) {
+    if (const std::string heading = machine_heading(report, *machine); !heading.empty())
+      environment += "<h3>" + html_escape(heading) + "</h3>\n";
+    environment += html_table(environment_table(*machine), "environment");
+  }
   const std::string body = fmt::format(
       "<h1>Sweep {0}</h1>\n"
       "<p class=\"muted\">{1} cases, {2} · {3} · {4}, {5} threads · {6} · LibTorch {7}</p>\n"
@@ -46,8 +52,7 @@ std::string text(const SweepReport& report, const FigureOptions& options) {
       html_escape(report.name), report.cases.size(), html_escape(report.state), html_escape(e.date),
       html_escape(e.cpu), e.threads, e.gpu.empty() ? "not run on a GPU" : html_escape(e.gpu),
       html_escape(e.libtorch), links, html_escape(report.command),
-      html_table(summary_table(report), "summary") + disturbed, targets, changes,
-      html_table(environment_table(e), "environment"));
+      html_table(summary_table(report), "summary") + disturbed, targets, changes, environment);
   return html_page("sweep " + report.name, body);
 }
 

@@ -49,7 +49,12 @@ std::string text(const SweepReport& report, const FigureOptions&) {
     const ReportTable reasons = reason_table(cases);
     if (!reasons.rows.empty()) out += table_text(reasons);
   }
-  out += "## Environment\n\n" + table_text(environment_table(report.environment));
+  out += "## Environment\n\n";
+  for (const Environment* machine : machines_of(report)) {
+    if (const std::string heading = machine_heading(report, *machine); !heading.empty())
+      out += "### " + markdown_escape(heading) + "\n\n";
+    out += table_text(environment_table(*machine));
+  }
   for (const std::string& change : report.changes) out += "- " + markdown_escape(change) + "\n";
   return out;
 }

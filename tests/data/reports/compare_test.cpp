@@ -213,6 +213,39 @@ TEST(Compare, OtherHardwareIsUnclearAndSaysSo) {
   unclear("other hardware: threads: 2 before, 1 after");
 }
 
+TEST(Compare, OfSeveralMachinesEachIsComparedWithItsOwnHardware) {
+  Simulation machine(7);
+  SweepReport before = machine.sweep();
+  machine.slow_strategy = 1.3;
+  SweepReport after = machine.sweep();
+  Environment other = after.environment;
+  other.host = "other";
+  other.cpu = "another CPU";
+  const double noise = compare_sweeps(before, after).noise;
+  after.machines = {other};
+  for (Case& c : after.cases)
+    if (c.n == 32) {
+      c.machine = machine_name(other);
+      for (Trial& t : c.trials)
+        for (double& ns : t.timing.samples_ns) ns *= 9;  // says nothing of the noise
+    }
+  const Comparison c = compare_sweeps(before, after);
+  EXPECT_TRUE(c.hardware.empty());
+  EXPECT_NEAR(c.noise, noise, noise / 2);
+  size_t slower = 0;
+  for (const ComparedTrial& t : c.trials) {
+    EXPECT_EQ(t.why_unclear,
+              t.key.n == 32 ? "other hardware: CPU: one CPU before, another CPU after" : "");
+    slower += t.verdict == "SLOWER";
+  }
+  EXPECT_GT(slower, 0u);
+  // A machine that is equal but for its name is no other hardware.
+  after.machines[0].cpu = "one CPU";
+  for (Case& k : after.cases)
+    if (k.n == 32) k.machine = machine_name(after.machines[0]);
+  for (const ComparedTrial& t : compare_sweeps(before, after).trials) EXPECT_EQ(t.why_unclear, "");
+}
+
 TEST(Compare, ADisturbedCaseNeedsTwiceTheEvidence) {
   Simulation machine(7);
   const SweepReport before = machine.sweep();

@@ -27,6 +27,20 @@ std::vector<std::string> notes(const std::vector<Case>& cases) {
   return figures_of(cases, {}).at(0).notes;
 }
 
+TEST(Figures, NoLineGoesThroughTwoKindsOfHardware) {
+  std::vector<Case> cases;
+  for (const int64_t n : {4, 8, 16, 32}) cases.push_back(case_of(n, Status::ok, "", 0));
+  cases[0].machine = "a: one CPU, 2 cores";
+  cases[1].machine = "b: one CPU, 2 cores";
+  cases[2].machine = cases[3].machine = "c: one CPU, 4 cores";
+  const std::vector<Figure> figures = figures_of(cases, {});
+  ASSERT_EQ(figures.size(), 2u);
+  for (const Figure& f : figures)
+    for (const Curve& k : f.curves) EXPECT_LE(k.points.size(), 2u) << k.name;
+  EXPECT_TRUE(figures[0].subtitle.ends_with("one CPU, 2 cores")) << figures[0].subtitle;
+  EXPECT_TRUE(figures[1].subtitle.ends_with("one CPU, 4 cores")) << figures[1].subtitle;
+}
+
 TEST(Figures, NotesSayWhatIsLeftOutAndWhy) {
   EXPECT_EQ(
       notes({case_of(4, Status::unsupported, "no rule", 0),

@@ -62,6 +62,17 @@ TEST(Report, CrossoverIsTheSmallestNFromWhichAllAreFaster) {
   EXPECT_EQ(crossover({make_case(4, "UNCLEAR")}), std::nullopt);
 }
 
+TEST(Report, CrossoversOfKindsOfHardwareAreApart) {
+  std::vector<Case> cases{make_case(4, "SLOWER"), make_case(8, "FASTER"), make_case(16, "FASTER")};
+  cases[0].machine = "a: one CPU, 2 cores";
+  cases[1].machine = "b: one CPU, 2 cores";
+  EXPECT_EQ(crossovers(cases).size(), 2u);
+  cases[2].machine = "c: one CPU, 2 cores";
+  const std::vector<Crossover> found = crossovers(cases);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].n, 8);
+}
+
 TEST(Report, CrossoversOfPhasesAreApart) {
   Case forward = make_case(4, "FASTER"), backward = make_case(8, "SLOWER");
   backward.phase = "backward";

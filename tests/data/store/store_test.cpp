@@ -153,6 +153,37 @@ TEST_F(StoreTest, DeletingLeavesNothing) {
   EXPECT_EQ(rows.out, "0\n0\n0\n0\n0\n0\n");
 }
 
+TEST_F(StoreTest, SweepsOverSeveralMachines) {
+  Store store = Store::create(path_);
+  const SweepPlan plan = stored_plan("a", {1, 2});
+  const int64_t id = store.begin(plan);
+  Environment other = plan.environment;
+  other.host = "other";
+  other.governor = "powersave";
+  for (int again = 0; again < 2; ++again) {
+    store.add_machine(id, other);
+    store.add_machine(id, plan.environment);
+  }
+  Case here = stored_case(1, 3), there = stored_case(2, 4);
+  here.machine = machine_name(plan.environment);
+  there.machine = machine_name(other);
+  store.add_case(id, 0, here);
+  store.add_case(id, 1, there);
+  store.finish(id, "complete", {});
+  const SweepReport report = store.load(id);
+  ASSERT_EQ(report.machines.size(), 1u);
+  EXPECT_EQ(to_json(report.machines[0]), to_json(other));
+  EXPECT_EQ(to_json(report.cases[1]), to_json(there));
+  EXPECT_EQ(&environment_of(report, report.cases[0]), &report.environment);
+  EXPECT_EQ(&environment_of(report, report.cases[1]), &report.machines[0]);
+  const auto rows = shell("sqlite3 " + path_ +
+                          " \"SELECT m.name = c.machine, e.host FROM 'case' AS c JOIN machine AS m "
+                          "ON m.name = c.machine JOIN environment AS e ON e.id = m.environment\"");
+  EXPECT_EQ(rows.out, "1|other\n");
+  store.remove(id);
+  EXPECT_EQ(shell("sqlite3 " + path_ + " \"SELECT count(*) FROM environment\"").out, "0\n");
+}
+
 TEST_F(StoreTest, ListsNewestFirstAndByPages) {
   Store store = Store::create(path_);
   for (int i = 0; i < 5; ++i) store_sweep(store, "s", {1, 2});

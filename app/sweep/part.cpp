@@ -1,0 +1,51 @@
+#include "app/sweep/part.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "data/bytes/digest.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+std::string text_of(const PlannedCase& planned) {
+  const Case c = empty_case(planned);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}\n", c.target, c.shape, c.dtype, c.device, c.mode,
+                     c.phase, c.n, fmt::join(planned.strategies, ","));
+}
+
+}  // namespace
+
+SweepPart take_part(const Part& part, double budget_s, std::vector<PlannedCase>* cases) {
+  const std::vector<PlannedCase> all = std::move(*cases);
+  if (part.count > static_cast<int64_t>(all.size()))
+    fail("[--part] parts: got {} of {} cases, expected no more than there are; try 1/{}",
+         part.count, all.size(), all.size());
+  SweepPart taken{part.text(), "", {}};
+  std::vector<double> seconds;
+  for (const PlannedCase& c : all) {
+    taken.whole += text_of(c);
+    seconds.push_back(estimate_seconds({c}, budget_s));
+  }
+  taken.whole = fmt::format("{} cases, {}", all.size(), digest(taken.whole));
+  std::vector<size_t> longest(all.size());
+  std::iota(longest.begin(), longest.end(), size_t{0});
+  std::stable_sort(longest.begin(), longest.end(),
+                   [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
+  std::vector<double> load(static_cast<size_t>(part.count));
+  for (const size_t i : longest) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += seconds[i];
+    if (least - load.begin() == part.number - 1) taken.positions.push_back(static_cast<int64_t>(i));
+  }
+  std::sort(taken.positions.begin(), taken.positions.end());
+  cases->clear();
+  for (const int64_t i : taken.positions) cases->push_back(all[static_cast<size_t>(i)]);
+  return taken;
+}
+
+}  // namespace wide

@@ -1,0 +1,13 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wide {
+
+/// Writes a new store with the sweep that those in the stores `parts` are parts of (`sweep
+/// --part`). Throws Error where they are not all of one plan, each once and complete; then there is
+/// no file. Returns how many cases it has.
+int64_t merge_parts(const std::string& path, const std::vector<std::string>& parts);
+
+}  // namespace wide

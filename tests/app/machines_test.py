@@ -1,0 +1,114 @@
+"""Sweeps over two machines, made with a host name and a core of their own: reports show them apart, and no time of the
+one is compared with one of the other."""
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from command_line import BINARY, CommandLine
+
+SWEEP = ["sweep", "ci", "--targets", "rmsnorm", "-n", "1,2,3", "--budget", "0.02", "--threads", "1"]
+OTHER = ["unshare", "-Ur", "--uts", "sh", "-c", 'hostname other-machine && exec "$@"', "sh"]
+
+
+def unshared():
+    """Why there can be no second host name here, or None."""
+    try:
+        run = subprocess.run([*OTHER, "hostname"], capture_output=True, text=True, timeout=60)
+    except OSError as error:
+        return str(error)
+    return None if run.stdout.strip() == "other-machine" else run.stderr.strip() or "no other host name"
+
+
+WHY_NOT = unshared()
+CORE = min(os.sched_getaffinity(0))
+
+
+class Machines(CommandLine):
+    def measure(self, db, *options, other=False, one_core=False):
+        command = [*(OTHER if other else []), *(["taskset", "-c", str(CORE)] if one_core else []), BINARY, *SWEEP, "--db",
+                   self.path(db), "--quiet", *options]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=400)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return self.path(db)
+
+    def report(self, db, *options):
+        path = self.path(os.path.basename(db) + ".json")
+        self.workbench("report", "last", "--db", db, "--json", path, *options)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file), path
+
+    def text(self, db, kind):
+        self.workbench("report", "last", "--db", db, f"--{kind}", self.path("text"))
+        with open(self.path("text"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_every_case_knows_its_machine(self):
+        db = self.measure("here.db")
+        report, _ = self.report(db)
+        e = report["environment"]
+        cores = e["cpu"]["cores"]
+        name = f'{e["host"]}: {e["cpu"]["model"]}, {cores} core{"s" if cores > 1 else ""}'
+        self.assertEqual({c["machine"] for c in report["cases"]}, {name + (f', {e["gpu"]}' if e["gpu"] else "")})
+        self.assertEqual(e["host"], os.uname().nodename)
+        self.assertNotIn("| machine |", self.text(db, "md"))
+
+    @unittest.skipIf(WHY_NOT, f"no second host name: {WHY_NOT}")
+    def test_two_are_shown_apart(self):
+        parts = [self.measure("1.db", "--part", "1/2"), self.measure("2.db", "--part", "2/2", other=True)]
+        merged = self.path("merged.db")
+        self.workbench("store", "merge", merged, *parts)
+        report, _ = self.report(merged)
+        self.assertEqual([m["host"] for m in report["machines"]], ["other-machine"])
+        hosts = [c["machine"].split(":")[0] for c in report["cases"]]
+        self.assertEqual(set(hosts), {os.uname().nodename, "other-machine"})
+        # Equal but for the name: one curve may go through both.
+        self.assertEqual(len({(c["strategy"], c["shape"]) for c in report["crossover"]}), len(report["crossover"]))
+        markdown = self.text(merged, "md")
+        for host in set(hosts):
+            self.assertRegex(markdown, rf"### {host}: .* core.*: {hosts.count(host)} cases\n")
+            self.assertEqual(len(re.findall(rf"\| host +\| {host} ", markdown)), 1, host)
+        head, *rows = [line for line in markdown.splitlines() if line.count("|") > 10 and "median" in line or
+                       re.match(r"\| +\d+ \|", line)]
+        self.assertIn("machine", head)
+        self.assertEqual({h for h in set(hosts) if any(f" {h}: " in row for row in rows)}, set(hosts))
+        page = self.text(merged, "html")
+        for host in set(hosts):
+            self.assertIn(f"<h3>{host}: ", page)
+        csv = self.text(merged, "csv")
+        self.assertIn("machine", csv.splitlines()[0].split(","))
+        # Exported and imported it is the same.
+        self.workbench("store", "export", "last", self.path("one.db"), "--db", merged)
+        again, _ = self.report(self.path("one.db"))
+        self.assertEqual(again["machines"], report["machines"])
+        self.assertEqual(again["cases"], report["cases"])
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core: there can be no other hardware")
+    def test_other_hardware_is_not_compared(self):
+        whole = self.measure("whole.db")
+        parts = [self.measure("1.db", "--part", "1/2"), self.measure("2.db", "--part", "2/2", one_core=True)]
+        merged = self.path("merged.db")
+        self.workbench("store", "merge", merged, *parts)
+        _, before = self.report(whole)
+        report, after = self.report(merged)
+        small = {c["n"] for c in report["cases"] if ", 1 core" in c["machine"]}
+        self.assertTrue(0 < len(small) < 3, small)
+        # Curves never go from one kind of hardware to another.
+        self.assertEqual(len(report["crossover"]), 2 * len({(c["strategy"], c["shape"]) for c in report["crossover"]}))
+        self.workbench("compare", before, after, "--json", self.path("compared.json"))
+        with open(self.path("compared.json"), encoding="utf-8") as file:
+            compared = json.load(file)
+        self.assertEqual({t["n"] for t in compared["trials"]}, {1, 2, 3})
+        for trial in compared["trials"]:
+            other = trial["n"] in small
+            self.assertEqual((trial["reason"] or "").startswith("other hardware: cores: "), other, trial)
+            if other:
+                self.assertEqual(trial["verdict"], "UNCLEAR")
+        self.assertEqual(compared["hardware"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()

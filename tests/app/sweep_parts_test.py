@@ -1,0 +1,133 @@
+"""`sweep --part` and `store merge`: the parts of a sweep are the whole, as SQLite's own shell reads them."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from command_line import CommandLine
+
+SWEEP = ["sweep", "ci", "--targets", "linear,rmsnorm", "--axis", "linear.B=3,5", "--axis", "linear.D=8", "-n", "1,2,3",
+         "--budget", "0.01"]
+COUNT = 3
+
+
+def shell(db, sql):
+    """Rows as SQLite's shell prints them."""
+    run = subprocess.run(["sqlite3", "-readonly", db, sql], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+class Parts(CommandLine):
+    def part(self, number, *options, count=COUNT, db=None, sweep=SWEEP):
+        """The store with a part."""
+        path = self.path(db or f"{number}.db")
+        self.workbench(*sweep, "--part", f"{number}/{count}", "--db", path, "--quiet", *options)
+        return path
+
+    def refused(self, message, *arguments):
+        run = self.workbench(*arguments, expect=2)
+        self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
+        self.assertIn(message, run.stderr.replace(self.folder + "/", ""))
+
+    def test_parts_make_the_whole(self):
+        whole = self.path("whole.db")
+        said = self.workbench(*SWEEP, "--db", whole).stdout.splitlines()[0]
+        parts = [self.part(k) for k in (3, 1, 2)]
+        merged = self.path("merged.db")
+        out = self.workbench("store", "merge", merged, *parts).stdout
+        cases = """SELECT position, target, shape, dtype, device, mode, phase, n, strategies, state, machine
+                   FROM "case" ORDER BY position"""
+        self.assertEqual(shell(merged, cases), shell(whole, cases))
+        count = int(shell(whole, 'SELECT count(*) FROM "case"')[0])
+        self.assertEqual(out, f"{count} cases of 3 stores are in {merged}\n")
+        self.assertIn(f"sweep ci: {count} cases", said)
+        trials = """SELECT c.position, t.position, t.strategy, t.status FROM "case" AS c JOIN trial AS t
+                    ON t."case" = c.id ORDER BY 1, 2"""
+        self.assertEqual(shell(merged, trials), shell(whole, trials))
+        self.assertEqual(shell(merged, "SELECT name, state FROM sweep"), ["ci|complete"])
+        self.assertEqual(shell(merged, "SELECT key, value FROM sweep, json_each(settings)"),
+                         shell(whole, "SELECT key, value FROM sweep, json_each(settings)"))
+        # All that was measured is what the parts have, to the last bit.
+        timings = """SELECT c.position, coalesce(t.position, -1), m.position, m.name, m.kind, hex(s.ns), m.more,
+                            k.max_rel, k.pass, t.vs_best, t.verdict, c.more
+                     FROM timing AS m JOIN samples AS s ON s.timing = m.id LEFT JOIN trial AS t ON t.id = m.trial
+                     JOIN "case" AS c ON c.id = coalesce(m."case", t."case")
+                     LEFT JOIN correctness AS k ON k.trial = t.id ORDER BY 1, 2, 3, 4"""
+        of_parts = [line for part in parts for line in shell(part, timings)]
+        self.assertEqual(sorted(shell(merged, timings)), sorted(of_parts))
+        self.assertGreater(len(of_parts), 3 * count)
+        self.assertEqual(shell(merged, "PRAGMA integrity_check; PRAGMA foreign_key_check"), ["ok"])
+        shares = [int(shell(p, 'SELECT count(*) FROM "case"')[0]) for p in parts]
+        self.assertEqual(sum(shares), count)
+        self.assertGreater(min(shares), 0)
+        report = self.path("merged.json")
+        self.workbench("report", "last", "--db", merged, "--json", report)
+        with open(report, encoding="utf-8") as file:
+            data = json.load(file)
+        self.assertEqual(len(data["cases"]), count)
+        begun = [c[:8] for c in data["changes"] if ", begun " in c]
+        self.assertEqual(begun, [f"part {k}/3" for k in (1, 2, 3)])
+        self.assertNotIn("machines", data)
+        # The merged store is one like others: a whole sweep that is there to be compared.
+        self.workbench("compare", report, report)
+
+    def test_what_is_no_whole_is_refused(self):
+        sweep = ["sweep", "ci", "--targets", "rmsnorm", "-n", "1,2,3", "--budget", "0.01"]
+        one, two = (self.part(k, count=2, sweep=sweep) for k in (1, 2))
+        merged = self.path("merged.db")
+
+        def refused(message, *parts):
+            self.refused(message, "store", "merge", merged, *parts)
+            self.assertFalse(os.path.exists(merged))
+
+        refused("[ci] merge: got 1 of 2 parts, expected 1/2 too; try to add what is missing", two)
+        refused("[1.db] merge: got part 1/2 twice, in 1.db too, expected it once", one, two, one)
+        again = self.part(1, count=2, db="again.db", sweep=sweep)
+        refused("merge: got part 1/2 twice", one, two, again)
+        seed = self.part(2, "--seed", "1", count=2, db="seed.db", sweep=sweep)
+        refused("[seed.db] merge: got part 2/2 with --seed 1, expected 0 as in 1.db; try parts of one plan", one, seed)
+        other = self.part(2, count=2, db="other.db", sweep=[*sweep[:4], "-n", "1,2,4", "--budget", "0.01"])
+        refused("[other.db] merge: got part 2/2 with of plan", one, other)
+        named = self.part(2, "--name", "mine", count=2, db="named.db", sweep=sweep)
+        refused("[named.db] merge: got part 2/2 with the name mine, expected ci", one, named)
+        third = self.part(2, count=3, db="third.db", sweep=sweep)
+        refused("[third.db] merge: got part 2/3 with a number of parts 3, expected 2 as in 1.db", one, third)
+        whole = self.path("whole.db")
+        self.workbench(*sweep, "--db", whole, "--quiet")
+        refused("[whole.db] merge: got no part of a sweep, expected one", one, whole)
+        subprocess.run(["sqlite3", "-cmd", "PRAGMA foreign_keys = on", two, """DELETE FROM timing; DELETE FROM trial; UPDATE "case" SET state = 'planned';
+                        UPDATE sweep SET state = 'interrupted'"""],
+                       check=True, timeout=60)
+        left = int(shell(two, 'SELECT count(*) FROM "case"')[0])
+        refused(f"[2.db] merge: got part 2/2 with 0 of its {left} cases, expected all; try to run it again with --resume",
+                one, two)
+        self.workbench(*sweep, "--part", "2/2", "--db", two, "--quiet", "--resume")
+        self.workbench("store", "merge", merged, one, two)
+        self.refused("[merged.db] merge: got a file that exists, expected a new one", "store", "merge", merged, one, two)
+
+    def test_what_is_no_part_is_refused(self):
+        for text in ("0/2", "3/2", "2", "1/0", "a/b", "1/2/3", "-1/2", ""):
+            self.refused(f"[--part] part: got {text or 'nothing'}, expected K/N with K from 1 to N; try 1/4",
+                         *SWEEP, "--part", text, "--dry-run")
+        self.refused("cases, expected no more than there are; try 1/", *SWEEP, "--part", "1/1000", "--dry-run")
+        self.refused("--part", *SWEEP, "--part", "1/2", "--no-store")
+
+    def test_parts_are_even(self):
+        """By the estimates that a dry run prints, in seconds."""
+        def seconds(*options):
+            line = self.workbench("sweep", "quick", "--dry-run", *options).stdout.splitlines()[0]
+            units = {"h": 3600, "min": 60, "s": 1}
+            words = line.split("about ")[1].split(";")[0].split()
+            return sum(int(n) * units[unit] for n, unit in zip(words[::2], words[1::2]))
+
+        whole = seconds()
+        parts = [seconds("--part", f"{k}/5") for k in range(1, 6)]
+        for part in parts:
+            self.assertLess(abs(part - whole / 5), 0.05 * whole, (whole, parts))
+
+
+if __name__ == "__main__":
+    unittest.main()
