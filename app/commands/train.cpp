@@ -12,12 +12,14 @@
 #include "app/fuse/export.h"
 #include "app/options.h"
 #include "app/results/runs.h"
+#include "app/train/merge.h"
 #include "app/train/rights.h"
 #include "app/train/row_log.h"
 #include "app/train/run_lock.h"
 #include "app/train/train.h"
 #include "data/bytes/part_file.h"
 #include "data/reports/event_file.h"
+#include "data/store/part.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -56,6 +58,11 @@ class Train : public Command {
                    "go on with the run in this folder; nothing else need be "
                    "said")
         ->excludes(network);
+    app.add_option("--merge", merge_,
+                   "DIR PART...: put the runs of all parts (--part) together as one run in DIR")
+        ->expected(2, 1 << 20)
+        ->excludes(network)
+        ->excludes("--resume");
     app_ = &app;
   }
 
@@ -63,6 +70,8 @@ class Train : public Command {
     std::optional<SavedRun> saved;
     if (!resume_.empty())
       saved = resumed();
+    else if (!merge_.empty())
+      saved = merged();
     else
       prepare_new();
     TrainSinks sinks = sinks_;
@@ -160,6 +169,8 @@ class Train : public Command {
     app.add_option("--grid", options_.grid, "KEY=LIST; several: their product")
         ->allow_extra_args(false);
     app.add_option("--models", options_.models, "a CSV with a row per model, columns as the keys");
+    app.add_option("--part", options_.part,
+                   "K/N: the models of one of N machines; train --merge puts the parts together");
   }
 
   void declare_steps(CLI::App& app) {
@@ -266,6 +277,7 @@ class Train : public Command {
            printable(options_.device));
     }
     if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
+    if (app_->count("--part") > 0) check_part();
     if (options_.no_save && (options_.keep > 0 || options_.save_every > 0))
       fail(
           "[--no-save] run: got {} too, expected one or the other, as nothing is saved; try to "
@@ -279,7 +291,7 @@ class Train : public Command {
             sinks_.exports.empty() ? "--unstack" : "--export");
       options_.no_save = no_store_ = true;
     }
-    if (options_.save.empty()) options_.save = "runs/" + sinks_.name;
+    if (options_.save.empty()) options_.save = "runs/" + sinks_.name + part_name();
     options_.save = fs::absolute(options_.save).lexically_normal().string();
     for (std::string* path :
          {&options_.network, &options_.eval_model, &options_.data, &options_.validation,
@@ -288,9 +300,7 @@ class Train : public Command {
     for (std::string& path : options_.weights) path = absolute(path);
     if (!options_.no_save) lock_ = std::make_unique<RunLock>(options_.save);
     prepare_log();
-    std::error_code error;
-    const bool there = fs::exists(fs::path(options_.save) / "run.safetensors", error) ||
-                       fs::exists(fs::path(options_.save) / "report.json", error);
+    const bool there = has_run(options_.save);
     if (!options_.no_save && there && !overwrite_)
       fail(
           "[{}] --save: got a folder with a run in it, expected a new one; try --resume {} or "
@@ -298,6 +308,35 @@ class Train : public Command {
           printable(options_.save), printable(options_.save));
     options_.overwrite = overwrite_ && there && !options_.no_save;
     if (options_.overwrite) keep_weights();
+  }
+
+  static bool has_run(const std::string& folder) {
+    std::error_code error;
+    return fs::exists(fs::path(folder) / kRunState, error) ||
+           fs::exists(fs::path(folder) / "report.json", error);
+  }
+
+  /// "-2-of-3": parts that share a folder of runs have one each.
+  std::string part_name() const {
+    if (options_.part.empty()) return "";
+    const Part part = parse_part(options_.part);
+    return fmt::format("-{}-of-{}", part.number, part.count);
+  }
+
+  /// What looks at all models waits until the parts are put together.
+  void check_part() const {
+    parse_part(options_.part);
+    if (!options_.prune.empty())
+      fail(
+          "[--prune] models: got --part too, expected one of them, as pruning compares all models; "
+          "try to leave one out");
+    for (const char* of_all :
+         {"--require", "--against", "--export", "--unstack", "--bench", "--no-save"})
+      if (app_->count(of_all) > 0)
+        fail(
+            "[{}] models: got --part too, expected it where all models are; try it with train "
+            "--merge",
+            of_all);
   }
 
   /// Weights that --overwrite would remove are needed for as long as the run may be resumed.
@@ -337,23 +376,51 @@ class Train : public Command {
   }
 
   /// What the run is was said when it began; where its results go may be said again.
-  void check_resumed() const {
-    static const std::set<std::string> kMay = {"--resume",  "--epochs",  "--steps",
-                                               "--threads", "--log",     "--overwrite",
-                                               "--require", "--against", "--fail-on-regression",
-                                               "--json",    "--export",  "--unstack",
-                                               "--name",    "--quiet",   "--no-store",
-                                               "--db",      "--timeout", "--wait"};
-    for (const CLI::Option* option : app_->get_options())
-      if (option->count() > 0 && !kMay.count("--" + option->get_lnames().at(0)))
+  void check_said(const std::string& by, const std::set<std::string>& changes) const {
+    static const std::set<std::string> kResults = {
+        "--threads", "--log",     "--overwrite", "--require", "--against", "--fail-on-regression",
+        "--json",    "--export",  "--unstack",   "--name",    "--quiet",   "--no-store",
+        "--db",      "--timeout", "--wait"};
+    for (const CLI::Option* option : app_->get_options()) {
+      if (option->count() == 0) continue;
+      const std::string name = "--" + option->get_lnames().at(0);
+      if (name != by && !kResults.count(name) && !changes.count(name))
         fail(
-            "[--resume] --{}: got it too, expected only what a run may change: --epochs, --steps, "
-            "--threads, --log; try a new run",
-            option->get_lnames().at(0));
+            "[{}] {}: got it too, expected only what a run may change: {}--threads, --log; try a "
+            "new run",
+            by, name, fmt::format("{}{}", fmt::join(changes, ", "), changes.empty() ? "" : ", "));
+    }
+  }
+
+  /// All parts in one, which goes on at its end: with what looks at all models.
+  SavedRun merged() {
+    check_said("--merge", {});
+    const std::string folder = fs::absolute(merge_.front()).lexically_normal().string();
+    std::vector<std::string> parts;
+    for (size_t i = 1; i < merge_.size(); ++i)
+      parts.push_back(fs::absolute(merge_[i]).lexically_normal().string());
+    const bool there = has_run(folder);
+    if (there && !overwrite_)
+      fail("[{}] --merge: got a folder with a run in it, expected a new one; try --overwrite",
+           printable(folder));
+    if (std::count(parts.begin(), parts.end(), folder))
+      fail("[{}] --merge: got it as a part too, expected a new folder; try another",
+           printable(folder));
+    SavedRun saved = merge_runs(parts);
+    const TrainOptions asked = options_;
+    options_ = saved.options;
+    options_.save = folder;
+    options_.overwrite = there;
+    options_.threads = asked.threads;
+    options_.log = asked.log;
+    lock_ = std::make_unique<RunLock>(folder);
+    prepare_log();
+    if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
+    return saved;
   }
 
   SavedRun resumed() {
-    check_resumed();
+    check_said("--resume", {"--epochs", "--steps"});
     const std::string folder = fs::absolute(resume_).lexically_normal().string();
     std::error_code error;
     if (fs::is_directory(folder, error)) lock_ = std::make_unique<RunLock>(folder);
@@ -390,6 +457,7 @@ class Train : public Command {
   TrainOptions options_;
   TrainSinks sinks_;
   std::string resume_, against_;
+  std::vector<std::string> merge_;  // DIR, then the parts
   bool no_store_ = false, overwrite_ = false;
   double timeout_ = 0;
   const CLI::App* app_ = nullptr;

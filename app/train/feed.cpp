@@ -25,8 +25,12 @@ int64_t longest(const std::vector<Rows>& rows) {
 }  // namespace
 
 Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
-           const std::vector<ModelPlan>& models)
-    : options_(options), data_(data), network_(network), models_(models) {
+           const std::vector<ModelPlan>& models, uint64_t first_order)
+    : options_(options),
+      data_(data),
+      network_(network),
+      models_(models),
+      first_order_(first_order) {
   if (options.order != "shuffled" && options.order != "sequential")
     fail("[--order] order: got {}, expected shuffled or sequential; try shuffled", options.order);
   same_order_ = options.same_order || options.order == "sequential" ||
@@ -93,7 +97,8 @@ Rows Feed::order_of(int64_t model, int64_t epoch) const {
   const auto rows = static_cast<size_t>(rows_of(model));
   if (options_.order == "sequential")
     return {own.begin(), own.begin() + static_cast<ptrdiff_t>(rows)};
-  const uint64_t seed = models_[options_.same_order ? 0 : static_cast<size_t>(model)].seed_order;
+  const uint64_t seed =
+      options_.same_order ? first_order_ : models_[static_cast<size_t>(model)].seed_order;
   Rows order = shuffled(static_cast<int64_t>(own.size()), seed, epoch);
   order.resize(rows);
   for (int64_t& row : order) row = own[static_cast<size_t>(row)];

@@ -25,7 +25,7 @@ struct HeldBatch {
 class Feed {
  public:
   Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
-       const std::vector<ModelPlan>& models);
+       const std::vector<ModelPlan>& models, uint64_t first_order);
 
   int64_t rows() const { return rows_; }  // of an epoch; where models have their own: the longest
   int64_t steps_per_epoch() const { return steps_of(rows_); }
@@ -77,6 +77,7 @@ class Feed {
   const std::vector<ModelPlan>& models_;
   std::vector<int64_t> group_;  // of each model in the statistics of normalisation
   Augmentation augmentation_;
+  uint64_t first_order_;  // the seed of all under --same-order
   bool same_order_ = false, fills_up_ = true;
   bool mixed_ = false, drop_ = false;
   int64_t rows_ = 0, left_out_ = 0, epoch_ = -1;

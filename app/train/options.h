@@ -24,6 +24,7 @@ struct TrainOptions {
   uint64_t seed = 0;
   std::string models;                  // a CSV
   std::vector<std::string> set, grid;  // KEY=VALUE
+  std::string part;                    // "2/3": these of the models alone; "": all
   std::string lr, weight_decay, momentum;
 
   std::string loss, optimizer, schedule = "constant", warmup = "0";

@@ -11,6 +11,7 @@
 #include "data/bytes/csv.h"
 #include "data/checkpoints/checkpoint_search.h"
 #include "data/machine/environment.h"
+#include "data/store/part.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -99,7 +100,9 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   frozen = matching("--freeze", options.freeze, network.tensors());
   no_decay = matching("--no-decay", options.no_decay, network.tensors());
   check_data();
-  feed = std::make_unique<Feed>(options, data, network, plan.models);
+  const uint64_t first_order = plan.models[0].seed_order;
+  take_part();
+  feed = std::make_unique<Feed>(options, data, network, plan.models, first_order);
   if (feed->left_out())
     notes.push_back(fmt::format("batches of {} alone: {} of {} rows are left out of each epoch",
                                 network.batch(), feed->left_out(), feed->rows()));
@@ -177,6 +180,37 @@ void Prepared::check_data() {
   check(data.train);
   if (data.validation_file) check(*data.validation_file);
   if (data.test_file) check(*data.test_file);
+}
+
+/// Leaves the models of `--part`, and what is theirs of columns of each model's own.
+void Prepared::take_part() {
+  const int64_t all = n();
+  everyone = plan.models;
+  if (options.part.empty()) return;
+  const Part part = parse_part(options.part);
+  if (part.count > all)
+    fail("[--part] parts: got {} of {} models, expected no more than there are; try 1/{}",
+         part.count, all, all);
+  const int64_t first = first_model = part.first(all), last = part.last(all);
+  plan.models = {plan.models.begin() + first, plan.models.begin() + last};
+  for (Normalization& n : data.normalization) {
+    const auto own = std::find_if(data.train.inputs.begin(), data.train.inputs.end(),
+                                  [&](const DataPart& p) { return p.name == n.input && p.own; });
+    if (own == data.train.inputs.end() || n.mean.size(0) != all) continue;
+    n.mean = n.mean.slice(0, first, last);
+    n.std = n.std.slice(0, first, last);
+  }
+  const auto take = [&](DataPart& p) {
+    if (p.own) p.values = p.values.slice(0, first, last);
+  };
+  const auto take_all = [&](DataParts& parts) {
+    for (DataPart& p : parts.inputs) take(p);
+    if (parts.target) take(*parts.target);
+    if (parts.weight) take(*parts.weight);
+  };
+  take_all(data.train);
+  if (data.validation_file) take_all(*data.validation_file);
+  if (data.test_file) take_all(*data.test_file);
 }
 
 /// Batch norm of one number a channel has no variance: its statistics would never be numbers again.
@@ -387,7 +421,9 @@ void Prepared::count_steps() {
   eval_every = options.eval_every > 0 ? options.eval_every : feed->steps_per_epoch();
 }
 
-Start Prepared::start() const { return start_models(options, network, plan.models, frozen); }
+Start Prepared::start() const {
+  return start_models(options, network, plan.models, frozen, everyone, first_model);
+}
 
 Trainer Prepared::trainer(const Start& start, const std::string& plan_text) const {
   TrainerOptions o;

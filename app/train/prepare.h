@@ -19,6 +19,8 @@ struct Prepared {
   TrainNetwork network;
   TrainingData data;
   Configurations plan;
+  std::vector<ModelPlan> everyone;  // those of all parts; without --part the models of `plan`
+  int64_t first_model = 0;          // of `plan` among them
   std::unique_ptr<Feed> feed;
   std::set<std::string> frozen, no_decay;
   std::vector<WantedMetric> metrics;  // the first is monitored
@@ -43,6 +45,7 @@ struct Prepared {
   void choose_loss();
   void check_settings();
   void check_data();
+  void take_part();
   void check_outputs();
   void shape_single_column();
   void check_classes();

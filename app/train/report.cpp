@@ -58,6 +58,7 @@ Json settings_json(const TrainOptions& options) {
         "save_every", "keep",       "dtype",     "device",     "threads", "exact",
         "check",      "trusted"})
     settings.erase(key);
+  if (options.part.empty()) settings.erase("part");
   return settings;
 }
 
@@ -152,6 +153,9 @@ std::string first_line(const Prepared& run, const std::string& start) {
   const size_t configs = run.plan.configs.size();
   parts.push_back(fmt::format("{} models of {}{}", run.n(), printable(run.options.network),
                               configs > 1 ? fmt::format(" ({} configurations)", configs) : ""));
+  if (!run.options.part.empty())
+    parts.push_back(fmt::format("part {}: those from {} on of {}, here counted from 0",
+                                run.options.part, run.first_model, run.everyone.size()));
   parts.push_back(
       fmt::format("{} rows{}{}", learned_rows(run), run.data.by_model ? " of models' own" : "",
                   run.data.folds > 0 ? fmt::format(" in {} folds", run.data.folds)

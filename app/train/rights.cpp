@@ -84,8 +84,11 @@ std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& s
   const fs::path folder = options.save;
   for (const std::string& file : run_files(options.save)) {
     rights->write.push_back(file);
-    if (saved) rights->read.push_back(file);
+    if (saved && saved->parts.empty()) rights->read.push_back(file);
   }
+  if (saved)
+    for (const std::string& part : saved->parts)
+      rights->read.push_back((fs::path(part) / kRunState).string());
   for (const char* kind : {"best", "last"}) {
     rights->folders.push_back((folder / kind).string());
     rights->checkpoints.push_back((folder / kind).string());

@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
-constexpr const char* kState = "run.safetensors";
 constexpr const char* kLossSum = "loss_sum";
 constexpr const char* kBest = "best.";
 
@@ -101,7 +100,7 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
                {"defaults", run.defaults},
                {"state", to_json(state)},
                {"trainer_step", from.step}};
-  save_with(file(kState), std::move(tensors),
+  save_with(file(kRunState), std::move(tensors),
             {{"workbench", head.dump(-1, ' ', false, Json::error_handler_t::replace)},
              {"data", run.fingerprint},
              {"plan", from.plan}});
@@ -204,11 +203,11 @@ void RunFolder::save_models(const Prepared& run, const TrainState& state) const 
 }
 
 SavedRun read_saved_run(const std::string& folder) {
-  const std::string path = (fs::path(folder) / kState).string();
+  const std::string path = (fs::path(folder) / kRunState).string();
   std::error_code error;
   if (!fs::is_regular_file(path, error))
     fail("[{}] run: got no {}, expected a run's folder; try the DIR of --save", printable(folder),
-         kState);
+         kRunState);
   const safetensors::File file(path);
   const auto& metadata = file.index().metadata;
   SavedRun run;
@@ -233,7 +232,7 @@ SavedRun read_saved_run(const std::string& folder) {
 }
 
 TrainerState load_trainer_state(const std::string& folder, TrainState* state) {
-  const std::string path = (fs::path(folder) / kState).string();
+  const std::string path = (fs::path(folder) / kRunState).string();
   TrainerState trainer;
   const std::string best = kBest;
   for (auto& [name, tensor] : load_tensors(path)) {
@@ -253,7 +252,7 @@ TrainerState load_trainer_state(const std::string& folder, TrainState* state) {
 
 std::vector<std::string> run_files(const std::string& folder) {
   std::vector<std::string> all;
-  for (const char* name : {kState, "report.json", "split.npz", "models.csv", "oof.npz"})
+  for (const char* name : {kRunState, "report.json", "split.npz", "models.csv", "oof.npz"})
     all.push_back((fs::path(folder) / name).string());
   return all;
 }

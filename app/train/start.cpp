@@ -44,12 +44,18 @@ Ensemble one_model(const Network& network, at::ScalarType dtype) {
 class Starter {
  public:
   Starter(const TrainOptions& options, const TrainNetwork& network,
-          const std::vector<ModelPlan>& models, const std::set<std::string>& frozen)
-      : options_(options), network_(network), models_(models), frozen_(frozen) {}
+          const std::vector<ModelPlan>& models, const std::set<std::string>& frozen,
+          const std::vector<ModelPlan>& everyone, int64_t first)
+      : options_(options),
+        network_(network),
+        models_(models),
+        frozen_(frozen),
+        everyone_(everyone),
+        first_(first) {}
 
   Start start() {
     std::vector<std::string> files = options_.weights;
-    for (const ModelPlan& m : models_)
+    for (const ModelPlan& m : everyone_)
       if (!m.weights.empty()) files.push_back(m.weights);
     if (!files.empty() && files.size() != options_.weights.size() && !options_.weights.empty())
       fail(
@@ -78,18 +84,25 @@ class Starter {
 
   void load(const std::vector<std::string>& arguments) {
     start_.how = "weights";
-    const FoundCheckpoints found = find_checkpoints(arguments);
+    FoundCheckpoints found = find_checkpoints(arguments);
     start_.notes = found.notes;
-    if (static_cast<int64_t>(found.files.size()) != n())
+    if (found.files.size() != everyone_.size())
       fail(
           "[--weights] checkpoints: got {}, expected one for each of {} models; try --init file "
           "for one start",
-          found.files.size(), n());
+          found.files.size(), everyone_.size());
+    // Which frozen ones are equal in all models only all checkpoints can say.
+    const bool all = !frozen_.empty();
+    if (!all) found.files = {found.files.begin() + first_, found.files.begin() + first_ + n()};
     LoadedWeights loaded = load_checkpoints(net(), found.files, network_.dtype(), true);
     start_.notes.insert(start_.notes.end(), loaded.notes.begin(), loaded.notes.end());
     const auto specs = network_.tensors();
-    for (size_t k = 0; k < specs.size(); ++k)
-      put(specs[k].name, loaded.tensors[k], loaded.shared[k]);
+    for (size_t k = 0; k < specs.size(); ++k) {
+      const bool others = all && !loaded.shared[k];
+      put(specs[k].name,
+          others ? loaded.tensors[k].slice(0, first_, first_ + n()) : loaded.tensors[k],
+          loaded.shared[k]);
+    }
   }
 
   /// One value for all: kept once where it is frozen.
@@ -182,7 +195,7 @@ class Starter {
     const auto own = [&](const ModelPlan& m) {
       return draw(rule, like, draw_bits(m.seed_init, "init", k));
     };
-    const bool same = std::all_of(models_.begin(), models_.end(), [&](const ModelPlan& m) {
+    const bool same = std::all_of(everyone_.begin(), everyone_.end(), [&](const ModelPlan& m) {
       return m.seed_init == models_[0].seed_init;
     });
     if (same) return put(spec.name, own(models_[0]), true);
@@ -208,6 +221,8 @@ class Starter {
   const TrainNetwork& network_;
   const std::vector<ModelPlan>& models_;
   const std::set<std::string>& frozen_;
+  const std::vector<ModelPlan>& everyone_;
+  int64_t first_;
   Start start_;
 };
 
@@ -233,8 +248,9 @@ std::set<std::string> matching(const std::string& option, const std::vector<std:
 }
 
 Start start_models(const TrainOptions& options, const TrainNetwork& network,
-                   const std::vector<ModelPlan>& models, const std::set<std::string>& frozen) {
-  return Starter(options, network, models, frozen).start();
+                   const std::vector<ModelPlan>& models, const std::set<std::string>& frozen,
+                   const std::vector<ModelPlan>& everyone, int64_t first) {
+  return Starter(options, network, models, frozen, everyone, first).start();
 }
 
 }  // namespace wide

@@ -17,6 +17,7 @@
 #include "app/train/evaluate.h"
 #include "app/train/export.h"
 #include "app/train/fingerprint.h"
+#include "app/train/merge.h"
 #include "app/train/observer.h"
 #include "app/train/require.h"
 #include "app/train/separate_runs.h"
@@ -72,7 +73,12 @@ class Run {
     state_.loss_sum = at::zeros({run_.n()}, at::kDouble);
     if (saved) {
       state_ = saved->state;
-      TrainerState from = load_trainer_state(options.save, &state_);
+      merged_ = !saved->parts.empty();
+      if (run_.n() != static_cast<int64_t>(state_.models.size()))
+        fail("[{}] models: got {}, expected {} as when the run began; try the files of then",
+             printable(options.save), run_.n(), state_.models.size());
+      TrainerState from = merged_ ? merge_tensors(saved->parts, *trainer_, &state_)
+                                  : load_trainer_state(options.save, &state_);
       from.plan = saved->plan;
       trainer_->load_state(from);
       for (size_t m = 0; m < state_.models.size(); ++m)  // a run at its end is made longer
@@ -95,7 +101,7 @@ class Run {
     catch_cancel();
     RowLog log(run_.options.log, run_, state_.history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_);
-    if (state_.step == 0) {
+    if (state_.step == 0 || merged_) {
       folder_.save_split(run_);
       recorder.save();  // whoever is killed from here on can be resumed
     }
@@ -275,7 +281,7 @@ class Run {
 
   /// Once all that the run is about is written and said: whatever happens here, that stays.
   void say_separate_runs() {
-    if (run_.steps < kLongRun) return;
+    if (run_.steps < kLongRun || merged_) return;  // parts may be of other machines
     int64_t steps = 0;  // that models have made: what was pruned or stopped has fewer
     for (const ModelState& m : state_.models) steps += m.at_step;
     const double budget_s = std::min(kEstimateShare * state_.seconds, kEstimateSeconds);
@@ -441,6 +447,7 @@ class Run {
   RunFolder folder_;
   RunFacts facts_;
   TrainState state_;
+  bool merged_ = false;  // of parts that have come to their ends
   std::unique_ptr<Trainer> trainer_;
 };
 

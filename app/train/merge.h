@@ -1,0 +1,15 @@
+#pragma once
+#include "app/train/saving.h"
+
+namespace wide {
+
+/// The run that those in `folders` are parts of (`train --part`), as one process would have saved
+/// it at its end. Throws Error where they are not all of one plan, each once and at its end. Needs
+/// no LibTorch: `parts` of what is returned names the folders, in order, for the tensors.
+SavedRun merge_runs(const std::vector<std::string>& folders);
+
+/// The tensors of those parts put together, as `whole` has them; also those of `state`.
+TrainerState merge_tensors(const std::vector<std::string>& folders, const Trainer& whole,
+                           TrainState* state);
+
+}  // namespace wide
