@@ -143,7 +143,7 @@ class Planner {
     if (of_the_program(column) || !usual_key(column).empty() || of_another)
       check_key(options_.models, column);
     std::vector<std::string> names = known_keys();
-    names.insert(names.end(), {"fold", "name", "weights"});
+    names.insert(names.end(), {"fold", kOwnEpochs, "name", "weights"});
     if (const std::string near = near_miss(column, names); !near.empty())
       fail(
           "[{}] column {}: got a label that is nearly the key {}, expected the key or another "

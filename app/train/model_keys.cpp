@@ -20,20 +20,19 @@ std::string plain(const std::string& key) {
 
 // As `plain` makes them.
 const std::set<std::string> kOfTheProgram = {
-    "batch",      "batchsize",   "batchsizes",   "bs",          "optimizer",   "optimiser",
-    "optim",      "epoch",       "epochs",       "nepochs",     "numepochs",   "steps",
-    "numsteps",   "maxsteps",    "loss",         "lossfn",      "criterion",   "schedule",
-    "scheduler",  "lrschedule",  "warmup",       "warmupsteps", "freeze",      "frozen",
-    "nodecay",    "order",       "dtype",        "precision",   "device",      "metric",
-    "metrics",    "monitor",     "patience",     "prune",       "augment",     "normalize",
-    "hidden",     "hiddensize",  "hiddensizes",  "hiddendim",   "hiddendims",  "hiddenunits",
-    "nhidden",    "numhidden",   "units",        "neurons",     "width",       "widths",
-    "depth",      "depths",      "layers",       "nlayers",     "nlayer",      "numlayers",
-    "size",       "sizes",       "dim",          "dims",        "dmodel",      "modeldim",
-    "embeddim",   "embdim",      "embeddingdim", "latentdim",   "heads",       "nheads",
-    "nhead",      "numheads",    "channels",     "nchannels",   "numchannels", "filters",
-    "kernel",     "kernelsize",  "stride",       "blocks",      "nblocks",     "numblocks",
-    "activation", "architecture"};
+    "batch",       "batchsize",   "batchsizes", "bs",          "optimizer",    "optimiser",
+    "optim",       "steps",       "numsteps",   "maxsteps",    "loss",         "lossfn",
+    "criterion",   "schedule",    "scheduler",  "lrschedule",  "warmup",       "warmupsteps",
+    "freeze",      "frozen",      "nodecay",    "order",       "dtype",        "precision",
+    "device",      "metric",      "metrics",    "monitor",     "patience",     "prune",
+    "augment",     "normalize",   "hidden",     "hiddensize",  "hiddensizes",  "hiddendim",
+    "hiddendims",  "hiddenunits", "nhidden",    "numhidden",   "units",        "neurons",
+    "width",       "widths",      "depth",      "depths",      "layers",       "nlayers",
+    "nlayer",      "numlayers",   "size",       "sizes",       "dim",          "dims",
+    "dmodel",      "modeldim",    "embeddim",   "embdim",      "embeddingdim", "latentdim",
+    "heads",       "nheads",      "nhead",      "numheads",    "channels",     "nchannels",
+    "numchannels", "filters",     "kernel",     "kernelsize",  "stride",       "blocks",
+    "nblocks",     "numblocks",   "activation", "architecture"};
 
 const std::map<std::string, std::string> kUsual = {
     {"learningrate", "lr"},  {"lrate", "lr"},          {"wd", "weight_decay"},
@@ -41,7 +40,8 @@ const std::map<std::string, std::string> kUsual = {
     {"dropoutp", "dropout"}, {"pdropout", "dropout"},  {"drop", "dropout"},
     {"gradclip", "clip"},    {"clipnorm", "clip"},     {"gradientclip", "clip"},
     {"maxgradnorm", "clip"}, {"clipgradnorm", "clip"}, {"smoothing", "label_smoothing"},
-    {"randomseed", "seed"},  {"beta", "beta1"}};
+    {"randomseed", "seed"},  {"beta", "beta1"},        {"epoch", "epochs"},
+    {"nepochs", "epochs"},   {"numepochs", "epochs"},  {"maxepochs", "epochs"}};
 
 }  // namespace
 

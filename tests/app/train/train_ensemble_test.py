@@ -41,7 +41,7 @@ class OfRows(Means):
             self.assertEqual(self.report()["ensemble"], {"validation": {}, "test": {}})
             self.fits_the_schema(self.report())
             self.assertNotIn("their mean answer", out)
-            self.refused("[--require] ensemble:loss<9: got models with rows of their own (--own), expected the same rows for "
+            self.refused("[--require] ensemble:loss<9: got models with rows of their own, expected the same rows for "
                          "all; try min: or best: instead of ensemble:", *common, "--require", "ensemble:loss<9")
             self.train(*common, "--require", "best:loss<9")
 

@@ -95,12 +95,13 @@ class Columns(Refused):
     def test_of_a_table_that_are_no_labels(self):
         self.common = [*self.common]
         for column in ("batch", "Batch Size", "batch_size", "optimizer", "Optimizer", "optim", "sizes", "hidden_dim", "num_layers",
-                       "n_layers", "width", "widths", "heads", "num_heads", "epochs", "Schedule"):
+                       "n_layers", "width", "widths", "heads", "num_heads", "Schedule"):
             self.lines((f"[m.csv] {column}: got a key that changes the program", *self.of("lr", column)))
-        for column, key in (("learning_rate", "lr"), ("Learning-Rate", "lr"), ("wd", "weight_decay"), ("dropout_rate", "dropout")):
+        for column, key in (("learning_rate", "lr"), ("Learning-Rate", "lr"), ("wd", "weight_decay"), ("dropout_rate", "dropout"),
+                            ("num_epochs", "epochs")):
             self.lines((f"[m.csv] {column}: got another name of {key}, expected this one; try {key}", *self.of(column)))
         for column, key in (("LR", "lr"), ("weight-decay", "weight_decay"), ("droupout", "dropout"), ("Name", "name"),
-                            ("seeds", "seed"), ("Seed.Init", "seed.init"), ("wieghts", "weights")):
+                            ("seeds", "seed"), ("Seed.Init", "seed.init"), ("Epochs", "epochs"), ("wieghts", "weights")):
             self.lines((f"[m.csv] column {column}: got a label that is nearly the key {key}", *self.of(column)))
         for column in ("model", "status", "best.loss"):
             self.lines((f"[m.csv] column {column}: got a label that the run's models.csv has a column of", *self.of("lr", column)))
