@@ -42,10 +42,12 @@ class Stop(Train):
         self.fail("waited too long")
 
     def test_one_model_then_the_run(self):
+        said = open(self.path("said.txt"), "w+", encoding="utf-8")  # a pipe that nobody reads would fill up and hold it
+        self.addCleanup(said.close)
         run = subprocess.Popen([os.environ["WORKBENCH_BINARY"], "train", self.path("net.pt2"), "--data", self.path("data.npz"),
                                 "--target", "y", "--validation", "0.25", "-n", "5", "--check", "0", "--steps", "100000000",
                                 "--save", self.path("run"), "--db", self.path("stop.db")],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                               stdout=said, stderr=subprocess.STDOUT)
         try:
             self.until(lambda: self.query("SELECT count(*) FROM run_metric")[0][0] > 0)
             self.query("INSERT INTO run_request(run, model, what, asked) VALUES(1, 3, 'stop', '2026-01-01T00:00:00Z')")
@@ -53,11 +55,13 @@ class Stop(Train):
             self.assertEqual(self.query("SELECT count(*) FROM run_request WHERE taken IS NULL"), [(0,)])
             self.assertGreater(self.query("SELECT count(*) FROM run_time WHERE seconds > 0")[0][0], 0)
             self.query("INSERT INTO run_request(run, model, what, asked) VALUES(1, NULL, 'stop', '2026-01-01T00:00:00Z')")
-            text = run.communicate(timeout=60)[0]
+            run.wait(timeout=60)
         finally:
             run.kill()
             run.wait()
-        self.assertEqual(run.returncode, 130, text)
+        said.seek(0)
+        text = said.read()
+        self.assertEqual(run.returncode, 130, text[-2000:])
         self.assertIn("the run stopped at step", text)
         self.assertEqual(self.query("SELECT state FROM run"), [("interrupted",)])
         statuses = [status for status, in self.query("SELECT status FROM run_model ORDER BY model")]
