@@ -132,6 +132,10 @@ class Train : public Command {
     app.add_option("--rows", options_.rows,
                    "a data file of columns model, row and, where rows are held back, use (0 to "
                    "learn, 1 to validate, 2 to test): which rows of --data are which model's");
+    app.add_option(
+        "--epoch-data", options_.epoch_data,
+        "a folder: epoch k, counted from 0, trains on k.safetensors of it, with the columns "
+        "and as many rows as --data, which all evaluations see");
     app.add_option("--own", options_.own, "columns that are [N, S, ...], of each model its own");
     app.add_option("--column", options_.columns, "ARG=COLUMN[,COLUMN]: what forward's ARG is")
         ->allow_extra_args(false);
@@ -295,7 +299,7 @@ class Train : public Command {
     options_.save = fs::absolute(options_.save).lexically_normal().string();
     for (std::string* path :
          {&options_.network, &options_.eval_model, &options_.data, &options_.validation,
-          &options_.test, &options_.models, &options_.rows})
+          &options_.test, &options_.models, &options_.rows, &options_.epoch_data})
       *path = absolute(*path);
     for (std::string& path : options_.weights) path = absolute(path);
     if (!options_.no_save) lock_ = std::make_unique<RunLock>(options_.save);

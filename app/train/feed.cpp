@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -25,10 +26,11 @@ int64_t longest(const std::vector<Rows>& rows) {
 }  // namespace
 
 Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
-           const std::vector<ModelPlan>& models, uint64_t first_order)
+           const Loss& loss, const std::vector<ModelPlan>& models, uint64_t first_order)
     : options_(options),
       data_(data),
       network_(network),
+      loss_(loss),
       models_(models),
       first_order_(first_order) {
   if (options.order != "shuffled" && options.order != "sequential")
@@ -56,6 +58,10 @@ Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNet
   for (size_t i = 0; i < models.size(); ++i)
     group_.push_back(data.folds > 0 ? models[i].fold : static_cast<int64_t>(i));
   count_rows();
+  if (mixed_ && !options.epoch_data.empty())
+    fail(
+        "[--epoch-data] rows: got models with different numbers of rows, whose epochs are of "
+        "different lengths, expected one length; try as many rows for each");
 }
 
 const Rows& Feed::rows_to_learn(int64_t model) const {
@@ -105,9 +111,38 @@ Rows Feed::order_of(int64_t model, int64_t epoch) const {
   return order;
 }
 
+DataParts Feed::read_rows(int64_t epoch) const {
+  const std::string path = fmt::format("{}/{}.safetensors", options_.epoch_data, epoch);
+  const DataWanted wanted{network_.asked(), network_.knows_sizes(), &loss_, network_.dtype()};
+  DataParts parts = read_parts(options_, path, wanted, RowsTo::hold, &data_.train.columns);
+  const auto check = [&](const DataPart& own, const DataPart& first) {
+    if (own.values.sizes() == first.values.sizes()) return;
+    fail("[{}] column {}: got {}, expected {} as the first epoch has; try the same rows in each",
+         parts.file, own.columns, sizes_text(own.values.sizes()), sizes_text(first.values.sizes()));
+  };
+  for (size_t i = 0; i < parts.inputs.size(); ++i) check(parts.inputs[i], data_.train.inputs[i]);
+  if (parts.target) {
+    check(*parts.target, *data_.train.target);
+    const Tensor& of = parts.target->values;
+    const bool known = data_.classes == 0 || of.lt(data_.classes)
+                                                 .logical_and(of.ge(0))
+                                                 .logical_or(of.eq(loss_.ignore_index))
+                                                 .all()
+                                                 .item<bool>();
+    if (!known)
+      fail(
+          "[{}] target {}: got a class that is none of 0 to {}, expected those of the first epoch; "
+          "try other labels",
+          parts.file, parts.target->columns, data_.classes - 1);
+  }
+  return parts;
+}
+
 void Feed::begin_epoch(int64_t epoch) {
   if (epoch_ == epoch) return;
   epoch_ = epoch;
+  of_epoch_.reset();  // before the next one is read: one at a time is enough
+  if (!options_.epoch_data.empty()) of_epoch_ = read_rows(epoch);
   const auto n = static_cast<int64_t>(models_.size());
   if (same_rows()) {
     order_ = at::tensor(order_of(0, epoch), at::kLong);
@@ -185,7 +220,7 @@ Batch Feed::training(int64_t step) {
   // Each model draws for itself, of the same rows too.
   if (augmentation_.any() && rows.dim() == 1)
     rows = rows.expand({static_cast<int64_t>(models_.size()), size});
-  return make_batch(data_.train, rows.contiguous(), step);
+  return make_batch(of_epoch_ ? *of_epoch_ : data_.train, rows.contiguous(), step);
 }
 
 int64_t Feed::held_size(const RowSet& set) const {

@@ -25,7 +25,7 @@ struct HeldBatch {
 class Feed {
  public:
   Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
-       const std::vector<ModelPlan>& models, uint64_t first_order);
+       const Loss& loss, const std::vector<ModelPlan>& models, uint64_t first_order);
 
   int64_t rows() const { return rows_; }  // of an epoch; where models have their own: the longest
   int64_t steps_per_epoch() const { return steps_of(rows_); }
@@ -60,6 +60,9 @@ class Feed {
   const Rows& own_order(int64_t model, int64_t epoch);
   Batch own_training(int64_t step);
   void begin_epoch(int64_t epoch);
+  /// The rows of an epoch, where each has its own. Throws Error where they are no others of the
+  /// training data.
+  DataParts read_rows(int64_t epoch) const;
   Rows order_of(int64_t model, int64_t epoch) const;
   /// `step`: of training, whose images are augmented; -1: none.
   Batch make_batch(const DataParts& parts, const Tensor& rows, int64_t step = -1) const;
@@ -74,7 +77,9 @@ class Feed {
   const TrainOptions& options_;
   const TrainingData& data_;
   const TrainNetwork& network_;
+  const Loss& loss_;
   const std::vector<ModelPlan>& models_;
+  std::optional<DataParts> of_epoch_;
   std::vector<int64_t> group_;  // of each model in the statistics of normalisation
   Augmentation augmentation_;
   uint64_t first_order_;  // the seed of all under --same-order

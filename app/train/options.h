@@ -19,6 +19,7 @@ struct TrainOptions {
   int64_t folds = 0;
   std::string fold, group;  // columns
   std::string rows;         // a file: which rows are whose
+  std::string epoch_data;   // a folder: a file of rows for each epoch from the second on
 
   int64_t n = 0, seeds = 0;
   uint64_t seed = 0;

@@ -102,7 +102,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   check_data();
   const uint64_t first_order = plan.models[0].seed_order;
   take_part();
-  feed = std::make_unique<Feed>(options, data, network, plan.models, first_order);
+  feed = std::make_unique<Feed>(options, data, network, loss.loss, plan.models, first_order);
   if (feed->left_out())
     notes.push_back(fmt::format("batches of {} alone: {} of {} rows are left out of each epoch",
                                 network.batch(), feed->left_out(), feed->rows()));

@@ -50,13 +50,13 @@ size_t held_rows(const Prepared& run, const std::vector<Rows>& rows) {
 Json settings_json(const TrainOptions& options) {
   Json settings = to_json(options);
   for (const char* key :
-       {"network",    "eval_model", "data",      "validation", "test",    "columns",
-        "target",     "fold",       "group",     "rows",       "n",       "seeds",
-        "seed",       "models",     "set",       "grid",       "lr",      "weight_decay",
-        "momentum",   "loss",       "optimizer", "schedule",   "batch",   "epochs",
-        "steps",      "metrics",    "monitor",   "save",       "log",     "no_save",
-        "save_every", "keep",       "dtype",     "device",     "threads", "exact",
-        "check",      "trusted"})
+       {"network",      "eval_model", "data",    "validation", "test",       "columns",
+        "target",       "fold",       "group",   "rows",       "epoch_data", "n",
+        "seeds",        "seed",       "models",  "set",        "grid",       "lr",
+        "weight_decay", "momentum",   "loss",    "optimizer",  "schedule",   "batch",
+        "epochs",       "steps",      "metrics", "monitor",    "save",       "log",
+        "no_save",      "save_every", "keep",    "dtype",      "device",     "threads",
+        "exact",        "check",      "trusted"})
     settings.erase(key);
   if (options.part.empty()) settings.erase("part");
   return settings;

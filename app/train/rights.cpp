@@ -42,6 +42,7 @@ Rights reading(const TrainOptions& options, std::optional<Rights> start) {
   for (const std::string& path :
        {options.data, options.validation, options.test, options.models, options.rows})
     add_data(path, &rights);
+  if (!options.epoch_data.empty()) rights.read.push_back(options.epoch_data);
   return rights;
 }
 

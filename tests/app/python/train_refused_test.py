@@ -12,7 +12,6 @@ import pandas  # noqa: E402
 import torch  # noqa: E402
 from separate_runs import Net, Runs, rows  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import nwide as nw  # noqa: E402
 
@@ -88,8 +87,6 @@ class Arguments(Runs):
         def mcc(output, target):
             return 0.0
 
-        self.no("[train] augment: got function, expected a word or a list of words; try augment=['flip', 'crop:4']",
-                seeds=2, augment=mcc)
         self.no("[train] monitor: got mcc, a function of Python, expected one of the command's metrics, as those of Python are "
                 "computed after the run; try monitor='loss'", seeds=2, metrics={"mcc": mcc}, monitor="mcc", validation=0.2)
         self.no("[train] metrics: got functions in a run without validation rows or without a folder, expected rows to compute "
@@ -99,8 +96,6 @@ class Arguments(Runs):
 
     def test_data(self):
         x, y = rows()
-        self.no("[data] rows: got a DataLoader, expected all rows, of which each model draws its own batches; try "
-                "data=loader.dataset", data=DataLoader(TensorDataset(x, y)), seeds=2)
         self.no("[data] column y: got 52 rows, expected 53 as the others; try columns of one length", data=(x, y[1:]),
                 seeds=2)
         self.no("[data] x: got object, expected numbers; try a tensor, a NumPy array or a frame",

@@ -4,6 +4,7 @@ import sys
 import unittest
 
 import numpy
+import safetensors.numpy
 import torch
 from torch.nn import functional as F
 
@@ -65,6 +66,36 @@ class Rows(Train):
                 last = [row["loss"][m] for row in report["history"] if row["loss"][m] is not None][-1]
                 self.assertAlmostEqual(last, self.loss(self.trained(rows, own), held[m]), delta=1e-9)
             self.assertEqual(report["ensemble"], {"validation": {}, "test": {}})
+
+    def epoch(self, number, x, y):
+        os.makedirs(self.path("epochs"), exist_ok=True)
+        safetensors.numpy.save_file({"input": x, "y": y}, self.path(f"epochs/{number}.safetensors"))
+
+    def test_rows_of_each_epoch(self):
+        each = [(self.x * (k + 1), numpy.roll(self.y, k)) for k in range(3)]
+        for k, (x, y) in enumerate(each):
+            self.epoch(k, x, y)
+        options = [option for option in self.options("-n", "2", "--epochs", "3", "--validation", self.path("data.npz"), "--epoch-data",
+                                                     self.path("epochs")) if option not in ("--rows", self.path("rows.csv"))]
+        self.train(*options)
+        net, (x, y) = self.net, (torch.tensor(self.x), torch.tensor(self.y))
+        step, losses = torch.optim.AdamW(net.parameters(), lr=0.1, weight_decay=0.01), []
+        for own, target in each:
+            for begin in range(0, 40, 4):
+                step.zero_grad()
+                F.cross_entropy(net(torch.tensor(own[begin:begin + 4])), torch.tensor(target[begin:begin + 4])).backward()
+                step.step()
+            losses.append(F.cross_entropy(net(x), y).item())
+        for row, loss in zip(self.report()["history"], losses):
+            self.assertAlmostEqual(row["loss"][0], loss, delta=1e-9)
+        self.epoch(1, self.x[1:], self.y[1:])
+        self.refused("[epochs/1.safetensors] column input: got [39, 4], expected [40, 4] as the first epoch has; try the same rows in each",
+                     *options, "--overwrite")
+        self.epoch(1, self.x, self.y + 2)
+        self.refused("[epochs/1.safetensors] target y: got a class that is none of 0 to 2, expected those of the first epoch; try other "
+                     "labels", *options, "--overwrite")
+        self.refused("[--epoch-data] rows: got models with different numbers of rows, whose epochs are of different lengths, expected one "
+                     "length; try as many rows for each", *self.options("--epoch-data", self.path("epochs"), "--overwrite"))
 
     def test_what_is_refused(self):
         for lines, head, words in (

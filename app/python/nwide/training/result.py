@@ -170,6 +170,9 @@ class Run:
     def notes(self) -> list:
         """What the command notes of its runs."""
         notes = [note for part in self.parts for note in part.report["notes"]]
+        for part in self.parts:
+            if "waited" in part.kept:
+                notes.append(f"{part.kept['waited']:.1f} s of {part.report['run']['seconds']:.1f} s of training went by waiting for rows")
         notes += [part.kept["fresh"] for part in self.parts if "fresh" in part.kept]
         for part in self.parts:
             for name in part.kept.get("metrics", {}).get("values", {}).keys() - part.measured().keys():
@@ -327,6 +330,9 @@ class Run:
                 fail("resume", "run", "one that saved nothing", "its folder", "a run without no_save=True")
             if part.report["run"]["state"] == "complete" and not changes:
                 continue
+            if part.kept.get("epochs"):
+                fail("resume", "rows", "a run in which each epoch had rows of its own", "rows that are kept",
+                     f"a new run with weights=, of {part.folder}/last")
             words = [f"--{name}={value}" for name, value in changes.items()]
             db = part.kept.get("db")
             words += [f"--db={db}"] if db else []

@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ..errors import fail
+from .epochs import read_loader
 
 TARGET, WEIGHT, GROUP, FOLD = "target", "sample_weight", "group", "fold"
 
@@ -123,8 +124,7 @@ class Reader:
     def read(self, data):
         """The columns of `data`, and what they are."""
         if isinstance(data, DataLoader):
-            fail("data", "rows", "a DataLoader", "all rows, of which each model draws its own batches",
-                 "data=loader.dataset")
+            data = read_loader(data)
         if isinstance(data, Dataset):
             data = self._dataset(data)
         if isinstance(data, list) and data and all(isinstance(pair, tuple) for pair in data):
@@ -406,7 +406,7 @@ def _listed(names):
 
 def share_or_rows(name, value):
     """A fraction as text, or None for rows."""
-    if value is None or isinstance(value, (tuple, dict, list, Dataset)) or is_frame(value):
+    if value is None or isinstance(value, (tuple, dict, list, Dataset, DataLoader)) or is_frame(value):
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         fail("train", name, type(value).__name__, "a fraction, or rows as data has them", f"{name}=0.2")

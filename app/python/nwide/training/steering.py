@@ -63,11 +63,12 @@ class Steering:
     """Answers a run that waits at each evaluation."""
 
     def __init__(self, callbacks, db, chosen=None):
-        callbacks = [callbacks] if callable(callbacks) else callbacks
+        callbacks = [callbacks] if callable(callbacks) else callbacks or []
         if not isinstance(callbacks, (list, tuple)) or not all(map(callable, callbacks)):
             fail("train", "callbacks", type(callbacks).__name__, "a function or a list of them", "callbacks=[f]")
         self.callbacks, self.db, self.chosen = list(callbacks), db, chosen or {}
         self.store, self.run, self.models, self.first = None, None, [], 0
+        self.epochs, self.looks = None, 0  # where each epoch has rows of its own: an evaluation after each
 
     def begins(self, line):
         """Reads the run's number where `line` says it."""
@@ -78,14 +79,21 @@ class Steering:
             self.models = [json.loads(more)["hyperparameters"] for more, in self.store.execute(
                 "SELECT more FROM run_model WHERE run = ? ORDER BY model", (self.run,))]
             self.first, = self.store.execute("SELECT ifnull(max(id), 0) FROM run_request").fetchone()
+            if self.epochs:
+                self.epochs.begin(1)
         return bool(found)
 
     def evaluated(self, step, steps):
         """Calls the callbacks, and writes what they ask."""
         self.check()
+        self.looks += 1
+        if self.epochs:
+            self.epochs.finish()
         look = Look(step, steps, *self._numbers(step), self._hyperparameters(), self.chosen)
         for callback in self.callbacks:
             callback(look)
+        if self.epochs and self.looks + 1 < -(-steps * self.looks // step):
+            self.epochs.begin(self.looks + 1)
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         rows = [(self.run, *request, now) for request in look.requests] + [(self.run, None, "go", None, None, None, now)]
         self.store.execute("BEGIN IMMEDIATE")

@@ -1,14 +1,19 @@
 """`nw.train`: the module, its data and its starts as files in the run's folder, and `workbench train` on them."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import shutil
 import tempfile
 
+from torch.utils.data import DataLoader
+
 from ..errors import fail
+from ..recording import untouched_randomness
 from ..store import default_path
 from . import program, tensor_files
+from .epochs import Epochs, changed
 from .network import Source, Starts, asks_for_its_form, export, takes_batch, with_loss
 from .options import check_names, command_line, plan, runs_of, says_how_many
 from .result import KEPT, Part, Run, keep, read_report
@@ -24,8 +29,8 @@ def train(models, *beside, data, **options) -> Run:
     """Trains N models of one architecture as one program.
 
     `models`: a class or factory, called N times under torch.manual_seed(seed), a list of modules, or one module that all
-    start from. `data`: (X, y) of tensors or arrays, a frame, a dict of columns, a Dataset, or [(X0, y0), ...] of each model's
-    own; `rows=[idx0, ...]` says which of shared rows are whose. `beside`: nw.zip(lr=[...], weight_decay=[...]), lists that go
+    start from. `data`: (X, y) of tensors or arrays, a frame, a dict of columns, a Dataset, a DataLoader that is read anew for
+    each epoch, or [(X0, y0), ...] of each model's own; `rows=[idx0, ...]` says which of shared rows are whose. `beside`: nw.zip(lr=[...], weight_decay=[...]), lists that go
     side by side; lists of other arguments and `seeds` are crossed. `loss`: a name, or a function of (output, target) or of
     (output, batch), all columns by name. `callbacks`: functions of a look at each evaluation, which may stop, change and copy
     models. Everything else is an option of `workbench train`, underscores for hyphens. A list of batch, optimizer, loss,
@@ -124,7 +129,9 @@ class Training:
         self.steering = self._steering()
         metrics = self._own_metrics()
         first = source.module(0, 0)
+        self._check_epochs()
         reader, table, arguments = self._rows(first)
+        arguments += self._epochs(reader, table)
         arguments = self._network(source, first, reader, table) + arguments
         if metrics and self.kept["validation"] is None:
             fail("train", "metrics", "functions and validation rows of each model's own", "rows that all models share",
@@ -146,6 +153,52 @@ class Training:
         elif self.options.get("init_missing") is not None:
             fail("train", "init_missing", "it without weights=", "weights that lack something", "weights='backbone.pt'")
         return source
+
+    def _has_epochs(self):
+        return isinstance(self.all.data, DataLoader), callable(self.options.get("augment"))
+
+    def _check_epochs(self):
+        """Of a DataLoader all models see the batches as they come; the rows of epochs are handed over at evaluations."""
+        loads, changes = self._has_epochs()
+        options, what = self.options, "a DataLoader" if loads else "a function as augment"
+        for option in ("eval_every", "rows", *(("folds", "fold", "group", "same_order") if loads else ())) if loads or changes else ():
+            if options.get(option) is not None:
+                fail("train", option, f"it with {what}", "evaluations after each epoch" if option == "eval_every" else
+                     "rows that are the same in each epoch", f"leaving {option}= out")
+        if not loads:
+            return
+        size = self.all.data.batch_size
+        for option, own in (("batch", size), ("order", "sequential")):
+            if options.get(option, own) != own:
+                fail("train", option, f"{options[option]} with a DataLoader", f"{own}, as its batches come", f"leaving {option}= out")
+            if own is not None:
+                options[option] = own
+        for option in ("validation", "test"):
+            if share_or_rows(option, options.get(option)) is not None:
+                fail("train", option, "a fraction of a DataLoader, whose rows come in another order each epoch", "rows of their own",
+                     f"{option}=(X, y), or another DataLoader")
+
+    def _epochs(self, reader, table):
+        """What the command is told of rows that are others in each epoch."""
+        loads, changes = self._has_epochs()
+        if not loads and not changes:
+            return []
+        augment, batch = self.options.pop("augment") if changes else None, self.options.get("batch", 32)
+        if table.apart:
+            fail("train", "augment", "a function and rows of each model's own", "rows that models share", "augment=['flip']")
+
+        def make(epoch):
+            columns = table.columns
+            if loads and epoch:
+                columns = Reader(None, self.options, reader.meaning, tell=lambda text: None).read(self.all.data).columns
+                if len(next(iter(columns.values()))) != table.rows():
+                    fail("data", f"rows of epoch {epoch}", len(next(iter(columns.values()))), f"{table.rows()} as in the first",
+                         "a DataLoader of one length")
+            return changed(columns, augment, batch) if changes else columns
+
+        self.kept["epochs"] = True
+        self.steering.epochs = Epochs(make, self._file(f"epochs-{self.number}"), self._first_seed())
+        return [f"--epoch-data={self.steering.epochs.folder}"]
 
     def _file(self, name):
         return os.path.join(self.files, name)
@@ -174,7 +227,8 @@ class Training:
         Returns who read them, the table, and what the command is told."""
         if self.all.rows is None:
             reader = Reader(first, self.options, tell=self.all.tell)
-            table = reader.read(self.all.data)
+            with untouched_randomness(self._first_seed()):
+                table = reader.read(self.all.data)
             texts, paths = {}, {"data": self._file("data.safetensors")}
             for name in ("validation", "test"):
                 value = self.options.get(name)
@@ -293,16 +347,26 @@ class Training:
     def _steering(self):
         """What answers the run at its evaluations, where callbacks are given."""
         callbacks = self.options.get("callbacks")
-        if not callbacks:
+        if not callbacks and not any(self._has_epochs()):
             return None
+        what = "callbacks" if callbacks else "data" if self._has_epochs()[0] else "augment"
         for option, odd in (("no_store", self.options.get("no_store")), ("log", self.options.get("log") == "-")):
             if odd:
-                fail("train", "callbacks", f"{option} too", "a store, through which they ask, and the run's own words",
+                fail("train", what, f"{option} too", "a store, through which the run is told, and its own words",
                      f"a run without {option}=")
         return Steering(callbacks, self.options.get("db") or default_path(), self.kept["chosen"])
 
     def _train(self, arguments):
         arguments = [*arguments, "--wait"] if self.steering else arguments
+        try:
+            return self._trained(arguments)
+        finally:
+            if self.steering and self.steering.epochs:
+                with contextlib.suppress(Exception):  # raised where the rows were needed
+                    self.steering.epochs.finish()
+                shutil.rmtree(self.steering.epochs.folder, ignore_errors=True)
+
+    def _trained(self, arguments):
         if not self.place:
             path = self._file(f"report-{self.number}.json")
             if program.run(["train", *arguments, f"--json={path}"], self.all.tell, self.steering) and not os.path.exists(path):
@@ -314,6 +378,8 @@ class Training:
         try:
             program.run(["train", *arguments, f"--save={self.place}"], self.all.tell, self.steering)
         finally:
+            if self.steering and self.steering.epochs:
+                self.kept["waited"] = self.steering.epochs.waited
             if self._state() != before:  # also what ends in an error may be resumed
                 self.all.begun = True
                 keep(self.place, self.kept)
