@@ -187,6 +187,12 @@ void Prepared::take_part() {
   const int64_t all = n();
   everyone = plan.models;
   if (options.part.empty()) return;
+  const bool own_epochs = std::any_of(plan.models.begin(), plan.models.end(),
+                                      [](const ModelPlan& m) { return m.epochs > 0; });
+  if (data.by_model || own_epochs)
+    fail(
+        "[--part] models: got rows or epochs of their own, with which parts end at different "
+        "steps, expected what all share; try it without --part");
   const Part part = parse_part(options.part);
   if (part.count > all)
     fail("[--part] parts: got {} of {} models, expected no more than there are; try 1/{}",

@@ -115,6 +115,10 @@ class Rows(Train):
         self.refused("[--validation] rows: got it and a column use that says them, expected one of them; try to leave one out",
                      *self.options("--validation", "0.2"))
         self.write([(0, row) for row in range(40)])
+        for own in ((), ("--set", "epochs=2")):
+            options = self.options("--part", "1/2", *own)
+            self.refused("[--part] models: got rows or epochs of their own, with which parts end at different steps, expected what all "
+                         "share; try it without --part", *(options[2:] + ("-n", "4") if own else options))
         self.refused("[epochs] value: got 1.5, expected a whole number from 1 on; try 10", *self.options("--set", "epochs=1.5"))
         self.refused("[epochs] length: got --steps too, expected one of them; try to leave one out",
                      *self.options("--set", "epochs=2", "--steps", "5"))
