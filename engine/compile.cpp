@@ -43,13 +43,13 @@ Mode parse_mode(const std::string& name) {
 
 std::optional<std::string> unsupported(Mode mode, c10::Device device) {
   if (auto reason = unavailable(device)) return reason;
-  if (mode != Mode::reduce_overhead || device.is_cuda()) return std::nullopt;
+  if (mode != Mode::reduce_overhead || device_runtime(device.type())) return std::nullopt;
   return reason("mode", "reduce-overhead", "the CPU", "a CUDA device, whose graphs it captures",
                 "--mode default");
 }
 
 Mode mode_on(c10::Device device, Mode mode, std::string* note) {
-  if (mode != Mode::reduce_overhead || !device.is_cpu()) return mode;
+  if (mode != Mode::reduce_overhead || !device.is_cpu() || device_runtime(c10::kCPU)) return mode;
   if (note != nullptr)
     *note = "mode reduce-overhead captures CUDA graphs; on the CPU mode default runs instead";
   return Mode::default_;
@@ -164,8 +164,7 @@ class Pipeline {
   }
 
   TunerOptions tuner_options() const {
-    const bool measure = options_.tune && ensemble_.device().is_cpu();
-    return {/*serial=*/false, options_.threads, ensemble_.n, measure, gradients_};
+    return {/*serial=*/false, options_.threads, ensemble_.n, options_.tune, gradients_};
   }
 
   Attempt attempt(const AttemptOptions& asked) {

@@ -1,6 +1,7 @@
 #include "engine/device.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/Generator.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/Logging.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -53,6 +54,29 @@ class NoWarnings {
   int before_ = FLAGS_caffe2_log_level;
 };
 
+constexpr int kWarmupCalls = 3;
+
+/// The state of a device's random numbers, put back at the end.
+class KeptGenerator {
+ public:
+  explicit KeptGenerator(c10::Device device)
+      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {}
+  ~KeptGenerator() { generator_.set_state(state_); }
+  KeptGenerator(const KeptGenerator&) = delete;
+  KeptGenerator& operator=(const KeptGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  Tensor state_;
+};
+
+/// The first line of what was thrown, without PyTorch's stack of where.
+std::string first_line_of(const std::exception& thrown) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&thrown);
+  const std::string text = torch ? torch->what_without_backtrace() : thrown.what();
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace
 
 bool add_device_runtime(c10::DeviceType type, std::unique_ptr<DeviceRuntime> runtime) {
@@ -75,10 +99,12 @@ std::optional<std::string> unavailable(c10::Device device) {
         "cpu",
         device.str(), kind);
   const int count = runtime->count();
-  if (count == 0)
+  if (count == 0) {
+    const std::string why = runtime->why_none();
     return fmt::format(
-        "[device] {}: got no {} device with a working driver, expected one; try --device cpu",
-        device.str(), kind);
+        "[device] {}: got no {} device with a working driver{}, expected one; try --device cpu",
+        device.str(), kind, why.empty() ? "" : " (" + why + ")");
+  }
   if (device.has_index() && device.index() >= count)
     return fmt::format("[device] {}: got index {}, expected below {}; try {}:0", device.str(),
                        static_cast<int>(device.index()), count, kind);
@@ -87,6 +113,54 @@ std::optional<std::string> unavailable(c10::Device device) {
 
 void synchronize(c10::Device device) {
   if (DeviceRuntime* runtime = device_runtime(device.type())) runtime->synchronize(device);
+}
+
+std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) {
+  DeviceRuntime& runtime = *device_runtime(device.type());
+  runtime.synchronize(device);
+  std::unique_ptr<DeviceGraph> graph = runtime.graph(device);
+  graph->on_stream([&] {
+    {
+      const KeptGenerator kept(device);
+      for (int i = 0; i < kWarmupCalls; ++i) work();
+      runtime.synchronize(device);
+    }
+    try {
+      graph->begin();
+      work();
+      graph->end();
+    } catch (...) {
+      graph->abandon();
+      throw;
+    }
+  });
+  runtime.synchronize(device);
+  return graph;
+}
+
+std::optional<DeviceMemory> device_memory(c10::Device device) {
+  DeviceRuntime* runtime = device_runtime(device.type());
+  return runtime ? std::optional(runtime->memory(device)) : std::nullopt;
+}
+
+void release_memory(c10::Device device) {
+  if (DeviceRuntime* runtime = device_runtime(device.type())) runtime->release_memory(device);
+}
+
+BrokenDevice::BrokenDevice(c10::Device device, const std::string& why)
+    : Error(fmt::format("[device] {}: got an error that does not go away ({}), expected a working "
+                        "device; try again in a new process",
+                        device.str(), why),
+            5) {}
+
+void expect_working(c10::Device device) {
+  DeviceRuntime* runtime = device_runtime(device.type());
+  if (!runtime) return;
+  try {
+    runtime->synchronize(device);
+  } catch (const std::exception& thrown) {
+    throw BrokenDevice(device, first_line_of(thrown));
+  }
 }
 
 int64_t count_peak_bytes(c10::Device device, const Work& work) {

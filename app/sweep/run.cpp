@@ -11,6 +11,7 @@
 #include "app/trial/peer.h"
 #include "data/reports/explanation.h"
 #include "data/text.h"
+#include "engine/device.h"
 #include "engine/error.h"
 #include "engine/measure/clock.h"
 #include "engine/measure/roofline.h"
@@ -106,11 +107,17 @@ class CaseRun {
     const Clocked clocked(&result_.seconds.setup);
     std::tie(network_, single_) = of_phase(target_.network(planned_.shape));
     if (target_.may_not_fit) return;
-    memory_ = {estimate_bytes(single_, planned_.n), available_memory()};
+    memory_ = {estimate_bytes(single_, planned_.n), available()};
     stages_.memory(memory_.needed, memory_.available);
-    if (planned_.device.is_cpu() && memory_.needed > memory_.available)
+    if (memory_.needed > memory_.available)
       throw Error(out_of_memory_text(target_.name, "no attempt", memory_), 5);
     make_data();
+  }
+
+  /// Bytes that can be had where the case runs.
+  int64_t available() const {
+    const auto memory = device_memory(planned_.device);
+    return memory ? memory->free : available_memory();
   }
 
   void make_data() {
@@ -131,7 +138,7 @@ class CaseRun {
     if (!target_.samples.empty())
       one = of_phase(target_.network(Shape(planned_.shape).set(target_.samples, 1))).second;
     const CaseBytes bytes = estimate_case(network_, single_, one, planned_);
-    memory_ = {bytes.without_loop(), available_memory()};
+    memory_ = {bytes.without_loop(), available()};
     stages_.memory(memory_.needed, memory_.available);
     for (Trial& t : result_.trials) t.needed_bytes = bytes.compiled;
     if (memory_.needed > memory_.available) {

@@ -78,6 +78,7 @@ class Holding {
   }
 
   void end(ContestTrial& t, std::exception_ptr thrown) const {
+    expect_working(contest_.device);  // or whoever comes next would be blamed for it too
     const Outcome outcome = outcome_of(thrown, t.trial.strategy, contest_.memory);
     t.trial.status = outcome.status;
     t.trial.reason = outcome.reason;
@@ -297,6 +298,7 @@ class Holding {
   }
 
   void leave(const Timed& who, const std::exception_ptr& thrown) {
+    expect_working(contest_.device);
     if (who.candidate)
       end(result_.trials[*who.candidate], thrown);
     else

@@ -7,6 +7,7 @@
 #include "app/cancel.h"
 #include "data/one_line.h"
 #include "data/text.h"
+#include "engine/device.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -25,6 +26,8 @@ Outcome outcome_of(const std::exception_ptr& thrown, const std::string& name,
   try {
     std::rethrow_exception(thrown);
   } catch (const Cancelled&) {
+    throw;
+  } catch (const BrokenDevice&) {
     throw;
   } catch (const std::bad_alloc&) {
     return {Status::oom, out_of_memory_text(name, "an allocation refused", memory)};

@@ -15,7 +15,8 @@ struct MemoryNeed {
 std::string out_of_memory_text(const std::string& thing, const std::string& got,
                                const MemoryNeed& memory);
 
-/// How whoever threw ended, and why in one line. Cancelled, and what is no std::exception, go on.
+/// How whoever threw ended, and why in one line. Cancelled, BrokenDevice,
+/// and what is no std::exception, go on.
 struct Outcome {
   Status status = Status::ok;
   std::string reason;

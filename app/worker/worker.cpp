@@ -22,6 +22,7 @@
 #include "data/one_line.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
+#include "engine/device.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -88,6 +89,7 @@ void serve(const std::string& line, Replies& replies) {
   limit_memory(planned, set_threads(settings.threads));
   if (settings.peaks) use_peaks(settings.peaks_device, settings.threads, *settings.peaks);
   const Case result = run_case(planned, settings, replies);
+  release_memory(planned.device);  // the next case asks for blocks of other sizes
   replies.send({{"result", to_json(result)}, {"resident", process_memory().resident}});
 }
 
@@ -118,6 +120,10 @@ int serve_worker() {
   while (getline(&line, &size, input.get()) > 0) {
     try {
       serve(line, replies);
+    } catch (const BrokenDevice& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      _exit(
+          e.exit_code());  // the sweep blames the trial that was running, and starts another worker
     } catch (const Error& e) {
       replies.send({{"error", e.what()}, {"exit_code", e.exit_code()}});
     } catch (const std::exception& e) {

@@ -1,10 +1,13 @@
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -15,8 +18,6 @@
 
 namespace wide::cuda_device {
 namespace {
-
-constexpr int kWarmupCalls = 3;
 
 // A device without an index is the current one, as everywhere in PyTorch.
 c10::DeviceIndex index_of(c10::Device device) {
@@ -31,8 +32,8 @@ class CudaTimer : public DeviceTimer {
  public:
   explicit CudaTimer(c10::Device device) : device_(device) {}
   void start() override { start_.record(current_stream(device_)); }
-  double stop_ns() override {
-    stop_.record(current_stream(device_));
+  void stop() override { stop_.record(current_stream(device_)); }
+  double ns() override {
     stop_.synchronize();
     return start_.elapsedTime(stop_) * 1e6;
   }
@@ -46,33 +47,45 @@ class CudaTimer : public DeviceTimer {
 
 class CudaGraph : public DeviceGraph {
  public:
-  CudaGraph(c10::Device device, const Work& work)
-      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_of(device))) {
-    // Capturing is forbidden on the default stream. Before it: cuBLAS makes its handle and
-    // workspace, cuDNN chooses algorithms, the allocator grows; none of which may be captured.
-    c10::cuda::device_synchronize();
+  explicit CudaGraph(c10::Device device)
+      : index_(index_of(device)),
+        // Capturing is forbidden on the default stream.
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_)),
+        pool_(at::cuda::graph_pool_handle()) {}
+
+  void on_stream(const Work& work) override {
+    const c10::DeviceGuard device(c10::Device(c10::kCUDA, index_));
     const c10::StreamGuard guard(stream_.unwrap());
-    for (int i = 0; i < kWarmupCalls; ++i) work();
-    c10::cuda::device_synchronize();
-    graph_.capture_begin();
+    work();
+  }
+  void begin() override { graph_.capture_begin(pool_); }
+  void end() override { graph_.capture_end(); }
+  void abandon() noexcept override {
     try {
-      work();
-    } catch (...) {
-      // The stream would stay in capture mode. Ending a broken capture throws as well; what
-      // matters is the first reason.
-      try {
-        graph_.capture_end();
-      } catch (const std::exception&) {
-      }
-      throw;
+      graph_.capture_end();
+      return;
+    } catch (const std::exception&) {
+      // A capture that is broken already: its end throws, and leaves the rest of its work undone.
     }
-    graph_.capture_end();
-    c10::cuda::device_synchronize();
+    try {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(index_, pool_);
+      c10::cuda::CUDACachingAllocator::releasePool(index_, pool_);
+    } catch (const std::exception&) {
+      // It had not begun, or had come so far.
+    }
+    try {
+      // The generator's state says that it is being captured; a copy of it does not.
+      at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator(index_);
+      generator.graphsafe_set_state(generator.clone());
+    } catch (const std::exception&) {
+    }
   }
   void replay() override { graph_.replay(); }
 
  private:
+  c10::DeviceIndex index_;
   c10::cuda::CUDAStream stream_;
+  c10::cuda::MempoolId_t pool_;
   at::cuda::CUDAGraph graph_;
 };
 
@@ -111,9 +124,8 @@ class CudaRuntime : public DeviceRuntime {
     };
   }
 
-  std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) override {
-    const c10::DeviceGuard guard(c10::Device(c10::kCUDA, index_of(device)));
-    return std::make_unique<CudaGraph>(device, work);
+  std::unique_ptr<DeviceGraph> graph(c10::Device device) override {
+    return std::make_unique<CudaGraph>(device);
   }
 
   DeviceMemory memory(c10::Device device) override {
@@ -127,11 +139,21 @@ class CudaRuntime : public DeviceRuntime {
     const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     memory.allocated = stats.allocated_bytes[all].current;
     memory.peak = stats.allocated_bytes[all].peak;
+    // What the allocator keeps without using it can be had as well.
+    memory.free += stats.reserved_bytes[all].current - memory.allocated;
     return memory;
   }
 
   void reset_peak(c10::Device device) override {
     ready_allocator()->resetPeakStats(index_of(device));
+  }
+
+  void release_memory(c10::Device) override { ready_allocator()->emptyCache(); }
+
+  DeviceFacts facts(c10::Device device) override {
+    const cudaDeviceProp& p = *at::cuda::getDeviceProperties(index_of(device));
+    return {p.name, fmt::format("{:08x}:{:02x}:{:02x}.0", p.pciDomainID, p.pciBusID, p.pciDeviceID),
+            fmt::format("{}.{}", p.major, p.minor)};
   }
 
  private:

@@ -11,35 +11,57 @@
 namespace wide {
 namespace {
 
-/// Stands for CUDA where there is no driver, since LibTorch's CUDA libraries take seconds to load.
-class NoDriver : public DeviceRuntime {
+/// Stands for CUDA where its code cannot be opened, and knows why.
+class NoCuda : public DeviceRuntime {
  public:
+  explicit NoCuda(std::string why) : why_(std::move(why)) {}
   int count() const override { return 0; }
+  std::string why_none() const override { return why_; }
   void synchronize(c10::Device) override { none(); }
   std::unique_ptr<DeviceTimer> timer(c10::Device) override { none(); }
   Work on_streams(c10::Device, std::vector<Work>, int) override { none(); }
-  std::unique_ptr<DeviceGraph> capture(c10::Device, const Work&) override { none(); }
+  std::unique_ptr<DeviceGraph> graph(c10::Device) override { none(); }
   DeviceMemory memory(c10::Device) override { none(); }
   void reset_peak(c10::Device) override { none(); }
+  void release_memory(c10::Device) override { none(); }
+  DeviceFacts facts(c10::Device) override { none(); }
 
  private:
-  [[noreturn]] static void none() {
-    fail("[device] cuda: got no driver, expected one; try --device cpu");
+  [[noreturn]] void none() const {
+    fail("[device] cuda: got none ({}), expected one; try --device cpu", why_);
   }
+
+  std::string why_;
 };
+
+/// Opens it for as long as the process lives; what went wrong, or "".
+std::string open_library(const char* path, int flags) {
+  if (dlopen(path, flags)) return "";
+  const char* why = dlerror();
+  return why ? why : "unknown";
+}
+
+/// Why there is no CUDA, or "".
+std::string try_cuda(const std::string& plugin) {
+  if (access(plugin.c_str(), R_OK) != 0)
+    return "this build has no CUDA code, since CUDA's headers were missing or it was left out: see "
+           "the line \"CUDA\" of the set-up log";
+  // LibTorch's CUDA libraries take seconds to load: not where there is no driver.
+  if (const std::string why = open_library("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL); !why.empty())
+    return "no driver: " + why;
+  // Its static initialisers register it. A LibTorch without CUDA has not what it needs.
+  return open_library(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
+}
 
 }  // namespace
 
 void open_cuda() {
+  if (device_runtime(c10::kCUDA)) return;
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto plugin = program.parent_path() / "workbench_cuda.so";
-  if (device_runtime(c10::kCUDA) || access(plugin.c_str(), R_OK) != 0) return;
-  // Its static initialisers register it. A LibTorch without CUDA has not what it needs.
-  if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
-    dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  else
-    add_device_runtime(c10::kCUDA, std::make_unique<NoDriver>());
+  std::string why = try_cuda(program.parent_path() / "workbench_cuda.so");
+  if (!device_runtime(c10::kCUDA))
+    add_device_runtime(c10::kCUDA, std::make_unique<NoCuda>(std::move(why)));
 }
 
 }  // namespace wide

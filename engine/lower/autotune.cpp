@@ -7,7 +7,7 @@
 
 #include "engine/error.h"
 #include "engine/lower/quick_time.h"
-#include "engine/measure/clock.h"
+#include "engine/measure/stopwatch.h"
 
 namespace wide {
 namespace {
@@ -70,10 +70,9 @@ class Autotune {
   double time(Executor& executor) {
     constexpr double kTurn_ns = 5e6;
     const Tensors& results = results_.next(executor);
+    Stopwatch watch(ensemble_.device());
     const auto once = [&] {
-      const double start = now_ns();
-      executor.run(ensemble_.tensors, results);
-      return now_ns() - start;
+      return watch.time_ns([&] { executor.run(ensemble_.tensors, results); });
     };
     const double first = once();  // wakes the threads
     return median_ns(once, std::clamp(static_cast<int>(kTurn_ns / (first + 1)), 1, 41));

@@ -226,10 +226,11 @@ std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& res
   const RangeHooks hooks = side_by_side(results);
   run(bound, hooks);
   std::vector<std::vector<double>> samples;
+  const c10::Device device = results.empty() ? c10::Device(c10::kCPU) : results.front().device();
   Plan* plan = nullptr;
   const auto measure = [&] {
     plan = &prepare(0, 0, bound, hooks);
-    for (int i = 0; i < 11; ++i) samples.push_back(plan->run_timed());
+    for (int i = 0; i < 11; ++i) samples.push_back(plan->run_timed(device));
   };
   if (ranges_.size() > 1) {
     run_serial(measure);

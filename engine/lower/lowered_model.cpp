@@ -53,19 +53,18 @@ std::vector<StepCost> LoweredModel::explain(const Tensors& inputs) {
 Tensors LoweredModel::replay(const Tensors& inputs) {
   at::NoGradGuard no_grad;
   const auto at = made_.network.indices(true);
+  for (size_t k = 0; k < at.size(); ++k) check_input(k, inputs);
   if (!graph_) {
     bind_inputs(inputs);
-    for (size_t i : at) made_.ensemble.tensors[i] = made_.ensemble.tensors[i].clone();
-    captured_ = made_.results.next(*made_.executor);
-    const c10::Device device = made_.ensemble.device();
-    graph_ = device_runtime(device.type())->capture(device, [this] {
-      made_.executor->run(made_.ensemble.tensors, captured_);
-    });
+    // Of its own: other calls bind other inputs and take the executor's results.
+    slots_ = made_.ensemble.tensors;
+    for (size_t i : at) slots_[i] = slots_[i].clone();
+    captured_.clear();
+    for (const Value& v : made_.executor->results())
+      captured_.push_back(at::empty(v.sizes, at::TensorOptions().dtype(v.dtype).device(v.device)));
+    graph_ = capture(made_.ensemble.device(), [this] { made_.executor->run(slots_, captured_); });
   }
-  for (size_t k = 0; k < at.size(); ++k) {
-    check_input(k, inputs);
-    made_.ensemble.tensors[at[k]].copy_(inputs[k]);
-  }
+  for (size_t k = 0; k < at.size(); ++k) slots_[at[k]].copy_(inputs[k]);
   graph_->replay();
   Tensors results;
   for (const Tensor& t : captured_) results.push_back(t.clone());
@@ -83,6 +82,10 @@ void LoweredModel::check_input(size_t k, const Tensors& inputs) const {
     fail("[{}] input {}: got {}, expected {}; try compiling again for other sizes",
          made_.network.name, made_.network.tensors[at[k]].name, describe(inputs[k]).shape_text(),
          describe(bound).shape_text());
+  if (inputs[k].device() != bound.device())
+    fail("[{}] input {}: got a tensor on {}, expected one on {}; try .to(\"{}\")",
+         made_.network.name, made_.network.tensors[at[k]].name, inputs[k].device().str(),
+         bound.device().str(), bound.device().str());
 }
 
 void LoweredModel::bind_inputs(const Tensors& inputs) {

@@ -51,8 +51,10 @@ class LoweredModel final : public CompiledModel {
 
   Lowered made_;
   mutable std::shared_ptr<const RangeProgram> whole_;
-  std::unique_ptr<DeviceGraph> graph_;  // of mode reduce-overhead
-  Tensors captured_;                    // results where the graph leaves them
+  // Of mode reduce-overhead: what the graph reads, in the ensemble's order, and where it leaves its
+  // results. Both lie where they lay when it was captured.
+  Tensors slots_, captured_;
+  std::unique_ptr<DeviceGraph> graph_;
 };
 
 }  // namespace wide

@@ -4,7 +4,7 @@
 
 #include "engine/error.h"
 #include "engine/lower/plan_builder.h"
-#include "engine/measure/clock.h"
+#include "engine/measure/stopwatch.h"
 #include "engine/passes/pass.h"
 
 namespace wide {
@@ -111,14 +111,18 @@ void Plan::run() {
   for (auto& [value, window] : copies_) window.copy_(value);
 }
 
-std::vector<double> Plan::run_timed() {
-  std::vector<double> ns;
-  for (Step& step : steps_) {
-    const double start = now_ns();
-    execute(step);
-    ns.push_back(now_ns() - start);
+std::vector<double> Plan::run_timed(c10::Device device) {
+  // All are read at the end: a device that is waited for in between begins each step idle.
+  std::vector<Stopwatch> watches;
+  for (size_t s = 0; s < steps_.size(); ++s) watches.emplace_back(device);
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    watches[s].start();
+    execute(steps_[s]);
+    watches[s].stop();
   }
   for (auto& [value, window] : copies_) window.copy_(value);
+  std::vector<double> ns;
+  for (Stopwatch& watch : watches) ns.push_back(watch.ns());
   return ns;
 }
 

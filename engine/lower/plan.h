@@ -84,7 +84,7 @@ class Plan {
   /// The steps alone.
   void run_steps();
   /// Runs and returns the nanoseconds of each step.
-  std::vector<double> run_timed();
+  std::vector<double> run_timed(c10::Device device);
 
   const std::vector<Step>& steps() const { return steps_; }
   int64_t arena_bytes() const { return arena_bytes_; }

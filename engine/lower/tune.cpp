@@ -9,8 +9,8 @@
 #include "engine/lower/large_pages.h"
 #include "engine/lower/quick_time.h"
 #include "engine/lower/threads.h"
-#include "engine/measure/clock.h"
 #include "engine/measure/roofline.h"
+#include "engine/measure/stopwatch.h"
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
 
@@ -146,11 +146,8 @@ double time_strategy(const Rule& rule, const Strategy& strategy, const std::any&
   }
   plan.bind_outputs(out);
   // A result that a later step could read as a view costs no copy there: time the steps alone.
-  auto once = [&] {
-    const double start = now_ns();
-    plan.run_steps();
-    return now_ns() - start;
-  };
+  Stopwatch watch(results.empty() ? c10::Device(c10::kCPU) : results.front().device());
+  auto once = [&] { return watch.time_ns([&] { plan.run_steps(); }); };
   double median = 0;
   auto measure = [&] {
     median = first_look_ns(once, kFarOff * best_ns);

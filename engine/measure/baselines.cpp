@@ -272,11 +272,11 @@ Baseline make_streams(const Case& given, DeviceRuntime& runtime) {
 Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
   const c10::Device device = given.ensemble.device();
   const Quiet quiet = given.quiet;
-  const auto captured = [&runtime, device, quiet, net = given.network, ens = given.ensemble] {
+  const auto captured = [device, quiet, net = given.network, ens = given.ensemble] {
     // Models of its own: the graph keeps writing to the outputs it was captured with.
     const auto models = std::make_shared<Separate>(net, ens);
     const Work all = [models, quiet] { quietly(quiet, [&] { models->call_all(); }); };
-    const std::shared_ptr<DeviceGraph> graph = runtime.capture(device, all);
+    const std::shared_ptr<DeviceGraph> graph = capture(device, all);
     return std::pair{models, graph};
   };
   try {

@@ -8,7 +8,7 @@
 
 #include "engine/device.h"
 #include "engine/lower/caches.h"
-#include "engine/measure/clock.h"
+#include "engine/measure/stopwatch.h"
 
 namespace wide {
 namespace {
@@ -19,9 +19,7 @@ constexpr int kMostPeakCalls = 400;
 /// The shortest of many calls: whatever disturbs a call only makes it longer.
 class Shortest {
  public:
-  explicit Shortest(c10::Device device) : device_(device) {
-    if (DeviceRuntime* runtime = device_runtime(device.type())) timer_ = runtime->timer(device);
-  }
+  explicit Shortest(c10::Device device) : device_(device), watch_(device) {}
 
   double operator()(const Work& call) const {
     call();
@@ -29,26 +27,15 @@ class Shortest {
     double shortest = 0;
     const double start = now_ns();
     for (int i = 0; i < kMostPeakCalls && (i < 3 || now_ns() - start < kLongEnoughNs); ++i) {
-      const double ns = once(call);
+      const double ns = watch_.time_ns(call);
       if (shortest == 0 || ns < shortest) shortest = ns;
     }
     return std::max(shortest, 1.0);
   }
 
  private:
-  double once(const Work& call) const {
-    if (timer_) {
-      timer_->start();
-      call();
-      return timer_->stop_ns();
-    }
-    const double start = now_ns();
-    call();
-    return now_ns() - start;
-  }
-
   c10::Device device_;
-  std::unique_ptr<DeviceTimer> timer_;
+  mutable Stopwatch watch_;
 };
 
 double gemm_flops_per_s(const Shortest& shortest, const at::TensorOptions& options) {

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/app/planted_target.h"
+#include "tests/device/fake_runtime.h"
 
 namespace wide::worker_faults_test {
 namespace {
@@ -92,6 +93,11 @@ Target faults() {
   add("killed", [] { ::raise(SIGKILL); });
   add("throws", [] { throw std::runtime_error("thrown on purpose"); });
   add("exits", [] { ::_exit(7); });
+  add("breaks", [] {  // as an assertion inside a GPU's kernel: no call is answered after it
+    (new FakeRuntime)->break_with("device-side assert triggered");
+    throw std::runtime_error("thrown by a call after it");
+  });
+  add("after_it", [] {});
   const auto add_late = [&t](const std::string& name, int64_t kind) {
     t.strategies.push_back(
         strategy<Planted>(name, "a late fault", [kind](const Planted&, const WideCall& c) {
@@ -153,6 +159,7 @@ TEST_F(WorkerFaults, EachBecomesItsStatus) {
       {"killed", "oom", "[killed] memory: got killed by the system during prepare"},
       {"throws", "crashed", "thrown on purpose"},
       {"exits", "crashed", "[exits] prepare: got exit code 7"},
+      {"breaks", "crashed", "an error that does not go away (device-side assert triggered)"},
       {"late_segfault", "crashed", "[late_segfault] time: got SIGSEGV"},
       {"late_hang", "timeout", "[late_hang] time: got no end after 4"},
       {"late_throw", "crashed", "thrown while timed"}};
@@ -174,7 +181,7 @@ TEST_F(WorkerFaults, OutOfMemorySaysTheEstimate) {
 TEST_F(WorkerFaults, TheRestIsComplete) {
   ASSERT_EQ(report_.at("cases").size(), 2u);
   EXPECT_EQ(report_.at("sweep").at("state"), "complete");
-  for (const char* strategy : {"good", "prints", "vmap", "per_model"}) {
+  for (const char* strategy : {"good", "prints", "after_it", "vmap", "per_model"}) {
     const nlohmann::json t = trial(strategy);
     EXPECT_EQ(t.at("status"), "ok") << t.at("reason");
     EXPECT_FALSE(t.at("speedup").is_null());

@@ -391,7 +391,7 @@ TEST(DeviceCuda, TimesStreamsAndGraphs) {
     EXPECT_EQ(sums[i].item<float>(), 512.f * 512.f * static_cast<float>(i + 1));
 
   Tensor doubled;
-  const auto graph = runtime.capture(device, [&] { doubled = x * 2; });
+  const auto graph = capture(device, [&] { doubled = x * 2; });
   x.fill_(3);
   graph->replay();
   runtime.synchronize(device);
