@@ -6,6 +6,7 @@
 
 #include "engine/check/check_detail.h"
 #include "engine/check/check_random.h"
+#include "engine/check/exact_operators.h"
 #include "engine/error.h"
 #include "engine/lower/large_pages.h"
 
@@ -191,7 +192,7 @@ WideFunction as_function(CompiledModel& model, const Network& network) {
 }
 
 Tensors in_double(const Program& single, const Ensemble& ensemble) {
-  return one_by_one(raise_to_double(single), ensemble, true);
+  return one_by_one(raise_to_double(in_exact_operators(single)), ensemble, true);
 }
 
 Tensors separate(const Program& single, const Ensemble& ensemble) {
