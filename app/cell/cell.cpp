@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
+#include "app/cell/devices.h"
 #include "app/cell/landlock.h"
 #include "app/cell/limits.h"
 #include "app/cell/requests.h"
@@ -65,13 +66,12 @@ Readable readable(const Rights& rights) {
   all.paths.insert(all.paths.end(), rights.read.begin(), rights.read.end());
   all.folders = rights.list;
   if (!rights.device) return all;
-  // Drivers load libraries when they are used, and talk to their nodes.
+  // Drivers load libraries when they are used, talk to their nodes and name their threads.
   for (const char* path : {"/usr", "/lib", "/lib64", "/opt", "/etc", "/proc"})
     all.paths.emplace_back(path);
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored))
-    if (entry.path().filename().string().rfind("nvidia", 0) == 0)
-      all.devices.push_back(entry.path().string());
+  for (const std::string& folder : device_library_folders()) all.paths.push_back(folder);
+  all.devices = device_nodes("/dev");
+  all.devices.emplace_back("/proc/self/task");
   return all;
 }
 
@@ -97,6 +97,7 @@ Readable readable(const Rights& rights) {
   const auto channel = std::make_shared<Channel>(kChannel);
   const int code = exit_code_of([&] {
     ask_for_everything(channel);
+    if (rights.device) start_driver(rights.driver.c_str());
     limit_process(rights.bytes(), rights.device);
     restrict_paths(readable(rights));
     restrict_calls(rights.device);

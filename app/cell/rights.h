@@ -20,6 +20,7 @@ struct Rights {
   double grace_s = 2;                    // to end by itself when asked
   std::string db;                        // the store that results go to; "": none
   bool device = false;                   // a GPU
+  std::string driver = "libcuda.so.1";   // its driver's library
   double timeout_s = 0;                  // without a sign of life; 0: by what there is to read
 
   /// What the files to read hold.

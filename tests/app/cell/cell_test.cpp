@@ -25,6 +25,7 @@
 #include <set>
 #include <thread>
 
+#include "app/cell/devices.h"
 #include "app/cell/landlock.h"
 #include "app/cell/seccomp.h"
 #include "app/cli.h"
@@ -172,6 +173,45 @@ TEST_F(Sandbox, ReadsOnlyWhatIsNamed) {
   std::error_code error;
   fs::create_symlink(path("other"), path("link"), error);
   EXPECT_FALSE(reads(path("link")));
+}
+
+/// The driver starts while it still may do what that takes; afterwards it names its threads, and
+/// libraries that it or LibTorch want late are found.
+TEST_F(Sandbox, ADeviceIsStartedBeforeAndServedAfter) {
+  const std::string mark = path("mark");
+  ::setenv("FAKE_DRIVER_MARK", mark.c_str(), 1);
+  rights_.driver = fs::read_symlink("/proc/self/exe").parent_path() / "libfake_driver.so";
+  ASSERT_TRUE(fs::exists(rights_.driver));
+  EXPECT_EQ(run([] { return 0; }).code, 0);
+  EXPECT_FALSE(fs::exists(mark)) << "a driver is started for nobody";
+  rights_.device = true;
+  const End end = run([&] {
+    const int name = ::open(fmt::format("/proc/self/task/{}/comm", ::syscall(SYS_gettid)).c_str(),
+                            O_RDWR | O_CLOEXEC);
+    if (name < 0 || ::write(name, "worker", 6) != 6) return 2;
+    for (const std::string& folder : device_library_folders())
+      for (const auto& entry : fs::directory_iterator(folder)) {
+        const int library = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+        if (library < 0) return 3;
+        ::close(library);
+      }
+    return ::open(path("other").c_str(), O_RDONLY) < 0 ? 0 : 4;
+  });
+  EXPECT_EQ(end.code, 0) << end.line;
+  EXPECT_TRUE(fs::exists(mark)) << "the driver was not started while it had the rights";
+  fs::remove(mark);
+  ::unsetenv("FAKE_DRIVER_MARK");
+}
+
+TEST_F(Sandbox, NodesOfEveryKindOfGpuAreADevices) {
+  for (const char* node : {"nvidia0", "nvidiactl", "nvidia-uvm", "dxg", "null", "sda"})
+    write_text(path(node), "");
+  fs::create_directory(path("nvidia-caps"));
+  std::set<std::string> found;
+  for (const std::string& node : device_nodes(folder_.path()))
+    found.insert(fs::path(node).filename());
+  EXPECT_EQ(found,
+            (std::set<std::string>{"nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-caps", "dxg"}));
 }
 
 TEST_F(Sandbox, KeepsNothingThatWasOpen) {
