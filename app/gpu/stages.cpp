@@ -1,0 +1,329 @@
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "app/cell/cell.h"
+#include "app/gpu/stage.h"
+#include "app/version.h"
+#include "data/machine/environment.h"
+#include "data/machine/peaks.h"
+#include "data/reports/report_json.h"
+#include "data/tensors.h"
+#include "engine/check/check.h"
+#include "engine/check/check_detail.h"
+#include "engine/compile.h"
+#include "engine/device.h"
+#include "engine/error.h"
+#include "engine/measure/stopwatch.h"
+#include "engine/widen/target.h"
+
+// What is to be known of a GPU, from what stands lowest on. A failure of one step says nothing of
+// those before it.
+namespace wide::gpu_stages_of_program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kClose = 1e-3;  // of float32 against float64, whatever the device's algorithms
+
+void machine(Steps& steps) {
+  steps.step("environment", [&]() -> Json {
+    Json e = to_json(capture_environment("", version(), git_state()));
+    e.erase("host");
+    e.erase("command");
+    return e;
+  });
+  steps.step("device", [&]() -> Json {
+    DeviceRuntime* runtime = device_runtime(steps.device().type());
+    if (!runtime) fail("[device] {}: got no runtime, expected one", steps.device().str());
+    const DeviceFacts facts = runtime->facts(steps.device());
+    const DeviceMemory memory = runtime->memory(steps.device());
+    return {{"name", facts.name},
+            {"capability", facts.capability},
+            {"count", runtime->count()},
+            {"free_bytes", memory.free},
+            {"total_bytes", memory.total}};
+  });
+}
+
+/// The results of `work` on the device against those of float64 on the CPU.
+Json compared(c10::Device device, const Tensors& inputs,
+              const std::function<Tensor(const Tensors&)>& work) {
+  Tensors there, exact;
+  for (const Tensor& t : inputs) {
+    there.push_back(t.to(device));
+    exact.push_back(t.to(at::kDouble));
+  }
+  const double error =
+      max_relative_error({work(there).cpu().unsqueeze(0)}, {work(exact).unsqueeze(0)});
+  if (!(error <= kClose))
+    fail("[device] result: got a relative error of {:.2g}, expected at most {:.2g}", error, kClose);
+  return {{"error", error}};
+}
+
+Tensor lstm(const Tensors& t) {
+  const Tensor zero = at::zeros({1, t[0].size(1), t[2].size(1)}, t[0].options());
+  return std::get<0>(
+      at::lstm(t[0], {zero, zero}, {t[1], t[2], t[3], t[4]}, true, 1, 0, false, false, false));
+}
+
+void climb(Steps& steps) {
+  const c10::Device d = steps.device();
+  at::manual_seed(1);
+  steps.step("driver", [&]() -> Json {
+    if (const auto why = unavailable(d)) throw Error(*why, 6);
+    return {};
+  });
+  steps.step("memory", [&]() -> Json {
+    const Tensor t = at::full({1 << 20}, 3, at::device(d));
+    synchronize(d);
+    return {{"sum", t.sum().item<double>()}};
+  });
+  const std::pair<const char*, std::function<Json()>> rungs[] = {
+      {"product",
+       [&] {
+         return compared(d, {at::randn({65, 33}), at::randn({33, 17})},
+                         [](const Tensors& t) { return at::mm(t[0], t[1]); });
+       }},
+      {"convolution",
+       [&] {
+         return compared(d, {at::randn({2, 6, 9, 9}), at::randn({4, 6, 3, 3})},
+                         [](const Tensors& t) { return at::conv2d(t[0], t[1]); });
+       }},
+      {"attention",
+       [&] {
+         const Tensors qkv = {at::randn({2, 3, 16, 8}), at::randn({2, 3, 16, 8}),
+                              at::randn({2, 3, 16, 8})};
+         return compared(d, qkv, [](const Tensors& t) {
+           return at::scaled_dot_product_attention(t[0], t[1], t[2]);
+         });
+       }},
+      {"recurrent",
+       [&] {
+         const Tensors t = {at::randn({5, 3, 4}), at::randn({24, 4}), at::randn({24, 6}),
+                            at::randn({24}), at::randn({24})};
+         return compared(d, t, lstm);
+       }},
+      {"linear algebra",
+       [&] {
+         return compared(d, {at::randn({3, 8, 8}) + 8 * at::eye(8), at::randn({3, 8, 2})},
+                         [](const Tensors& t) { return at::linalg_solve(t[0], t[1]); });
+       }},
+      {"compiler",
+       [&] {  // compiled on the device's first call
+         return compared(d, {at::rand({64})},
+                         [](const Tensors& t) { return at::special_bessel_j0(t[0]); });
+       }},
+      {"graph", [&]() -> Json {
+         Tensor x = at::ones({64}, at::device(d)), y = at::empty({64}, at::device(d));
+         const auto graph = capture(d, [&] { at::mul_out(y, x, x); });
+         x.fill_(3);
+         graph->replay();
+         synchronize(d);
+         if (y.min().item<float>() != 9) fail("[graph] replay: got the results of the capture");
+         return {};
+       }}};
+  for (const auto& [name, work] : rungs) steps.step(name, work);
+}
+
+void climb_in_sandbox(Steps& steps) {
+  Rights rights;
+  rights.what = "gpu-report";
+  rights.device = true;
+  rights.timeout_s = 60;
+  const int code = run_in_sandbox(rights, [&] {
+    climb(steps);
+    return 0;
+  });
+  if (code != 0) throw Error("[sandbox] end: got a failure, expected none", code);
+}
+
+CompileOptions compile_in(Mode mode) {
+  CompileOptions options;
+  options.mode = mode;
+  options.tune = false;
+  return options;
+}
+
+/// A network's models on a device, with their reference on the CPU.
+struct GpuSubject {
+  Network network;
+  Ensemble here, there;
+  Program single;
+
+  GpuSubject(const Target& target, at::ScalarType dtype, c10::Device device)
+      : network(target.network(target.sweeps.at("ci").shapes.front())),
+        here(generate(network, 3, dtype, c10::kCPU, 3)),
+        there(here),
+        single(record_single(network, here)) {
+    for (Tensor& t : there.tensors) t = t.to(device);
+  }
+  Tensors inputs() const {
+    Tensors out;
+    for (const size_t i : network.indices(true)) out.push_back(there.tensors[i]);
+    return out;
+  }
+  Tensors weights() const {
+    Tensors out;
+    for (const size_t i : network.indices(false)) out.push_back(there.tensors[i]);
+    return out;
+  }
+};
+
+Tensors on_cpu(const Tensors& tensors) {
+  Tensors out;
+  for (const Tensor& t : tensors) out.push_back(t.cpu().clone());
+  return out;
+}
+
+Json numbers_of(const Target& target, at::ScalarType dtype, c10::Device device) {
+  const GpuSubject s(target, dtype, device);
+  const auto model = compile(s.network, s.there, compile_in(Mode::default_));
+  const Tensors got = on_cpu(model->run(s.inputs()));
+  if (s.network.random) return {{"random", true}};
+  const Tensors again = on_cpu(model->run(s.inputs()));
+  bool same = true;
+  for (size_t k = 0; k < got.size(); ++k) same = same && detail::same_bits(got[k], again[k]);
+  const Tensors exact = in_double(s.single, s.here);
+  const double own =
+      max_relative_error(on_cpu(separate(record_single(s.network, s.there), s.there)), exact);
+  const double error = max_relative_error(got, exact);
+  const double allowed = std::max(target.tolerance_for(dtype), 4 * own);
+  if (!(error <= allowed))
+    fail("[{}] result: got a relative error of {:.2g}, expected at most {:.2g}", target.name, error,
+         allowed);
+  return {{"error", error}, {"separate_error", own}, {"same_bits_again", same}};
+}
+
+void numerics(Steps& steps) {
+  const at::NoGradGuard no_grad;
+  for (const Target* target : targets()) {
+    if (target->kind != Kind::primitive || target->may_not_fit) continue;
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
+      steps.step(fmt::format("{} {}", target->name, short_name(dtype)), [&]() -> Json {
+        try {
+          return numbers_of(*target, dtype, steps.device());
+        } catch (const Unsupported& e) {
+          return {{"unsupported", e.what()}};
+        }
+      });
+  }
+}
+
+double graph_error(const GpuSubject& s, CompiledModel& model) {
+  return max_relative_error(on_cpu(model.run(s.inputs())), in_double(s.single, s.here));
+}
+
+void expect_close(double error) {
+  if (!(error <= kClose))
+    fail("[graph] result: got a relative error of {:.2g}, expected at most {:.2g}", error, kClose);
+}
+
+void graphs(Steps& steps) {
+  const at::NoGradGuard no_grad;
+  const c10::Device d = steps.device();
+  const GpuSubject s(find_target("linear"), at::kFloat, d);
+  std::unique_ptr<CompiledModel> model;
+  steps.step("capture and replay", [&]() -> Json {
+    model = compile(s.network, s.there, compile_in(Mode::reduce_overhead));
+    expect_close(graph_error(s, *model));
+    return {};
+  });
+  if (!model) return;
+  steps.step("replay after explain", [&]() -> Json {
+    model->explain(s.inputs());
+    expect_close(graph_error(s, *model));
+    return {};
+  });
+  steps.step("replay after set_weights", [&]() -> Json {
+    model->set_weights(s.weights());
+    expect_close(graph_error(s, *model));
+    return {};
+  });
+  steps.step("random numbers by their seed", [&]() -> Json {
+    const GpuSubject r(find_target("dropout"), at::kFloat, d);
+    const auto drawn = compile(r.network, r.there, compile_in(Mode::reduce_overhead));
+    const auto draw = [&] {
+      at::manual_seed(5);
+      return on_cpu(drawn->run(r.inputs()));
+    };
+    const Tensors first = draw();
+    drawn->set_weights(r.weights());
+    const Tensors again = draw();
+    for (size_t k = 0; k < first.size(); ++k)
+      if (!first[k].equal(again[k])) fail("[graph] seed: got other numbers after set_weights");
+    return {};
+  });
+  steps.step("a failed capture", [&]() -> Json {
+    Tensor x = at::ones({8}, at::device(d));
+    try {
+      capture(d, [&] { x.mul_(x.sum().item<float>()); });
+      fail("[graph] capture: got a graph that reads on the host, expected a refusal");
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception&) {
+    }
+    capture(d, [&] { x.add_(1); })->replay();
+    return {};
+  });
+  steps.step("out of memory", [&]() -> Json {
+    try {
+      at::empty({int64_t{1} << 50}, at::device(d));
+    } catch (const std::exception&) {
+      expect_close(graph_error(s, *model));
+      return {};
+    }
+    fail("[memory] a petabyte: got it, expected a refusal");
+  });
+}
+
+void peaks(Steps& steps) {
+  steps.step("peaks", [&]() -> Json { return peaks_json(measure_peaks(steps.device(), 1)); });
+  steps.step("launch", [&]() -> Json {
+    const Tensor one = at::ones({1}, at::device(steps.device()));
+    Tensor sum = at::empty({1}, at::device(steps.device()));
+    Stopwatch watch(steps.device());
+    std::vector<double> ns;
+    for (int i = 0; i < 50; ++i) ns.push_back(watch.time_ns([&] { at::add_out(sum, one, one); }));
+    return {{"add_of_one_element_ns", ns}};
+  });
+}
+
+/// On the CPU, which is a rehearsal, a few cases of the smallest preset.
+std::vector<std::string> figures(c10::Device device, const std::string& folder) {
+  std::vector<std::string> line = {"sweep",
+                                   device.is_cpu() ? "ci" : "quick",
+                                   "--device",
+                                   device.str(),
+                                   "--mode",
+                                   "default,reduce-overhead",
+                                   "--budget",
+                                   "0.1",
+                                   "--name",
+                                   "gpu-report",
+                                   "--quiet",
+                                   "--db",
+                                   folder + "/gpu-report.db",
+                                   "--json",
+                                   folder + "/gpu-report-sweep.json"};
+  if (device.is_cpu()) line.insert(line.end(), {"--targets", "linear,layernorm", "-n", "2"});
+  return line;
+}
+
+const bool registered =
+    add_gpu_stage({"machine", "the system, the driver and the device", 0, 60, machine}) &&
+    add_gpu_stage({"ladder", "what each library does, from the driver upwards", 10, 120, climb}) &&
+    add_gpu_stage(
+        {"sandbox", "the same for a process without rights", 20, 120, climb_in_sandbox}) &&
+    add_gpu_stage({"numerics", "every primitive in every dtype against float64 on the CPU", 30, 240,
+                   numerics}) &&
+    add_gpu_stage(
+        {"graphs", "captured graphs: replay, weights, seeds, failures", 40, 90, graphs}) &&
+    add_gpu_stage({"peaks", "arithmetic, memory and launches", 50, 60, peaks}) &&
+    add_gpu_stage(
+        {"figures", "every strategy beside every baseline, as a sweep", 60, 480, {}, figures});
+
+}  // namespace
+}  // namespace wide::gpu_stages_of_program
