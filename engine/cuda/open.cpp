@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "engine/device.h"
 #include "engine/error.h"
@@ -42,10 +43,13 @@ std::string open_library(const char* path, int flags) {
 }
 
 /// Why there is no CUDA, or "".
-std::string try_cuda(const std::string& plugin) {
-  if (access(plugin.c_str(), R_OK) != 0)
-    return "this build has no CUDA code, since CUDA's headers were missing or it was left out: see "
-           "the line \"CUDA\" of the set-up log";
+std::string try_cuda(const std::filesystem::path& folder) {
+  const std::filesystem::path plugin = folder / "workbench_cuda.so";
+  if (access(plugin.c_str(), R_OK) != 0) {
+    std::string why;
+    std::getline(std::ifstream(folder / "workbench_cuda.txt"), why);
+    return "the build left CUDA out" + (why.empty() ? "" : ", " + why);
+  }
   // LibTorch's CUDA libraries take seconds to load: not where there is no driver.
   if (const std::string why = open_library("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL); !why.empty())
     return "no driver: " + why;
@@ -59,7 +63,7 @@ void open_cuda() {
   if (device_runtime(c10::kCUDA)) return;
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::string why = try_cuda(program.parent_path() / "workbench_cuda.so");
+  std::string why = try_cuda(program.parent_path());
   if (!device_runtime(c10::kCUDA))
     add_device_runtime(c10::kCUDA, std::make_unique<NoCuda>(std::move(why)));
 }
