@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/explorer/explorer.h"
+#include "app/explorer/layout.h"
 #include "app/explorer/ui/dialog.h"
 
 namespace wide {
@@ -33,6 +34,7 @@ std::vector<Action> actions_of(Explorer& explorer) {
   all.push_back({"Smaller", "Ctrl+-", [scale] { scale(-0.125); }});
   all.push_back(
       {"Size as the monitor says", "Ctrl+0", [&explorer] { explorer.settings.scale = 0; }});
+  all.push_back({"Reset layout", "", [&explorer] { reset_layout(&explorer.settings); }});
   all.push_back({"Read the store again", "F5", [&explorer] {
                    explorer.library.refresh();
                    if (explorer.library.sweep() > 0)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -70,9 +71,8 @@ void Driver::move_to(const std::string& label) {
     return Point{(left + right) / 2, i.box.y + i.box.height / 2};
   };
   const auto out = [&](const ScreenItem& i) {
-    const double y = middle(i).y;
-    return y < i.clip.y || y > i.clip.bottom() || i.box.x > i.clip.right() ||
-           i.box.right() < i.clip.x;
+    const Point at = middle(i);
+    return at.y < i.clip.y || at.y > i.clip.bottom() || at.x > i.clip.right() || at.x < i.clip.x;
   };
   if (out(*item)) {
     items.wanted = label;
@@ -223,6 +223,14 @@ void Driver::run_line(const std::string& line) {
     if (!sees(rest)) await(rest, 0);
     return;
   }
+  if (what == "resize") {
+    int width = 0, height = 0;
+    if (std::sscanf(rest.c_str(), "%dx%d", &width, &height) != 2 || width < 100 || height < 100)
+      fail("[script] resize: got {}, expected WIDTHxHEIGHT in pixels; try 1280x800",
+           printable(rest));
+    screen_.platform().resize(width, height);
+    return frames(4);
+  }
   if (what == "drop") return explorer.drop({rest});
   if (what == "picture") {
     explorer.take_picture(rest, {});
@@ -254,7 +262,7 @@ void Driver::run_line(const std::string& line) {
   fail(
       "[script] line: got {}, expected click, double-click, ctrl-click, shift-click, hover, type, "
       "press, await, settle, "
-      "wheel, show, expect, drop, picture, clipboard, report or faults; try click Start",
+      "wheel, resize, show, expect, drop, picture, clipboard, report or faults; try click Start",
       printable(line));
 }
 

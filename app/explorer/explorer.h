@@ -9,6 +9,7 @@
 #include "app/explorer/models/jobs.h"
 #include "app/explorer/models/library.h"
 #include "app/explorer/models/run.h"
+#include "app/explorer/models/store_watch.h"
 #include "app/explorer/models/training.h"
 #include "app/explorer/panel.h"
 #include "app/explorer/settings.h"
@@ -35,6 +36,8 @@ class Explorer {
   void draw(Ui& ui, bool whole = true);
   /// Before each frame: hands over what jobs have found out. True when something changed.
   bool update();
+  /// Whether other programs have done something to the store that `update` will tell.
+  bool look_at_store();
   /// Whether a panel is seen that shows what other processes do at this time.
   bool watching() const { return watching_; }
 
@@ -69,16 +72,23 @@ class Explorer {
 
  private:
   void header(Ui& ui);
+  void header_sweep(Ui& ui, float room);
+  void tell_store_change(StoreChange change);
   void place(Ui& ui, Place place, float x, float y, float width, float height);
-  void splitter(Ui& ui, const char* name, float x, float y, float width, float height,
+  void tabs(Ui& ui, Place place, float width);
+  void strip(Ui& ui, Place place, float x, float y, float width, float height);
+  void fold(Place place, bool folded);
+  void splitter(Ui& ui, const char* name, float x, float y, float width, float height, float shown,
                 double* units, int sign);
   void footer(Ui& ui, float y, float width, float height);
 
   std::map<std::string, std::unique_ptr<Panel>> panels_;
   std::map<Place, std::string> shown_;
   std::string said_;
-  bool said_error_ = false, watching_ = false;
+  bool said_error_ = false, watching_ = false, unfocus_ = false;
   uint64_t stored_ = 0;
+  StoreWatch watch_;
+  StoreChange change_ = StoreChange::none;  // seen, and not told yet
 };
 
 }  // namespace wide

@@ -1,6 +1,8 @@
 #include "app/explorer/file_browser.h"
 
 #include <fmt/format.h>
+#include <imgui_internal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -20,11 +22,25 @@ bool fits(const std::string& name, const std::vector<std::string>& extensions) {
                      [&](const std::string& extension) { return name.ends_with(extension); });
 }
 
+/// Why no file of this name can be written, as a line; "" where it can.
+std::string unwritable(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    return fmt::format("[file] folder: got no {}, expected one that is there; try Up",
+                       printable(folder.string(), 200));
+  const bool there = fs::exists(path, error);
+  if (access(there ? path.c_str() : folder.c_str(), W_OK) != 0)
+    return fmt::format("[file] {}: got {}, which may not be written, expected another; try Up",
+                       there ? "file" : "folder", printable((there ? path : folder).string(), 200));
+  return "";
+}
+
 }  // namespace
 
 void FileBrowser::ask(FileRequest request) {
   request_ = std::move(request);
-  open_ = fresh_ = true;
+  open_ = fresh_ = preselect_ = true;
   name_ = request_.name;
   std::error_code error;
   if (fs::is_directory(request_.folder, error))
@@ -125,6 +141,11 @@ void FileBrowser::accept() {
     name_.clear();
     return go(all.front());
   }
+  if (request_.to_write) error_ = unwritable(all.front());
+  if (!error_.empty()) {
+    fresh_ = true;  // the name is what has to be changed
+    return;
+  }
   try {
     request_.take(all);
     open_ = false;
@@ -152,7 +173,9 @@ void FileBrowser::draw(Ui& ui) {
   }
   ImGui::AlignTextToFramePadding();
   ui.fitted(printable(folder_, 400), ImGui::GetContentRegionAvail().x, true);
-  const float below = 2 * ImGui::GetFrameHeightWithSpacing() + ui.px(30);
+  // Room for a line that says what is wrong: the buttons stay where they are.
+  const float below =
+      2 * ImGui::GetFrameHeightWithSpacing() + ImGui::GetTextLineHeightWithSpacing();
   ImGui::BeginChild("entries", {0, -below});
   entries(ui);
   ImGui::EndChild();
@@ -166,8 +189,19 @@ void FileBrowser::draw(Ui& ui) {
     chosen_.clear();
     changed();
   }
+  // The proposed name is selected every time: what is typed takes its place.
+  if (preselect_ && ImGui::IsItemActive()) {
+    preselect_ = false;
+    if (ImGuiInputTextState* state = ImGui::GetInputTextState(ImGui::GetItemID()))
+      state->SelectAll();
+  }
   const bool done = pressed(key::kEnter);
-  if (!error_.empty()) ui.tinted(ui.fit(error_, ImGui::GetContentRegionAvail().x), ui.theme().bad);
+  ui.tinted(error_.empty() ? " " : ui.fit(error_, ImGui::GetContentRegionAvail().x),
+            ui.theme().bad);
+  if (!error_.empty()) {
+    ui.items.set_value(error_);
+    ui.tip(error_);
+  }
   const bool any = !name_.empty() || !chosen_.empty();
   if (ui.button(request_.to_write ? "Save" : "Open", Look::primary, any,
                 request_.to_write ? "Writes the file (Enter)" : "Takes what is chosen (Enter)") ||

@@ -43,7 +43,7 @@ class FileBrowser {
   std::vector<std::string> paths() const;
 
   FileRequest request_;
-  bool open_ = false, fresh_ = false;
+  bool open_ = false, fresh_ = false, preselect_ = false;
   std::string folder_, name_, error_, count_;
   std::vector<Entry> entries_;
   size_t others_ = 0;             // files that do not fit

@@ -19,6 +19,8 @@ class Panel {
   virtual ~Panel() = default;
   /// Once a frame while it is seen, inside a region of its own.
   virtual void draw(Explorer& explorer, Ui& ui) = 0;
+  /// The store is another one now: what was read from the one before goes.
+  virtual void store_replaced() {}
   /// Files were dropped on the window; true when they are taken.
   virtual bool drop(Explorer&, const std::vector<std::string>& /*paths*/) { return false; }
 };

@@ -20,7 +20,7 @@ double thread_s() {
 /// While a trial is being timed the window draws at most so often by itself.
 constexpr double kTimedPeriod_s = 0.25;
 /// Without anything going on it wakes up this often, to see what other processes have stored.
-constexpr double kIdle_s = 20, kWatching_s = 1;
+constexpr double kWatching_s = 1;
 
 }  // namespace
 
@@ -119,16 +119,23 @@ void Screen::loop() {
   while (!platform_->closing() && !explorer_.quit) {
     const RunProgress progress = explorer_.run.progress();
     const bool timing = progress.timing, active = explorer_.run.active();
-    double wait_s = restless > 0 ? 0 : active ? 1 : explorer_.watching() ? kWatching_s : kIdle_s;
+    double wait_s = restless > 0 ? 0 : kWatching_s;
     if (timing) wait_s = kTimedPeriod_s;
-    const float x = input.x, y = input.y;
+    if (!input.queue.empty() && !timing) wait_s = 0;
+    const double waited_from = now_s();
     const bool acted = platform_->wait(input, wait_s);
+    const bool woken = now_s() - waited_from < 0.9 * wait_s;  // by another thread
     // While a trial is timed, a mouse that only moves draws no frame before the period is over.
-    const bool moved_only = (x != input.x || y != input.y) && !input.pressed[0] &&
-                            !input.pressed[1] && !input.pressed[2] && input.wheel_y == 0 &&
-                            input.characters.empty() && !input.down[0];
+    const bool moved_only =
+        !input.down[0] && !input.queue.empty() &&
+        std::all_of(input.queue.begin(), input.queue.end(),
+                    [](const InputEvent& e) { return e.kind == InputEvent::Kind::move; });
+    const bool quiet = !acted && !woken && restless == 0 && input.queue.empty() && !timing &&
+                       !active && !explorer_.watching() && !explorer_.jobs.busy();
+    if (quiet && !explorer_.look_at_store()) continue;
     if (timing && (!acted || moved_only) && now_s() - shown < kTimedPeriod_s) continue;
-    restless = acted || explorer_.jobs.busy() ? 3 : std::max(0, restless - 1);
+    restless =
+        acted || explorer_.jobs.busy() || !input.queue.empty() ? 3 : std::max(0, restless - 1);
     frame();
     shown = now_s();
   }

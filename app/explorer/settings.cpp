@@ -24,6 +24,11 @@ void fields(S& s, F&& each) {
   each("left", s.left);
   each("right", s.right);
   each("bottom", s.bottom);
+  each("left_folded", s.left_folded);
+  each("right_folded", s.right_folded);
+  each("bottom_folded", s.bottom_folded);
+  each("narrow_right", s.narrow_right);
+  each("layouts", s.layouts);
   each("view", s.view);
   each("left_view", s.left_view);
   each("filter", s.filter);

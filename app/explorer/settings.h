@@ -10,6 +10,9 @@ struct Settings {
   bool dark = false;
   double scale = 0;                              // 0: as the monitor says; else 0.75 to 2
   double left = 300, right = 330, bottom = 240;  // of the splitters, in units
+  bool left_folded = false, right_folded = false, bottom_folded = false;
+  bool narrow_right = false;  // which side stays open where there is room for one: the right one
+  int layouts = 0;            // how often the layout was reset: tables remember by it
   std::string view = "matrix", left_view = "run";
   std::string filter, store;  // of the table of trials, and of which store it was
   bool over_loop = false;

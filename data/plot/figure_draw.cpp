@@ -98,8 +98,8 @@ class Drawing {
     canvas_.line({box.x, bottom}, {box.right(), bottom}, {kRule, 1});
     std::set<double> ns(limits_.ns.begin(), limits_.ns.end());
     if (figure_.published)
-      for (const Point& p : figure_.published->points)
-        if (p.x >= limits_.n_low && p.x <= limits_.n_high) ns.insert(p.x);
+      for (const Point& p : figure_.published->points) ns.insert(p.x);
+    std::erase_if(ns, [this](double n) { return n < limits_.n_low || n > limits_.n_high; });
     for (const Tick& tick : n_ticks(scale, {ns.begin(), ns.end()}, 6)) {
       const double x = scale.at(tick.value);
       canvas_.line({x, bottom}, {x, bottom + 4}, {kRule, 1});
@@ -194,13 +194,12 @@ class Drawing {
     const std::string text =
         fmt::format("{}: {} at N={}, beyond these axes", figure_.published->name,
                     value_text(Measure::speedup, points.back().y), points.back().x);
-    const TextStyle style{kMuted, kLabel, Align::left, false, true};
-    const std::string shown = shorten(canvas_, text, style, g_.value.width - 8);
+    const std::string shown = shorten(canvas_, text, {kMuted, kLabel}, g_.value.width - 8);
+    const double x = g_.value.x + 4, top = g_.value.y + 11;
+    const std::vector<Point> places{{x, top}, {x, g_.value.bottom() - 6}, {x, top + 16}};
     canvas_.begin("published", text);
-    canvas_.text({g_.value.x + 4, g_.value.y + 11}, shown, style);
     canvas_.end();
-    obstacle({{g_.value.x + 4, g_.value.y + 7},
-              {g_.value.x + 4 + canvas_.text_width(shown, style), g_.value.y + 7}});
+    labels_.push_back({shown, kMuted, g_.value, places});
     return true;
   }
 

@@ -83,8 +83,50 @@ Library::Library(Jobs& jobs, std::string db)
   options_.published = true;
 }
 
-void Library::refresh() {
-  jobs_.start("list", [this, db = db_]() -> Jobs::Result {
+void Library::forget() {
+  sweeps_.clear();
+  fusions_.clear();
+  listed_ = false;
+  sweep_ = 0;
+  head_ = {};
+  table_.reset();
+  axes_ = std::make_shared<const std::vector<TableAxis>>();
+  groups_.clear();
+  group_ = 0;
+  overview_ = {};
+  overview_options_.held.clear();
+  figure_.reset();
+  point_.reset();
+  detail_.reset();
+  glanced_.reset();
+  glance_.reset();
+  trials_.set_filter("");
+  trials_.set_table(nullptr);
+  // What is being read now is of the store before.
+  for (const char* key : {"list", "open", "overview", "groups", "figure", "point", "glance"})
+    jobs_.start(key, []() -> Jobs::Result { return {}; });
+  ++version_;
+}
+
+void Library::note_news(const std::vector<SweepRow>& sweeps, size_t fusions) {
+  std::string news;
+  for (const SweepRow& row : sweeps) {
+    const auto before = std::find_if(sweeps_.begin(), sweeps_.end(),
+                                     [&](const SweepRow& r) { return r.id == row.id; });
+    const bool known = before != sweeps_.end();
+    if (known && before->done == row.done && before->state == row.state) continue;
+    if (known && row.id == sweep_) open(sweep_);
+    if (news.empty())
+      news = fmt::format("{}sweep {} · {}: {} of {} cases, {}", known ? "" : "new ", row.id,
+                         row.name, row.done, row.cases, row.state);
+  }
+  if (news.empty() && sweeps.size() < sweeps_.size()) news = "a sweep was deleted";
+  if (news.empty() && fusions != fusions_.size()) news = "the list of fusions changed";
+  if (!news.empty()) told("another program wrote to the store: " + news);
+}
+
+void Library::refresh(bool by_others) {
+  jobs_.start("list", [this, db = db_, by_others]() -> Jobs::Result {
     std::vector<SweepRow> sweeps;
     std::vector<FuseRow> fusions;
     if (std::filesystem::exists(db)) {
@@ -92,7 +134,8 @@ void Library::refresh() {
       sweeps = store.sweeps(500);
       fusions = store.fusions(500);
     }
-    return [this, sweeps, fusions] {
+    return [this, sweeps, fusions, by_others] {
+      if (by_others) note_news(sweeps, fusions.size());
       sweeps_ = sweeps;
       fusions_ = fusions;
       listed_ = true;

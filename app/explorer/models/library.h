@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,7 +51,12 @@ class Library {
   const std::vector<FuseRow>& fusions() const { return fusions_; }
   bool listed() const { return listed_; }
   /// Reads the list again; opens the newest sweep that has results where none is open.
-  void refresh();
+  /// `by_others`: another program wrote to the store; what is new is said by `told`, and the open
+  /// sweep is read again where it has grown.
+  void refresh(bool by_others = false);
+  /// Nothing is open any more: the store is another one, or gone.
+  void forget();
+  std::function<void(const std::string& line)> told = [](const std::string&) {};
   void open(int64_t sweep);
   int64_t sweep() const { return sweep_; }
   const SweepRow* sweep_row() const;
@@ -112,6 +118,7 @@ class Library {
     OverviewOptions options;
     Overview overview;
   };
+  void note_news(const std::vector<SweepRow>& sweeps, size_t fusions);
   void draw_figure();
   void draw_overview();
   void draw_groups();

@@ -7,6 +7,7 @@
 
 #include "app/explorer/models/endings.h"
 #include "app/options.h"
+#include "app/sweep/text.h"
 #include "data/escape.h"
 #include "data/one_line.h"
 #include "engine/error.h"
@@ -202,6 +203,15 @@ class RunModel::Lent {
  private:
   RunModel* model_;
 };
+
+std::string left_text(const RunProgress& p) {
+  if (p.state == RunState::preparing) return "time left not known yet";
+  if (p.state == RunState::ended) return "ended";
+  if (p.state == RunState::cancelling) return "ending";
+  if (p.done >= p.total) return "finishing";
+  if (p.left_s < 1) return "longer than estimated";
+  return duration_text(p.left_s) + " left";
+}
 
 RunModel::RunModel(Jobs& jobs, std::string db)
     : jobs_(jobs), db_(std::move(db)), presets_(wide::presets()) {}

@@ -59,6 +59,9 @@ struct RunProgress {
   std::vector<std::pair<std::string, RunShare>> targets;
 };
 
+/// What is left, in words: a duration only where one is known and there is one.
+std::string left_text(const RunProgress& progress);
+
 /// Runs a sweep on a thread of its own; its trials run in the worker process. One at a time.
 class RunModel {
  public:

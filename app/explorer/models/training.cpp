@@ -269,6 +269,20 @@ TrainingModel::TrainingModel(Jobs& jobs, std::string db)
 
 TrainingModel::~TrainingModel() = default;
 
+void TrainingModel::forget() {
+  rows_.clear();
+  listed_ = false;
+  chosen_ = over_ = 0;
+  lit_ = -1;
+  histories_.clear();
+  brushed_.reset();
+  view_.reset();
+  faint_.reset();
+  for (const char* key : {"training", "training view", "training lines"})
+    jobs_.start(key, []() -> Jobs::Result { return {}; });
+  refresh();
+}
+
 void TrainingModel::choose(int64_t run) {
   if (run == chosen_) return;
   chosen_ = run;

@@ -78,6 +78,8 @@ class TrainingModel {
   /// Reads the store when it is time, but not while a trial is `timing`. Returns whether runs are
   /// watched now.
   bool update(double now_s, bool timing);
+  /// The store is another one: nothing is chosen any more.
+  void forget();
   /// Reads the store as soon as possible.
   void refresh() { next_s_ = 0; }
 

@@ -65,6 +65,8 @@ class ComparePanel : public Panel {
     table(explorer, ui);
   }
 
+  void store_replaced() override { *this = ComparePanel(); }
+
  private:
   /// Proposed is the last sweep of the same name, rather than whichever ran before. Sweeps that
   /// are gone are proposed anew.

@@ -48,14 +48,15 @@ class CorrectnessPanel : public Panel {
     if (!ImGui::BeginTable("checks", columns,
                            ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
                                ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_RowBg |
-                               ImGuiTableFlags_NoSavedSettings))
+                               ImGuiTableFlags_NoSavedSettings,
+                           ui.room(110)))
       return;
     ImGui::TableSetupScrollFreeze(1, 1);
     ImGui::TableSetupColumn("strategy", ImGuiTableColumnFlags_WidthFixed, ui.px(150));
     for (const int64_t n : ns)
       ImGui::TableSetupColumn(fmt::format("{}={}", group.axis, n).c_str(),
                               ImGuiTableColumnFlags_WidthFixed, ui.px(132));
-    ui.table_heads();
+    ui.table_heads({"The way the models were computed as one"});
     for (const auto& [name, cells] : lines) {
       ImGui::TableNextRow();
       ImGui::TableSetColumnIndex(0);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "app/explorer/explorer.h"
 #include "app/version.h"
 #include "data/machine/peaks.h"
@@ -65,13 +67,16 @@ class EnvironmentPanel : public Panel {
         any ? environment_table(explorer.library.head().environment) : ReportTable{};
     if (!ImGui::BeginTable("environment", any ? 3 : 2,
                            ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
-                               ImGuiTableFlags_SizingStretchProp | ImGuiTableFlags_NoSavedSettings))
+                               ImGuiTableFlags_SizingStretchProp | ImGuiTableFlags_NoSavedSettings,
+                           ui.room(110)))
       return;
     ImGui::TableSetupScrollFreeze(0, 1);
-    ImGui::TableSetupColumn("what", ImGuiTableColumnFlags_WidthFixed, ui.px(190));
-    ImGui::TableSetupColumn("this machine now");
+    ImGui::TableSetupColumn("what", ImGuiTableColumnFlags_WidthFixed,
+                            std::min(ui.px(190), 0.4f * ImGui::GetContentRegionAvail().x));
+    ImGui::TableSetupColumn("now");
     if (any) ImGui::TableSetupColumn(fmt::format("sweep {}", explorer.library.sweep()).c_str());
-    ui.table_heads();
+    ui.table_heads({"What is described", "This machine, as it is now",
+                    "The machine as the sweep that is open found it"});
     for (const auto& row : here_.rows) line(ui, row[0].text, row[1].text, then, any);
     for (const auto& row : then.rows) {
       const bool known = std::any_of(here_.rows.begin(), here_.rows.end(),
@@ -80,6 +85,8 @@ class EnvironmentPanel : public Panel {
     }
     ImGui::EndTable();
   }
+
+  void store_replaced() override { asked_ = false; }
 
  private:
   static void line(Ui& ui, const std::string& what, const std::string& now, const ReportTable& then,

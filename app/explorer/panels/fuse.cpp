@@ -63,6 +63,12 @@ class FusePanel : public Panel {
     stored(explorer, ui);
   }
 
+  void store_replaced() override {
+    wanted_ = shown_ = -1;
+    view_.reset();
+    error_.clear();
+  }
+
   bool drop(Explorer&, const std::vector<std::string>& paths) override {
     return take_files(paths, &choices_);
   }
@@ -356,15 +362,26 @@ class FusePanel : public Panel {
   }
 
   static void curve(Ui& ui, const FuseView& view) {
+    const float line = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
+    const float height = line * static_cast<float>(std::min<size_t>(view.curve.size(), 6) + 1) +
+                         ImGui::GetStyle().ScrollbarSize + ui.px(4);
     if (!ImGui::BeginTable("along N", 6,
-                           ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings))
+                           ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
+                               ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoSavedSettings,
+                           {0, height}))
       return;
+    ImGui::TableSetupScrollFreeze(1, 1);
     static const std::pair<const char*, float> kColumns[] = {{"N", 36},     {"over best", 76},
                                                              {"95 %", 104}, {"over loop", 76},
                                                              {"error", 66}, {"memory", 130}};
     for (const auto& [name, width] : kColumns)
       ImGui::TableSetupColumn(name, ImGuiTableColumnFlags_WidthFixed, ui.px(width));
-    ui.table_heads();
+    ui.table_heads({"How many models are fused",
+                    "How many times as fast as the best way of running the models separately",
+                    "The 95 % interval of that speedup",
+                    "How many times as fast as calling the models one after another",
+                    "The largest error against separate runs in double precision",
+                    "Memory of the weights as one, and of the separate models"});
     for (const FuseView::AtN& p : view.curve) {
       ImGui::TableNextRow();
       ImGui::TableSetColumnIndex(0);
@@ -405,7 +422,9 @@ class FusePanel : public Panel {
       ImGui::TableSetupColumn(
           name, width > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_WidthStretch,
           ui.px(width));
-    ui.table_heads();
+    ui.table_heads({"The operator or kernel that runs", "Where in the network it comes from",
+                    "The layer kind and the strategy that made it wide", "Median time of the step",
+                    "Its share of the time of all steps"});
     ImGuiListClipper clipper;
     clipper.Begin(static_cast<int>(view.steps.size()));
     while (clipper.Step())

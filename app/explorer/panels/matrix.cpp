@@ -208,7 +208,7 @@ class MatrixPanel : public Panel {
     // Of another id where the columns are others: ImGui keeps their widths by it.
     const std::string id =
         fmt::format("matrix {} {}", overview.columns, to_string(overview.measure));
-    if (!ImGui::BeginTable(id.c_str(), columns, kFlags)) return;
+    if (!ImGui::BeginTable(id.c_str(), columns, kFlags, ui.room(110))) return;
     float widest = ui.px(110);
     for (const OverviewLine& line : overview.lines)
       widest = std::max(widest, ui.text_width(line.name) + ui.px(4));
@@ -260,13 +260,7 @@ class MatrixPanel : public Panel {
     ImGui::PushFont(ui.fonts().small_bold);
     for (size_t c = 0; c < heads_.size(); ++c) {
       if (!ImGui::TableSetColumnIndex(static_cast<int>(c))) continue;
-      ImGui::TableHeader(heads_[c].name.c_str());
-      // Of its text: the first and the last one reach over the edges of the table.
-      const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
-      const float left = std::max(from.x, ImGui::GetWindowPos().x);
-      ui.note(ItemKind::head, heads_[c].name, {left, from.y},
-              {std::min(to.x, left + ui.text_width(heads_[c].name)), to.y});
-      ui.tip(heads_[c].tip);
+      ui.table_head(heads_[c].name, heads_[c].tip);
     }
     ImGui::PopFont();
   }

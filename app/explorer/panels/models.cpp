@@ -23,6 +23,11 @@ class ModelsPanel : public Panel {
     table(ui, training);
   }
 
+  void store_replaced() override {
+    view_.reset();
+    order_.clear();
+  }
+
  private:
   void arrange(const TrainingModel& training, const std::shared_ptr<const TrainingView>& view) {
     const bool other = !view_ || view_->columns.size() != view->columns.size() ||
@@ -68,7 +73,8 @@ class ModelsPanel : public Panel {
                                        ImGuiTableFlags_NoSavedSettings;
     const std::vector<ModelColumn>& columns = view_->columns;
     const int count = static_cast<int>(std::min(columns.size(), kMostHyperparameters + size_t{10}));
-    if (!ImGui::BeginTable(fmt::format("models {}", count).c_str(), count, kFlags)) return;
+    const std::string id = fmt::format("models {}", count);
+    if (!ImGui::BeginTable(id.c_str(), count, kFlags, ui.room(64))) return;
     ImGui::TableSetupScrollFreeze(0, 1);
     for (int c = 0; c < count; ++c) {
       const ModelColumn& column = columns[static_cast<size_t>(c)];
@@ -103,12 +109,7 @@ class ModelsPanel : public Panel {
     for (int c = 0; c < count; ++c) {
       if (!ImGui::TableSetColumnIndex(c)) continue;
       const ModelColumn& column = view_->columns[static_cast<size_t>(c)];
-      ImGui::TableHeader(column.title.c_str());
-      // Of its text: the first one reaches over the edge of the table.
-      const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
-      ui.note(ItemKind::head, column.title, {std::max(from.x, ImGui::GetWindowPos().x), from.y},
-              to);
-      ui.tip(column.tip);
+      ui.table_head(column.title, column.tip);
     }
     ImGui::PopFont();
   }
@@ -127,6 +128,7 @@ class ModelsPanel : public Panel {
                 ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
           training.light(model.key);
         ui.note_last(ItemKind::row, fmt::format("row {}", line + 1), true, lit);
+        ui.tip("Highlights the curve of this model.");
         ImGui::SetCursorPos(at);
         first = false;
       }

@@ -10,6 +10,16 @@
 namespace wide::plot_panel {
 namespace {
 
+constexpr const char* kSigns =
+    "Each curve is a strategy, a way of computing all models as one.\n"
+    "*, bold: what the engine takes when nothing is forced.\n"
+    "band: the 95 % interval of one curve, the one under the mouse or the selected one.\n"
+    "ring: from here on it is faster than the best baseline at every larger N.\n"
+    "cross: incorrect; its time counts for nothing, and it stands below the plot.\n"
+    "line at 1×: as fast as the best way of running the models separately.\n"
+    "dashed y = N: N models in the time of one.\n"
+    "tolerance: the largest error that counts as right; separate models: their own error.";
+
 class PlotPanel : public Panel {
  public:
   void draw(Explorer& explorer, Ui& ui) override {
@@ -26,7 +36,8 @@ class PlotPanel : public Panel {
     }
     const std::string why = library.why();
     const float below = (why.empty() ? 0 : ui.px(24)) + (figure->notes.empty() ? 0 : ui.px(24));
-    ImGui::BeginChild("figure", {0, -std::max(1.0f, below)});
+    ImGui::BeginChild("figure", {0, -std::max(1.0f, below)}, false,
+                      ImGuiWindowFlags_HorizontalScrollbar);
     if (figure->curves.empty()) {
       ui.empty("No trial of this target could be timed",
                "The reasons stand below and in the table "
@@ -138,6 +149,11 @@ class PlotPanel : public Panel {
                   "The plot as a picture, or the whole sweep as a report"))
       ImGui::OpenPopup("export");
     exports(explorer, ui);
+    const char* signs = "signs";
+    ui.beside(ui.text_width(signs));
+    ImGui::AlignTextToFramePadding();
+    ui.muted(signs);
+    ui.tip(kSigns);
   }
 
   /// What the plot is along: N, or an axis of the shapes that can stand on a logarithmic one.

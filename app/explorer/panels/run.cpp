@@ -78,11 +78,8 @@ class RunPanel : public Panel {
     ui.bold(fmt::format("{} · {}", p.name, to_string(p.state)));
     const double share =
         p.total > 0 ? static_cast<double>(p.done) / static_cast<double>(p.total) : 0;
-    ui.bar(share, fmt::format("{} of {} cases · {} left", p.done, p.total, duration_text(p.left_s)),
-           width);
-    ui.wrapped(p.doing.empty() ? " " : p.doing, false);
-    if (!p.busy.empty()) ui.tinted(ui.fit(p.busy, width), ui.theme().warn);
-    if (!p.busy.empty()) ui.tip(p.busy);
+    ui.bar(share, fmt::format("{} of {} cases · {}", p.done, p.total, left_text(p)), width);
+    // Above what changes all the time, so that they stay where they are.
     if (p.state == RunState::paused) {
       if (ui.button("Go on", Look::primary, true, "Continues with the next case")) run.go_on();
     } else if (ui.button("Pause", Look::plain, p.state == RunState::running,
@@ -93,6 +90,11 @@ class RunPanel : public Panel {
     if (ui.button("Cancel", Look::danger, p.state != RunState::cancelling,
                   "Cases that are done stay; Resume continues with the others."))
       run.cancel();
+    ui.wrapped(p.doing.empty() ? " " : p.doing, false);
+    if (!p.busy.empty()) {
+      ui.tinted(ui.fit(p.busy, width), ui.theme().warn);
+      ui.tip(p.busy);
+    }
     ImGui::Dummy({0, ui.px(4)});
     ImGui::Separator();
     for (const auto& [name, target] : p.targets) {

@@ -207,8 +207,9 @@ class TrainingPanel : public Panel {
     faint(ui, training, canvas, axes);
     const std::vector<DrawnCurveEnd> ends =
         draw_curves(canvas, figure, axes, layout, {false, training.lit()});
-    ImGui::InvisibleButton("curves", {std::max(1.0f, room.x), std::max(1.0f, room.y - 1)},
-                           ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+    ImGui::InvisibleButton(
+        "curves", {static_cast<float>(all.width) * scale, static_cast<float>(all.height) * scale},
+        ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
     ImGui::SetItemUsingMouseWheel();
     ui.note_last(ItemKind::area, "curves");
     for (const DrawnCurveEnd& end : ends) {

@@ -23,7 +23,7 @@ class TrialsPanel : public Panel {
                    none ? "They come case by case while the sweep runs."
                         : "Clear it, or undo it with Ctrl+Z."))
       return;
-    table(library, ui, trials);
+    table(library, ui, trials, explorer.settings.layouts);
   }
 
  private:
@@ -88,14 +88,16 @@ class TrialsPanel : public Panel {
     };
   }
 
-  void table(Library& library, Ui& ui, TrialsModel& trials) {
+  /// `layouts`: a layout that was reset has a table of its own, as at the first start.
+  void table(Library& library, Ui& ui, TrialsModel& trials, int layouts) {
     constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
                                        ImGuiTableFlags_Resizable | ImGuiTableFlags_Reorderable |
                                        ImGuiTableFlags_Hideable | ImGuiTableFlags_Sortable |
                                        ImGuiTableFlags_SortMulti | ImGuiTableFlags_SortTristate |
                                        ImGuiTableFlags_RowBg | ImGuiTableFlags_SizingFixedFit;
     const int count = static_cast<int>(columns().size());
-    if (!ImGui::BeginTable("trials", count, kFlags)) return;
+    const std::string id = fmt::format("trials {}", layouts);
+    if (!ImGui::BeginTable(id.c_str(), count, kFlags, ui.room(64))) return;
     ImGui::TableSetupScrollFreeze(0, 1);
     for (const TableColumn& c : columns()) {
       ImGuiTableColumnFlags flags = ImGuiTableColumnFlags_WidthFixed;
@@ -147,13 +149,11 @@ class TrialsPanel : public Panel {
       visible_.push_back(c);
       const TableColumn& column = columns()[static_cast<size_t>(c)];
       ImGui::PushID(c);
-      ImGui::TableHeader(column.title.c_str());
+      ui.table_head(column.title,
+                    fmt::format("{} In filters: {}. A click sorts, with Shift by several; a right "
+                                "click chooses columns.",
+                                column.about, column.key));
       ImGui::PopID();
-      ui.note_last(ItemKind::head, column.title);
-      ui.tip(
-          fmt::format("{} In filters: {}. A click sorts, with Shift by several; a right click "
-                      "chooses columns.",
-                      column.about, column.key));
     }
     ImGui::PopFont();
   }
@@ -176,6 +176,7 @@ class TrialsPanel : public Panel {
                 ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowItemOverlap))
           select(library, index);
         ui.note_last(ItemKind::row, fmt::format("trial {}", line + 1), true, selected);
+        ui.tip("Selects this trial in the whole window.");
         ImGui::SetCursorPos(at);
         first = false;
       }

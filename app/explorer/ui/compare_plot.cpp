@@ -30,7 +30,7 @@ SpotAxes spot_axes(const std::vector<ComparedSpot>& spots, double width, double 
   low /= 1.3;
   high *= 1.3;
   SpotAxes axes;
-  axes.plot = {58, 6, std::max(60.0, width - 70), std::max(40.0, height - 42)};
+  axes.plot = {58, 20, std::max(60.0, width - 70), std::max(40.0, height - 56)};
   axes.x = {low, high, axes.plot.x, axes.plot.right()};
   axes.y = {low, high, axes.plot.bottom(), axes.plot.y};
   return axes;
@@ -54,9 +54,13 @@ void draw_spot_axes(DrawCanvas& canvas, const SpotAxes& axes) {
   }
   canvas.line({axes.x.at(axes.x.low), axes.y.at(axes.y.low)},
               {axes.x.at(axes.x.high), axes.y.at(axes.y.high)}, {{Tone::text}, 1.2});
-  canvas.text({plot.x + plot.width / 2, plot.bottom() + 30},
-              "time before, and upwards the time after; below the line is less now",
+  canvas.text({plot.x + plot.width / 2, plot.bottom() + 30}, "time before",
               {kSpotMuted, 10.5, Align::centre});
+  canvas.text({plot.x, plot.y - 8}, "time after", {kSpotMuted, 10.5});
+  const TextStyle right{kSpotMuted, 10.5, Align::right};
+  const std::string below = "below the line: less time than before";
+  if (canvas.text_width(below, right) < plot.width - 70)
+    canvas.text({plot.right(), plot.y - 8}, below, right);
 }
 
 Colour spot_colour(const ComparedSpot& spot) {

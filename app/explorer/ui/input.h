@@ -1,9 +1,20 @@
 #pragma once
 #include <bitset>
+#include <deque>
 #include <string>
 #include <vector>
 
 namespace wide {
+
+/// One thing that a person did, as a window tells it.
+struct InputEvent {
+  enum class Kind { move, button, wheel, key, character };
+  Kind kind = Kind::move;
+  int code = 0;  // of the button (0 to 2) or key
+  bool down = false;
+  float x = 0, y = 0;  // where the mouse is, or how far the wheel was turned
+  char32_t character = 0;
+};
 
 /// What a person does, as the next frame takes it: from a window's events, or from a script. Keys
 /// have GLFW's numbers.
@@ -16,7 +27,12 @@ struct Input {
   std::u32string characters;
   std::vector<std::string> dropped;  // files
   bool focused = true;
+  /// What a window has told and no frame has taken. A whole chord, or a click, may be told at once.
+  std::deque<InputEvent> queue;
 
+  /// Takes from the queue what one frame can tell apart: a key or button that goes down and up
+  /// again does so in two frames.
+  void take();
   /// What holds for one frame only goes.
   void next() {
     for (bool& p : pressed) p = false;

@@ -172,7 +172,7 @@ std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
   std::optional<PickedPoint> picked;
   const std::vector<Figure> parts = split(figure);
   const ImVec2 room = ImGui::GetContentRegionAvail();
-  const double scale = ui.scale(), width = std::max(420.0, room.x / scale);
+  const double scale = ui.scale(), width = std::max(360.0, room.x / scale);
   const ImVec2 top = ImGui::GetCursorScreenPos();
   int id = 0;
   for (const Figure& part : parts) {
@@ -185,9 +185,10 @@ std::optional<PickedPoint> PlotView::draw(Ui& ui, const Figure& figure,
     DrawCanvas canvas(ui, *ImGui::GetWindowDrawList(), origin);
     const DrawnFigure drawn =
         wide::draw(canvas, part, limits_, g, {hidden_, lit_, selected_name, false});
-    ImGui::InvisibleButton(fmt::format("plot##{}", id++).c_str(),
-                           {std::max(1.0f, room.x), static_cast<float>(drawn.height * scale)},
-                           ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+    ImGui::InvisibleButton(
+        fmt::format("plot##{}", id++).c_str(),
+        {static_cast<float>(width * scale), static_cast<float>(drawn.height * scale)},
+        ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
     ImGui::SetItemUsingMouseWheel();
     ui.note_last(ItemKind::area, "plot");
     for (const auto& [name, box] : drawn.legend)

@@ -26,8 +26,7 @@ Ui::Ui() : context_(ImGui::CreateContext()) {
   io.ClipboardUserData = this;
   io.GetClipboardTextFn = read_clipboard;
   io.SetClipboardTextFn = write_clipboard;
-  static constexpr std::pair<int, int> kKeys[] = {{ImGuiKey_Tab, key::kTab},
-                                                  {ImGuiKey_LeftArrow, key::kLeft},
+  static constexpr std::pair<int, int> kKeys[] = {{ImGuiKey_LeftArrow, key::kLeft},
                                                   {ImGuiKey_RightArrow, key::kRight},
                                                   {ImGuiKey_UpArrow, key::kUp},
                                                   {ImGuiKey_DownArrow, key::kDown},
@@ -49,6 +48,7 @@ Ui::Ui() : context_(ImGui::CreateContext()) {
                                                   {ImGuiKey_Y, key::kY},
                                                   {ImGuiKey_Z, key::kZ}};
   for (const auto& [ours, native] : kKeys) io.KeyMap[ours] = native;
+  io.KeyMap[ImGuiKey_Tab] = -1;  // ImGui's goes to fields alone, and shows nothing at first
 }
 
 Ui::~Ui() { ImGui::DestroyContext(context_); }
@@ -75,6 +75,7 @@ void Ui::set_look(bool dark, float scale) {
 
 void Ui::begin_frame(Input& input, float width, float height, float seconds) {
   ImGui::SetCurrentContext(context_);
+  input.take();
   if (stale_) apply_theme(theme(), scale_);
   stale_ = false;
   ImGuiIO& io = ImGui::GetIO();
@@ -95,10 +96,14 @@ void Ui::begin_frame(Input& input, float width, float height, float seconds) {
   io.KeyAlt = input.keys[key::kAlt] || input.keys[key::kRightAlt];
   for (const char32_t c : input.characters) io.AddInputCharacter(c);
   input.next();
+  stops_.clear();
   ImGui::NewFrame();
+  tabs_ = ImGui::IsKeyPressed(key::kTab, true) && !io.KeyCtrl && !io.KeyAlt ? (io.KeyShift ? -1 : 1)
+                                                                            : 0;
 }
 
 void Ui::end_frame() {
+  if (tabs_ != 0) move_focus(tabs_);
   ImGui::Render();
   items.begin();
 }
@@ -126,12 +131,52 @@ void Ui::note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, b
   items.add(std::move(item));
 }
 
+void Ui::add_stop(ItemKind kind, const std::string& label) {
+  const bool stops = kind == ItemKind::button || kind == ItemKind::toggle ||
+                     kind == ItemKind::choice || kind == ItemKind::field || kind == ItemKind::tab;
+  const ImGuiID id = ImGui::GetItemID();
+  if (!stops || id == 0) return;
+  stops_.push_back({id, ImGui::GetCurrentWindow(), items.now().back().layer, kind, shown(label)});
+  if (id != scroll_to_) return;
+  scroll_to_ = 0;
+  if (ImGui::IsItemVisible()) return;
+  ImGui::SetScrollHereY(0.5f);
+  ImGui::SetScrollHereX(0.5f);
+}
+
+/// To the next control in the order in which they are drawn, of what lies on top.
+void Ui::move_focus(int step) {
+  ImGuiContext& g = *GImGui;
+  int top = 0;
+  for (const Stop& stop : stops_) top = std::max(top, stop.layer);
+  std::erase_if(stops_, [&](const Stop& stop) { return stop.layer != top; });
+  if (stops_.empty()) return;
+  const auto count = static_cast<int>(stops_.size());
+  int at = step > 0 ? -1 : count;
+  for (int i = 0; i < count && !g.NavDisableHighlight; ++i)
+    if (stops_[static_cast<size_t>(i)].id == g.NavId) at = i;
+  // Who was typing goes on from there.
+  for (int i = 0; i < count && g.ActiveId != 0; ++i)
+    if (stops_[static_cast<size_t>(i)].id == g.ActiveId) at = i;
+  const Stop& next = stops_[static_cast<size_t>((at + step + count) % count)];
+  ImGui::ClearActiveID();
+  ImGui::FocusWindow(next.window);
+  ImGui::SetFocusID(next.id, next.window);
+  g.NavDisableHighlight = false;
+  g.NavDisableMouseHover = true;
+  if (next.kind == ItemKind::field) ImGui::ActivateItem(next.id);
+  scroll_to_ = next.id;
+  focused_ = next.label;
+}
+
 void Ui::note_last(ItemKind kind, const std::string& label, bool enabled, bool on) {
   const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
   note(kind, label, from, to, enabled, on);
+  if (enabled) add_stop(kind, label);
   if (kind != ItemKind::text && !items.wanted.empty() && items.wanted == shown(label)) {
     const ImRect& clip = ImGui::GetCurrentWindow()->ClipRect;
     if (from.y < clip.Min.y || to.y > clip.Max.y) ImGui::SetScrollHereY(0.5f);
+    if (from.x < clip.Min.x || to.x > clip.Max.x) ImGui::SetScrollHereX(0.5f);
   }
 }
 
@@ -329,12 +374,27 @@ bool Ui::row(const std::string& label, bool selected, bool* twice) {
 
 void Ui::tip(const std::string& text) {
   items.set_tip(text);
-  if (!ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
-  ImGui::BeginTooltip();
+  if (text.empty() || !ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled)) return;
+  // What lies on a row says more than the row.
+  ImGui::BeginTooltipEx(ImGuiTooltipFlags_OverridePreviousTooltip, ImGuiWindowFlags_None);
   ImGui::PushTextWrapPos(px(420));
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
   ImGui::PopTextWrapPos();
   ImGui::EndTooltip();
+}
+
+ImVec2 Ui::room(float least) const {
+  return {0, std::max(px(least), ImGui::GetContentRegionAvail().y)};
+}
+
+void Ui::table_head(const std::string& title, const std::string& tip_text) {
+  ImGui::TableHeader(title.c_str());
+  // Of its text: the first and the last one reach over the edges of the table.
+  const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
+  const float left = std::max(from.x, ImGui::GetWindowPos().x);
+  note(ItemKind::head, title, {left, from.y},
+       {std::max(left + 1, std::min(to.x, left + text_width(title))), to.y});
+  tip(tip_text);
 }
 
 void Ui::table_heads(const std::vector<std::string>& tips) {

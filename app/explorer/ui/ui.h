@@ -9,6 +9,8 @@
 #include "app/explorer/ui/items.h"
 #include "app/explorer/ui/theme.h"
 
+struct ImGuiWindow;
+
 namespace wide {
 
 enum class Look { plain, primary, quiet, danger };
@@ -41,6 +43,8 @@ class Ui {
   /// ImGui's last item.
   void note_last(ItemKind kind, const std::string& label, bool enabled = true, bool on = false);
   void enter(const std::string& inside) { inside_ = inside; }
+  /// Where the focus is, in the account's words; "" where nobody has used the keyboard to move it.
+  const std::string& focused() const { return focused_; }
 
   // ---- text ----
   void text(const std::string& text);
@@ -74,6 +78,11 @@ class Ui {
   bool row(const std::string& label, bool selected, bool* twice = nullptr);
   /// Of the last item, on hover; noted with it.
   void tip(const std::string& text);
+  /// Of a table that scrolls: what is left of the panel, at least so many units high; then the
+  /// panel scrolls as well.
+  ImVec2 room(float least) const;
+  /// One head of a table that sorts, in the current cell. A script finds it by its title.
+  void table_head(const std::string& title, const std::string& tip);
   /// The first row of the table that was begun: its columns' names. `tips` by column; may be fewer.
   void table_heads(const std::vector<std::string>& tips = {});
   void bar(double share, const std::string& text, float width);
@@ -89,6 +98,17 @@ class Ui {
   std::string clipboard;
 
  private:
+  /// A control that Tab comes to.
+  struct Stop {
+    ImGuiID id = 0;
+    ImGuiWindow* window = nullptr;
+    int layer = 0;
+    ItemKind kind = ItemKind::button;
+    std::string label;
+  };
+  void add_stop(ItemKind kind, const std::string& label);
+  void move_focus(int step);
+
   static const char* read_clipboard(void* user);
   static void write_clipboard(void* user, const char* text);
 
@@ -97,7 +117,10 @@ class Ui {
   bool dark_ = false, stale_ = true;
   float scale_ = 1;
   int font_version_ = 0;
-  std::string inside_, clipboard_text_, search_;
+  std::string inside_, clipboard_text_, search_, focused_;
+  std::vector<Stop> stops_;  // of this frame
+  ImGuiID scroll_to_ = 0;    // what has got the focus comes into sight
+  int tabs_ = 0;             // -1, 1: Tab was pressed in this frame, with or without Shift
 };
 
 }  // namespace wide

@@ -9,6 +9,10 @@ class NullPlatform : public Platform {
       : width_(static_cast<float>(width)), height_(static_cast<float>(height)) {}
   float width() const override { return width_; }
   float height() const override { return height_; }
+  void resize(int width, int height) override {
+    width_ = static_cast<float>(width);
+    height_ = static_cast<float>(height);
+  }
   bool wait(Input&, double) override { return false; }
   void draw(ImDrawData*, int, const ImVec4&) override { ImGui::GetIO().Fonts->SetTexID(nullptr); }
 

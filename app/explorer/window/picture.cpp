@@ -93,6 +93,11 @@ class PicturePlatform : public Platform {
   }
   float width() const override { return static_cast<float>(width_); }
   float height() const override { return static_cast<float>(height_); }
+  void resize(int width, int height) override {
+    width_ = width;
+    height_ = height;
+    renderer_.make_target(width, height);
+  }
   bool wait(Input&, double) override { return false; }
   void draw(ImDrawData* data, int fonts, const ImVec4& background) override {
     renderer_.draw(data, fonts, background);

@@ -22,6 +22,8 @@ class Platform {
   virtual ~Platform() = default;
   virtual float width() const = 0;  // in pixels
   virtual float height() const = 0;
+  /// Asks for another size, in pixels.
+  virtual void resize(int, int) {}
   /// Of the monitor: 2 on one with twice the pixels.
   virtual float monitor_scale() const { return 1; }
   /// Waits until something happens, at most so long, and adds it to `input`. True when somebody

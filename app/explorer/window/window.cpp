@@ -34,6 +34,8 @@ struct Glfw {
   WIDE_GLFW(GetFramebufferSize);
   WIDE_GLFW(GetWindowSize);
   WIDE_GLFW(GetWindowContentScale);
+  WIDE_GLFW(SetWindowSize);
+  WIDE_GLFW(SetWindowSizeLimits);
   WIDE_GLFW(SetWindowUserPointer);
   WIDE_GLFW(GetWindowUserPointer);
   WIDE_GLFW(SetCursorPosCallback);
@@ -60,6 +62,8 @@ struct Glfw {
   }
 };
 
+constexpr float kLeastWidth = 560, kLeastHeight = 380;  // units
+
 class WindowPlatform : public Platform {
  public:
   WindowPlatform(int width, int height) {
@@ -79,6 +83,11 @@ class WindowPlatform : public Platform {
     }
     glfw_.MakeContextCurrent(window_);
     glfw_.SwapInterval(1);
+    // Smaller than this not even one panel would have room.
+    const float units = monitor_scale();
+    glfw_.SetWindowSizeLimits(window_, static_cast<int>(kLeastWidth * units),
+                              static_cast<int>(kLeastHeight * units), GLFW_DONT_CARE,
+                              GLFW_DONT_CARE);
     try {
       renderer_ = std::make_unique<GlRenderer>();
     } catch (...) {
@@ -104,6 +113,7 @@ class WindowPlatform : public Platform {
   }
   bool closing() const override { return glfw_.WindowShouldClose(window_) != 0; }
   void wake() override { glfw_.PostEmptyEvent(); }
+  void resize(int width, int height) override { glfw_.SetWindowSize(window_, width, height); }
 
   bool wait(Input& input, double seconds) override {
     input_ = &input;
@@ -174,6 +184,11 @@ class WindowPlatform : public Platform {
     return self.input_;
   }
 
+  using Kind = InputEvent::Kind;
+  static void tell(GLFWwindow* window, const InputEvent& event) {
+    if (Input* input = input_of(window)) input->queue.push_back(event);
+  }
+
   void listen() {
     current = &glfw_;
     glfw_.SetWindowUserPointer(window_, this);
@@ -183,32 +198,22 @@ class WindowPlatform : public Platform {
       int units = 0, other = 0;
       self.glfw_.GetWindowSize(w, &units, &other);
       const double ratio = units > 0 ? self.size().first / static_cast<double>(units) : 1;
-      if (Input* i = input_of(w)) {
-        i->x = static_cast<float>(x * ratio);
-        i->y = static_cast<float>(y * ratio);
-      }
+      tell(w, {Kind::move, 0, false, static_cast<float>(x * ratio), static_cast<float>(y * ratio)});
     });
     glfw_.SetCursorEnterCallback(window_, [](GLFWwindow* w, int entered) {
-      if (Input* i = input_of(w); i && !entered) i->x = i->y = -1;
+      if (!entered) tell(w, {Kind::move, 0, false, -1, -1});
     });
     glfw_.SetMouseButtonCallback(window_, [](GLFWwindow* w, int button, int action, int) {
-      Input* i = input_of(w);
-      if (!i || button < 0 || button > 2) return;
-      i->down[button] = action == GLFW_PRESS;
-      i->pressed[button] |= action == GLFW_PRESS;
+      if (button >= 0 && button <= 2) tell(w, {Kind::button, button, action == GLFW_PRESS});
     });
     glfw_.SetScrollCallback(window_, [](GLFWwindow* w, double x, double y) {
-      if (Input* i = input_of(w)) {
-        i->wheel_x += static_cast<float>(x);
-        i->wheel_y += static_cast<float>(y);
-      }
+      tell(w, {Kind::wheel, 0, false, static_cast<float>(x), static_cast<float>(y)});
     });
     glfw_.SetKeyCallback(window_, [](GLFWwindow* w, int key, int, int action, int) {
-      Input* i = input_of(w);
-      if (i && key >= 0 && key < 512) i->keys[static_cast<size_t>(key)] = action != GLFW_RELEASE;
+      if (key >= 0 && key < 512) tell(w, {Kind::key, key, action != GLFW_RELEASE});
     });
     glfw_.SetCharCallback(window_, [](GLFWwindow* w, unsigned c) {
-      if (Input* i = input_of(w)) i->characters += static_cast<char32_t>(c);
+      tell(w, {Kind::character, 0, false, 0, 0, static_cast<char32_t>(c)});
     });
     glfw_.SetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {
       if (Input* i = input_of(w)) i->dropped.assign(paths, paths + count);
@@ -217,7 +222,9 @@ class WindowPlatform : public Platform {
       Input* i = input_of(w);
       if (!i) return;
       i->focused = focused != 0;
-      if (!focused) i->keys.reset();  // their release is told to somebody else
+      if (focused) return;
+      i->queue.clear();
+      i->keys.reset();  // their release is told to somebody else
     });
     glfw_.SetWindowRefreshCallback(window_, [](GLFWwindow* w) { input_of(w); });
   }

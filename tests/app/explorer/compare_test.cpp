@@ -118,7 +118,7 @@ TEST_F(ExplorerCompare, PointsLieWhereTheirTimesSay) {
   ASSERT_NE(area, nullptr);
   // Both axes have one range, so that the drawn line, from corner to corner, is that of equal
   // times.
-  EXPECT_NEAR((b.x - a.x) / (area->box.width - 70), (a.y - b.y) / (area->box.height - 42), 0.01);
+  EXPECT_NEAR((b.x - a.x) / (area->box.width - 70), (a.y - b.y) / (area->box.height - 56), 0.01);
   const double right = (b.x - a.x) / std::log(8), up = (a.y - b.y) / std::log(8);
   for (const int n : {2, 4, 8, 16}) {
     const Point same = middle(key("s2", n)), slower = middle(key("s1", n));
