@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/ui/samples.h"
@@ -17,6 +18,56 @@ std::string time_of(double ns) { return value_text(Measure::time, ns); }
 std::string ratio_of(const Interval& i) {
   return fmt::format("{}× (95 %: {} to {})", short_number(i.value), short_number(i.low),
                      short_number(i.high));
+}
+
+/// What a row of the details says, for who reads it for the first time.
+const std::string& meaning(const std::string& what) {
+  static const std::map<std::string, std::string> meanings = {
+      {"status",
+       "How the trial ended. ok: it ran and gave the answers of the separate models. incorrect: it "
+       "gave others, so that its time counts for nothing."},
+      {"over best",
+       "How many times as fast as the best way of running the models separately, with the interval "
+       "that holds the true ratio with 95 % confidence."},
+      {"over loop", "How many times as fast as calling the models one after another."},
+      {"verdict",
+       "FASTER or SLOWER where the interval is sure of it, SAME within 3 %, else UNCLEAR."},
+      {"error",
+       "The largest difference to separate runs in double precision, relative to the answer, and "
+       "the largest that still counts as right."},
+      {"loop's own",
+       "The same error of the separate models themselves, which compute in this dtype as well."},
+      {"models",
+       "apart: nothing of one model reaches another. in order: permuting the models permutes the "
+       "answers."},
+      {"disturbed",
+       "Other programs used the processor while this was timed: its times are not to be trusted."},
+      {"window",
+       "How often this window was drawn meanwhile: drawing takes time from what is timed."},
+      {"needed", "The memory that it would need by estimate, which this machine has not."},
+      {"median", "Half of the calls took less time than this, half took more."},
+      {"quartiles",
+       "A quarter of the calls took less than the first, a quarter more than the second."},
+      {"first call", "The time of the first call, with all that is done once."},
+      {"with packing",
+       "The median of a call that also stacks the inputs before and splits the outputs after."},
+      {"memory", "The most memory that one call held."},
+      {"arithmetic",
+       "Operations a second, as a share of the most that was measured on this machine. They are "
+       "those of the definition: a kernel that needs fewer of them may pass 100 %."},
+      {"memory rate",
+       "Bytes a second that have to be read and written, as a share of the most that was measured "
+       "here. What stays in the caches may pass 100 %."},
+      {"bound by",
+       "What keeps it from being faster: launch is the cost of calling operators, compute the "
+       "arithmetic, memory the reading and writing."},
+      {"CPU", "The processor it was measured on, and how many threads computed."},
+      {"LibTorch", "The version of PyTorch's library."},
+      {"git", "The commit of the program that measured it."},
+      {"date", "When the sweep began."}};
+  static const std::string kNone;
+  const auto found = meanings.find(what);
+  return found == meanings.end() ? kNone : found->second;
 }
 
 class PointPanel : public Panel {
@@ -53,10 +104,13 @@ class PointPanel : public Panel {
  private:
   static void pair(Ui& ui, const std::string& what, const std::string& value, uint32_t tone = 0) {
     if (value.empty()) return;
+    const std::string& means = meaning(what);
     ui.muted(what);
+    ui.tip(means);
     ImGui::SameLine(ui.px(112));
-    ui.tinted(ui.fit(value, ImGui::GetContentRegionAvail().x), tone ? tone : ui.theme().plot.text);
-    ui.tip(value);
+    const std::string part = ui.fit(value, ImGui::GetContentRegionAvail().x);
+    ui.tinted(part, tone ? tone : ui.theme().plot.text);
+    ui.tip(part == value ? means : value + "\n\n" + means);
   }
 
   static void needed(Ui& ui, int64_t bytes) {
@@ -124,11 +178,14 @@ class PointPanel : public Panel {
     ImGui::Dummy({0, ui.px(4)});
     ui.bold(fmt::format("{} samples", t.samples_ns.size()));
     ImGui::SameLine();
-    ui.muted(fmt::format("of {} calls, {} outliers", t.calls_per_sample, t.outliers));
+    ui.fitted(fmt::format("of {} calls, {} outliers", t.calls_per_sample, t.outliers),
+              ImGui::GetContentRegionAvail().x, true);
     draw_samples(ui, t, ImGui::GetContentRegionAvail().x, ui.px(84));
-    ui.small(fmt::format("from {} to {} · left: in order of time · right: how often",
-                         time_of(*std::min_element(t.samples_ns.begin(), t.samples_ns.end())),
-                         time_of(*std::max_element(t.samples_ns.begin(), t.samples_ns.end()))));
+    ImGui::PushFont(ui.fonts().small);
+    ui.wrapped(fmt::format("from {} to {} · left: in order of time · right: how often",
+                           time_of(*std::min_element(t.samples_ns.begin(), t.samples_ns.end())),
+                           time_of(*std::max_element(t.samples_ns.begin(), t.samples_ns.end()))));
+    ImGui::PopFont();
   }
 
   static void command(Explorer& explorer, Ui& ui, const PointDetail& d) {

@@ -2,6 +2,7 @@
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/endings.h"
+#include "data/text.h"
 
 namespace wide::sweeps_panel {
 namespace {
@@ -14,7 +15,18 @@ class SweepsPanel : public Panel {
                    "Run one: the tab Run says how long it takes."))
       return;
     const float width = ImGui::GetContentRegionAvail().x;
+    constexpr size_t kMany = 8;  // from which on they are searched
+    if (library.sweeps().size() > kMany)
+      ui.field("find a sweep", &search_, "name, date, state or machine", -1,
+               "Shows only the sweeps whose name, date, state or machine holds this.");
+    else
+      search_.clear();
+    const std::string wanted = lower_case(search_);
     for (const SweepRow& row : library.sweeps()) {
+      if (lower_case(
+              fmt::format("{} {} {} {} {}", row.id, row.name, row.started, row.state, row.host))
+              .find(wanted) == std::string::npos)
+        continue;
       const ImVec2 at = ImGui::GetCursorPos();
       const std::string label = fmt::format("sweep {}", row.id);
       const float height = 2 * ImGui::GetTextLineHeight() + ui.px(8);
@@ -22,6 +34,7 @@ class SweepsPanel : public Panel {
                             ImGuiSelectableFlags_AllowItemOverlap, {0, height}))
         library.open(row.id);
       ui.note_last(ItemKind::row, label, true, row.id == library.sweep());
+      ui.tip("Opens this sweep in all panels.");
       const ImVec2 next = ImGui::GetCursorPos();
       int64_t trials = 0, wrong = 0;
       for (const auto& [status, count] : row.trials) {
@@ -40,6 +53,9 @@ class SweepsPanel : public Panel {
       ImGui::SetCursorPos(next);
     }
   }
+
+ private:
+  std::string search_;
 };
 
 const bool registered = add_panel({"sweeps", "Sweeps", "What has been measured and is kept.",
