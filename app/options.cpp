@@ -79,6 +79,18 @@ c10::Device parse_device(const std::string& text) {
   return device;
 }
 
+std::vector<std::string> expand_devices(const std::vector<std::string>& names) {
+  std::vector<std::string> devices;
+  const auto add = [&](const std::string& name) {
+    if (std::find(devices.begin(), devices.end(), name) == devices.end()) devices.push_back(name);
+  };
+  for (const std::string& name : names) {
+    add(name == "auto" ? "cpu" : name);
+    if (name == "auto" && !unavailable(c10::kCUDA)) add("cuda");
+  }
+  return devices;
+}
+
 at::ScalarType parse_float_dtype(const std::string& text) {
   const auto dtype = parse_dtype(text);
   for (const at::ScalarType known : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})

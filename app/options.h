@@ -21,6 +21,9 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
 /// "cpu", "cuda", "cuda:1"; Error with exit code 6 when there is no such device.
 c10::Device parse_device(const std::string& text);
 
+/// With "auto" replaced by the CPU and, where there is one, the GPU; each once.
+std::vector<std::string> expand_devices(const std::vector<std::string>& names);
+
 /// f32, f64, bf16, f16.
 at::ScalarType parse_float_dtype(const std::string& text);
 

@@ -111,6 +111,14 @@ std::optional<std::string> unavailable(c10::Device device) {
   return std::nullopt;
 }
 
+std::string why_none(c10::DeviceType type) {
+  DeviceRuntime* runtime = device_runtime(type);
+  if (!runtime) return "this program has no code for it";
+  if (runtime->count() > 0) return "";
+  const std::string why = runtime->why_none();
+  return why.empty() ? "the driver has none" : why;
+}
+
 void synchronize(c10::Device device) {
   if (DeviceRuntime* runtime = device_runtime(device.type())) runtime->synchronize(device);
 }

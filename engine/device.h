@@ -82,6 +82,8 @@ bool add_device_runtime(c10::DeviceType type, std::unique_ptr<DeviceRuntime> run
 DeviceRuntime* device_runtime(c10::DeviceType type);
 /// Why `device` cannot be used here, or nullopt.
 std::optional<std::string> unavailable(c10::Device device);
+/// Why there is no device of that kind, in a few words; "" where there is one.
+std::string why_none(c10::DeviceType type);
 /// Waits for what was submitted to `device`; nothing to do on the CPU.
 void synchronize(c10::Device device);
 

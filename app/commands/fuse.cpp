@@ -15,6 +15,7 @@
 #include "app/results/keeper.h"
 #include "app/results/table.h"
 #include "app/version.h"
+#include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
 #include "data/reports/report_json.h"
 #include "data/store/store.h"
@@ -74,6 +75,9 @@ class Fuse : public Command {
     app.add_option("--dtype", subject_.dtype, "f32, f64, f16 or bf16; default: the file's own");
     app.add_option("--mode", mode_, "default, eager, reduce-overhead or max-autotune")
         ->capture_default_str();
+    app.add_option("--tf32", tf32_, "on: on a GPU float32 factors may be rounded to TF32")
+        ->check(CLI::IsMember({"on", "off"}))
+        ->capture_default_str();
     app.add_option("--threads", threads_, "CPU threads; default: as many as cores");
     app.add_option("--seed", seed_, "of everything random")->capture_default_str();
     app.add_option("--budget", budget_, "seconds of timing per contender")
@@ -124,6 +128,7 @@ class Fuse : public Command {
     FuseOptions options;
     options.compile.widen.force = parse_strategies(strategies_);
     const c10::Device device = parse_device(subject_.device);
+    allow_tf32(tf32_ == "on");
     std::string mode_note;
     options.compile.mode = mode_on(device, parse_mode(mode_), &mode_note);
     options.compile.autotune_s = budget_;
@@ -154,6 +159,7 @@ class Fuse : public Command {
       report.weights = {subject.ns().back(), loaded.file_bytes, loaded.packed_bytes,
                         loaded.equal_bytes, 1e9 * loaded.seconds};
     report.environment = capture_environment(typed_command(), version(), git_state());
+    add_gpu(report.environment, device);
     const Peaks peaks = machine_peaks(device, options.threads);
     use_peaks(device, options.threads, peaks);
     add_peaks(report.environment, peaks);
@@ -225,7 +231,7 @@ class Fuse : public Command {
 
   SubjectOptions subject_;
   std::vector<std::string> strategies_, exports_, lacks_;  // the last: of the kernel
-  std::string outputs_, json_, db_, reduce_, unstack_, peer_, mode_ = "default";
+  std::string outputs_, json_, db_, reduce_, unstack_, peer_, mode_ = "default", tf32_ = "off";
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 1.5, timeout_ = 0;

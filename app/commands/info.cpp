@@ -8,6 +8,7 @@
 #include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/version.h"
+#include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
 #include "data/networks/network_format.h"
 #include "data/reports/report.h"
@@ -36,6 +37,7 @@ class Info : public Command {
     Environment e = capture_environment(typed_command(), version(), git_state());
     add_peaks(e, machine_peaks(c10::kCPU, 0, again_));
     const auto no_cuda = unavailable(c10::kCUDA);
+    if (!no_cuda) add_gpu(e, c10::kCUDA);
     nlohmann::ordered_json j = to_json(e);
     std::string modes;
     j["modes"] = nlohmann::ordered_json::object();
@@ -61,7 +63,7 @@ class Info : public Command {
                e.peak_bytes_per_s / 1e9);
     fmt::print("memory      {}, {} available\n", bytes_text(static_cast<double>(e.memory_bytes)),
                bytes_text(static_cast<double>(available_memory())));
-    fmt::print("GPU         {}\n", no_cuda ? *no_cuda : "cuda");
+    fmt::print("GPU         {}\n", no_cuda ? *no_cuda : gpu_text(e));
     const std::vector<std::string> lacks = sandbox_lacks();
     fmt::print("sandbox     {}\n", lacks.empty()
                                        ? "complete: networks from files are opened without rights"
@@ -71,6 +73,12 @@ class Info : public Command {
   }
 
  private:
+  static std::string gpu_text(const Environment& e) {
+    const GpuState& g = *e.gpu_state;
+    return fmt::format("{}, driver {}, {:.0f} of {:.0f} MHz, {:.0f} W", e.gpu, g.driver, g.mhz,
+                       g.max_mhz, g.power_limit_w);
+  }
+
   /// What is wrong with the store is shown, and ends nothing.
   std::string store_text(nlohmann::ordered_json* json) const {
     const std::string path = Store::path(db_);

@@ -18,6 +18,7 @@
 #include "app/worker/host.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
+#include "engine/device.h"
 #include "engine/error.h"
 
 namespace wide::sweep_command {
@@ -43,7 +44,12 @@ class SweepCommand : public Command {
         ->allow_extra_args(false);
     app.add_option("--strategy", choices_.strategies, "only this strategy: conv2d=grouped")
         ->allow_extra_args(false);
-    app.add_option("--device", choices_.devices, "cpu, cuda or cuda:0")->delimiter(',');
+    app.add_option("--device", choices_.devices,
+                   "cpu, cuda or cuda:0; auto: the CPU and, where there is one, the GPU")
+        ->delimiter(',');
+    app.add_option("--tf32", tf32_, "on: on a GPU float32 factors may be rounded to TF32")
+        ->check(CLI::IsMember({"on", "off"}))
+        ->capture_default_str();
     app.add_option("--dtype", choices_.dtypes, "f32, f64, f16 or bf16")->delimiter(',');
     app.add_option("--mode", choices_.modes, "default, eager, reduce-overhead or max-autotune")
         ->delimiter(',');
@@ -94,6 +100,7 @@ class SweepCommand : public Command {
     if (part_option_->count() > 0)
       settings.part = take_part(parse_part(part_), settings.budget_s, &cases);
     settings.seed = seed_;
+    settings.tf32 = tf32_ == "on";
     settings.timeout_s = timeout_;
     settings.peer = peer_;
     settings.threads = set_threads(threads_);
@@ -144,6 +151,21 @@ class SweepCommand : public Command {
                    : fmt::format("; stored as sweep {}", session.stored_as());
   }
 
+  /// "on cpu, no GPU (no driver: ...)": what runs where, and why nothing runs on a GPU.
+  static std::string where_text(const std::vector<PlannedCase>& cases) {
+    std::vector<std::string> devices;
+    bool cpu = true;
+    for (const PlannedCase& c : cases) {
+      cpu = cpu && c.device.is_cpu();
+      if (std::find(devices.begin(), devices.end(), c.device.str()) == devices.end())
+        devices.push_back(c.device.str());
+    }
+    std::string text = fmt::format("on {}", fmt::join(devices, " and "));
+    if (!cpu) return text;
+    const std::string why = why_none(c10::kCUDA);
+    return text + (why.empty() ? ", the GPU not asked for" : ", no GPU (" + why + ")");
+  }
+
   /// What is about to run: one line, with --dry-run one more for each target.
   std::string plan_text(const std::string& name, const std::vector<PlannedCase>& cases,
                         const SweepSettings& settings, const std::string& kept) const {
@@ -156,9 +178,10 @@ class SweepCommand : public Command {
       targets.back().second.push_back(c);
     }
     const std::string head = fmt::format(
-        "sweep {}{}: {} cases, {} trials, about {}; a trial silent for {} counts as hanging{}\n",
+        "sweep {}{}: {} cases, {} trials, about {}; {}; a trial silent for {} counts as hanging{}\n",
         name, settings.part.text.empty() ? "" : ", part " + settings.part.text, cases.size(),
         count_trials(cases), duration_text(estimate_seconds(cases, settings.budget_s)),
+        where_text(cases),
         duration_text(silent_s), kept);
     if (!dry_run_) return head;
     Table table({"target", "cases", "trials", "N", "shapes", "strategies", "about"},
@@ -181,7 +204,7 @@ class SweepCommand : public Command {
 
   SweepChoices choices_;
   Against against_;
-  std::string preset_, name_, json_, db_, again_, peer_, part_;
+  std::string preset_, name_, json_, db_, again_, peer_, part_, tf32_ = "off";
   CLI::Option* part_option_ = nullptr;
   int threads_ = 0;
   uint64_t seed_ = 0;

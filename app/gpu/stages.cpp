@@ -7,7 +7,7 @@
 #include "app/cell/cell.h"
 #include "app/gpu/stage.h"
 #include "app/version.h"
-#include "data/machine/environment.h"
+#include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
 #include "data/reports/report_json.h"
 #include "data/tensors.h"
@@ -30,7 +30,9 @@ constexpr double kClose = 1e-3;  // of float32 against float64, whatever the dev
 
 void machine(Steps& steps) {
   steps.step("environment", [&]() -> Json {
-    Json e = to_json(capture_environment("", version(), git_state()));
+    Environment environment = capture_environment("", version(), git_state());
+    add_gpu(environment, steps.device());
+    Json e = to_json(environment);
     e.erase("host");
     e.erase("command");
     return e;

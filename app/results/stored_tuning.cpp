@@ -5,6 +5,7 @@
 
 #include "app/version.h"
 #include "data/machine/environment.h"
+#include "data/machine/gpu.h"
 #include "data/machine/load.h"
 #include "data/store/tuning.h"
 #include "engine/error.h"
@@ -40,7 +41,8 @@ class Lenient final : public TuningTable {
   Lenient(const std::string& db, const std::string& machine, std::function<double()> other_load)
       : stored_(db, machine, options()), other_load_(std::move(other_load)) {}
 
-  std::optional<TuningEntry> lookup(const TuningKey& key) override {
+  std::optional<TuningEntry> lookup(const TuningKey& asked) override {
+    const TuningKey key = by_name(asked);
     {
       const std::lock_guard lock(mutex_);
       if (const auto at = disturbed_.find(key.text()); at != disturbed_.end()) return at->second;
@@ -51,7 +53,8 @@ class Lenient final : public TuningTable {
       return std::nullopt;
     }
   }
-  void store(const TuningKey& key, const TuningEntry& entry) override {
+  void store(const TuningKey& asked, const TuningEntry& entry) override {
+    const TuningKey key = by_name(asked);
     const bool disturbed = other_load_() > kDisturbedShare;
     {
       const std::lock_guard lock(mutex_);
@@ -67,6 +70,11 @@ class Lenient final : public TuningTable {
   }
 
  private:
+  /// Of a GPU: what it is called, which `cuda:0` does not say.
+  static TuningKey by_name(TuningKey key) {
+    if (!key.device.empty()) key.device = device_key(c10::Device(key.device));
+    return key;
+  }
   static StoreOptions options() {
     StoreOptions options;
     options.durable = false;  // a compile is not to wait for the disk

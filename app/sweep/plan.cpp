@@ -176,7 +176,7 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
     for (const Sweep& sweep : sweeps_of(*target, preset)) {
       std::vector<int64_t> ns = either(preset.n, sweep.n);
       if (!choices.n.empty()) ns = parse_ns(choices.n);
-      for (const std::string& device : either(choices.devices, preset.devices))
+      for (const std::string& device : expand_devices(either(choices.devices, preset.devices)))
         for (const std::string& mode : either(choices.modes, preset.modes))
           for (const std::string& phase : phases)
             for (const std::string& dtype : either(choices.dtypes, preset.dtypes))

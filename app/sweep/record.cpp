@@ -17,6 +17,7 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
   plan.settings = {{"--budget", fmt::format("{}", settings.budget_s)},
                    {"--seed", std::to_string(settings.seed)},
                    {"--threads", std::to_string(settings.threads)},
+                   {"--tf32", settings.tf32 ? "on" : "off"},
                    {"--strategy", forced},
                    {"baselines", fmt::format("{}", fmt::join(settings.baselines, ","))},
                    {"min_samples", std::to_string(settings.min_samples)},
@@ -41,6 +42,7 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
   settings->budget_s = std::stod(setting("--budget"));
   settings->seed = std::stoull(setting("--seed"));
   settings->threads = std::stoi(setting("--threads"));
+  settings->tf32 = setting("--tf32") == "on";
   if (!setting("--strategy").empty()) settings->forced = parse_strategies({setting("--strategy")});
   settings->baselines = split(setting("baselines"));
   if (!setting("min_samples").empty()) settings->min_samples = std::stoi(setting("min_samples"));

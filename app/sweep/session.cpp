@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "app/version.h"
+#include "app/worker/host.h"
+#include "data/machine/gpu.h"
 #include "data/machine/load.h"
 #include "data/machine/peaks.h"
 #include "engine/measure/clock.h"
@@ -35,8 +37,14 @@ SweepSession::SweepSession(SweepRequest request)
   report_.name = request.name;
   report_.command = request.command;
   report_.environment = capture_environment(request.command, version(), git_state());
+  allow_tf32(settings.tf32);
+  for (const PlannedCase& c : cases)
+    if (!c.device.is_cpu() && report_.environment.gpu.empty())
+      add_gpu(report_.environment, c.device);
   report_.id = report_.environment.date;
-  const Peaks peaks = machine_peaks(cases.front().device, settings.threads);
+  const c10::Device first = cases.front().device;
+  const Peaks peaks = first.is_cpu() ? machine_peaks(first, settings.threads)
+                                     : peaks_by_worker(first, settings.threads);
   add_peaks(report_.environment, peaks);
   runner_.use_peaks(cases.front().device, peaks);
   runner_.use_machine(machine_name(report_.environment));
@@ -70,6 +78,8 @@ void SweepSession::note_changes() {
   now.cores = usable_cores();
   now.threads = report_.environment.threads;
   read_processor(now);
+  for (const PlannedCase& c : runner_.cases())
+    if (!c.device.is_cpu() && !now.gpu_state) add_gpu(now, c.device);
   report_.changes = changes_between(report_.environment, now);
   if (!busy_.empty()) report_.changes.push_back(busy_);
   if (recorder_) recorder_->add_changes(report_.changes);

@@ -11,6 +11,7 @@
 #include "app/cancel.h"
 #include "app/trial/outcome.h"
 #include "data/machine/ending.h"
+#include "data/machine/peaks.h"
 #include "data/one_line.h"
 #include "data/reports/report_read.h"
 #include "data/text.h"
@@ -47,6 +48,29 @@ struct WorkerHost::Attempt {
 double trial_limit_s(const PlannedCase& planned, const SweepSettings& settings) {
   if (settings.timeout_s > 0) return settings.timeout_s;
   return 60 + 20 * settings.budget_s + 400 * estimate_call_s(planned);
+}
+
+Peaks peaks_by_worker(c10::Device device, int threads) {
+  constexpr double kLongest_s = 180;  // first calls load libraries
+  const auto failed = [&](const std::string& how) {
+    throw Error(fmt::format("[{}] peaks: got {}, expected what it reaches at most; try workbench "
+                            "gpu-report",
+                            device.str(), printable(how, 200)),
+                5);
+  };
+  WorkerProcess worker;
+  worker.send(Json{{"peaks_of", device.str()}, {"threads", threads}}.dump());
+  const Clock::time_point begun = Clock::now();
+  while (std::chrono::duration<double>(Clock::now() - begun).count() < kLongest_s) {
+    const auto [line, ended] = worker.hear(kLookMs);
+    const Json said = line ? Json::parse(*line, nullptr, /*allow_exceptions=*/false) : Json();
+    if (said.is_object() && said.contains("peaks")) return peaks_of(said["peaks"]);
+    if (said.is_object() && said.contains("error")) failed(said["error"].get<std::string>());
+    if (ended) failed("the end of its worker, " + last_line(worker.words()));
+    if (cancelled()) throw Cancelled();
+  }
+  failed("no answer");
+  return {};
 }
 
 WorkerHost::WorkerHost(SweepSettings settings) : settings_(std::move(settings)) {}

@@ -39,6 +39,10 @@ class WorkerHost {
   int started_ = 0;
 };
 
+/// What `device` reaches at most, measured by a worker: the sweep itself makes no context on a GPU,
+/// which would take its memory. Throws Error with exit code 5 where the worker fails.
+Peaks peaks_by_worker(c10::Device device, int threads);
+
 /// The most seconds one trial may take in a stage before it counts as hanging: --timeout, or a
 /// minute plus what its budget and its work lead to expect, with a wide margin.
 double trial_limit_s(const PlannedCase& planned, const SweepSettings& settings);

@@ -35,6 +35,7 @@ Json request_json(const PlannedCase& planned, const SweepSettings& settings) {
   s["min_samples"] = settings.min_samples;
   s["peer"] = settings.peer;
   s["peer_lacks"] = settings.peer_lacks;
+  s["tf32"] = settings.tf32;
   s["tuning_db"] = settings.tuning_db;
   if (settings.peaks) {
     s["peaks"] = peaks_json(*settings.peaks);
@@ -74,6 +75,7 @@ SweepSettings settings_from_json(const Json& request) {
   s.at("min_samples").get_to(settings.min_samples);
   s.at("peer").get_to(settings.peer);
   s.at("peer_lacks").get_to(settings.peer_lacks);
+  s.at("tf32").get_to(settings.tf32);
   s.at("tuning_db").get_to(settings.tuning_db);
   if (s.contains("peaks")) {
     settings.peaks = peaks_of(s.at("peaks"));

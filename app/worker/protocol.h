@@ -8,6 +8,7 @@
 //   from the worker: {"ready": pid} once, then for every case any number of
 //     {"memory": [needed, available]}, {"stage": what, "name": trial}, {"time": [names]}
 //   and at last {"result": case} or {"error": line, "exit_code": code}.
+// {"peaks_of": device, "threads": count} is answered by {"peaks": ...}.
 namespace wide {
 
 nlohmann::ordered_json request_json(const PlannedCase& planned, const SweepSettings& settings);

@@ -18,6 +18,7 @@
 #include "app/trial/stages.h"
 #include "app/worker/heartbeat.h"
 #include "app/worker/protocol.h"
+#include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
 #include "data/one_line.h"
 #include "data/reports/report_json.h"
@@ -83,8 +84,15 @@ void limit_memory(const PlannedCase& planned, int threads) {
 
 void serve(const std::string& line, Replies& replies) {
   const Json request = Json::parse(line);
+  if (request.contains("peaks_of")) {
+    const c10::Device device(request["peaks_of"].get<std::string>());
+    const int threads = set_threads(request.at("threads").get<int>());
+    replies.send({{"peaks", peaks_json(machine_peaks(device, threads))}});
+    return;
+  }
   const PlannedCase planned = planned_from_json(request);
   const SweepSettings settings = settings_from_json(request);
+  allow_tf32(settings.tf32);
   use_stored_tuning(settings.tuning_db);
   limit_memory(planned, set_threads(settings.threads));
   if (settings.peaks) use_peaks(settings.peaks_device, settings.threads, *settings.peaks);

@@ -162,6 +162,19 @@ std::vector<std::string> changes_between(const Environment& before, const Enviro
                                   before.temperature_c));
   if (after.throttles > before.throttles && before.throttles >= 0)
     changes.push_back(fmt::format("throttled: {} times", after.throttles - before.throttles));
+  if (before.gpu_state && after.gpu_state) {
+    const GpuState &was = *before.gpu_state, &is = *after.gpu_state;
+    if (is.throttled != was.throttled)
+      changes.push_back(fmt::format("GPU held back by: {}, was {}",
+                                    is.throttled.empty() ? "nothing" : is.throttled,
+                                    was.throttled.empty() ? "nothing" : was.throttled));
+    if (std::abs(is.temperature_c - was.temperature_c) >= kTemperatureChange)
+      changes.push_back(fmt::format("GPU temperature: {:.0f} degrees, was {:.0f}", is.temperature_c,
+                                    was.temperature_c));
+    if (is.power_limit_w != was.power_limit_w)
+      changes.push_back(
+          fmt::format("GPU power: {:.0f} W, was {:.0f}", is.power_limit_w, was.power_limit_w));
+  }
   return changes;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,16 @@ namespace wide {
 struct MemoryLevel {
   double working_set = 0;  // bytes
   double bytes_per_s = 0;
+};
+
+/// What a GPU's driver says of it. 0 (-1 of counts) or empty: it does not say.
+struct GpuState {
+  std::string driver, capability, compute_mode;  // "570.86", "9.0", "default"
+  std::string tf32;                              // "on": float32 factors were rounded to TF32
+  double mhz = 0, max_mhz = 0, memory_mhz = 0;
+  double power_limit_w = 0, temperature_c = 0;
+  std::string throttled;   // why its clocks were held back, "" where they were not
+  int64_t processes = -1;  // that had work on it, this one included
 };
 
 /// What a measurement was taken on; without it a number means nothing. 0 (-1 of counts) or
@@ -29,6 +40,7 @@ struct Environment {
   std::vector<MemoryLevel> bandwidth;              // measured, from the inner caches outwards
   double step_ns = 0;                              // of one operator call, measured; 0: not
   std::string gpu;                                 // empty: none was used
+  std::optional<GpuState> gpu_state;
   std::string libtorch, workbench, git;
   std::string host, os, date, command;
 };

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/bytes/part_file.h"
+#include "data/machine/gpu.h"
 #include "data/machine/load.h"
 #include "data/tensors.h"
 #include "engine/error.h"
@@ -33,7 +34,7 @@ Json read_all(const std::string& path) {
 
 std::string key_of(c10::Device device, int threads) {
   return fmt::format("{} · {} cores · {} · {} threads", processor_name(), usable_cores(),
-                     device.str(), threads > 0 ? threads : at::get_num_threads());
+                     device_key(device), threads > 0 ? threads : at::get_num_threads());
 }
 
 std::map<std::string, Peaks>& in_use() {

@@ -194,6 +194,20 @@ void describe(Fields& fields, Correctness& correctness) {
   fields.add("failure", correctness.failure, kOmitted);
 }
 
+void describe(Fields& fields, GpuState& g) {
+  fields.add("driver", g.driver, kNull);
+  fields.add("capability", g.capability, kNull);
+  fields.add("compute_mode", g.compute_mode, kNull);
+  fields.add("tf32", g.tf32, {.presence = Presence::null, .words = "on off"});
+  fields.add("mhz", g.mhz, kNull);
+  fields.add("max_mhz", g.max_mhz, kNull);
+  fields.add("memory_mhz", g.memory_mhz, kNull);
+  fields.add("power_limit_w", g.power_limit_w, kNull);
+  fields.add("temperature_c", g.temperature_c, kNull);
+  fields.add("throttled", g.throttled, kNull);
+  fields.add("processes", g.processes, {.presence = Presence::null, .none = -1});
+}
+
 void describe(Fields& fields, Environment& e) {
   fields.begin("cpu", true, kPlain);
   fields.add("model", e.cpu, in_column(kPlain, "cpu"));
@@ -217,6 +231,7 @@ void describe(Fields& fields, Environment& e) {
   fields.add("gpu", e.gpu, in_column(kNull));
   std::string note = e.gpu.empty() ? "not run on a GPU" : "";
   fields.add("gpu_note", note, kOmitted);
+  fields.add("gpu_state", e.gpu_state, kOmitted);
   fields.add("libtorch", e.libtorch, kColumn);
   fields.add("workbench", e.workbench, kColumn);
   fields.add("git", e.git, kColumn);

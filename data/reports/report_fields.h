@@ -9,6 +9,7 @@ namespace wide {
 void describe(Fields& fields, Timing& timing);
 void describe(Fields& fields, Correctness& correctness);
 void describe(Fields& fields, MemoryLevel& level);
+void describe(Fields& fields, GpuState& state);
 void describe(Fields& fields, Environment& environment);
 
 void describe(Fields& fields, Speedup& speedup);

@@ -11,6 +11,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstdlib>
+
 #include "engine/device.h"
 
 // CUDA behind engine/device.h. Events are c10's generic ones: the inline functions of ATen's call
@@ -92,6 +94,10 @@ class CudaGraph : public DeviceGraph {
 class CudaRuntime : public DeviceRuntime {
  public:
   int count() const override { return c10::cuda::device_count(); }
+  std::string why_none() const override {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return visible ? fmt::format("CUDA_VISIBLE_DEVICES is \"{}\"", visible) : "";
+  }
 
   void synchronize(c10::Device device) override {
     const c10::DeviceGuard guard(c10::Device(c10::kCUDA, index_of(device)));

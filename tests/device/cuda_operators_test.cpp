@@ -40,7 +40,7 @@ Operators recorded() {
   for (const Target* target : targets()) {
     if (target->may_not_fit) continue;
     const Shape& shape = target->sweeps.at("ci").shapes.front();
-    for (const std::string phase : {"forward", "backward", "step"}) {
+    for (const std::string phase : {"forward", "step"}) {  // which has a backward pass
       Network network = target->network(shape);
       Program single = record_single(network, generate(network, 1, at::kFloat, c10::kCPU, 3),
                                      phase != "forward");

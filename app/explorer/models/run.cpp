@@ -55,7 +55,8 @@ RunChoices choices_of(const std::string& name) {
   c.modes = {p.modes.begin(), p.modes.end()};
   c.phases = {p.phases.begin(), p.phases.end()};
   c.dtypes = {p.dtypes.begin(), p.dtypes.end()};
-  c.devices = {p.devices.begin(), p.devices.end()};
+  const std::vector<std::string> devices = expand_devices(p.devices);
+  c.devices = {devices.begin(), devices.end()};
   c.baselines = {p.baselines.begin(), p.baselines.end()};
   c.budget_s = p.budget_s;
   return c;

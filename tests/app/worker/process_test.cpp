@@ -7,6 +7,9 @@
 
 #include <string>
 
+#include "app/worker/host.h"
+#include "engine/device.h"
+
 namespace wide::process_test {
 namespace {
 
@@ -34,6 +37,21 @@ TEST(WorkerWords, AreTheLastOnes) {
   EXPECT_FALSE(read_words(ends[0], &words));
   EXPECT_EQ(words.substr(words.size() - 8), "athe end");
   close(ends[0]);
+}
+
+TEST(WorkerPeaks, AreMeasuredInAProcessOfTheirOwn) {
+  const Peaks peaks = peaks_by_worker(c10::kCPU, 1);
+  EXPECT_EQ(peaks.threads, 1);
+  EXPECT_GT(peaks.flops_per_s.at(at::kFloat), 0);
+  EXPECT_GT(peaks.memory_bytes_per_s(), 0);
+  if (!unavailable(c10::kCUDA)) GTEST_SKIP() << "there is a GPU";
+  try {
+    peaks_by_worker(c10::kCUDA, 1);
+    FAIL() << "peaks of a GPU that is not there";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.exit_code(), 5);
+    EXPECT_EQ(std::string(e.what()).rfind("[cuda] peaks: got ", 0), 0u) << e.what();
+  }
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "data/machine/environment.h"
+#include "engine/device.h"
+
+namespace wide {
+
+/// A function of the driver's library by name, or null.
+using DriverSymbols = std::function<void*(const char*)>;
+/// Of NVIDIA's management library, which makes no context on the device.
+DriverSymbols driver_symbols();
+
+/// What the driver says of a device now. What it does not know stays empty.
+GpuState read_gpu(const DeviceFacts& facts, const DriverSymbols& symbols = driver_symbols());
+
+/// Into an environment: the device's name and state. Nothing for the CPU.
+void add_gpu(Environment& environment, c10::Device device,
+             const DriverSymbols& symbols = driver_symbols());
+
+/// What figures of a device are kept by: "cpu", or "cuda:0 (NVIDIA H100, driver 570.86, tf32)".
+std::string device_key(c10::Device device);
+
+/// Whether float32 products and convolutions on a GPU may round their factors to TF32.
+void allow_tf32(bool on);
+bool tf32_allowed();
+
+}  // namespace wide
