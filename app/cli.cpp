@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/cancel.h"
+#include "app/cluster/launch.h"
 #include "app/version.h"
 #include "data/escape.h"
 #include "data/machine/environment.h"
@@ -29,6 +30,8 @@ std::string& typed() {
 }
 
 int say(const std::string& line, int exit_code) {
+  // Of several ranks that find the same wrong one says it; what one alone finds it tells rank 0.
+  if (launch().rank > 0) return exit_code;
   // One line whatever the message holds: scripts read the last line of stderr.
   // Names from files may hold what a terminal obeys.
   std::string flat = clean_text(line);

@@ -7,6 +7,7 @@
 
 #include "app/cancel.h"
 #include "app/cli.h"
+#include "app/cluster/rank_worker.h"
 #include "app/options.h"
 #include "app/results/table.h"
 #include "app/sweep/printer.h"
@@ -77,6 +78,8 @@ class SweepCommand : public Command {
         "--part", part_,
         "K/N: the cases of one of N machines, even by estimated time; workbench store "
         "merge puts the parts together");
+    app.add_flag("--allow-sharing", sharing_,
+                 "under mpirun: let several ranks measure on the same cores");
     auto* resume = app.add_flag("--resume", resume_,
                                 "continue the interrupted sweep of this name; asked the same");
     app.add_option("--again", again_,
@@ -109,14 +112,34 @@ class SweepCommand : public Command {
     settings.forced = parse_strategies(choices_.strategies);
 
     if (!peer_.empty() && !dry_run_) settings.peer_lacks = peer_lacks(peer_);
+    const std::unique_ptr<Cluster> cluster = dry_run_ ? nullptr : Cluster::join();
+    if (cluster && cluster->rank() > 0) return serve_rank(*cluster, cases, settings);
+    if (cluster) settings.threads = threads_;  // each machine has as many as it has cores
+    const int code = run_sweep(cluster.get(), preset, cases, settings);
+    if (cluster) cluster->set_code(code);
+    return code;
+  }
+
+ private:
+  /// `cluster`: where there are others to measure.
+  int run_sweep(Cluster* cluster, const Preset& preset, const std::vector<PlannedCase>& cases,
+                const SweepSettings& settings) {
     against_.prepare(db_);
     const std::string name = name_.empty() ? preset.name : name_;
     if (dry_run_) {
       print_plain(plan_text(name, cases, settings, ""));
       return 0;
     }
+    std::vector<MeasuringRank> ranks;
+    if (cluster) ranks = measuring_ranks(*cluster, cases, sharing_);
+    std::vector<Environment> machines;
+    for (const MeasuringRank& r : ranks) machines.push_back(r.environment);
     SweepSession session({name, typed_command(), cases, settings, no_store_ ? "" : Store::path(db_),
-                          wanted_resume()});
+                          wanted_resume(), machines});
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (const MeasuringRank& r : ranks)
+      workers.push_back(std::make_unique<RankWorker>(*cluster, r, session.runner().cases()));
+    session.runner().use_workers(std::move(workers));
     if (!quiet_) {
       print_plain(plan_text(name, cases, settings, kept_text(session)));
       if (!settings.peer_lacks.empty())
@@ -138,7 +161,6 @@ class SweepCommand : public Command {
     return complain(complaints);
   }
 
- private:
   Resume wanted_resume() const {
     return !resume_ ? Resume::no : again_.empty() ? Resume::missing : Resume::disturbed;
   }
@@ -210,7 +232,8 @@ class SweepCommand : public Command {
   uint64_t seed_ = 0;
   double budget_ = 0, timeout_ = 0;
   int64_t top_ = 0;
-  bool compiled_ = false, quiet_ = false, no_store_ = false, resume_ = false, dry_run_ = false;
+  bool compiled_ = false, quiet_ = false, no_store_ = false, resume_ = false, dry_run_ = false,
+       sharing_ = false;
 };
 
 const bool registered = add_command([] { return std::make_unique<SweepCommand>(); });

@@ -9,6 +9,7 @@
 #include "app/cell/cell.h"
 #include "app/cell/output_files.h"
 #include "app/cli.h"
+#include "app/cluster/launch.h"
 #include "app/fuse/export.h"
 #include "app/options.h"
 #include "app/results/runs.h"
@@ -67,6 +68,11 @@ class Train : public Command {
   }
 
   int run() override {
+    if (launch().size > 1)
+      fail(
+          "[train] ranks: got {}, expected one, as models do not train over MPI; try --part K/N on "
+          "each machine, then train --merge",
+          launch().size);
     std::optional<SavedRun> saved;
     if (!resume_.empty())
       saved = resumed();

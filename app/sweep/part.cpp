@@ -20,18 +20,20 @@ std::string text_of(const PlannedCase& planned) {
 
 }  // namespace
 
+std::string plan_digest(const std::vector<PlannedCase>& cases) {
+  std::string text;
+  for (const PlannedCase& c : cases) text += text_of(c);
+  return fmt::format("{} cases, {}", cases.size(), digest(text));
+}
+
 SweepPart take_part(const Part& part, double budget_s, std::vector<PlannedCase>* cases) {
   const std::vector<PlannedCase> all = std::move(*cases);
   if (part.count > static_cast<int64_t>(all.size()))
     fail("[--part] parts: got {} of {} cases, expected no more than there are; try 1/{}",
          part.count, all.size(), all.size());
-  SweepPart taken{part.text(), "", {}};
+  SweepPart taken{part.text(), plan_digest(all), {}};
   std::vector<double> seconds;
-  for (const PlannedCase& c : all) {
-    taken.whole += text_of(c);
-    seconds.push_back(estimate_seconds({c}, budget_s));
-  }
-  taken.whole = fmt::format("{} cases, {}", all.size(), digest(taken.whole));
+  for (const PlannedCase& c : all) seconds.push_back(estimate_seconds({c}, budget_s));
   std::vector<size_t> longest(all.size());
   std::iota(longest.begin(), longest.end(), size_t{0});
   std::stable_sort(longest.begin(), longest.end(),

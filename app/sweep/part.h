@@ -14,6 +14,9 @@ struct SweepPart {
   std::vector<int64_t> positions;  // of the part's cases among them
 };
 
+/// Stands for all of `cases`: others have others.
+std::string plan_digest(const std::vector<PlannedCase>& cases);
+
 /// Leaves the cases of `part` in `cases`, in their order: the longest of all by estimate first,
 /// each goes to the part that has least so far. Throws Error where a part would be empty.
 SweepPart take_part(const Part& part, double budget_s, std::vector<PlannedCase>* cases);

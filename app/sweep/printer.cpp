@@ -23,7 +23,15 @@ size_t columns() {
 }  // namespace
 
 SweepPrinter::SweepPrinter(SweepSession& session, bool quiet)
-    : session_(session), start_s_(now_s()), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+    : session_(session), start_s_(now_s()), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {
+  const std::vector<PlannedCase>& cases = session.runner().cases();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (i == 0 || !same_table(empty_case(cases[i - 1]), empty_case(cases[i])))
+      groups_.emplace_back();
+    group_of_.push_back(groups_.size() - 1);
+    ++groups_.back().left;
+  }
+}
 
 void SweepPrinter::show(const std::string& doing) {
   if (quiet_) return;
@@ -53,9 +61,6 @@ void SweepPrinter::clear() {
 }
 
 void SweepPrinter::on_begin(const PlannedCase& p) {
-  Case next = empty_case(p);
-  if (!group_.empty()) next.machine = group_.back().machine;
-  if (!group_.empty() && !same_table(group_.back(), next)) flush();
   ++begun_;
   line_ = fmt::format("{} {} N={}", p.target->name, p.shape.text(), p.n);
   show("");
@@ -65,24 +70,41 @@ void SweepPrinter::on_stage(const std::string& what, const std::string& trial) {
   if (terminal_) show(trial.empty() ? what : what + " " + trial);
 }
 
-void SweepPrinter::on_case(const Case& result) {
+void SweepPrinter::on_case(const PlannedCase& planned, const Case& result) {
   ++run_;
-  group_.push_back(result);
+  add(planned, result);
 }
 
-void SweepPrinter::on_known(const Case& result) {
-  if (!group_.empty() && !same_table(group_.back(), result)) flush();
+void SweepPrinter::on_known(const PlannedCase& planned, const Case& result) {
   ++begun_;
-  group_.push_back(result);
+  add(planned, result);
 }
 
-void SweepPrinter::on_end(const std::string&) { flush(); }
+void SweepPrinter::on_end(const std::string&) {
+  for (Group& group : groups_) print(group);
+}
 
-void SweepPrinter::flush() {
+void SweepPrinter::add(const PlannedCase& planned, const Case& result) {
+  const size_t index = session_.runner().index(planned);
+  Group& group = groups_[group_of_[index]];
+  group.done[index] = result;
+  if (--group.left == 0) print(group);
+}
+
+/// A table for each kind of hardware.
+void SweepPrinter::print(Group& group) {
   clear();
-  if (!quiet_ && !group_.empty()) print_plain(cases_text(group_));
+  std::vector<std::vector<Case>> tables;
+  for (auto& [index, result] : group.done) {
+    auto table = std::find_if(tables.begin(), tables.end(),
+                              [&, &of = result](const auto& t) { return same_table(t[0], of); });
+    if (table == tables.end()) table = tables.insert(table, std::vector<Case>{});
+    table->push_back(std::move(result));
+  }
+  group.done.clear();
+  for (const std::vector<Case>& table : tables)
+    if (!quiet_) print_plain(cases_text(table));
   std::fflush(stdout);
-  group_.clear();
 }
 
 }  // namespace wide

@@ -94,19 +94,18 @@ void SweepRecorder::attach(SweepRunner& runner) {
 }
 
 int64_t SweepRecorder::position(const PlannedCase& planned) const {
-  // Two planned cases may be equal, so it is the place that tells them apart.
-  const auto index = &planned - runner_->cases().data();
-  WIDE_ASSERT(index >= 0 && index < static_cast<int64_t>(runner_->cases().size()));
+  const size_t index = runner_->index(planned);
   const std::vector<int64_t>& positions = runner_->settings().part.positions;
-  return positions.empty() ? index : positions.at(static_cast<size_t>(index));
+  return positions.empty() ? static_cast<int64_t>(index) : positions.at(index);
 }
 
 void SweepRecorder::on_begin(const PlannedCase& planned) {
-  current_ = position(planned);
-  store_.begin_case(id_, current_);
+  store_.begin_case(id_, position(planned));
 }
 
-void SweepRecorder::on_case(const Case& result) { store_.add_case(id_, current_, result); }
+void SweepRecorder::on_case(const PlannedCase& planned, const Case& result) {
+  store_.add_case(id_, position(planned), result);
+}
 
 void SweepRecorder::on_end(const std::string& state) {
   store_.finish(id_, state, {});

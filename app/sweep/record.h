@@ -33,7 +33,7 @@ class SweepRecorder : public SweepObserver {
   void attach(SweepRunner& runner);
 
   void on_begin(const PlannedCase& planned) override;
-  void on_case(const Case& result) override;
+  void on_case(const PlannedCase& planned, const Case& result) override;
   void on_end(const std::string& state) override;
 
   /// Cases are measured on this machine too.
@@ -51,7 +51,6 @@ class SweepRecorder : public SweepObserver {
   int64_t id_;
   std::map<int64_t, Case> done_;
   const SweepRunner* runner_ = nullptr;
-  int64_t current_ = 0;
   bool ended_ = false;
 };
 

@@ -1,9 +1,154 @@
 #include "app/sweep/runner.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
 #include "app/cancel.h"
-#include "app/worker/host.h"
+#include "app/sweep/queue.h"
+#include "app/worker/host_worker.h"
+#include "engine/error.h"
 
 namespace wide {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How long a single worker is waited for, and how often several are looked after: rarely, as who
+/// looks takes time of the cores that measure.
+constexpr milliseconds kPatience{100}, kLook{10};
+/// A case that was lost with so many workers is given to no other.
+constexpr int kMostLost = 3;
+
+}  // namespace
+
+/// One run: who is at which case.
+class SweepRunner::Round {
+ public:
+  Round(SweepRunner& runner, std::vector<std::unique_ptr<Worker>> workers)
+      : runner_(runner),
+        count_(workers.size()),
+        queue_(runner.order(workers.size() > 1), runner.cases_.size()) {
+    for (auto& worker : workers) seats_.push_back({std::move(worker), std::nullopt});
+  }
+
+  /// Throws Cancelled when asked to stop, once that is told of the cases on their way.
+  void operator()() {
+    for (;;) {
+      if (runner_.stopped() && (busy() || !queue_.empty())) cancel();
+      hand_out();
+      if (!busy() && queue_.empty()) return;
+      const bool single = seats_.size() == 1;
+      bool any = false;
+      for (Seat& seat : seats_) any |= listen(seat, single ? kPatience : milliseconds(0));
+      bury();
+      if (!any && !single) std::this_thread::sleep_for(kLook);
+    }
+  }
+
+ private:
+  struct Seat {
+    std::unique_ptr<Worker> worker;
+    std::optional<size_t> index;  // of the case that it has
+  };
+
+  const PlannedCase& planned(size_t index) const { return runner_.cases_[index]; }
+
+  bool busy() const {
+    return std::any_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.index; });
+  }
+
+  void hand_out() {
+    for (Seat& seat : seats_) {
+      if (seat.index || !seat.worker->alive()) continue;
+      while (const auto index = queue_.take()) {
+        const PlannedCase& next = planned(*index);
+        if (const auto done = runner_.known_ ? runner_.known_(next) : std::nullopt) {
+          for (SweepObserver* o : runner_.observers_) o->on_known(next, *done);
+          continue;
+        }
+        if (runner_.stopped()) {
+          queue_.give_back(*index);
+          return cancel();
+        }
+        for (SweepObserver* o : runner_.observers_) o->on_begin(next);
+        seat.index = index;
+        seat.worker->send(next);
+        break;
+      }
+    }
+  }
+
+  /// True where there was news.
+  bool listen(Seat& seat, milliseconds patience) {
+    if (!seat.index) return false;
+    std::optional<WorkerNews> news = seat.worker->receive(patience);
+    if (!news) return false;
+    if (!news->result) {
+      for (SweepObserver* o : runner_.observers_) o->on_stage(news->stage, news->trial);
+      return true;
+    }
+    finish(seat, std::move(*news->result));
+    return true;
+  }
+
+  void finish(Seat& seat, Case result) {
+    const PlannedCase& of = planned(*seat.index);
+    seat.index.reset();
+    if (result.machine.empty()) result.machine = runner_.machine_;
+    if (runner_.amend_) runner_.amend_(result);
+    for (SweepObserver* o : runner_.observers_) o->on_case(of, result);
+  }
+
+  /// What lost workers had goes to others.
+  void bury() {
+    for (Seat& seat : seats_) {
+      if (seat.worker->alive()) continue;
+      while (seat.index && listen(seat, milliseconds(0))) {
+      }
+      if (!seat.index) continue;
+      const size_t index = *seat.index;
+      if (queue_.give_back(index) < kMostLost) {
+        seat.index.reset();
+        continue;
+      }
+      queue_.take();
+      Case lost = empty_case(planned(index));
+      for (Trial& t : lost.trials) {
+        t.status = Status::crashed;
+        t.reason = fmt::format(
+            "[{}] worker: got none that lived to its end in {} tries, expected "
+            "one; try --strategy with one of them",
+            lost.target, kMostLost);
+      }
+      finish(seat, std::move(lost));
+    }
+    std::erase_if(seats_, [](const Seat& s) { return !s.worker->alive(); });
+    if (seats_.empty() && !queue_.empty())
+      throw Error(
+          fmt::format("[sweep] workers: got none left of {}, expected one; try --resume", count_),
+          1);
+  }
+
+  [[noreturn]] void cancel() {
+    for (Seat& seat : seats_) seat.worker->stop();
+    for (Seat& seat : seats_) {
+      if (!seat.index) continue;
+      Case cut = empty_case(planned(*seat.index));
+      cut.machine = runner_.machine_;
+      for (Trial& t : cut.trials) t.status = Status::cancelled;
+      for (SweepObserver* o : runner_.observers_) o->on_case(planned(*seat.index), cut);
+    }
+    throw Cancelled();
+  }
+
+  SweepRunner& runner_;
+  size_t count_;
+  CaseQueue queue_;
+  std::vector<Seat> seats_;
+};
 
 SweepRunner::SweepRunner(std::vector<PlannedCase> cases, SweepSettings settings)
     : cases_(std::move(cases)), settings_(std::move(settings)) {}
@@ -14,36 +159,30 @@ void SweepRunner::resume(std::function<std::optional<Case>(const PlannedCase&)> 
   known_ = std::move(known);
 }
 
+size_t SweepRunner::index(const PlannedCase& planned) const {
+  const auto index = &planned - cases_.data();
+  WIDE_ASSERT(index >= 0 && index < static_cast<int64_t>(cases_.size()));
+  return static_cast<size_t>(index);
+}
+
 bool SweepRunner::stopped() const { return stop_ || cancelled(); }
+
+std::vector<size_t> SweepRunner::order(bool longest_first) const {
+  std::vector<size_t> order(cases_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (!longest_first) return order;
+  std::vector<double> seconds;
+  for (const PlannedCase& c : cases_) seconds.push_back(estimate_seconds({c}, settings_.budget_s));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
+  return order;
+}
 
 std::string SweepRunner::run() {
   std::string state = "complete";
-  WorkerHost host(settings_);
-  const WorkerHost::Watch watch{[this] { return stopped(); },
-                                [this](const std::string& what, const std::string& trial) {
-                                  for (SweepObserver* o : observers_) o->on_stage(what, trial);
-                                }};
+  if (workers_.empty()) workers_.push_back(std::make_unique<HostWorker>(settings_));
   try {
-    for (const PlannedCase& planned : cases_) {
-      if (stopped()) throw Cancelled();
-      if (const auto done = known_ ? known_(planned) : std::nullopt) {
-        for (SweepObserver* o : observers_) o->on_known(*done);
-        continue;
-      }
-      for (SweepObserver* o : observers_) o->on_begin(planned);
-      try {
-        Case result = host.run(planned, watch);
-        result.machine = machine_;
-        if (amend_) amend_(result);
-        for (SweepObserver* o : observers_) o->on_case(result);
-      } catch (const Cancelled&) {
-        Case cut = empty_case(planned);
-        cut.machine = machine_;
-        for (Trial& t : cut.trials) t.status = Status::cancelled;
-        for (SweepObserver* o : observers_) o->on_case(cut);
-        throw;
-      }
-    }
+    Round(*this, std::exchange(workers_, {}))();
   } catch (const Cancelled&) {
     state = "cancelled";
   }

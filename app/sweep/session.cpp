@@ -36,22 +36,29 @@ SweepSession::SweepSession(SweepRequest request)
   const SweepSettings& settings = runner_.settings();
   report_.name = request.name;
   report_.command = request.command;
-  report_.environment = capture_environment(request.command, version(), git_state());
-  allow_tf32(settings.tf32);
-  for (const PlannedCase& c : cases)
-    if (!c.device.is_cpu() && report_.environment.gpu.empty())
-      add_gpu(report_.environment, c.device);
+  const bool elsewhere = !request.machines.empty();
+  if (elsewhere) {
+    report_.environment = request.machines.front();
+  } else {
+    report_.environment = capture_environment(request.command, version(), git_state());
+    allow_tf32(settings.tf32);
+    for (const PlannedCase& c : cases)
+      if (!c.device.is_cpu() && report_.environment.gpu.empty())
+        add_gpu(report_.environment, c.device);
+    const c10::Device first = cases.front().device;
+    const Peaks peaks = first.is_cpu() ? machine_peaks(first, settings.threads)
+                                       : peaks_by_worker(first, settings.threads);
+    add_peaks(report_.environment, peaks);
+    runner_.use_peaks(first, peaks);
+  }
+  elsewhere_ = elsewhere;
   report_.id = report_.environment.date;
-  const c10::Device first = cases.front().device;
-  const Peaks peaks = first.is_cpu() ? machine_peaks(first, settings.threads)
-                                     : peaks_by_worker(first, settings.threads);
-  add_peaks(report_.environment, peaks);
-  runner_.use_peaks(cases.front().device, peaks);
   runner_.use_machine(machine_name(report_.environment));
   if (!request.db.empty()) {
-    recorder_.emplace(Store::create(request.db),
-                      store_plan(request.name, cases, settings, report_.environment),
-                      request.resume);
+    SweepPlan plan = store_plan(request.name, cases, settings, report_.environment);
+    plan.any_machine = elsewhere;
+    recorder_.emplace(Store::create(request.db), plan, request.resume);
+    for (const Environment& machine : request.machines) recorder_->add_machine(machine);
     report_.id = std::to_string(recorder_->id());
     recorder_->attach(runner_);  // first: what is shown as done is stored
   }
@@ -59,6 +66,13 @@ SweepSession::SweepSession(SweepRequest request)
     estimates_s_.push_back(estimate_seconds({c}, settings.budget_s));
     left_estimate_s_ += estimates_s_.back();
   }
+  for (const Environment& machine : request.machines)
+    if (std::none_of(
+            report_.machines.begin(), report_.machines.end(),
+            [&](const Environment& e) { return machine_name(e) == machine_name(machine); }) &&
+        machine_name(machine) != machine_name(report_.environment))
+      report_.machines.push_back(machine);
+  if (elsewhere) return;
   std::this_thread::sleep_for(std::chrono::duration<double>(begun_s + kLookS - now_s()));
   if (const double load = watch.other_load(); load > kDisturbedShare)
     busy_ = fmt::format(
@@ -68,12 +82,15 @@ SweepSession::SweepSession(SweepRequest request)
 
 std::string SweepSession::run() {
   runner_.add(*this);  // last: a case begins when nobody waits any more
+  workers_ = runner_.workers();
   std::string state = runner_.run();
+  sort_cases();
   note_changes();
   return state;
 }
 
 void SweepSession::note_changes() {
+  if (elsewhere_) return;  // what this machine does says nothing of those
   Environment now;
   now.cores = usable_cores();
   now.threads = report_.environment.threads;
@@ -85,33 +102,47 @@ void SweepSession::note_changes() {
   if (recorder_) recorder_->add_changes(report_.changes);
 }
 
-void SweepSession::on_begin(const PlannedCase&) {
-  const std::lock_guard lock(mutex_);
-  case_begun_s_ = now_s();
+void SweepSession::sort_cases() {
+  std::vector<std::pair<size_t, Case>> all;
+  for (size_t i = 0; i < places_.size(); ++i)
+    all.emplace_back(places_[i], std::move(report_.cases[i]));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  report_.cases.clear();
+  for (auto& [place, result] : all) report_.cases.push_back(std::move(result));
 }
 
-void SweepSession::on_case(const Case& result) {
-  report_.cases.push_back(result);
+void SweepSession::on_begin(const PlannedCase& planned) {
   const std::lock_guard lock(mutex_);
-  const double estimate_s = estimates_s_.at(done_++);
-  left_estimate_s_ -= estimate_s;
-  run_estimate_s_ += estimate_s;
-  run_s_ += now_s() - case_begun_s_;
-  case_begun_s_ = 0;
+  begun_s_[runner_.index(planned)] = now_s();
+}
+
+void SweepSession::on_case(const PlannedCase& planned, const Case& result) {
+  const size_t index = runner_.index(planned);
+  report_.cases.push_back(result);
+  places_.push_back(index);
+  const std::lock_guard lock(mutex_);
+  left_estimate_s_ -= estimates_s_.at(index);
+  run_estimate_s_ += estimates_s_.at(index);
+  run_s_ += now_s() - begun_s_.at(index);
+  begun_s_.erase(index);
   ++run_;
 }
 
-void SweepSession::on_known(const Case& result) {
+void SweepSession::on_known(const PlannedCase& planned, const Case& result) {
+  const size_t index = runner_.index(planned);
   report_.cases.push_back(result);
+  places_.push_back(index);
   const std::lock_guard lock(mutex_);
-  left_estimate_s_ -= estimates_s_.at(done_++);
+  left_estimate_s_ -= estimates_s_.at(index);
 }
 
 double SweepSession::left_s() const {
   const std::lock_guard lock(mutex_);
   const double pace = run_ >= kSomeCases && run_estimate_s_ > 0 ? run_s_ / run_estimate_s_ : 1;
-  const double spent_s = case_begun_s_ > 0 ? now_s() - case_begun_s_ : 0;
-  return std::max(0.0, left_estimate_s_ * pace - spent_s);
+  double spent_s = 0;
+  for (const auto& [index, begun_s] : begun_s_) spent_s += now_s() - begun_s;
+  return std::max(0.0, left_estimate_s_ * pace - spent_s) / static_cast<double>(workers_);
 }
 
 }  // namespace wide

@@ -11,6 +11,8 @@ struct SweepRequest {
   SweepSettings settings;
   std::string db;  // the store's file, for results and for who won; "": nothing is kept
   Resume resume = Resume::no;
+  /// Of the machines that measure, where that is not this one alone: the first stands for all.
+  std::vector<Environment> machines = {};
 };
 
 /// A sweep from the first look at the machine to the last, with all that is kept of it. The one way
@@ -37,20 +39,26 @@ class SweepSession : private SweepObserver {
 
  private:
   void on_begin(const PlannedCase& planned) override;
-  void on_case(const Case& result) override;
-  void on_known(const Case& result) override;
+  void on_case(const PlannedCase& planned, const Case& result) override;
+  void on_known(const PlannedCase& planned, const Case& result) override;
   void on_end(const std::string& state) override { report_.state = state; }
   void note_changes();
+  void sort_cases();
 
   SweepReport report_;
   std::string busy_;
+  bool elsewhere_ = false;  // cases are measured on other machines than this
   SweepRunner runner_;
   std::optional<SweepRecorder> recorder_;
 
-  mutable std::mutex mutex_;         // of the time left
-  std::vector<double> estimates_s_;  // of every case, in order
-  size_t done_ = 0, run_ = 0;        // cases; `run_` without those that were known
-  double left_estimate_s_ = 0, run_estimate_s_ = 0, run_s_ = 0, case_begun_s_ = 0;
+  std::vector<size_t> places_;  // of the report's cases in the plan
+
+  mutable std::mutex mutex_;          // of the time left
+  std::vector<double> estimates_s_;   // of every case, in order
+  std::map<size_t, double> begun_s_;  // of cases that run now
+  size_t run_ = 0;                    // cases, without those that were known
+  size_t workers_ = 1;
+  double left_estimate_s_ = 0, run_estimate_s_ = 0, run_s_ = 0;
 };
 
 }  // namespace wide

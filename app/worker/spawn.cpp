@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "app/cluster/launch.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -46,7 +47,8 @@ class HighCopies {
 };
 
 /// Between fork and exec: system calls only.
-[[noreturn]] void become(pid_t parent, char* const* arguments, const HighCopies& copies) {
+[[noreturn]] void become(pid_t parent, char* const* arguments, char* const* variables,
+                         const HighCopies& copies) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before it could be watched
@@ -58,7 +60,7 @@ class HighCopies {
   sigset_t nothing;
   sigemptyset(&nothing);
   sigprocmask(SIG_SETMASK, &nothing, nullptr);
-  execv("/proc/self/exe", arguments);
+  execve("/proc/self/exe", arguments, variables);
   _exit(127);
 }
 
@@ -79,9 +81,14 @@ Spawned::Spawned(const std::string& who, std::vector<std::string> arguments,
   std::vector<char*> list;
   for (std::string& argument : arguments) list.push_back(argument.data());
   list.push_back(nullptr);
+  // A process that believes it is a rank would wait for the others.
+  std::vector<char*> variables;
+  for (char** v = environ; *v; ++v)
+    if (!is_launchers(*v)) variables.push_back(*v);
+  variables.push_back(nullptr);
   const pid_t self = getpid();
   pid_ = fork();
-  if (pid_ == 0) become(self, list.data(), copies);
+  if (pid_ == 0) become(self, list.data(), variables.data(), copies);
   if (pid_ < 0) cannot_spawn(who);
   setpgid(pid_, pid_);  // whoever of the two comes first
 }

@@ -38,6 +38,9 @@ struct SweepPlan {
   /// Of a part of a plan (`--part`): the place of each case in the whole. Empty: 0, 1, ...
   std::vector<int64_t> positions = {};
 
+  /// Several machines measure: one that resumes it may be another than the first.
+  bool any_machine = false;
+
   int64_t position(size_t index) const {
     return positions.empty() ? static_cast<int64_t>(index) : positions.at(index);
   }

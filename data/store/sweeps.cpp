@@ -180,7 +180,7 @@ int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_d
           sweep);
     const Json before = environment_object(connection, unfinished.integer(4));
     const Json now = to_json(plan.environment);
-    refuse_other_machine(sweep, before, now);
+    if (!plan.any_machine) refuse_other_machine(sweep, before, now);
     std::vector<std::string> changes = {"resumed " + utc_now()};
     if (before["git"] != now["git"])
       changes.back() += fmt::format(", git {} now {}", before["git"].get<std::string>(),

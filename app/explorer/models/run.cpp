@@ -157,8 +157,8 @@ class RunModel::Watcher : public SweepObserver {
     frames_at_ = -1;
   }
 
-  void on_case(const Case& result) override { note(result); }
-  void on_known(const Case& result) override { note(result); }
+  void on_case(const PlannedCase&, const Case& result) override { note(result); }
+  void on_known(const PlannedCase&, const Case& result) override { note(result); }
 
  private:
   void note(const Case& result) {

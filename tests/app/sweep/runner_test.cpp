@@ -40,12 +40,14 @@ struct Log : SweepObserver {
   void on_stage(const std::string& what, const std::string& trial) override {
     if (what == "prepare" && cases.empty()) lines.push_back(what + " " + trial);
   }
-  void on_case(const Case& c) override {
+  void on_case(const PlannedCase&, const Case& c) override {
     lines.push_back(fmt::format("case {}", c.n));
     cases.push_back(c);
     if (stop_at_first) stop_at_first->stop();
   }
-  void on_known(const Case& c) override { lines.push_back(fmt::format("known {}", c.n)); }
+  void on_known(const PlannedCase&, const Case& c) override {
+    lines.push_back(fmt::format("known {}", c.n));
+  }
   void on_end(const std::string& state) override { lines.push_back(state); }
 };
 
@@ -96,7 +98,7 @@ TEST(SweepRunner, StopsWhenAsked) {
 
 TEST(SweepRunner, ObserversThatThrowEndIt) {
   struct Full : SweepObserver {
-    void on_case(const Case&) override { throw Error("[store] disk: full", 1); }
+    void on_case(const PlannedCase&, const Case&) override { throw Error("[store] disk: full", 1); }
   };
   SweepRunner runner(two_cases(), settings());
   Full full;

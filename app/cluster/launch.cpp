@@ -1,0 +1,53 @@
+#include "app/cluster/launch.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace wide {
+namespace {
+
+/// A number in the environment, or `otherwise`.
+int number(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::atoi(text) : otherwise;
+}
+
+Launch read() {
+  Launch l;
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
+    l.mpi = true;
+    l.size = number("OMPI_COMM_WORLD_SIZE", number("SLURM_NTASKS", 1));
+    l.rank = number("OMPI_COMM_WORLD_RANK", number("PMIX_RANK", 0));
+    return l;
+  }
+  // Each of several processes would take itself for the only one, and write the same store.
+  if (const int size = number("PMI_SIZE", 1); size > 1) {
+    l.size = size;
+    l.rank = number("PMI_RANK", 0);
+    l.wrong =
+        "[mpi] launcher: got one of another MPI, expected Open MPI's; try mpirun.openmpi, or srun "
+        "--mpi=pmix";
+  } else if (const int tasks = number("SLURM_STEP_NUM_TASKS", 1); tasks > 1) {
+    l.size = tasks;
+    l.rank = number("SLURM_PROCID", 0);
+    l.wrong =
+        "[mpi] srun: got several tasks that do not know of each other, expected PMIx; try srun "
+        "--mpi=pmix";
+  }
+  return l;
+}
+
+}  // namespace
+
+const Launch& launch() {
+  static const Launch known = read();
+  return known;
+}
+
+bool is_launchers(const char* variable) {
+  for (const char* prefix : {"OMPI_", "PMIX_", "PMI_", "SLURM_"})
+    if (std::strncmp(variable, prefix, std::strlen(prefix)) == 0) return true;
+  return false;
+}
+
+}  // namespace wide

@@ -1,0 +1,19 @@
+#pragma once
+#include <string>
+
+namespace wide {
+
+/// How this process was started, as its environment says.
+struct Launch {
+  int size = 1;  // processes that run this program together
+  int rank = 0;  // of these
+  bool mpi = false;
+  std::string
+      wrong;  // why several processes cannot work together: a line for the user; "": they can
+};
+const Launch& launch();
+
+/// Whether a variable is the launcher's, and not for what this process starts itself.
+bool is_launchers(const char* variable);
+
+}  // namespace wide

@@ -1,0 +1,39 @@
+#pragma once
+#include "app/cluster/cluster.h"
+#include "app/worker/case_worker.h"
+
+namespace wide {
+
+/// A rank that measures, and what it measures on.
+struct MeasuringRank {
+  int rank = 0;
+  Environment environment;
+  std::vector<int> cores;  // that it is bound to
+};
+
+/// Of rank 0: waits until all others have said what they are. Throws Error where they have not the
+/// same plan, and where two of them measure on the same cores, unless `sharing`.
+std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<PlannedCase>& cases,
+                                           bool sharing);
+
+/// Rank 0's side of a rank: gives it the numbers of `cases`.
+class RankWorker : public Worker {
+ public:
+  RankWorker(Cluster& cluster, const MeasuringRank& rank, const std::vector<PlannedCase>& cases);
+  void send(const PlannedCase& planned) override;
+  std::optional<WorkerNews> receive(std::chrono::milliseconds patience) override;
+  bool alive() override;
+  void stop() override;
+
+ private:
+  Cluster& cluster_;
+  int rank_;
+  std::string machine_;
+  const std::vector<PlannedCase>& cases_;
+  bool stopped_ = false;
+};
+
+/// The other side: runs cases until rank 0 says that it is over. Returns the exit code.
+int serve_rank(Cluster& cluster, const std::vector<PlannedCase>& cases, SweepSettings settings);
+
+}  // namespace wide

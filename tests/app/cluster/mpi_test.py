@@ -1,0 +1,281 @@
+"""Sweeps over ranks of Open MPI: the same cases as alone, nothing twice whoever dies, and one line where it cannot be."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, os.path.join(HERE, "..", ".."))
+from command_line import BINARY, CommandLine
+
+PLUGIN = os.path.join(os.path.dirname(BINARY), "workbench_mpi.so")
+MPIRUN = shutil.which("mpirun.openmpi")
+WHY_NOT = "no mpirun of Open MPI" if not MPIRUN else None if os.path.exists(PLUGIN) else "built without Open MPI's headers"
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_btl_base_warn_component_unused": "0"}
+SWEEP = ["sweep", "ci", "--targets", "linear,rmsnorm", "--axis", "linear.B=3", "--axis", "linear.D=8", "-n", "1,2,3,5",
+         "--budget", "0.02"]
+KILLS = 5
+CASES = """SELECT position, target, shape, dtype, device, mode, phase, n, strategies FROM "case" ORDER BY 1"""
+TRIALS = """SELECT c.position, t.position, t.strategy, t.status FROM "case" AS c JOIN trial AS t ON t."case" = c.id
+            ORDER BY 1, 2"""
+# A case that has two results, or a baseline that is there twice.
+TWICE = """SELECT 'trial', "case", strategy FROM trial GROUP BY 2, 3 HAVING count(*) > 1 UNION ALL
+           SELECT 'baseline', "case", name FROM timing WHERE trial IS NULL GROUP BY 2, 3 HAVING count(*) > 1"""
+
+
+def shell(db, sql):
+    run = subprocess.run(["sqlite3", "-readonly", db, sql], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+def processes():
+    """(pid, parent, arguments) of all that run."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                arguments = file.read().decode(errors="replace").split("\0")[:-1]
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        found.append((int(pid), parent, arguments))
+    return found
+
+
+def environment(pid):
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return dict(v.split("=", 1) for v in file.read().decode(errors="replace").split("\0") if "=" in v)
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class Mpi(CommandLine):
+    def setUp(self):
+        super().setUp()
+        self.db = self.path("sweep.db")
+        self.jobs = []
+        self.addCleanup(self.end)
+
+    def end(self):
+        for job in self.jobs:
+            if job.poll() is None:
+                job.kill()
+            job.wait()
+            job.stdout.close()
+
+    def start(self, ranks, *options, db=None):
+        """mpirun, in a process group of its own."""
+        job = subprocess.Popen([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), BINARY, *SWEEP, "--db",
+                                db or self.db, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env=ENVIRONMENT)
+        self.jobs.append(job)
+        return job
+
+    def run_ranks(self, ranks, *options, expect=0, **more):
+        job = self.start(ranks, *options, **more)
+        text = job.communicate(timeout=300)[0]
+        self.assertEqual(job.returncode, expect, text)
+        return text
+
+    def ranks_of(self, job):
+        """Process by rank, once all are there."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            found = {}
+            for pid, parent, _ in processes():
+                if parent == job.pid:
+                    try:
+                        found[int(environment(pid)["OMPI_COMM_WORLD_RANK"])] = pid
+                    except (OSError, KeyError):
+                        pass
+            if len(found) == self.wanted:
+                return found
+            time.sleep(0.02)
+        self.fail("ranks did not start")
+
+    def done(self):
+        if not os.path.exists(self.db):
+            return 0
+        run = subprocess.run(["sqlite3", "-readonly", self.db, """SELECT count(*) FROM "case" WHERE state = 'done'"""],
+                             capture_output=True, text=True, timeout=60)
+        return int(run.stdout or 0)
+
+    def test_the_same_cases_as_alone(self):
+        alone = self.path("alone.db")
+        self.workbench(*SWEEP, "--db", alone, "--quiet")
+        job = self.start(3, "--allow-sharing")
+        self.wanted = 3
+        ranks = self.ranks_of(job)
+        workers = {}
+        while job.poll() is None:  # what the ranks start knows of no launcher
+            for pid, parent, arguments in processes():
+                if parent in ranks.values() and arguments[1:] == ["worker"]:
+                    try:
+                        workers[pid] = (parent, environment(pid))
+                    except OSError:
+                        pass
+            time.sleep(0.05)
+        text = job.communicate()[0]
+        self.assertEqual(job.returncode, 0, text)
+        self.assertEqual({parent for parent, _ in workers.values()}, {ranks[1], ranks[2]})
+        for _, variables in workers.values():
+            self.assertEqual([v for v in variables if v.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_"))], [])
+            self.assertIn("PATH", variables)
+        self.assertEqual(shell(self.db, CASES), shell(alone, CASES))
+        trials = shell(self.db, TRIALS)
+        self.assertEqual(trials, shell(alone, TRIALS))
+        self.assertTrue(all(row.endswith("|ok") for row in trials), trials)
+        self.assertEqual(shell(self.db, """SELECT DISTINCT machine FROM "case" """),
+                         shell(alone, """SELECT DISTINCT machine FROM "case" """))
+        self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"])
+        self.assertEqual(text.count("faster from:"), 2, text)  # a table for each target, once it is complete
+
+    def test_whoever_is_killed_nothing_is_lost(self):
+        choose = random.Random(7)
+        for victim in ("rank 0", "rank 1", "mpirun"):
+            for turn in range(KILLS):
+                resume = ["--resume"] if os.path.exists(self.db) and self.started() else []
+                self.wanted = 2 + turn % 2
+                job = self.start(self.wanted, "--allow-sharing", "--quiet", *resume)
+                ranks = self.ranks_of(job)
+                time.sleep(choose.uniform(0, 2.5))
+                before = self.done()
+                try:
+                    os.kill({"rank 0": ranks[0], "rank 1": ranks[1], "mpirun": job.pid}[victim], signal.SIGKILL)
+                except ProcessLookupError:
+                    pass  # it was faster
+                job.communicate(timeout=120)
+                self.gone(ranks)
+                self.assertGreaterEqual(self.done(), before)
+                if self.started():
+                    self.assertEqual(shell(self.db, TWICE), [])
+                    if shell(self.db, "SELECT state FROM sweep") == ["complete"]:
+                        os.remove(self.db)
+            resume = ["--resume"] if os.path.exists(self.db) and self.started() else []
+            self.run_ranks(4 if victim == "mpirun" else 2, "--allow-sharing", "--quiet", *resume)
+            self.assertEqual(shell(self.db, TWICE), [])
+            self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"])
+            self.assertEqual(shell(self.db, """SELECT DISTINCT state FROM "case" """), ["done"])
+            self.assertEqual(shell(self.db, "PRAGMA integrity_check; PRAGMA foreign_key_check"), ["ok"])
+            for suffix in ("", "-wal", "-shm"):
+                if os.path.exists(self.db + suffix):
+                    os.remove(self.db + suffix)
+
+    def started(self):
+        try:
+            return shell(self.db, "SELECT count(*) FROM sweep") != ["0"]
+        except AssertionError:
+            return False  # no tables yet
+
+    def gone(self, ranks):
+        """Nobody writes any more."""
+        end = time.monotonic() + 60
+        while any(os.path.exists(f"/proc/{pid}") for pid in ranks.values()):
+            self.assertLess(time.monotonic(), end, "ranks that stay")
+            time.sleep(0.05)
+
+    def test_a_rank_that_hangs_is_lost_within_a_minute(self):
+        self.wanted = 3
+        job = self.start(3, "--allow-sharing", "--quiet")
+        ranks = self.ranks_of(job)
+        while self.done() == 0 and job.poll() is None:
+            time.sleep(0.02)
+        os.kill(ranks[2], signal.SIGSTOP)
+        begun = time.monotonic()
+        try:
+            text = job.communicate(timeout=100)[0]
+        finally:
+            for pid in ranks.values():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        self.assertLess(time.monotonic() - begun, 80)
+        self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"], text)
+        self.assertEqual(shell(self.db, """SELECT DISTINCT state FROM "case" """), ["done"])
+        self.assertEqual(shell(self.db, TWICE), [])
+
+    def test_two_on_the_same_cores_are_refused(self):
+        text = self.run_ranks(3, expect=2)
+        self.assertEqual(text.count("[sweep] ranks: got two that measure on core"), 1, text)
+        self.assertIn("expected one; try --allow-sharing, or mpirun --map-by ppr:1:node\n", text)
+        self.assertFalse(os.path.exists(self.db))
+        text = self.run_ranks(2, "--quiet", "--targets", "rmsnorm")  # one that measures, and rank 0
+        self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"])
+
+    def test_a_mistake_is_said_once(self):
+        text = self.run_ranks(3, "--device", "cup", expect=2)
+        self.assertEqual(len([line for line in text.splitlines() if line.startswith("[")]), 1, text)
+        job = subprocess.run([MPIRUN, "--oversubscribe", "-n", "2", BINARY, "train", "net.pt2", "--data", "d.npz"],
+                             capture_output=True, text=True, timeout=120, env=ENVIRONMENT)
+        self.assertEqual(job.returncode, 2)
+        self.assertEqual(job.stderr.count("[train] ranks: got 2, expected one, as models do not train over MPI"), 1)
+
+    def test_without_the_plugin_it_is_one_line(self):
+        program = shutil.copy(BINARY, self.path("workbench"))
+        job = subprocess.run([MPIRUN, "--oversubscribe", "-n", "3", program, *SWEEP, "--no-store"], capture_output=True,
+                             text=True, timeout=120, env=ENVIRONMENT)
+        self.assertEqual(job.returncode, 1, job.stderr)
+        lines = [line for line in job.stderr.splitlines() if line.startswith("[")]
+        self.assertEqual(lines, ["[mpi] plugin: got none, expected workbench_mpi.so beside the program; try apt-get install "
+                                 "libopenmpi-dev and build again"])
+
+
+class Launchers(CommandLine):
+    def refused(self, message, **variables):
+        run = subprocess.run([BINARY, *SWEEP, "--no-store"], capture_output=True, text=True, timeout=60,
+                             env={**os.environ, **variables})
+        self.assertEqual((run.returncode, run.stderr, run.stdout), (1, message, ""))
+
+    def test_processes_that_do_not_know_of_each_other_are_refused(self):
+        mpich = "[mpi] launcher: got one of another MPI, expected Open MPI's; try mpirun.openmpi, or srun --mpi=pmix\n"
+        srun = "[mpi] srun: got several tasks that do not know of each other, expected PMIx; try srun --mpi=pmix\n"
+        self.refused(mpich, PMI_SIZE="2", PMI_RANK="0")
+        self.refused("", PMI_SIZE="2", PMI_RANK="1")
+        self.refused(srun, SLURM_STEP_NUM_TASKS="3", SLURM_PROCID="0")
+        self.refused("", SLURM_STEP_NUM_TASKS="3", SLURM_PROCID="2")
+
+    def test_the_script_sets_up_nothing(self):
+        root = self.path("checkout")
+        os.mkdir(root)
+        shutil.copy(os.path.join(os.environ["WORKBENCH_SOURCE"], "workbench"), root)
+
+        def run(**variables):
+            return subprocess.run([os.path.join(root, "workbench"), "a", "b c"], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, **variables})
+
+        for variables in ({"OMPI_COMM_WORLD_SIZE": "1"}, {"PMIX_RANK": "0"}):
+            none = run(**variables)
+            self.assertEqual((none.returncode, none.stdout), (1, ""))
+            self.assertEqual(none.stderr, f"workbench: ranks: got no build in {os.path.realpath(root)}/build/release, expected "
+                                          "one; try ./workbench --version before\n")
+        self.assertEqual(run(PMIX_RANK="1").stderr, "")
+        self.assertEqual(os.listdir(root), ["workbench"])
+        for folder in ("engine", "primitives", "blocks", "data", "app", "presets", "build/release"):
+            os.makedirs(os.path.join(root, folder))
+        for file in ("CMakeLists.txt", "app/main.cpp"):
+            with open(os.path.join(root, file), "w", encoding="utf-8"):
+                pass
+            os.utime(os.path.join(root, file), (1, 1))
+        program = os.path.join(root, "build/release/workbench")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\necho "$1|$2"\n')
+        os.chmod(program, 0o755)
+        good = run(OMPI_COMM_WORLD_SIZE="2")
+        self.assertEqual((good.returncode, good.stdout, good.stderr), (0, "a|b c\n", ""))
+        os.utime(os.path.join(root, "app/main.cpp"), (4e9, 4e9))
+        stale = run(OMPI_COMM_WORLD_SIZE="2")
+        self.assertEqual((stale.returncode, stale.stdout), (1, ""))
+        self.assertEqual(stale.stderr, "workbench: ranks: got a build older than app/main.cpp, expected one of now; try "
+                                       "./workbench --version before\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
