@@ -128,8 +128,8 @@ class Callbacks(Runs):
                 ("[train] dropout: got it, expected one that this run has a use for; try lr", lambda look: look.set(0, dropout=0.1)),
                 ("[train] callbacks: got int, expected a function or a list of them; try callbacks=[f]", 3)):
             self.refused(words, steering(what))
-        self.refused("[train] callbacks: got no_store too, expected a store, through which they ask, and the run's own words; try a "
-                     "run without no_store=", lambda: self.train(seeds=2, callbacks=print, no_store=True, save="other"))
+        self.refused("[train] callbacks: got no_store too, expected a store, through which the run is told, and its own words; try "
+                     "a run without no_store=", lambda: self.train(seeds=2, callbacks=print, no_store=True, save="other"))
 
     def test_nobody_who_answers(self):
         self.train(seeds=2, lr=0.01, epochs=1)
