@@ -72,6 +72,13 @@ Operators recorded() {
   return all;
 }
 
+/// Of these PyTorch has a decomposition for all devices, and no kernel of CUDA beside it. Operators
+/// whose kernel is missing have one under the same key: it calls the form that is missing.
+const std::set<std::string>& decomposed() {
+  static const std::set<std::string> all = {"aten::bernoulli.p", "aten::select_backward"};
+  return all;
+}
+
 bool has_kernel(const std::string& name) {
   const size_t dot = name.find('.');
   const auto op = c10::Dispatcher::singleton().findSchema(
@@ -81,7 +88,8 @@ bool has_kernel(const std::string& name) {
        {c10::DispatchKey::CUDA, c10::DispatchKey::CompositeImplicitAutograd,
         c10::DispatchKey::CompositeExplicitAutograd})
     if (op->hasKernelForDispatchKey(key)) return true;
-  return false;
+  return decomposed().count(name) > 0 &&
+         op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
 /// Names without a kernel; operators of this project are for the CPU and say so themselves.
@@ -102,10 +110,11 @@ TEST(CudaOperators, EveryRecordedOneHasAKernel) {
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&at::globalContext), &here), 0);
   const auto library = std::filesystem::path(here.dli_fname).parent_path() / "libtorch_cuda.so";
   if (!std::filesystem::exists(library)) GTEST_SKIP() << "this LibTorch is the CPU's";
-  const Operators all = recorded();
-  EXPECT_GT(all.size(), 100u);
-  EXPECT_GT(holes(all).size(), 50u) << "nothing of CUDA is loaded yet";
   if (!dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) GTEST_SKIP() << dlerror();
+  Operators all = {{"aten::mkldnn_linear", "nobody, since it is the CPU's"}};
+  EXPECT_EQ(holes(all).size(), 1u) << "a hole is not seen";
+  all = recorded();
+  EXPECT_GT(all.size(), 100u);
   EXPECT_EQ(holes(all), std::vector<std::string>{});
 }
 
