@@ -3,10 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "app/explorer/changed_run.h"
 #include "app/explorer/explorer.h"
+#include "app/explorer/models/child.h"
+#include "app/explorer/models/run_command.h"
 #include "app/explorer/ui/draw_canvas.h"
 #include "app/explorer/ui/image.h"
+#include "data/one_line.h"
 
 namespace wide::training_panel {
 namespace {
@@ -23,6 +28,8 @@ class TrainingPanel : public Panel {
   void draw(Explorer& explorer, Ui& ui) override {
     TrainingModel& training = explorer.training;
     training.watch();
+    if (changed_.draw(ui)) explorer.say("copied the command");
+    if (std::exchange(started_, false)) ended(explorer, training);
     if (!ui.filled(
             !training.runs().empty(), !training.listed(), "No training run is stored",
             "workbench train and nw.train store their runs; one that trains now appears here "
@@ -132,8 +139,9 @@ class TrainingPanel : public Panel {
   }
 
   /// Of a run that goes on, whichever process trains it.
-  static void stops(Explorer& explorer, Ui& ui, TrainingModel& training, const TrainingView& view) {
+  void stops(Explorer& explorer, Ui& ui, TrainingModel& training, const TrainingView& view) {
     const RunHistory& run = *view.runs[0];
+    resume(explorer, ui, run);
     if (run.state != "running") return;
     const auto said = [&explorer](const std::string& line) { explorer.say(line); };
     const int64_t lit = training.lit();
@@ -181,7 +189,67 @@ class TrainingPanel : public Panel {
       ImGui::SetClipboardText(run.command.c_str());
       explorer.say("copied the command of run " + std::to_string(run.id));
     }
+    if (ui.row("Copy command with changed settings", false)) changed_.ask(run.command);
+    if (ui.row("Best checkpoints of the models shown", false)) save_best(explorer, run);
     ui.end_popup();
+  }
+
+  /// A folder with the best checkpoint of every model that the brush leaves.
+  static void save_best(Explorer& explorer, const RunHistory& run) {
+    std::vector<int64_t> models;
+    if (const auto& only = explorer.training.brushed())
+      for (const int64_t key : *only)
+        if (key < kRunKey) models.push_back(run.models[static_cast<size_t>(key)].number);
+    explorer.save_as(
+        "folder of checkpoints", fmt::format("run-{}-best", run.id),
+        [&explorer, models, from = run.dir](const std::string& folder) {
+          explorer.jobs.start("checkpoints", [&explorer, models, from, folder]() -> Jobs::Result {
+            const size_t count = copy_best_checkpoints(from, models, folder);
+            return [&explorer, count, folder] {
+              explorer.say(fmt::format("copied {} checkpoints to {}", count, folder));
+            };
+          });
+        });
+  }
+
+  /// A run that was interrupted goes on in a process of its own.
+  void resume(Explorer& explorer, Ui& ui, const RunHistory& run) {
+    if (child_.running()) {
+      ui.beside(ui.text_width("goes on"));
+      ImGui::AlignTextToFramePadding();
+      ui.muted("goes on");
+      ui.tip("A process of its own goes on with a run; its curves grow here.");
+      return;
+    }
+    if (run.state != "interrupted" && run.state != "cancelled") return;
+    ui.beside(ui.text_width("Resume run") + 2 * ImGui::GetStyle().FramePadding.x);
+    if (!ui.button("Resume run", Look::plain, !run.dir.empty(),
+                   run.dir.empty() ? "It was not saved: train --save keeps what a resume needs."
+                                   : "Goes on from the last state that " + run.dir + " has"))
+      return;
+    child_.wake = [&explorer] { explorer.jobs.wake(); };
+    try {
+      child_.start({"train", "--resume", run.dir, "--db", explorer.library.db()});
+      started_ = true;
+      explorer.say(fmt::format("run {} goes on", run.id));
+    } catch (const std::exception& e) {
+      explorer.say(one_line(e), true);
+    }
+  }
+
+  /// Looked at in every frame after a resume was started.
+  void ended(Explorer& explorer, TrainingModel& training) {
+    started_ = child_.running();
+    if (started_) return;
+    training.refresh();
+    if (child_.code() == 0) return;
+    const std::string said = child_.output();
+    const size_t end = said.find_last_not_of(" \n");
+    const size_t line = end == std::string::npos ? end : said.rfind('\n', end);
+    explorer.say(end == std::string::npos
+                     ? fmt::format("train ended with exit code {}", child_.code())
+                     : said.substr(line == std::string::npos ? 0 : line + 1, end - line),
+                 true);
   }
 
   void plot(Ui& ui, TrainingModel& training, const TrainingView& view) {
@@ -342,6 +410,9 @@ class TrainingPanel : public Panel {
   std::optional<ImVec2> box_from_;
   bool moved_ = false;
   Box box_;
+  ChangedRun changed_;
+  Child child_;
+  bool started_ = false;  // a resume that may still run
 };
 
 const bool registered = add_panel(

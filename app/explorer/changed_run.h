@@ -1,0 +1,28 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/explorer/ui/ui.h"
+
+namespace wide {
+
+/// A dialog that makes the command of another training run from that of one that is stored.
+class ChangedRun {
+ public:
+  void ask(const std::string& command);
+  bool is_open() const { return open_; }
+  /// True where the command was copied in this frame.
+  bool draw(Ui& ui);
+
+ private:
+  struct Option {
+    std::string name, label, tip, value, was;
+  };
+  std::string command() const;
+
+  bool open_ = false;
+  std::string command_;
+  std::vector<Option> options_;
+};
+
+}  // namespace wide

@@ -1,0 +1,104 @@
+// From a training run that is stored to another one: its command, its checkpoints, its resume.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "app/explorer/models/run_command.h"
+#include "engine/error.h"
+#include "tests/app/explorer/stored.h"
+#include "tests/data/store/stored_run.h"
+
+namespace wide::run_command_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(ExplorerRunCommand, OptionsAreChangedWhereTheyStandAndAddedWhereNot) {
+  const std::string command =
+      "workbench train net.pt2 --data 'my data.npz' -n 24 --lr=log:1e-4..1e-1 --resume runs/a";
+  EXPECT_EQ(option_value(command, "--lr"), "log:1e-4..1e-1");
+  EXPECT_EQ(option_value(command, "-n"), "24");
+  EXPECT_EQ(option_value(command, "--n"), "24");
+  EXPECT_EQ(option_value(command, "--data"), "my data.npz");
+  EXPECT_EQ(option_value(command, "--batch"), "");
+  EXPECT_EQ(changed_command(command, {{"-n", "8"}, {"--lr", "1e-3"}, {"--batch", "16"}}),
+            "workbench train net.pt2 --data 'my data.npz' -n 8 --lr=1e-3 --batch 16");
+  // What somebody typed is a word of its option, not the shell's.
+  EXPECT_EQ(changed_command("workbench train a", {{"--save", "x; touch owned"}}),
+            "workbench train a --save 'x; touch owned'");
+  EXPECT_EQ(changed_command("workbench train 'it'\\''s'", {}), "workbench train 'it'\\''s'");
+}
+
+TEST(ExplorerRunCommand, TheBestCheckpointsAreThoseOfTheModels) {
+  const StoreFile file;
+  fs::create_directories(file.path("run/best"));
+  for (const int m : {0, 1, 2, 10})
+    std::ofstream(file.path(fmt::format("run/best/model-{:04}.safetensors", m))) << m;
+  EXPECT_EQ(copy_best_checkpoints(file.path("run"), {1, 10}, file.path("some/of them")), 2u);
+  EXPECT_TRUE(fs::exists(file.path("some/of them/model-0010.safetensors")));
+  EXPECT_FALSE(fs::exists(file.path("some/of them/model-0002.safetensors")));
+  EXPECT_EQ(copy_best_checkpoints(file.path("run"), {}, file.path("all")), 4u);
+  const auto said = [&](const std::string& from, const std::vector<int64_t>& models) {
+    try {
+      copy_best_checkpoints(from, models, file.path("none"));
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(said(file.path("no-run"), {}).rfind("[checkpoints] folder: got no ", 0), 0u);
+  EXPECT_EQ(said(file.path("run"), {7}).rfind("[checkpoints] models: got none of them", 0), 0u);
+}
+
+class ExplorerRunAgain : public ::testing::Test {
+ protected:
+  void open() {
+    Settings settings;
+    settings.view = "training";
+    screen_ = screen_on(file_.path(), settings);
+    driver_ = std::make_unique<Driver>(*screen_);
+    driver_->settle();
+    driver_->settle();
+  }
+  StoreFile file_;
+  std::unique_ptr<Screen> screen_;
+  std::unique_ptr<Driver> driver_;
+};
+
+TEST_F(ExplorerRunAgain, ACommandIsCopiedWithOtherSettings) {
+  store_run(file_.path(), 4, 5);
+  open();
+  driver_->click("Export");
+  driver_->click("Copy command with changed settings");
+  driver_->click("changed learning rate");
+  driver_->type("1e-3,1e-2");
+  driver_->click("changed models");
+  driver_->type("16");
+  driver_->click("Copy command");
+  EXPECT_EQ(screen_->ui().clipboard, "workbench train net.ts --data x.npz -n 16 --lr 1e-3,1e-2");
+  EXPECT_EQ(screen_->explorer().said(), "copied the command");
+  EXPECT_EQ(screen_->ui().items.find("changed models"), nullptr);
+}
+
+TEST_F(ExplorerRunAgain, AnInterruptedRunIsResumedInAProcessOfItsOwn) {
+  Store store = Store::create(file_.path());
+  const std::string run = store.begin_run(stored_run(4, 50), "", 0);
+  store.add_run_rows(stored_rows(run, 4, 0, 3));
+  store.end_run(run, stored_run(4, 50, "digits", "interrupted"));
+  open();
+  ASSERT_NE(screen_->ui().items.find("Resume run"), nullptr);
+  driver_->click("Resume run");
+  // Its folder is not there: the process says so, and the window shows what it said.
+  driver_->await("got no run.safetensors");
+  EXPECT_NE(screen_->ui().items.find("Resume run"), nullptr);
+}
+
+TEST_F(ExplorerRunAgain, ACompleteRunHasNothingToResume) {
+  store_run(file_.path(), 4, 5);
+  open();
+  EXPECT_EQ(screen_->ui().items.find("Resume run"), nullptr);
+}
+
+}  // namespace
+}  // namespace wide::run_command_test
