@@ -274,6 +274,9 @@ class Window(unittest.TestCase):
             expect got no end after
             click Overview
             settle
+            expect ✗ 1 of 1
+            click Clear filter
+            settle
             expect ✗ 3 of 6
             report {times}
         """)
