@@ -1,10 +1,18 @@
 """What /proc says of other processes, and what they say."""
+import os
 import re
 
 
 def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(child) for child in file.read().split()]
+    """Those that any of its threads has started."""
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                found += [int(child) for child in file.read().split()]
+        except FileNotFoundError:
+            pass  # the thread has ended
+    return found
 
 
 def alive(pid):
