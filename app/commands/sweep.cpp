@@ -7,6 +7,7 @@
 
 #include "app/cancel.h"
 #include "app/cli.h"
+#include "app/cluster/launch.h"
 #include "app/cluster/rank_worker.h"
 #include "app/options.h"
 #include "app/results/table.h"
@@ -72,6 +73,10 @@ class SweepCommand : public Command {
                  "as --mode eager,default with --peer: what is compiled beside what is not");
     app.add_option("--json", json_, "write the report");
     app.add_flag("--dry-run", dry_run_, "say what would run and how long, and run nothing");
+    app.add_option("--machines", machines_,
+                   "with --dry-run: how long it takes on so many that are alike")
+        ->check(not_positive)
+        ->needs("--dry-run");
     against_.declare(app);
     app.add_flag("--quiet", quiet_, "print nothing but errors");
     part_option_ = app.add_option(
@@ -106,7 +111,8 @@ class SweepCommand : public Command {
     settings.tf32 = tf32_ == "on";
     settings.timeout_s = timeout_;
     settings.peer = peer_;
-    settings.threads = set_threads(threads_);
+    // Numeric libraries take one thread where they see a launcher.
+    settings.threads = set_threads(threads_ == 0 && launch().mpi ? usable_cores() : threads_);
     settings.baselines = preset.baselines;
     settings.min_samples = static_cast<int>(preset.min_samples);
     settings.forced = parse_strategies(choices_.strategies);
@@ -206,6 +212,7 @@ class SweepCommand : public Command {
         where_text(cases),
         duration_text(silent_s), kept);
     if (!dry_run_) return head;
+    const std::string shared = machines_ > 0 ? machines_text(cases, settings.budget_s) : "";
     Table table({"target", "cases", "trials", "N", "shapes", "strategies", "about"},
                 {false, true, true});
     for (const auto& [target, group] : targets) {
@@ -221,7 +228,25 @@ class SweepCommand : public Command {
                  listing(group.front().strategies, 9),
                  duration_text(estimate_seconds(group, settings.budget_s))});
     }
-    return head + table.text("  ");
+    return head + shared + table.text("  ");
+  }
+
+  /// How long and how even the sweep is on `--machines`.
+  std::string machines_text(const std::vector<PlannedCase>& cases, double budget_s) const {
+    double longest_s = 0, all_s = 0;
+    int64_t idle = 0;
+    for (const auto& share : shared_out(cases, machines_, budget_s)) {
+      std::vector<PlannedCase> own;
+      for (const size_t i : share) own.push_back(cases[i]);
+      const double own_s = estimate_seconds(own, budget_s);
+      longest_s = std::max(longest_s, own_s);
+      all_s += own_s;
+      idle += own.empty();
+    }
+    const double busy = all_s / (longest_s * static_cast<double>(machines_));
+    return fmt::format("on {} machines: about {}, they are busy {:.0f} % of it{}\n", machines_,
+                       duration_text(longest_s), 100 * busy,
+                       idle > 0 ? fmt::format(", {} have nothing to do", idle) : "");
   }
 
   SweepChoices choices_;
@@ -231,7 +256,7 @@ class SweepCommand : public Command {
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 0, timeout_ = 0;
-  int64_t top_ = 0;
+  int64_t top_ = 0, machines_ = 0;
   bool compiled_ = false, quiet_ = false, no_store_ = false, resume_ = false, dry_run_ = false,
        sharing_ = false;
 };

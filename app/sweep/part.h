@@ -17,8 +17,12 @@ struct SweepPart {
 /// Stands for all of `cases`: others have others.
 std::string plan_digest(const std::vector<PlannedCase>& cases);
 
-/// Leaves the cases of `part` in `cases`, in their order: the longest of all by estimate first,
-/// each goes to the part that has least so far. Throws Error where a part would be empty.
+/// Which cases each of `count` machines has: the longest by estimate first, each goes to the one
+/// that has least so far.
+std::vector<std::vector<size_t>> shared_out(const std::vector<PlannedCase>& cases, int64_t count,
+                                            double budget_s);
+
+/// Leaves the cases of `part` in `cases`, in their order. Throws Error where a part would be empty.
 SweepPart take_part(const Part& part, double budget_s, std::vector<PlannedCase>* cases);
 
 }  // namespace wide

@@ -115,18 +115,29 @@ class Parts(CommandLine):
         self.refused("cases, expected no more than there are; try 1/", *SWEEP, "--part", "1/1000", "--dry-run")
         self.refused("--part", *SWEEP, "--part", "1/2", "--no-store")
 
-    def test_parts_are_even(self):
-        """By the estimates that a dry run prints, in seconds."""
-        def seconds(*options):
-            line = self.workbench("sweep", "quick", "--dry-run", *options).stdout.splitlines()[0]
-            units = {"h": 3600, "min": 60, "s": 1}
-            words = line.split("about ")[1].split(";")[0].split()
-            return sum(int(n) * units[unit] for n, unit in zip(words[::2], words[1::2]))
+    def seconds(self, text):
+        """"1 h 2 min", as a dry run prints it."""
+        words = text.split()
+        return sum(int(n) * {"h": 3600, "min": 60, "s": 1}[unit] for n, unit in zip(words[::2], words[1::2]))
 
-        whole = seconds()
-        parts = [seconds("--part", f"{k}/5") for k in range(1, 6)]
+    def test_parts_are_even(self):
+        """By the estimates that a dry run prints, also for as many machines."""
+        def about(*options):
+            line = self.workbench("sweep", "quick", "--dry-run", *options).stdout.splitlines()[0]
+            return self.seconds(line.split("about ")[1].split(";")[0])
+
+        whole = about()
+        parts = [about("--part", f"{k}/5") for k in range(1, 6)]
         for part in parts:
             self.assertLess(abs(part - whole / 5), 0.05 * whole, (whole, parts))
+        line = self.workbench("sweep", "quick", "--dry-run", "--machines", "5").stdout.splitlines()[1]
+        self.assertRegex(line, r"^on 5 machines: about .*, they are busy \d+ % of it$")
+        self.assertEqual(self.seconds(line.split("about ")[1].split(",")[0]), max(parts))
+        busy = int(line.split("busy ")[1].split()[0])
+        self.assertAlmostEqual(busy, 100 * whole / 5 / max(parts), delta=2)
+        line = self.workbench(*SWEEP, "--dry-run", "--machines", "64").stdout.splitlines()[1]
+        self.assertRegex(line, r"^on 64 machines: .*, \d+ have nothing to do$")
+        self.refused("--machines", *SWEEP, "--machines", "64")
 
 
 if __name__ == "__main__":
