@@ -206,11 +206,11 @@ class SweepCommand : public Command {
       targets.back().second.push_back(c);
     }
     const std::string head = fmt::format(
-        "sweep {}{}: {} cases, {} trials, about {}; {}; a trial silent for {} counts as hanging{}\n",
+        "sweep {}{}: {} cases, {} trials, about {}; {}; a trial silent for {} counts as "
+        "hanging{}\n",
         name, settings.part.text.empty() ? "" : ", part " + settings.part.text, cases.size(),
         count_trials(cases), duration_text(estimate_seconds(cases, settings.budget_s)),
-        where_text(cases),
-        duration_text(silent_s), kept);
+        where_text(cases), duration_text(silent_s), kept);
     if (!dry_run_) return head;
     const std::string shared = machines_ > 0 ? machines_text(cases, settings.budget_s) : "";
     Table table({"target", "cases", "trials", "N", "shapes", "strategies", "about"},
