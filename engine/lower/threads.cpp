@@ -82,11 +82,9 @@ void use_one_thread() {
 }
 
 void run_parallel(int threads, int items, const std::function<void(int, int)>& work) {
-  std::optional<OneThread> one_thread;
-  if (forked) {
-    one_thread.emplace();
-    threads = 1;
-  }
+  std::optional<OneThread> one_thread;  // for kernels' own parallel loops too
+  if (forked) threads = 1;
+  if (threads == 1) one_thread.emplace();
   if (threads <= 1 || items <= 1) {
     Inference inference;
     for (int i = 0; i < items; ++i) work(0, i);

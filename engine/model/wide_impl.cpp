@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/SavedTensorHooks.h>
 
 #include <algorithm>
@@ -33,16 +34,22 @@ std::vector<size_t> places_of(const Network& network) {
   return places;
 }
 
-/// What is compiled in the midst of a caller's program: it draws as if nothing had been drawn, and
-/// its hooks on what autograd saves are not for what is saved here.
+/// What is compiled in the midst of a caller's program: it draws as if nothing had been drawn, its
+/// hooks on what autograd saves are not for what is saved here, and PyTorch's operators use as many
+/// threads as the model may; 0: as the caller has it.
 class Apart {
  public:
-  Apart() : state_(generator().get_state()), hooks_(at::SavedTensorDefaultHooks::get_tls_state()) {
+  explicit Apart(int threads)
+      : state_(generator().get_state()),
+        hooks_(at::SavedTensorDefaultHooks::get_tls_state()),
+        threads_(at::get_num_threads()) {
     at::SavedTensorDefaultHooks::set_tls_state({});
+    if (threads > 0 && threads != threads_) at::set_num_threads(threads);
   }
   Apart(const Apart&) = delete;
   Apart& operator=(const Apart&) = delete;
   ~Apart() {
+    if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
     at::SavedTensorDefaultHooks::set_tls_state(hooks_);
     generator().set_state(state_);
   }
@@ -51,6 +58,7 @@ class Apart {
   static at::Generator generator() { return at::globalContext().defaultGenerator(at::kCPU); }
   Tensor state_;
   at::impl::SavedTensorDefaultHooksTLS hooks_;
+  int threads_;
 };
 
 /// Gives the memory of all that tuning tried back to the system, where malloc would keep it.
@@ -154,7 +162,7 @@ Signature& WideModel::Impl::known(const Tensors& inputs) {
       compiled.splice(compiled.begin(), compiled, it);
       return compiled.front();
     }
-  const Apart apart;
+  const Apart apart(options.threads);
   Signature made = make(key, inputs);
   compiled.push_front(std::move(made));
   while (compiled.size() > std::max<size_t>(options.signatures, 1)) compiled.pop_back();
@@ -164,7 +172,7 @@ Signature& WideModel::Impl::known(const Tensors& inputs) {
 Signature& WideModel::Impl::at(const Tensors& inputs) {
   Signature& s = known(inputs);
   if (s.model) return bring_up_to_date(s);
-  const Apart apart;
+  const Apart apart(options.threads);
   try {
     compile_model(s);
   } catch (...) {
@@ -316,7 +324,7 @@ void WideModel::Impl::keep_updates(const Signature& s, const Program& single,
 std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
                                                              const std::vector<bool>& of) {
   if (const auto known = s.gradients.find(of); known != s.gradients.end()) return known->second;
-  const Apart apart;
+  const Apart apart(options.threads);
   Ensemble e = ensemble(s.network, s.inputs);
   const std::vector<size_t> places = places_of(s.network);
   std::vector<size_t> wanted;
