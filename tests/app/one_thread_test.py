@@ -23,13 +23,20 @@ def plain_environment():
     return {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
 
 
+def computes(task):
+    """Whether a thread has had a tenth of a second of a core: one that waits for a worker process has not."""
+    with open(f"{task}/stat", encoding="ascii") as text:
+        user, system = text.read().rpartition(")")[2].split()[11:13]
+    return int(user) + int(system) >= os.sysconf("SC_CLK_TCK") / 10
+
+
 def threads_of_tree(pid):
-    """The threads of a process and of all that it has started, by process."""
+    """The threads that compute of a process and of all that it has started, by process."""
     counts, left = {}, [pid]
     while left:
         one = left.pop()
         try:
-            counts[one] = len(os.listdir(f"/proc/{one}/task"))
+            counts[one] = sum(map(computes, glob.glob(f"/proc/{one}/task/*")))
             for children in glob.glob(f"/proc/{one}/task/*/children"):
                 with open(children, encoding="ascii") as text:
                     left += [int(child) for child in text.read().split()]
@@ -40,7 +47,7 @@ def threads_of_tree(pid):
 
 class OneThread(CommandLine):
     def run_alone(self, *arguments):
-        """Runs the program; returns its largest number of threads in a process, and CPU seconds over wall seconds."""
+        """Runs the program; returns the largest number of threads that compute in a process, and CPU seconds over wall seconds."""
         begun, before, most = time.monotonic(), os.times(), 0
         with subprocess.Popen([BINARY, *arguments], env=plain_environment(), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True) as run:
@@ -54,7 +61,7 @@ class OneThread(CommandLine):
 
     def check(self, *arguments):
         most, busy = self.run_alone(*arguments)
-        self.assertEqual(most, 1)
+        self.assertLessEqual(most, 1)
         self.assertLess(busy, MOST_CPU)
 
     def test_in_training(self):

@@ -6,7 +6,7 @@ from .ledger import HELD, INDEPENDENT, RECOMPUTED, Ledger
 from .work import work_of_target
 
 CASE = {"target": INDEPENDENT, "n": INDEPENDENT, "shape": HELD, "dtype": INDEPENDENT, "device": INDEPENDENT,
-        "mode": INDEPENDENT, "phase": INDEPENDENT, "other_load": HELD, "disturbed": RECOMPUTED, "notes": HELD,
+        "mode": INDEPENDENT, "phase": INDEPENDENT, "machine": INDEPENDENT, "other_load": HELD, "disturbed": RECOMPUTED, "notes": HELD,
         "seconds.setup": HELD, "seconds.compile": HELD, "seconds.check": HELD, "seconds.baselines": HELD,
         "seconds.timing": HELD, "seconds.total": HELD, "missing[].name": HELD, "missing[].status": HELD,
         "missing[].reason": HELD, "missing[].needed_bytes": HELD, "baselines": HELD, "trials": HELD}
@@ -75,6 +75,7 @@ def _audit_case(ledger, path, case, where, seed, asked):
     for name in ("target", "n", "dtype", "device", "mode", "phase"):
         allowed = asked.get(name, [case[name]])
         ledger.independent(f"{path}.{name}", case[name], case[name] if case[name] in allowed else allowed[0])
+    ledger.independent(path + ".machine", case["machine"], timings.this_machine())
     ledger.held(path + ".shape", re.fullmatch(r"[A-Za-z_]+-?\d+( [A-Za-z_]+-?\d+)*", case["shape"]))
     ledger.held(path + ".other_load", 0 <= case["other_load"] <= 1)
     ledger.recomputed(path + ".disturbed", case["disturbed"], case["other_load"] > timings.DISTURBED)

@@ -81,6 +81,12 @@ def audit_environment(ledger, e, arguments):
     audit_command(ledger, path + "command", e["command"], arguments)
 
 
+def this_machine():
+    """As cases name the machine that they were measured on."""
+    cores = len(os.sched_getaffinity(0))
+    return f"{socket.gethostname()}: {_line('/proc/cpuinfo', 'model name') or 'unknown'}, {cores} core{'s'[:cores != 1]}"
+
+
 def audit_command(ledger, path, got, arguments):
     if arguments is None:
         ledger.independent(path, got, got)

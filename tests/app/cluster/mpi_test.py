@@ -249,7 +249,7 @@ class Launchers(CommandLine):
 
         def run(**variables):
             return subprocess.run([os.path.join(root, "workbench"), "a", "b c"], capture_output=True, text=True, timeout=60,
-                                  env={**os.environ, **variables})
+                                  env={**os.environ, "WORKBENCH_PRESET": "release", **variables})
 
         for variables in ({"OMPI_COMM_WORLD_SIZE": "1"}, {"PMIX_RANK": "0"}):
             none = run(**variables)

@@ -127,17 +127,17 @@ class Page(Train):
                 self.assertEqual(curve.find(SVG + "polyline").get("class"), colours[series])
 
     def test_values_of_many_sizes_and_more_configurations_than_colours(self):
-        page = self.page("-n", "12", "--lr", "log:1e-4..300", "--optimizer", "sgd", "--epochs", "5", "--prune", "4,3")
+        page = self.page("-n", "16", "--lr", "log:1e-4..300", "--optimizer", "sgd", "--epochs", "5", "--prune", "4,3")
         svg = self.plots(page)["loss"]
         losses = [v for row in self.report()["history"] for v in row["loss"] if v is not None]
         self.assertGreater(max(losses) / min(losses), 20)
-        self.assertEqual(len(self.reads_as(svg, "loss", logarithmic=True)), 12)
+        self.assertEqual(len(self.reads_as(svg, "loss", logarithmic=True)), 16)
         names = [entry.find(SVG + "title").text for entry in self.groups(svg, "legend")]
-        self.assertEqual(len(names), 7)
-        self.assertEqual(names[-1], "the 6 other configurations")
+        self.assertEqual(len(names), 12)
+        self.assertEqual(names[-1], "the 5 other configurations")
         rows = Tables(page).tables["configurations"]
         self.assertEqual(rows[0][:3], ["lr", "n", "pruned"])
-        self.assertEqual(sorted(row[1:3] for row in rows[1:]), [["0", "1"]] * 9 + [["1", "0"]] * 3)
+        self.assertEqual(sorted(row[1:3] for row in rows[1:]), [["0", "1"]] * 12 + [["1", "0"]] * 4)
         self.assertIn("pruned models count in no mean, nor in the mean answer", page)
 
     def test_models_of_one_configuration(self):

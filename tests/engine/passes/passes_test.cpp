@@ -12,6 +12,7 @@
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/wide.h"
+#include "engine/widen/derivative.h"
 #include "engine/widen/target.h"
 #include "primitives/kernels/depthwise_convolution.h"
 #include "primitives/kernels/direct_convolution.h"
@@ -302,6 +303,16 @@ Network with_work_for_passes() {
   return net;
 }
 
+/// One for the passes of gradients: a pool whose gradient is asked for.
+Network with_work_for_gradients() {
+  Network net;
+  net.name = "work";
+  net.tensors = {{"w", Role::parameter, {4, 3, 3, 3}}, {"x", Role::input, {2, 3, 6, 6}}};
+  net.forward = [](const Tensors& t) { return Tensors{at::max_pool2d(at::conv2d(t[1], t[0]), 2)}; };
+  return phase_network(net, record_single(net, generate(net, 1, at::kFloat, at::kCPU, 7)),
+                       "backward", "adam");
+}
+
 /// One for the passes of lowering; what is measured there (packed convolutions) it has none of.
 Network with_work_for_lowering() {
   Network net;
@@ -338,9 +349,10 @@ TEST_P(EverySwitch, SwitchesItsPassAndNoOther) {
     options.widen.force["conv2d"] = "direct";
     return compile(net, generate(net, 3, at::kFloat, at::kCPU, 5), options);
   };
-  std::vector<Network> networks{with_work_for_passes(), with_work_for_lowering()};
+  std::vector<Network> networks{with_work_for_passes(), with_work_for_lowering(),
+                                with_work_for_gradients()};
   const Stage stage = pass(GetParam()).stage;
-  if (stage == Stage::lowering) networks.erase(networks.begin());
+  if (stage == Stage::lowering) networks = {with_work_for_lowering()};
   // A pass that finds nothing to do there may find it in a network of the registry.
   if (stage != Stage::lowering)
     for (const Target* t : targets())
