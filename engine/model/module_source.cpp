@@ -54,7 +54,10 @@ NetworkSource network_source(const Module& module, const std::vector<TensorSpec>
     network.forward = [module, held, count = inputs.size()](const Tensors& bound) {
       const auto middle = bound.begin() + static_cast<std::ptrdiff_t>(count);
       const Substitution others(held, Tensors(middle, bound.end()));
-      return module.forward(Tensors(bound.begin(), middle));
+      Tensors outputs = module.forward(Tensors(bound.begin(), middle));
+      for (Tensor& t : outputs)  // no operator has seen what is returned as it is
+        if (const Tensor* other = t.defined() ? Substitution::stand_in(t) : nullptr) t = *other;
+      return outputs;
     };
     network.instantiate = module.instantiate;
     if (!network.instantiate) {

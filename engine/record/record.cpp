@@ -558,9 +558,10 @@ Program record(const std::vector<Binding>& bindings,
     c10::impl::IncludeDispatchKeyGuard functional(DispatchKey::Functionalize);
     c10::impl::IncludeDispatchKeyGuard composite(DispatchKey::DeferredInit);
     const Tensors outputs = function(wrapped);
+    Tensors inners;  // views are taken anew as the code took them, with gradients
+    for (const Tensor& t : outputs) inners.push_back(plain(t));
     at::NoGradGuard no_grad;
-    for (const Tensor& t : outputs) {
-      const Tensor inner = plain(t);
+    for (const Tensor& inner : inners) {
       refuse_sparse_result(*r, "forward", inner);
       r->program.outputs.push_back(r->read(inner));
     }

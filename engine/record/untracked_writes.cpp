@@ -58,19 +58,24 @@ UntrackedWrites::UntrackedWrites(const c10::OperatorHandle& op, c10::ArrayRef<IV
       if (has_history(v) && !v.toTensor().is_same(written.toTensor())) return true;
     return false;
   };
+  const auto look = [&](const IValue& v) {
+    if (!has_history(v)) return;
+    const Tensor& t = v.toTensor();
+    const bool tracked = !untracked.holds(t), grad = at::GradMode::is_enabled();
+    if (grad && tracked) return;
+    all_.push_back({t, base_of(t), tracked, grad && reads_other(v)});
+  };
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* alias = op.schema().arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite() || !has_history(arguments[i])) continue;
-    const Tensor& t = arguments[i].toTensor();
-    const bool tracked = !untracked.holds(t);
-    // With grad mode on, a detached tensor has the history of what is written to it.
-    if (at::GradMode::is_enabled() && (tracked || reads_other(arguments[i]))) continue;
-    all_.push_back({t, base_of(t), tracked});
+    if (alias == nullptr || !alias->isWrite()) continue;
+    look(arguments[i]);
+    if (arguments[i].isTensorList())
+      for (const Tensor& t : arguments[i].toTensorVector()) look(t);
   }
 }
 
 void UntrackedWrites::record() const {
-  for (const auto& [written, before, tracked] : all_) {
+  for (const auto& [written, before, tracked, apart] : all_) {
     const Tensor after = base_of(written);
     if (after.is_same(before) || after.sizes() != before.sizes() ||
         after.scalar_type() != before.scalar_type())
@@ -83,7 +88,14 @@ void UntrackedWrites::record() const {
           c10::DispatchKeySet({c10::DispatchKey::DeferredInit, c10::DispatchKey::Functionalize}));
       kept = at::copy(before, after);
     }
-    functional_storage(written).add_update(kept, {});
+    Storage& storage = functional_storage(written);
+    const c10::Storage alive = written.unsafeGetTensorImpl()->unsafe_storage();
+    if (apart && written.sizes() == after.sizes()) {
+      auto* wrapper = fz::unsafeGetFunctionalWrapper(written);
+      wrapper->replace_(after);
+      wrapper->_unsafe_reset_storage();
+    }
+    storage.add_update(kept, {});
     const at::AutoGradMode as_made(tracked);  // the view of it is taken anew
     fz::sync(written);
   }

@@ -35,6 +35,7 @@ class UntrackedWrites {
   struct One {
     Tensor written, before;  // `before`: all of the memory that `written` is a view of
     bool tracked;
+    bool apart;  // a detached tensor that gets the history of what is written to it
   };
   std::vector<One> all_;
 };

@@ -98,6 +98,11 @@ Program record_loss(const LossNetwork& loss, const Tensors& one) {
       throw Unsupported(reason("train", "random operator", node.name(),
                                "dropout, rand, randn, bernoulli or their like",
                                "to draw with one of those"));
+  for (const Update& u : single.updates)
+    if (const Value& v = single.value(u.target); v.role == Role::parameter)
+      throw Unsupported(reason("train", "parameter " + v.name, "a change in forward",
+                               "one that the optimizer alone changes",
+                               "a buffer, or a loop of your own around the wide module"));
   return single;
 }
 

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "engine/error.h"
 #include "engine/lower/gradient_model.h"
@@ -163,7 +164,9 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   wide::Tensors outputs;
   for (const wide::Tensor& t : made.outputs) outputs.push_back(t.variable_data());
   if (!made.refusal.empty()) {
-    refuse(outputs, all, made.refusal);
+    constexpr std::string_view kClass = "Error: ";  // what Python's own errors begin with
+    const bool of_python = made.refusal.rfind(kClass, 0) == 0;
+    refuse(outputs, all, of_python ? made.refusal.substr(kClass.size()) : made.refusal);
     return outputs;
   }
   const std::shared_ptr<WideBackward> node(new WideBackward, torch::autograd::deleteNode);
@@ -177,9 +180,13 @@ wide::Tensors run_for_gradients(const std::shared_ptr<CoreState>& core, const wi
   if (weights.empty()) all.insert(all.end(), made.weights.begin(), made.weights.end());
   node->inputs = inputs.size();
   node->model = made.gradients;
+  std::vector<bool> replaced(all.size(), false);  // after this call, by the caller
+  for (const auto& [weight, value] : *changed) replaced[inputs.size() + weight] = true;
   for (size_t k = 0; k < all.size(); ++k) {
     const bool read = !node->model || node->model->reads()[node->places[k]];
-    node->bound.push_back(read ? SavedVariable(all[k], false) : SavedVariable());
+    const bool copy = read && replaced[k];
+    node->bound.push_back(read ? SavedVariable(copy ? all[k].detach().clone() : all[k], false)
+                               : SavedVariable());
   }
   if (node->model) {
     for (size_t k = 0; k < outputs.size(); ++k)

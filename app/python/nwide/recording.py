@@ -158,7 +158,7 @@ class DetachedData:
         with self._lock:
             if DetachedData._count == 0:
                 plain = DetachedData._plain
-                torch.Tensor.data = property(DetachedData._data, plain.__set__, plain.__delete__)
+                torch.Tensor.data = property(DetachedData._data, DetachedData._assigned, plain.__delete__)
             DetachedData._count += 1
 
     def __exit__(self, *_):
@@ -167,6 +167,12 @@ class DetachedData:
             DetachedData._count -= 1
             if DetachedData._count == 0:
                 del torch.Tensor.data  # the class below has it
+
+    @staticmethod
+    def _assigned(tensor, value):
+        if getattr(DetachedData._here, "recording", False):
+            fail("forward", "data", "an assignment to it", "a tensor that is changed in place", "copy_ under torch.no_grad()")
+        DetachedData._plain.__set__(tensor, value)
 
     @staticmethod
     def _data(tensor):
@@ -242,6 +248,7 @@ class Recorder:
         now = modes(self.model)
         set_modes(self.model, self.modes)
         try:
+            self._refuse_backward_hooks()
             with as_for_export(self.exporting), WithoutNumpy(), DetachedData(), PlainGradients(), \
                     torch.compiler.set_stance("force_eager"):
                 results = self._rebound(buffers, Form(self.model(*args, **kwargs)))
@@ -259,8 +266,14 @@ class Recorder:
         self.results[tuple(t.shape for t in tensors)] = results
         return results.tensors
 
+    def _refuse_backward_hooks(self):
+        for path, module in self.model.named_modules() if torch.is_grad_enabled() else ():
+            if module._backward_hooks or module._backward_pre_hooks:
+                fail("backward", path_text(path), "a backward hook", "none inside a wide module", "one on the wide module itself")
+
     def _rebound(self, buffers, results):
         """Writes what forward assigned to a buffer's name (`self.mean = 0.9 * self.mean + ...`) into that buffer."""
+        changed = []
         for path, module in self.model.named_modules():
             for name, own in buffers[module].items():
                 now = module._buffers.get(name)
@@ -270,9 +283,12 @@ class Recorder:
                 if form[0] is None or form[0] != form[1]:
                     fail("forward", f"buffer {f'{path}.{name}'.lstrip('.')}", f"another one of {_said(now)}",
                          f"one of {_said(own)} as before", "to assign one of the same size and dtype")
-                results.tensors = [t.clone() if t is own or t._base is own else t for t in results.tensors]
-                with torch.no_grad():
-                    own.copy_(now)
+                changed.append((own, now))
+        if changed:  # results and other buffers may look at the memory that is written now
+            results.tensors = [t.clone() for t in results.tensors]
+            with torch.no_grad():
+                for own, value in [(own, now.clone()) for own, now in changed]:
+                    own.copy_(value)
         return results
 
     def _left_behind(self, before):

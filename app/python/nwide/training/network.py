@@ -118,6 +118,22 @@ def asks_for_its_form(model):
     return False
 
 
+def _refuse_assigned_buffers(model, arguments, named, train):
+    """Refuses buffers of submodules that forward assigns: torch.export loses them."""
+    own = copy.deepcopy(model).train(train and model.training)
+    before = {module: dict(module._buffers) for module in own.modules()}
+    try:
+        with untouched_randomness(0), torch.no_grad():
+            own(*arguments, **named)
+    except Exception:  # torch.export says more
+        return
+    for path, module in own.named_modules():
+        for name, buffer in before[module].items():
+            if path and module._buffers.get(name) is not buffer:
+                fail("train", f"buffer {path}.{name}", "an assignment in forward, which torch.export loses in a submodule",
+                     "a change in place", f"self.{name}.copy_(...)")
+
+
 def export(model, sample, path, train):
     """Writes torch.export's file for any batch, or where the network allows no other for that of `sample`, tensors by
     forward's arguments. Returns how many results forward has."""
@@ -125,6 +141,7 @@ def export(model, sample, path, train):
     first = next((i for i, (name, at) in enumerate(zip(sample, positions)) if name != at), len(sample))
     arguments = tuple(sample.values())[:first]
     named = dict(list(sample.items())[first:])
+    _refuse_assigned_buffers(model, arguments, named, train)
     dims = [torch.export.Dim("batch", min=1), torch.export.Dim.AUTO]
     flags = {module: module.training for module in model.modules()}
     reason = None
