@@ -241,8 +241,11 @@ class Planner {
         disagree(who, many, by, n_);
       }
     WIDE_ASSERT(n_ > 0);
-    for (const auto& [key, values] : settings_)
-      spread_[key] = values.spread(rows_, key, options_.seed);
+    for (const auto& [key, values] : settings_) {
+      std::vector<double>& spread = spread_[key] = values.spread(rows_, key, options_.seed);
+      if (key == kOwnEpochs && values.is_range())
+        for (double& epochs : spread) epochs = std::round(epochs);
+    }
   }
 
   static void check_value(const Hyperparameter& h, double value) {

@@ -64,6 +64,23 @@ Json files_of(const TrainingData& data) {
   return files;
 }
 
+/// One form recorded: its operators, their arguments and sizes, and the values of its constants.
+std::string form_text(const Network& form, at::ScalarType weights) {
+  std::vector<Binding> bindings;
+  for (const TensorSpec& spec : form.tensors) {
+    const auto dtype = spec.dtype == at::kFloat ? weights : spec.dtype;
+    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
+  }
+  const Program program = record(bindings, form.forward);
+  std::string text = program.text();
+  for (const Value& value : program.values) {
+    if (value.role != Role::constant || !value.constant.defined()) continue;
+    const Tensor values = value.constant.contiguous();
+    text += digest(values.const_data_ptr(), values.nbytes()) + "\n";
+  }
+  return text;
+}
+
 void check_same(const std::string& file, const Json& saved, const Json& now) {
   const auto differ = [&](const std::string& what, const Json& got, const Json& expected) {
     const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); };
@@ -109,13 +126,9 @@ std::string network_fingerprint(const TrainNetwork& network) {
     const at::NoGradGuard no_grad;
     // Not the batch of the run, which is no part of the network.
     const int64_t batch = network.takes(2) ? 2 : network.batch();
-    const Network form = network.forms().evaluate(network.inputs(batch));
-    std::vector<Binding> bindings;
-    for (const TensorSpec& spec : form.tensors) {
-      const auto dtype = spec.dtype == at::kFloat ? network.dtype() : spec.dtype;
-      bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
-    }
-    return digest(record(bindings, form.forward).text());
+    const Forms forms = network.forms();
+    return digest(form_text(forms.train(network.inputs(batch)), network.dtype()) +
+                  form_text(forms.evaluate(network.inputs(batch)), network.dtype()));
   } catch (const std::exception&) {
     return "";
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "app/train/identity.h"
 #include "data/store/part.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -51,6 +52,10 @@ void expect_same_plan(const SavedPart& p, const SavedPart& first) {
   const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); };
   for (const auto& [key, value] : expected.items())
     if (got.at(key) != value) refuse(key, text(got.at(key)), text(value));
+  const std::string other = identity_difference(p.run.identity, first.run.identity);
+  if (!other.empty())
+    fail("[{}] --merge: got part {} with {} than in {}, expected one plan; try parts of one plan",
+         printable(p.folder), p.part.text(), other, printable(first.folder));
   if (p.run.data != first.run.data) refuse("other data", p.run.data, first.run.data);
 }
 

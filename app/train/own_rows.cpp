@@ -21,11 +21,12 @@ Rows whole_column(const Dataset& data, const std::string& name, int64_t below) {
          column.dim());
   const Tensor exact = column.to(at::kDouble).contiguous();
   Rows numbers;
+  const bool table = data.path.ends_with(".csv");  // its first line names the columns
   for (int64_t i = 0; i < exact.numel(); ++i) {
     const double value = exact.const_data_ptr<double>()[i];
     if (!(value >= 0 && value < double(below)) || value != std::floor(value))
-      fail("[{}] column {}: got {} in line {}, expected a whole number from 0 to {}; try another",
-           file, name, value, i, below - 1);
+      fail("[{}] column {}: got {} in {} {}, expected a whole number from 0 to {}; try another",
+           file, name, value, table ? "line" : "entry", table ? i + 2 : i, below - 1);
     numbers.push_back(static_cast<int64_t>(value));
   }
   return numbers;
@@ -38,6 +39,19 @@ void check_all_or_none(const std::string& file, const std::vector<Rows>& rows, c
   if (empty == rows.end() || std::all_of(rows.begin(), rows.end(), none)) return;
   fail("[{}] model {}: got no row to {}, expected some as the others have; try to add one", file,
        empty - rows.begin(), what);
+}
+
+/// A metric over rows that a model has learned says nothing about unseen ones.
+void check_apart(const std::string& file, const std::vector<Rows>& learned,
+                 const std::vector<Rows>& held, const char* uses) {
+  for (size_t m = 0; m < held.size(); ++m) {
+    Rows sorted = learned[m];
+    std::sort(sorted.begin(), sorted.end());
+    for (const int64_t row : held[m])
+      if (std::binary_search(sorted.begin(), sorted.end(), row))
+        fail("[{}] model {}: got row {} to {}, expected one use of it; try to leave one out", file,
+             m, row, uses);
+  }
 }
 
 }  // namespace
@@ -69,6 +83,9 @@ OwnRows read_own_rows(const std::string& path, int64_t rows) {
            file, m);
   check_all_or_none(file, own.validation, "validate");
   check_all_or_none(file, own.test, "test");
+  check_apart(file, own.train, own.validation, "learn from and to validate");
+  check_apart(file, own.train, own.test, "learn from and to test");
+  check_apart(file, own.validation, own.test, "validate and to test");
   if (own.validation[0].empty()) own.validation.clear();
   if (own.test[0].empty()) own.test.clear();
   return own;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/train/fingerprint.h"
+#include "app/train/identity.h"
 #include "app/train/separate_models.h"
 #include "app/train/values.h"
 #include "data/bytes/csv.h"
@@ -112,6 +113,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   check_smallest_batch();
   check_filled_batches();
   network_fingerprint = wide::network_fingerprint(network);
+  identity = identity_text(*this);
   if (loss.balanced)
     loss.loss.weight = balanced_weights(data, plan.models, data.classes, loss.loss.ignore_index)
                            .to(network.dtype());
@@ -407,7 +409,11 @@ void Prepared::count_steps() {
   if (options.epochs < 0 || options.steps < 0)
     fail("[--epochs] length: got {}, expected above 0; try --epochs 10",
          std::min(options.epochs, options.steps));
-  if (options.epochs == 0 && options.steps == 0)
+  const bool all_own = std::all_of(plan.models.begin(), plan.models.end(),
+                                   [](const ModelPlan& m) { return m.epochs > 0; });
+  if (all_own && options.epochs > 0)
+    fail("[--epochs] length: got the key epochs too, expected one of them; try to leave one out");
+  if (options.epochs == 0 && options.steps == 0 && !all_own)
     defaults["epochs"] = std::to_string(options.epochs = kEpochs);
   for (int64_t m = 0; m < n(); ++m) {
     const int64_t own = plan.models[static_cast<size_t>(m)].epochs;
@@ -418,12 +424,14 @@ void Prepared::count_steps() {
   }
   steps = *std::max_element(ends.begin(), ends.end());
   const std::string schedule = options.schedule.substr(0, options.schedule.find(':'));
+  const bool own = std::any_of(plan.models.begin(), plan.models.end(),
+                               [](const ModelPlan& m) { return m.epochs > 0; });
   const bool one_end = *std::min_element(ends.begin(), ends.end()) == steps;
   if (!one_end && (schedule == "cosine" || schedule == "linear" || schedule == "onecycle"))
     fail(
         "[--schedule] {}: got models that end at different steps, expected one end, with which it "
-        "ends; try constant, or --steps {}",
-        schedule, steps);
+        "ends; try constant{}",
+        schedule, own ? "" : fmt::format(", or --steps {}", steps));
   eval_every = options.eval_every > 0 ? options.eval_every : feed->steps_per_epoch();
 }
 

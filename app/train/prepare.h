@@ -31,6 +31,7 @@ struct Prepared {
   Halving halving;
   std::string fingerprint;  // of the data
   std::string network_fingerprint;
+  std::string identity;  // of all else that a resume must find unchanged
   std::vector<std::string> notes;
   std::map<std::string, std::string> defaults;  // what was not said, in words
 

@@ -162,6 +162,8 @@ std::string first_line(const Prepared& run, const std::string& start) {
                   : run.data.has_validation()
                       ? fmt::format(" and {} to validate", held_rows(run, run.data.validation))
                       : ""));
+  if (!run.data.test.empty())
+    parts.back() += fmt::format(" and {} to test", held_rows(run, run.data.test));
   parts.push_back(fmt::format("{} steps of {}", run.steps, run.network.batch()));
   parts.push_back("start " + start);
   if (const std::string text = run.network.switched_text(); !text.empty()) parts.push_back(text);

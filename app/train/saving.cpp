@@ -103,6 +103,7 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
   save_with(file(kRunState), std::move(tensors),
             {{"workbench", head.dump(-1, ' ', false, Json::error_handler_t::replace)},
              {"data", run.fingerprint},
+             {"identity", run.identity},
              {"plan", from.plan}});
 }
 
@@ -222,6 +223,7 @@ SavedRun read_saved_run(const std::string& folder) {
     if (head.contains("columns")) run.columns = columns_of(head.at("columns"));
     run.plan = metadata.at("plan");
     if (metadata.count("data")) run.data = metadata.at("data");
+    if (metadata.count("identity")) run.identity = metadata.at("identity");
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

@@ -51,6 +51,7 @@ struct SavedRun {
   std::map<std::string, std::string> defaults;  // what was not said, in words
   bool more_is_better = false;                  // of what is monitored
   std::string data;                    // its fingerprint; "" in files of the first versions
+  std::string identity;                // of all else that it is; "" in files of earlier versions
   std::vector<std::string> parts;      // folders that its tensors are to be merged from
   std::vector<int64_t> groups;         // of each model in the statistics of normalisation
   std::optional<DataColumns> columns;  // of the training data; none in files of the first versions

@@ -17,6 +17,7 @@
 #include "app/train/evaluate.h"
 #include "app/train/export.h"
 #include "app/train/fingerprint.h"
+#include "app/train/identity.h"
 #include "app/train/merge.h"
 #include "app/train/observer.h"
 #include "app/train/require.h"
@@ -125,8 +126,11 @@ class Run {
 
  private:
   /// With the data that it began with, and not to where it has been.
-  void check_goes_on(const SavedRun& saved) const {
+  void check_goes_on(const SavedRun& saved) {
     if (!saved.data.empty()) check_same_data(saved.data, run_.fingerprint, run_.data);
+    if (!saved.identity.empty())
+      for (const std::string& note : check_identity(saved.identity, run_))
+        run_.notes.push_back(note);
     for (size_t m = 0; m < saved.state.models.size(); ++m) {
       const ModelState& state = saved.state.models[m];
       if (state.status == "trained" && state.at_step < saved.state.step &&

@@ -196,6 +196,18 @@ class Parts(Train):
                   {**metadata, "workbench": json.dumps(half)})
         refused("[half] --merge: got part 2/2 at step 2, expected it at its end; try train --resume half", "one", "half")
 
+    def test_of_another_network_is_refused(self):
+        digits.write(self.folder, 60)
+        command = ["train", self.path("net.pt2"), "--data", self.path("data.npz"), "--no-store", "--quiet", "-n", "4", "--steps", "2"]
+        self.workbench(*command, "--part", "1/2", "--save", self.path("one"))
+        digits.export(digits.Cnn(dropout=0.3), self.path("net.pt2"), torch.randn(5, 1, 8, 8))
+        self.workbench(*command, "--part", "2/2", "--save", self.path("two"))
+        merge = ("train", "--merge", self.path("merged"), self.path("one"), self.path("two"), "--no-store")
+        self.assertIn("--merge: got part 2/2 with another network than in", self.workbench(*merge, expect=2).stderr)
+        self.workbench(*command, "--part", "1/2", "--save", self.path("one"), "--overwrite")
+        digits.write(self.folder, 60)  # the file of then is gone: what the parts learned is not its network's
+        self.assertIn("net.pt2] operators and constants: got others", self.workbench(*merge, expect=2).stderr)
+
     def test_what_needs_all_models_is_refused(self):
         digits.write(self.folder, 60)
         part = ["-n", "2", "--steps", "2", "--part", "1/2", "--validation", "0.2"]

@@ -1,4 +1,5 @@
 """What a run that goes on holds against what it was: its data, and how far it has been."""
+import json
 import os
 import sqlite3
 import sys
@@ -88,6 +89,59 @@ class Data(Resumed):
         self.train("--fold", "f", "--sample-weight", "w", "--epochs", "1")
         numpy.savez(self.path("data.npz"), **self.columns, f=fold[::-1])
         self.assertIn("[data.npz] column fold: got other values", self.resume("--epochs", "2", expect=2))
+
+
+class Network(Resumed):
+    """The file is read again: what the run computes is as it was, or is refused."""
+
+    class Scaled(torch.nn.Module):
+        def __init__(self, scale, dropout=0.5):
+            super().__init__()
+            self.layer, self.dropout = torch.nn.Linear(4, 3), torch.nn.Dropout(dropout)
+            self.scale = torch.tensor(scale)
+
+        def forward(self, input):
+            return self.dropout(self.layer(input)) * self.scale
+
+    def export(self, module):
+        digits.export(module, self.path("net.pt2"), torch.randn(3, 4))
+
+    def test_another_is_refused(self):
+        self.export(self.Scaled([1.0, 2.0, 3.0]))
+        self.train("-n", "2", "--epochs", "1", "--target", "y")
+        for other in (torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh()), self.Scaled([1.0, 2.0, 4.0]),
+                      self.Scaled([1.0, 2.0, 3.0], dropout=0.25)):
+            self.export(other)
+            said = self.resume("--epochs", "2", expect=2)
+            if isinstance(other, self.Scaled):
+                self.assertEqual(said, "[net.pt2] operators and constants: got others, expected those that the run began with; "
+                                       "try the file of then\n")
+        self.export(self.Scaled([1.0, 2.0, 3.0]))  # other weights: the run has its own
+        self.resume("--epochs", "2")
+
+    def test_of_a_run_by_another_build_is_not_compared_and_that_is_said(self):
+        self.export(self.Scaled([1.0, 2.0, 3.0]))
+        self.train("-n", "2", "--epochs", "1", "--target", "y")
+        file = self.path("run/run.safetensors")
+        with safe_open(file, "pt") as run:
+            metadata = run.metadata()
+        metadata["identity"] = json.dumps({**json.loads(metadata["identity"]), "network": "0", "build": "another"})
+        save_file(load_file(file), file, metadata)
+        self.resume("--epochs", "2")
+        self.assertTrue([note for note in self.report()["notes"] if "another build of the program" in note])
+
+    def test_other_models_are_refused(self):
+        def table(rate):
+            with open(self.path("models.csv"), "w", encoding="utf-8") as file:
+                file.write(f"lr,seed\n0.1,3\n{rate},4\n")
+
+        table(0.2)
+        self.train("--models", self.path("models.csv"), "--epochs", "1", "--target", "y")
+        table(0.3)
+        self.assertEqual(self.resume("--epochs", "2", expect=2),
+                         "[models.csv] models: got others, expected those that the run began with; try the file of then\n")
+        table(0.2)
+        self.resume("--epochs", "2")
 
 
 class Stored(Resumed):

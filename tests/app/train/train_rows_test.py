@@ -67,6 +67,17 @@ class Rows(Train):
                 self.assertAlmostEqual(last, self.loss(self.trained(rows, own), held[m]), delta=1e-9)
             self.assertEqual(report["ensemble"], {"validation": {}, "test": {}})
 
+    def test_a_range_of_epochs_is_of_whole_numbers(self):
+        self.train(*self.options("--set", "epochs=log:1..10"))
+        self.assertEqual([model["hyperparameters"]["epochs"] for model in self.report()["models"]], [1, 3, 10])
+
+    def test_rows_that_changed_since_the_run_began_are_refused(self):
+        self.train(*self.options("--epochs", "1"))
+        self.write([(m, row) for m, rows in enumerate([LISTS[0], [8], LISTS[2]]) for row in rows])
+        said = self.workbench("train", "--resume", self.path("run"), "--epochs", "2", "--no-store", expect=2).stderr
+        self.assertEqual(said.replace(self.folder + "/", "").replace(os.path.realpath(self.folder) + "/", ""),
+                         "[rows.csv] rows of models: got others, expected those that the run began with; try the file of then\n")
+
     def epoch(self, number, x, y):
         os.makedirs(self.path("epochs"), exist_ok=True)
         safetensors.numpy.save_file({"input": x, "y": y}, self.path(f"epochs/{number}.safetensors"))
@@ -100,11 +111,17 @@ class Rows(Train):
     def test_what_is_refused(self):
         for lines, head, words in (
                 ([(0, 1)], "model,line", "[rows.csv] column line: got it, expected model, row and use alone; try to leave it out"),
-                ([(0, 40)], "model,row", "[rows.csv] column row: got 40 in line 0, expected a whole number from 0 to 39; try another"),
-                ([(0, 1.5)], "model,row", "[rows.csv] column row: got 1.5 in line 0, expected a whole number from 0 to 39; try another"),
+                ([(0, 40)], "model,row", "[rows.csv] column row: got 40 in line 2, expected a whole number from 0 to 39; try another"),
+                ([(0, 1.5)], "model,row", "[rows.csv] column row: got 1.5 in line 2, expected a whole number from 0 to 39; try another"),
                 ([(0, 1), (2, 1)], "model,row", "[rows.csv] model 1: got no row to learn from, expected some; try models counted from 0"),
                 ([(0, 1, 0), (1, 1, 0), (0, 2, 1)], "model,row,use",
-                 "[rows.csv] model 1: got no row to validate, expected some as the others have; try to add one")):
+                 "[rows.csv] model 1: got no row to validate, expected some as the others have; try to add one"),
+                ([(0, 1, 0), (0, 4, 1), (1, 5, 0), (1, 7, 0), (1, 7, 1)], "model,row,use",
+                 "[rows.csv] model 1: got row 7 to learn from and to validate, expected one use of it; try to leave one out"),
+                ([(0, 1, 0), (0, 4, 1), (0, 1, 2)], "model,row,use",
+                 "[rows.csv] model 0: got row 1 to learn from and to test, expected one use of it; try to leave one out"),
+                ([(0, 1, 0), (0, 4, 1), (0, 4, 2)], "model,row,use",
+                 "[rows.csv] model 0: got row 4 to validate and to test, expected one use of it; try to leave one out")):
             self.write(lines, head)
             self.refused(words, *self.options())
         self.write([(0, 1), (1, 2), (1, 3)])
@@ -122,6 +139,13 @@ class Rows(Train):
         self.refused("[epochs] value: got 1.5, expected a whole number from 1 on; try 10", *self.options("--set", "epochs=1.5"))
         self.refused("[epochs] length: got --steps too, expected one of them; try to leave one out",
                      *self.options("--set", "epochs=2", "--steps", "5"))
+        self.refused("[--epochs] length: got the key epochs too, expected one of them; try to leave one out",
+                     *self.options("--set", "epochs=2", "--epochs", "5"))
+        self.write([(m, row) for m, rows in enumerate(LISTS) for row in rows])
+        self.refused("got models that end at different steps, expected one end, with which it ends; try constant\n",
+                     *self.options("--set", "epochs=1,2,3", "--schedule", "cosine"))
+        self.refused("got models that end at different steps, expected one end, with which it ends; try constant, or --steps 16\n",
+                     *self.options("--epochs", "2", "--schedule", "cosine"))
         self.refused("[--wait] store: got --no-store, expected one that requests stand in; try --db FILE", *self.options("--wait"))
 
 
