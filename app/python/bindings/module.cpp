@@ -3,6 +3,7 @@
 
 #include "app/python/bindings/benchmark.h"
 #include "app/python/bindings/core.h"
+#include "app/python/bindings/losses.h"
 #include "app/python/bindings/optimizer.h"
 #include "engine/error.h"
 #include "engine/widen/target.h"
@@ -170,9 +171,17 @@ PYBIND11_MODULE(_core, m) {
   m.def("record", &record);
   m.def("targets", &targets);
   m.def("optimizers", &optimizer_table);
-  py::class_<Stepped>(m, "Stepped")
-      .def(py::init<wide::Tensor, wide::Tensor, wide::Tensors, int64_t, bool>());
-  m.def("optimizer_step", &optimizer_step);
+  m.def("cross_entropy", &cross_entropy);
+  m.def("mse_loss", &mse_loss);
+  m.def("optimizer_step",
+        [](const std::string& name, wide::Tensors parameters, wide::Tensors gradients,
+           std::vector<wide::Tensors> states, std::vector<int64_t> steps, std::vector<bool> shared,
+           const std::vector<bool>& kept, const wide::Tensor& hyper) {
+          optimizer_step(name,
+                         {std::move(parameters), std::move(gradients), std::move(states),
+                          std::move(steps), std::move(shared)},
+                         kept, hyper);
+        });
   bind_options(m);
   bind_core(m);
 }

@@ -12,6 +12,7 @@ namespace nwide {
 namespace {
 
 constexpr int64_t kBlock = 1 << 14;  // numbers of a model that are stepped at once
+constexpr int64_t kAlone = 1 << 15;  // fewer numbers are stepped by one thread
 
 /// So many numbers of one model.
 struct Block {
@@ -19,11 +20,19 @@ struct Block {
   int64_t model = 0, begin = 0, count = 0;
 };
 
-std::vector<Block> blocks_of(const std::vector<Stepped>& parameters, int64_t n) {
+/// One parameter, with what is kept of it: undefined where it is not.
+struct Parameter {
+  wide::Tensor value, gradient;
+  wide::Tensors state;
+  int64_t step = 1;
+  bool shared = false;
+};
+
+std::vector<Block> blocks_of(const std::vector<Parameter>& parameters, int64_t n) {
   std::vector<Block> blocks;
   for (size_t k = 0; k < parameters.size(); ++k) {
     const int64_t models = parameters[k].shared ? 1 : n;
-    const int64_t each = parameters[k].parameter.numel() / models;
+    const int64_t each = parameters[k].value.numel() / models;
     for (int64_t i = 0; i < models; ++i)
       for (int64_t begin = 0; begin < each; begin += kBlock)
         blocks.push_back({k, i, i * each + begin, std::min(kBlock, each - begin)});
@@ -32,14 +41,14 @@ std::vector<Block> blocks_of(const std::vector<Stepped>& parameters, int64_t n) 
 }
 
 template <class T>
-void step_block(const wide::Optimizer& optimizer, const Stepped& s, const Block& block,
+void step_block(const wide::Optimizer& optimizer, const Parameter& s, const Block& block,
                 const double* hyper) {
   wide::ParameterStep<T> step;
   T* state[4] = {};
   for (size_t k = 0; k < s.state.size(); ++k)
     if (s.state[k].defined()) state[k] = s.state[k].mutable_data_ptr<T>() + block.begin;
   step.count = block.count;
-  step.parameter = s.parameter.mutable_data_ptr<T>() + block.begin;
+  step.parameter = s.value.mutable_data_ptr<T>() + block.begin;
   step.gradient = s.gradient.const_data_ptr<T>() + block.begin;
   step.hyper = hyper;
   step.step = s.step;
@@ -50,16 +59,16 @@ void step_block(const wide::Optimizer& optimizer, const Stepped& s, const Block&
     optimizer.step_f32(step);
 }
 
-void check(const Stepped& s) {
-  const at::ScalarType type = s.parameter.scalar_type();
+void check(const Parameter& s) {
+  const at::ScalarType type = s.value.scalar_type();
   if (type != at::kFloat && type != at::kDouble)
     wide::fail("[nw.optim] parameter: got {}, expected float32 or float64; try torch.optim",
                c10::toString(type));
-  bool alike = s.gradient.scalar_type() == type && s.gradient.sizes() == s.parameter.sizes();
+  bool alike = s.gradient.scalar_type() == type && s.gradient.sizes() == s.value.sizes();
   for (const wide::Tensor& t : s.state)
     alike = alike && (!t.defined() || (t.scalar_type() == type && t.is_contiguous() &&
-                                       t.numel() == s.parameter.numel()));
-  if (!alike || !s.parameter.is_contiguous() || !s.parameter.is_cpu())
+                                       t.numel() == s.value.numel()));
+  if (!alike || !s.value.is_contiguous() || !s.value.is_cpu())
     wide::fail(
         "[nw.optim] parameter: got one whose gradient or state lies otherwise, expected both as "
         "the parameter on the CPU; try a new optimiser");
@@ -67,8 +76,8 @@ void check(const Stepped& s) {
 
 }  // namespace
 
-void optimizer_step(const std::string& name, std::vector<Stepped> parameters,
-                    const std::vector<bool>& kept, const wide::Tensor& hyper) {
+void optimizer_step(const std::string& name, Stepped stepped, const std::vector<bool>& kept,
+                    const wide::Tensor& hyper) {
   const py::gil_scoped_release released;
   const at::NoGradGuard no_grad;
   const wide::Optimizer& optimizer = wide::optimizer(name);
@@ -78,31 +87,38 @@ void optimizer_step(const std::string& name, std::vector<Stepped> parameters,
   for (int64_t i = 0; i < n && optimizer.conflict; ++i)
     if (const std::string why = optimizer.conflict(values + i * count); !why.empty())
       wide::fail("[nw.optim] {}: got {}; try other values", name, why);
-  for (Stepped& s : parameters) {
-    for (size_t k = 0; k < s.state.size(); ++k)
-      if (!kept[k]) s.state[k] = wide::Tensor();
+  std::vector<Parameter> parameters(stepped.parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    Parameter& s = parameters[i];
+    s = {stepped.parameters[i], stepped.gradients[i], {}, stepped.steps[i], stepped.shared[i]};
+    size_t next = 0;
+    for (const bool is_kept : kept)
+      s.state.push_back(is_kept ? stepped.states[i].at(next++) : wide::Tensor());
     check(s);
     s.gradient = s.gradient.contiguous();
-    if (!s.shared) models = s.parameter.size(0);
+    if (!s.shared) models = s.value.size(0);
   }
-  for (const Stepped& s : parameters)
+  for (const Parameter& s : parameters)
     if (s.shared && n > 1)
       wide::fail(
           "[nw.optim] parameter: got one for all models and values for each, expected one number "
           "for it; try a group of its own");
   const std::vector<Block> blocks = blocks_of(parameters, models);
-  at::parallel_for(0, static_cast<int64_t>(blocks.size()), 4, [&](int64_t first, int64_t last) {
+  int64_t numbers = 0;
+  for (const Block& block : blocks) numbers += block.count;
+  const auto all = static_cast<int64_t>(blocks.size());
+  at::parallel_for(0, all, numbers < kAlone ? all : 4, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const Block& block = blocks[static_cast<size_t>(i)];
-      const Stepped& s = parameters[block.parameter];
+      const Parameter& s = parameters[block.parameter];
       const double* own = values + (n > 1 ? block.model * count : 0);
-      if (s.parameter.scalar_type() == at::kDouble)
+      if (s.value.scalar_type() == at::kDouble)
         step_block<double>(optimizer, s, block, own);
       else
         step_block<float>(optimizer, s, block, own);
     }
   });
-  for (const Stepped& s : parameters) s.parameter.unsafeGetTensorImpl()->bump_version();
+  for (const Parameter& s : parameters) s.value.unsafeGetTensorImpl()->bump_version();
 }
 
 py::dict optimizer_table() {

@@ -5,7 +5,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.autograd import forward_ad
 
+from . import _core
 from .errors import fail
 from .module import WideModule
 
@@ -38,11 +40,24 @@ def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     return of_each
 
 
+def _plain(tensor):
+    """Whether it is seen by autograd's backward pass alone, as the losses of `_core` ask."""
+    return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
+            and tensor.dtype in (torch.float32, torch.float64, torch.long)
+            and torch._C._functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0)
+
+
 def _quickly(loss, args, kwargs):
     """PyTorch's own means over all but the first dimension by one call for all models; None where it is none of those."""
     if len(args) != 2 or not all(isinstance(a, torch.Tensor) for a in args):
         return None
     out, target = args
+    if _plain(out) and _plain(target) and out.is_floating_point():
+        if loss is F.cross_entropy and not kwargs.keys() - {"ignore_index"} and out.dim() == 3 and target.dtype == torch.long \
+                and target.shape == out.shape[:2] and out.numel() > 0:
+            return _core.cross_entropy(out, target, kwargs.get("ignore_index", -100))
+        if loss is F.mse_loss and not kwargs and out.shape == target.shape and out.dtype == target.dtype and out.numel() > 0:
+            return _core.mse_loss(out, target)
     if loss in _MEANS and not kwargs and out.shape == target.shape:
         return loss(out, target, reduction="none").flatten(1).mean(1)
     if loss is not F.cross_entropy or kwargs.keys() - {"ignore_index"} or target.is_floating_point() or out.dim() < 3:

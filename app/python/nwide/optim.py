@@ -136,20 +136,24 @@ class _Optimizer(torch.optim.Optimizer):
         for index, group in enumerate(self.param_groups):
             values = self._values(group)
             kept = [not with_ or bool(_any(values[with_])) for _, with_ in self._states]
-            stepped = []
+            names = [name for (name, _), keeps in zip(self._states, kept) if keeps]
+            parameters, gradients, states, steps = [], [], [], []
             for p in group["params"]:
-                if p.grad is None:
+                gradient = p.grad
+                if gradient is None:
                     continue
                 state = self.state[p]
                 state["step"] = step = int(state.get("step", 0)) + 1
-                tensors = []
-                for (name, _), keeps in zip(self._states, kept):
-                    if keeps and state.get(name) is None:
+                for name in names:
+                    if state.get(name) is None:
                         state[name] = torch.zeros_like(p, memory_format=torch.contiguous_format)
-                    tensors.append(state[name] if keeps else p)
-                stepped.append(_core.Stepped(p, p.grad, tensors, step, id(p) in self._shared))
-            if stepped:
-                _core.optimizer_step(self._name, stepped, kept, self._hyper_of(index, values))
+                parameters.append(p)
+                gradients.append(gradient)
+                states.append([state[name] for name in names])
+                steps.append(step)
+            if parameters:
+                _core.optimizer_step(self._name, parameters, gradients, states, steps, [id(p) in self._shared for p in parameters],
+                                     kept, self._hyper_of(index, values))
         return loss
 
 

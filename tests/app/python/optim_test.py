@@ -164,6 +164,40 @@ class Optim(unittest.TestCase):
         with self.assertRaisesRegex(nw.Error, r"^\[per_model\] loss: got .*, expected one number; try "):
             nw.per_model(lambda a, b: a - b)(out, real)
 
+    def test_gradients_of_the_losses_of_one_node(self):
+        """First and second derivatives, of rows ignored, of other strides, and beneath what looks at tensors otherwise."""
+        target = torch.randint(0, 4, (N, 7))
+        target[:, 3] = 2
+        target[1] = 2  # all rows of a model
+        for dtype, scale in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+            out = torch.randn(N, 4, 7, dtype=dtype).transpose(1, 2).requires_grad_()
+            real = torch.randn(N, 7, 4, dtype=dtype, requires_grad=True)
+            weights = torch.rand(N, dtype=dtype)
+            for loss, other, kwargs in ((F.cross_entropy, target, {}), (F.cross_entropy, target, {"ignore_index": 2}), (F.mse_loss, real, {})):
+                with self.subTest(loss=loss.__name__, dtype=dtype, **kwargs):
+                    wanted = [t for t in (out, other) if t.requires_grad]
+                    got = nw.per_model(loss)(out, other, **kwargs)
+                    expected = torch.stack([loss(*own, **kwargs) for own in zip(out, other)])
+                    self.assertRegex(got.grad_fn.name(), "CrossEntropy|MeanSquare")
+                    torch.testing.assert_close(got, expected, equal_nan=True, rtol=scale, atol=scale)
+                    keep = expected.isfinite()
+                    first, second = (torch.autograd.grad((of[keep] * weights[keep]).sum(), wanted, create_graph=True)
+                                     for of in (got, expected))
+                    for a, b in zip(first, second):
+                        torch.testing.assert_close(a, b, rtol=scale, atol=scale)
+                    plain = torch.autograd.grad((got[keep] * weights[keep]).sum(), wanted)
+                    for a, b in zip(plain, second):
+                        torch.testing.assert_close(a, b.detach(), rtol=scale, atol=scale)
+                    twice = [torch.autograd.grad((g[0] ** 3).sum(), wanted) for g in (first, second)]
+                    for a, b in zip(*twice):
+                        torch.testing.assert_close(a, b, rtol=10 * scale, atol=10 * scale)
+        for wrong in (4, -1):
+            with self.assertRaisesRegex(IndexError, f"Target {wrong} is out of bounds"):
+                nw.per_model(F.cross_entropy)(out, torch.full((N, 7), wrong))
+        torch.testing.assert_close(torch.func.grad(lambda t: nw.per_model(F.mse_loss)(t, real).sum())(out), 2 * (out - real) / 28)
+        got = torch.func.jvp(lambda t: nw.per_model(F.mse_loss)(t, real), (out,), (torch.ones_like(out),))[1]
+        torch.testing.assert_close(got, (2 * (out - real) / 28).sum((1, 2)))
+
     def test_what_mixes_models_is_refused_by_name(self):
         _, wide = twins()
         x, y = batch(0)
