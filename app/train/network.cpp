@@ -187,7 +187,7 @@ void TrainNetwork::refuse_batch(int64_t wanted, int64_t nearest, int64_t exporte
        name_, wanted, expected, nearest);
 }
 
-void TrainNetwork::settle(const DataParts& data, int64_t rows) {
+void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
   const int64_t exported = knows_sizes_ ? asked_[0].sizes.at(0) : 0;
   if (!knows_sizes_)
     for (size_t i = 0; i < asked_.size(); ++i) {
@@ -218,6 +218,11 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows) {
     }
   }
   if (target_ && !any_batch_) batch_ = 1;
+  if (batch_ > rows && any_batch_ && !drop_last && takes(rows)) {
+    notes_.push_back(fmt::format("batches of {}, not {}: there are no more rows to learn from", rows,
+                                 batch_));
+    batch_ = rows;  // an epoch is one batch, the last one, as PyTorch's DataLoader makes it
+  }
   if (batch_ > rows)
     fail("[{}] --batch: got {}, expected at most the {} rows to learn from; try {}", name_, batch_,
          rows, any_batch_ ? "a smaller one" : "more data");

@@ -24,7 +24,7 @@ class TrainNetwork {
   at::ScalarType dtype() const { return dtype_; }
 
   /// Chooses the batch size once the data's sizes are known. `rows`: of the smallest training set.
-  void settle(const DataParts& data, int64_t rows);
+  void settle(const DataParts& data, int64_t rows, bool drop_last);
 
   int64_t batch() const { return batch_; }
   bool any_batch() const { return any_batch_; }

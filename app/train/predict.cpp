@@ -41,7 +41,7 @@ class Predictor {
     columns.own.clear();
     parts_ = read_parts(columns, options.data, wanted, RowsTo::predict,
                         saved.columns ? &*saved.columns : nullptr);
-    network_.settle(parts_, std::numeric_limits<int64_t>::max());
+    network_.settle(parts_, std::numeric_limits<int64_t>::max(), false);
     choose_models();
     load();
   }

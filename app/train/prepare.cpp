@@ -96,7 +96,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
                       {"--rows", data.by_model ? static_cast<int64_t>(data.train_rows.size()) : 0}},
                      data.folds, loss.label_smoothing);
   check_settings();
-  network.settle(data.train, rows_for_a_batch(data));
+  network.settle(data.train, rows_for_a_batch(data), options.drop_last);
   if (options.batch == 0) defaults["batch"] = std::to_string(network.batch());
   frozen = matching("--freeze", options.freeze, network.tensors());
   no_decay = matching("--no-decay", options.no_decay, network.tensors());

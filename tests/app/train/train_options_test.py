@@ -76,6 +76,22 @@ class Useless(Options):
                          data="33.npz")
             self.train("-n", "2", "--drop-last", "--epochs", "1", "--no-save", net=file, data="33.npz")
 
+    def test_a_batch_of_more_rows_than_there_are_is_one_of_all(self):
+        """As PyTorch's DataLoader makes it; --drop-last would leave nothing of it."""
+        weights = []
+        for batch in (64, 33):
+            numpy.savez(self.path("33.npz"), input=self.x[:33], y=self.y[:33])
+            self.train("-n", "2", "--batch", str(batch), "--epochs", "2", "--order", "sequential", "--overwrite", data="33.npz")
+            report = self.report()
+            self.assertEqual((report["batch"], report["run"]["steps"]), (33, 2))
+            self.assertEqual([n for n in report["notes"] if n.startswith("batches")],
+                             ["batches of 33, not 64: there are no more rows to learn from"] if batch > 33 else [])
+            weights.append(load_file(self.path("run/last/model-0001.safetensors")))
+        for name, tensor in weights[0].items():
+            self.assertTrue(torch.equal(tensor, weights[1][name]), name)
+        self.refused("[net.pt2] --batch: got 64, expected at most the 33 rows to learn from; try a smaller one", "-n", "2", "--batch",
+                     "64", "--drop-last", "--overwrite", data="33.npz")
+
     def test_defaults_are_what_was_not_said(self):
         self.train("-n", "2", "--lr", "0.01", "--epochs", "1")
         self.assertEqual(sorted(self.report()["defaults"]), ["batch", "loss", "optimizer", "weight_decay"])
