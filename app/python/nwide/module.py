@@ -20,6 +20,7 @@ from .options import Options
 from .progress import Progress
 from .recording import Form, Recorder, argument_names, batched, look, looped, modes, named, placed, separate, torch_threads
 from .results import Benchmark, Coverage, Steps, Validation
+from .rows import Routed
 
 COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
 KEEPING = threading.Lock()  # of what is compiled: threads look it up and throw it out
@@ -157,8 +158,9 @@ class WideModule(nn.Module):
             at, leaf = self._places[k]
             at[leaf].data.copy_(value)
 
-    def at(self, ids: Any) -> "Some":
-        """The models with these numbers, known at run time, to be called as the whole: `wide.at(ids)(x)`."""
+    def at(self, ids: Any, rows: bool = False) -> "Some | Routed":
+        """The models with these numbers, known at run time, to be called as the whole: `wide.at(ids)(x)`. With `rows` the
+        numbers are of a batch's rows: `wide.at(ids, rows=True)(x)` sends row b of `x` `[B, ...]` to model `ids[b]`."""
         ids = torch.as_tensor(ids)
         if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
             fail("at", "ids", ids.dtype, "whole numbers", "torch.nonzero(mask)[:, 0] for a mask")
@@ -168,7 +170,7 @@ class WideModule(nn.Module):
         wrong = ids[(ids < 0) | (ids >= self.n)]
         if wrong.numel():
             fail("at", "ids", int(wrong[0]), f"0 to {self.n - 1}", "a number of a model")
-        return Some(self, ids)
+        return Routed(self, ids) if rows else Some(self, ids)
 
     def _of_some(self, k):
         """What computes k of the models; its own weights are not looked at."""
@@ -424,8 +426,10 @@ class Some:
         self._wide, self._ids = wide, ids
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        some = self._wide._of_some(len(self._ids))
-        return some._call(args, kwargs, self._weights, self._take)
+        return self._with(args, kwargs, self._take)
+
+    def _with(self, args, kwargs, take):
+        return self._wide._of_some(len(self._ids))._call(args, kwargs, self._weights, take)
 
     def _weights(self):
         wide = self._wide

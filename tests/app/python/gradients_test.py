@@ -486,43 +486,6 @@ class Gradients(unittest.TestCase):
         separate = [wide[i].module() for i in range(3)]
         self.assertLess(off(wide(x[:, :3]), torch.stack([m(o) for m, o in zip(separate, x[:, :3])])), 1e-9)
 
-    def test_some_of_the_models(self):
-        models, wide = twins(mlp, 7)
-        for ids in ([4, 1], [1, 6], torch.tensor([2, 0]), [5, 5]):
-            x = data(2, 4, 5).requires_grad_()
-            wide.zero_grad()
-            y = wide.at(ids)(x)
-            y.square().sum().backward()
-            for model in models:
-                model.zero_grad()
-            own = x.detach().clone().requires_grad_()
-            out = torch.stack([models[int(i)](o) for i, o in zip(ids, own)])
-            out.square().sum().backward()
-            self.assertLess(off(y, out), 1e-12)
-            self.assertLess(off(x.grad, own.grad), 1e-9)
-            for name, p in wide.named_parameters():
-                for i, model in enumerate(models):
-                    g = model.get_parameter(name).grad
-                    self.assertLess(off(p.grad[i], torch.zeros_like(p[i]) if g is None else g), 1e-9)
-        self.assertEqual(list(wide._some), [2])
-        self.assertEqual(wide._some[2]._last().signatures(), 1)
-        for wrong_ids in ([7], [-1], [], [[0, 1]]):
-            with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got .*, expected .*; try "):
-                wide.at(wrong_ids)
-
-    def test_numbers_of_models_are_whole(self):
-        _, wide = twins(mlp, 4)
-        for ids in ([True, False, True, False], [1.5], torch.tensor([1.0, 2.0])):
-            with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got torch\.(bool|float32), expected whole numbers; try "):
-                wide.at(ids)
-
-    def test_a_model_twice_has_statistics_but_once(self):
-        _, wide = twins(cnn, 4)
-        with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got a model twice in \[3, 1, 3\], expected each once.*; try eval"):
-            wide.at([3, 1, 3])(data(3, 4, 2, 8, 8))
-        self.assertEqual(wide.state_dict()["1.num_batches_tracked"].tolist(), [0] * 4)
-        self.assertEqual(wide.eval().at([3, 1, 3])(data(3, 4, 2, 8, 8)).shape, (3, 4, 4))
-
     def test_what_is_kept_is_bounded(self):
         wide = nw.compile([mlp(i) for i in range(3)], options=nw.Options(tune=False, threads=1, signatures=4))
         before = nw.cache_info()

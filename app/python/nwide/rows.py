@@ -1,0 +1,79 @@
+"""A batch whose rows are of different models: adapters of users, personal models behind one service."""
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .errors import fail
+from .recording import Form
+
+
+class Routed:
+    """`wide.at(ids, rows=True)`: row b of every argument `[B, ...]` goes to model `ids[b]`, and its answer stands in row b.
+
+    Rows are put together by model and filled up with copies to a power of two, so that few sizes are compiled; the copies'
+    answers are dropped. Where at most half of the models have rows, only those are computed.
+    """
+
+    def __init__(self, wide, ids):
+        self._wide, self._ids = wide, ids
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        wide, ids = self._wide, self._ids
+        form = Form((args, kwargs))
+        dims = wide._dims(form)
+        if any(d not in (0, None) for d in dims):
+            fail("at", "in_dims", dims, "0 or None, as rows are told by models", "in_dims=0")
+        for t, d in zip(form.tensors, dims):
+            if d is not None and (t.dim() == 0 or t.shape[0] != len(ids)):
+                fail("at", "rows", tuple(t.shape), f"[{len(ids)}, ...], a row for each id", "as many ids as rows")
+        models, row, place = self._layout()
+        count, rows = row.shape
+        given = [t if d is None else t.index_select(0, row.flatten()).view(count, rows, *t.shape[1:])
+                 for t, d in zip(form.tensors, dims)]
+        args, kwargs = form.build(given)
+        if models is None:
+            made = wide._call(args, kwargs, wide._current, _no_change)
+        else:
+            made = wide.at(models)._with(args, kwargs, _no_change)
+        return pytree.tree_map_only(torch.Tensor, lambda t: self._answers(t, count, rows, place), made)
+
+    def _layout(self):
+        """Which models are called (None: all), `[models, rows]` the row of the batch at each place, and `[B]` the place of
+        each row."""
+        n, ids = self._wide.n, self._ids
+        counts = torch.bincount(ids, minlength=n)
+        present = counts.nonzero()[:, 0]
+        slots = _power_of_two(len(present))
+        models, slot_of = None, torch.arange(n)
+        if 2 * slots <= n:
+            models = torch.cat([present, present[:1].expand(slots - len(present))])
+            slot_of[present] = torch.arange(len(present))
+        else:
+            slots = n
+        rows = _power_of_two(int(counts.max()))
+        order = ids.argsort(stable=True)
+        begin = counts.cumsum(0) - counts  # of each model's rows in this order
+        place = torch.empty_like(ids)
+        place[order] = slot_of[ids[order]] * rows + torch.arange(len(ids)) - begin[ids[order]]
+        row = torch.zeros(slots, rows, dtype=torch.long)
+        row[slot_of[present]] = order[begin[present]][:, None]
+        row.view(-1)[place] = torch.arange(len(ids))
+        return models, row, place
+
+    @staticmethod
+    def _answers(t, count, rows, place):
+        if t.shape[:2] != (count, rows):
+            fail("at", "answer", tuple(t.shape[1:]), "a row for each row of the batch", "at(ids), a batch for each model")
+        return t.flatten(0, 1).index_select(0, place)
+
+
+def _power_of_two(count):
+    return 1 << (count - 1).bit_length()
+
+
+def _no_change(changed):
+    if changed:
+        fail("at", "rows", "a forward that changes its buffers, which rows that fill up would enter", "one that leaves them",
+             "eval() of the wide module")

@@ -1,0 +1,106 @@
+"""Some of the models, and rows of different models, by numbers that are known at run time."""
+
+import package
+
+package.enter()
+
+import copy  # noqa: E402
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+from gradients_test import cnn, data, mlp, off, twins  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+
+class Total(torch.nn.Module):
+    """One number for a batch."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(float(seed + 1), dtype=torch.float64))
+
+    def forward(self, x):
+        return (x * self.scale).sum()
+
+
+class At(unittest.TestCase):
+    def test_some_of_the_models(self):
+        models, wide = twins(mlp, 7)
+        for ids in ([4, 1], [1, 6], torch.tensor([2, 0]), [5, 5]):
+            x = data(2, 4, 5).requires_grad_()
+            wide.zero_grad()
+            y = wide.at(ids)(x)
+            y.square().sum().backward()
+            for model in models:
+                model.zero_grad()
+            own = x.detach().clone().requires_grad_()
+            out = torch.stack([models[int(i)](o) for i, o in zip(ids, own)])
+            out.square().sum().backward()
+            self.assertLess(off(y, out), 1e-12)
+            self.assertLess(off(x.grad, own.grad), 1e-9)
+            for name, p in wide.named_parameters():
+                for i, model in enumerate(models):
+                    g = model.get_parameter(name).grad
+                    self.assertLess(off(p.grad[i], torch.zeros_like(p[i]) if g is None else g), 1e-9)
+        self.assertEqual(list(wide._some), [2])
+        self.assertEqual(wide._some[2]._last().signatures(), 1)
+        for wrong_ids in ([7], [-1], [], [[0, 1]]):
+            with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got .*, expected .*; try "):
+                wide.at(wrong_ids)
+
+    def test_rows_of_different_models(self):
+        """A batch of requests, each for its user's model: answers and gradients as if each row were computed alone."""
+        generator = torch.Generator().manual_seed(3)
+        for kind, n, shape, ids in ((mlp, 7, (5,), torch.randint(7, (19,), generator=generator)), (mlp, 7, (5,), [3, 3, 3]),
+                                    (mlp, 9, (5,), [8, 0, 8, 1, 0, 8]), (mlp, 1, (5,), [0] * 6), (cnn, 5, (2, 8, 8), [4, 1, 1, 4, 1, 0])):
+            models, wide = twins(kind, n)
+            wide.eval()
+            x = data(len(ids), *shape).requires_grad_()
+            for of in (wide, copy.deepcopy(wide).freeze()) if n == 9 else (wide,):
+                y = of.at(ids, rows=True)(x)
+                out = torch.cat([models[int(i)].eval()(row[None]) for i, row in zip(ids, x)])
+                self.assertLess(off(y, out), 1e-12)
+            y = wide.at(ids, rows=True)(x)
+            weight = torch.rand(out.shape, dtype=out.dtype, generator=generator)
+            got = torch.autograd.grad((y.square() * weight).sum(), [x, *wide.parameters()], allow_unused=True)
+            parameters = [model.get_parameter(name) for name, _ in wide.named_parameters() for model in models]
+            own = torch.autograd.grad((out.square() * weight).sum(), [x, *parameters], allow_unused=True)
+            self.assertLess(off(got[0], own[0]), 1e-9)
+            for k, wide_gradient in enumerate(got[1:]):
+                for i, g in enumerate(own[1 + k * n:1 + (k + 1) * n]):
+                    self.assertLess(off(wide_gradient[i], torch.zeros_like(wide_gradient[i]) if g is None else g), 1e-9)
+
+    def test_rows_of_different_models_compile_few_sizes(self):
+        models, wide = twins(mlp, 6)
+        generator = torch.Generator().manual_seed(4)
+        for rows in range(1, 40):
+            ids = torch.randint(6, (rows,), generator=generator)
+            x = data(rows, 5)
+            with torch.no_grad():
+                y = wide.at(ids, rows=True)(x)
+            self.assertLess(off(y, torch.stack([models[int(i)](row) for i, row in zip(ids, x)])), 1e-12)
+        self.assertLessEqual(wide._last().signatures() + sum(some._last().signatures() for some in wide._some.values()), 10)
+        for wrong, words in ((lambda: wide.at([0, 1], rows=True)(data(3, 5)), r"rows: got \(3, 5\), expected \[2, ...\], a row for each id"),
+                             (lambda: twins(cnn, 4)[1].at([3, 1], rows=True)(data(2, 2, 8, 8)), "rows: got a forward that changes its buffers"),
+                             (lambda: nw.compile([Total(i) for i in range(3)]).at([2, 1], rows=True)(data(2, 5)),
+                              r"answer: got \(\), expected a row for each row of the batch")):
+            with self.assertRaisesRegex(nw.Error, rf"^\[at\] {words}.*; try "):
+                wrong()
+
+    def test_numbers_of_models_are_whole(self):
+        _, wide = twins(mlp, 4)
+        for ids in ([True, False, True, False], [1.5], torch.tensor([1.0, 2.0])):
+            with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got torch\.(bool|float32), expected whole numbers; try "):
+                wide.at(ids)
+
+    def test_a_model_twice_has_statistics_but_once(self):
+        _, wide = twins(cnn, 4)
+        with self.assertRaisesRegex(nw.Error, r"^\[at\] ids: got a model twice in \[3, 1, 3\], expected each once.*; try eval"):
+            wide.at([3, 1, 3])(data(3, 4, 2, 8, 8))
+        self.assertEqual(wide.state_dict()["1.num_batches_tracked"].tolist(), [0] * 4)
+        self.assertEqual(wide.eval().at([3, 1, 3])(data(3, 4, 2, 8, 8)).shape, (3, 4, 4))
+
+
+if __name__ == "__main__":
+    unittest.main()
