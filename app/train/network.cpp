@@ -219,8 +219,8 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
   }
   if (target_ && !any_batch_) batch_ = 1;
   if (batch_ > rows && any_batch_ && !drop_last && takes(rows)) {
-    notes_.push_back(fmt::format("batches of {}, not {}: there are no more rows to learn from", rows,
-                                 batch_));
+    notes_.push_back(
+        fmt::format("batches of {}, not {}: there are no more rows to learn from", rows, batch_));
     batch_ = rows;  // an epoch is one batch, the last one, as PyTorch's DataLoader makes it
   }
   if (batch_ > rows)
