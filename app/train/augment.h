@@ -19,7 +19,7 @@ struct Augmentation {
 /// "flip", "crop:PAD", "cutout:SIZE". Throws Error.
 Augmentation parse_augmentation(const std::vector<std::string>& parts);
 
-/// Changes `images` [B, C, H, W], contiguous, in place. All hangs on the model's `seed`, the step
+/// Changes `images` [B, C, H, W], contiguous, in place. All depends on the model's `seed`, the step
 /// and the place in the batch.
 void augment(const Augmentation& how, uint64_t seed, int64_t step, const Tensor& images);
 

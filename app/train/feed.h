@@ -21,7 +21,7 @@ struct HeldBatch {
   int64_t first = 0;
 };
 
-/// What each model sees at each step: nothing of it hangs on what came before.
+/// What each model sees at each step: nothing of it depends on what came before.
 class Feed {
  public:
   Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,

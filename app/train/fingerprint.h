@@ -7,7 +7,7 @@
 namespace wide {
 
 /// What the data of a run are, as JSON: sizes, types and a hash of each column that it reads, of
-/// large ones of some rows. Kept in the run, as its split and its normalisation hang on them.
+/// large ones of some rows. Kept in the run, as its split and its normalisation depend on them.
 std::string fingerprint(const TrainingData& data);
 
 /// Stands for which rows are learned from, validated and tested.

@@ -271,7 +271,7 @@ void Prepared::check_filled_batches() const {
     const Tensor a = alone[k][0].to(at::kDouble), b = with_others[k][0].to(at::kDouble);
     if (!at::allclose(a, b, 1e-3, 1e-5, /*equal_nan=*/true))
       fail(
-          "[{}] rows of a batch: got answers that hang on the other rows (batch norm), expected "
+          "[{}] rows of a batch: got answers that depend on the other rows (batch norm), expected "
           "each by itself where models have different numbers of rows; try --drop-last",
           printable(options.network));
   }

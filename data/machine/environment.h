@@ -59,7 +59,7 @@ std::vector<std::string> changes_between(const Environment& before, const Enviro
 
 /// The machine that an environment is of, in one line: "HOST: PROCESSOR, 2 cores, GPU".
 std::string machine_name(const Environment& environment);
-/// What times hang on of a machine that is named so: all but the host's name.
+/// What times depend on, of a machine of this name: all but the host's name.
 std::string hardware_of(const std::string& machine);
 
 /// The time, UTC, as ISO 8601.

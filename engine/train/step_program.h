@@ -32,7 +32,7 @@ Program record_loss(const LossNetwork& loss, const Tensors& one);
 
 /// Loss, gradients of `trained` (positions among the bound tensors), then what a step makes of
 /// buffers in the order of `single.updates`, all `[n, ...]`: each model's own, as the sum over
-/// models is differentiated. `reached`, if any: by `trained`, whether the loss hangs on it; where
+/// models is differentiated. `reached`, if any: by `trained`, whether the loss depends on it; where
 /// it does not, autograd gives no gradient, and zeros stand here.
 Tensors differentiate_wide(const Program& single, const std::vector<size_t>& trained, int64_t n,
                            const std::vector<WideValue>& bound, const WidenOptions& options,

@@ -162,7 +162,7 @@ class Trainer {
   /// first recording leaves models half written: the run has to go on from its file.
   StepResult step(const Batch& batch);
   /// The gradients that a step would take, before clipping: by trained parameter, [R, ...] for the
-  /// R models of `running()`, zeros where the loss does not hang on it; nothing is written.
+  /// R models of `running()`, zeros where the loss does not depend on it; nothing is written.
   /// `losses`: float64 [R].
   std::map<std::string, Tensor> gradients(const Batch& batch, Tensor* losses = nullptr);
   /// Outputs of the evaluation form, flattened, each [R, ...] for the R models of `running()` in

@@ -333,7 +333,7 @@ double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choic
 }
 
 /// What suits many models is slow for the few that are left. Evaluations are too rare to look
-/// again, and where bits hang on nothing there is nothing to choose.
+/// again, and where bits depend on nothing there is nothing to choose.
 const std::pair<const int64_t, Choice>* Trainer::Impl::known_choice(const PlannedSize& p) const {
   return choices.find(p.key, static_cast<int64_t>(models.running().size()),
                       p.step && !options.exact);
@@ -342,7 +342,7 @@ const std::pair<const int64_t, Choice>* Trainer::Impl::known_choice(const Planne
 /// How batches of this size are computed from here on. As many models at a time as measures
 /// fastest, from one up to a range for each thread: what the short calls teach spares trying it on
 /// the long ones, and the time that a first step may take ends with the longest. Nothing is
-/// measured where bits must not hang on it.
+/// measured where bits must not depend on it.
 void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
   constexpr double kLongest_s = 0.6, kClearlyWorse = 1.15;
   const auto count = static_cast<int64_t>(models.running().size());

@@ -19,7 +19,7 @@ struct PlannedSize {
   Choice choice;
   int64_t chosen_for = 0;                    // so many running models
   std::vector<size_t> trained;               // bound values
-  std::vector<bool> reached;                 // by `trained`: whether the loss hangs on it
+  std::vector<bool> reached;                 // by `trained`: whether the loss depends on it
   std::vector<size_t> updated;               // specs, by update of the program
   std::vector<bool> shared;                  // by bound value
   std::map<int64_t, PlannedRange> programs;  // by number of models

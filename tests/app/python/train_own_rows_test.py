@@ -131,7 +131,7 @@ class OwnRows(Runs):
 
     def test_batch_norm(self):
         pairs = [rows(count, seed) for seed, count in enumerate((53, 20, 33))]
-        self.refused("[Net.pt2] rows of a batch: got answers that hang on the other rows (batch norm), expected each by itself where "
+        self.refused("[Net.pt2] rows of a batch: got answers that depend on the other rows (batch norm), expected each by itself where "
                      "models have different numbers of rows; try drop_last=True",
                      lambda: self.own(Net, data=pairs, epochs=2, **PLAIN))
         run = self.train(Net, data=pairs, drop_last=True, epochs=2, save="dropped", **PLAIN)

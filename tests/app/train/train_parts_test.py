@@ -117,7 +117,7 @@ class Parts(Train):
             return file[file.files[0]]
 
     def test_folds_orders_frozen_and_own_columns(self):
-        """What hangs on the first of all models, or is each model's own."""
+        """What depends on the first of all models, or is each model's own."""
         torch.manual_seed(1)
         random = numpy.random.default_rng(0)
         numpy.savez(self.path("data.npz"), input=random.normal(0, 3, (5, 40, 4)).astype("float32"),

@@ -53,7 +53,7 @@ TEST(Trainer, PlansAgainForFewerModels) {
   for (int64_t t = 3; t < 6; ++t) other.step(data(t));
   EXPECT_EQ(other.plan(), trainer.plan());
   expect_same_bits(other.state().tensors, trainer.state().tensors);
-  // Where bits hang on nothing there is nothing to choose.
+  // Where bits depend on nothing there is nothing to choose.
   TrainerOptions exact = o;
   exact.exact = true;
   exact.plan.clear();

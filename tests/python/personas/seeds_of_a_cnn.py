@@ -1,4 +1,4 @@
-"""How much does accuracy hang on the seed? 64 seeds of a CNN, images shifted at random in training."""
+"""How much does accuracy depend on the seed? 64 seeds of a CNN, images shifted at random in training."""
 
 import torch
 from sklearn.datasets import load_digits

@@ -55,7 +55,7 @@ def changed(columns, function, size):
 
 
 class Epochs:
-    """`make`: gives the columns of an epoch, whose draws hang on the seed and the epoch alone. They are torch's own, of the whole
+    """`make`: gives the columns of an epoch, whose draws depend on the seed and the epoch alone. They are torch's own, of the whole
     process: no other code of Python that draws may run between `begin` and `finish`."""
 
     def __init__(self, make, folder, seed):
