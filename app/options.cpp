@@ -92,9 +92,11 @@ std::vector<std::string> expand_devices(const std::vector<std::string>& names) {
 }
 
 at::ScalarType parse_float_dtype(const std::string& text) {
-  const auto dtype = parse_dtype(text);
-  for (const at::ScalarType known : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
-    if (dtype == known) return known;
+  const std::string name = text.rfind("torch.", 0) == 0 ? text.substr(6) : text;
+  for (const auto& [dtype, of_pytorch] :
+       {std::pair(at::kFloat, "float32"), std::pair(at::kDouble, "float64"),
+        std::pair(at::kHalf, "float16"), std::pair(at::kBFloat16, "bfloat16")})
+    if (name == of_pytorch || name == short_name(dtype)) return dtype;
   fail("[--dtype] dtype: got {}, expected f32, f64, f16 or bf16; try --dtype f32", printable(text));
 }
 

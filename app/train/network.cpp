@@ -10,6 +10,7 @@
 #include "data/text.h"
 #include "engine/compile.h"
 #include "engine/error.h"
+#include "engine/record/record.h"
 #include "engine/record/training_form.h"
 
 namespace wide {
@@ -229,6 +230,29 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
   train_ = train_source_(inputs(batch_));
   eval_ = eval_source_(inputs(batch_));
   notes_.insert(notes_.end(), train_.notes.begin(), train_.notes.end());
+  check_evaluation_form();
+}
+
+/// Only calls of dropout and batch norm are switched. What else a train-mode export does only in
+/// training, as the power iteration of spectral_norm, would be done in evaluations too.
+void TrainNetwork::check_evaluation_form() const {
+  if (!file_ || eval_file_ || eval_as_ != Form::evaluate) return;
+  const at::NoGradGuard no_grad;
+  std::vector<Binding> bindings;
+  for (const TensorSpec& spec : eval_.tensors) {
+    const auto dtype = spec.dtype == at::kFloat ? dtype_ : spec.dtype;
+    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
+  }
+  const Program program = record(bindings, eval_.forward);
+  for (const Update& update : program.updates) {
+    const Value& buffer = program.value(update.target);
+    if (buffer.role == Role::buffer && c10::isFloatingType(buffer.dtype))  // not a counter
+      fail(
+          "[{}] evaluation: got a form that writes buffer {}, as a train-mode export's, expected "
+          "one that writes none; try --eval-model FILE, an export of model.eval(), or "
+          "--as-exported",
+          name_, printable(buffer.name));
+  }
 }
 
 std::vector<TensorSpec> TrainNetwork::tensors() const {

@@ -57,6 +57,7 @@ class TrainNetwork {
   int64_t nearest_batch(int64_t exported, int64_t refused) const;
   [[noreturn]] void refuse_batch(int64_t wanted, int64_t nearest, int64_t exported) const;
   void choose_forms(const TrainOptions& options);
+  void check_evaluation_form() const;
 
   std::string name_;
   const Target* target_ = nullptr;

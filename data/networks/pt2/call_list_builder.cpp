@@ -6,6 +6,7 @@
 #include "data/networks/allowed_operators.h"
 #include "data/networks/pt2/enumerations.h"
 #include "data/networks/pt2/numbers.h"
+#include "data/networks/pt2/out_variant.h"
 
 namespace wide::pt2 {
 namespace {
@@ -191,6 +192,10 @@ class Builder {
   }
 
   void operation(const Node& node, Names& names) {
+    if (const auto two = without_out(node)) {
+      operation(two->first, names);
+      return operation(two->second, names);
+    }
     std::string name;
     c10::OperatorHandle op = find(node, &name);
     if (only_states(name)) return;

@@ -11,7 +11,9 @@ import unittest  # noqa: E402
 import numpy  # noqa: E402
 import torch  # noqa: E402
 from separate_runs import Net, Runs, rows, separate, start  # noqa: E402
+from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from torch.nn.utils import parametrizations  # noqa: E402
 
 import nwide as nw  # noqa: E402
 from nwide.training import Selection, tensor_files  # noqa: E402
@@ -97,6 +99,25 @@ class Numbers(Runs):
             for i, row in run.table.iterrows():
                 torch.manual_seed(int(row["seed"]))
                 looks, _ = separate(Changing(), x, y, x, y, row["lr"])
+                own = run.curves[run.curves["model"] == i]
+                for epoch, (train_loss, loss, _) in enumerate(looks):
+                    self.assertAlmostEqual(own["train_loss"].iloc[epoch], train_loss, delta=1e-9)
+                    self.assertAlmostEqual(own["loss"].iloc[epoch], loss, delta=1e-9)
+
+    def test_parametrizations(self):
+        """Those of torch.nn.utils: spectral_norm iterates in training alone, and writes its vectors through `out=`."""
+        x, y = rows()
+        xv, yv = rows(31, 4)
+
+        def made(how, seed):
+            torch.manual_seed(seed)
+            return nn.Sequential(how(nn.Linear(5, 8)), nn.Tanh(), how(nn.Linear(8, 3))).double()
+
+        for how in (parametrizations.spectral_norm, parametrizations.weight_norm, parametrizations.orthogonal):
+            run = self.train([made(how, seed) for seed in range(2)], data=(x, y), validation=(xv, yv), lr=[0.01, 0.03], epochs=3, batch=16,
+                             order="sequential", overwrite=True, dtype=torch.float64)
+            for i, lr in enumerate((0.01, 0.03)):
+                looks, _ = separate(made(how, i), x, y, xv, yv, lr)
                 own = run.curves[run.curves["model"] == i]
                 for epoch, (train_loss, loss, _) in enumerate(looks):
                     self.assertAlmostEqual(own["train_loss"].iloc[epoch], train_loss, delta=1e-9)

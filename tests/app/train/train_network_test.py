@@ -50,6 +50,42 @@ class OneOf(torch.nn.Module):
         return self.b(torch.tanh(self.norm(self.a(x))))
 
 
+class Spectral(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4, 6))
+        self.b = torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.a(x)))
+
+
+class EvaluationForm(Train):
+    def test_of_a_train_mode_export_that_writes_buffers_is_asked_for(self):
+        """The power iteration of spectral_norm is in the file, which says nowhere that evaluations leave it out."""
+        model, x, y = Spectral(), torch.randn(30, 4), torch.randint(0, 3, (30,))
+        numpy.savez(self.path("d.npz"), x=x.numpy(), y=y.numpy())
+        digits.export(model, self.path("n.pt2"), x[:3], train=True)
+        digits.export(model, self.path("eval.pt2"), x[:3])
+        common = ["-n", "2", "--init", "file", "--order", "sequential", "--batch", "8", "--epochs", "2", "--lr", "0.1", "--optimizer", "sgd",
+                  "--validation", self.path("d.npz"), "--overwrite", "--dtype", "float64"]
+        self.refused("[n.pt2] evaluation: got a form that writes buffer a.parametrizations.weight.0._u, as a train-mode export's, expected "
+                     "one that writes none; try --eval-model FILE, an export of model.eval(), or --as-exported", *common, net="n.pt2",
+                     data="d.npz")
+        self.train(*common, "--eval-model", self.path("eval.pt2"), net="n.pt2", data="d.npz")
+        model.double().train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(2):
+            for begin in range(0, 30, 8):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x[begin:begin + 8].double()), y[begin:begin + 8]).backward()
+                optimizer.step()
+            with torch.no_grad():
+                loss = torch.nn.functional.cross_entropy(model.eval()(x.double()), y).item()
+            model.train()
+            self.assertAlmostEqual(self.report()["history"][epoch]["loss"][1], loss, delta=1e-9)
+
+
 class Counters(Train):
     def test_count_the_batches_as_in_training(self):
         """An export for evaluation does not show that a batch norm counts; an instance norm never does."""

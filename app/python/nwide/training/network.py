@@ -103,19 +103,25 @@ def with_loss(model, loss, columns, more):
 
 
 def asks_for_its_form(model):
-    """Whether code of the user's own reads `self.training`: then the evaluation form is another program."""
+    """Whether code besides that of PyTorch's layers reads `self.training` (the user's, or spectral_norm's): then the evaluation
+    form is another program."""
     def reads(code):
         return "training" in code.co_names or any(isinstance(c, types.CodeType) and reads(c) for c in code.co_consts)
 
     for module in model.modules():
         for cls in type(module).__mro__:
-            if cls.__module__.startswith("torch.nn.") or cls is object:
+            if cls.__module__.startswith("torch.nn.modules.") or cls is object:
                 continue
             for value in vars(cls).values():
                 function = getattr(value, "__func__", value)
                 if isinstance(function, types.FunctionType) and reads(function.__code__):
                     return True
     return False
+
+
+def has_its_own_buffers(model):
+    """Whether modules besides PyTorch's layers have buffers, which forward may write in both forms."""
+    return any(module._buffers and not type(module).__module__.startswith("torch.nn.modules.") for module in model.modules())
 
 
 def _refuse_assigned_buffers(model, arguments, named, train):

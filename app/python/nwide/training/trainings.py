@@ -14,7 +14,7 @@ from ..recording import untouched_randomness
 from ..store import default_path
 from . import program, tensor_files
 from .epochs import Epochs, changed
-from .network import Source, Starts, asks_for_its_form, export, takes_batch, with_loss
+from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, takes_batch, with_loss
 from .options import check_names, command_line, plan, runs_of, says_how_many
 from .result import KEPT, Part, Run, keep, read_report
 from .rows import FOLD, Reader, share_or_rows
@@ -272,7 +272,7 @@ class Training:
         stem += f"-{self.number}" if self.chosen else ""
         path = self._file(f"{stem}.pt2")
         results = export(model, sample, path, train=True)
-        if asks_for_its_form(first) and any(m.training for m in first.modules()):
+        if any(m.training for m in first.modules()) and (asks_for_its_form(first) or has_its_own_buffers(first)):
             other = self._file(f"{stem}-eval.pt2")
             export(model, sample, other, train=False)
             arguments.append(f"--eval-model={other}")
