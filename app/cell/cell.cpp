@@ -24,6 +24,7 @@
 #include "app/worker/heartbeat.h"
 #include "app/worker/spawn.h"
 #include "data/machine/ending.h"
+#include "data/machine/oom.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -211,7 +212,7 @@ class Watch {
     if (!WIFSIGNALED(status))
       crashed(fmt::format("exit code {} in the midst of its work", WEXITSTATUS(status)));
     const int signal = WTERMSIG(status);
-    if (signal == SIGKILL)
+    if (signal == SIGKILL && kills_.any())
       throw Error(fmt::format("[{}] memory: got killed by the system, expected enough of it; try "
                               "fewer models",
                               printable(rights_.what)),
@@ -268,6 +269,7 @@ class Watch {
   int out_, err_;
   const Heartbeat& heart_;
   double limit_s_;
+  MemoryKills kills_;
   std::optional<int> code_;
   bool gone_ = false;
   std::optional<Clock::time_point> asked_;

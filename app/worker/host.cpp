@@ -219,9 +219,10 @@ void WorkerHost::describe_end(Attempt& a) {
   blame(a);
   const WorkerProcess::End end = worker_->kill(1000);
   const std::string words = last_line(worker_->words());
-  const bool killed = WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
+  // Others may kill it too, by hand or as a job's time is up.
+  const bool killed = end.for_memory && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
   const std::string thing = a.name.empty() ? "case" : a.name;
-  if ((killed && end.by_itself) || speaks_of_memory(words)) {
+  if (killed || speaks_of_memory(words)) {
     a.status = Status::oom;
     a.reason = out_of_memory_text(thing, killed ? "killed by the system during " + a.stage : words,
                                   a.memory);

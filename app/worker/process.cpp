@@ -134,6 +134,7 @@ WorkerProcess::End WorkerProcess::kill(int patience_ms) {
   if (!process_) return end_;
   for (int waited = 0; waited < patience_ms && !process_->ended(); waited += 5) usleep(5000);
   end_.by_itself = process_->ended();
+  end_.for_memory = end_.by_itself && kills_.any();
   end_.status = process_->reap();
   process_.reset();
   if (printed_ >= 0) read_words(printed_, &words_);

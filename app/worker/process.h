@@ -5,6 +5,7 @@
 #include "app/worker/heartbeat.h"
 #include "app/worker/protocol.h"
 #include "app/worker/spawn.h"
+#include "data/machine/oom.h"
 
 namespace wide {
 
@@ -33,8 +34,9 @@ class WorkerProcess {
   Heard hear(int milliseconds);
 
   struct End {
-    int status = 0;          // as waitpid says
-    bool by_itself = false;  // before it was killed
+    int status = 0;           // as waitpid says
+    bool by_itself = false;   // before it was killed
+    bool for_memory = false;  // the system ended a process, as memory was short
   };
   /// Ends it, giving it a moment to end by itself.
   End kill(int patience_ms = 0);
@@ -45,6 +47,7 @@ class WorkerProcess {
  private:
   void close_all();
 
+  MemoryKills kills_;
   std::optional<Spawned> process_;
   End end_;
   int to_ = -1, from_ = -1, printed_ = -1;

@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace wide {
+
+/// How many processes the system has ended so far because memory was short: those of this process's
+/// control group, and those that the whole machine counts. nullopt: it says neither. `root`: "" is
+/// the system itself.
+std::optional<int64_t> memory_kills(const std::string& root = "");
+
+/// Looks whether the system ended a process for want of memory since this object was made.
+class MemoryKills {
+ public:
+  bool any() const {
+    const std::optional<int64_t> now = memory_kills();
+    return before_ && now && *now > *before_;
+  }
+
+ private:
+  std::optional<int64_t> before_ = memory_kills();
+};
+
+}  // namespace wide
