@@ -15,6 +15,7 @@
 #include "data/machine/peaks.h"
 #include "data/reports/report_json.h"
 #include "data/reports/report_read.h"
+#include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -54,6 +55,17 @@ void expect_own_cores(const std::vector<MeasuringRank>& ranks) {
             core, r.environment.host);
 }
 
+/// Times of two programs do not belong into one sweep.
+void expect_same_program(const MeasuringRank& rank, const MeasuringRank& first) {
+  const Environment &a = rank.environment, &b = first.environment;
+  if (a.libtorch != b.libtorch || a.workbench != b.workbench)
+    throw Error(fmt::format("[sweep] rank {}: got workbench {} with LibTorch {} there, expected {} "
+                            "with {} as on rank {}; try the same program on all machines",
+                            rank.rank, printable(a.workbench), printable(a.libtorch),
+                            printable(b.workbench), printable(b.libtorch), first.rank),
+                1);
+}
+
 }  // namespace
 
 std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<PlannedCase>& cases,
@@ -79,6 +91,7 @@ std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<P
           1);
     ranks.push_back({rank, environment_of_json(hello->at("environment")),
                      hello->at("cores").get<std::vector<int>>()});
+    expect_same_program(ranks.back(), ranks.front());
   }
   if (!sharing) expect_own_cores(ranks);
   return ranks;
@@ -113,6 +126,8 @@ std::optional<WorkerNews> RankWorker::receive(milliseconds patience) {
 }
 
 bool RankWorker::alive() { return !stopped_ && cluster_.silent_s(rank_) < kLostS; }
+
+std::string RankWorker::name() const { return fmt::format("rank {} ({})", rank_, machine_); }
 
 void RankWorker::stop() { stopped_ = true; }
 

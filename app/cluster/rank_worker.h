@@ -23,6 +23,7 @@ class RankWorker : public Worker {
   void send(const PlannedCase& planned) override;
   std::optional<WorkerNews> receive(std::chrono::milliseconds patience) override;
   bool alive() override;
+  std::string name() const override;
   void stop() override;
 
  private:

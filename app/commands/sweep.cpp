@@ -111,6 +111,7 @@ class SweepCommand : public Command {
     settings.tf32 = tf32_ == "on";
     settings.timeout_s = timeout_;
     settings.peer = peer_;
+    settings.all_cores = threads_ == 0;
     // Numeric libraries take one thread where they see a launcher.
     settings.threads = set_threads(threads_ == 0 && launch().mpi ? usable_cores() : threads_);
     settings.baselines = preset.baselines;
@@ -244,9 +245,10 @@ class SweepCommand : public Command {
       idle += own.empty();
     }
     const double busy = all_s / (longest_s * static_cast<double>(machines_));
-    return fmt::format("on {} machines: about {}, they are busy {:.0f} % of it{}\n", machines_,
-                       duration_text(longest_s), 100 * busy,
-                       idle > 0 ? fmt::format(", {} have nothing to do", idle) : "");
+    return fmt::format(
+        "on {} machines: about {}, they are busy {:.0f} % of it{}\n", machines_,
+        duration_text(longest_s), 100 * busy,
+        idle > 0 ? fmt::format(", {} {} nothing to do", idle, idle == 1 ? "has" : "have") : "");
   }
 
   SweepChoices choices_;

@@ -16,7 +16,7 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
     forced += (forced.empty() ? "" : ",") + primitive + "=" + strategy;
   plan.settings = {{"--budget", fmt::format("{}", settings.budget_s)},
                    {"--seed", std::to_string(settings.seed)},
-                   {"--threads", std::to_string(settings.threads)},
+                   {"--threads", std::to_string(settings.all_cores ? 0 : settings.threads)},
                    {"--tf32", settings.tf32 ? "on" : "off"},
                    {"--strategy", forced},
                    {"baselines", fmt::format("{}", fmt::join(settings.baselines, ","))},
@@ -42,6 +42,8 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
   settings->budget_s = std::stod(setting("--budget"));
   settings->seed = std::stoull(setting("--seed"));
   settings->threads = std::stoi(setting("--threads"));
+  settings->all_cores = settings->threads == 0;
+  if (settings->all_cores) settings->threads = set_threads(0);
   settings->tf32 = setting("--tf32") == "on";
   if (!setting("--strategy").empty()) settings->forced = parse_strategies({setting("--strategy")});
   settings->baselines = split(setting("baselines"));

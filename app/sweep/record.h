@@ -41,6 +41,8 @@ class SweepRecorder : public SweepObserver {
   /// After the end: how the environment changed while the sweep ran.
   void add_changes(const std::vector<std::string>& changes) { store_.add_changes(id_, changes); }
 
+  /// What the store has of the sweep by now.
+  SweepReport stored() { return store_.load(id_); }
   int64_t id() const { return id_; }
   size_t done_before() const { return done_.size(); }
 

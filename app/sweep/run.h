@@ -9,6 +9,7 @@ struct SweepSettings {
   double budget_s = 1.5;  // per contender
   uint64_t seed = 0;
   int threads = 0;
+  bool all_cores = false;                     // nobody asked for a number of threads
   std::vector<std::string> baselines;         // names; empty: all
   std::set<std::string> baselines_off;        // of these: not to be run
   std::map<std::string, std::string> forced;  // from --strategy

@@ -108,6 +108,10 @@ class SweepRunner::Round {
       if (seat.worker->alive()) continue;
       while (seat.index && listen(seat, milliseconds(0))) {
       }
+      const std::string what =
+          fmt::format("{} is lost, as it said nothing any more{}", seat.worker->name(),
+                      seat.index ? "; its case goes to another" : "");
+      for (SweepObserver* o : runner_.observers_) o->on_lost(what);
       if (!seat.index) continue;
       const size_t index = *seat.index;
       if (queue_.give_back(index) < kMostLost) {

@@ -19,6 +19,8 @@ class SweepObserver {
   virtual void on_stage(const std::string& /*what*/, const std::string& /*trial*/) {}
   /// A case that was run now. Trials that the user's cancelling cut short are `cancelled`.
   virtual void on_case(const PlannedCase&, const Case&) {}
+  /// A worker that nothing will come from any more, in words.
+  virtual void on_lost(const std::string& /*what*/) {}
   /// A case that was done before (resume).
   virtual void on_known(const PlannedCase&, const Case&) {}
   /// `state`: complete or cancelled.

@@ -58,7 +58,16 @@ SweepSession::SweepSession(SweepRequest request)
     SweepPlan plan = store_plan(request.name, cases, settings, report_.environment);
     plan.any_machine = elsewhere;
     recorder_.emplace(Store::create(request.db), plan, request.resume);
-    for (const Environment& machine : request.machines) recorder_->add_machine(machine);
+    std::vector<Environment>& machines = request.machines;
+    if (!elsewhere && request.resume != Resume::no) machines.push_back(report_.environment);
+    for (const Environment& machine : machines) recorder_->add_machine(machine);
+    if (request.resume !=
+        Resume::no) {  // what is done may be of others, and the first of those began
+      const SweepReport kept = recorder_->stored();
+      if (elsewhere) report_.environment = kept.environment;
+      machines = kept.machines;
+      machines.push_back(kept.environment);
+    }
     report_.id = std::to_string(recorder_->id());
     recorder_->attach(runner_);  // first: what is shown as done is stored
   }
@@ -97,9 +106,13 @@ void SweepSession::note_changes() {
   read_processor(now);
   for (const PlannedCase& c : runner_.cases())
     if (!c.device.is_cpu() && !now.gpu_state) add_gpu(now, c.device);
-  report_.changes = changes_between(report_.environment, now);
-  if (!busy_.empty()) report_.changes.push_back(busy_);
-  if (recorder_) recorder_->add_changes(report_.changes);
+  add_changes(changes_between(report_.environment, now));
+  if (!busy_.empty()) add_changes({busy_});
+}
+
+void SweepSession::add_changes(const std::vector<std::string>& changes) {
+  report_.changes.insert(report_.changes.end(), changes.begin(), changes.end());
+  if (recorder_ && !changes.empty()) recorder_->add_changes(changes);
 }
 
 void SweepSession::sort_cases() {
@@ -136,6 +149,8 @@ void SweepSession::on_known(const PlannedCase& planned, const Case& result) {
   const std::lock_guard lock(mutex_);
   left_estimate_s_ -= estimates_s_.at(index);
 }
+
+void SweepSession::on_lost(const std::string& what) { add_changes({what}); }
 
 double SweepSession::left_s() const {
   const std::lock_guard lock(mutex_);

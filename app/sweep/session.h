@@ -41,8 +41,10 @@ class SweepSession : private SweepObserver {
   void on_begin(const PlannedCase& planned) override;
   void on_case(const PlannedCase& planned, const Case& result) override;
   void on_known(const PlannedCase& planned, const Case& result) override;
+  void on_lost(const std::string& what) override;
   void on_end(const std::string& state) override { report_.state = state; }
   void note_changes();
+  void add_changes(const std::vector<std::string>& changes);
   void sort_cases();
 
   SweepReport report_;

@@ -76,18 +76,33 @@ std::vector<Difference> differences_of(const Environment& a, const Environment& 
   return out;
 }
 
+/// A crossover of one kind of hardware says nothing of another's.
+std::map<std::string, std::vector<Case>> cases_by_hardware(const SweepReport& report) {
+  std::map<std::string, std::vector<Case>> all;
+  for (const Case& c : report.cases) {
+    const std::string machine = c.machine.empty() ? machine_name(report.environment) : c.machine;
+    all[hardware_of(machine)].push_back(c);
+  }
+  return all;
+}
+
 std::vector<CrossoverChange> crossovers_of(const SweepReport& before, const SweepReport& after) {
   const auto key = [](const Crossover& c) {
     return std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy);
   };
   std::vector<CrossoverChange> out;
-  const std::vector<Crossover> old = crossovers(before.cases);
-  for (const Crossover& now : crossovers(after.cases))
-    for (const Crossover& then : old)
-      if (key(now) == key(then)) {
-        if (now.n != then.n) out.push_back({now, then.n, now.n});
-        break;
-      }
+  const auto old_cases = cases_by_hardware(before);
+  for (const auto& [hardware, cases] : cases_by_hardware(after)) {
+    const auto there = old_cases.find(hardware);
+    if (there == old_cases.end()) continue;
+    const std::vector<Crossover> old = crossovers(there->second);
+    for (const Crossover& now : crossovers(cases))
+      for (const Crossover& then : old)
+        if (key(now) == key(then)) {
+          if (now.n != then.n) out.push_back({now, then.n, now.n});
+          break;
+        }
+  }
   return out;
 }
 

@@ -28,8 +28,8 @@ CORE = min(os.sched_getaffinity(0))
 
 
 class Machines(CommandLine):
-    def measure(self, db, *options, other=False, one_core=False):
-        command = [*(OTHER if other else []), *(["taskset", "-c", str(CORE)] if one_core else []), BINARY, *SWEEP, "--db",
+    def measure(self, db, *options, sweep=SWEEP, other=False, one_core=False):
+        command = [*(OTHER if other else []), *(["taskset", "-c", str(CORE)] if one_core else []), BINARY, *sweep, "--db",
                    self.path(db), "--quiet", *options]
         run = subprocess.run(command, capture_output=True, text=True, timeout=400)
         self.assertEqual(run.returncode, 0, run.stderr)
@@ -85,6 +85,33 @@ class Machines(CommandLine):
         again, _ = self.report(self.path("one.db"))
         self.assertEqual(again["machines"], report["machines"])
         self.assertEqual(again["cases"], report["cases"])
+
+    def test_crossovers_of_other_hardware_are_not_compared(self):
+        report, before = self.report(self.measure("here.db"))
+        for case in report["cases"]:
+            for trial in case["trials"]:
+                trial["verdict"] = "FASTER" if trial["verdict"] != "FASTER" else "SLOWER"
+
+        def crossovers(machine):
+            for case in report["cases"]:
+                case["machine"] = machine
+            with open(self.path("after.json"), "w", encoding="utf-8") as file:
+                json.dump(report, file)
+            self.workbench("compare", before, self.path("after.json"), "--json", self.path("compared.json"))
+            with open(self.path("compared.json"), encoding="utf-8") as file:
+                return json.load(file)["crossovers"]
+
+        self.assertNotEqual(crossovers(report["cases"][0]["machine"].replace(os.uname().nodename, "another-host")), [])
+        self.assertEqual(crossovers("another-host: another processor, 96 cores"), [])
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core: there can be no other hardware")
+    def test_parts_of_other_cores_merge(self):
+        """Where nobody asked for a number of threads, each machine has as many as it has cores."""
+        parts = [self.measure("1.db", "--part", "1/2", sweep=SWEEP[:-2]),
+                 self.measure("2.db", "--part", "2/2", sweep=SWEEP[:-2], one_core=True)]
+        self.workbench("store", "merge", self.path("merged.db"), *parts)
+        report, _ = self.report(self.path("merged.db"))
+        self.assertEqual(len({c["machine"] for c in report["cases"]}), 2)
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core: there can be no other hardware")
     def test_other_hardware_is_not_compared(self):

@@ -27,6 +27,7 @@ SweepSettings settings_of(const RunChoices& choices) {
   SweepSettings settings;
   settings.budget_s = choices.budget_s;
   settings.threads = set_threads(0);
+  settings.all_cores = true;
   settings.baselines = list_of(choices.baselines);
   settings.timeout_s = choices.timeout_s;
   return settings;

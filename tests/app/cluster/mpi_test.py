@@ -201,6 +201,31 @@ class Mpi(CommandLine):
         self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"], text)
         self.assertEqual(shell(self.db, """SELECT DISTINCT state FROM "case" """), ["done"])
         self.assertEqual(shell(self.db, TWICE), [])
+        changes = shell(self.db, "SELECT value FROM sweep, json_each(changes)")
+        lost = f"rank 2 ({os.uname().nodename}: "
+        self.assertEqual([c.startswith(lost) and "is lost, as it said nothing any more" in c for c in changes], [True],
+                         changes)
+
+    def test_what_began_over_ranks_goes_on_alone(self):
+        """And what began alone goes on over ranks: nobody asked for a number of threads."""
+        for alone_first in (False, True):
+            self.db = self.path(f"{alone_first}.db")
+            self.wanted = 2
+            job = subprocess.Popen([BINARY, *SWEEP, "--quiet", "--db", self.db]) if alone_first else self.start(2, "--quiet")
+            ranks = {} if alone_first else self.ranks_of(job)
+            while self.done() == 0 and job.poll() is None:
+                time.sleep(0.02)
+            job.kill()
+            job.wait()
+            self.gone(ranks)
+            self.assertNotEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"])
+            if alone_first:
+                self.run_ranks(2, "--quiet", "--resume")
+            else:
+                self.workbench(*SWEEP, "--quiet", "--resume", "--db", self.db)
+            self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"])
+            self.assertEqual(shell(self.db, TWICE), [])
+            self.assertEqual(len(shell(self.db, """SELECT DISTINCT machine FROM "case" """)), 1)
 
     def test_two_on_the_same_cores_are_refused(self):
         text = self.run_ranks(3, expect=2)

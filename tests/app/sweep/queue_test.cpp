@@ -52,6 +52,7 @@ struct Stub : Worker {
 struct Counts : SweepObserver {
   std::map<int64_t, int> begun, ended;
   std::vector<Case> crashed;
+  std::vector<std::string> lost;
   std::string state;
   void on_begin(const PlannedCase& planned) override { ++begun[planned.n]; }
   void on_case(const PlannedCase& planned, const Case& result) override {
@@ -59,6 +60,7 @@ struct Counts : SweepObserver {
     ++ended[planned.n];
     if (result.trials.front().status == Status::crashed) crashed.push_back(result);
   }
+  void on_lost(const std::string& what) override { lost.push_back(what); }
   void on_end(const std::string& how) override { state = how; }
 };
 
@@ -99,6 +101,9 @@ TEST(SweepQueue, AThousandWorkersAndAStore) {
   }
   EXPECT_GT(again, 0);
   EXPECT_TRUE(counts.crashed.empty());
+  ASSERT_EQ(counts.lost.size(), static_cast<size_t>(again));
+  EXPECT_EQ(counts.lost[0],
+            "a worker is lost, as it said nothing any more; its case goes to another");
   Store store = Store::read(file.path());
   EXPECT_EQ(store.sweeps()[0].state, "complete");
   EXPECT_EQ(store.sweeps()[0].done, kCases);

@@ -73,6 +73,27 @@ TEST(SweepSession, ABusyMachineIsSaidAndItsVerdictsAreUnclear) {
   EXPECT_TRUE(stored.cases.at(1).disturbed);
 }
 
+TEST(SweepSession, ResumedElsewhereItStillKnowsWhoBeganIt) {
+  StoreFile file;
+  std::string host;
+  {
+    SweepSession begun(request(file.path()));
+    host = begun.report().environment.host;
+    begun.runner().stop();
+    EXPECT_EQ(begun.run(), "cancelled");
+  }
+  SweepRequest again = request(file.path(), Resume::missing);
+  Environment other;
+  other.host = "other-machine";
+  other.cpu = "another processor";
+  other.cores = 3;
+  again.machines = {other};
+  const SweepSession resumed(again);
+  EXPECT_EQ(resumed.report().environment.host, host);
+  ASSERT_EQ(resumed.report().machines.size(), 1u);
+  EXPECT_EQ(resumed.report().machines[0].host, "other-machine");
+}
+
 TEST(SweepSession, NothingIsKeptWithoutAStore) {
   SweepSession session(request(""));
   EXPECT_EQ(session.stored_as(), 0);
