@@ -66,13 +66,13 @@ Connection::Connection(const std::string& path, const StoreOptions& options, Acc
     throw Error(fmt::format("[{}] store: got no regular file, expected one; try another --db FILE",
                             printable(path)),
                 1);
+  survive_file_size_limit();  // readers write too, what they share with writers
   guarded([&] { access == Access::create ? open_to_write() : open_to_read(); });
 }
 
 Connection::~Connection() { statements_.clear(); }
 
 void Connection::open_to_write() {
-  survive_file_size_limit();
   db_ = std::make_unique<SQLite::Database>(path_, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
                                            options_.busy_ms);
   const int64_t found = version();

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "data/bytes/new_file.h"
+#include "data/bytes/part_file.h"
 #include "data/store/cases.h"
 #include "data/store/part.h"
 #include "data/store/results.h"
@@ -48,13 +49,14 @@ std::vector<StoredPart> parts_in(Connection& store) {
 }
 
 void expect_same_plan(const StoredPart& part, const StoredPart& first) {
+  // A store may have parts of several plans.
+  const char* advice =
+      part.file == first.file ? "workbench store export of those of one plan" : "parts of one plan";
   const auto refuse = [&](const std::string& what, const std::string& got,
                           const std::string& expected) {
-    fail(
-        "[{}] merge: got part {} with {} {}, expected {} as in {}; try parts of one plan, or "
-        "workbench store export of each",
-        part.file, part.part.text(), what, got.empty() ? "none" : printable(got),
-        expected.empty() ? "none" : printable(expected), first.file);
+    fail("[{}] merge: got part {} with {} {}, expected {} as in {}; try {}", part.file,
+         part.part.text(), what, got.empty() ? "none" : printable(got),
+         expected.empty() ? "none" : printable(expected), first.file, advice);
   };
   if (part.plan.name != first.plan.name) refuse("the name", part.plan.name, first.plan.name);
   if (part.part.count != first.part.count)
@@ -62,8 +64,26 @@ void expect_same_plan(const StoredPart& part, const StoredPart& first) {
   for (const auto& [key, value] : first.plan.settings) {
     const auto other = part.plan.settings.find(key);
     const std::string got = other == part.plan.settings.end() ? "" : other->second;
-    if (got != value) refuse(key, got, value);
+    if (got == value) continue;
+    if (key != kWholeSetting) refuse(key, got, value);
+    fail("[{}] merge: got part {} of other cases ({}), expected those of {} ({}); try {}",
+         part.file, part.part.text(), printable(part.plan.command), first.file,
+         printable(first.plan.command), advice);
   }
+}
+
+/// Times of two programs do not belong into one sweep.
+void expect_same_program(const StoredPart& part, const Environment& its, const StoredPart& first,
+                         const Environment& one) {
+  const auto expect = [&](const char* what, const std::string& got, const std::string& expected) {
+    if (got != expected)
+      fail(
+          "[{}] merge: got part {} measured with {} {}, expected {} as in {}; try to run it again "
+          "with one program",
+          part.file, part.part.text(), what, printable(got), printable(expected), first.file);
+  };
+  expect("LibTorch", its.libtorch, one.libtorch);
+  expect("workbench", its.workbench, one.workbench);
 }
 
 /// Each part once, and nothing of it missing.
@@ -72,9 +92,17 @@ void expect_all(std::vector<StoredPart>* parts) {
             [](const StoredPart& a, const StoredPart& b) { return a.part.number < b.part.number; });
   for (size_t i = 1; i < parts->size(); ++i) {
     const StoredPart &a = (*parts)[i - 1], &b = (*parts)[i];
-    if (a.part.number == b.part.number)
-      fail("[{}] merge: got part {} twice, in {} too, expected it once; try to leave one out",
-           b.file, b.part.text(), a.file);
+    if (a.part.number != b.part.number) continue;
+    if (a.file == b.file && a.sweep == b.sweep)
+      fail("[{}] merge: got it twice, expected each part once; try to leave one out", b.file);
+    if (a.file == b.file)
+      fail(
+          "[{}] merge: got part {} twice, as sweeps {} and {}, expected it once; try workbench "
+          "store "
+          "export of one",
+          b.file, b.part.text(), a.sweep, b.sweep);
+    fail("[{}] merge: got part {}, which {} has too, expected it once; try to leave one out",
+         b.file, b.part.text(), a.file);
   }
   std::vector<std::string> missing;
   size_t next = 0;
@@ -116,6 +144,15 @@ SweepPlan whole_plan(const std::vector<StoredPart>& parts) {
   return whole;
 }
 
+/// `error` of a store that no --db names: with other advice, and `name` in place of `instead_of`.
+Error advised(const Error& error, const std::string& instead_of, const std::string& name,
+              const std::string& advice) {
+  std::string text = error.what();
+  if (const size_t at = text.find(instead_of); !instead_of.empty() && at != std::string::npos)
+    text.replace(at, instead_of.size(), name);
+  return Error(text.substr(0, text.rfind("; try ")) + "; try " + advice, error.exit_code());
+}
+
 void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
   SweepPlan plan = whole_plan(parts);
   std::vector<SweepReport> reports;
@@ -128,6 +165,11 @@ void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
   for (size_t k = 0; k < parts.size(); ++k) {
     const StoredPart& p = parts[k];
     const SweepReport& report = reports[k];
+    expect_same_program(p, report.environment, parts.front(), plan.environment);
+    if (report.environment.git != plan.environment.git)
+      changes.push_back(fmt::format("part {}: git {}, part {} has {}", p.part.text(),
+                                    report.environment.git, parts.front().part.text(),
+                                    plan.environment.git));
     started = std::min(started, p.started);
     finished = std::max(finished, p.finished);
     add_machine(out, id, report.environment);
@@ -152,11 +194,16 @@ int64_t merge_parts(const std::string& path, const std::vector<std::string>& fil
   if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
     fail("[{}] merge: got a file that exists, expected a new one; try another name",
          printable(path));
+  check_writable_place(path);
   std::vector<std::unique_ptr<Connection>> stores;
   std::vector<StoredPart> parts;
   for (const std::string& file : files) {
-    Connection& store =
-        *stores.emplace_back(std::make_unique<Connection>(file, StoreOptions{}, Access::read));
+    try {
+      stores.push_back(std::make_unique<Connection>(file, StoreOptions{}, Access::read));
+    } catch (const Error& e) {
+      throw advised(e, "", "", "the stores of workbench sweep PRESET --part K/N");
+    }
+    Connection& store = *stores.back();
     for (StoredPart& p : store.read([&] { return parts_in(store); })) parts.push_back(std::move(p));
   }
   for (const StoredPart& p : parts) expect_same_plan(p, parts.front());
@@ -169,9 +216,10 @@ int64_t merge_parts(const std::string& path, const std::vector<std::string>& fil
       out.leave_wal();
     }
     give_name(part, path);
-  } catch (...) {
+  } catch (const Error& e) {
     for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(part + suffix, error);
-    throw;
+    const bool of_out = std::string(e.what()).find(printable(part)) != std::string::npos;
+    throw of_out ? advised(e, printable(part), printable(path), "another OUT.db") : e;
   }
   return std::accumulate(parts.begin(), parts.end(), int64_t{0}, [](int64_t sum, const auto& p) {
     return sum + static_cast<int64_t>(p.plan.cases.size());

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from command_line import CommandLine
+from command_line import BINARY, CommandLine
 
 SWEEP = ["sweep", "ci", "--targets", "linear,rmsnorm", "--axis", "linear.B=3,5", "--axis", "linear.D=8", "-n", "1,2,3",
          "--budget", "0.01"]
@@ -84,13 +84,18 @@ class Parts(CommandLine):
             self.assertFalse(os.path.exists(merged))
 
         refused("[ci] merge: got 1 of 2 parts, expected 1/2 too; try to add what is missing", two)
-        refused("[1.db] merge: got part 1/2 twice, in 1.db too, expected it once", one, two, one)
+        refused("[1.db] merge: got it twice, expected each part once; try to leave one out\n", one, two, one)
         again = self.part(1, count=2, db="again.db", sweep=sweep)
-        refused("merge: got part 1/2 twice", one, two, again)
+        refused("[again.db] merge: got part 1/2, which 1.db has too, expected it once; try to leave one out\n", one, two,
+                again)
+        self.part(1, count=2, db="again.db", sweep=sweep)
+        refused("[again.db] merge: got part 1/2 twice, as sweeps 1 and 2, expected it once; try workbench store export of "
+                "one\n", two, again)
         seed = self.part(2, "--seed", "1", count=2, db="seed.db", sweep=sweep)
         refused("[seed.db] merge: got part 2/2 with --seed 1, expected 0 as in 1.db; try parts of one plan", one, seed)
         other = self.part(2, count=2, db="other.db", sweep=[*sweep[:4], "-n", "1,2,4", "--budget", "0.01"])
-        refused("[other.db] merge: got part 2/2 with of plan", one, other)
+        refused("[other.db] merge: got part 2/2 of other cases (", one, other)
+        refused("-n 1,2,4 --budget", one, other)
         named = self.part(2, "--name", "mine", count=2, db="named.db", sweep=sweep)
         refused("[named.db] merge: got part 2/2 with the name mine, expected ci", one, named)
         third = self.part(2, count=3, db="third.db", sweep=sweep)
@@ -101,12 +106,50 @@ class Parts(CommandLine):
         subprocess.run(["sqlite3", "-cmd", "PRAGMA foreign_keys = on", two, """DELETE FROM timing; DELETE FROM trial; UPDATE "case" SET state = 'planned';
                         UPDATE sweep SET state = 'interrupted'"""],
                        check=True, timeout=60)
+        with open(self.path("bad.db"), "w", encoding="utf-8") as file:
+            file.write("text")
+        for name, got in (("nothing.db", "no such file"), ("bad.db", "a file that is no database")):
+            run = self.workbench("store", "merge", merged, one, self.path(name), expect=1)
+            self.assertEqual(run.stderr, f"[{self.path(name)}] store: got {got}, expected stored results; try the stores of "
+                                         "workbench sweep PRESET --part K/N\n")
+        self.refused("[no/such/merged.db] folder: got none, expected one to write into; try mkdir\n", "store", "merge",
+                     self.path("no/such/merged.db"), one, two)
         left = int(shell(two, 'SELECT count(*) FROM "case"')[0])
         refused(f"[2.db] merge: got part 2/2 with 0 of its {left} cases, expected all; try to run it again with --resume",
                 one, two)
         self.workbench(*sweep, "--part", "2/2", "--db", two, "--quiet", "--resume")
         self.workbench("store", "merge", merged, one, two)
         self.refused("[merged.db] merge: got a file that exists, expected a new one", "store", "merge", merged, one, two)
+
+    def test_a_full_disk_names_what_was_to_be_written(self):
+        sweep = ["sweep", "ci", "--targets", "rmsnorm", "-n", "1,2", "--budget", "0.01"]
+        one, two = (self.part(k, count=2, sweep=sweep) for k in (1, 2))
+        run = subprocess.run(["sh", "-c", 'ulimit -f 80 && exec "$@"', "sh", BINARY, "store", "merge", self.path("merged.db"),
+                              one, two], capture_output=True, text=True, timeout=60)
+        self.assertEqual((run.returncode, run.stderr.count("\n")), (1, 1), run.stderr)
+        self.assertIn(f"[{self.path('merged.db')}] store: got ", run.stderr)
+        self.assertTrue(run.stderr.endswith("; try another OUT.db\n"), run.stderr)
+        self.assertEqual([f for f in os.listdir(self.folder) if "merged" in f], [])
+
+    def test_other_programs(self):
+        """Times of two LibTorch do not belong together; of two states of the sources they do, and it is said."""
+        sweep = ["sweep", "ci", "--targets", "rmsnorm", "-n", "1,2", "--budget", "0.01"]
+        one, two = (self.part(k, count=2, sweep=sweep) for k in (1, 2))
+        git = shell(one, "SELECT git FROM environment")[0]
+
+        def plant(column, value):
+            subprocess.run(["sqlite3", two, f"UPDATE environment SET {column} = '{value}'"], check=True, timeout=60)
+
+        torch, version = shell(one, "SELECT libtorch, workbench FROM environment")[0].split("|")
+        for column, name, value in (("libtorch", "LibTorch", torch), ("workbench", "workbench", version)):
+            plant(column, "9.9")
+            self.refused(f"[2.db] merge: got part 2/2 measured with {name} 9.9, expected {value} as in 1.db; try to run it "
+                         "again with one program", "store", "merge", self.path("merged.db"), one, two)
+            plant(column, value)
+        plant("git", "abc")
+        self.workbench("store", "merge", self.path("merged.db"), one, two)
+        changes = shell(self.path("merged.db"), "SELECT value FROM sweep, json_each(changes)")
+        self.assertIn(f"part 2/2: git abc, part 1/2 has {git}", changes)
 
     def test_what_is_no_part_is_refused(self):
         for text in ("0/2", "3/2", "2", "1/0", "a/b", "1/2/3", "-1/2", ""):
@@ -135,6 +178,9 @@ class Parts(CommandLine):
         self.assertEqual(self.seconds(line.split("about ")[1].split(",")[0]), max(parts))
         busy = int(line.split("busy ")[1].split()[0])
         self.assertAlmostEqual(busy, 100 * whole / 5 / max(parts), delta=2)
+        one_more = str(1 + int(shell(self.part(1, count=1), 'SELECT count(*) FROM "case"')[0]))
+        line = self.workbench(*SWEEP, "--dry-run", "--machines", one_more).stdout.splitlines()[1]
+        self.assertTrue(line.endswith(", 1 has nothing to do"), line)
         line = self.workbench(*SWEEP, "--dry-run", "--machines", "64").stdout.splitlines()[1]
         self.assertRegex(line, r"^on 64 machines: .*, \d+ have nothing to do$")
         self.refused("--machines", *SWEEP, "--machines", "64")
