@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "app/cell/cell.h"
 #include "app/cell/output_files.h"
@@ -78,7 +77,7 @@ class Predict : public Command {
   }
 
   std::string folder_of_run() const {
-    const std::string folder = find_run(run_, db_).at("run").value("dir", "");
+    const std::string folder = find_run(run_, db_).run.dir;
     if (folder.empty())
       fail("[{}] run: got one that saved nothing, expected a folder; try a run without --no-save",
            printable(run_));

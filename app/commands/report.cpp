@@ -19,6 +19,7 @@
 #include "data/reports/report_format.h"
 #include "data/reports/report_json.h"
 #include "data/reports/report_tables.h"
+#include "data/reports/run_fields.h"
 #include "data/reports/run_figure.h"
 #include "data/reports/run_files.h"
 #include "data/reports/run_page.h"
@@ -81,25 +82,20 @@ class ReportCommand : public Command {
   }
 
  private:
-  int report_run(nlohmann::ordered_json run) {
-    using Text = std::function<std::string(const nlohmann::ordered_json&)>;
-    const auto page = [this](const nlohmann::ordered_json& all) { return run_html(all, by_); };
-    const auto picture = [this](const nlohmann::ordered_json& all) {
+  int report_run(RunReport run) {
+    using Text = std::function<std::string(const RunReport&)>;
+    const auto json = [](const RunReport& all) { return report_text(to_json(all)); };
+    const auto page = [this](const RunReport& all) { return run_html(all, by_); };
+    const auto picture = [this](const RunReport& all) {
       RunFigureOptions options;
       options.by = by_;
       return curves_document(
           run_figure({std::make_shared<const RunHistory>(run_history(all))}, options),
-          all.at("run").at("command").get<std::string>());
+          all.run.command);
     };
-    const std::map<std::string, Text> texts{{"json", report_text},
-                                            {"csv", run_csv},
-                                            {"html", page},
-                                            {"junit", run_junit},
-                                            {"svg", picture}};
-    if (!by_.empty()) {
-      run["configs"] = nlohmann::ordered_json::array();
-      for (const ConfigSummary& c : by_config(run, by_)) run["configs"].push_back(to_json(c));
-    }
+    const std::map<std::string, Text> texts{
+        {"json", json}, {"csv", run_csv}, {"html", page}, {"junit", run_junit}, {"svg", picture}};
+    run.by = by_;
     bool written = false, to_stdout = false;
     for (const ReportFormat& format : report_formats()) {
       const std::string& path = files_[format.name];

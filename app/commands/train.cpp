@@ -86,7 +86,7 @@ class Train : public Command {
     if (sinks.worse_percent > 0 && against_.empty())
       fail("[--fail-on-regression] run: got none, expected one to compare with; try --against RUN");
     if (!against_.empty())
-      sinks.against = std::make_shared<nlohmann::ordered_json>(find_run(against_, sinks.db));
+      sinks.against = std::make_shared<RunReport>(find_run(against_, sinks.db));
     sinks.store = !no_store_;
     if (sinks.wait && no_store_)
       fail("[--wait] store: got --no-store, expected one that requests stand in; try --db FILE");

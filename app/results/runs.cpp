@@ -1,11 +1,13 @@
 #include "app/results/runs.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "data/bytes/json_depth.h"
 #include "data/bytes/mapped_file.h"
-#include "data/reports/run_report.h"
+#include "data/reports/run_fields.h"
 #include "data/store/store.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -16,31 +18,31 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// "Discarded" where it is no JSON.
-Json parsed(const std::string& path) {
+/// nullopt where it is no JSON.
+std::optional<Json> parsed(const std::string& path) {
   const MappedFile file(path);
   check_json_depth(file.bytes(), path);
-  return Json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
+  Json json = Json::parse(file.bytes(), nullptr, /*allow_exceptions=*/false);
+  return json.is_discarded() ? std::nullopt : std::optional(std::move(json));
 }
 
 }  // namespace
 
-std::optional<Json> try_find_run(const std::string& which, const std::string& db_option) {
+std::optional<RunReport> try_find_run(const std::string& which, const std::string& db_option) {
   std::error_code error;
   if (fs::is_directory(which, error)) {
     const std::string path = (fs::path(which) / "report.json").string();
-    const Json run = parsed(path);
-    if (run.is_discarded())
+    const auto json = parsed(path);
+    if (!json)
       fail("[{}] report: got no JSON, expected a report; try another file", printable(path));
-    check_run(run, path);
-    return run;
+    return run_from_json(*json, printable(path));
   }
   if (which.ends_with(".json") || which.find('/') != std::string::npos) {
     if (!fs::is_regular_file(which, error)) return std::nullopt;
-    Json json = parsed(which);
-    if (!json.is_object() || json.value("kind", "") != "run") return std::nullopt;  // a sweep's?
-    check_run(json, which);
-    return json;
+    const auto json = parsed(which);
+    if (!json || !json->is_object() || json->value("kind", "") != "run")
+      return std::nullopt;  // a sweep's?
+    return run_from_json(*json, printable(which));
   }
   const bool said = which.rfind("run:", 0) == 0;
   const std::string path = Store::path(db_option);
@@ -49,10 +51,10 @@ std::optional<Json> try_find_run(const std::string& which, const std::string& db
   if (!said && store.find(which)) return std::nullopt;
   const auto run = store.find_run(said ? which.substr(4) : which);
   if (!run) return std::nullopt;
-  return store.load_run(*run);
+  return run_from_json(store.load_run(*run), fmt::format("run {}", *run), UnknownFields::ignored);
 }
 
-Json find_run(const std::string& which, const std::string& db_option) {
+RunReport find_run(const std::string& which, const std::string& db_option) {
   if (auto run = try_find_run(which, db_option)) return std::move(*run);
   fail(
       "[{}] run: got no such folder, number or name in {}, expected a training run; try "

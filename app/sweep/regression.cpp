@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "app/cli.h"
@@ -90,7 +89,7 @@ std::vector<Complaint> Against::check(const SweepReport& report, const std::stri
   return slower_trials(report, *reference_, comparison, percent_);
 }
 
-std::vector<Complaint> Against::check(const nlohmann::ordered_json& run, const std::string& db,
+std::vector<Complaint> Against::check(const RunReport& run, const std::string& db,
                                       bool quiet) const {
   check_halves();
   if (name_.empty()) return {};

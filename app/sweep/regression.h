@@ -1,10 +1,10 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "app/cli.h"
 #include "data/reports/compare.h"
+#include "data/reports/run.h"
 
 namespace wide {
 
@@ -29,7 +29,7 @@ class Against {
   std::vector<Complaint> check(const SweepReport& report, const std::string& db,
                                bool quiet = false);
   /// The same of a training run, against another one: as `train --against`.
-  std::vector<Complaint> check(const nlohmann::ordered_json& run, const std::string& db,
+  std::vector<Complaint> check(const RunReport& run, const std::string& db,
                                bool quiet = false) const;
 
  private:

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "app/train/values.h"
@@ -306,25 +305,6 @@ class PartReader {
 };
 
 }  // namespace
-
-nlohmann::ordered_json to_json(const DataColumns& columns) {
-  return {{"table", columns.table},      {"inputs", columns.inputs}, {"target", columns.target},
-          {"weight", columns.weight},    {"fold", columns.fold},     {"group", columns.group},
-          {"left_out", columns.left_out}};
-}
-
-DataColumns columns_of(const nlohmann::ordered_json& json) {
-  DataColumns columns;
-  json.at("table").get_to(columns.table);
-  for (const auto& [input, names] : json.at("inputs").items())
-    columns.inputs[input] = names.get<Names>();
-  json.at("target").get_to(columns.target);
-  json.at("weight").get_to(columns.weight);
-  json.at("fold").get_to(columns.fold);
-  json.at("group").get_to(columns.group);
-  json.at("left_out").get_to(columns.left_out);
-  return columns;
-}
 
 DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,
                      RowsTo what, const DataColumns* trained) {

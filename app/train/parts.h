@@ -1,10 +1,10 @@
 #pragma once
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "app/train/options.h"
 #include "data/datasets/split.h"
+#include "data/reports/run.h"
 #include "engine/network.h"
 #include "engine/train/loss.h"
 
@@ -23,18 +23,6 @@ struct DataPart {
   /// Of one row, without S (and N).
   Sizes row_sizes() const { return values.sizes().slice(own ? 2 : 1).vec(); }
 };
-
-/// The names of a data file's columns, by what they are used for. A run keeps those of its training
-/// data: other files are matched with them by name, in whatever order their columns stand.
-struct DataColumns {
-  bool table = false;                                      // a CSV file, each column a number a row
-  std::map<std::string, std::vector<std::string>> inputs;  // by forward's argument, in order
-  std::vector<std::string> target, weight, fold, group;    // at most one but for the target
-  std::vector<std::string> left_out;                       // used for nothing
-};
-nlohmann::ordered_json to_json(const DataColumns& columns);
-/// Throws nlohmann's exception for anything else.
-DataColumns columns_of(const nlohmann::ordered_json& json);
 
 /// One file's parts.
 struct DataParts {

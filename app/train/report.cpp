@@ -5,8 +5,6 @@
 
 #include "app/train/fingerprint.h"
 #include "data/bytes/digest.h"
-#include "data/reports/report_json.h"
-#include "data/reports/run_report.h"
 #include "data/tensors.h"
 #include "data/text.h"
 
@@ -15,39 +13,34 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json model_json(const Prepared& run, const TrainState& state, size_t i) {
-  const ModelPlan& m = run.plan.models[i];
-  const ModelState& s = state.models[i];
-  Json best = nullptr;
-  if (s.best) {
-    best = {{"step", s.best_step}};
-    for (const auto& [metric, value] : s.at_best) best[metric] = value;
-  }
-  return {{"model", i},
-          {"name", m.name},
-          {"config", m.config},
-          {"fold", m.fold < 0 ? Json(nullptr) : Json(m.fold)},
-          {"seeds", {{"init", m.seed_init}, {"order", m.seed_order}, {"dropout", m.seed_dropout}}},
-          {"hyperparameters", m.hyper},
-          {"labels", m.labels},
-          {"status", s.status},
-          {"at_step", s.at_step},
-          {"best", best},
-          {"last", s.last},
-          {"test", s.test}};
+ModelReport model_of(const ModelPlan& plan, const ModelState& state) {
+  const auto seed = [](uint64_t value) { return static_cast<int64_t>(value); };
+  ModelReport m;
+  m.name = plan.name;
+  m.config = plan.config;
+  m.fold = plan.fold;
+  m.seeds = {seed(plan.seed_init), seed(plan.seed_order), seed(plan.seed_dropout)};
+  m.hyperparameters = plan.hyper;
+  m.labels = plan.labels;
+  m.status = state.status;
+  m.at_step = state.at_step;
+  if (state.best) m.best = BestEvaluation{state.best_step, state.at_best};
+  m.last = state.last;
+  m.test = state.test;
+  return m;
 }
 
 /// Of a fold where there are folds; of all models where these have rows of their own.
-size_t held_rows(const Prepared& run, const std::vector<Rows>& rows) {
-  if (rows.empty() || !run.data.by_model) return rows.empty() ? 0 : rows[0].size();
+int64_t held_rows(const Prepared& run, const std::vector<Rows>& rows) {
   size_t sum = 0;
-  for (const Rows& own : rows) sum += own.size();
-  return sum;
+  for (const Rows& own : rows)
+    if (run.data.by_model || &own == &rows[0]) sum += own.size();
+  return static_cast<int64_t>(sum);
 }
 
 /// What was set besides hyperparameters and what the report has by itself. Left out: where files
 /// are, which data and models, how long it trains, and what changes no number but in its last bits.
-Json settings_json(const TrainOptions& options) {
+std::map<std::string, JsonText> settings_of(const TrainOptions& options) {
   Json settings = to_json(options);
   for (const char* key :
        {"network",      "eval_model", "data",    "validation", "test",       "columns",
@@ -59,83 +52,64 @@ Json settings_json(const TrainOptions& options) {
         "exact",        "check",      "trusted"})
     settings.erase(key);
   if (options.part.empty()) settings.erase("part");
-  return settings;
+  std::map<std::string, JsonText> all;
+  for (const auto& [key, value] : settings.items()) all[key].text = value.dump();
+  return all;
 }
 
 }  // namespace
 
-Json run_document(const Prepared& run, const TrainState& state, const RunFacts& facts) {
-  Json doc;
-  doc["schema"] = kRunSchema;
-  doc["kind"] = "run";
-  doc["run"] = {{"id", state.run},      {"name", facts.name}, {"command", facts.command},
-                {"state", facts.state}, {"dir", facts.dir},   {"started", facts.started},
-                {"step", state.step},   {"steps", run.steps}, {"seconds", state.seconds}};
-  doc["network"] = run.options.network;
-  doc["network_fingerprint"] =
-      run.network_fingerprint.empty() ? Json(nullptr) : Json(run.network_fingerprint);
-  doc["n"] = run.n();
-  doc["device"] = run.options.device;
-  doc["dtype"] = short_name(run.network.dtype());
-  doc["exact"] = run.options.exact;
-  doc["trusted"] = run.options.trusted;
-  doc["optimizer"] = run.options.optimizer;
-  doc["loss"] = run.options.loss;
-  doc["schedule"] = run.options.schedule;
-  doc["batch"] = run.network.batch();
-  doc["steps_per_epoch"] = run.feed->steps_per_epoch();
-  doc["monitor"] = {{"name", run.monitor().name}, {"more_is_better", run.monitor().more_is_better}};
-  doc["defaults"] = run.defaults;
-  doc["switched"] = {{"dropout", run.network.switched_dropout()},
-                     {"batch_norm", run.network.switched_batch_norm()}};
-  doc["data"] = {{"rows", learned_rows(run)},
-                 {"validation_rows", held_rows(run, run.data.validation)},
-                 {"test_rows", held_rows(run, run.data.test)},
-                 {"classes", run.data.classes ? Json(run.data.classes) : Json(nullptr)},
-                 {"folds", run.data.folds},
-                 {"columns", to_json(run.data.train.columns)},
-                 {"fingerprint", digest(run.fingerprint)},
-                 {"split", split_fingerprint(run.data)}};
-  doc["settings"] = settings_json(run.options);
-  doc["frozen"] = run.frozen;
-  doc["no_decay"] = run.no_decay.size();
-  doc["memory"] = {{"state_bytes", facts.memory.state_bytes},
-                   {"range_bytes", facts.memory.range_bytes},
-                   {"models_at_a_time", facts.memory.models_at_a_time},
-                   {"threads", facts.memory.threads},
-                   {"recomputed", facts.memory.recomputed},
-                   {"saved_bytes", facts.memory.saved_bytes}};
-  doc["recordings"] = facts.recordings;
-  doc["first_call_ns"] = facts.first_call_ns > 0 ? Json(facts.first_call_ns) : Json(nullptr);
-  doc["checked_steps"] = std::min(run.options.check, state.step);
-  doc["loop_seconds"] = facts.loop_seconds > 0 ? Json(facts.loop_seconds) : Json(nullptr);
-  doc["results"] = Json::array();
-  for (const Timing& timing : facts.results) doc["results"].push_back(to_json(timing));
-  doc["environment"] = to_json(facts.environment);
-  doc["models"] = Json::array();
-  for (size_t i = 0; i < run.plan.models.size(); ++i)
-    doc["models"].push_back(model_json(run, state, i));
-  doc["ensemble"] = {{"validation", facts.ensemble}, {"test", facts.ensemble_test}};
-  doc["configs"] = Json::array();
-  for (const ConfigSummary& c : by_config(doc, {})) doc["configs"].push_back(to_json(c));
-  doc["events"] = Json::array();
-  for (const Event& e : state.events)
-    doc["events"].push_back({{"step", e.step},
-                             {"model", e.model < 0 ? Json(nullptr) : Json(e.model)},
-                             {"what", e.what}});
-  doc["history"] = Json::array();
-  for (const Evaluated& e : state.history) {
-    Json row = {
-        {"step", e.step}, {"epoch", e.epoch}, {"seconds", e.seconds}, {"train_loss", e.train_loss}};
-    for (const auto& [metric, values] : e.values) row[metric] = values;
-    doc["history"].push_back(std::move(row));
+RunReport run_report(const Prepared& run, const TrainState& state, const RunFacts& facts) {
+  RunReport r;
+  r.run = {state.run,     facts.name, facts.command, facts.state,  facts.dir,
+           facts.started, state.step, run.steps,     state.seconds};
+  r.network = run.options.network;
+  r.network_fingerprint = run.network_fingerprint;
+  r.n = run.n();
+  r.device = run.options.device;
+  r.dtype = short_name(run.network.dtype());
+  r.exact = run.options.exact;
+  r.trusted = run.options.trusted;
+  r.optimizer = run.options.optimizer;
+  r.loss = run.options.loss;
+  r.schedule = run.options.schedule;
+  r.batch = run.network.batch();
+  r.steps_per_epoch = run.feed->steps_per_epoch();
+  r.monitor = {run.monitor().name, run.monitor().more_is_better};
+  r.defaults = run.defaults;
+  r.switched = {run.network.switched_dropout(), run.network.switched_batch_norm()};
+  r.data.rows = learned_rows(run);
+  r.data.validation_rows = held_rows(run, run.data.validation);
+  r.data.test_rows = held_rows(run, run.data.test);
+  r.data.classes = run.data.classes;
+  r.data.folds = run.data.folds;
+  r.data.columns = run.data.train.columns;
+  r.data.fingerprint = digest(run.fingerprint);
+  r.data.split = split_fingerprint(run.data);
+  r.settings = settings_of(run.options);
+  r.frozen.assign(run.frozen.begin(), run.frozen.end());
+  r.no_decay = static_cast<int64_t>(run.no_decay.size());
+  r.memory = facts.memory;
+  r.recordings = facts.recordings;
+  r.first_call_ns = facts.first_call_ns;
+  r.checked_steps = std::min(run.options.check, state.step);
+  r.loop_seconds = facts.loop_seconds;
+  r.results = facts.results;
+  r.environment = facts.environment;
+  for (size_t i = 0; i < run.plan.models.size(); ++i) {
+    r.models.push_back(model_of(run.plan.models[i], state.models[i]));
+    r.models.back().number = static_cast<int64_t>(i);
   }
-  doc["notes"] = facts.notes;
-  for (const std::string& note : state.check_notes) doc["notes"].push_back(note);
+  for (const Event& e : state.events) r.events.push_back({e.step, e.model, e.what});
+  r.ensemble = {facts.ensemble, facts.ensemble_test};
+  for (const Evaluated& e : state.history)
+    r.history.push_back({e.step, e.epoch, e.seconds, e.train_loss, e.values});
+  r.notes = facts.notes;
+  r.notes.insert(r.notes.end(), state.check_notes.begin(), state.check_notes.end());
   if (state.check_notes_left_out > 0)
-    doc["notes"].push_back(fmt::format("{} more differences found by --check were no errors",
-                                       state.check_notes_left_out));
-  return doc;
+    r.notes.push_back(fmt::format("{} more differences found by --check were no errors",
+                                  state.check_notes_left_out));
+  return r;
 }
 
 int64_t learned_rows(const Prepared& run) {

@@ -1,9 +1,7 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
-
 #include "app/train/prepare.h"
 #include "app/train/state.h"
-#include "data/reports/report.h"
+#include "data/reports/run.h"
 
 namespace wide {
 
@@ -22,9 +20,7 @@ struct RunFacts {
   std::vector<std::string> notes;
 };
 
-/// The report of a run as JSON, `history` included.
-nlohmann::ordered_json run_document(const Prepared& run, const TrainState& state,
-                                    const RunFacts& facts);
+RunReport run_report(const Prepared& run, const TrainState& state, const RunFacts& facts);
 
 /// Of the rows that models learn from; with folds of all of these.
 int64_t learned_rows(const Prepared& run);

@@ -11,6 +11,8 @@
 #include "data/bytes/json_depth.h"
 #include "data/bytes/new_file.h"
 #include "data/bytes/part_file.h"
+#include "data/reports/report_json.h"
+#include "data/reports/run_fields.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -95,7 +97,7 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
   Json head = {{"schema", 1},
                {"more_is_better", run.monitor().more_is_better},
                {"groups", groups},
-               {"columns", to_json(run.data.train.columns)},
+               {"columns", fields_json(run.data.train.columns)},
                {"options", to_json(run.options)},
                {"defaults", run.defaults},
                {"state", to_json(state)},
@@ -220,7 +222,9 @@ SavedRun read_saved_run(const std::string& folder) {
     run.state = state_of(head.at("state"));
     run.more_is_better = head.at("more_is_better");
     run.groups = head.at("groups").get<std::vector<int64_t>>();
-    if (head.contains("columns")) run.columns = columns_of(head.at("columns"));
+    if (head.contains("columns"))
+      read_fields(head.at("columns"), printable(path), UnknownFields::refused,
+                  [&](Fields& fields) { describe(fields, run.columns.emplace()); });
     run.plan = metadata.at("plan");
     if (metadata.count("data")) run.data = metadata.at("data");
     if (metadata.count("identity")) run.identity = metadata.at("identity");

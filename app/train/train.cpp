@@ -25,6 +25,7 @@
 #include "app/version.h"
 #include "data/reports/report_json.h"
 #include "data/reports/run_compare.h"
+#include "data/reports/run_fields.h"
 #include "data/reports/run_report.h"
 #include "data/store/store.h"
 #include "data/tensors.h"
@@ -65,7 +66,7 @@ class Run {
         fail(
             "[--against] rows: got no validation rows, expected some to compare by; try "
             "--validation 0.2");
-      check_comparable(*sinks.against, run_document(run_, planned(), facts_));
+      check_comparable(*sinks.against, run_report(run_, planned(), facts_));
     }
     for (const std::vector<std::string>& notes : {run_.network.notes(), start.notes, sinks.lacks})
       facts_.notes.insert(facts_.notes.end(), notes.begin(), notes.end());
@@ -116,7 +117,7 @@ class Run {
     } catch (...) {
       // What was saved last is whole: it goes on from there.
       facts_.state = "interrupted";
-      if (sinks_.store) keeper().end_run(state_.run, run_document(run_, state_, facts_));
+      if (sinks_.store) keeper().end_run(state_.run, to_json(run_report(run_, state_, facts_)));
       throw;
     }
     note_skipped();
@@ -206,7 +207,7 @@ class Run {
     facts_.first_call_ns = result.first_call_ns;
     facts_.state = "complete";
     facts_.notes.insert(facts_.notes.end(), result.notes.begin(), result.notes.end());
-    const Json doc = run_document(run_, state_, facts_);
+    const Json doc = to_json(run_report(run_, state_, facts_));
     if (!sinks_.json.empty()) write_json(sinks_.json, doc);
     if (sinks_.quiet) return 0;
     const Timing& wide = result.timings.back();
@@ -224,9 +225,9 @@ class Run {
   }
 
   Json head() const {
-    Json doc = run_document(run_, state_, facts_);
-    doc.erase("history");
-    return doc;
+    RunReport report = run_report(run_, state_, facts_);
+    report.history.clear();
+    return to_json(report);
   }
 
   int interrupted(Recorder* recorder) {
@@ -259,7 +260,7 @@ class Run {
     note_without_best();
     facts_.state = "complete";
     finish();
-    tell(run_text(run_document(run_, state_, facts_), {}));
+    tell(run_text(run_report(run_, state_, facts_), {}));
     std::vector<Complaint> complaints = unmet(requirements_, state_, facts_.ensemble);
     if (std::all_of(state_.models.begin(), state_.models.end(),
                     [](const ModelState& m) { return m.status == "diverged"; }))
@@ -274,7 +275,7 @@ class Run {
           "neither ignored nor of weight 0; try other targets or weights",
           4);
     if (sinks_.against) {
-      const RunComparison c = compare_runs(*sinks_.against, run_document(run_, state_, facts_));
+      const RunComparison c = compare_runs(*sinks_.against, run_report(run_, state_, facts_));
       tell(comparison_text(c));
       if (sinks_.worse_percent > 0 && c.worse_by(sinks_.worse_percent))
         complaints.push_back({3, worse_line(c, sinks_.worse_percent)});
@@ -439,7 +440,7 @@ class Run {
 
   void finish() {
     folder_.save_models(run_, state_);
-    const Json doc = run_document(run_, state_, facts_);
+    const Json doc = to_json(run_report(run_, state_, facts_));
     if (folder_.exists()) write_json(folder_.file("report.json"), doc);
     if (!sinks_.json.empty()) write_json(sinks_.json, doc);
     if (sinks_.store) keeper().end_run(state_.run, doc);

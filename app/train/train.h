@@ -17,8 +17,8 @@ struct TrainSinks {
   std::string plan;       // strategies and ranges of an earlier run
   double budget_s = 1.5;  // of --bench, for each contender
   std::string db;
-  std::vector<std::string> require;                       // 'accuracy>=0.95'
-  std::shared_ptr<const nlohmann::ordered_json> against;  // a run's report
+  std::vector<std::string> require;  // 'accuracy>=0.95'
+  std::shared_ptr<const RunReport> against;
   std::vector<std::string> exports;  // .pt2, .ts: the evaluation form with the best weights
   std::string unstack;               // a folder for a file a model, with those
   double worse_percent = 0;        // exit code 3 where it is worse than that one by more; 0: never

@@ -33,18 +33,29 @@ struct FieldRule {
   bool in_csv = true;
   // What its JSON schema says beside its type.
   std::optional<int> minimum = {}, above = {};
-  bool finite = false;               // a number that is never null
+  bool finite = false;               // numbers that are never null
   const char* words = nullptr;       // all that a text may be, parted by spaces
   const char* pattern = nullptr;     // a regular expression for a text
   const char* definition = nullptr;  // where the schema of the object, or of a list's items, is
   const char* description = nullptr;
 };
 
+/// Any JSON value, kept as its text.
+struct JsonText {
+  std::string text;
+  bool operator==(const JsonText&) const = default;
+};
+
+template <class T>
+using ByName = std::map<std::string, T>;
+
 /// What a field without fields of its own may be. An interval stands for its two ends, a list of
 /// numbers whose columns are COLUMN_low and COLUMN_high.
 using FieldValue =
     std::variant<double*, int64_t*, bool*, std::string*, std::vector<double>*,
-                 std::vector<std::string>*, std::map<std::string, double>*, Interval*>;
+                 std::vector<std::string>*, Interval*, ByName<double>*, ByName<int64_t>*,
+                 ByName<std::string>*, ByName<std::vector<double>>*,
+                 ByName<std::vector<std::string>>*, ByName<JsonText>*>;
 
 class Fields {
  public:
@@ -93,6 +104,22 @@ class Fields {
       end_list();
     }
   }
+  /// Structs by name, as the fields of one object.
+  template <class T>
+  void add(const char* name, ByName<T>& map, const FieldRule& rule = FieldRule()) {
+    if constexpr (std::is_constructible_v<FieldValue, ByName<T>*>) {
+      visit(name, &map, rule);
+    } else {
+      std::vector<std::string> keys;
+      for (const auto& [key, value] : map) keys.push_back(key);
+      for (const std::string& key : begin_map(name, keys, rule)) {
+        begin_entry(key);
+        describe(*this, map[key]);
+        end();
+      }
+      end_map();
+    }
+  }
   /// A value of an enumeration, as its word.
   template <class Enum, class ToWord, class FromWord>
   void add_word(const char* name, Enum& value, ToWord word_of, FromWord value_of,
@@ -103,6 +130,8 @@ class Fields {
   }
 
   virtual void visit(const char* name, FieldValue value, const FieldRule& rule) = 0;
+  /// All other fields of the object that is visited: `value` is a map. Call it after `add`.
+  virtual void rest(FieldValue value, const FieldRule& rule) = 0;
 
   /// Begins an object, which has a value where `there`. False: its fields are not to be visited,
   /// and `end` is not to be called.
@@ -112,6 +141,11 @@ class Fields {
   virtual size_t begin_list(const char* name, size_t size, const FieldRule& rule) = 0;
   virtual void begin_item() = 0;
   virtual void end_list() = 0;
+  /// Begins an object of structs by name, and gives the names to visit: `begin_entry`, then `end`.
+  virtual std::vector<std::string> begin_map(const char* name, const std::vector<std::string>& keys,
+                                             const FieldRule& rule) = 0;
+  virtual void begin_entry(const std::string& key) = 0;
+  virtual void end_map() = 0;
   /// Whether what is visited takes values from here.
   virtual bool fills() const = 0;
 };

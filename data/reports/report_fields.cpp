@@ -220,7 +220,7 @@ void describe(Fields& fields, Environment& e) {
   fields.add("load", e.load, kFinite);
   fields.end();
   fields.begin("peaks", true, kPlain);
-  fields.add("flops_per_s", e.peak_flops_per_s);
+  fields.add("flops_per_s", e.peak_flops_per_s, kFinite);
   fields.add("bytes_per_s", e.peak_bytes_per_s, kNull);
   fields.add("bandwidth", e.bandwidth, kOmitted);
   fields.add("step_ns", e.step_ns,

@@ -1,6 +1,7 @@
 #include "data/reports/report_json.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "data/reports/report_format.h"
 
@@ -42,6 +43,23 @@ class JsonWriter : public Fields {
     if (in_list_.back()) open_.pop_back();
     in_list_.pop_back();
   }
+  void rest(FieldValue value, const FieldRule& /*rule*/) override {
+    std::visit(
+        [&](const auto* v) {
+          if (const Json all = json_of(*v); all.is_object()) open_.back()->update(all);
+        },
+        value);
+  }
+  std::vector<std::string> begin_map(const char* name, const std::vector<std::string>& keys,
+                                     const FieldRule& rule) override {
+    if (!begin(name, !keys.empty(), rule)) return {};
+    in_map_ = true;
+    return keys;
+  }
+  void begin_entry(const std::string& key) override { begin(key.c_str(), true, FieldRule()); }
+  void end_map() override {
+    if (std::exchange(in_map_, false)) end();
+  }
   bool fills() const override { return which_ == Written::all_empty; }
 
  private:
@@ -68,6 +86,11 @@ class JsonWriter : public Fields {
   static const T& json_of(const T& value) {
     return value;
   }
+  static Json json_of(const ByName<JsonText>& values) {
+    Json all = Json::object();
+    for (const auto& [key, value] : values) all[key] = Json::parse(value.text);
+    return all;
+  }
   static Json json_of(const Interval& interval) {
     return Json::array({interval.low, interval.high});
   }
@@ -76,6 +99,7 @@ class JsonWriter : public Fields {
   Json root_ = Json::object();
   std::vector<Json*> open_{&root_};
   std::vector<bool> in_list_;
+  bool in_map_ = false;
 };
 
 template <class Report>

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "data/bytes/json_depth.h"
 #include "data/bytes/mapped_file.h"
@@ -30,8 +31,14 @@ class JsonReader : public Fields {
   void close() { end(); }
 
   void visit(const char* name, FieldValue value, const FieldRule& rule) override {
-    if (const Json* found = find(name, rule))
-      std::visit([&](auto* to) { read(name, *found, *to); }, value);
+    const Json* found = find(name, rule);
+    if (!found) return;
+    null_numbers_ = !rule.finite;
+    std::visit([&](auto* to) { read(name, *found, *to); }, value);
+  }
+  void rest(FieldValue value, const FieldRule& rule) override {
+    null_numbers_ = !rule.finite;
+    std::visit([&](auto* to) { read_rest(*to); }, value);
   }
 
   bool begin(const char* name, bool /*there*/, const FieldRule& rule) override {
@@ -61,6 +68,19 @@ class JsonReader : public Fields {
     open(list.json->at(list.next++), list.where);
   }
   void end_list() override { lists_.pop_back(); }
+  std::vector<std::string> begin_map(const char* name, const std::vector<std::string>& /*keys*/,
+                                     const FieldRule& rule) override {
+    in_map_ = begin(name, false, rule);
+    std::vector<std::string> keys;
+    if (in_map_)
+      for (const auto& [key, value] : open_.back().json->items()) keys.push_back(key);
+    return keys;
+  }
+  void begin_entry(const std::string& key) override { begin(key.c_str(), true, FieldRule()); }
+  void end_map() override {
+    if (in_map_) end();
+    in_map_ = false;
+  }
   bool fills() const override { return true; }
 
  private:
@@ -119,15 +139,38 @@ class JsonReader : public Fields {
   void read(const char* name, const Json& found, std::vector<T>& to) const {
     constexpr bool numbers = std::is_same_v<T, double>;
     if (!found.is_array()) wrong(name, found, "a list");
-    for (const Json& item : found)
-      if (numbers ? !item.is_number() : !item.is_string())
-        wrong(name, item, numbers ? "numbers" : "texts");
-    to = found.get<std::vector<T>>();
+    to.clear();
+    to.reserve(found.size());
+    for (const Json& item : found) {
+      const bool fits =
+          numbers ? item.is_number() || (null_numbers_ && item.is_null()) : item.is_string();
+      if (!fits) wrong(name, item, numbers ? "numbers" : "texts");
+      if constexpr (numbers)
+        to.push_back(number(item));
+      else
+        to.push_back(item.template get<T>());
+    }
   }
-  void read(const char* name, const Json& found, std::map<std::string, double>& to) {
+  void read(const char* /*name*/, const Json& found, JsonText& to) const { to.text = found.dump(); }
+  template <class T>
+  void read(const char* name, const Json& found, ByName<T>& to) {
     open(found, inside(name));
-    for (const auto& [key, value] : found.items()) read(key.c_str(), value, to[key]);
+    read_rest(to);
     open_.pop_back();
+  }
+  template <class T>
+  void read_rest(T& /*to*/) const {
+    throw std::logic_error("only a map takes the rest of an object's fields");
+  }
+  template <class T>
+  void read_rest(ByName<T>& to) {
+    Level& level = open_.back();
+    const std::vector<std::string> named = level.known;
+    for (const auto& [key, value] : level.json->items()) {
+      if (std::find(named.begin(), named.end(), key) != named.end()) continue;
+      read(key.c_str(), value, to[key]);
+      open_.back().known.push_back(key);
+    }
   }
   void read(const char* name, const Json& found, Interval& to) const {
     if (!found.is_array()) wrong(name, found, "a list");
@@ -146,6 +189,8 @@ class JsonReader : public Fields {
   }
 
   UnknownFields unknown_;
+  bool null_numbers_ = true;  // the numbers of the list or map that is read may be null
+  bool in_map_ = false;
   std::vector<Level> open_;
   std::vector<List> lists_;
 };

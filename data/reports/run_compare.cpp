@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "data/reports/report_json.h"
+#include "data/reports/run_fields.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -16,53 +18,56 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json hyperparameters(const Json& model) {
-  Json hyper = model.at("hyperparameters");
+std::map<std::string, double> hyperparameters(const ModelReport& model) {
+  std::map<std::string, double> hyper = model.hyperparameters;
   // Earlier reports have what was not said as -1.
-  if (hyper.value("dropout", 0.0) == -1) hyper.erase("dropout");
+  if (const auto it = hyper.find("dropout"); it != hyper.end() && it->second == -1) hyper.erase(it);
   return hyper;
 }
 
-std::string key_of(const Json& model, Pairing pairing) {
-  return fmt::format("{} {} {}", pairing == Pairing::seeds ? "" : hyperparameters(model).dump(),
-                     model.at("seeds").dump(), model.at("fold").dump());
+std::string key_of(const ModelReport& model, Pairing pairing) {
+  std::string key = fmt::format("{} {} {} {}", model.seeds.init, model.seeds.order,
+                                model.seeds.dropout, model.fold);
+  if (pairing == Pairing::configuration)
+    for (const auto& [name, value] : hyperparameters(model))
+      key += fmt::format(" {}={}", name, value);
+  return key;
 }
 
 /// The models that were not pruned.
-std::map<std::string, const Json*> models_by_key(const Json& run, Pairing pairing) {
-  std::map<std::string, const Json*> all;
-  for (const Json& m : run.at("models"))
-    if (!pruned(m)) all[key_of(m, pairing)] = &m;
+std::map<std::string, const ModelReport*> models_by_key(const RunReport& run, Pairing pairing) {
+  std::map<std::string, const ModelReport*> all;
+  for (const ModelReport& m : run.models)
+    if (!m.pruned()) all[key_of(m, pairing)] = &m;
   return all;
 }
 
-bool have_partners(const Json& before, const Json& after, Pairing pairing) {
+bool have_partners(const RunReport& before, const RunReport& after, Pairing pairing) {
   const auto partners = models_by_key(before, pairing);
-  return std::any_of(after.at("models").begin(), after.at("models").end(), [&](const Json& m) {
-    return !pruned(m) && partners.count(key_of(m, pairing)) > 0;
+  return std::any_of(after.models.begin(), after.models.end(), [&](const ModelReport& m) {
+    return !m.pruned() && partners.count(key_of(m, pairing)) > 0;
   });
 }
 
 /// Whether a model's seeds and fold say which it is.
-bool seeds_tell_apart(const Json& run) {
+bool seeds_tell_apart(const RunReport& run) {
   std::set<std::string> keys;
-  for (const Json& m : run.at("models")) keys.insert(key_of(m, Pairing::seeds));
-  return keys.size() == run.at("models").size();
+  for (const ModelReport& m : run.models) keys.insert(key_of(m, Pairing::seeds));
+  return keys.size() == run.models.size();
 }
 
-void check_metric(const Json& before, const Json& after) {
-  const std::string metric = before.at("monitor").at("name");
-  if (after.at("monitor").at("name") != metric)
+void check_metric(const RunReport& before, const RunReport& after) {
+  const std::string& metric = before.monitor.name;
+  if (after.monitor.name != metric)
     fail("[compare] metric: got {} and {}, expected runs that monitor the same; try --monitor {}",
-         metric, after.at("monitor").at("name").get<std::string>(), metric);
+         metric, after.monitor.name, metric);
 }
 
 /// A run without validation rows has nothing to compare.
-void check_validated(const Json& run, const char* which) {
-  const std::string metric = run.at("monitor").at("name");
-  const Json& models = run.at("models");
-  if (std::none_of(models.begin(), models.end(),
-                   [&](const Json& m) { return number_at(m.at("best"), metric).has_value(); }))
+void check_validated(const RunReport& run, const char* which) {
+  const std::string& metric = run.monitor.name;
+  if (std::none_of(run.models.begin(), run.models.end(),
+                   [&](const ModelReport& m) { return best_at(m, metric).has_value(); }))
     fail(
         "[compare] {}: got no {} of validation rows, expected one to compare by; try a run with "
         "--validation",
@@ -75,12 +80,13 @@ void check_validated(const Json& run, const char* which) {
       "runs of the same --grid and --seed");
 }
 
+std::string shown(const std::string& text) { return text.empty() ? "none" : printable(text, 60); }
+
 std::string text_of(const Json& value) {
   std::vector<std::string> parts;
   for (const Json& one : value.is_array() ? value : Json::array({value}))
     parts.push_back(one.is_string() ? one.get<std::string>() : one.dump());
-  const std::string text = fmt::format("{}", fmt::join(parts, ", "));
-  return text.empty() ? "none" : printable(text, 60);
+  return shown(fmt::format("{}", fmt::join(parts, ", ")));
 }
 
 std::string file_name(const std::string& path) {
@@ -89,12 +95,10 @@ std::string file_name(const std::string& path) {
 }
 
 /// The values that a run's models have of a hyperparameter.
-std::set<double> values_of(const Json& run, const std::string& key) {
+std::set<double> values_of(const RunReport& run, const std::string& key) {
   std::set<double> values;
-  for (const Json& m : run.at("models")) {
-    const Json hyper = hyperparameters(m);
-    if (const auto value = number_at(hyper, key)) values.insert(*value);
-  }
+  for (const ModelReport& m : run.models)
+    if (const auto value = number_at(hyperparameters(m), key)) values.insert(*value);
   return values;
 }
 
@@ -106,78 +110,71 @@ std::string values_text(const std::set<double>& values) {
 
 class Differences {
  public:
-  Differences(const Json& before, const Json& after) : before_(before), after_(after) {}
+  Differences(const RunReport& before, const RunReport& after) : before_(before), after_(after) {}
 
   std::vector<RunDifference> all(Pairing pairing) {
     add_network();
     add_data();
-    for (const char* key : {"loss", "optimizer", "schedule", "batch", "dtype"})
-      add(key, at(before_, key), at(after_, key));
+    add("loss", before_.loss, after_.loss);
+    add("optimizer", before_.optimizer, after_.optimizer);
+    add("schedule", before_.schedule, after_.schedule);
+    add("batch", std::to_string(before_.batch), std::to_string(after_.batch));
+    add("dtype", before_.dtype, after_.dtype);
     add_settings();
     if (pairing == Pairing::seeds) add_hyperparameters();
     add("metrics", metrics_of(before_), metrics_of(after_), false);
-    add("steps", at(before_.at("run"), "steps"), at(after_.at("run"), "steps"), false);
+    add("steps", std::to_string(before_.run.steps), std::to_string(after_.run.steps), false);
     return std::move(all_);
   }
 
  private:
-  /// null of what an earlier report does not say.
-  static Json at(const Json& json, const char* key) {
-    const auto it = json.find(key);
-    return it == json.end() ? Json(nullptr) : *it;
-  }
-
-  static Json metrics_of(const Json& run) {
+  static std::string metrics_of(const RunReport& run) {
     std::vector<std::string> names = metric_names(run);
     std::sort(names.begin(), names.end());
     return fmt::format("{}", fmt::join(names, ", "));
   }
 
-  void add(const std::string& what, const Json& before, const Json& after,
+  void add(const std::string& what, const std::string& before, const std::string& after,
            bool other_configuration = true) {
-    if (!before.is_null() && !after.is_null() && before != after)
-      all_.push_back({what, text_of(before), text_of(after), other_configuration});
+    if (before != after) all_.push_back({what, shown(before), shown(after), other_configuration});
   }
 
   /// Differs where it computes something else; reports that do not say so go by the file's name.
   void add_network() {
-    const Json was = at(before_, "network_fingerprint"), is = at(after_, "network_fingerprint");
-    const std::string from = file_name(before_.at("network")), to = file_name(after_.at("network"));
-    if (was.is_null() || is.is_null()) return add("network", from, to);
+    const std::string &was = before_.network_fingerprint, &is = after_.network_fingerprint;
+    const std::string from = file_name(before_.network), to = file_name(after_.network);
+    if (was.empty() || is.empty()) return add("network", from, to);
     if (was != is)
-      all_.push_back({"network", text_of(from),
-                      text_of(to) + (from == to ? " with other operators or sizes" : "")});
+      all_.push_back({"network", shown(from),
+                      shown(to) + (from == to ? " with other operators or sizes" : "")});
   }
 
   void add_data() {
-    const Json &was = before_.at("data"), &is = after_.at("data");
-    const auto rows = [](const Json& data, const char* key) {
-      return fmt::format("{} rows", data.at(key).get<int64_t>());
-    };
-    const auto look = [&](const char* what, const char* fingerprint, const char* count,
-                          const char* others) {
-      const Json a = at(was, fingerprint), b = at(is, fingerprint);
-      const std::string from = rows(was, count), to = rows(is, count);
-      if (a.is_null() || b.is_null()) return add(what, from, to);
+    const auto look = [&](const char* what, std::string RunData::*fingerprint,
+                          int64_t RunData::*count, const char* others) {
+      const std::string &a = before_.data.*fingerprint, &b = after_.data.*fingerprint;
+      const std::string from = fmt::format("{} rows", before_.data.*count),
+                        to = fmt::format("{} rows", after_.data.*count);
+      if (a.empty() || b.empty()) return add(what, from, to);
       if (a != b) all_.push_back({what, from, to + (from == to ? others : "")});
     };
-    look("data", "fingerprint", "rows", " of other columns or values");
-    look("rows to validate", "split", "validation_rows",
+    look("data", &RunData::fingerprint, &RunData::rows, " of other columns or values");
+    look("rows to validate", &RunData::split, &RunData::validation_rows,
          ", or rows to learn from, that are others");
   }
 
   void add_settings() {
-    const Json was = at(before_, "settings"), is = at(after_, "settings");
-    if (was.is_null() || is.is_null()) return;
-    for (const auto& [key, value] : was.items()) add(key, value, at(is, key.c_str()));
+    for (const auto& [key, value] : before_.settings) {
+      const auto now = after_.settings.find(key);
+      if (now != after_.settings.end() && now->second != value)
+        add(key, text_of(Json::parse(value.text)), text_of(Json::parse(now->second.text)));
+    }
   }
 
   void add_hyperparameters() {
     std::set<std::string> keys;
-    for (const Json* run : {&before_, &after_}) {
-      const Json hyper = hyperparameters(run->at("models").at(0));
-      for (const auto& [key, value] : hyper.items()) keys.insert(key);
-    }
+    for (const RunReport* run : {&before_, &after_})
+      for (const auto& [key, value] : hyperparameters(run->models.at(0))) keys.insert(key);
     for (const std::string& key : keys) {
       const auto was = values_of(before_, key), is = values_of(after_, key);
       if (was != is) all_.push_back({key, values_text(was), values_text(is)});
@@ -188,13 +185,13 @@ class Differences {
       all_.push_back({"hyperparameters", "of a model", "of the model with its seeds are others"});
   }
 
-  const Json &before_, &after_;
+  const RunReport &before_, &after_;
   std::vector<RunDifference> all_;
 };
 
 }  // namespace
 
-void check_comparable(const Json& before, const Json& after) {
+void check_comparable(const RunReport& before, const RunReport& after) {
   check_metric(before, after);
   check_validated(before, "run before");
   if (!have_partners(before, after, Pairing::configuration)) refuse_pairs();
@@ -217,7 +214,7 @@ std::string worse_line(const RunComparison& c, double percent) {
       c.metric, c.after, c.pairs, percent, c.before);
 }
 
-RunComparison compare_runs(const Json& before, const Json& after, Pairing least) {
+RunComparison compare_runs(const RunReport& before, const RunReport& after, Pairing least) {
   check_metric(before, after);
   check_validated(before, "run before");
   check_validated(after, "run after");
@@ -226,21 +223,20 @@ RunComparison compare_runs(const Json& before, const Json& after, Pairing least)
       seeds_tell_apart(before) && seeds_tell_apart(after))
     c.pairing = Pairing::seeds;
   if (!have_partners(before, after, c.pairing)) refuse_pairs();
-  c.metric = before.at("monitor").at("name");
-  c.more_is_better = before.at("monitor").at("more_is_better");
+  c.metric = before.monitor.name;
+  c.more_is_better = before.monitor.more_is_better;
   c.differences = Differences(before, after).all(c.pairing);
   const auto partners = models_by_key(before, c.pairing);
   std::vector<double> changes;
   std::set<std::string> paired;
-  for (const Json& m : after.at("models")) {
-    if (pruned(m)) {
+  for (const ModelReport& m : after.models) {
+    if (m.pruned()) {
       ++c.pruned;
       continue;
     }
     const auto it = partners.find(key_of(m, c.pairing));
-    const auto value = number_at(m.at("best"), c.metric);
-    const auto was =
-        it == partners.end() ? std::nullopt : number_at(it->second->at("best"), c.metric);
+    const auto value = best_at(m, c.metric);
+    const auto was = it == partners.end() ? std::nullopt : best_at(*it->second, c.metric);
     if (!value || !was) {
       ++c.alone;
       continue;
@@ -250,8 +246,8 @@ RunComparison compare_runs(const Json& before, const Json& after, Pairing least)
     c.before += *was;
     c.after += *value;
   }
-  for (const Json& m : before.at("models")) {
-    if (pruned(m))
+  for (const ModelReport& m : before.models) {
+    if (m.pruned())
       ++c.pruned;
     else
       c.alone += !paired.count(key_of(m, c.pairing));
@@ -278,7 +274,7 @@ Json to_json(const RunComparison& c) {
                {"pruned", c.pruned},
                {"before", c.before},
                {"after", c.after},
-               {"change", to_json(c.change)},
+               {"change", c.change ? fields_json(*c.change) : Json(nullptr)},
                {"differences", Json::array()},
                {"verdict", c.verdict}};
   for (const RunDifference& d : c.differences)

@@ -40,11 +40,10 @@ struct RunComparison {
 };
 /// `least`: what partners share at least. Throws Error where the runs monitor different metrics or
 /// no model has a partner.
-RunComparison compare_runs(const nlohmann::ordered_json& before,
-                           const nlohmann::ordered_json& after,
+RunComparison compare_runs(const RunReport& before, const RunReport& after,
                            Pairing least = Pairing::configuration);
 /// The errors of `compare_runs` before there is a result.
-void check_comparable(const nlohmann::ordered_json& before, const nlohmann::ordered_json& after);
+void check_comparable(const RunReport& before, const RunReport& after);
 /// One line of an error: what got worse, and by how much.
 std::string worse_line(const RunComparison& comparison, double percent);
 nlohmann::ordered_json to_json(const RunComparison& comparison);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "data/plot/canvas_text.h"
 #include "data/plot/scale.h"
@@ -14,8 +13,6 @@
 
 namespace wide {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kWidth = 920, kHeight = 300;
 constexpr Box kPlot{64, 12, 600, 236};
@@ -32,16 +29,15 @@ struct Series {
   double width = 1.5;
 };
 
-bool belongs(const Json& model, const ConfigSummary& config) {
-  return std::all_of(config.hyperparameters.begin(), config.hyperparameters.end(),
-                     [&](const auto& one) {
-                       return number_at(model.at("hyperparameters"), one.first) == one.second;
-                     });
+bool belongs(const ModelReport& model, const ConfigSummary& config) {
+  return std::all_of(
+      config.hyperparameters.begin(), config.hyperparameters.end(),
+      [&](const auto& one) { return number_at(model.hyperparameters, one.first) == one.second; });
 }
 
 /// The best ones in colours, below them all others in grey: as many as there are colours.
-std::vector<Series> series_of(const Json& run, const std::vector<std::string>& by) {
-  const Json& models = run.at("models");
+std::vector<Series> series_of(const RunReport& run, const std::vector<std::string>& by) {
+  const std::vector<ModelReport>& models = run.models;
   const std::vector<ConfigSummary> configs = by_config(run, by);
   std::vector<Series> all;
   if (configs.size() == 1 && models.size() <= kSeriesColours) {
@@ -144,19 +140,20 @@ void draw_legend(Canvas& canvas, const std::vector<Series>& all) {
 }
 
 /// "" where no model has a value.
-std::string curve(const Json& run, const std::string& name, const std::vector<Series>& all) {
-  std::vector<std::vector<Point>> lines(run.at("models").size());  // by model: step, value
+std::string curve(const RunReport& run, const std::string& name, const std::vector<Series>& all) {
+  std::vector<std::vector<Point>> lines(run.models.size());  // by model: step, value
   std::vector<double> values;
   double last = 1;
-  for (const Json& row : run.at("history")) {
-    const double step = row.at("step").get<double>();
+  for (const RunEvaluation& row : run.history) {
+    const auto step = static_cast<double>(row.step);
     last = std::max(last, step);
-    if (!row.contains(name)) continue;
-    const Json& numbers = row.at(name);
+    const auto found = row.values.find(name);
+    if (name != "train_loss" && found == row.values.end()) continue;
+    const std::vector<double>& numbers = name == "train_loss" ? row.train_loss : found->second;
     for (size_t m = 0; m < std::min(lines.size(), numbers.size()); ++m)
-      if (numbers[m].is_number() && std::isfinite(numbers[m].get<double>())) {
-        lines[m].push_back({step, numbers[m].get<double>()});
-        values.push_back(numbers[m].get<double>());
+      if (std::isfinite(numbers[m])) {
+        lines[m].push_back({step, numbers[m]});
+        values.push_back(numbers[m]);
       }
   }
   if (values.empty()) return "";
@@ -189,7 +186,7 @@ std::string curve(const Json& run, const std::string& name, const std::vector<Se
 
 }  // namespace
 
-std::string learning_curves(const Json& run, const std::vector<std::string>& by) {
+std::string learning_curves(const RunReport& run, const std::vector<std::string>& by) {
   const std::vector<Series> all = series_of(run, by);
   std::vector<std::string> names{"train_loss"};
   for (const std::string& metric : metric_names(run)) names.push_back(metric);

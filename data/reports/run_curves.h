@@ -1,7 +1,8 @@
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
+
+#include "data/reports/run.h"
 
 namespace wide {
 
@@ -9,6 +10,6 @@ namespace wide {
 /// the validation rows, a line for each model along the steps. Colours tell apart the
 /// configurations by `by` (as in `by_config`), or the models where there is one configuration of
 /// few models.
-std::string learning_curves(const nlohmann::ordered_json& run, const std::vector<std::string>& by);
+std::string learning_curves(const RunReport& run, const std::vector<std::string>& by);
 
 }  // namespace wide

@@ -153,7 +153,7 @@ void label_best(const Runs& runs, CurvesFigure* figure) {
 
 }  // namespace
 
-std::string group_name(const HistoryModel& model, const std::vector<std::string>& keys) {
+std::string group_name(const ModelReport& model, const std::vector<std::string>& keys) {
   std::string name;
   for (const std::string& key : keys) {
     const auto it = model.hyperparameters.find(key);

@@ -36,7 +36,7 @@ CurvesFigure run_figure(const Runs& runs, const RunFigureOptions& options);
 std::vector<std::string> figure_metrics(const Runs& runs);
 
 /// "lr=0.1 momentum=0.9"; "all models" without keys.
-std::string group_name(const HistoryModel& model, const std::vector<std::string>& keys);
+std::string group_name(const ModelReport& model, const std::vector<std::string>& keys);
 
 /// Exponential means with the weights of the values before taken out of the first ones: as
 /// TensorBoard smooths.

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "data/bytes/csv.h"
 #include "data/escape.h"
-#include "data/reports/run_report.h"
+#include "data/reports/report_json.h"
+#include "data/reports/run_fields.h"
 #include "data/text.h"
 
 namespace wide {
@@ -19,51 +21,65 @@ using Json = nlohmann::ordered_json;
 std::string escape(const std::string& text) { return xml_escape(clean_text(text)); }
 
 TableCell cell(const Json& value) {
-  if (value.is_null()) return {};
   if (value.is_string()) return {value.get<std::string>(), std::nullopt};
-  const std::optional<double> number =
-      value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
-  return {value.is_number_float() ? fmt::format("{}", *number) : value.dump(), number};
+  if (!value.is_number()) return value.is_null() ? TableCell{} : TableCell{value.dump(), {}};
+  const auto number = value.get<double>();
+  if (!std::isfinite(number)) return {};
+  return {value.is_number_float() ? fmt::format("{}", number) : value.dump(), number};
+}
+
+/// A field of a model as columns: one of its own, or one for each entry of the maps that a table
+/// shows.
+std::vector<std::pair<std::string, TableCell>> cells_of(const std::string& field,
+                                                        const Json& value) {
+  static const std::map<std::string, std::string> kShown{
+      {"seeds", "seed."}, {"hyperparameters", ""}, {"best", "best."}, {"test", "test."}};
+  const auto prefix = kShown.find(field);
+  std::vector<std::pair<std::string, TableCell>> cells;
+  if (prefix == kShown.end()) {
+    if (!value.is_structured()) cells.emplace_back(field, cell(value));
+  } else if (value.is_object()) {
+    for (const auto& [key, entry] : value.items())
+      cells.emplace_back(prefix->second + key, cell(entry));
+  }
+  return cells;
 }
 
 }  // namespace
 
-ReportTable models_table(const Json& run) {
-  ReportTable table;
-  table.head = {"model", "name", "config", "fold", "seed.init", "seed.order", "seed.dropout"};
-  const Json& first = run.at("models").at(0);
-  for (const auto& [key, value] : first.at("hyperparameters").items()) table.head.push_back(key);
-  std::vector<std::string> best, test;
-  for (const Json& m : run.at("models"))
-    for (const auto& [part, names] : {std::pair("best", &best), {"test", &test}})
-      if (!m.at(part).is_null())
-        for (const auto& [key, value] : m.at(part).items())
-          if (std::find(names->begin(), names->end(), key) == names->end()) names->push_back(key);
-  for (const char* more : {"status", "at_step"}) table.head.emplace_back(more);
-  for (const std::string& key : best) table.head.push_back("best." + key);
-  for (const std::string& key : test) table.head.push_back("test." + key);
-  for (const Json& m : run.at("models")) {
-    const Json& seeds = m.at("seeds");
-    std::vector<TableCell> row{cell(m.at("model")),      cell(m.at("name")),
-                               cell(m.at("config")),     cell(m.at("fold")),
-                               cell(seeds.at("init")),   cell(seeds.at("order")),
-                               cell(seeds.at("dropout"))};
-    for (const auto& [key, value] : first.at("hyperparameters").items())
-      row.push_back(cell(m.at("hyperparameters").at(key)));
-    row.push_back(cell(m.at("status")));
-    row.push_back(cell(m.at("at_step")));
-    for (const std::string& key : best)
-      row.push_back(m.at("best").is_null() ? TableCell{}
-                                           : cell(m.at("best").value(key, Json(nullptr))));
-    for (const std::string& key : test) row.push_back(cell(m.at("test").value(key, Json(nullptr))));
-    table.rows.push_back(std::move(row));
+ReportTable models_table(const std::vector<Json>& all) {
+  std::vector<std::string> fields;                          // in the order of a model's JSON
+  std::map<std::string, std::vector<std::string>> columns;  // by field
+  std::vector<std::map<std::string, TableCell>> models;
+  for (const Json& model : all) {
+    auto& cells = models.emplace_back();
+    for (const auto& [field, value] : model.items()) {
+      if (!columns.count(field)) fields.push_back(field);
+      std::vector<std::string>& names = columns[field];
+      for (auto& [column, one] : cells_of(field, value)) {
+        if (std::find(names.begin(), names.end(), column) == names.end()) names.push_back(column);
+        cells[column] = std::move(one);
+      }
+    }
   }
-  for (size_t i = 0; i < table.head.size(); ++i)
-    table.right.push_back(table.head[i] != "name" && table.head[i] != "status");
+  ReportTable table;
+  table.rows.resize(models.size());
+  for (const std::string& field : fields)
+    for (const std::string& column : columns[field]) {
+      table.head.push_back(column);
+      table.right.push_back(column != "name" && column != "status");
+      for (size_t m = 0; m < models.size(); ++m) table.rows[m].push_back(models[m][column]);
+    }
   return table;
 }
 
-std::string run_csv(const Json& run) {
+ReportTable models_table(const RunReport& run) {
+  std::vector<Json> models;
+  for (const ModelReport& model : run.models) models.push_back(fields_json(model));
+  return models_table(models);
+}
+
+std::string run_csv(const RunReport& run) {
   const ReportTable table = models_table(run);
   std::string text;
   for (size_t i = 0; i < table.head.size(); ++i) text += (i ? "," : "") + csv_cell(table.head[i]);
@@ -75,25 +91,25 @@ std::string run_csv(const Json& run) {
   return text;
 }
 
-std::string run_junit(const Json& run) {
+std::string run_junit(const RunReport& run) {
   size_t failures = 0;
   std::string cases;
-  for (const Json& m : run.at("models")) {
-    const std::string status = m.at("status");
-    cases += fmt::format("  <testcase classname=\"{}\" name=\"model {}\">",
-                         escape(run.at("network").get<std::string>()), m.at("model").dump());
+  for (const ModelReport& m : run.models) {
+    const std::string& status = m.status;
+    cases += fmt::format("  <testcase classname=\"{}\" name=\"model {}\">", escape(run.network),
+                         m.number);
     if (status == "diverged") {
       ++failures;
-      cases += fmt::format("<failure message=\"diverged at step {}\"/>", m.at("at_step").dump());
+      cases += fmt::format("<failure message=\"diverged at step {}\"/>", m.at_step);
     } else if (status == "interrupted" || status == "pruned") {
-      cases += fmt::format("<skipped message=\"{} at step {}\"/>", status, m.at("at_step").dump());
+      cases += fmt::format("<skipped message=\"{} at step {}\"/>", status, m.at_step);
     }
     cases += "</testcase>\n";
   }
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n <testsuite name=\"train\" "
       "tests=\"{}\" failures=\"{}\" time=\"{:.3f}\">\n{} </testsuite>\n</testsuites>\n",
-      run.at("models").size(), failures, run.at("run").at("seconds").get<double>(), cases);
+      run.models.size(), failures, run.run.seconds, cases);
 }
 
 }  // namespace wide

@@ -4,15 +4,18 @@
 #include <vector>
 
 #include "data/reports/report_tables.h"
+#include "data/reports/run.h"
 
 // A training run's report as files.
 namespace wide {
 
-/// A row for each model; columns are those that all have.
-ReportTable models_table(const nlohmann::ordered_json& run);
+/// A row for each model, from its JSON: a column for each of its fields, and for each entry of its
+/// seeds, hyperparameters and values of metrics.
+ReportTable models_table(const std::vector<nlohmann::ordered_json>& models);
+ReportTable models_table(const RunReport& run);
 /// The same.
-std::string run_csv(const nlohmann::ordered_json& run);
+std::string run_csv(const RunReport& run);
 /// A case for each model; one that diverged has failed.
-std::string run_junit(const nlohmann::ordered_json& run);
+std::string run_junit(const RunReport& run);
 
 }  // namespace wide

@@ -3,40 +3,22 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 namespace wide {
 namespace {
 
-using HistoryJson = nlohmann::ordered_json;
-
-HistoryModel model_of(const HistoryJson& json) {
-  HistoryModel model;
-  model.number = json.at("model").get<int64_t>();
-  if (json.at("fold").is_number()) model.fold = json.at("fold").get<int64_t>();
-  for (const auto& [key, value] : json.at("hyperparameters").items())
-    if (value.is_number()) model.hyperparameters[key] = value.get<double>();
-  model.status = json.at("status").get<std::string>();
-  model.at_step = json.at("at_step").get<int64_t>();
-  if (json.contains("test") && json.at("test").is_object())
-    for (const auto& [key, value] : json.at("test").items())
-      if (value.is_number()) model.test[key] = value.get<double>();
-  return model;
-}
-
 /// Models of a run that goes on have the status `running`: their events say who has ended.
-void take_events(const HistoryJson& events, RunHistory* run) {
+void take_events(const std::vector<RunEvent>& events, RunHistory* run) {
   static constexpr const char* kEnds[] = {"diverged", "stopped", "pruned"};
-  for (const HistoryJson& event : events) {
-    if (!event.at("model").is_number()) continue;
-    const auto number = event.at("model").get<size_t>();
-    if (number >= run->models.size() || run->models[number].status != "running") continue;
-    const std::string what = event.at("what").get<std::string>();
+  for (const RunEvent& event : events) {
+    if (event.model < 0 || event.model >= static_cast<int64_t>(run->models.size())) continue;
+    ModelReport& model = run->models[static_cast<size_t>(event.model)];
+    if (model.status != "running") continue;
     for (const char* end : kEnds)
-      if (what.find(std::string(" ") + end + " at step") != std::string::npos) {
-        run->models[number].status = end;
-        run->models[number].at_step = event.at("step").get<int64_t>();
+      if (event.what.find(std::string(" ") + end + " at step") != std::string::npos) {
+        model.status = end;
+        model.at_step = event.step;
       }
   }
 }
@@ -68,7 +50,7 @@ void RunHistory::add(const std::string& metric_name, int64_t model, int64_t step
 
 std::vector<std::string> differing_hyperparameters(const RunHistory& run) {
   std::map<std::string, std::set<double>> values;
-  for (const HistoryModel& model : run.models)
+  for (const ModelReport& model : run.models)
     for (const auto& [key, value] : model.hyperparameters) values[key].insert(value);
   std::vector<std::string> keys;
   for (const auto& [key, all] : values)
@@ -76,37 +58,34 @@ std::vector<std::string> differing_hyperparameters(const RunHistory& run) {
   return keys;
 }
 
-RunHistory run_head(const HistoryJson& json) {
+RunHistory run_head(const RunReport& report) {
   RunHistory run;
-  const HistoryJson& head = json.at("run");
-  run.name = head.at("name").get<std::string>();
-  run.state = head.at("state").get<std::string>();
-  run.command = head.value("command", "");
-  run.dir = head.value("dir", "");
-  run.steps = head.at("steps").get<int64_t>();
-  run.network = json.at("network").get<std::string>();
-  run.steps_per_epoch = std::max(1.0, json.value("steps_per_epoch", 1.0));
-  run.monitor = json.at("monitor").at("name").get<std::string>();
-  run.more_is_better = json.at("monitor").at("more_is_better").get<bool>();
-  for (const HistoryJson& model : json.at("models")) run.models.push_back(model_of(model));
-  take_events(json.at("events"), &run);
+  run.name = report.run.name;
+  run.state = report.run.state;
+  run.command = report.run.command;
+  run.dir = report.run.dir;
+  run.steps = report.run.steps;
+  run.network = report.network;
+  run.steps_per_epoch = std::max(1.0, static_cast<double>(report.steps_per_epoch));
+  run.monitor = report.monitor.name;
+  run.more_is_better = report.monitor.more_is_better;
+  run.models = report.models;
+  take_events(report.events, &run);
   return run;
 }
 
-RunHistory run_history(const HistoryJson& json) {
-  RunHistory run = run_head(json);
-  const std::string id = json.at("run").value("id", "");
+RunHistory run_history(const RunReport& report) {
+  RunHistory run = run_head(report);
+  const std::string& id = report.run.id;
   std::from_chars(id.data(), id.data() + id.size(), run.id);
-  for (const HistoryJson& row : json.at("history")) {
-    const auto step = row.at("step").get<int64_t>();
-    if (row.contains("seconds") && row.at("seconds").is_number())
-      run.seconds[step] = row.at("seconds").get<double>();
-    for (const auto& [metric, values] : row.items()) {
-      if (!values.is_array()) continue;
+  for (const RunEvaluation& row : report.history) {
+    if (row.seconds >= 0) run.seconds[row.step] = row.seconds;
+    const auto add = [&](const std::string& metric, const std::vector<double>& values) {
       for (size_t m = 0; m < values.size(); ++m)
-        if (values[m].is_number())
-          run.add(metric, static_cast<int64_t>(m), step, values[m].get<double>());
-    }
+        if (!std::isnan(values[m])) run.add(metric, static_cast<int64_t>(m), row.step, values[m]);
+    };
+    add("train_loss", row.train_loss);
+    for (const auto& [metric, values] : row.values) add(metric, values);
   }
   return run;
 }

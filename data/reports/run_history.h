@@ -1,10 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "data/reports/run.h"
 
 // What the models of a training run had at each evaluation, as numbers by model.
 namespace wide {
@@ -15,14 +16,6 @@ struct RunCurve {
   std::vector<double> values;
 };
 
-struct HistoryModel {
-  int64_t number = 0, fold = -1;                  // fold -1: none
-  std::map<std::string, double> hyperparameters;  // "lr" to 0.1
-  std::string status;                             // of a run that goes on: running, or how it ended
-  int64_t at_step = 0;                            // of the status, where it is not "trained"
-  std::map<std::string, double> test;             // metrics of the test rows
-};
-
 struct RunHistory {
   int64_t id = 0;                                  // in the store; 0: of a file
   std::string name, network, state, command, dir;  // state: running, complete, interrupted
@@ -30,7 +23,7 @@ struct RunHistory {
   bool more_is_better = false;
   int64_t steps = 0;  // planned
   double steps_per_epoch = 1;
-  std::vector<HistoryModel> models;
+  std::vector<ModelReport> models;
   std::map<std::string, std::vector<RunCurve>> metrics;  // by name, then by model
   std::map<int64_t, double> seconds;                     // by step, of training; may be empty
 
@@ -44,10 +37,10 @@ struct RunHistory {
 /// Names of hyperparameters that are not the same for all models, in the order of the alphabet.
 std::vector<std::string> differing_hyperparameters(const RunHistory& run);
 
-/// Of a run's document without its history.
-RunHistory run_head(const nlohmann::ordered_json& run);
-/// Of a run's document with its history.
-RunHistory run_history(const nlohmann::ordered_json& run);
+/// Of a run's report without its history.
+RunHistory run_head(const RunReport& report);
+/// The same with its history.
+RunHistory run_history(const RunReport& report);
 
 /// What a model did best, of the values of the monitored metric (`train_loss` of a run without
 /// one); nullopt for a model without a finite value.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "data/reports/html_page.h"
 #include "data/reports/run_curves.h"
@@ -13,8 +12,6 @@
 
 namespace wide {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Without the middle half, which is a column of its own.
 TableCell spread_cell(const std::optional<Spread>& spread) {
@@ -83,9 +80,9 @@ ReportTable configurations_table(const std::vector<ConfigSummary>& configs) {
 }
 
 /// The mean answer's metrics, a row for the validation rows and one for those of the test.
-ReportTable ensemble_table(const Json& run) {
+ReportTable ensemble_table(const RunReport& run) {
   ReportTable table;
-  if (run.at("models").size() < 2 || !run.contains("ensemble")) return table;
+  if (run.models.size() < 2) return table;
   const std::vector<std::string> metrics = metric_names(run);
   table.head = {"their mean answer", "models"};
   table.right = {false, true};
@@ -93,7 +90,7 @@ ReportTable ensemble_table(const Json& run) {
     table.head.push_back(metric);
     table.right.push_back(true);
   }
-  for (const auto& [rows, values] : run.at("ensemble").items()) {
+  for (const auto& [rows, values] : answers_of(run.ensemble)) {
     if (values.empty()) continue;
     const int64_t models = answering_models(run);
     table.rows.push_back(
@@ -108,18 +105,15 @@ ReportTable ensemble_table(const Json& run) {
 
 }  // namespace
 
-std::string run_html(const Json& run, const std::vector<std::string>& by) {
+std::string run_html(const RunReport& run, const std::vector<std::string>& by) {
   const std::vector<ConfigSummary> configs = by_config(run, by);
-  const Json& head = run.at("run");
-  const std::string network = run.at("network").get<std::string>();
   const std::string monitored = configs[0].monitored().name;
   std::string body = fmt::format(
       "<h1>{}</h1>\n<p class=\"muted\">{} models · step {} of {} · batch {} · {} · {}</p>\n"
       "<h3>To repeat it</h3>\n<pre>{}</pre>\n",
-      html_escape(network), run.at("n").get<int64_t>(), head.at("step").get<int64_t>(),
-      head.at("steps").get<int64_t>(), run.at("batch").get<int64_t>(),
-      time_text(head.at("seconds").get<double>() * 1e9), html_escape(statuses_text(run)),
-      html_escape(head.at("command").get<std::string>()));
+      html_escape(run.network), run.n, run.run.step, run.run.steps, run.batch,
+      time_text(run.run.seconds * 1e9), html_escape(statuses_text(run)),
+      html_escape(run.run.command));
   body += fmt::format(
       "<h2>Configurations</h2>\n<p class=\"muted\">At each model's evaluation with the best {}: "
       "mean "
@@ -131,12 +125,11 @@ std::string run_html(const Json& run, const std::vector<std::string>& by) {
   body += html_table(configurations_table(configs), "configurations");
   if (const ReportTable mean = ensemble_table(run); !mean.rows.empty())
     body += html_table(mean, "ensemble");
-  for (const Json& note : run.at("notes"))
-    body += fmt::format("<p>{}</p>\n", html_escape(note.get<std::string>()));
+  for (const std::string& note : run.notes) body += fmt::format("<p>{}</p>\n", html_escape(note));
   if (const std::string curves = learning_curves(run, by); !curves.empty())
     body += "<h2>Learning curves</h2>\n" + curves;
   body += "<h2>Models</h2>\n" + html_table(models_table(run), "models");
-  return html_page(network, body);
+  return html_page(run.network, body);
 }
 
 }  // namespace wide

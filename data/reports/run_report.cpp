@@ -4,19 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <set>
 
-#include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kResamples = 2000;
 
@@ -24,13 +20,21 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
+double hyperparameter(const ModelReport& model, const std::string& key) {
+  const auto it = model.hyperparameters.find(key);
+  if (it != model.hyperparameters.end()) return it->second;
+  fail(
+      "[run] models: got no {} of model {}, expected the same hyperparameters of all; try a report "
+      "that the workbench wrote",
+      printable(key), model.number);
+}
+
 /// Hyperparameters that are not the same for all models.
-std::vector<std::string> varied(const Json& run) {
+std::vector<std::string> varied(const RunReport& run) {
   std::vector<std::string> keys;
-  const Json& models = run.at("models");
-  for (const auto& [key, value] : models.at(0).at("hyperparameters").items())
-    for (const Json& m : models)
-      if (m.at("hyperparameters").at(key) != value) {
+  for (const auto& [key, value] : run.models.at(0).hyperparameters)
+    for (const ModelReport& m : run.models)
+      if (hyperparameter(m, key) != value) {
         keys.push_back(key);
         break;
       }
@@ -65,24 +69,32 @@ std::string config_text(const ConfigSummary& c) {
 
 }  // namespace
 
-std::optional<double> number_at(const Json& json, const std::string& key) {
-  const auto it = json.find(key);
-  if (json.is_null() || it == json.end() || !it->is_number()) return std::nullopt;
+std::optional<double> number_at(const std::map<std::string, double>& values,
+                                const std::string& key) {
+  const auto it = values.find(key);
   // In a file an infinite number is null, so that the same is said before it is written.
-  return std::isfinite(it->get<double>()) ? std::optional(it->get<double>()) : std::nullopt;
+  if (it == values.end() || !std::isfinite(it->second)) return std::nullopt;
+  return it->second;
 }
 
-bool pruned(const Json& model) { return model.at("status") == "pruned"; }
+std::optional<double> best_at(const ModelReport& model, const std::string& metric) {
+  return model.best ? number_at(model.best->values, metric) : std::nullopt;
+}
 
 /// As those of the run's own state.
-int64_t answering_models(const Json& run) {
+int64_t answering_models(const RunReport& run) {
   int64_t best = 0, whole = 0;
-  for (const Json& model : run.at("models")) {
-    if (pruned(model)) continue;
-    best += !model.at("best").is_null();
-    whole += model.at("status") != "diverged";
+  for (const ModelReport& model : run.models) {
+    if (model.pruned()) continue;
+    best += model.best.has_value();
+    whole += model.status != "diverged";
   }
   return best > 0 ? best : whole;
+}
+
+std::vector<std::pair<std::string, std::map<std::string, double>>> answers_of(
+    const MeanAnswer& answer) {
+  return {{"validation", answer.validation}, {"test", answer.test}};
 }
 
 std::string config_name(const ConfigSummary& c) {
@@ -92,22 +104,13 @@ std::string config_name(const ConfigSummary& c) {
   return name.empty() ? "all models" : name;
 }
 
-std::string statuses_text(const Json& run) {
+std::string statuses_text(const RunReport& run) {
   std::map<std::string, int64_t> statuses;
-  for (const Json& m : run.at("models")) ++statuses[m.at("status").get<std::string>()];
+  for (const ModelReport& m : run.models) ++statuses[m.status];
   std::string text;
   for (const auto& [status, count] : statuses)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, status);
   return text;
-}
-
-Json to_json(const std::optional<Spread>& s) {
-  if (!s) return nullptr;
-  return {{"n", s->n},
-          {"mean", s->mean},
-          {"sd", s->n > 1 ? Json(s->sd) : Json(nullptr)},
-          {"iqm", s->iqm},
-          {"ci95", {s->low, s->high}}};
 }
 
 std::string spread_text(const std::optional<Spread>& s) {
@@ -153,35 +156,27 @@ std::optional<Spread> spread_of(std::vector<double> values) {
   return s;
 }
 
-void check_run(const Json& run, const std::string& file) {
-  if (run.is_object() && run.value("kind", "") == "run" && run.value("schema", 0) == kRunSchema &&
-      run.contains("models") && run.contains("history") && !run.at("models").empty())
-    return;
-  fail("[{}] report: got another document, expected a training run's; try another file",
-       printable(file));
-}
-
-std::vector<std::string> metric_names(const Json& run) {
-  const std::string monitored = run.at("monitor").at("name");
+std::vector<std::string> metric_names(const RunReport& run) {
+  const std::string& monitored = run.monitor.name;
   std::set<std::string> others;
-  for (const Json& m : run.at("models"))
-    for (const char* part : {"best", "test"})
-      for (const auto& [name, value] : m.at(part).items()) others.insert(name);
-  // They stand beside the metrics of a model's best evaluation.
-  for (const std::string& name : {monitored, std::string("step"), std::string("train_loss")})
-    others.erase(name);
+  for (const ModelReport& m : run.models) {
+    if (m.best)
+      for (const auto& [name, value] : m.best->values) others.insert(name);
+    for (const auto& [name, value] : m.test) others.insert(name);
+  }
+  others.erase(monitored);
+  others.erase("train_loss");  // stands beside the metrics of a model's best evaluation
   std::vector<std::string> names{monitored};
   names.insert(names.end(), others.begin(), others.end());
   return names;
 }
 
-std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::string>& keys) {
-  const Json& models = run.at("models");
+std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std::string>& keys) {
+  const std::map<std::string, double>& first = run.models.at(0).hyperparameters;
   for (const std::string& key : keys)
-    if (!models.at(0).at("hyperparameters").contains(key)) {
+    if (!first.count(key)) {
       std::vector<std::string> known;
-      for (const auto& [name, value] : models.at(0).at("hyperparameters").items())
-        known.push_back(name);
+      for (const auto& [name, value] : first) known.push_back(name);
       fail("[--by] key: got {}, expected one of {}; try --by lr", printable(key),
            listing(known, 20));
     }
@@ -192,9 +187,9 @@ std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::str
     std::map<std::string, std::vector<double>> values, tests;  // by metric
   };
   std::vector<Group> groups;
-  for (const Json& m : models) {
+  for (const ModelReport& m : run.models) {
     std::map<std::string, double> hyper;
-    for (const std::string& key : by) hyper[key] = m.at("hyperparameters").at(key).get<double>();
+    for (const std::string& key : by) hyper[key] = hyperparameter(m, key);
     auto it = std::find_if(groups.begin(), groups.end(),
                            [&](const Group& g) { return g.summary.hyperparameters == hyper; });
     if (it == groups.end()) {
@@ -202,13 +197,13 @@ std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::str
       it = groups.end() - 1;
       it->summary.hyperparameters = hyper;
     }
-    ++it->summary.statuses[m.at("status").get<std::string>()];
+    ++it->summary.statuses[m.status];
     // Its best value is of fewer steps than the others had: no mean is of both.
-    ++(pruned(m) ? it->summary.pruned : it->summary.n);
-    if (pruned(m)) continue;
+    ++(m.pruned() ? it->summary.pruned : it->summary.n);
+    if (m.pruned()) continue;
     for (const std::string& metric : metrics) {
-      if (const auto v = number_at(m.at("best"), metric)) it->values[metric].push_back(*v);
-      if (const auto v = number_at(m.at("test"), metric)) it->tests[metric].push_back(*v);
+      if (const auto v = best_at(m, metric)) it->values[metric].push_back(*v);
+      if (const auto v = number_at(m.test, metric)) it->tests[metric].push_back(*v);
     }
   }
   std::vector<ConfigSummary> all;
@@ -218,7 +213,7 @@ std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::str
           {metric, spread_of(g.values[metric]), spread_of(g.tests[metric])});
     all.push_back(std::move(g.summary));
   }
-  const bool more = run.at("monitor").at("more_is_better");
+  const bool more = run.monitor.more_is_better;
   std::stable_sort(all.begin(), all.end(), [&](const ConfigSummary& x, const ConfigSummary& y) {
     const auto &a = x.monitored().validation, &b = y.monitored().validation;
     if (!a || !b) return a.has_value() && !b.has_value();
@@ -227,35 +222,19 @@ std::vector<ConfigSummary> by_config(const Json& run, const std::vector<std::str
   return all;
 }
 
-Json to_json(const ConfigSummary& c) {
-  Json json = {{"hyperparameters", c.hyperparameters}, {"metric", c.monitored().name}};
-  json["n"] = c.n;
-  json["pruned"] = c.pruned;
-  const Json value = to_json(c.monitored().validation);
-  for (const char* key : {"mean", "sd", "iqm", "ci95"})
-    json[key] = value.is_null() ? Json(nullptr) : value.at(key);
-  json["test"] = to_json(c.monitored().test);
-  for (const MetricSummary& m : c.metrics)
-    json["metrics"][m.name] = {{"validation", to_json(m.validation)}, {"test", to_json(m.test)}};
-  json["statuses"] = c.statuses;
-  return json;
-}
-
-std::string run_text(const Json& run, const std::vector<std::string>& keys) {
-  const Json& head = run.at("run");
+std::string run_text(const RunReport& run, const std::vector<std::string>& keys) {
   const auto configs = by_config(run, keys);
-  std::string text = fmt::format(
-      "{} · {} models · step {} of {} · {} · {}\n", printable(run.at("network").get<std::string>()),
-      run.at("n").get<int64_t>(), head.at("step").get<int64_t>(), head.at("steps").get<int64_t>(),
-      time_text(head.at("seconds").get<double>() * 1e9), statuses_text(run));
+  std::string text = fmt::format("{} · {} models · step {} of {} · {} · {}\n",
+                                 printable(run.network), run.n, run.run.step, run.run.steps,
+                                 time_text(run.run.seconds * 1e9), statuses_text(run));
   const std::vector<std::string> metrics = metric_names(run);
   if (metrics.size() > 1 && configs[0].monitored().validation)
     text += fmt::format("  metrics of each model's evaluation with the best {}:\n", metrics[0]);
   for (const ConfigSummary& c : configs) text += config_text(c);
   if (std::any_of(configs.begin(), configs.end(), [](const auto& c) { return c.pruned > 0; }))
     text += "  pruned models count in no mean, nor in the mean answer\n";
-  if (run.contains("ensemble") && run.at("models").size() > 1)
-    for (const auto& [rows, values] : run.at("ensemble").items()) {
+  if (run.models.size() > 1)
+    for (const auto& [rows, values] : answers_of(run.ensemble)) {
       std::vector<std::string> said;
       for (const std::string& metric : metrics)
         if (const auto value = number_at(values, metric))
@@ -264,8 +243,7 @@ std::string run_text(const Json& run, const std::vector<std::string>& keys) {
         text += table_line("their mean answer", answering_models(run),
                            fmt::format("{} of the {} rows", fmt::join(said, " · "), rows));
     }
-  for (const Json& note : run.at("notes"))
-    text += fmt::format("  {}\n", printable(note.get<std::string>(), 400));
+  for (const std::string& note : run.notes) text += fmt::format("  {}\n", printable(note, 400));
   return text;
 }
 

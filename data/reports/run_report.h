@@ -1,11 +1,13 @@
 #pragma once
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-// What a training run's report (its JSON document) says, taken together and as tables.
+#include "data/reports/run.h"
+
+// What a training run's report says, taken together and as tables.
 namespace wide {
 
 /// Of numbers over seeds and folds.
@@ -16,15 +18,15 @@ struct Spread {
 };
 /// nullopt for no number.
 std::optional<Spread> spread_of(std::vector<double> values);
-/// null for none; a deviation of one number is null.
-nlohmann::ordered_json to_json(const std::optional<Spread>& spread);
 /// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52", or of one number that alone; "-" for none.
 std::string spread_text(const std::optional<Spread>& spread);
 
-/// A number by its name, as a model's values of metrics have it; nullopt where there is none.
-std::optional<double> number_at(const nlohmann::ordered_json& json, const std::string& key);
-/// Whether halving ended this model before the others.
-bool pruned(const nlohmann::ordered_json& model);
+/// A finite number by its name, as a model's values of metrics have it; nullopt where there is
+/// none.
+std::optional<double> number_at(const std::map<std::string, double>& values,
+                                const std::string& key);
+/// The same of a model's best evaluation.
+std::optional<double> best_at(const ModelReport& model, const std::string& metric);
 
 /// A metric over the models of one configuration that were not pruned.
 struct MetricSummary {
@@ -44,25 +46,24 @@ struct ConfigSummary {
 };
 
 /// Names of the metrics that a run has values of: the monitored one first, then by name.
-std::vector<std::string> metric_names(const nlohmann::ordered_json& run);
+std::vector<std::string> metric_names(const RunReport& run);
 
 /// By the hyperparameters named, or where none is by all that differ; best first. Throws Error for
 /// a name that models do not have.
-std::vector<ConfigSummary> by_config(const nlohmann::ordered_json& run,
-                                     const std::vector<std::string>& keys);
-nlohmann::ordered_json to_json(const ConfigSummary& summary);
+std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std::string>& keys);
 
 /// "lr=0.01 weight_decay=0"; "all models" where none differ.
 std::string config_name(const ConfigSummary& config);
 /// "3 trained, 1 diverged".
-std::string statuses_text(const nlohmann::ordered_json& run);
+std::string statuses_text(const RunReport& run);
 /// How many models the mean answer is of.
-int64_t answering_models(const nlohmann::ordered_json& run);
+int64_t answering_models(const RunReport& run);
+
+/// Metrics of the mean answer, by the rows that they are of: "validation", "test".
+std::vector<std::pair<std::string, std::map<std::string, double>>> answers_of(
+    const MeanAnswer& answer);
 
 /// In words and tables for a terminal.
-std::string run_text(const nlohmann::ordered_json& run, const std::vector<std::string>& keys);
-
-/// Throws Error for a document that is no run's.
-void check_run(const nlohmann::ordered_json& run, const std::string& file);
+std::string run_text(const RunReport& run, const std::vector<std::string>& keys);
 
 }  // namespace wide

@@ -1,6 +1,7 @@
 #include "data/store/browse.h"
 
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "data/store/rows.h"
 #include "data/store/sweeps.h"
@@ -8,132 +9,172 @@
 namespace wide {
 namespace {
 
-std::string_view view(const SQLite::Column& column) { return column.getText(); }
+/// A column of a query, and where a row of the table keeps it: a word's number, a whole number, a
+/// number, a truth value, or one that may not be known.
+struct RowColumn {
+  const char* sql;
+  std::variant<int32_t TrialRow::*, int64_t TrialRow::*, double TrialRow::*, float TrialRow::*,
+               bool TrialRow::*, int8_t TrialRow::*>
+      to;
+};
+using RowColumns = std::vector<RowColumn>;
 
-double number(const SQLite::Column& column) {
-  return column.isNull() ? TrialRow::kNone : column.getDouble();
-}
+const RowColumns kCaseColumns{{"k.id", &TrialRow::case_id},  {"k.n", &TrialRow::n},
+                              {"target", &TrialRow::target}, {"shape", &TrialRow::shape},
+                              {"dtype", &TrialRow::dtype},   {"device", &TrialRow::device},
+                              {"mode", &TrialRow::mode},     {"phase", &TrialRow::phase}};
+const RowColumns kLoadColumns{{"more ->> 'disturbed'", &TrialRow::disturbed},
+                              {"more ->> 'other_load'", &TrialRow::other_load}};
+const RowColumns kCaseId{{"k.id", &TrialRow::case_id}};
+const RowColumns kTrialColumns{{"t.id", &TrialRow::trial},
+                               {"t.strategy", &TrialRow::strategy},
+                               {"t.status", &TrialRow::status},
+                               {"t.reason", &TrialRow::reason},
+                               {"t.verdict", &TrialRow::verdict},
+                               {"t.best_baseline", &TrialRow::best_baseline},
+                               {"t.chosen", &TrialRow::chosen},
+                               {"t.vs_best", &TrialRow::vs_best},
+                               {"t.vs_best_low", &TrialRow::vs_best_low},
+                               {"t.vs_best_high", &TrialRow::vs_best_high},
+                               {"nullif(t.vs_loop, 0)", &TrialRow::vs_loop},
+                               {"t.vs_loop_low", &TrialRow::vs_loop_low},
+                               {"t.vs_loop_high", &TrialRow::vs_loop_high},
+                               {"c.max_rel", &TrialRow::max_rel},
+                               {"c.eager_max_rel", &TrialRow::eager_max_rel},
+                               {"c.tolerance", &TrialRow::tolerance},
+                               {"c.isolated", &TrialRow::isolated},
+                               {"c.ordered", &TrialRow::ordered},
+                               {"m.more ->> 'needed_bytes'", &TrialRow::needed_bytes}};
+const RowColumns kTimeColumns{{"m.median_ns", &TrialRow::median_ns},
+                              {"m.q1_ns", &TrialRow::q1_ns},
+                              {"m.q3_ns", &TrialRow::q3_ns},
+                              {"m.first_call_ns", &TrialRow::first_call_ns},
+                              {"m.peak_bytes", &TrialRow::peak_bytes},
+                              {"m.flops_share", &TrialRow::flops_share},
+                              {"m.bytes_share", &TrialRow::bytes_share}};
+const RowColumns kBaselineColumns{{"m.name", &TrialRow::strategy}};
+const RowColumns kMissingColumns{
+    {"m.value ->> 'name'", &TrialRow::strategy},
+    {"m.value ->> 'status'", &TrialRow::status},
+    {"m.value ->> 'reason'", &TrialRow::reason},
+    {"nullif(m.value ->> 'needed_bytes', 0)", &TrialRow::needed_bytes}};
+
+/// SELECT of the columns in `lists`, then `rest`; its rows fill rows of the table.
+class RowQuery : public Query {
+ public:
+  RowQuery(Connection& connection, std::vector<const RowColumns*> lists, const std::string& rest,
+           int64_t sweep)
+      : Query(connection, select(lists) + rest, sweep), lists_(std::move(lists)) {}
+
+  /// Gives the number of the first column behind those of the lists.
+  int fill(TrialRow* row, Words* words) {
+    int column = 0;
+    for (const RowColumns* list : lists_)
+      for (const RowColumn& c : *list)
+        std::visit([&](auto to) { take(at(column++), words, row->*to); }, c.to);
+    return column;
+  }
+
+ private:
+  static std::string select(const std::vector<const RowColumns*>& lists) {
+    std::string text;
+    for (const RowColumns* list : lists)
+      for (const RowColumn& c : *list)
+        text += (text.empty() ? "SELECT " : ", ") + std::string(c.sql);
+    return text + " ";
+  }
+  static void take(const SQLite::Column& from, Words* words, int32_t& word) {
+    word = words->number(from.getText());
+  }
+  /// NULL leaves what stands there: that nothing is known.
+  template <class T>
+  static void take(const SQLite::Column& from, Words* /*words*/, T& to) {
+    if (from.isNull()) return;
+    to = std::is_integral_v<T> ? static_cast<T>(from.getInt64()) : static_cast<T>(from.getDouble());
+  }
+
+  std::vector<const RowColumns*> lists_;
+};
 
 /// What every row of a case has in common, by the case's number.
 std::map<int64_t, TrialRow> rows_of_cases(Connection& connection, TrialTable* table) {
   std::map<int64_t, TrialRow> cases;
-  Query query(connection,
-              "SELECT id, target, shape, dtype, device, mode, phase, n, more ->> 'disturbed', "
-              "more ->> 'other_load' FROM "
-              "\"case\" WHERE sweep = ? AND state IN ('done', 'partial')",
-              table->sweep);
+  RowQuery query(connection, {&kCaseColumns, &kLoadColumns},
+                 "FROM \"case\" AS k WHERE sweep = ? AND state IN ('done', 'partial')",
+                 table->sweep);
   while (query.step()) {
     TrialRow row;
-    row.case_id = query.integer(0);
-    int column = 1;
-    for (int32_t* word : {&row.target, &row.shape, &row.dtype, &row.device, &row.mode, &row.phase})
-      *word = table->words.number(view(query.at(column++)));
-    row.n = query.integer(7);
-    row.disturbed = !query.at(8).isNull() && query.at(8).getInt() != 0;
-    row.other_load = static_cast<float>(query.at(9).getDouble());
+    query.fill(&row, &table->words);
     cases.emplace(row.case_id, row);
   }
   return cases;
 }
 
-void add_trials(Connection& connection, const std::map<int64_t, TrialRow>& cases,
-                TrialTable* table) {
-  Query query(
-      connection,
-      "SELECT t.\"case\", t.id, t.strategy, t.status, t.reason, t.verdict, t.best_baseline, "
-      "t.chosen, t.vs_best, t.vs_best_low, t.vs_best_high, nullif(t.vs_loop, 0), t.vs_loop_low, "
-      "t.vs_loop_high, m.median_ns, m.q1_ns, m.q3_ns, m.first_call_ns, m.peak_bytes, "
-      "m.flops_share, m.bytes_share, c.max_rel, c.eager_max_rel, c.tolerance, c.isolated, "
-      "c.ordered, m.more ->> 'needed_bytes' FROM \"case\" AS k JOIN trial AS t ON t.\"case\" = "
-      "k.id LEFT JOIN timing AS m ON "
-      "m.trial = t.id LEFT JOIN correctness AS c ON c.trial = t.id WHERE k.sweep = ? AND k.state "
-      "IN ('done', 'partial') ORDER BY k.position, t.position",
-      table->sweep);
-  while (query.step()) {
-    TrialRow row = cases.at(query.integer(0));
-    row.trial = query.integer(1);
-    int column = 2;
-    for (int32_t* word :
-         {&row.strategy, &row.status, &row.reason, &row.verdict, &row.best_baseline})
-      *word = table->words.number(view(query.at(column++)));
-    row.chosen = query.at(column++).getInt() != 0;
-    for (double* value : {&row.vs_best, &row.vs_best_low, &row.vs_best_high, &row.vs_loop,
-                          &row.vs_loop_low, &row.vs_loop_high, &row.median_ns, &row.q1_ns,
-                          &row.q3_ns, &row.first_call_ns, &row.peak_bytes, &row.flops_share,
-                          &row.bytes_share, &row.max_rel, &row.eager_max_rel, &row.tolerance})
-      *value = number(query.at(column++));
-    for (int8_t* flag : {&row.isolated, &row.ordered}) {
-      if (!query.at(column).isNull()) *flag = query.at(column).getInt() != 0 ? 1 : 0;
-      ++column;
-    }
-    row.needed_bytes = number(query.at(column));
-    if (!(row.median_ns > 0))  // zeros stand where nothing was timed
-      for (double* value : {&row.median_ns, &row.q1_ns, &row.q3_ns, &row.first_call_ns,
-                            &row.peak_bytes, &row.flops_share, &row.bytes_share})
-        *value = TrialRow::kNone;
-    table->rows.push_back(row);
-  }
-}
-
-void add_baselines(Connection& connection, const std::map<int64_t, TrialRow>& cases,
-                   TrialTable* table) {
-  Query query(connection,
-              "SELECT m.\"case\", m.name, m.median_ns, m.q1_ns, m.q3_ns, m.first_call_ns, "
-              "m.peak_bytes, m.flops_share, m.bytes_share FROM \"case\" AS k JOIN timing AS m ON "
-              "m.\"case\" = k.id WHERE k.sweep = ? AND m.trial IS NULL ORDER BY k.position, "
-              "m.position",
-              table->sweep);
-  const int32_t ok = table->words.number("ok");
+/// Adds a row for each that the query gives, to what its case has; `finish` sets the rest of it.
+/// The first column is the case's number.
+template <class Finish>
+void add_rows(RowQuery&& query, const std::map<int64_t, TrialRow>& cases, TrialTable* table,
+              const Finish& finish) {
   while (query.step()) {
     const auto of = cases.find(query.integer(0));
     if (of == cases.end()) continue;
     TrialRow row = of->second;
-    row.baseline = true;
-    row.status = ok;
-    row.strategy = table->words.number(view(query.at(1)));
-    int column = 2;
-    for (double* value : {&row.median_ns, &row.q1_ns, &row.q3_ns, &row.first_call_ns,
-                          &row.peak_bytes, &row.flops_share, &row.bytes_share})
-      *value = number(query.at(column++));
+    query.fill(&row, &table->words);
+    finish(&row);
     table->rows.push_back(row);
   }
+}
+
+void add_trials(Connection& connection, const std::map<int64_t, TrialRow>& cases,
+                TrialTable* table) {
+  add_rows(RowQuery(connection, {&kCaseId, &kTrialColumns, &kTimeColumns},
+                    "FROM \"case\" AS k JOIN trial AS t ON t.\"case\" = k.id LEFT JOIN timing AS m "
+                    "ON m.trial = t.id LEFT JOIN correctness AS c ON c.trial = t.id WHERE k.sweep "
+                    "= ? AND k.state IN ('done', 'partial') ORDER BY k.position, t.position",
+                    table->sweep),
+           cases, table, [](TrialRow* row) {
+             if (row->median_ns > 0) return;
+             for (const RowColumn& time : kTimeColumns)  // zeros stand where nothing was timed
+               row->*std::get<double TrialRow::*>(time.to) = TrialRow::kNone;
+           });
+}
+
+void add_baselines(Connection& connection, const std::map<int64_t, TrialRow>& cases,
+                   TrialTable* table) {
+  add_rows(
+      RowQuery(connection, {&kCaseId, &kBaselineColumns, &kTimeColumns},
+               "FROM \"case\" AS k JOIN timing AS m ON m.\"case\" = k.id WHERE k.sweep = ? AND "
+               "m.trial IS NULL ORDER BY k.position, m.position",
+               table->sweep),
+      cases, table, [ok = table->words.number("ok")](TrialRow* row) {
+        row->baseline = true;
+        row->status = ok;
+      });
 }
 
 /// Baselines that were known not to run.
 void add_missing(Connection& connection, const std::map<int64_t, TrialRow>& cases,
                  TrialTable* table) {
-  Query query(connection,
-              "SELECT k.id, m.value ->> 'name', m.value ->> 'status', m.value ->> 'reason', "
-              "nullif(m.value ->> 'needed_bytes', 0) FROM \"case\" AS k, json_each(k.more, "
-              "'$.missing') AS m WHERE k.sweep = ? AND k.state IN ('done', 'partial') ORDER BY "
-              "k.position, m.key",
-              table->sweep);
-  while (query.step()) {
-    TrialRow row = cases.at(query.integer(0));
-    row.baseline = true;
-    int column = 1;
-    for (int32_t* word : {&row.strategy, &row.status, &row.reason})
-      *word = table->words.number(view(query.at(column++)));
-    row.needed_bytes = number(query.at(column));
-    table->rows.push_back(row);
-  }
+  add_rows(RowQuery(connection, {&kCaseId, &kMissingColumns},
+                    "FROM \"case\" AS k, json_each(k.more, '$.missing') AS m WHERE k.sweep = ? AND "
+                    "k.state IN ('done', 'partial') ORDER BY k.position, m.key",
+                    table->sweep),
+           cases, table, [](TrialRow* row) { row->baseline = true; });
 }
 
 /// The trials of the case that ran when its process died.
 void add_interrupted_rows(Connection& connection, TrialTable* table) {
-  Query query(connection,
-              "SELECT target, shape, dtype, device, mode, phase, n, strategies FROM \"case\" WHERE "
-              "sweep = ? AND state = 'running' ORDER BY position",
-              table->sweep);
+  RowQuery query(connection, {&kCaseColumns},
+                 ", strategies FROM \"case\" AS k WHERE sweep = ? AND state = 'running' ORDER BY "
+                 "position",
+                 table->sweep);
   while (query.step()) {
     TrialRow row;
-    int column = 0;
-    for (int32_t* word : {&row.target, &row.shape, &row.dtype, &row.device, &row.mode, &row.phase})
-      *word = table->words.number(view(query.at(column++)));
-    row.n = query.integer(6);
+    const int strategies = query.fill(&row, &table->words);
+    row.case_id = 0;
     row.status = table->words.number("interrupted");
     row.reason = table->words.number("the process ended while this case ran");
-    for (const Json& strategy : stored_json(query.text(7))) {
+    for (const Json& strategy : stored_json(query.text(strategies))) {
       row.strategy = table->words.number(strategy.get<std::string>());
       table->rows.push_back(row);
     }

@@ -42,6 +42,13 @@ class Columns : public Fields {
   size_t begin_list(const char*, size_t, const FieldRule&) override { return 0; }
   void begin_item() override {}
   void end_list() override {}
+  void rest(FieldValue, const FieldRule&) override {}
+  std::vector<std::string> begin_map(const char*, const std::vector<std::string>&,
+                                     const FieldRule&) override {
+    return {};
+  }
+  void begin_entry(const std::string&) override {}
+  void end_map() override {}
   bool fills() const override { return true; }
 
  private:
@@ -71,8 +78,8 @@ Field::Field(std::string name, const std::string& pointer, bool is_boolean)
 }
 
 Layout::Layout(const char* name, std::vector<const char*> key_columns,
-               const std::function<void(Fields&)>& visit, bool has_more)
-    : table(name), keys(std::move(key_columns)), more(has_more) {
+               const std::function<void(Fields&)>& visit, More what_more)
+    : table(name), keys(std::move(key_columns)), more(what_more) {
   Columns columns;
   visit(columns);
   fields = columns.take();
@@ -82,11 +89,12 @@ const Layout kEnvironment("environment", {}, all_fields<Environment>);
 // Inserted when the sweep begins; its results only fill `more`.
 const Layout kCase("\"case\"", {"sweep", "position"}, all_fields<Case>);
 // A trial's JSON holds its timing's too: what is not here goes there.
-const Layout kTrial("trial", {"\"case\"", "position"}, own_fields<Trial>, false);
+const Layout kTrial("trial", {"\"case\"", "position"}, own_fields<Trial>, More::none);
 const Layout kTiming("timing", {"\"case\"", "fuse_point", "trial", "position"}, all_fields<Timing>);
 const Layout kCorrectness("correctness", {"trial", "fuse_point"}, all_fields<Correctness>);
 const Layout kFuse("fuse", {"environment"}, own_fields<FuseReport>);
 const Layout kFusePoint("fuse_point", {"fuse", "position"}, all_fields<FuseResult>);
+const Layout kRunModel("run_model", {"run"}, all_fields<ModelReport>, More::all);
 
 namespace {
 
@@ -139,7 +147,7 @@ void take(Json& object, const Json::json_pointer& at) {
 std::vector<std::string> columns(const Layout& layout) {
   std::vector<std::string> names(layout.keys.begin(), layout.keys.end());
   for (const Field& f : layout.fields) names.push_back(f.column);
-  if (layout.more) names.push_back("more");
+  if (layout.more != More::none) names.push_back("more");
   return names;
 }
 
@@ -177,8 +185,9 @@ int64_t insert_row(Connection& connection, const Layout& layout, const std::vect
       bind_json(insert, object[f.at]);
     else
       insert.bind(std::nullopt);
+  if (layout.more == More::all) insert.bind(json_text(object));
   take_fields(layout, object);
-  if (layout.more) insert.bind(json_text(object));
+  if (layout.more == More::rest) insert.bind(json_text(object));
   insert.run();
   return connection.db().getLastInsertRowid();
 }
@@ -207,7 +216,7 @@ Json row_object(Query& query, const Layout& layout) {
     else
       object[f.at] = std::move(value);
   }
-  if (layout.more) object.update(stored_json(query.text(column)), true);
+  if (layout.more != More::none) object.update(stored_json(query.text(column)), true);
   return object;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/reports/report_fields.h"
+#include "data/reports/run_fields.h"
 #include "data/store/connection.h"
 
 namespace wide {
@@ -21,19 +22,27 @@ struct Field {
   bool boolean;
 };
 
+/// What the column `more` of a table holds of an object.
+enum class More {
+  none,  // there is no such column
+  rest,  // what has no column of its own
+  all
+};
+
 /// How an object of a report lies in a table. Columns are what people search and sort by; all else
 /// the object holds goes to the column `more`, so nothing that a report learns to say is lost.
 struct Layout {
   /// The columns are those that the rules of the visited fields name.
   Layout(const char* table, std::vector<const char*> keys,
-         const std::function<void(Fields&)>& visit, bool more = true);
+         const std::function<void(Fields&)>& visit, More more = More::rest);
   const char* table;
   std::vector<const char*> keys;  // columns that no report holds: whose row it is, its position
   std::vector<Field> fields;
-  bool more;
+  More more;
 };
 
-extern const Layout kEnvironment, kCase, kTrial, kTiming, kCorrectness, kFuse, kFusePoint;
+extern const Layout kEnvironment, kCase, kTrial, kTiming, kCorrectness, kFuse, kFusePoint,
+    kRunModel;
 
 /// A key's value; nullopt: NULL.
 using Key = std::optional<int64_t>;

@@ -1,5 +1,8 @@
 #include "data/store/run_reader.h"
 
+#include <fmt/format.h>
+
+#include "data/reports/run_fields.h"
 #include "data/store/rows.h"
 #include "data/store/runs.h"
 #include "data/store/sweeps.h"
@@ -7,14 +10,19 @@
 namespace wide {
 namespace {
 
-/// The run's document without its history; nullopt where there is no such run.
-std::optional<Json> head_of(Connection& connection, int64_t run) {
+/// The run without its history; nullopt where there is no such run.
+std::optional<RunHistory> head_of(Connection& connection, int64_t run) {
   Query head(connection, "SELECT more, state, owner FROM run WHERE id = ?", run);
   if (!head.step()) return std::nullopt;
   Json document = stored_json(head.text(0));
   document["run"]["state"] = shown_state(head.text(1), head.text(2));
   add_models_and_events(connection, run, &document);
-  return document;
+  RunReport report;
+  read_fields(document, fmt::format("run {}", run), UnknownFields::ignored, [&](Fields& fields) {
+    describe_head(fields, report);
+    describe_models(fields, report);
+  });
+  return run_head(report);
 }
 
 void read_all(Connection& connection, RunHistory* run) {
@@ -99,9 +107,9 @@ std::vector<RunRow> RunReader::runs(int64_t limit) {
 std::shared_ptr<const RunHistory> RunReader::read(int64_t id,
                                                   std::shared_ptr<const RunHistory> before) {
   return connection_->read([&]() -> std::shared_ptr<const RunHistory> {
-    const std::optional<Json> document = head_of(*connection_, id);
-    if (!document) return nullptr;
-    auto run = std::make_shared<RunHistory>(run_head(*document));
+    std::optional<RunHistory> head = head_of(*connection_, id);
+    if (!head) return nullptr;
+    auto run = std::make_shared<RunHistory>(std::move(*head));
     run->id = id;
     read_times(*connection_, run.get());
     if (!before || before->id != id || before->models.size() != run->models.size() ||

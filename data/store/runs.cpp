@@ -5,6 +5,7 @@
 
 #include "data/store/owner.h"
 #include "data/store/results.h"
+#include "data/store/rows.h"
 #include "data/store/sweeps.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -26,16 +27,7 @@ bool exists(Connection& connection, int64_t run) {
 
 void put_models(Connection& connection, int64_t run, const Json& models) {
   Query(connection, "DELETE FROM run_model WHERE run = ?", run).run();
-  for (const Json& m : models) {
-    std::optional<int64_t> fold;
-    if (m.at("fold").is_number()) fold = m.at("fold").get<int64_t>();
-    Query(connection,
-          "INSERT INTO run_model(run, model, config, fold, status, at_step, more) "
-          "VALUES(?, ?, ?, ?, ?, ?, ?)",
-          run, m.at("model").get<int64_t>(), m.at("config").get<int64_t>(), fold,
-          m.at("status").get<std::string>(), m.at("at_step").get<int64_t>(), json_text(m))
-        .run();
-  }
+  for (Json model : models) insert_row(connection, kRunModel, {run}, model);
 }
 
 /// What stands in tables of its own goes.

@@ -12,30 +12,6 @@
 namespace wide {
 namespace {
 
-FuseView::AtN at_n(const FuseResult& r) {
-  FuseView::AtN at;
-  at.n = r.n;
-  if (r.speedup) {
-    const Interval &best = r.speedup->vs_best, loop = r.speedup->vs_loop.value_or(Interval{});
-    at.vs_best = best.value;
-    at.low = best.low;
-    at.high = best.high;
-    at.vs_loop = loop.value;
-    at.loop_low = loop.low;
-    at.loop_high = loop.high;
-    at.best_baseline = r.speedup->best_baseline;
-  }
-  at.error = r.correctness.max_rel;
-  at.separate_error = r.correctness.eager_max_rel;
-  at.allowed_error = allowed(r.correctness);
-  at.wide_bytes = static_cast<double>(r.wide_bytes);
-  at.separate_bytes = static_cast<double>(r.separate_bytes);
-  at.chosen = r.chosen;
-  at.right = r.correctness.pass;
-  at.verdict = verdict_of(r);
-  return at;
-}
-
 /// The options of the inputs: `--input` for what is drawn at random, else `--inputs` and a file.
 std::vector<std::string> inputs_of(const FuseChoices& c) {
   const std::vector<std::string> words = split(c.inputs, ' ');
@@ -126,65 +102,58 @@ bool take_files(const std::vector<std::string>& paths, FuseChoices* choices) {
   return any;
 }
 
-FuseView fuse_view(const FuseReport& report) {
-  const FuseResult& last = report.curve.back();
-  FuseView view;
-  view.title =
-      fmt::format("{} · {} · {} · {}", report.model, report.device, report.dtype, report.mode);
-  view.cpu = report.environment.cpu;
-  view.timed_coverage = !last.coverage_time.empty();
+std::string fusion_title(const FuseReport& report) {
+  return fmt::format("{} · {} · {} · {}", report.model, report.device, report.dtype, report.mode);
+}
+
+std::vector<WayShare> way_shares(const FuseResult& result) {
   const auto of = [](const auto& ways, Way way) {
     const auto it = ways.find(way);
     return it == ways.end() ? 0.0 : static_cast<double>(it->second);
   };
-  double all = 0, all_time = 0;
+  std::vector<WayShare> shares;
+  double nodes = 0, time = 0;
   for (const Way way : {Way::strategy, Way::vmap, Way::shared, Way::per_model}) {
-    view.coverage.push_back({to_string(way), of(last.coverage, way), of(last.coverage_time, way)});
-    all += view.coverage.back().nodes;
-    all_time += view.coverage.back().time;
+    shares.push_back({way, of(result.coverage, way), of(result.coverage_time, way)});
+    nodes += shares.back().nodes;
+    time += shares.back().time;
   }
-  for (FuseView::Share& share : view.coverage) {
-    if (all > 0) share.nodes /= all;
-    if (all_time > 0) share.time /= all_time;
+  for (WayShare& share : shares) {
+    if (nodes > 0) share.nodes /= nodes;
+    if (time > 0) share.time /= time;
   }
-  for (const Fallback& f : last.fallbacks) view.fallbacks.emplace_back(f.op, f.reason);
-  for (const StepCost& s : last.steps)
-    view.steps.push_back({s.op, s.module,
-                          s.primitive.empty() ? s.strategy : s.primitive + " / " + s.strategy,
-                          s.shape, s.median_ns, s.share});
-  for (const FuseResult& point : report.curve) view.curve.push_back(at_n(point));
-  if (report.along_n) view.crossover = report.along_n->crossover;
-  view.notes = last.notes;
-  view.plan = last.plan;
-  view.failure = last.correctness.failure;
-  return view;
+  return shares;
 }
 
-Figure fuse_figure(const FuseView& view, bool over_loop) {
+Interval shown_speedup(const FuseResult& result, bool over_loop) {
+  if (!result.speedup) return {};
+  return over_loop ? result.speedup->vs_loop.value_or(Interval{}) : result.speedup->vs_best;
+}
+
+Figure fuse_figure(const FuseReport& report, bool over_loop) {
   Figure figure;
-  figure.title = view.title;
+  figure.title = fusion_title(report);
   if (over_loop) figure.over = "the loop";
   Curve curve;
   curve.name = curve.strategy = "wide";
-  curve.crossover = view.crossover;
-  for (const FuseView::AtN& at : view.curve) {
+  if (report.along_n) curve.crossover = report.along_n->crossover;
+  for (const FuseResult& at : report.curve) {
+    const Correctness& correct = at.correctness;
     CurvePoint p;
     p.n = static_cast<double>(at.n);
-    p.incorrect = !at.right;
-    p.error = at.error;
-    p.about = fmt::format("N={}: error {:.2g}", at.n, at.error);
-    const double value = over_loop ? at.vs_loop : at.vs_best;
-    if (at.right && value > 0) {
-      p.value = value;
-      const double low = over_loop ? at.loop_low : at.low,
-                   high = over_loop ? at.loop_high : at.high;
-      if (low > 0) p.low = low;
-      if (high > 0) p.high = high;
-      p.about += fmt::format(", {:.4g}× [{:.4g}, {:.4g}] over {}", value, low, high,
-                             over_loop ? "loop" : at.best_baseline);
+    p.incorrect = !correct.pass;
+    p.error = correct.max_rel;
+    p.about = fmt::format("N={}: error {:.2g}", at.n, correct.max_rel);
+    const Interval speedup = shown_speedup(at, over_loop);
+    if (correct.pass && speedup.value > 0) {
+      p.value = speedup.value;
+      if (speedup.low > 0) p.low = speedup.low;
+      if (speedup.high > 0) p.high = speedup.high;
+      p.about += fmt::format(", {:.4g}× [{:.4g}, {:.4g}] over {}", speedup.value, speedup.low,
+                             speedup.high, over_loop ? "loop" : at.speedup->best_baseline);
     }
     curve.points.push_back(p);
-    figure.allowances.push_back({p.n, at.allowed_error, at.separate_error});
+    figure.allowances.push_back({p.n, allowed(correct), correct.eager_max_rel});
   }
   figure.curves.push_back(curve);
   return figure;

@@ -1,8 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "data/plot/figure.h"
@@ -34,36 +32,19 @@ std::string weights_text(const std::vector<std::string>& weights);
 /// none of them is either.
 bool take_files(const std::vector<std::string>& paths, FuseChoices* choices);
 
-/// A trial fusion as the window shows it.
-struct FuseView {
-  struct Share {
-    std::string way;
-    double nodes = 0, time = 0;  // shares
-  };
-  struct Step {
-    std::string what, where, how, shape;
-    double ns = 0, share = 0;
-  };
-  struct AtN {
-    int64_t n = 0;
-    double vs_best = 0, low = 0, high = 0, vs_loop = 0, loop_low = 0, loop_high = 0;
-    double error = 0, allowed_error = 0, separate_error = 0, wide_bytes = 0, separate_bytes = 0;
-    std::string chosen, best_baseline;
-    std::string verdict;  // FASTER, SLOWER, SAME or UNCLEAR over the best baseline; "": not timed
-    bool right = false;
-  };
-  std::string title, cpu;
-  bool timed_coverage = false;
-  std::vector<Share> coverage;
-  std::vector<std::pair<std::string, std::string>> fallbacks;  // operator, reason
-  std::vector<Step> steps;
-  std::vector<AtN> curve;
-  std::optional<int64_t> crossover;  // faster than the best baseline from this N on
-  std::vector<std::string> notes;
-  std::string plan, failure;
+/// "net.pt2 · cpu · f32 · default".
+std::string fusion_title(const FuseReport& report);
+/// How much of a fusion was made wide in one way: shares of the nodes, and of the time where that
+/// was measured.
+struct WayShare {
+  Way way = Way::strategy;
+  double nodes = 0, time = 0;
 };
-FuseView fuse_view(const FuseReport& report);
+/// Of every way, in the order in which they are shown.
+std::vector<WayShare> way_shares(const FuseResult& result);
+/// The speedup over the loop, or over the best baseline; all zeros where there is none.
+Interval shown_speedup(const FuseResult& result, bool over_loop);
 /// Its speedup along N, over the loop or the best baseline, beside its error.
-Figure fuse_figure(const FuseView& view, bool over_loop);
+Figure fuse_figure(const FuseReport& report, bool over_loop);
 
 }  // namespace wide

@@ -106,7 +106,7 @@ std::vector<ModelColumn> columns_of(const TrainingView& view) {
   for (const std::string& key : view.differing) add(ColumnKind::hyperparameter, key, key);
   const bool folds = std::any_of(view.runs.begin(), view.runs.end(), [](const auto& run) {
     return std::any_of(run->models.begin(), run->models.end(),
-                       [](const HistoryModel& m) { return m.fold >= 0; });
+                       [](const ModelReport& m) { return m.fold >= 0; });
   });
   if (folds) add(ColumnKind::fold, "fold");
   add(ColumnKind::status, "status");
@@ -143,7 +143,7 @@ void take_spreads(TrainingView* view) {
 
 std::optional<double> TrainingView::number(const TrainedModel& m, size_t column) const {
   const ModelColumn& shown = columns.at(column);
-  const HistoryModel& model = runs[m.run]->models[m.model];
+  const ModelReport& model = runs[m.run]->models[m.model];
   switch (shown.kind) {
     case ColumnKind::run:
       return double(runs[m.run]->id);
@@ -173,7 +173,7 @@ std::optional<double> TrainingView::number(const TrainedModel& m, size_t column)
 
 std::string TrainingView::cell(const TrainedModel& m, size_t column) const {
   if (columns.at(column).number()) return plain_number(number(m, column));
-  const HistoryModel& model = runs[m.run]->models[m.model];
+  const ModelReport& model = runs[m.run]->models[m.model];
   if (model.status == "trained" || model.status == "running") return model.status;
   return fmt::format("{} at {}", model.status, model.at_step);
 }

@@ -65,7 +65,7 @@ class FusePanel : public Panel {
 
   void store_replaced() override {
     wanted_ = shown_ = -1;
-    view_.reset();
+    report_.reset();
     error_.clear();
   }
 
@@ -259,59 +259,61 @@ class FusePanel : public Panel {
     const int64_t id = fusions[static_cast<size_t>(at)].id;
     if (id != shown_) {
       shown_ = wanted_ = id;
-      view_.reset();
+      report_.reset();
       explorer.jobs.start("fusion", [this, db = explorer.library.db(), id]() -> Jobs::Result {
-        FuseView view = fuse_view(Store::read(db).load_fuse(id));
-        return [this, view = std::move(view)]() mutable { view_ = std::move(view); };
+        FuseReport report = Store::read(db).load_fuse(id);
+        return [this, report = std::move(report)]() mutable { report_ = std::move(report); };
       });
     }
-    if (!view_) {
+    if (!report_) {
       ui.muted("reading");
       return;
     }
-    result(explorer, ui, *view_);
+    result(explorer, ui, *report_);
   }
 
-  void result(Explorer& explorer, Ui& ui, const FuseView& view) {
-    const FuseView::AtN& last = view.curve.back();
+  void result(Explorer& explorer, Ui& ui, const FuseReport& report) {
+    const FuseResult& last = report.curve.back();
     const float width = ImGui::GetContentRegionAvail().x;
-    headline(ui, view, last, width);
-    if (view.curve.size() > 1) {
+    headline(ui, last, width);
+    if (report.curve.size() > 1) {
       if (ui.toggle("Numbers", !plotted_, "What was measured at each N, and of each step"))
         plotted_ = false;
       ImGui::SameLine();
       if (ui.toggle("Along N", plotted_, "The speedup and the error along N")) plotted_ = true;
       if (plotted_) {
-        plot(explorer, ui, view);
+        plot(explorer, ui, report);
         return;
       }
     }
-    coverage(ui, view, width);
-    curve(ui, view);
-    for (const std::string& note : view.notes) ui.fitted(note, width, true);
-    steps(ui, view);
+    coverage(ui, last, width);
+    curve(ui, report);
+    for (const std::string& note : last.notes) ui.fitted(note, width, true);
+    steps(ui, last);
   }
 
   /// Large only where the interval says that there is a difference.
-  static void headline(Ui& ui, const FuseView& view, const FuseView::AtN& last, float width) {
-    if (!last.right) {
-      ui.tinted("✗ incorrect: " + ui.fit(view.failure, width * 0.8f), ui.theme().bad);
+  static void headline(Ui& ui, const FuseResult& last, float width) {
+    if (!last.correctness.pass) {
+      ui.tinted("✗ incorrect: " + ui.fit(last.correctness.failure, width * 0.8f), ui.theme().bad);
       return;
     }
-    if (!(last.vs_best > 0)) {
+    const Interval best = shown_speedup(last, false);
+    if (!(best.value > 0)) {
       ui.text(fmt::format("right at N={}, not timed", last.n));
       return;
     }
-    const std::string text =
-        fmt::format("{}× over {} at N={}, {}× over loop", short_number(last.vs_best),
-                    last.best_baseline, last.n, short_number(last.vs_loop));
-    const bool clear = last.verdict == "FASTER" || last.verdict == "SLOWER";
+    const std::string text = fmt::format("{}× over {} at N={}, {}× over loop",
+                                         short_number(best.value), last.speedup->best_baseline,
+                                         last.n, short_number(shown_speedup(last, true).value));
+    const std::string verdict = verdict_of(last);
+    const bool clear = verdict == "FASTER" || verdict == "SLOWER";
     ImGui::PushFont(clear ? ui.fonts().title : ui.fonts().body);
-    ui.fitted(clear ? text : last.verdict + ": " + text, width, !clear);
+    ui.fitted(clear ? text : verdict + ": " + text, width, !clear);
     ImGui::PopFont();
   }
 
-  void plot(Explorer& explorer, Ui& ui, const FuseView& view) {
+  void plot(Explorer& explorer, Ui& ui, const FuseReport& report) {
     ImGui::SameLine();
     int over = over_loop_ ? 1 : 0;
     if (ui.choice("over", &over, {"over best", "over loop"}, ui.px(100),
@@ -320,25 +322,26 @@ class FusePanel : public Panel {
     ImGui::SameLine();
     if (ui.button("Save plot", Look::plain, true, "The plot as a picture"))
       ImGui::OpenPopup("save plot");
-    const Figure figure = fuse_figure(view, over_loop_);
+    const Figure figure = fuse_figure(report, over_loop_);
     if (ui.begin_popup("save plot")) {
       explorer.plot_entries(ui, figure, plot_.box(), "fusion",
-                            fmt::format("fusion {} · {}", shown_, view.cpu));
+                            fmt::format("fusion {} · {}", shown_, report.environment.cpu));
       ui.end_popup();
     }
     plot_.draw(ui, figure, std::nullopt);
   }
 
-  static void coverage(Ui& ui, const FuseView& view, float width) {
-    ui.small(view.timed_coverage ? "how it was made wide, by time"
-                                 : "how it was made wide, by nodes");
+  static void coverage(Ui& ui, const FuseResult& result, float width) {
+    const bool timed = !result.coverage_time.empty();
+    const std::vector<WayShare> shares = way_shares(result);
+    ui.small(timed ? "how it was made wide, by time" : "how it was made wide, by nodes");
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const float height = ui.px(16);
     float x = at.x;
     ImDrawList& list = *ImGui::GetWindowDrawList();
     static constexpr int kTones[] = {2, 5, 0, 1};
-    for (size_t i = 0; i < view.coverage.size(); ++i) {
-      const double share = view.timed_coverage ? view.coverage[i].time : view.coverage[i].nodes;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const double share = timed ? shares[i].time : shares[i].nodes;
       const float part = width * static_cast<float>(share);
       if (part < 0.5f) continue;
       list.AddRectFilled({x, at.y}, {x + part - 1, at.y + height},
@@ -347,8 +350,8 @@ class FusePanel : public Panel {
     }
     ImGui::Dummy({width, height});
     ui.note_last(ItemKind::area, "coverage");
-    for (size_t i = 0; i < view.coverage.size() && i < kWays.size(); ++i) {
-      const double share = view.timed_coverage ? view.coverage[i].time : view.coverage[i].nodes;
+    for (size_t i = 0; i < shares.size() && i < kWays.size(); ++i) {
+      const double share = timed ? shares[i].time : shares[i].nodes;
       const std::string text = fmt::format("{} {:.0f} %", kWays[i].second, 100 * share);
       if (i > 0) ui.beside(ui.text_width(text) + ui.px(18));
       const ImVec2 dot = ImGui::GetCursorScreenPos();
@@ -357,13 +360,13 @@ class FusePanel : public Panel {
       ImGui::SetCursorPosX(ImGui::GetCursorPosX() + ui.px(16));
       ui.muted(text);
     }
-    for (const auto& [op, reason] : view.fallbacks)
-      ui.fitted(fallback_text(op, reason), width, true);
+    for (const Fallback& f : result.fallbacks)
+      ui.fitted(fallback_text(f.op, f.reason), width, true);
   }
 
-  static void curve(Ui& ui, const FuseView& view) {
+  static void curve(Ui& ui, const FuseReport& report) {
     const float line = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
-    const float height = line * static_cast<float>(std::min<size_t>(view.curve.size(), 6) + 1) +
+    const float height = line * static_cast<float>(std::min<size_t>(report.curve.size(), 6) + 1) +
                          ImGui::GetStyle().ScrollbarSize + ui.px(4);
     if (!ImGui::BeginTable("along N", 6,
                            ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
@@ -382,32 +385,36 @@ class FusePanel : public Panel {
                     "How many times as fast as calling the models one after another",
                     "The largest error against separate runs in double precision",
                     "Memory of the weights as one, and of the separate models"});
-    for (const FuseView::AtN& p : view.curve) {
+    for (const FuseResult& p : report.curve) {
+      const Interval best = shown_speedup(p, false), loop = shown_speedup(p, true);
+      const bool right = p.correctness.pass;
       ImGui::TableNextRow();
       ImGui::TableSetColumnIndex(0);
       ui.text(std::to_string(p.n));
       ImGui::TableSetColumnIndex(1);
-      if (p.right && p.vs_best > 0)
-        ui.text(short_number(p.vs_best) + "×");
+      if (right && best.value > 0)
+        ui.text(short_number(best.value) + "×");
       else
-        ui.tinted(p.right ? "–" : "✗", p.right ? ui.theme().plot.muted : ui.theme().bad);
+        ui.tinted(right ? "–" : "✗", right ? ui.theme().plot.muted : ui.theme().bad);
       ImGui::TableSetColumnIndex(2);
-      ui.muted(p.vs_best > 0 ? fmt::format("{} to {}", short_number(p.low), short_number(p.high))
-                             : "–");
+      ui.muted(best.value > 0
+                   ? fmt::format("{} to {}", short_number(best.low), short_number(best.high))
+                   : "–");
       ImGui::TableSetColumnIndex(3);
-      ui.text(p.vs_loop > 0 ? short_number(p.vs_loop) + "×" : "–");
+      ui.text(loop.value > 0 ? short_number(loop.value) + "×" : "–");
       ImGui::TableSetColumnIndex(4);
-      ui.text(fmt::format("{:.1e}", p.error));
+      ui.text(fmt::format("{:.1e}", p.correctness.max_rel));
       ImGui::TableSetColumnIndex(5);
-      ui.fitted(fmt::format("{}, was {}", bytes_text(p.wide_bytes), bytes_text(p.separate_bytes)),
+      ui.fitted(fmt::format("{}, was {}", bytes_text(double(p.wide_bytes)),
+                            bytes_text(double(p.separate_bytes))),
                 ImGui::GetContentRegionAvail().x, true);
     }
     ImGui::EndTable();
   }
 
-  static void steps(Ui& ui, const FuseView& view) {
-    if (view.steps.empty()) {
-      if (!view.plan.empty()) ui.wrapped(view.plan);
+  static void steps(Ui& ui, const FuseResult& result) {
+    if (result.steps.empty()) {
+      if (!result.plan.empty()) ui.wrapped(result.plan);
       return;
     }
     if (!ImGui::BeginTable("steps", 5,
@@ -426,19 +433,20 @@ class FusePanel : public Panel {
                     "The layer kind and the strategy that made it wide", "Median time of the step",
                     "Its share of the time of all steps"});
     ImGuiListClipper clipper;
-    clipper.Begin(static_cast<int>(view.steps.size()));
+    clipper.Begin(static_cast<int>(result.steps.size()));
     while (clipper.Step())
       for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-        const FuseView::Step& s = view.steps[static_cast<size_t>(i)];
+        const StepCost& s = result.steps[static_cast<size_t>(i)];
         ImGui::TableNextRow();
         ImGui::TableSetColumnIndex(0);
-        ui.fitted(s.what, ImGui::GetContentRegionAvail().x);
+        ui.fitted(s.op, ImGui::GetContentRegionAvail().x);
         ImGui::TableSetColumnIndex(1);
-        ui.fitted(s.where, ImGui::GetContentRegionAvail().x, true);
+        ui.fitted(s.module, ImGui::GetContentRegionAvail().x, true);
         ImGui::TableSetColumnIndex(2);
-        ui.fitted(s.how, ImGui::GetContentRegionAvail().x);
+        ui.fitted(s.primitive.empty() ? s.strategy : s.primitive + " / " + s.strategy,
+                  ImGui::GetContentRegionAvail().x);
         ImGui::TableSetColumnIndex(3);
-        ui.text(value_text(Measure::time, s.ns));
+        ui.text(value_text(Measure::time, s.median_ns));
         ImGui::TableSetColumnIndex(4);
         ui.text(fmt::format("{:.0f} %", 100 * s.share));
       }
@@ -453,7 +461,7 @@ class FusePanel : public Panel {
   Doing doing_ = Doing::fusing;
   std::string error_, exported_;
   int64_t wanted_ = -1, shown_ = -1;
-  std::optional<FuseView> view_;
+  std::optional<FuseReport> report_;
   bool plotted_ = false, over_loop_ = false;
   PlotView plot_;
 };

@@ -155,20 +155,19 @@ TEST(ExplorerFuse, FilesBecomeChoicesAndArguments) {
   EXPECT_FALSE(take_files({"/a/picture.png"}, &c));
 }
 
-TEST(ExplorerFuse, ViewIsWhatTheReportSays) {
-  const FuseView view = fuse_view(shown_fusion());
-  ASSERT_EQ(view.curve.size(), 2u);
-  EXPECT_EQ(view.curve[0].vs_best, 2);
-  EXPECT_TRUE(view.curve[0].right);
-  EXPECT_FALSE(view.curve[1].right);
-  EXPECT_EQ(view.failure, "why");
-  EXPECT_FALSE(view.timed_coverage);
-  EXPECT_DOUBLE_EQ(view.coverage[0].nodes, 0.75);
-  EXPECT_DOUBLE_EQ(view.coverage[3].nodes, 0.25);
-  ASSERT_EQ(view.fallbacks.size(), 1u);
-  EXPECT_EQ(view.fallbacks[0].second, "no batching rule");
+TEST(ExplorerFuse, FigureAndSharesAreWhatTheReportSays) {
+  const FuseReport report = shown_fusion();
+  ASSERT_EQ(report.curve.size(), 2u);
+  EXPECT_EQ(shown_speedup(report.curve[0], false).value, 2);
+  EXPECT_EQ(shown_speedup(report.curve[0], true).value, 4);
+  const std::vector<WayShare> shares = way_shares(report.curve[1]);
+  EXPECT_DOUBLE_EQ(shares[0].nodes, 0.75);
+  EXPECT_DOUBLE_EQ(shares[3].nodes, 0.25);
+  FuseResult without;
+  EXPECT_EQ(shown_speedup(without, false).value, 0);
+  EXPECT_EQ(way_shares(without)[0].nodes, 0);
   for (const bool over_loop : {false, true}) {
-    const Figure figure = fuse_figure(view, over_loop);
+    const Figure figure = fuse_figure(report, over_loop);
     ASSERT_EQ(figure.curves.size(), 1u);
     const std::vector<CurvePoint>& points = figure.curves[0].points;
     ASSERT_EQ(points.size(), 2u);

@@ -89,7 +89,7 @@ FuseReport fusion(double low, double value, double high) {
 TEST_F(ExplorerTrue, AnUnclearSpeedupIsNotLarge) {
   Store::create(file_.path()).add_fuse(fusion(0.7, 1.1, 1.6));
   Store::create(file_.path()).add_fuse(fusion(1.9, 2, 2.1));
-  EXPECT_EQ(fuse_view(fusion(0.7, 1.1, 1.6)).curve[0].verdict, "UNCLEAR");
+  EXPECT_EQ(verdict_of(fusion(0.7, 1.1, 1.6).curve[0]), "UNCLEAR");
   open();
   screen_->explorer().show("fuse");
   driver_->settle();

@@ -1,17 +1,20 @@
-// A field that is described once is in every form of a result: JSON, CSV, schema, store.
+// A field that is described once is in every form of a result: JSON, CSV, schema, store, tables.
 #include "data/reports/fields.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "data/reports/report_json.h"
 #include "data/reports/report_read.h"
 #include "data/reports/report_tables.h"
+#include "data/reports/run_files.h"
 #include "data/store/rows.h"
 #include "tests/data/python.h"
 #include "tests/data/reports/schema_fields.h"
 #include "tests/data/store/stored.h"
+#include "tests/data/store/stored_run.h"
 
 namespace wide {
 
@@ -29,6 +32,16 @@ void describe_own(Fields& fields, PlantedTrial& planted) {
 void describe(Fields& fields, PlantedTrial& planted) {
   describe(fields, planted.trial.timing);
   describe_own(fields, planted);
+}
+
+/// A model of a training run that has learnt to say something more.
+struct PlantedModel {
+  ModelReport model;
+  double planted_hours = 0;
+};
+void describe(Fields& fields, PlantedModel& planted) {
+  describe(fields, planted.model);
+  fields.add("planted_hours", planted.planted_hours, {.column = "", .minimum = 0});
 }
 
 namespace fields_test {
@@ -150,6 +163,115 @@ TEST(Fields, OneLineIsAPropertyOfTheSchema) {
   EXPECT_EQ(std::count(required.begin(), required.end(), "planted_why"), 0);
 }
 
+TEST(Fields, OneLineIsAFieldOfAModelEverywhere) {
+  PlantedModel planted;
+  planted.model = stored_report(7, 130, "digits", "complete").models.at(5);
+  planted.planted_hours = 2.5;
+  Json json = fields_json(planted);
+  EXPECT_EQ(json.at("planted_hours"), 2.5);
+  PlantedModel back;
+  read_fields(json, "p.json", UnknownFields::refused,
+              [&](Fields& fields) { describe(fields, back); });
+  EXPECT_EQ(fields_json(back), json);
+  EXPECT_EQ(schema_of<PlantedModel>().at("properties").at("planted_hours"),
+            (Json{{"type", {"number", "null"}}, {"minimum", 0}}));
+  const Layout layout(
+      "planted_model", {"run"},
+      [](Fields& fields) {
+        PlantedModel any;
+        describe(fields, any);
+      },
+      More::all);
+  std::string columns;
+  for (const Field& field : layout.fields) columns += field.column + ", ";
+  EXPECT_EQ(columns, "model, config, fold, status, at_step, planted_hours, ");
+  // The table is that of the CSV and of the page.
+  const ReportTable table = models_table(std::vector<Json>{json});
+  const auto column = std::find(table.head.begin(), table.head.end(), "planted_hours");
+  ASSERT_NE(column, table.head.end());
+  EXPECT_EQ(table.rows[0][static_cast<size_t>(column - table.head.begin())].text, "2.5");
+  json.erase("planted_hours");
+  EXPECT_EQ(
+      error_of([&] {
+        read_fields(json, "p.json", UnknownFields::refused,
+                    [&](Fields& fields) { describe(fields, back); });
+      }),
+      "[p.json] planted_hours: got nothing, expected a value; try a report that the workbench "
+      "wrote");
+}
+
+/// Every field has a value of its own.
+RunReport full_run() {
+  RunReport r = stored_report(5, 130, "digits", "complete");
+  r.run.id = "17";
+  r.network_fingerprint = "ab12";
+  r.device = "cpu";
+  r.dtype = "f32";
+  r.exact = true;
+  r.trusted = true;
+  r.optimizer = "adamw";
+  r.loss = "mse";
+  r.schedule = "cosine";
+  r.defaults = {{"epochs", "10"}};
+  r.switched = {3, 2};
+  r.data = {97, 23, 11, 0, 10, DataColumns{}, "f00d", "beef"};
+  r.data.columns->inputs = {{"x", {"a", "b"}}};
+  r.settings = {{"order", {"\"shuffled\""}}, {"clip", {"[1,null]"}}};
+  r.frozen = {"fc.weight"};
+  r.no_decay = 2;
+  r.memory = {1000, 200, 3, 2, 5, 70};
+  r.recordings = 4;
+  r.first_call_ns = 1.5e6;
+  r.checked_steps = 3;
+  r.loop_seconds = 12.25;
+  std::mt19937_64 random(5);
+  r.results = {stored_timing("loop", "baseline", random)};
+  r.environment = stored_plan("x", {1}).environment;
+  for (ModelReport& m : r.models) {
+    m.labels = {{"kind", "b"}};
+    m.fold = m.number % 2 - 1;
+    m.last = {{"loss", 0.5 * double(m.number)}};
+    m.test = {{"loss", 0.25 * double(m.number)}, {"accuracy", std::nan("")}};
+    if (m.number != 3)
+      m.best = BestEvaluation{10 * m.number, {{"loss", 0.125}, {"accuracy", 0.75}}};
+  }
+  r.events = {{20, 4, "model 4 diverged at step 20"}, {30, -1, "stopped"}};
+  r.ensemble = {{{"loss", 0.1}}, {{"loss", 0.2}}};
+  r.history = {{10, 0.5, 0.25, {1, 2, std::nan(""), 4, 5}, {{"loss", {5, 4, 3, 2, 1}}}}};
+  r.notes = {"a note"};
+  return r;
+}
+
+TEST(Fields, TrainingRunsComeBackAsTheyWere) {
+  const std::string plain = to_json(full_run()).dump();
+  Json json = Json::parse(plain);
+  EXPECT_EQ(to_json(run_from_json(json, "r.json")).dump(), plain);
+  EXPECT_EQ(json.at("models")[0].at("fold"), nullptr);
+  EXPECT_EQ(json.at("models")[0].at("test").at("accuracy"), nullptr);
+  EXPECT_EQ(json.at("history")[0].at("train_loss")[2], nullptr);
+  EXPECT_EQ(json.at("settings").at("clip"), (Json{1, nullptr}));
+  // Every field but these is missed by name where it lacks, none becomes a silent zero.
+  const std::set<std::string> older{
+      "network_fingerprint", "trusted",       "settings",    "memory", "recordings", "ensemble",
+      "steps_per_epoch",     "first_call_ns", "loop_seconds"};
+  for (const auto& [key, value] : json.items()) {
+    Json without = json;
+    without.erase(key);
+    if (older.count(key))
+      EXPECT_EQ(error_of([&] { run_from_json(without, "r.json"); }), "") << key;
+    else
+      EXPECT_NE(error_of([&] { run_from_json(without, "r.json"); }), "") << key;
+  }
+  json["models"][2].erase("at_step");
+  EXPECT_EQ(error_of([&] { run_from_json(json, "r.json"); }),
+            "[r.json: models] at_step: got nothing, expected a value; try a report that the "
+            "workbench wrote");
+  EXPECT_EQ(error_of([&] {
+              run_from_json({{"kind", "sweep"}, {"schema", 1}}, "r.json");
+            }),
+            "[r.json] report: got sweep, expected a training run's; try another file");
+}
+
 FuseReport fusion(size_t ns) {
   FuseReport report;
   std::mt19937_64 random(3);
@@ -254,6 +376,16 @@ TEST(Fields, TheSchemasOfTheReportsAreTheirFields) {
   expect_schema("fuse.json",
                 "Report of a trial fusion; with several N the largest stands at the top", fusion,
                 {{"point", schema_of<FuseResult>()}});
+  Json run = schema_of<RunReport>();
+  Json properties = {{"schema", {{"const", kRunSchema}}}, {"kind", {{"const", "run"}}}};
+  properties.update(run["properties"]);
+  for (const char* list : {"models", "configs"}) properties[list]["minItems"] = 1;
+  run["properties"] = std::move(properties);
+  run["required"].insert(run["required"].begin(), {"schema", "kind"});
+  expect_schema("run.json", "Report of a training run", run,
+                {{"model", schema_of<ModelReport>()},
+                 {"config", schema_of<ConfigSummary>()},
+                 {"spread", schema_of<Spread>()}});
 }
 
 }  // namespace

@@ -7,25 +7,21 @@
 namespace wide::run_figure_test {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// With its history as `report.json` has it.
-Json document(int64_t n, int64_t evaluations) {
-  Json run = stored_run(n, 10 * evaluations, "digits", "complete");
-  run["run"]["id"] = "12";
+RunReport document(int64_t n, int64_t evaluations) {
+  RunReport run = stored_report(n, 10 * evaluations, "digits", "complete");
+  run.run.id = "12";
   for (int64_t i = 0; i < evaluations; ++i) {
-    Json loss = Json::array(), train = Json::array();
+    RunEvaluation& row = run.history.emplace_back();
+    row.step = 10 * (i + 1);
+    row.epoch = 2.5 * double(i + 1);
+    row.seconds = 0.125 * double(i + 1);
     for (int64_t m = 0; m < n; ++m) {
-      loss.push_back(m == n - 1 && i > 1 ? Json(nullptr) : Json(stored_loss(m, i)));
-      train.push_back(stored_loss(m, i) / 2);
+      row.values["loss"].push_back(m == n - 1 && i > 1 ? std::nan("") : stored_loss(m, i));
+      row.train_loss.push_back(stored_loss(m, i) / 2);
     }
-    run["history"].push_back({{"step", 10 * (i + 1)},
-                              {"epoch", 2.5 * double(i + 1)},
-                              {"seconds", 0.125 * double(i + 1)},
-                              {"train_loss", train},
-                              {"loss", loss}});
   }
-  return run;
+  return run_from_json(nlohmann::ordered_json::parse(to_json(run).dump()), "run.json");
 }
 
 TEST(RunFigure, ADocumentsHistoryBecomesLines) {

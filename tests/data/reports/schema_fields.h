@@ -44,6 +44,22 @@ class SchemaWriter : public Fields {
     open_.pop_back();
     add(level.name.c_str(), {{"type", "array"}, {"items", item_}}, level.rule);
   }
+  void rest(FieldValue value, const FieldRule& rule) override {
+    std::visit([&](auto* of) { open_.back().json["additionalProperties"] = entries(*of, rule); },
+               value);
+  }
+  std::vector<std::string> begin_map(const char* name, const std::vector<std::string>&,
+                                     const FieldRule& rule) override {
+    item_ = Json();
+    open_.push_back({name, rule, {}, &item_});
+    return {"any"};
+  }
+  void begin_entry(const std::string&) override { open("", FieldRule()); }
+  void end_map() override {
+    const Level level = std::move(open_.back());
+    open_.pop_back();
+    add(level.name.c_str(), {{"type", "object"}, {"additionalProperties", item_}}, level.rule);
+  }
   bool fills() const override { return true; }
 
  private:
@@ -80,18 +96,45 @@ class SchemaWriter : public Fields {
     add(name, json, rule);
   }
   void property(const char* name, const std::vector<double>&, const FieldRule& rule) {
-    Json item = {{"type", "number"}};
-    if (rule.minimum) item["minimum"] = *rule.minimum;
-    add(name, {{"type", "array"}, {"items", item}}, rule);
+    add(name, numbers(rule), rule);
   }
   void property(const char* name, const std::vector<std::string>&, const FieldRule& rule) {
-    add(name, {{"type", "array"}, {"items", {{"type", "string"}}}}, rule);
+    add(name, texts(), rule);
   }
-  void property(const char* name, const std::map<std::string, double>&, const FieldRule& rule) {
-    add(name, {{"type", "object"}, {"additionalProperties", {{"type", "number"}}}}, rule);
+  template <class T>
+  void property(const char* name, const ByName<T>& map, const FieldRule& rule) {
+    Json json = {{"type", "object"}};
+    if (Json each = entries(map, rule); !each.is_null()) json["additionalProperties"] = each;
+    add(name, std::move(json), rule);
   }
   void property(const char* name, const Interval&, const FieldRule& rule) {
-    add(name, {{"$ref", "common.json#/$defs/ci95"}}, rule);
+    add(name, or_null({{"$ref", "common.json#/$defs/ci95"}}, rule), rule);
+  }
+  static Json one_number(const FieldRule& rule) {
+    Json json = {{"type", rule.finite ? Json("number") : Json::array({"number", "null"})}};
+    if (rule.minimum) json["minimum"] = *rule.minimum;
+    return json;
+  }
+  static Json numbers(const FieldRule& rule) {
+    return {{"type", "array"}, {"items", one_number(rule)}};
+  }
+  static Json texts() { return {{"type", "array"}, {"items", {{"type", "string"}}}}; }
+  /// What each value of a map is; null: anything.
+  static Json entries(const ByName<double>&, const FieldRule& rule) { return one_number(rule); }
+  static Json entries(const ByName<int64_t>&, const FieldRule& rule) {
+    Json json = one_number(rule);
+    json["type"] = "integer";
+    return json;
+  }
+  static Json entries(const ByName<std::string>&, const FieldRule&) { return {{"type", "string"}}; }
+  static Json entries(const ByName<std::vector<double>>&, const FieldRule& rule) {
+    return numbers(rule);
+  }
+  static Json entries(const ByName<std::vector<std::string>>&, const FieldRule&) { return texts(); }
+  static Json entries(const ByName<JsonText>&, const FieldRule&) { return nullptr; }
+  template <class T>
+  static Json entries(const T&, const FieldRule&) {
+    return nullptr;
   }
   void open(const std::string& name, const FieldRule& rule) {
     open_.push_back({name,

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report_json.h"
+#include "data/reports/run_fields.h"
 #include "data/store/store.h"
 
 // Training runs that nobody trained, whose values are known.
@@ -16,49 +16,35 @@ inline double stored_loss(int64_t m, int64_t i) {
 
 /// A run of `n` models, `n / 3` learning rates (at least one) with three seeds each; the last model
 /// diverged at step 20 and the one before was stopped at step 30, in a run that is `complete`.
+inline RunReport stored_report(int64_t n, int64_t steps, const std::string& name = "digits",
+                               const std::string& state = "running") {
+  RunReport r;
+  r.run = {"",    name,  "workbench train net.ts --data x.npz",
+           state, "d",   "2026-01-01T00:00:00Z",
+           steps, steps, 1.5};
+  r.network = "net.ts";
+  r.n = n;
+  r.batch = 16;
+  r.steps_per_epoch = 4;
+  r.monitor = {"loss", false};
+  r.memory.threads = 1;
+  for (int64_t m = 0; m < n; ++m) {
+    ModelReport& model = r.models.emplace_back();
+    model.number = m;
+    model.name = "m" + std::to_string(m);
+    model.config = m / 3;
+    model.seeds = {m, m, m};
+    model.hyperparameters = {{"lr", 0.001 * std::pow(3.0, double(m / 3))}, {"weight_decay", 0.01}};
+    const bool over = state == "complete";
+    model.status = !over ? "running" : m == n - 1 ? "diverged" : m == n - 2 ? "stopped" : "trained";
+    model.at_step = m == n - 1 ? 20 : m == n - 2 ? 30 : 0;
+  }
+  return r;
+}
 inline nlohmann::ordered_json stored_run(int64_t n, int64_t steps,
                                          const std::string& name = "digits",
                                          const std::string& state = "running") {
-  using Document = nlohmann::ordered_json;
-  Document run{{"schema", 1}, {"kind", "run"}};
-  run["run"] = {
-      {"id", ""},       {"name", name},   {"command", "workbench train net.ts --data x.npz"},
-      {"state", state}, {"dir", "d"},     {"started", "2026-01-01T00:00:00Z"},
-      {"step", steps},  {"steps", steps}, {"seconds", 1.5}};
-  run["network"] = "net.ts";
-  run["n"] = n;
-  run["batch"] = 16;
-  run["steps_per_epoch"] = 4;
-  run["monitor"] = {{"name", "loss"}, {"more_is_better", false}};
-  run["environment"] = to_json(Environment{});
-  run["notes"] = Document::array();
-  run["models"] = Document::array();
-  for (int64_t m = 0; m < n; ++m) {
-    const bool over = state == "complete";
-    const std::string status = !over        ? "running"
-                               : m == n - 1 ? "diverged"
-                               : m == n - 2 ? "stopped"
-                                            : "trained";
-    run["models"].push_back(
-        {{"model", m},
-         {"name", "m" + std::to_string(m)},
-         {"config", m / 3},
-         {"fold", nullptr},
-         {"seeds", {{"init", m}, {"order", m}, {"dropout", m}}},
-         {"hyperparameters",
-          {{"lr", 0.001 * std::pow(3.0, double(m / 3))}, {"weight_decay", 0.01}}},
-         {"labels", Document::object()},
-         {"status", status},
-         {"at_step", m == n - 1   ? 20
-                     : m == n - 2 ? 30
-                                  : 0},
-         {"best", nullptr},
-         {"last", Document::object()},
-         {"test", Document::object()}});
-  }
-  run["events"] = Document::array();
-  run["history"] = Document::array();
-  return run;
+  return to_json(stored_report(n, steps, name, state));
 }
 
 /// Evaluations `from` to before `to` at steps 10, 20, ... of all `n` models, those that ended left
