@@ -124,7 +124,10 @@ void synchronize(c10::Device device) {
 }
 
 std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work) {
-  DeviceRuntime& runtime = *device_runtime(device.type());
+  DeviceRuntime* of = device_runtime(device.type());
+  if (!of)
+    fail("[graph] device: got {}, expected one whose work can be captured; try cuda", device.str());
+  DeviceRuntime& runtime = *of;
   runtime.synchronize(device);
   std::unique_ptr<DeviceGraph> graph = runtime.graph(device);
   graph->on_stream([&] {

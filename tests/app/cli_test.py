@@ -61,6 +61,15 @@ class Cli(unittest.TestCase):
         self.assertRegex(run.stderr, pattern)
         self.assertTrue(run.stderr.startswith("["), run.stderr)
 
+    def test_the_report_about_a_gpu_is_rehearsed_on_the_cpu(self):
+        run = workbench("gpu-report", "--device", "cpu", "--out", self.path("gpu"))
+        self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
+        with open(self.path("gpu/gpu-report.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual({stage["name"]: stage["status"] for stage in report["stages"]}, dict.fromkeys(
+            ("machine", "ladder", "sandbox", "numerics", "graphs", "peaks", "figures"), "ok"))
+        self.assertEqual(report["verdict"]["status"], "ok")
+
     def test_usage(self):
         self.refused(2, "got fus, expected one of .*fuse.*try workbench fuse", "fus")
         self.refused(2, "fuse --help", "fuse")

@@ -106,7 +106,8 @@ class Parts(Train):
         self.assertGreater(len({m["status"] for m in merged["models"]}), 1)
         self.assertEqual(self.document("part2")["n"], 2)
         self.assertEqual([m["name"] for m in self.document("part3")["models"]], ["m4", "m5", "m6"])
-        numpy.testing.assert_array_equal(self.predicted("run"), self.predicted("merged"))
+        # Which kernels predict takes is measured anew each time.
+        numpy.testing.assert_allclose(self.predicted("run"), self.predicted("merged"), rtol=1e-5)
         # A whole run as any other: it goes on.
         self.workbench("train", "--resume", self.path("merged"), "--steps", "56", "--quiet", "--no-store")
 
