@@ -87,10 +87,8 @@ class ReportCommand : public Command {
     const auto json = [](const RunReport& all) { return report_text(to_json(all)); };
     const auto page = [this](const RunReport& all) { return run_html(all, by_); };
     const auto picture = [this](const RunReport& all) {
-      RunFigureOptions options;
-      options.by = by_;
       return curves_document(
-          run_figure({std::make_shared<const RunHistory>(run_history(all))}, options),
+          report_figure(std::make_shared<const RunHistory>(run_history(all)), "", by_),
           all.run.command);
     };
     const std::map<std::string, Text> texts{

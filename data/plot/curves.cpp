@@ -368,19 +368,36 @@ std::vector<DrawnCurveEnd> draw_curves(Canvas& canvas, const CurvesFigure& figur
   return ends;
 }
 
-std::string curves_document(const CurvesFigure& figure, const std::string& footer) {
-  constexpr double kWidth = 900, kHeight = 480, kHead = 34;
-  SvgCanvas canvas(kWidth, kHeight + kHead + 24);
-  const TextStyle title{{Tone::text}, 15, Align::left, true}, small{{Tone::muted}, 10.5};
-  canvas.text({12, 22}, shorten(canvas, figure.title, title, kWidth - 24), title);
-  const Box room{12, kHead, kWidth - 24, kHeight};
+namespace {
+
+constexpr double kDocumentWide = 900, kDocumentRoom = 480;
+
+/// Below `top`; returns how far down it reaches.
+double draw_whole(Canvas& canvas, const CurvesFigure& figure, double top) {
+  const Box room{12, top, kDocumentWide - 24, kDocumentRoom};
   const CurvesLayout layout = curves_layout(canvas, figure, room);
   const CurveAxes axes = fitted_axes(figure, layout.plot);
   draw_curve_axes(canvas, figure, axes, room);
   draw_curves(canvas, figure, axes, layout, {});
-  canvas.text({12, kHead + layout.height + 14}, shorten(canvas, footer, small, kWidth - 24), small);
-  canvas.set_height(kHead + layout.height + 24);
+  return top + layout.height;
+}
+
+}  // namespace
+
+std::string curves_document(const CurvesFigure& figure, const std::string& footer) {
+  SvgCanvas canvas(kDocumentWide, 0);
+  const TextStyle title{{Tone::text}, 15, Align::left, true}, small{{Tone::muted}, 10.5};
+  canvas.text({12, 22}, shorten(canvas, figure.title, title, kDocumentWide - 24), title);
+  const double bottom = draw_whole(canvas, figure, 34);
+  canvas.text({12, bottom + 14}, shorten(canvas, footer, small, kDocumentWide - 24), small);
+  canvas.set_height(bottom + 24);
   return canvas.document(figure.title);
+}
+
+std::string curves_element(const CurvesFigure& figure) {
+  SvgCanvas canvas(kDocumentWide, 0);
+  canvas.set_height(draw_whole(canvas, figure, 0) + 6);
+  return canvas.element(figure.title + " " + figure.y_name);
 }
 
 }  // namespace wide

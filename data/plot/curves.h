@@ -96,7 +96,8 @@ std::vector<DrawnCurveEnd> draw_curves(Canvas& canvas, const CurvesFigure& figur
 /// How strong one of so many faint lines is.
 double faint_opacity(size_t lines);
 
-/// All of it as one SVG document.
+/// All of it as one SVG document, or as an element of a page.
 std::string curves_document(const CurvesFigure& figure, const std::string& footer);
+std::string curves_element(const CurvesFigure& figure);
 
 }  // namespace wide

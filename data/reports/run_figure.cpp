@@ -225,4 +225,22 @@ CurvesFigure run_figure(const Runs& runs, const RunFigureOptions& options) {
   return figure;
 }
 
+CurvesFigure report_figure(const std::shared_ptr<const RunHistory>& run, const std::string& metric,
+                           const std::vector<std::string>& by) {
+  constexpr double kManySizes = 20;  // largest over smallest value
+  RunFigureOptions options;
+  options.metric = metric;
+  options.by = by;
+  CurvesFigure figure = run_figure({run}, options);
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  for (const CurveLine& line : figure.lines)
+    for (const Point& point : line.points)
+      if (std::isfinite(point.y)) {
+        low = std::min(low, point.y);
+        high = std::max(high, point.y);
+      }
+  figure.log_y = low > 0 && high > kManySizes * low;
+  return figure;
+}
+
 }  // namespace wide

@@ -31,6 +31,10 @@ inline int64_t curve_key(size_t run, size_t model) {
 }
 
 CurvesFigure run_figure(const Runs& runs, const RunFigureOptions& options);
+/// As reports show a run: of one metric ("": what models are compared by), logarithmic where its
+/// values are of many sizes.
+CurvesFigure report_figure(const std::shared_ptr<const RunHistory>& run, const std::string& metric,
+                           const std::vector<std::string>& by);
 
 /// Names of the metrics of all the runs: what the first one is compared by, then by name.
 std::vector<std::string> figure_metrics(const Runs& runs);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "data/reports/html_page.h"
-#include "data/reports/run_curves.h"
+#include "data/reports/run_figure.h"
 #include "data/reports/run_files.h"
 #include "data/reports/run_report.h"
 #include "data/text.h"
@@ -103,6 +103,21 @@ ReportTable ensemble_table(const RunReport& run) {
   return table;
 }
 
+/// The picture of `report --svg` for each metric, under a heading; "" where nothing was evaluated.
+std::string learning_curves(const RunReport& run, const std::vector<std::string>& by) {
+  const auto history = std::make_shared<const RunHistory>(run_history(run));
+  std::string text;
+  for (const std::string& metric : figure_metrics({history})) {
+    // The training loss stands beside the other, where there is one.
+    if (metric == "train_loss" && history->metric("loss")) continue;
+    const CurvesFigure figure = report_figure(history, metric, by);
+    const bool any = std::any_of(figure.lines.begin(), figure.lines.end(),
+                                 [](const CurveLine& line) { return !line.points.empty(); });
+    if (any) text += fmt::format("<h3>{}</h3>\n{}", html_escape(metric), curves_element(figure));
+  }
+  return text.empty() ? "" : "<h2>Learning curves</h2>\n" + text;
+}
+
 }  // namespace
 
 std::string run_html(const RunReport& run, const std::vector<std::string>& by) {
@@ -126,8 +141,7 @@ std::string run_html(const RunReport& run, const std::vector<std::string>& by) {
   if (const ReportTable mean = ensemble_table(run); !mean.rows.empty())
     body += html_table(mean, "ensemble");
   for (const std::string& note : run.notes) body += fmt::format("<p>{}</p>\n", html_escape(note));
-  if (const std::string curves = learning_curves(run, by); !curves.empty())
-    body += "<h2>Learning curves</h2>\n" + curves;
+  body += learning_curves(run, by);
   body += "<h2>Models</h2>\n" + html_table(models_table(run), "models");
   return html_page(run.network, body);
 }

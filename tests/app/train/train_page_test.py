@@ -82,8 +82,9 @@ class Page(Train):
         history = self.report()["history"]
         curves = self.groups(svg, "curve")
         for curve in curves:
-            model = int(re.match(r"model (\d+): ", curve.find(SVG + "title").text)[1])
-            wanted = [(row["step"], row[name][model]) for row in history if row[name][model] is not None]
+            model = int(re.match(r"model (\d+)$", curve.find(SVG + "title").text)[1])
+            metric = "train_loss" if curve.find(SVG + "polyline").get("stroke-dasharray") else name
+            wanted = [(row["step"], row[metric][model]) for row in history if row[metric][model] is not None]
             points = [p.split(",") for p in curve.find(SVG + "polyline").get("points").split()]
             got = numpy.array(points, dtype=float)
             self.assertEqual(len(got), len(wanted))
@@ -113,7 +114,7 @@ class Page(Train):
         self.assertAlmostEqual(float(ensemble[1][2]), self.report()["ensemble"]["validation"]["loss"], delta=1e-3)
         self.assertEqual(len(Tables(page).tables["models"]), 7)
         plots = self.plots(page)
-        self.assertEqual(list(plots), ["train_loss", "loss", "accuracy"])
+        self.assertEqual(list(plots), ["loss", "accuracy"])
         for name, svg in plots.items():
             legend = self.groups(svg, "legend")
             names = [entry.find(SVG + "title").text for entry in legend]
@@ -121,20 +122,28 @@ class Page(Train):
             colours = {entry.find(SVG + "title").text: entry.find(SVG + "line").get("class") for entry in legend}
             self.assertEqual(len(set(colours.values())), 3)
             curves = self.reads_as(svg, name, logarithmic=False)
-            self.assertEqual(len(curves), 6)
-            for curve in curves:
-                series = curve.find(SVG + "title").text.split(": ", 1)[1]
-                self.assertEqual(curve.find(SVG + "polyline").get("class"), colours[series])
+            self.assertEqual(len(curves), 12 if name == "loss" else 6)  # dashed: the training loss
+            for group in self.groups(svg, "group"):
+                series = group.find(SVG + "title").text.removesuffix(", training")
+                self.assertEqual(group.find(SVG + "polyline").get("class"), colours[series])
+        # It is the picture of --svg.
+        self.workbench("report", self.path("run"), "--svg", self.path("run.svg"))
+        alone = ElementTree.parse(self.path("run.svg")).getroot()
+        shapes = [[e.get("points") for e in svg.iter(SVG + "polyline")] for svg in (plots["loss"], alone)]
+        self.assertEqual(len(shapes[0]), len(shapes[1]))
+        head = {round(float(b.split(",")[1]) - float(a.split(",")[1]), 1) for mine, theirs in zip(*shapes)
+                for a, b in zip(mine.split(), theirs.split())}
+        self.assertEqual(len(head), 1, head)  # below its heading
 
     def test_values_of_many_sizes_and_more_configurations_than_colours(self):
         page = self.page("-n", "16", "--lr", "log:1e-4..300", "--optimizer", "sgd", "--epochs", "5", "--prune", "4,3")
         svg = self.plots(page)["loss"]
         losses = [v for row in self.report()["history"] for v in row["loss"] if v is not None]
         self.assertGreater(max(losses) / min(losses), 20)
-        self.assertEqual(len(self.reads_as(svg, "loss", logarithmic=True)), 16)
+        self.assertEqual(len(self.reads_as(svg, "loss", logarithmic=True)), 32)
         names = [entry.find(SVG + "title").text for entry in self.groups(svg, "legend")]
         self.assertEqual(len(names), 12)
-        self.assertEqual(names[-1], "the 5 other configurations")
+        self.assertEqual(names[-1], "5 other configurations, each model a faint line")
         rows = Tables(page).tables["configurations"]
         self.assertEqual(rows[0][:3], ["lr", "n", "pruned"])
         self.assertEqual(sorted(row[1:3] for row in rows[1:]), [["0", "1"]] * 12 + [["1", "0"]] * 4)
@@ -142,8 +151,9 @@ class Page(Train):
 
     def test_models_of_one_configuration(self):
         svg = self.plots(self.page("--seeds", "3", "--epochs", "1"))["loss"]
-        self.assertEqual([entry.find(SVG + "title").text for entry in self.groups(svg, "legend")], ["model 0", "model 1", "model 2"])
-        self.assertEqual(len([g for g in self.groups(svg, "curve") if g.find(SVG + "circle") is not None]), 3)  # one evaluation
+        self.assertEqual([entry.find(SVG + "title").text for entry in self.groups(svg, "legend")], ["all models (3 models)"])
+        points = [g for g in self.groups(svg, "curve") if g.find(SVG + "circle") is not None]
+        self.assertEqual(len(points), 6)  # one evaluation is no line
 
     def test_picture_has_medians_and_quartiles_of_configurations(self):
         self.train("--validation", "0.25", "--check", "0", "--quiet", "--overwrite", "--grid", "lr=0.001,0.05,0.2",
