@@ -2,6 +2,7 @@
 
 import csv
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -206,6 +207,52 @@ class Window(unittest.TestCase):
         with sqlite3.connect(store) as db:
             self.assertEqual(db.execute("SELECT count(*) FROM sweep").fetchone()[0], 1)
             self.assertEqual(db.execute("SELECT count(*) FROM \"case\" WHERE state = 'done'").fetchone()[0], 8)
+
+    def test_a_killed_training_goes_on_by_a_click(self):
+        store, run, data, steps = self.path("training.db"), self.path("run"), self.path("data.csv"), 600
+        values = random.Random(1)
+        with open(data, "w", encoding="utf-8") as file:
+            file.write(",".join([f"x{i}" for i in range(64)] + ["y"]) + "\n")
+            for _ in range(100):
+                x = [values.gauss(0, 1) for _ in range(64)]
+                file.write(",".join([f"{v:.4f}" for v in x] + [str(int(x[0] > x[1]))]) + "\n")
+        training = subprocess.Popen(
+            [screen.BINARY, "train", "mlp", "--data", data, "--target", "y", "-n", "3", "--validation", "0.2",
+             "--steps", str(steps), "--eval-every", "10", "--save-every", "10", "--check", "0", "--save", run,
+             "--db", store, "--quiet"], env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+
+        def losses():
+            with sqlite3.connect(store, timeout=60) as db:
+                return db.execute("SELECT model, step, value FROM run_metric WHERE metric = 'loss' ORDER BY 1, 2").fetchall()
+
+        deadline = time.monotonic() + 240
+        while not (os.path.exists(os.path.join(run, "run.safetensors")) and len(losses()) > 6):
+            self.assertLess(time.monotonic(), deadline, "no evaluation was stored")
+            self.assertIsNone(training.poll())
+            time.sleep(0.02)
+        training.kill()
+        training.wait()
+        before = losses()
+        self.assertLess(before[-1][1], steps, "it ended before it was killed")
+        shown = screen.explorer("--db", store, "--size", "1280x800", display=self.display.name, script=f"""
+            show trainings
+            show training
+            await interrupted
+            settle
+            expect Resume run
+            click Resume run
+            await goes on
+            await-long complete
+            settle
+            expect 3 of 3 models shown
+            picture {self.path("resumed.png")}
+        """, env={"XDG_CONFIG_HOME": self.path("config3"), "XDG_CACHE_HOME": self.path("cache")}, timeout=560)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""), shown.stderr[-2000:])
+        after = losses()
+        self.assertEqual([row[:2] for row in after], [(m, s) for m in range(3) for s in range(10, steps + 1, 10)])
+        self.assertEqual(set(before) - set(after), set())  # the same run with the same numbers
+        with sqlite3.connect(store) as db:
+            self.assertEqual(db.execute("SELECT state FROM run").fetchall(), [("complete",)])
 
     def test_a_fusion_is_taken_home(self):
         exported = self.path("wide.ts")
