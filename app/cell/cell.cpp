@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,12 +35,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kChannel = 3;  // its number in the sandbox, after the standard ones
-constexpr int kLookMs = 100;
-constexpr double kWaitS = 2;           // for a process that is on its way out
-constexpr double kSilentS = 600;       // by default, and besides what there is to read
-constexpr double kBytesPerS = 10e6;    // of files on a slow disk
-constexpr size_t kWords = 256 * 1024;  // of what it prints on standard error
+constexpr int kChannel = 3;                // its number in the sandbox, after the standard ones
+constexpr int kLookMs = 100, kMeetMs = 2;  // the latter: while others are waited for
+constexpr double kWaitS = 2;               // for a process that is on its way out
+constexpr double kSilentS = 600;           // by default, and besides what there is to read
+constexpr double kBytesPerS = 10e6;        // of files on a slow disk
+constexpr size_t kWords = 256 * 1024;      // of what it prints on standard error
 
 /// In a sandbox: the page that the process outside listens to.
 Heartbeat*& own_heart() {
@@ -102,7 +104,12 @@ Readable readable(const Rights& rights) {
     limit_process(rights.bytes(), rights.device);
     restrict_paths(readable(rights));
     restrict_calls(rights.device);
-    return work();
+    try {
+      return work();
+    } catch (const Error& e) {
+      if (rank_group() && rank_group()->rank() > 0) rank_group()->complain(e.what());
+      throw;
+    }
   });
   std::fflush(nullptr);
   channel->send({{"end", code}});
@@ -113,14 +120,16 @@ Readable readable(const Rights& rights) {
 /// hangs.
 class Watch {
  public:
-  Watch(const Rights& rights, pid_t pid, int socket, int out, int err, const Heartbeat& heart)
+  Watch(const Rights& rights, pid_t pid, int socket, int out, int err, const Heartbeat& heart,
+        Meetings* others)
       : rights_(rights),
         pid_(pid),
         channel_(socket),
         answers_(rights, channel_),
         out_(out),
         err_(err),
-        heart_(heart) {
+        heart_(heart),
+        others_(others) {
     limit_s_ = rights.timeout_s > 0 ? rights.timeout_s
                                     : kSilentS + static_cast<double>(rights.bytes()) / kBytesPerS;
   }
@@ -129,6 +138,8 @@ class Watch {
     for (const int fd : {out_, err_})
       if (fd >= 0) ::close(fd);
   }
+
+  const std::string& line() const { return line_; }
 
   int until_the_end() {
     Clock::time_point turn = Clock::now();
@@ -140,6 +151,7 @@ class Watch {
         silence.leave_out(now - turn);
       turn = Clock::now();
       silence.listen(heart_);
+      if (others_) pass_on_words(silence);
       if (cancelled()) pass_on_cancel();
       if (silence.seconds() > limit_s_) hangs(silence.seconds());
     }
@@ -149,13 +161,18 @@ class Watch {
  private:
   void look() {
     pollfd all[] = {{channel_.socket(), POLLIN, 0}, {out_, POLLIN, 0}, {err_, POLLIN, 0}};
-    if (::poll(all, 3, kLookMs) <= 0) return;
+    if (::poll(all, 3, others_ && others_->waiting() ? kMeetMs : kLookMs) <= 0) return;
     if (all[1].revents) print();
     if (all[2].revents) note();
     if (!all[0].revents) return;
     gone_ = !channel_.read();
     try {
       while (const auto message = channel_.take()) {
+        if (others_ && message->contains("meet")) {
+          others_->say((*message)["meet"]);
+          continue;
+        }
+        if (others_ && message->contains("complain")) line_ = (*message)["complain"];
         if (!message->contains("end")) {
           answers_.answer(*message);
           continue;
@@ -189,7 +206,15 @@ class Watch {
     if (words_.size() > 2 * kWords) words_.erase(0, words_.size() - kWords);
   }
 
+  /// Between the sandbox and the others, for whom it may have to wait.
+  void pass_on_words(Silence& silence) {
+    if (others_->waiting()) silence.restart();
+    const auto words = others_->heard();
+    if (words && !channel_.send({{"words", *words}})) crashed("no ear for what others say");
+  }
+
   void pass_on_cancel() {
+    if (others_) throw Cancelled();  // who is asked to meet others may wait for ever
     if (!asked_) {
       asked_ = Clock::now();
       ::kill(pid_, SIGTERM);
@@ -218,6 +243,10 @@ class Watch {
                               printable(rights_.what)),
                   5);
     const std::string text = signal_text(signal);
+    if (signal == SIGKILL)  // by hand, or as a job's time is up
+      throw Error(fmt::format("[{}] sandbox: got {}, expected an end of its work; try again",
+                              printable(rights_.what), text),
+                  5);
     if (signal == SIGBUS)
       throw Error(
           fmt::format("[{}] sandbox: got {}, expected files that nobody cuts while they are "
@@ -268,6 +297,8 @@ class Watch {
   Answers answers_;
   int out_, err_;
   const Heartbeat& heart_;
+  Meetings* others_;  // nullptr: it works alone
+  std::string line_;  // that the sandbox ends with, where that is told
   double limit_s_;
   MemoryKills kills_;
   std::optional<int> code_;
@@ -287,7 +318,8 @@ std::vector<std::string> sandbox_lacks() {
   return lacks;
 }
 
-int run_in_sandbox(const Rights& rights, const std::function<int()>& work) {
+int run_in_sandbox(const Rights& rights, const std::function<int()>& work,
+                   const MakeMeetings& meetings) {
   Heartbeat* heart = Heartbeat::map(-1);
   int out[2], err[2];
   if (heart == nullptr || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("sandbox");
@@ -299,7 +331,21 @@ int run_in_sandbox(const Rights& rights, const std::function<int()>& work) {
   own_heart() = pid == 0 ? heart : nullptr;
   if (pid == 0) live(rights, work, theirs, out[1], err[1], parent);
   for (const int fd : {theirs, out[1], err[1]}) ::close(fd);
-  return Watch(rights, pid, ours, out[0], err[0], *heart).until_the_end();
+  const std::unique_ptr<Meetings> others = meetings ? meetings() : nullptr;
+  const timeval patience{10, 0};  // for a sandbox that does not take what others say
+  if (others) setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  Watch watch(rights, pid, ours, out[0], err[0], *heart, others.get());
+  if (!others) return watch.until_the_end();
+  try {
+    const int code = watch.until_the_end();
+    return others->end(code, watch.line());
+  } catch (const Error& e) {
+    others->end(e.exit_code(), e.what());
+    throw;
+  } catch (const Cancelled&) {
+    others->end(130, "");
+    throw;
+  }
 }
 
 void heartbeat() {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cell/group.h"
 #include "app/cell/rights.h"
 
 // Files that come from elsewhere are opened in a process of their own, the sandbox. It has given up
@@ -16,8 +17,10 @@ std::vector<std::string> sandbox_lacks();
 
 /// Runs `work` in a sandbox, and returns what it returns. Call it before anything starts a thread
 /// or touches LibTorch. Throws Cancelled when asked to end, and Error with exit code 5 when the
-/// sandbox crashes, hangs or runs out of memory.
-int run_in_sandbox(const Rights& rights, const std::function<int()>& work);
+/// sandbox crashes, hangs or runs out of memory. `meetings` makes, once the sandbox is there, its
+/// way to the other processes of its group.
+int run_in_sandbox(const Rights& rights, const std::function<int()>& work,
+                   const MakeMeetings& meetings = {});
 
 /// In a sandbox: says that the work goes on; the process outside takes a long silence for a hang.
 /// Elsewhere it does nothing.

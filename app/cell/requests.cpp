@@ -9,6 +9,8 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "app/cell/group.h"
+#include "app/cluster/launch.h"
 #include "app/results/keeper.h"
 #include "data/one_line.h"
 #include "data/reports/event_file.h"
@@ -159,10 +161,25 @@ class AskedKeeper final : public Keeper {
   std::shared_ptr<Asking> outside_;
 };
 
+class AskedRankGroup final : public RankGroup {
+ public:
+  explicit AskedRankGroup(std::shared_ptr<Asking> outside) : outside_(std::move(outside)) {}
+  int rank() const override { return launch().rank; }
+  int size() const override { return launch().size; }
+  std::vector<Message> meet(const Message& word) override {
+    return outside_->ask({{"meet", word}}).first.at("words").get<std::vector<Message>>();
+  }
+  void complain(const std::string& line) override { outside_->ask({{"complain", line}}); }
+
+ private:
+  std::shared_ptr<Asking> outside_;
+};
+
 }  // namespace
 
 void ask_for_everything(const std::shared_ptr<Channel>& channel) {
   const auto outside = std::make_shared<Asking>(channel);
+  if (launch().size > 1) set_rank_group(std::make_unique<AskedRankGroup>(outside));
   set_places(std::make_unique<AskedPlaces>(outside));
   set_keeper(std::make_unique<AskedKeeper>(outside));
 }
@@ -243,6 +260,8 @@ Answers::Reply Answers::reply_to(const Message& request) {
   } else if (request.contains("finish")) {
     allowed(!run_.empty() && request.at("run") == run_);
     keeper().end_run(run_, request["finish"]);
+  } else if (request.contains("complain")) {
+    return {};  // kept for the others, where there are some
   } else if (request.contains("lookup")) {
     const auto found = tuning_table().lookup(key_of(request["lookup"]));
     return {{{"found", found ? to_message(*found) : Message(nullptr)}}};

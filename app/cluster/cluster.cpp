@@ -12,6 +12,7 @@
 
 #include "app/cluster/launch.h"
 #include "app/cluster/transport.h"
+#include "data/escape.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -54,20 +55,26 @@ Cluster::Cluster(const MpiTransport* transport)
     : transport_(transport), rank_(transport->rank), peers_(static_cast<size_t>(transport->size)) {}
 
 Cluster::~Cluster() {
-  bool lost = false;
+  bool lost = given_up_;
   if (rank_ == 0)
     for (int other = 1; other < size(); ++other) {
       lost |= silent_s(other) > kLostS;
-      send(other, {{"bye", true}});
+      send(other, {{"bye", true}, {"code", code_}});
     }
   const auto end = Clock::now() + kFarewell;
   while (!lost && !transport_->sent() && Clock::now() < end) pump();
+  if (lost && !last_words_.empty()) fmt::print(stderr, "{}\n", clean_text(last_words_));
   std::fflush(nullptr);
   // Who waits at the end for a rank that is lost waits for ever.
   if (lost || !transport_->sent())
     transport_->abort(code_);
   else
     transport_->finish();
+}
+
+void Cluster::give_up(const std::string& line) {
+  given_up_ = true;
+  last_words_ = line;
 }
 
 void Cluster::send(int to, const Json& message) {
@@ -84,12 +91,13 @@ void Cluster::pump() {
     peer.heard = Clock::now();
     if (text != kEmpty) peer.messages.push_back(std::move(text));
   }
-  if (rank_ > 0 && Clock::now() - said_ > kAlive) say_alive();
+  if (Clock::now() - said_ > kAlive) say_alive();
 }
 
 void Cluster::say_alive() {
   said_ = Clock::now();
-  transport_->send(0, kEmpty, 2);
+  if (rank_ > 0) return transport_->send(0, kEmpty, 2);
+  for (int other = 1; other < size(); ++other) transport_->send(other, kEmpty, 2);
 }
 
 std::optional<Json> Cluster::take(int from) {

@@ -30,8 +30,13 @@ class Cluster {
   std::optional<nlohmann::ordered_json> take(int from);
   /// Since the last message of a rank, of whatever kind.
   double silent_s(int rank);
-  /// Says to rank 0 that this one lives.
+  /// Says that this one lives: to rank 0, which says so to all.
   void say_alive();
+  /// What is there to be heard is heard, and this one says that it lives, when it is time to.
+  void pump();
+  /// Not all will come to their ends by themselves: they are ended by this object's end, and this
+  /// process too, once it has said `line`, where that is not "".
+  void give_up(const std::string& line);
   /// The exit code that all ranks end with, should they have to be ended.
   void set_code(int code) { code_ = code; }
 
@@ -42,10 +47,11 @@ class Cluster {
     Clock::time_point heard = Clock::now();
   };
   explicit Cluster(const MpiTransport* transport);
-  void pump();
 
   const MpiTransport* transport_;
   int rank_, code_ = 1;
+  bool given_up_ = false;
+  std::string last_words_;
   std::vector<Peer> peers_;
   Clock::time_point said_ = Clock::now();
 };

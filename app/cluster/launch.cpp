@@ -1,7 +1,12 @@
 #include "app/cluster/launch.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+
+#include "data/machine/environment.h"
 
 namespace wide {
 namespace {
@@ -18,6 +23,7 @@ Launch read() {
     l.mpi = true;
     l.size = number("OMPI_COMM_WORLD_SIZE", number("SLURM_NTASKS", 1));
     l.rank = number("OMPI_COMM_WORLD_RANK", number("PMIX_RANK", 0));
+    l.local = number("OMPI_COMM_WORLD_LOCAL_SIZE", number("SLURM_NTASKS_PER_NODE", 1));
     return l;
   }
   // Each of several processes would take itself for the only one, and write the same store.
@@ -42,6 +48,12 @@ Launch read() {
 const Launch& launch() {
   static const Launch known = read();
   return known;
+}
+
+int threads_of_rank() {
+  const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int cores = usable_cores();
+  return cores < all ? cores : std::max(1, cores / std::max(1, launch().local));
 }
 
 bool is_launchers(const char* variable) {

@@ -10,6 +10,7 @@
 #include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/cluster/launch.h"
+#include "app/cluster/rank_meetings.h"
 #include "app/fuse/export.h"
 #include "app/options.h"
 #include "app/results/runs.h"
@@ -17,6 +18,7 @@
 #include "app/train/rights.h"
 #include "app/train/row_log.h"
 #include "app/train/run_lock.h"
+#include "app/train/together.h"
 #include "app/train/train.h"
 #include "data/bytes/part_file.h"
 #include "data/reports/event_file.h"
@@ -68,11 +70,7 @@ class Train : public Command {
   }
 
   int run() override {
-    if (launch().size > 1)
-      fail(
-          "[train] ranks: got {}, expected one, as models do not train over MPI; try --part K/N on "
-          "each machine, then train --merge",
-          launch().size);
+    if (launch().size > 1) check_ranks();
     std::optional<SavedRun> saved;
     if (!resume_.empty())
       saved = resumed();
@@ -85,7 +83,7 @@ class Train : public Command {
     sinks.command = typed_command();
     if (sinks.worse_percent > 0 && against_.empty())
       fail("[--fail-on-regression] run: got none, expected one to compare with; try --against RUN");
-    if (!against_.empty())
+    if (!against_.empty() && leads())
       sinks.against = std::make_shared<RunReport>(find_run(against_, sinks.db));
     sinks.store = !no_store_;
     if (sinks.wait && no_store_)
@@ -96,17 +94,38 @@ class Train : public Command {
     check_apart(outputs(), files_read(options_));
     if (lock_ && !lock_->lack().empty()) sinks.lacks.push_back(lock_->lack());
     const auto work = [&] {
-      if (options_.threads > 0) set_threads(options_.threads);
+      const bool alone = options_.threads > 0 || !launch().mpi;
+      const int threads = alone ? options_.threads : threads_of_rank();
+      if (threads > 0) set_threads(threads);
       return train(options_, sinks, saved ? &*saved : nullptr);
     };
     std::optional<Rights> rights = rights_of(options_, sinks, saved ? &*saved : nullptr);
     if (!rights) return work();
     rights->timeout_s = timeout_;
     for (const std::string& lack : sandbox_lacks()) sinks.lacks.push_back("sandbox: " + lack);
-    return run_in_sandbox(*rights, work);
+    if (launch().size == 1) return run_in_sandbox(*rights, work);
+    std::optional<RanksFolder> folder;
+    if (leads()) folder.emplace(options_.save);
+    return run_in_sandbox(*rights, work, [this] {
+      return std::make_unique<RankMeetings>(
+          Cluster::join(),
+          "train --resume " + printable(options_.save) + " with as many as there are");
+    });
   }
 
  private:
+  /// Of several ranks, the one that writes what all have come to.
+  static bool leads() { return launch().rank == 0; }
+
+  /// What ranks cannot do together.
+  void check_ranks() const {
+    if (!launch().wrong.empty()) throw Error(launch().wrong, 1);
+    for (const char* alone : {"--merge", "--part", "--bench", "--wait", "--no-save", "--plan"})
+      if (app_->count(alone) > 0)
+        fail("[{}] ranks: got {}, expected one process; try it without mpirun", alone,
+             launch().size);
+  }
+
   OutputFiles outputs() const {
     OutputFiles all{
         {"--json", sinks_.json}, {"--log", options_.log}, {"--unstack", sinks_.unstack}};
@@ -308,8 +327,8 @@ class Train : public Command {
           &options_.test, &options_.models, &options_.rows, &options_.epoch_data})
       *path = absolute(*path);
     for (std::string& path : options_.weights) path = absolute(path);
-    if (!options_.no_save) lock_ = std::make_unique<RunLock>(options_.save);
-    prepare_log();
+    if (!options_.no_save && leads()) lock_ = std::make_unique<RunLock>(options_.save);
+    if (leads()) prepare_log();
     const bool there = has_run(options_.save);
     if (!options_.no_save && there && !overwrite_)
       fail(
@@ -433,13 +452,13 @@ class Train : public Command {
     check_said("--resume", {"--epochs", "--steps"});
     const std::string folder = fs::absolute(resume_).lexically_normal().string();
     std::error_code error;
-    if (fs::is_directory(folder, error)) lock_ = std::make_unique<RunLock>(folder);
+    if (fs::is_directory(folder, error) && leads()) lock_ = std::make_unique<RunLock>(folder);
     SavedRun saved = read_saved_run(folder);
     const TrainOptions asked = options_;
     options_ = saved.options;
     options_.save = folder;
     if (asked.threads > 0) options_.threads = asked.threads;
-    if (!asked.log.empty()) {
+    if (!asked.log.empty() && leads()) {
       options_.log = asked.log;
       prepare_log(saved.options.log);
     }

@@ -134,6 +134,27 @@ std::string network_fingerprint(const TrainNetwork& network) {
   }
 }
 
+std::string data_difference(const std::string& one, const std::string& other) {
+  const Json a = Json::parse(one), b = Json::parse(other);
+  for (const char* file : {"data", "validation", "test"}) {
+    if (a.contains(file) != b.contains(file)) return fmt::format("another --{}", file);
+    if (!a.contains(file)) continue;
+    const Json &mine = a[file]["columns"], &its = b[file]["columns"];
+    if (a[file]["rows"] != b[file]["rows"])
+      return fmt::format("another number of rows of --{}", file);
+    if (mine.size() != its.size()) return fmt::format("another number of columns of --{}", file);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      const std::string column = mine[i].at("columns");
+      for (const char* key : {"name", "columns", "type"})
+        if (mine[i][key] != its[i][key])
+          return fmt::format("another column {} of --{}", printable(column), file);
+      if (mine[i]["hash"] != its[i]["hash"])
+        return fmt::format("other values in column {} of --{}", printable(column), file);
+    }
+  }
+  return "";
+}
+
 void check_same_data(const std::string& saved, const std::string& fingerprint,
                      const TrainingData& data) {
   const Json before = Json::parse(saved), now = Json::parse(fingerprint);

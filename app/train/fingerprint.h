@@ -17,6 +17,10 @@ std::string split_fingerprint(const TrainingData& data);
 /// network that cannot be recorded, which the trainer refuses by its own words.
 std::string network_fingerprint(const TrainNetwork& network);
 
+/// In words, what differs first in the data of two fingerprints: "other values in column x"; "":
+/// nothing does.
+std::string data_difference(const std::string& one, const std::string& other);
+
 /// Throws Error naming what is different in `now`, the fingerprint of `data`, from what was saved.
 void check_same_data(const std::string& saved, const std::string& now, const TrainingData& data);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "app/cancel.h"
@@ -16,11 +17,13 @@
 namespace wide {
 namespace {
 using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
 constexpr size_t kMostCheckNotes = 10;
 }  // namespace
 
-Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer)
-    : run_(run), trainer_(trainer), state_(state), observer_(observer) {
+Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer,
+           RankGroup* others)
+    : run_(run), trainer_(trainer), state_(state), observer_(observer), others_(others) {
   if (run.halving.factor > 0) {
     prune_factor_ = run.halving.factor;
     next_rung_ = run.halving.grace;
@@ -31,24 +34,18 @@ Loop::Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver
 bool Loop::run() {
   const double before = state_.seconds;
   const auto begun = Clock::now();
-  while (state_.step < run_.steps && !trainer_.running().empty()) {
+  if (others_) meet();
+  while (state_.step < run_.steps && goes_on()) {
     if (cancelled()) return false;
-    const Batch batch = run_.feed->training(state_.step);
-    const bool checked = state_.step < run_.options.check;
-    const auto asked = Clock::now();
-    const StepCheck check = checked ? trainer_.check(batch) : StepCheck();
-    const StepResult result = trainer_.step(batch);
-    if (first_call_ns_ == 0)
-      first_call_ns_ = std::chrono::duration<double, std::nano>(Clock::now() - asked).count();
-    // What is not finite has nothing to be held against.
-    if (checked && !check.pass && !result.suppressed.any().item<bool>()) refuse(check);
-    ++state_.step;
-    note_differences(check);
+    if (trainer_.running().empty()) {  // others go on, and meet at evaluations
+      ++state_.step;
+      ++state_.loss_steps;
+    } else {
+      make_step();
+    }
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
-    heartbeat();
-    note(batch, result);
     const bool due = state_.step % run_.eval_every == 0 || state_.step == run_.steps ||
-                     trainer_.running().empty() || some_end();
+                     (!others_ && trainer_.running().empty()) || some_end();
     if (due) look();
     finish();
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
@@ -62,6 +59,56 @@ bool Loop::run() {
       m.at_step = state_.step;
     }
   return true;
+}
+
+void Loop::make_step() {
+  const Batch batch = run_.feed->training(state_.step);
+  const bool checked = state_.step < run_.options.check;
+  const auto asked = Clock::now();
+  const StepCheck check = checked ? trainer_.check(batch) : StepCheck();
+  const StepResult result = trainer_.step(batch);
+  if (first_call_ns_ == 0)
+    first_call_ns_ = std::chrono::duration<double, std::nano>(Clock::now() - asked).count();
+  // What is not finite has nothing to be held against.
+  if (checked && !check.pass && !result.suppressed.any().item<bool>()) refuse(check);
+  ++state_.step;
+  note_differences(check);
+  heartbeat();
+  note(batch, result);
+}
+
+bool Loop::rung_is_next() const {
+  return prune_factor_ > 0 && static_cast<int64_t>(state_.history.size()) + 1 == next_rung_;
+}
+
+std::vector<Loop::Standing> Loop::standings() const {
+  std::vector<int64_t> running = trainer_.running();
+  std::sort(running.begin(), running.end());
+  std::vector<Standing> all;
+  for (const int64_t m : running)
+    all.push_back({run_.first_model + m, state_.models[static_cast<size_t>(m)].best});
+  return all;
+}
+
+void Loop::meet() {
+  int64_t last = 0;  // step at which a model of these ran
+  for (const ModelState& m : state_.models)
+    last = std::max(last, m.running() ? state_.step : m.at_step);
+  Json word = {{"running", trainer_.running().size()}, {"last", last}, {"best", Json::array()}};
+  if (rung_is_next())
+    for (const Standing& s : standings())
+      word["best"].push_back({s.model, s.best ? Json(*s.best) : Json(nullptr)});
+  over_ = true;
+  standings_.clear();
+  for (const Json& said : others_->meet(word)) {
+    over_ = over_ && said.at("running") == 0;
+    over_since_ = std::max(over_since_, said.at("last").get<int64_t>());
+    for (const Json& s : said.at("best")) {
+      Standing& standing = standings_.emplace_back();
+      s.at(0).get_to(standing.model);
+      if (!s.at(1).is_null()) standing.best = s.at(1).get<double>();
+    }
+  }
 }
 
 void Loop::refuse(const StepCheck& check) const {
@@ -162,8 +209,17 @@ void Loop::look() {
     }
   }
   if (!improved.empty()) keep_best(improved);
+  if (others_)
+    meet();
+  else if (rung_is_next())
+    standings_ = standings();
+  const bool rung = rung_is_next();
+  if (over_ && over_since_ < state_.step) {  // as one process would have seen it at once
+    state_.step = row.step = over_since_;
+    row.epoch = double(row.step) / double(run_.feed->steps_per_epoch());
+  }
   state_.history.push_back(row);
-  prune();
+  if (rung) prune();
   observer_.evaluated(row);
 }
 
@@ -247,24 +303,26 @@ void Loop::keep_best(const std::vector<int64_t>& improved) {
   }
 }
 
+/// The best `1/factor` go on, of all models, the others' too.
 void Loop::prune() {
-  if (prune_factor_ == 0 || static_cast<int64_t>(state_.history.size()) != next_rung_) return;
   next_rung_ *= prune_factor_;
-  std::vector<int64_t> order = trainer_.running();
-  const auto value = [&](int64_t m) {
-    const auto& best = state_.models[static_cast<size_t>(m)].best;
+  const auto value = [&](const Standing& s) {
     const double worst = std::numeric_limits<double>::infinity();
-    if (!best) return worst;
-    return run_.monitor().more_is_better ? -*best : *best;
+    if (!s.best) return worst;
+    return run_.monitor().more_is_better ? -*s.best : *s.best;
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return value(a) < value(b); });
+  std::stable_sort(standings_.begin(), standings_.end(),
+                   [&](const Standing& a, const Standing& b) { return value(a) < value(b); });
   const auto factor = static_cast<size_t>(prune_factor_);
-  const size_t kept = std::max<size_t>(1, (order.size() + factor - 1) / factor);
-  for (size_t i = kept; i < order.size(); ++i)
-    stop(order[i], "pruned",
-         fmt::format("model {} pruned at step {}: not among the best {}", order[i], state_.step,
-                     kept));
+  const size_t kept = std::max<size_t>(1, (standings_.size() + factor - 1) / factor);
+  std::vector<int64_t> pruned;  // of these models
+  for (size_t i = kept; i < standings_.size(); ++i)
+    if (const int64_t m = standings_[i].model - run_.first_model; 0 <= m && m < run_.n())
+      pruned.push_back(m);
+  std::sort(pruned.begin(), pruned.end());
+  for (const int64_t m : pruned)
+    stop(m, "pruned",
+         fmt::format("model {} pruned at step {}: not among the best {}", m, state_.step, kept));
 }
 
 }  // namespace wide

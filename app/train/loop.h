@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 
+#include "app/cell/group.h"
 #include "app/train/prepare.h"
 #include "app/train/state.h"
 #include "data/store/run_request.h"
@@ -23,7 +24,9 @@ class RunObserver {
 /// Steps, evaluations, and which models go on.
 class Loop {
  public:
-  Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer);
+  /// `others`: ranks that train the other models, and meet at every evaluation; nullptr: none.
+  Loop(const Prepared& run, Trainer& trainer, TrainState& state, RunObserver& observer,
+       RankGroup* others = nullptr);
 
   /// Until the last step, until no model runs, or until it is cancelled: true where it came to its
   /// end.
@@ -32,6 +35,18 @@ class Loop {
   double first_call_ns() const { return first_call_ns_; }
 
  private:
+  /// A model in the order in which pruning sees it: its number among all, and its best value.
+  struct Standing {
+    int64_t model = 0;
+    std::optional<double> best;
+  };
+
+  void make_step();
+  bool goes_on() const { return others_ ? !over_ : !trainer_.running().empty(); }
+  bool rung_is_next() const;
+  std::vector<Standing> standings() const;
+  /// Tells the others where these models stand, and hears it of theirs.
+  void meet();
   void note(const Batch& batch, const StepResult& result);
   void skip(int64_t model);
   void look();
@@ -55,6 +70,10 @@ class Loop {
   Trainer& trainer_;
   TrainState& state_;
   RunObserver& observer_;
+  RankGroup* others_;
+  std::vector<Standing> standings_;  // of all that run, where pruning is next
+  bool over_ = false;                // of the others: no model of any runs
+  int64_t over_since_ = 0;           // the step at which the last one ended
   int64_t prune_factor_ = 0, next_rung_ = 0;
   double first_call_ns_ = 0;
 };

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "app/train/fingerprint.h"
 #include "app/train/identity.h"
 #include "data/store/part.h"
 #include "data/text.h"
@@ -22,6 +24,10 @@ struct SavedPart {
   SavedRun run;
 };
 
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
 SavedPart read_part(const std::string& folder) {
   SavedPart p{folder, {}, read_saved_run(folder)};
   if (p.run.options.part.empty())
@@ -31,9 +37,17 @@ SavedPart read_part(const std::string& folder) {
   return p;
 }
 
-/// What makes a part another plan's. Where results go, and how fast, is each part's own.
+/// What makes a part another plan's. Where results go, and how fast, is each part's own, and so is
+/// where files lie: what is in them is compared.
 Json plan_of(const SavedRun& run) {
   Json options = to_json(run.options);
+  for (const char* file : {"validation", "test"})  // or a share
+    if (options[file].get<std::string>().starts_with('/')) options[file] = "a file";
+  for (const char* file : {"data", "models", "rows"})
+    options[file] = options[file].get<std::string>().empty() ? "" : "a file";
+  for (const char* file : {"network", "eval_model", "epoch_data"})  // not all of it is compared
+    options[file] = file_name(options[file]);
+  for (Json& weights : options["weights"]) weights = file_name(weights);
   for (const char* own : {"part", "save", "log", "save_every", "keep", "threads"})
     options.erase(own);
   return options;
@@ -43,8 +57,8 @@ void expect_same_plan(const SavedPart& p, const SavedPart& first) {
   const auto refuse = [&](const std::string& what, const std::string& got,
                           const std::string& expected) {
     fail("[{}] --merge: got part {} with {} {}, expected {} as in {}; try parts of one plan",
-         printable(p.folder), p.part.text(), what, printable(got, 60), printable(expected, 60),
-         printable(first.folder));
+         printable(p.folder), p.part.text(), what, got.empty() ? "none" : printable(got, 60),
+         expected.empty() ? "none" : printable(expected, 60), printable(first.folder));
   };
   if (p.part.count != first.part.count)
     refuse("a number of parts", std::to_string(p.part.count), std::to_string(first.part.count));
@@ -52,17 +66,21 @@ void expect_same_plan(const SavedPart& p, const SavedPart& first) {
   const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); };
   for (const auto& [key, value] : expected.items())
     if (got.at(key) != value) refuse(key, text(got.at(key)), text(value));
-  const std::string other = identity_difference(p.run.identity, first.run.identity);
+  std::string other = identity_difference(p.run.identity, first.run.identity);
+  if (other.empty() && !p.run.data.empty() && !first.run.data.empty())
+    other = data_difference(p.run.data, first.run.data);
   if (!other.empty())
     fail("[{}] --merge: got part {} with {} than in {}, expected one plan; try parts of one plan",
          printable(p.folder), p.part.text(), other, printable(first.folder));
-  if (p.run.data != first.run.data) refuse("other data", p.run.data, first.run.data);
 }
 
 void expect_all(const std::vector<SavedPart>& parts) {
   for (size_t i = 1; i < parts.size(); ++i)
-    if (parts[i].part.number == parts[i - 1].part.number)
-      fail("[{}] --merge: got part {} twice, in {} too, expected it once; try to leave one out",
+    if (parts[i].folder == parts[i - 1].folder)
+      fail("[{}] --merge: got it twice, expected each part once; try to leave one out",
+           printable(parts[i].folder));
+    else if (parts[i].part.number == parts[i - 1].part.number)
+      fail("[{}] --merge: got part {}, which {} has too, expected it once; try to leave one out",
            printable(parts[i].folder), parts[i].part.text(), printable(parts[i - 1].folder));
   std::vector<std::string> missing;
   for (int64_t number = 1; number <= parts.front().part.count; ++number)
@@ -129,12 +147,24 @@ TrainState merge_states(const std::vector<SavedPart>& parts) {
     first += s.models.size();
   }
   for (auto& [step, row] : rows) whole.history.push_back(std::move(row));
-  // In a step, what becomes of its loss comes before what its evaluation says.
+  // In a step, what becomes of its loss comes before what its evaluation says, and that before who
+  // is pruned by it.
   const auto place = [](const Event& e) {
-    return std::pair(e.step, e.what.find(" stopped at step ") != std::string::npos);
+    const bool pruned = e.what.find(" pruned at step ") != std::string::npos;
+    return std::pair(e.step, pruned ? 2 : e.what.find(" stopped at step ") != std::string::npos);
   };
   std::stable_sort(whole.events.begin(), whole.events.end(),
                    [&](const Event& a, const Event& b) { return place(a) < place(b); });
+  return whole;
+}
+
+SavedRun put_together(const std::vector<SavedPart>& parts) {
+  SavedRun whole = parts.front().run;
+  whole.options.part.clear();
+  whole.options.log.clear();
+  whole.plan.clear();  // ranges and strategies of the parts are for fewer models
+  whole.state = merge_states(parts);
+  for (const SavedPart& p : parts) whole.parts.push_back(p.folder);
   return whole;
 }
 
@@ -165,13 +195,61 @@ SavedRun merge_runs(const std::vector<std::string>& folders) {
   });
   for (const SavedPart& p : parts) expect_same_plan(p, parts.front());
   expect_all(parts);
-  SavedRun whole = parts.front().run;
-  whole.options.part.clear();
-  whole.options.log.clear();
-  whole.plan.clear();  // ranges and strategies of the parts are for fewer models
-  whole.state = merge_states(parts);
-  for (const SavedPart& p : parts) whole.parts.push_back(p.folder);
-  return whole;
+  return put_together(parts);
+}
+
+SavedRun merge_slices(const std::vector<std::string>& folders) {
+  std::vector<SavedPart> parts;
+  for (size_t rank = 0; rank < folders.size(); ++rank) {
+    try {
+      parts.push_back(read_part(folders[rank]));
+    } catch (const Error&) {
+      throw Error(fmt::format("[{}] ranks: got no file of rank {}, expected a folder that all see; "
+                              "try --save in one of a file system that they share",
+                              printable(folders[rank]), rank),
+                  1);
+    }
+    if (parts.back().run.state.step != parts.front().run.state.step)
+      throw Error(fmt::format("[{}] ranks: got step {} of rank {}, expected {} as of rank 0; try "
+                              "--resume",
+                              printable(folders[rank]), parts.back().run.state.step, rank,
+                              parts.front().run.state.step),
+                  1);
+  }
+  return put_together(parts);
+}
+
+SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOptions& options) {
+  SavedRun own = whole;
+  const Part part = parse_part(options.part);
+  const auto n = static_cast<int64_t>(whole.state.models.size());
+  const int64_t first = part.first(n), last = part.last(n);
+  const auto cut = [&](auto* list) {
+    if (!list->empty()) *list = {list->begin() + first, list->begin() + last};
+  };
+  const auto mine = [&](int64_t model) {
+    return model < 0 ? first == 0 : first <= model && model < last;
+  };
+  own.options = options;
+  own.plan.clear();
+  own.tensors_in = folder;
+  own.first_model = first;
+  TrainState& state = own.state;
+  state.run.clear();
+  cut(&state.models);
+  for (Evaluated& row : state.history) {
+    cut(&row.train_loss);
+    for (auto& [metric, values] : row.values) cut(&values);
+  }
+  std::erase_if(state.events, [&](const Event& e) { return !mine(e.model); });
+  for (Event& e : state.events) {
+    e.what = renumbered(e.what, e.model, -first);
+    if (e.model >= 0) e.model -= first;
+  }
+  std::erase_if(state.check_notes, [&](const auto& note) { return !mine(model_in(note)); });
+  for (std::string& note : state.check_notes) note = renumbered(note, model_in(note), -first);
+  if (first > 0) state.check_notes_left_out = 0;
+  return own;
 }
 
 TrainerState merge_tensors(const std::vector<std::string>& folders, const Trainer& whole,

@@ -9,6 +9,8 @@
 #include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/results/keeper.h"
+#include "app/train/slices.h"
+#include "data/bytes/new_file.h"
 #include "data/escape.h"
 #include "data/store/store.h"
 #include "data/text.h"
@@ -39,12 +41,14 @@ void print_progress(const TrainOptions& options, const std::string& text) {
 }
 
 Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
-                   const RunFolder& folder, RowLog& log, const TrainSinks& sinks)
+                   const RunFolder& folder, RowLog& log, const TrainSinks& sinks,
+                   const Together* together)
     : run_(run),
       trainer_(trainer),
       state_(state),
       folder_(folder),
       log_(log),
+      together_(together),
       quiet_(sinks.quiet),
       store_(sinks.store),
       waits_(sinks.wait),
@@ -88,8 +92,11 @@ void Recorder::happened(const Event& event) {
 
 void Recorder::stepped(bool evaluated) {
   const int64_t every = run_.options.save_every;
-  const bool due = every > 0 ? state_.step % every == 0
-                             : evaluated && seconds_since(saved_) * kSavingShare >= save_s_;
+  bool due = every > 0 ? state_.step % every == 0
+                       : evaluated && seconds_since(saved_) * kSavingShare >= save_s_;
+  // All save after the same step: when the first of them says so.
+  if (together_ && every == 0 && evaluated)
+    due = together_->group.meet({{"save", due}}).front().at("save");
   if (due && state_.step < run_.steps) save();
 }
 
@@ -115,10 +122,23 @@ void Recorder::refused(const RunRequest& request, const std::string& why) {
 
 void Recorder::save() {
   const auto begun = Clock::now();
-  folder_.save_state(run_, trainer_, state_);
+  if (together_)
+    save_together();
+  else
+    folder_.save_state(run_, trainer_, state_);
   store_rows();
   saved_ = Clock::now();
   save_s_ = std::chrono::duration<double>(saved_ - begun).count();
+}
+
+/// Each its own models; once all have, they are the file of all. Nobody writes while that is made.
+void Recorder::save_together() const {
+  together_->group.meet({{"saves", state_.step}});
+  for (const std::string& folder : {ranks_folder(together_->options.save), folder_.path()})
+    places().folder(folder);
+  folder_.save_state(run_, trainer_, state_);
+  together_->group.meet({{"saved", state_.step}});
+  if (together_->leads()) save_slices(together_->slices(), run_, together_->options);
 }
 
 /// What the store has not seen yet: never newer than the file that a resume reads.

@@ -6,6 +6,7 @@
 #include "app/train/report.h"
 #include "app/train/row_log.h"
 #include "app/train/saving.h"
+#include "app/train/together.h"
 #include "app/train/train.h"
 
 namespace wide {
@@ -17,7 +18,7 @@ void print_progress(const TrainOptions& options, const std::string& text);
 class Recorder : public RunObserver {
  public:
   Recorder(const Prepared& run, Trainer& trainer, TrainState& state, const RunFolder& folder,
-           RowLog& log, const TrainSinks& sinks);
+           RowLog& log, const TrainSinks& sinks, const Together* together = nullptr);
 
   void evaluated(const Evaluated& row) override;
   void happened(const Event& event) override;
@@ -30,12 +31,14 @@ class Recorder : public RunObserver {
  private:
   using Clock = std::chrono::steady_clock;
   void store_rows();
+  void save_together() const;
 
   const Prepared& run_;
   Trainer& trainer_;
   TrainState& state_;
   const RunFolder& folder_;
   RowLog& log_;
+  const Together* together_;  // nullptr: all models are here
   bool quiet_, store_, waits_;
   std::vector<std::pair<int64_t, std::string>> refused_;  // what the store has not seen yet
   size_t stored_rows_ = 0, stored_events_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/cell/group.h"
 #include "app/train/fingerprint.h"
 #include "app/train/identity.h"
 #include "app/train/separate_models.h"
@@ -193,9 +194,13 @@ void Prepared::take_part() {
                                       [](const ModelPlan& m) { return m.epochs > 0; });
   if (data.by_model || own_epochs)
     fail(
-        "[--part] models: got rows or epochs of their own, with which parts end at different "
-        "steps, expected what all share; try it without --part");
+        "[{}] models: got rows or epochs of their own, with which parts end at different steps, "
+        "expected what all share; try it {}",
+        rank_group() ? "ranks" : "--part", rank_group() ? "in one process" : "without --part");
   const Part part = parse_part(options.part);
+  if (part.count > all && rank_group())
+    fail("[train] ranks: got {} for {} models, expected no more than there are; try mpirun -n {}",
+         part.count, all, all);
   if (part.count > all)
     fail("[--part] parts: got {} of {} models, expected no more than there are; try 1/{}",
          part.count, all, all);

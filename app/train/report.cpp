@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "app/cell/group.h"
 #include "app/train/fingerprint.h"
 #include "data/bytes/digest.h"
 #include "data/tensors.h"
@@ -89,8 +90,8 @@ RunReport run_report(const Prepared& run, const TrainState& state, const RunFact
   r.settings = settings_of(run.options);
   r.frozen.assign(run.frozen.begin(), run.frozen.end());
   r.no_decay = static_cast<int64_t>(run.no_decay.size());
-  r.memory = facts.memory;
-  r.recordings = facts.recordings;
+  if (facts.trained_here) r.memory = facts.memory;
+  if (facts.trained_here) r.recordings = facts.recordings;
   r.first_call_ns = facts.first_call_ns;
   r.checked_steps = std::min(run.options.check, state.step);
   r.loop_seconds = facts.loop_seconds;
@@ -127,7 +128,10 @@ std::string first_line(const Prepared& run, const std::string& start) {
   const size_t configs = run.plan.configs.size();
   parts.push_back(fmt::format("{} models of {}{}", run.n(), printable(run.options.network),
                               configs > 1 ? fmt::format(" ({} configurations)", configs) : ""));
-  if (!run.options.part.empty())
+  if (rank_group())
+    parts.push_back(
+        fmt::format("of {}, which {} ranks train", run.everyone.size(), rank_group()->size()));
+  else if (!run.options.part.empty())
     parts.push_back(fmt::format("part {}: those from {} on of {}, here counted from 0",
                                 run.options.part, run.first_model, run.everyone.size()));
   parts.push_back(

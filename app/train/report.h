@@ -13,6 +13,7 @@ struct RunFacts {
   Environment environment;
   std::vector<Timing> results;  // of --bench
   double first_call_ns = 0;     // of the first step; 0: none was made
+  bool trained_here = true;     // false: in parts, whose memory and recordings are their own
   TrainerMemory memory;         // state_bytes before the first step, the rest after the last
   int64_t recordings = 0;       // programs that were recorded for steps and evaluations
   std::map<std::string, double> ensemble, ensemble_test;  // by metric, with the best weights

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 
+#include "app/cluster/launch.h"
 #include "app/fuse/rights.h"
 #include "app/train/configurations.h"
+#include "app/train/together.h"
 #include "data/store/store.h"
 #include "engine/error.h"
 
@@ -46,6 +48,16 @@ Rights reading(const TrainOptions& options, std::optional<Rights> start) {
   return rights;
 }
 
+/// What a rank saves, and what the first one reads of the others.
+void add_slice(const TrainOptions& options, const SavedRun* saved, Rights* rights) {
+  const std::string slice = slice_folder(options.save, launch().rank);
+  rights->write.push_back((fs::path(slice) / kRunState).string());
+  for (const std::string& folder : {ranks_folder(options.save), slice})
+    rights->folders.push_back(folder);
+  if (launch().rank == 0) rights->read.push_back(ranks_folder(options.save));
+  if (saved) rights->read.push_back((fs::path(options.save) / kRunState).string());
+}
+
 }  // namespace
 
 void add_data(const std::string& path, Rights* rights) {
@@ -67,11 +79,14 @@ std::vector<std::string> files_read(const TrainOptions& options) {
 std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& sinks,
                                 const SavedRun* saved) {
   std::optional<Rights> rights = to_start(options);
-  if (!rights && options.models.empty()) return std::nullopt;
+  const bool ranks = launch().size > 1;  // what they say to each other goes through outside
+  if (!rights && options.models.empty() && !ranks) return std::nullopt;
   rights = reading(options, std::move(rights));
   rights->what = options.network;
   rights->grace_s = kGraceS;
   if (!options.models.empty()) rights->list.push_back(fs::path(options.models).parent_path());
+  if (ranks) add_slice(options, saved, &*rights);
+  if (launch().rank > 0) return rights;
   if (!sinks.json.empty()) rights->write.push_back(sinks.json);
   rights->write.insert(rights->write.end(), sinks.exports.begin(), sinks.exports.end());
   if (!sinks.unstack.empty()) {

@@ -24,9 +24,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
-constexpr const char* kLossSum = "loss_sum";
-constexpr const char* kBest = "best.";
-
 void save_with(const std::string& path, Named tensors,
                const std::map<std::string, std::string>& metadata) {
   std::vector<safetensors::Item> items;
@@ -85,7 +82,7 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
   const TrainerState from = trainer.state();
   Named tensors;
   for (const auto& [name, tensor] : from.tensors) tensors.emplace_back(name, tensor);
-  for (const auto& [name, tensor] : state.best) tensors.emplace_back(kBest + name, tensor);
+  for (const auto& [name, tensor] : state.best) tensors.emplace_back(kBestTensors + name, tensor);
   tensors.emplace_back(kLossSum, state.loss_sum);
   for (const Normalization& n : run.data.normalization) {
     tensors.emplace_back("normalize.mean." + n.input, n.mean);
@@ -240,7 +237,7 @@ SavedRun read_saved_run(const std::string& folder) {
 TrainerState load_trainer_state(const std::string& folder, TrainState* state) {
   const std::string path = (fs::path(folder) / kRunState).string();
   TrainerState trainer;
-  const std::string best = kBest;
+  const std::string best = kBestTensors;
   for (auto& [name, tensor] : load_tensors(path)) {
     const Tensor own = tensor.clone();
     if (name.rfind("normalize.", 0) == 0)
@@ -254,6 +251,19 @@ TrainerState load_trainer_state(const std::string& folder, TrainState* state) {
   }
   trainer.step = state->step;
   return trainer;
+}
+
+RunFile load_run_file(const std::string& folder) {
+  const std::string path = (fs::path(folder) / kRunState).string();
+  RunFile file;
+  for (const auto& [name, tensor] : load_tensors(path)) file.tensors[name] = tensor.clone();
+  file.metadata = safetensors::File(path).index().metadata;
+  return file;
+}
+
+void save_run_file(const std::string& folder, const RunFile& file) {
+  save_with((fs::path(folder) / kRunState).string(), {file.tensors.begin(), file.tensors.end()},
+            file.metadata);
 }
 
 std::vector<std::string> run_files(const std::string& folder) {

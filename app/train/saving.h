@@ -53,6 +53,8 @@ struct SavedRun {
   std::string data;                    // its fingerprint; "" in files of the first versions
   std::string identity;                // of all else that it is; "" in files of earlier versions
   std::vector<std::string> parts;      // folders that its tensors are to be merged from
+  std::string tensors_in;              // the folder of its tensors; "": its own
+  int64_t first_model = 0;             // of its models among those of that folder
   std::vector<int64_t> groups;         // of each model in the statistics of normalisation
   std::optional<DataColumns> columns;  // of the training data; none in files of the first versions
 };
@@ -61,6 +63,21 @@ SavedRun read_saved_run(const std::string& folder);
 
 /// The tensors of a run's file: the trainer's state, and those of `state`.
 TrainerState load_trainer_state(const std::string& folder, TrainState* state);
+
+/// A run's file: its tensors by name, and what stands before them as text.
+struct RunFile {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+RunFile load_run_file(const std::string& folder);
+void save_run_file(const std::string& folder, const RunFile& file);
+/// Tensors of each model's best evaluation are named so in it, and those of its weights.
+inline constexpr const char* kBestTensors = "best.";
+inline constexpr const char* kWeightTensors = "weight.";
+/// The sums of losses in it.
+inline constexpr const char* kLossSum = "loss_sum";
+/// What stands before the tensors, by this name.
+inline constexpr const char* kRunHead = "workbench";
 
 /// Files that a run writes, to be named to a sandbox.
 std::vector<std::string> run_files(const std::string& folder);

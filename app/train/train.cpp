@@ -22,6 +22,8 @@
 #include "app/train/observer.h"
 #include "app/train/require.h"
 #include "app/train/separate_runs.h"
+#include "app/train/slices.h"
+#include "app/train/together.h"
 #include "app/version.h"
 #include "data/reports/report_json.h"
 #include "data/reports/run_compare.h"
@@ -43,8 +45,11 @@ constexpr double kEstimateSeconds = 10;  // at most
 
 class Run {
  public:
-  Run(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* saved)
+  /// `together`: of a run of which these options are one rank's.
+  Run(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* saved,
+      const Together* together = nullptr)
       : sinks_(sinks),
+        together_(together),
         run_(options),
         requirements_(parse_requirements(sinks.require, run_.metrics, run_.data.has_validation())),
         folder_(options.no_save ? "" : options.save) {
@@ -54,7 +59,7 @@ class Run {
     facts_.command = sinks.command;
     facts_.dir = folder_.path();
     facts_.environment = capture_environment(sinks.command, version(), git_state());
-    facts_.started = facts_.environment.date;
+    facts_.started = sinks.started.empty() ? facts_.environment.date : sinks.started;
     if (saved) run_.defaults.insert(saved->defaults.begin(), saved->defaults.end());
     std::string how = "saved";
     Start start = run_.start();
@@ -76,18 +81,38 @@ class Run {
     if (saved) {
       state_ = saved->state;
       merged_ = !saved->parts.empty();
+      facts_.trained_here = !merged_;
       if (run_.n() != static_cast<int64_t>(state_.models.size()))
         fail("[{}] models: got {}, expected {} as when the run began; try the files of then",
              printable(options.save), run_.n(), state_.models.size());
+      const std::string& file = saved->tensors_in.empty() ? options.save : saved->tensors_in;
       TrainerState from = merged_ ? merge_tensors(saved->parts, *trainer_, &state_)
-                                  : load_trainer_state(options.save, &state_);
+                                  : load_models(*saved, file, run_, *trainer_, &state_);
       from.plan = saved->plan;
       trainer_->load_state(from);
       for (size_t m = 0; m < state_.models.size(); ++m)  // a run at its end is made longer
         if (state_.models[m].status == "trained" && state_.models[m].at_step < run_.ends[m])
           state_.models[m].status = "running";
     }
-    tell(first_line(run_, how) + "\n");
+    if (sinks.started.empty()) tell(first_line(run_, how) + "\n");
+  }
+
+  /// One rank's models, from first to last step; what they have come to lies in their slice.
+  void train_slice() {
+    plan_first_step();
+    if (together_->leads()) {
+      if (!sinks_.unstack.empty()) check_unstack_folder(sinks_.unstack);
+      const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
+      const int64_t all = facts_.memory.state_bytes / run_.n() + model_bytes;
+      RunFolder(together_->options.save)
+          .prepare(run_, model_bytes, all * static_cast<int64_t>(run_.everyone.size()));
+    }
+    catch_cancel();
+    RowLog log("", run_, state_.history);
+    Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_, together_);
+    recorder.save();  // whoever is killed from here on can be resumed
+    if (!Loop(run_, *trainer_, state_, recorder, &together_->group).run()) throw Cancelled();
+    recorder.save();
   }
 
   int operator()() {
@@ -111,7 +136,7 @@ class Run {
     try {
       Loop loop(run_, *trainer_, state_, recorder);
       ended = loop.run();
-      facts_.first_call_ns = planned_ns + loop.first_call_ns();
+      if (loop.first_call_ns() > 0) facts_.first_call_ns = planned_ns + loop.first_call_ns();
       look_at_trainer();
       note_recomputed();
     } catch (...) {
@@ -447,6 +472,7 @@ class Run {
   }
 
   const TrainSinks& sinks_;
+  const Together* together_;  // nullptr: all models are here
   Prepared run_;
   std::vector<Requirement> requirements_;
   RunFolder folder_;
@@ -459,7 +485,27 @@ class Run {
 }  // namespace
 
 int train(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* saved) {
-  return Run(options, sinks, saved)();
+  if (!rank_group()) return Run(options, sinks, saved)();
+  const Together together{*rank_group(), options};
+  TrainSinks of_all = sinks;
+  of_all.started = utc_now();
+  {
+    const TrainOptions own = together.own_options();
+    TrainSinks of_slice = sinks;
+    of_slice.store = false;
+    of_slice.quiet = sinks.quiet || !together.leads();
+    of_slice.against = nullptr;
+    std::optional<SavedRun> cut;
+    if (saved) cut = cut_run(*saved, options.save, own);
+    Run(own, of_slice, cut ? &*cut : nullptr, &together).train_slice();
+  }
+  if (!together.leads()) return 0;
+  // All have come to their ends: what looks at all models is left.
+  SavedRun whole = merge_slices(together.slices());
+  whole.options = options;
+  whole.options.overwrite = false;
+  if (saved) whole.state.run = saved->state.run;
+  return Run(whole.options, of_all, &whole)();
 }
 
 }  // namespace wide

@@ -12,6 +12,7 @@ namespace wide {
 /// Where a run's results go besides its folder.
 struct TrainSinks {
   std::string json, name, command;
+  std::string started;  // "": now
   bool quiet = false, store = true, bench = false;
   bool wait = false;      // at each evaluation, for the request to go on
   std::string plan;       // strategies and ranges of an earlier run

@@ -108,8 +108,8 @@ struct RunReport {
   std::map<std::string, JsonText> settings;  // by option; empty in reports of earlier versions
   std::vector<std::string> frozen;
   int64_t no_decay = 0;
-  TrainerMemory memory;
-  int64_t recordings = 0;    // programs that were recorded for steps and evaluations
+  std::optional<TrainerMemory> memory;  // none: of a run that was put together from parts
+  int64_t recordings = 0;    // programs that were recorded for steps and evaluations; 0: not known
   double first_call_ns = 0;  // of the first step, recording and planning included; 0: none was made
   int64_t checked_steps = 0;
   double loop_seconds = 0;      // that separate runs would have taken; 0: not known

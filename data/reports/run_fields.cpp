@@ -230,11 +230,12 @@ void describe(Fields& fields, RunReport& r) {
                        "what is learned; earlier reports have none"));
   fields.add("frozen", r.frozen);
   fields.add("no_decay", r.no_decay, kFrom0);
-  fields.add("memory", r.memory, kOlderLack);
+  fields.add("memory", r.memory, kNotKnown);  // null where parts were put together
   fields.add("recordings", r.recordings,
-             {.presence = Presence::later,
+             {.presence = Presence::null,
               .minimum = 0,
-              .description = "programs recorded for steps and evaluations"});
+              .description = "programs recorded for steps and evaluations; null where there were "
+                             "none, or parts were put together"});
   fields.add("first_call_ns", r.first_call_ns,
              described(kNotKnown, "of the first step, recording and planning included"));
   fields.add("checked_steps", r.checked_steps, described(kFrom0, "held against float64"));

@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import unittest
@@ -99,6 +100,8 @@ class Parts(Train):
         self.run_whole_and_parts("--models", self.path("models.csv"), "--exact", "--steps", "48", "--eval-every", "8",
                                  "--validation", "0.2", "--test", "0.1", "--patience", "2", "--metric", "accuracy,f1",
                                  "--batch", "25", "--seed", "11")
+        document = self.document("merged")
+        self.assertEqual([document[key] for key in ("memory", "recordings", "first_call_ns")], [None] * 3)  # of no process
         merged = self.same_reports()
         self.same_files()
         self.same_rows()
@@ -178,9 +181,12 @@ class Parts(Train):
         part("2/3", "third")
         self.train(*common, "--quiet")
         refused("[--merge] parts: got 1 of 2, expected 1/2 too; try to add what is missing", "two")
-        refused("[one] --merge: got part 1/2 twice, in one too, expected it once", "one", "two", "one")
-        refused("[rate] --merge: got part 2/2 with lr 0.5, expected  as in one", "one", "rate")
-        refused("[other] --merge: got part 2/2 with data other.npz, expected data.npz as in one", "one", "other")
+        refused("[one] --merge: got it twice, expected each part once; try to leave one out\n", "one", "two", "one")
+        shutil.copytree(self.path("one"), self.path("again"))
+        refused("[again] --merge: got part 1/2, which one has too, expected it once; try to leave one out\n", "one", "two", "again")
+        refused("[rate] --merge: got part 2/2 with lr 0.5, expected none as in one", "one", "rate")
+        refused("[other] --merge: got part 2/2 with other values in column x of --data than in one, expected one plan", "one",
+                "other")
         refused("[third] --merge: got part 2/3 with a number of parts 3, expected 2 as in one", "one", "third")
         refused("[run] --merge: got a whole run, expected a part; try one of train --part", "one", "run")
         refused("[none] run: got no run.safetensors, expected a run's folder", "one", "none")
@@ -196,6 +202,33 @@ class Parts(Train):
         save_file(load_file(self.path("two/run.safetensors")), self.path("half/run.safetensors"),
                   {**metadata, "workbench": json.dumps(half)})
         refused("[half] --merge: got part 2/2 at step 2, expected it at its end; try train --resume half", "one", "half")
+
+    def test_equal_files_in_other_places(self):
+        """Each machine has its own copies; what is in them counts."""
+        digits.write(self.folder, 60)
+        with open(self.path("models.csv"), "w", encoding="utf-8") as file:
+            file.write("name,lr\na,0.1\nb,0.2\nc,0.3\n")
+        with numpy.load(self.path("data.npz")) as file:
+            numpy.savez(self.path("held.npz"), **{name: file[name][:20] for name in file.files})
+        here = self.path("here")
+        os.mkdir(here)
+        for name in ("net.pt2", "data.npz", "held.npz", "models.csv"):
+            shutil.copy(self.path(name), here)
+
+        def part(text, folder, place):
+            self.workbench("train", os.path.join(place, "net.pt2"), "--data", os.path.join(place, "data.npz"), "--validation",
+                           os.path.join(place, "held.npz"), "--models", os.path.join(place, "models.csv"), "--steps", "2", "--part",
+                           text, "--no-store", "--quiet", "--save", self.path(folder))
+
+        part("1/2", "one", self.folder)
+        part("2/2", "two", here)
+        merge = ["train", "--merge", self.path("merged"), self.path("one"), self.path("two"), "--no-store"]
+        self.workbench(*merge, "--quiet")
+        with open(os.path.join(here, "models.csv"), "a", encoding="utf-8") as file:
+            file.write("d,0.4\n")
+        part("2/2", "three", here)
+        self.assertIn("[" + self.path("three") + "] --merge: got part 2/2 with models with other settings than in",
+                      self.workbench(*merge[:4], self.path("three"), "--no-store", "--overwrite", expect=2).stderr)
 
     def test_of_another_network_is_refused(self):
         digits.write(self.folder, 60)

@@ -1,0 +1,141 @@
+#include "app/cluster/rank_meetings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds kPause{5};
+/// Where all find the same wrong, this process says it in its own words.
+constexpr std::chrono::seconds kOwnWords{3};
+constexpr int kCancelled = 130;
+constexpr std::chrono::seconds kOthersEnd{10};  // for the others to end, where one has failed
+
+}  // namespace
+
+RankMeetings::RankMeetings(std::unique_ptr<Cluster> cluster, std::string advice)
+    : cluster_(std::move(cluster)),
+      advice_(std::move(advice)),
+      peers_(static_cast<size_t>(cluster_->size())) {}
+
+void RankMeetings::say(const Json& word) {
+  waiting_ = true;
+  if (cluster_->rank() == 0)
+    peers_.front().words.push_back(word);
+  else
+    cluster_->send(0, {{"word", word}});
+}
+
+void RankMeetings::listen() {
+  if (cluster_->rank() > 0) {
+    while (const auto message = cluster_->take(0)) {
+      if (message->contains("bye")) over_ = message->at("code").get<int>();
+      if (message->contains("words")) answers_.push_back(message->at("words"));
+    }
+    return;
+  }
+  for (int rank = 1; rank < cluster_->size(); ++rank) {
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    while (const auto message = cluster_->take(rank)) {
+      if (message->contains("word")) peer.words.push_back(message->at("word"));
+      if (!message->contains("ended")) continue;
+      peer.code = message->at("ended").get<int>();
+      message->at("line").get_to(peer.line);
+    }
+  }
+}
+
+int RankMeetings::failed() const {
+  for (size_t rank = 0; rank < peers_.size(); ++rank)
+    if (peers_[rank].code.value_or(0) != 0) return static_cast<int>(rank);
+  return -1;
+}
+
+void RankMeetings::expect_alive() {
+  const auto expect = [&](int rank) {
+    if (peers_[static_cast<size_t>(rank)].code || cluster_->silent_s(rank) <= kLostS) return;
+    const std::string line =
+        fmt::format("[train] rank {}: got no sign of life for {} s, expected one; try {}", rank,
+                    kLostS, advice_);
+    cluster_->set_code(1);
+    cluster_->give_up(cluster_->rank() == (rank == 0 ? 1 : 0) ? line : "");  // one says it
+    throw Error(line, 1);
+  };
+  if (cluster_->rank() > 0) return expect(0);
+  for (int rank = 1; rank < cluster_->size(); ++rank) expect(rank);
+}
+
+std::optional<Json> RankMeetings::heard() {
+  listen();
+  expect_alive();
+  if (over_)
+    throw Error("[train] rank 0: got its end, expected it at work; try mpirun again",
+                *over_ == 0 ? 1 : *over_);
+  if (const int rank = failed(); rank >= 0) {
+    if (!failed_since_) failed_since_ = Clock::now();
+    const Peer& peer = peers_[static_cast<size_t>(rank)];
+    if (Clock::now() - *failed_since_ > kOwnWords)
+      throw Error(peer.line.empty() ? fmt::format("[train] rank {}: got its end with exit code {}, "
+                                                  "expected it at work; try {}",
+                                                  rank, *peer.code, advice_)
+                                    : fmt::format("{} (rank {})", peer.line, rank),
+                  *peer.code);
+  }
+  if (!waiting_) return std::nullopt;
+  if (cluster_->rank() == 0 &&
+      std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.words.empty(); })) {
+    Json all = Json::array();
+    for (Peer& peer : peers_) {
+      all.push_back(std::move(peer.words.front()));
+      peer.words.erase(peer.words.begin());
+    }
+    for (int rank = 1; rank < cluster_->size(); ++rank) cluster_->send(rank, {{"words", all}});
+    answers_.push_back(std::move(all));
+  }
+  if (answers_.empty()) return std::nullopt;
+  waiting_ = false;
+  Json answer = std::move(answers_.front());
+  answers_.erase(answers_.begin());
+  return answer;
+}
+
+int RankMeetings::end(int code, const std::string& line) {
+  cluster_->set_code(code);
+  const auto begun = Clock::now();
+  if (cluster_->rank() > 0) cluster_->send(0, {{"ended", code}, {"line", line}});
+  for (;; std::this_thread::sleep_for(kPause)) {
+    listen();
+    const bool all = cluster_->rank() > 0 ? over_.has_value()
+                                          : std::all_of(peers_.begin() + 1, peers_.end(),
+                                                        [](const Peer& p) { return p.code; });
+    if (all) break;
+    try {
+      expect_alive();
+    } catch (const Error&) {
+      if (code == 0) throw;
+      if (cluster_->rank() == 0) cluster_->give_up(line);
+      return code;
+    }
+    if ((code != 0 || failed() >= 0) && Clock::now() - begun > kOthersEnd) {
+      cluster_->give_up(cluster_->rank() == 0 ? line : "");
+      break;
+    }
+    if (code == 0 || cluster_->rank() > 0) continue;
+    // The launcher, which has asked all of them to end, does not wait for a farewell.
+    if (code == kCancelled) cluster_->give_up("[workbench] cancelled");
+    break;  // the others are told by its farewell
+  }
+  if (const int rank = failed(); code == 0 && rank >= 0)
+    return *peers_[static_cast<size_t>(rank)].code;
+  return code;
+}
+
+}  // namespace wide
