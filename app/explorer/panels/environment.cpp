@@ -67,7 +67,7 @@ class EnvironmentPanel : public Panel {
         any ? environment_table(explorer.library.head().environment) : ReportTable{};
     if (!ImGui::BeginTable("environment", any ? 3 : 2,
                            ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
-                               ImGuiTableFlags_SizingStretchProp | ImGuiTableFlags_NoSavedSettings,
+                               ImGuiTableFlags_SizingStretchSame | ImGuiTableFlags_NoSavedSettings,
                            ui.room(110)))
       return;
     ImGui::TableSetupScrollFreeze(0, 1);
