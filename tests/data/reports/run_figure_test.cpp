@@ -1,6 +1,9 @@
 // The figure of a training run, from its document as from the store.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "data/plot/svg.h"
 #include "data/reports/run_figure.h"
 #include "tests/data/store/stored_run.h"
 
@@ -75,6 +78,58 @@ TEST(RunFigure, TheSvgHasALineForEveryModelAndACrossWhereOneDiverged) {
   EXPECT_EQ(count("data-kind=\"legend\""), 3u);
   EXPECT_NE(svg.find("7 of 7 models shown"), std::string::npos);
   EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+/// The first element of a kind in an SVG document.
+std::string element(const std::string& svg, const std::string& kind) {
+  const size_t at = svg.find("data-kind=\"" + kind + "\"");
+  return at == std::string::npos ? "" : svg.substr(at, svg.find("</g>", at) - at);
+}
+
+TEST(RunFigure, AStoppedEndIsADotAndADivergedOneACross) {
+  const auto run = std::make_shared<const RunHistory>(run_history(document(7, 5)));
+  const std::string svg = curves_document(run_figure({run}, {}), "");
+  EXPECT_NE(element(svg, "stopped").find("<circle"), std::string::npos);
+  EXPECT_EQ(element(svg, "stopped").find("<path"), std::string::npos);
+  EXPECT_NE(element(svg, "diverged").find("<path"), std::string::npos);
+  EXPECT_EQ(element(svg, "diverged").find("<circle"), std::string::npos);
+}
+
+TEST(RunFigure, TheRawLineStaysBehindTheSmoothedOne) {
+  const auto run = std::make_shared<const RunHistory>(run_history(document(7, 5)));
+  RunFigureOptions options;
+  const CurvesFigure plain = run_figure({run}, options);
+  options.smoothing = 0.9;
+  const CurvesFigure smooth = run_figure({run}, options);
+  const auto same = [](const std::vector<Point>& a, const std::vector<Point>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Point& p, const Point& q) { return p.x == q.x && p.y == q.y; });
+  };
+  ASSERT_EQ(smooth.lines.size(), plain.lines.size());
+  for (size_t i = 0; i < plain.lines.size(); ++i) {
+    EXPECT_TRUE(same(smooth.lines[i].raw, plain.lines[i].points)) << i;
+    EXPECT_TRUE(plain.lines[i].raw.empty());
+  }
+  for (size_t g = 0; g < plain.groups.size(); ++g) {
+    EXPECT_TRUE(same(smooth.groups[g].raw, plain.groups[g].median)) << g;
+    EXPECT_FALSE(same(smooth.groups[g].median, plain.groups[g].median)) << g;
+  }
+  // Both are drawn: of a configuration's median, and of the line that is looked at.
+  const auto lines_of = [](const std::string& text) {
+    size_t found = 0;
+    for (size_t at = text.find("<polyline"); at != std::string::npos;
+         at = text.find("<polyline", at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(lines_of(element(curves_document(plain, ""), "group")), 1u);
+  EXPECT_EQ(lines_of(element(curves_document(smooth, ""), "group")), 2u);
+  SvgCanvas canvas(900, 500);
+  const CurvesLayout layout = curves_layout(canvas, smooth, {0, 0, 900, 500});
+  CurvesLook look;
+  look.lit = smooth.lines[0].key;
+  draw_curves(canvas, smooth, fitted_axes(smooth, layout.plot), layout, look);
+  EXPECT_EQ(lines_of(element(canvas.document(""), "lit")), 2u);
 }
 
 }  // namespace

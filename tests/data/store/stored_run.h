@@ -27,7 +27,7 @@ inline RunReport stored_report(int64_t n, int64_t steps, const std::string& name
   r.batch = 16;
   r.steps_per_epoch = 4;
   r.monitor = {"loss", false};
-  r.memory.threads = 1;
+  r.memory.emplace().threads = 1;
   for (int64_t m = 0; m < n; ++m) {
     ModelReport& model = r.models.emplace_back();
     model.number = m;
