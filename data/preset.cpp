@@ -245,6 +245,13 @@ bool add_preset_file(const char* name, const char* text) {
   return own_files().emplace(name, text).second;
 }
 
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const auto& [file, text] : own_files())
+    if (fs::path(file).extension() == ".json") names.push_back(fs::path(file).stem().string());
+  return names;
+}
+
 std::vector<Preset> presets() {
   std::vector<Preset> list;
   for (const auto& [file, text] : own_files()) {
@@ -262,11 +269,9 @@ std::vector<Preset> presets() {
 Preset find_preset(const std::string& name) {
   if (name.find('/') != std::string::npos || fs::path(name).extension() == ".json")
     return load_preset(name);
-  std::vector<std::string> names;
-  for (Preset& p : presets()) {
+  for (Preset& p : presets())
     if (p.name == name) return std::move(p);
-    names.push_back(p.name);
-  }
+  const std::vector<std::string> names = preset_names();
   const std::string near = nearest(name, names);
   fail("[{}] sweep: got no such preset, expected {} or a .json file; try {}", printable(name),
        listing(names, 99), near.empty() ? "quick" : near);

@@ -36,6 +36,8 @@ Preset load_preset(const std::string& path);
 bool add_preset_file(const char* name, const char* text);
 /// A preset of the program by name, or a file.
 Preset find_preset(const std::string& name_or_path);
+/// The names of the presets that come with the program, sorted; nothing is read for them.
+std::vector<std::string> preset_names();
 /// The presets that come with the program, sorted by name.
 std::vector<Preset> presets();
 

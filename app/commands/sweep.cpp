@@ -18,6 +18,7 @@
 #include "app/sweep/text.h"
 #include "app/trial/peer.h"
 #include "app/worker/host.h"
+#include "data/preset.h"
 #include "data/reports/report_json.h"
 #include "data/text.h"
 #include "engine/device.h"
@@ -35,9 +36,7 @@ class SweepCommand : public Command {
 
   void declare(CLI::App& app) override {
     app.add_option("SWEEP", preset_,
-                   "quick, full, ci, models, published, attention-grid, transformer-sizes, "
-                   "components, or a "
-                   "preset's .json file")
+                   fmt::format("{}, or a preset's .json file", fmt::join(preset_names(), ", ")))
         ->required();
     app.add_option("--targets", choices_.targets, "names, or primitives, blocks, models")
         ->delimiter(',');

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -25,11 +26,29 @@
 #include "data/store/part.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/train/optimizer.h"
 
 namespace wide::train_command {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// "adam, adamw": the optimisers that have this hyperparameter.
+std::string optimizers_with(const std::string& key) {
+  std::vector<std::string> names;
+  for (const Optimizer* o : optimizers())
+    if (o->index(key) >= 0) names.push_back(o->name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Hyperparameters of the optimisers that have no option of their own.
+std::set<std::string> keys_of_set() {
+  std::set<std::string> keys;
+  for (const Optimizer* o : optimizers())
+    for (const Hyperparameter& h : o->hyperparameters) keys.insert(h.name);
+  for (const char* option : {"lr", "weight_decay", "momentum"}) keys.erase(option);
+  return keys;
+}
 
 class Train : public Command {
  public:
@@ -190,10 +209,11 @@ class Train : public Command {
         ->capture_default_str();
     app.add_option("--lr", options_.lr, "learning rate");
     app.add_option("--weight-decay", options_.weight_decay, "weight decay");
-    app.add_option("--momentum", options_.momentum, "of sgd and rmsprop");
+    app.add_option("--momentum", options_.momentum, "of " + optimizers_with("momentum"));
     app.add_option("--set", options_.set,
-                   "KEY=VALUE of nesterov dampening beta1 beta2 eps alpha clip label_smoothing "
-                   "dropout ema seed seed.init seed.order seed.dropout fold")
+                   fmt::format("KEY=VALUE of {} clip label_smoothing dropout ema seed seed.init "
+                               "seed.order seed.dropout fold",
+                               fmt::join(keys_of_set(), " ")))
         ->allow_extra_args(false);
     app.add_option("--grid", options_.grid, "KEY=LIST; several: their product")
         ->allow_extra_args(false);
@@ -207,7 +227,7 @@ class Train : public Command {
                    "cross_entropy, nll, mse, l1, huber, bce_with_logits or output.K, with "
                    ":KEY=VALUE; default: cross_entropy for whole numbers, else mse");
     app.add_option("--optimizer", options_.optimizer,
-                   "sgd, adam, adamw, rmsprop or lion; default: adamw");
+                   optimizers_with("lr") + "; default: " + TrainerOptions().optimizer);
     app.add_option("--schedule", options_.schedule,
                    "constant, cosine[:MIN], linear, step:EVERY,GAMMA or onecycle")
         ->capture_default_str();

@@ -82,7 +82,8 @@ Loss any_loss() {
 }  // namespace
 
 Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options) {
-  if (options.optimizer.empty()) defaults["optimizer"] = options.optimizer = "adamw";
+  if (options.optimizer.empty())
+    defaults["optimizer"] = options.optimizer = TrainerOptions().optimizer;
   choose_loss();
   const DataWanted wanted{network.asked(), network.knows_sizes(), &loss.loss, network.dtype()};
   data = read_training_data(options, wanted);

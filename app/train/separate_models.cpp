@@ -46,71 +46,43 @@ Tensor loss_of(const Loss& loss, const Forward& forward, const Tensors& bound, c
 
 }  // namespace
 
+ListOptimizer::ListOptimizer(const std::string& name, const std::map<std::string, double>& hyper)
+    : optimizer_(optimizer(name)) {
+  for (const Hyperparameter& h : optimizer_.hyperparameters) hyper_.push_back(hyper.at(h.name));
+  step_.state.resize(optimizer_.state.size());
+  step_.step = 0;
+}
+
 void ListOptimizer::add(const Tensor& parameter) {
-  parameters_.push_back(parameter);
-  first_.push_back(at::zeros_like(parameter));
-  second_.push_back(at::zeros_like(parameter));
-  steps_.push_back(at::zeros({}, at::kFloat));
+  step_.parameters.push_back(parameter);
+  for (size_t k = 0; k < optimizer_.state.size(); ++k) {
+    const int64_t with = optimizer_.index(optimizer_.state[k].only_with);
+    if (with < 0 || hyper_[static_cast<size_t>(with)] != 0)
+      step_.state[k].push_back(at::zeros_like(parameter));
+  }
 }
 
 void ListOptimizer::step(const Tensor& loss) {
-  Tensors gradients = torch::autograd::grad({loss}, parameters_, {}, std::nullopt, false,
-                                            /*allow_unused=*/true);
+  step_.gradients = torch::autograd::grad({loss}, step_.parameters, {}, std::nullopt, false,
+                                          /*allow_unused=*/true);
   const at::NoGradGuard no_grad;
-  leave_out(gradients);
-  std::erase_if(gradients, [](const Tensor& gradient) { return !gradient.defined(); });
-  update(gradients);
+  leave_out(step_.gradients);
+  std::erase_if(step_.gradients, [](const Tensor& gradient) { return !gradient.defined(); });
+  step_.hyper = hyper_.data();
+  ++step_.step;
+  list_step(optimizer_, step_);
 }
 
 /// Forgets the parameters that have no gradient: torch.optim skips them at every step.
 void ListOptimizer::leave_out(const Tensors& gradients) {
-  for (size_t i = gradients.size(); i-- > 0;)
-    if (!gradients[i].defined())
-      for (Tensors* all : {&parameters_, &first_, &second_, &steps_})
-        all->erase(all->begin() + static_cast<ptrdiff_t>(i));
-}
-
-void ListOptimizer::update(const Tensors& gradients) {
-  if (name_ == "sgd") {
-    at::_fused_sgd_(parameters_, gradients,
-                    hyper("momentum") != 0 ? at::TensorList(first_) : at::TensorList(),
-                    hyper("weight_decay"), hyper("momentum"), hyper("lr"), hyper("dampening"),
-                    hyper("nesterov") != 0, false, done_++ == 0);
-    return;
+  const auto without = [](size_t i, Tensors* list) {
+    if (!list->empty()) list->erase(list->begin() + static_cast<ptrdiff_t>(i));
+  };
+  for (size_t i = gradients.size(); i-- > 0;) {
+    if (gradients[i].defined()) continue;
+    without(i, &step_.parameters);
+    for (Tensors& list : step_.state) without(i, &list);
   }
-  if (name_ == "adam" || name_ == "adamw") {
-    for (const Tensor& step : steps_) step.add_(1);
-    const auto call = [&](auto fused) {
-      fused(parameters_, gradients, first_, second_, at::TensorList(), steps_, hyper("lr"),
-            hyper("beta1"), hyper("beta2"), hyper("weight_decay"), hyper("eps"), false, false);
-    };
-    if (name_ == "adam")
-      call([](auto&&... all) { at::_fused_adam_(all...); });
-    else
-      call([](auto&&... all) { at::_fused_adamw_(all...); });
-    return;
-  }
-  foreach_update(gradients);
-}
-
-/// For the optimisers without a fused kernel in ATen: the formula by whole lists, as torch.optim
-/// does with foreach=True.
-void ListOptimizer::foreach_update(const Tensors& gradients) {
-  if (name_ == "rmsprop") {
-    at::_foreach_mul_(first_, hyper("alpha"));
-    at::_foreach_addcmul_(first_, gradients, gradients, 1 - hyper("alpha"));
-    std::vector<Tensor> scale = at::_foreach_sqrt(first_);
-    at::_foreach_add_(scale, hyper("eps"));
-    at::_foreach_addcdiv_(parameters_, gradients, scale, -hyper("lr"));
-    return;
-  }
-  std::vector<Tensor> direction = at::_foreach_mul(first_, hyper("beta1"));
-  at::_foreach_add_(direction, gradients, 1 - hyper("beta1"));
-  at::_foreach_sign_(direction);
-  at::_foreach_mul_(parameters_, 1 - hyper("lr") * hyper("weight_decay"));
-  at::_foreach_add_(parameters_, direction, -hyper("lr"));
-  at::_foreach_mul_(first_, hyper("beta2"));
-  at::_foreach_add_(first_, gradients, 1 - hyper("beta2"));
 }
 
 OwnBatch::OwnBatch(const Prepared& run, const Batch& batch, int64_t model) {

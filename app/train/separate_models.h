@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/train/prepare.h"
+#include "engine/train/list_step.h"
 
 // Models as people train them without this program: what the wide step is measured beside.
 namespace wide {
@@ -16,23 +17,18 @@ using Forward = std::function<Tensors(const Tensors& bound)>;
 /// torch.optim's steps on whole lists of parameters, fused where ATen has a kernel.
 class ListOptimizer {
  public:
-  ListOptimizer(std::string name, std::map<std::string, double> hyper)
-      : name_(std::move(name)), hyper_(std::move(hyper)) {}
+  ListOptimizer(const std::string& name, const std::map<std::string, double>& hyper);
 
   void add(const Tensor& parameter);
   /// Down the gradients of `loss`; parameters that it does not reach are left as they are.
   void step(const Tensor& loss);
 
  private:
-  double hyper(const char* name) const { return hyper_.at(name); }
   void leave_out(const Tensors& gradients);
-  void update(const Tensors& gradients);
-  void foreach_update(const Tensors& gradients);
 
-  std::string name_;
-  std::map<std::string, double> hyper_;
-  Tensors parameters_, first_, second_, steps_;
-  int64_t done_ = 0;
+  const Optimizer& optimizer_;
+  std::vector<double> hyper_;
+  ListStep step_;
 };
 
 /// One model's batch as its network takes it.

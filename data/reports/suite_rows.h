@@ -6,8 +6,8 @@
 
 #include "data/reports/report.h"
 
-// The three suites of `presets/README.md`: rows of vanilla against compiled, out of a sweep's
-// cases.
+// Rows of vanilla against compiled, as the suites of `presets/README.md` show them, out of a
+// sweep's cases.
 namespace wide {
 
 /// How one form of a network fared in one phase.

@@ -27,6 +27,8 @@ struct ParameterStep {
   T* const* state = nullptr;  // by `Optimizer::state`; null where it is not kept
 };
 
+struct ListStep;
+
 /// A tensor like each parameter that an optimiser keeps between steps; it begins as zeros.
 struct OptimizerState {
   std::string name;       // as torch.optim's: "exp_avg"
@@ -43,6 +45,9 @@ struct Optimizer {
   std::vector<OptimizerState> state;
   void (*step_f32)(const ParameterStep<float>&) = nullptr;
   void (*step_f64)(const ParameterStep<double>&) = nullptr;
+  /// The same by ATen's fused or list operators: how separate models take it where they are the
+  /// baseline (engine/train/list_step.h). Null: by the formula.
+  void (*step_lists)(const ListStep&) = nullptr;
   /// Why one model's values do not go together, "" where they do; may be empty.
   std::string (*conflict)(const double* hyper) = nullptr;
   std::string file{};

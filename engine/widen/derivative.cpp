@@ -7,6 +7,7 @@
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/record/recorded_constant.h"
+#include "engine/train/list_step.h"
 #include "engine/train/optimizer_operator.h"
 #include "engine/widen/gradients.h"
 
@@ -14,7 +15,7 @@ namespace wide {
 namespace {
 
 constexpr double kRate = 1e-2;     // the largest learning rate
-constexpr int64_t kStep = 100000;  // so far into a training the corrections of biases are 1
+constexpr int64_t kStep = 100000;  // a late step, at which Adam's bias corrections are 1
 
 bool is_real(const TensorSpec& spec) { return at::isFloatingType(spec.dtype); }
 
@@ -47,7 +48,7 @@ Derivative::Derivative(Network inner, Program single, const Optimizer* step)
   state_ = tensors_.size();
   for (size_t k = 0; k < of_.size(); ++k) feedback_.emplace_back(k, of_[k]);
   for (const OptimizerState& state : step_->state) {
-    if (!state.only_with.empty()) continue;  // that of a default of 0
+    if (!state.only_with.empty()) continue;  // not kept with the default of 0
     ++moments_;
     for (const size_t i : of_) {
       feedback_.emplace_back(feedback_.size(), tensors_.size());
@@ -110,33 +111,22 @@ Tensors Derivative::step(const Tensors& bound, const Tensors& gradients, int64_t
 Tensors Derivative::step_in_place(const Tensors& bound, const Tensors& gradients) const {
   const at::NoGradGuard no_grad;
   const size_t count = of_.size();
+  const double* defaults = defaults_.const_data_ptr<double>();
+  std::vector<double> hyper{bound[rate_].item<double>()};
+  hyper.insert(hyper.end(), defaults, defaults + defaults_.numel());
+  ListStep list{.hyper = hyper.data(), .step = kStep};
   std::vector<Tensors> groups(1 + moments_);  // parameters, then each of the state
   for (size_t k = 0; k < count; ++k) {
     groups[0].push_back(bound[of_[k]]);
     for (size_t m = 0; m < moments_; ++m) groups[m + 1].push_back(bound[state_ + m * count + k]);
+    // As autograd lays out what it accumulates, and the fused kernels expect it.
+    list.gradients.push_back(gradients[k].contiguous());
   }
-  Tensors laid_out;  // as autograd lays out what it accumulates, and the fused kernels expect it
-  for (const Tensor& g : gradients) laid_out.push_back(g.contiguous());
-  const Tensor& rate = bound[rate_];
-  const auto own = [&](const char* name) {
-    return step_->hyperparameters[static_cast<size_t>(step_->index(name))].value;
-  };
-  const Tensors none, steps(count, at::full({}, double(kStep), at::kFloat));
-  const double lr = rate.item<double>(), decay = own("weight_decay");
-  if (step_->name == "sgd") {
-    at::_fused_sgd_(groups[0], laid_out, none, decay, own("momentum"), lr, own("dampening"),
-                    own("nesterov") != 0, /*maximize=*/false, /*is_first_step=*/false);
-  } else if (step_->name == "adam") {
-    at::_fused_adam_(groups[0], laid_out, groups[1], groups[2], none, steps, lr, own("beta1"),
-                     own("beta2"), decay, own("eps"), /*amsgrad=*/false, /*maximize=*/false);
-  } else if (step_->name == "adamw") {
-    at::_fused_adamw_(groups[0], laid_out, groups[1], groups[2], none, steps, lr, own("beta1"),
-                      own("beta2"), decay, own("eps"), /*amsgrad=*/false, /*maximize=*/false);
-  } else {
-    const Tensors made = step(bound, gradients, 0);
-    for (size_t m = 0; m < groups.size(); ++m)
-      for (size_t k = 0; k < count; ++k) groups[m][k].copy_(made[m * count + k]);
-  }
+  list.parameters = groups[0];
+  size_t kept = 0;
+  for (const OptimizerState& state : step_->state)
+    list.state.push_back(state.only_with.empty() ? groups[++kept] : Tensors());
+  list_step(*step_, list);
   Tensors next;
   for (const Tensors& group : groups) next.insert(next.end(), group.begin(), group.end());
   return next;

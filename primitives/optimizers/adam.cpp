@@ -2,6 +2,8 @@
 // source: torch.optim.Adam
 #include "primitives/optimizers/adam.h"
 
+#include <ATen/ops/_fused_adam.h>
+
 namespace wide {
 namespace {
 
@@ -12,13 +14,18 @@ WIDE_FORMULA void adam(const ParameterStep<T>& s) {
 
 WIDE_OPTIMIZER_STEPS(adam)
 
+void adam_lists(const ListStep& step) {
+  adam_lists(step, [](auto&&... all) { at::_fused_adam_(all...); });
+}
+
 WIDE_OPTIMIZER({.name = "adam",
                 .summary = "adaptive moments; weight decay is part of the gradient",
                 .source = "torch.optim.Adam",
                 .hyperparameters = adam_hyperparameters(0),
                 .state = {{"exp_avg", ""}, {"exp_avg_sq", ""}},
                 .step_f32 = adam_f32,
-                .step_f64 = adam_f64});
+                .step_f64 = adam_f64,
+                .step_lists = adam_lists});
 
 }  // namespace
 }  // namespace wide

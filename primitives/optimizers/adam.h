@@ -1,4 +1,7 @@
 #pragma once
+#include <ATen/ops/full.h>
+
+#include "engine/train/list_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide {
@@ -32,6 +35,16 @@ WIDE_FORMULA void adam_step(const ParameterStep<T>& s) {
     v[i] = second;
     p[i] = kept * p[i] - rate * (first / (std::sqrt(second) * corrected + eps));
   }
+}
+
+/// By one of ATen's fused kernels, `at::_fused_adam_` or `at::_fused_adamw_`.
+template <class Fused>
+void adam_lists(const ListStep& s, const Fused& fused) {
+  const std::vector<at::Tensor> steps(s.parameters.size(),
+                                      at::full({}, static_cast<double>(s.step), at::kFloat));
+  fused(s.parameters, s.gradients, s.state[0], s.state[1], /*max_exp_avg_sqs=*/at::TensorList(),
+        steps, s.hyper[kAdamLr], s.hyper[kAdamBeta1], s.hyper[kAdamBeta2],
+        s.hyper[kAdamWeightDecay], s.hyper[kAdamEps], /*amsgrad=*/false, /*maximize=*/false);
 }
 
 inline std::vector<Hyperparameter> adam_hyperparameters(double weight_decay) {

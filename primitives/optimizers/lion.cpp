@@ -1,6 +1,11 @@
 // lion: c = beta1 m + (1 - beta1) g;  p = p - lr (sign(c) + weight_decay p);
 //       m = beta2 m + (1 - beta2) g
 // source: Chen et al., Symbolic Discovery of Optimization Algorithms (2023), algorithm 2
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sign.h>
+
+#include "engine/train/list_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide::lion_optimizer {
@@ -28,6 +33,17 @@ WIDE_FORMULA void lion(const ParameterStep<T>& s) {
 
 WIDE_OPTIMIZER_STEPS(lion)
 
+void lion_lists(const ListStep& s) {
+  const std::vector<at::Tensor>& moments = s.state[0];
+  const std::vector<at::Tensor> directions = at::_foreach_mul(moments, s.hyper[kBeta1]);
+  at::_foreach_add_(directions, s.gradients, 1 - s.hyper[kBeta1]);
+  at::_foreach_sign_(directions);
+  at::_foreach_mul_(s.parameters, 1 - s.hyper[kLr] * s.hyper[kWeightDecay]);
+  at::_foreach_add_(s.parameters, directions, -s.hyper[kLr]);
+  at::_foreach_mul_(moments, s.hyper[kBeta2]);
+  at::_foreach_add_(moments, s.gradients, 1 - s.hyper[kBeta2]);
+}
+
 WIDE_OPTIMIZER({.name = "lion",
                 .summary = "the sign of a momentum",
                 .source = "Chen et al. 2023, Symbolic Discovery of Optimization Algorithms",
@@ -37,7 +53,8 @@ WIDE_OPTIMIZER({.name = "lion",
                                     {"beta2", 0.99, 0, 1, "of the momentum that is kept"}},
                 .state = {{"exp_avg", ""}},
                 .step_f32 = lion_f32,
-                .step_f64 = lion_f64});
+                .step_f64 = lion_f64,
+                .step_lists = lion_lists});
 
 }  // namespace
 }  // namespace wide::lion_optimizer

@@ -1,6 +1,13 @@
 // rmsprop: g = ∇ + weight_decay p;  v = alpha v + (1 - alpha) g²;  d = g / (sqrt(v) + eps);
 //          p = p - lr d, with momentum b = momentum b + d;  p = p - lr b
 // source: torch.optim.RMSprop
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcdiv.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sqrt.h>
+
+#include "engine/train/list_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide::rmsprop_optimizer {
@@ -36,6 +43,21 @@ WIDE_FORMULA void rmsprop(const ParameterStep<T>& s) {
 
 WIDE_OPTIMIZER_STEPS(rmsprop)
 
+void rmsprop_lists(const ListStep& s) {
+  const double decay = s.hyper[kWeightDecay], kept = s.hyper[kAlpha];
+  const std::vector<at::Tensor> gradients =
+      decay == 0 ? s.gradients : at::_foreach_add(s.gradients, s.parameters, decay);
+  const std::vector<at::Tensor>&squares = s.state[0], &buffers = s.state[1];
+  at::_foreach_mul_(squares, kept);
+  at::_foreach_addcmul_(squares, gradients, gradients, 1 - kept);
+  const std::vector<at::Tensor> roots = at::_foreach_sqrt(squares);
+  at::_foreach_add_(roots, s.hyper[kEps]);
+  if (buffers.empty()) return at::_foreach_addcdiv_(s.parameters, gradients, roots, -s.hyper[kLr]);
+  at::_foreach_mul_(buffers, s.hyper[kMomentum]);
+  at::_foreach_addcdiv_(buffers, gradients, roots, 1);
+  at::_foreach_add_(s.parameters, buffers, -s.hyper[kLr]);
+}
+
 WIDE_OPTIMIZER({.name = "rmsprop",
                 .summary = "gradients by the root of their mean square",
                 .source = "torch.optim.RMSprop",
@@ -46,7 +68,8 @@ WIDE_OPTIMIZER({.name = "rmsprop",
                                     {"eps", 1e-8, 0, 1e300, "added to its root"}},
                 .state = {{"square_avg", ""}, {"momentum_buffer", "momentum"}},
                 .step_f32 = rmsprop_f32,
-                .step_f64 = rmsprop_f64});
+                .step_f64 = rmsprop_f64,
+                .step_lists = rmsprop_lists});
 
 }  // namespace
 }  // namespace wide::rmsprop_optimizer

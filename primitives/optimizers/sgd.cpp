@@ -1,6 +1,9 @@
 // sgd: g = ∇ + weight_decay p;  b = momentum b + (1 - dampening) g, at first g;
 //      p = p - lr (nesterov ? g + momentum b : b)
 // source: torch.optim.SGD
+#include <ATen/ops/_fused_sgd.h>
+
+#include "engine/train/list_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide::sgd_optimizer {
@@ -36,6 +39,12 @@ WIDE_FORMULA void sgd(const ParameterStep<T>& s) {
 
 WIDE_OPTIMIZER_STEPS(sgd)
 
+void sgd_lists(const ListStep& s) {
+  at::_fused_sgd_(s.parameters, s.gradients, s.state[0], s.hyper[kWeightDecay], s.hyper[kMomentum],
+                  s.hyper[kLr], s.hyper[kDampening], s.hyper[kNesterov] != 0, /*maximize=*/false,
+                  /*is_first_step=*/s.step == 1);
+}
+
 std::string conflict(const double* hyper) {
   if (hyper[kNesterov] == 0 || (hyper[kMomentum] > 0 && hyper[kDampening] == 0)) return "";
   return "nesterov without momentum, or with dampening";
@@ -52,6 +61,7 @@ WIDE_OPTIMIZER({.name = "sgd",
                 .state = {{"momentum_buffer", "momentum"}},
                 .step_f32 = sgd_f32,
                 .step_f64 = sgd_f64,
+                .step_lists = sgd_lists,
                 .conflict = conflict});
 
 }  // namespace

@@ -242,7 +242,7 @@ class Suites(CommandLine):
         self.workbench("sweep", "ci", "--targets", "linear", "-n", "2", "--strategy", "linear=einsum", "--budget", "0.01",
                        "--db", db, "--quiet")
         run = self.workbench("report", "last", "--db", db, "--csv-suite", self.path("suite"), expect=2)
-        self.assertRegex(run.stderr, r"^\[--csv-suite\] sweep: got ci, expected cases of naive_attention.*\n$")
+        self.assertRegex(run.stderr, r"^\[--csv-suite\] sweep: got ci, expected cases of a suite \(attention-grid, components, transformer-sizes\).*\n$")
         self.assertFalse(os.path.exists(self.path("suite")))
 
 

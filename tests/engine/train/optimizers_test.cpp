@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/error.h"
+#include "engine/train/list_step.h"
 #include "tests/engine/train/subjects.h"
 
 namespace wide::optimizers_test {
@@ -162,6 +163,45 @@ TEST(TrainOptimizers, AllClipAndFollowASchedule) {
         o->name,
         {{"lr", {1e-2, 3e-3, 5e-2}}, {"weight_decay", {0.0, 0.1, 0.02}}, {"clip", {1.0, 0, 2.5}}},
         parse_schedule("cosine:0.1", 3, kSteps));
+}
+
+/// Some steps of a model with the hyperparameters `hyper`, as separate models take them.
+Tensor parameter_after(const Optimizer& o, const std::vector<double>& hyper, bool by_lists) {
+  Optimizer used = o;
+  if (!by_lists) used.step_lists = nullptr;
+  ListStep s{.hyper = hyper.data()};
+  s.parameters = {random({5, 3}, at::kDouble, 1), random({7}, at::kDouble, 2)};
+  for (const OptimizerState& state : o.state) {
+    const int64_t with = o.index(state.only_with);
+    const bool kept = with < 0 || hyper[static_cast<size_t>(with)] != 0;
+    s.state.emplace_back();
+    for (const Tensor& p : s.parameters)
+      if (kept) s.state.back().push_back(at::zeros_like(p));
+  }
+  for (s.step = 1; s.step <= kSteps; ++s.step) {
+    s.gradients.clear();
+    for (const Tensor& p : s.parameters)
+      s.gradients.push_back(random(p.sizes().vec(), at::kDouble, 50 + uint64_t(s.step)));
+    list_step(used, s);
+  }
+  return at::cat({s.parameters[0].flatten(), s.parameters[1]});
+}
+
+TEST(TrainOptimizers, BaselinesOperatorsOnListsTakeTheSameSteps) {
+  for (const Optimizer* o : optimizers())
+    for (const double momentum : {0.0, 0.7}) {
+      std::vector<double> hyper;
+      for (const Hyperparameter& h : o->hyperparameters)
+        hyper.push_back(h.name == "lr"             ? 0.01
+                        : h.name == "weight_decay" ? 0.03
+                        : h.name == "momentum"     ? momentum
+                        : h.name == "dampening"    ? 0.2
+                                                   : h.value);
+      const Tensor formula = parameter_after(*o, hyper, false),
+                   lists = parameter_after(*o, hyper, true);
+      EXPECT_LE((formula - lists).abs().max().item<double>(), 1e-12)
+          << o->name << ", momentum " << momentum;
+    }
 }
 
 /// Beside p, whose gradient is what comes in, a parameter that nothing reads and one that is only

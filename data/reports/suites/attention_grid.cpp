@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "data/reports/suites/suite.h"
+
+namespace wide::attention_grid_suite {
+namespace {
+
+constexpr double kMb = 1024.0 * 1024.0;
+
+Cells attention_cells(const SuiteRow& row, const std::string& form) {
+  const SuiteCell forward = row.cell("forward", form), both = row.cell("backward", form);
+  const bool ran = row.cells.count("backward") > 0;
+  Cells cells{fmt::format("{}", row.axis("B")), fmt::format("{}", row.axis("T")),
+              fmt::format("{}", row.axis("D")), form == "compiled" ? "True" : "False"};
+  cells.push_back(forward.ok() ? ms(forward.mean_ms) : "");
+  cells.push_back(forward.ok() ? ms(forward.std_ms) : "");
+  // A backward pass alone is what the pass in both directions takes beside the forward one.
+  const bool apart = forward.ok() && both.ok();
+  cells.push_back(apart ? ms(both.mean_ms - forward.mean_ms) : "");
+  cells.push_back(apart ? ms(std::hypot(both.std_ms, forward.std_ms)) : "");
+  cells.push_back(both.ok() ? ms(both.mean_ms) : "");
+  cells.push_back(
+      fmt::format("{:.1f}", double(std::max(forward.peak_bytes, both.peak_bytes)) / kMb));
+  cells.push_back(suite_status(forward.ok() && ran ? both.status : forward.status));
+  return cells;
+}
+
+void add_attention(const SweepReport& report, const std::vector<SuiteRow>& all, SuitePages* pages,
+                   std::string* page) {
+  const auto key = [](const SuiteRow& row) {
+    return std::string("attention-grid") + (row.axis("causal") ? "-causal" : "") + suffix(row);
+  };
+  for (const auto& [name, rows] : files_of(all, key)) {
+    SuiteTable table{
+        {"batch_size", "seq_len", "d_model", "compiled", "forward_mean_ms", "forward_std_ms",
+         "backward_mean_ms", "backward_std_ms", "total_mean_ms", "peak_memory_mb", "status"},
+        {}};
+    SuiteTable speedups{
+        {"d_model", "seq_len", "forward", "forward and backward", "memory", "samples"}, {}};
+    std::set<int64_t> widths;
+    for (const SuiteRow& row : rows) {
+      for (const char* form : {"vanilla", "compiled"})
+        table.rows.push_back(attention_cells(row, form));
+      widths.insert(row.axis("D"));
+      const auto over = [&](const char* phase) {
+        const SuiteCell compiled = row.cell(phase, "compiled");
+        return speedup_or_why(row.cell(phase, "vanilla"), compiled) +
+               (compiled.ok() ? " (" + ms(compiled.mean_ms) + " ms)" : "");
+      };
+      const bool both = row.cells.count("backward") && row.cell("backward", "compiled").ok();
+      const char* phase = both ? "backward" : "forward";
+      const SuiteCell a = row.cell(phase, "vanilla"), b = row.cell(phase, "compiled");
+      speedups.rows.push_back({fmt::format("{}", row.axis("D")), fmt::format("{}", row.axis("T")),
+                               over("forward"), over("backward"),
+                               bytes_or_why(a) + " to " + bytes_or_why(b),
+                               fmt::format("{} and {}", a.samples, b.samples)});
+    }
+    pages->files.push_back({name + ".csv", table.csv()});
+    *page += "## " + name + "\n\nSpeedups are compiled over vanilla.\n\n" + speedups.markdown();
+    std::vector<Figure> figures;
+    for (const Measure measure : {Measure::time, Measure::speedup, Measure::memory})
+      for (const char* phase : {"forward", "backward"})
+        for (const int64_t width : widths) {
+          std::vector<SuiteRow> own;
+          for (const SuiteRow& row : rows)
+            if (row.axis("D") == width && row.cells.count(phase)) own.push_back(row);
+          if (own.empty()) continue;
+          Figure figure = figure_along(own, "T", phase, measure);
+          figure.title = fmt::format("attention, d_model {}", width);
+          figure.subtitle = std::string(phase) == "backward" ? "forward and backward" : "forward";
+          figure.axis = "seq_len";
+          figures.push_back(std::move(figure));
+        }
+    pages->plots.push_back(plots_of(std::move(figures), name, report));
+  }
+}
+
+[[maybe_unused]] const bool registered = add_suite({"attention-grid", add_attention});
+
+}  // namespace
+}  // namespace wide::attention_grid_suite

@@ -1,0 +1,148 @@
+#include "data/reports/suites/suite.h"
+
+#include <fmt/format.h>
+
+#include "data/bytes/csv.h"
+#include "data/escape.h"
+#include "data/plot/scale.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+std::vector<Suite>& known_suites() {
+  static std::vector<Suite> all;
+  return all;
+}
+
+std::string csv_line(const Cells& cells) {
+  std::string out;
+  for (size_t i = 0; i < cells.size(); ++i) out += (i == 0 ? "" : ",") + csv_cell(cells[i]);
+  return out + "\n";
+}
+
+}  // namespace
+
+bool add_suite(Suite suite) {
+  known_suites().push_back(std::move(suite));
+  return true;
+}
+
+const std::vector<Suite>& suites() {
+  static const bool sorted = [] {
+    std::sort(known_suites().begin(), known_suites().end(),
+              [](const Suite& a, const Suite& b) { return a.preset < b.preset; });
+    return true;
+  }();
+  static_cast<void>(sorted);
+  return known_suites();
+}
+
+std::string SuiteTable::csv() const {
+  std::string out = csv_line(head);
+  for (const Cells& row : rows) out += csv_line(row);
+  return out;
+}
+
+std::string SuiteTable::markdown() const {
+  std::string out = "|";
+  for (const std::string& name : head) out += " " + markdown_escape(name) + " |";
+  out += "\n|";
+  for (size_t i = 0; i < head.size(); ++i) out += "---|";
+  for (const Cells& row : rows) {
+    out += "\n|";
+    for (const std::string& cell : row) out += " " + markdown_escape(cell) + " |";
+  }
+  return out + "\n\n";
+}
+
+std::string ms(double value) { return fmt::format("{:.4f}", value); }
+std::string times(double value) { return fmt::format("{:.3f}", value); }
+
+std::string time_or_why(const SuiteCell& cell) {
+  if (cell.ok()) return ms(cell.mean_ms);
+  const std::string status = suite_status(cell.status);
+  return cell.status == Status::oom ? status + " " + bytes_text(double(cell.peak_bytes)) : status;
+}
+
+std::string bytes_or_why(const SuiteCell& cell) {
+  return cell.peak_bytes > 0 ? bytes_text(double(cell.peak_bytes)) : suite_status(cell.status);
+}
+
+std::string speedup_or_why(const SuiteCell& vanilla, const SuiteCell& other) {
+  if (vanilla.ok() && other.ok()) return times(vanilla.median_ns / other.median_ns);
+  return suite_status(other.ok() ? vanilla.status : other.status);
+}
+
+std::string suffix(const SuiteRow& row) {
+  return (row.dtype == "f32" ? "" : "-" + row.dtype) +
+         (row.n == 1 ? "" : fmt::format("-n{}", row.n));
+}
+
+Cells forms_of(const std::vector<SuiteRow>& rows) {
+  Cells forms;
+  for (const char* form : {"optimised", "torch.compile", "compiled"})
+    if (std::any_of(rows.begin(), rows.end(), [&](const SuiteRow& row) {
+          return std::any_of(row.cells.begin(), row.cells.end(),
+                             [&](const auto& phase) { return phase.second.count(form) > 0; });
+        }))
+      forms.emplace_back(form);
+  return forms;
+}
+
+void set_time(CurvePoint* p, const SuiteCell& cell) {
+  p->value = cell.median_ns;
+  if (!cell.timing) return;
+  p->low = cell.timing->q1_ns;
+  p->high = cell.timing->q3_ns;
+}
+
+Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
+                    const std::string& phase, Measure measure) {
+  Figure figure;
+  figure.measure = measure;
+  figure.over = "vanilla";
+  Cells forms = forms_of(rows);
+  if (measure != Measure::speedup) forms.insert(forms.begin(), "vanilla");
+  for (const std::string& form : forms) {
+    Curve curve;
+    curve.name = curve.strategy = form;
+    curve.style = static_cast<int>(figure.curves.size());
+    for (const SuiteRow& row : rows) {
+      const SuiteCell cell = row.cell(phase, form), vanilla = row.cell(phase, "vanilla");
+      CurvePoint p;
+      p.n = static_cast<double>(row.axis(axis));
+      if (cell.ok() && measure == Measure::time) set_time(&p, cell);
+      if (cell.ok() && measure == Measure::memory) p.value = double(cell.peak_bytes);
+      if (cell.ok() && vanilla.ok() && measure == Measure::speedup)
+        p.value = vanilla.median_ns / cell.median_ns;
+      if (!cell.ok() && cell.status == Status::oom)
+        figure.notes.push_back(fmt::format("{} at {} is OOM: {} needed by estimate", form,
+                                           short_number(p.n), bytes_text(double(cell.peak_bytes))));
+      p.about = fmt::format("{} at {}", form, short_number(p.n));
+      curve.points.push_back(p);
+    }
+    std::sort(curve.points.begin(), curve.points.end(),
+              [](const CurvePoint& a, const CurvePoint& b) { return a.n < b.n; });
+    figure.curves.push_back(std::move(curve));
+  }
+  return figure;
+}
+
+SuitePlots plots_of(std::vector<Figure> figures, const std::string& name,
+                    const SweepReport& report) {
+  const Environment& e = report.environment;
+  for (Figure& figure : figures) figure.errors = false;
+  return {name, name,
+          fmt::format("{}, {} threads · LibTorch {} · {}", e.cpu, e.threads, e.libtorch, e.date),
+          std::move(figures)};
+}
+
+bool has_values(const Figure& figure) {
+  return std::any_of(figure.curves.begin(), figure.curves.end(), [](const Curve& c) {
+    return std::any_of(c.points.begin(), c.points.end(),
+                       [](const CurvePoint& p) { return p.value.has_value(); });
+  });
+}
+
+}  // namespace wide

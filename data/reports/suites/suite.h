@@ -1,0 +1,75 @@
+#pragma once
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/reports/suite_rows.h"
+#include "data/reports/suites.h"
+
+// What the files of this folder have in common: one for each suite, the CSV file, tables and plots
+// of a preset whose rows set vanilla against compiled.
+namespace wide {
+
+/// How the rows of one preset are written up. Registers itself at static initialisation.
+struct Suite {
+  std::string preset;  // its targets are the rows' targets, its name is that of the files
+  /// Adds files and plots, and its part of the page of tables.
+  std::function<void(const SweepReport& report, const std::vector<SuiteRow>& rows,
+                     SuitePages* pages, std::string* page)>
+      add;
+};
+bool add_suite(Suite suite);
+/// Sorted by the preset's name.
+const std::vector<Suite>& suites();
+
+using Cells = std::vector<std::string>;
+
+/// A table of texts, as a CSV file and as Markdown.
+struct SuiteTable {
+  Cells head;
+  std::vector<Cells> rows;
+
+  std::string csv() const;
+  std::string markdown() const;
+};
+
+/// As tables have times in milliseconds, and ratios.
+std::string ms(double value);
+std::string times(double value);
+/// A time, or why there is none: "OOM 12.3 GB".
+std::string time_or_why(const SuiteCell& cell);
+std::string bytes_or_why(const SuiteCell& cell);
+std::string speedup_or_why(const SuiteCell& vanilla, const SuiteCell& other);
+/// "-n4" where that is not one; "-bf16" where that is not single precision.
+std::string suffix(const SuiteRow& row);
+/// Forms beside vanilla that any of the rows has, in the order they are shown in.
+Cells forms_of(const std::vector<SuiteRow>& rows);
+
+/// Rows by the name that `key` gives them, in the order in which names come first.
+template <class Key>
+std::vector<std::pair<std::string, std::vector<SuiteRow>>> files_of(
+    const std::vector<SuiteRow>& rows, Key key) {
+  std::vector<std::pair<std::string, std::vector<SuiteRow>>> files;
+  for (const SuiteRow& row : rows) {
+    const std::string name = key(row);
+    auto file = std::find_if(files.begin(), files.end(),
+                             [&](const auto& other) { return other.first == name; });
+    if (file == files.end()) file = files.insert(file, {name, {}});
+    file->second.push_back(row);
+  }
+  return files;
+}
+
+/// A point's time: its median, and its quartiles where it was timed here.
+void set_time(CurvePoint* point, const SuiteCell& cell);
+/// Times, memory or speedups of rows along an axis, a curve for each form.
+Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,
+                    const std::string& phase, Measure measure);
+SuitePlots plots_of(std::vector<Figure> figures, const std::string& name,
+                    const SweepReport& report);
+bool has_values(const Figure& figure);
+
+}  // namespace wide
