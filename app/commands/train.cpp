@@ -33,6 +33,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Options that may be said of a run that has begun stand under headings of their own in --help.
+constexpr const char* kResults = "Results and resources, also with --resume and --merge";
+constexpr const char* kLength = "Length, also with --resume";
+
 /// "adam, adamw": the optimisers that have this hyperparameter.
 std::string optimizers_with(const std::string& key) {
   std::vector<std::string> names;
@@ -234,8 +238,10 @@ class Train : public Command {
     app.add_option("--warmup", options_.warmup, "steps, or a share of all of them as 5%");
     app.add_option("--batch,--batch-size", options_.batch, "rows a step; default: 32")
         ->check(not_positive);
-    app.add_option("--epochs", options_.epochs, "default: 10")->check(not_positive);
-    app.add_option("--steps", options_.steps, "instead of epochs")->check(not_positive);
+    app.add_option("--epochs", options_.epochs, "default: 10")->group(kLength)->check(not_positive);
+    app.add_option("--steps", options_.steps, "instead of epochs")
+        ->group(kLength)
+        ->check(not_positive);
     app.add_option("--order", options_.order, "shuffled or sequential")->capture_default_str();
     app.add_flag("--same-order", options_.same_order, "all models draw the first one's order");
     app.add_flag("--drop-last", options_.drop_last, "leave a smaller last batch out");
@@ -258,6 +264,7 @@ class Train : public Command {
     app.add_option("--plan", options_.plan,
                    "the folder of an earlier run: its strategies and ranges, and so its bits");
     app.add_option("--threads", options_.threads, "CPU threads; default: as many as cores")
+        ->group(kResults)
         ->check(not_positive);
     app.add_option("--device", options_.device, "cpu")->capture_default_str();
   }
@@ -265,7 +272,7 @@ class Train : public Command {
   void declare_results(CLI::App& app) {
     app.add_option("--save", options_.save, "the run's folder; default: runs/NAME");
     app.add_flag("--no-save", options_.no_save, "write no folder");
-    app.add_flag("--overwrite", overwrite_, "write over the run in the folder");
+    app.add_flag("--overwrite", overwrite_, "write over the run in the folder")->group(kResults);
     app.add_option("--save-every", options_.save_every,
                    "steps; default: at evaluations, for at most 2% of the time")
         ->check(not_positive);
@@ -273,22 +280,28 @@ class Train : public Command {
         ->check(not_positive);
     app.add_option("--log", options_.log,
                    "FILE.csv, FILE.jsonl or -: a row per model and evaluation while it runs; DIR/: "
-                   "TensorBoard's files, one run per model");
+                   "TensorBoard's files, one run per model")
+        ->group(kResults);
     app.add_option("--export", sinks_.exports,
                    "FILE.pt2 or FILE.ts: all models in evaluation with their best weights, "
                    "normalisation included, as ATen operators alone; may be repeated")
+        ->group(kResults)
         ->allow_extra_args(false);
     app.add_option("--unstack", sinks_.unstack,
                    "write a .safetensors checkpoint of each model's best weights into this folder, "
-                   "of the last ones where there is no best");
+                   "of the last ones where there is no best")
+        ->group(kResults);
     app.add_option("--require", sinks_.require,
                    "'accuracy>=0.95': mean over models, else min:, best: or ensemble:; "
                    "'diverged==0'; exit code 3 where it does not hold")
+        ->group(kResults)
         ->allow_extra_args(false);
     app.add_option("--against", against_,
-                   "compare with this run, a folder or a stored one, model by model");
+                   "compare with this run, a folder or a stored one, model by model")
+        ->group(kResults);
     app.add_option("--fail-on-regression", sinks_.worse_percent,
                    "exit with 3 when it is WORSE than there by more than this percentage")
+        ->group(kResults)
         ->check(not_positive);
     app.add_flag(
         "--bench", sinks_.bench,
@@ -296,17 +309,19 @@ class Train : public Command {
     app.add_option("--budget", sinks_.budget_s, "seconds of --bench for each")
         ->check(not_positive)
         ->capture_default_str();
-    app.add_option("--json", sinks_.json, "write the report");
-    app.add_option("--name", sinks_.name, "of the run; default: NET's");
-    app.add_flag("--quiet", sinks_.quiet, "print nothing but errors");
-    app.add_flag("--no-store", no_store_, "keep no result in the store");
-    app.add_option("--db", sinks_.db,
-                   "the store's file; default: $WORKBENCH_DB, or the user's own");
+    app.add_option("--json", sinks_.json, "write the report")->group(kResults);
+    app.add_option("--name", sinks_.name, "of the run; default: NET's")->group(kResults);
+    app.add_flag("--quiet", sinks_.quiet, "print nothing but errors")->group(kResults);
+    app.add_flag("--no-store", no_store_, "keep no result in the store")->group(kResults);
+    app.add_option("--db", sinks_.db, "the store's file; default: $WORKBENCH_DB, or the user's own")
+        ->group(kResults);
     app.add_flag("--wait", sinks_.wait,
-                 "at each evaluation, wait for the request 'go' in the store's table run_request");
+                 "at each evaluation, wait for the request 'go' in the store's table run_request")
+        ->group(kResults);
     app.add_option("--timeout", timeout_,
                    "seconds of silence after which a network counts as "
                    "hanging")
+        ->group(kResults)
         ->check(not_positive);
   }
 
@@ -425,25 +440,21 @@ class Train : public Command {
   }
 
   /// What the run is was said when it began; where its results go may be said again.
-  void check_said(const std::string& by, const std::set<std::string>& changes) const {
-    static const std::set<std::string> kResults = {
-        "--threads", "--log",     "--overwrite", "--require", "--against", "--fail-on-regression",
-        "--json",    "--export",  "--unstack",   "--name",    "--quiet",   "--no-store",
-        "--db",      "--timeout", "--wait"};
+  void check_said(const std::string& by, bool longer) const {
     for (const CLI::Option* option : app_->get_options()) {
       if (option->count() == 0) continue;
-      const std::string name = "--" + option->get_lnames().at(0);
-      if (name != by && !kResults.count(name) && !changes.count(name))
+      const std::string name = "--" + option->get_lnames().at(0), group = option->get_group();
+      if (name != by && group != kResults && !(longer && group == kLength))
         fail(
             "[{}] {}: got it too, expected only what a run may change: {}--threads, --log; try a "
             "new run",
-            by, name, fmt::format("{}{}", fmt::join(changes, ", "), changes.empty() ? "" : ", "));
+            by, name, longer ? "--epochs, --steps, " : "");
     }
   }
 
   /// All parts in one, which goes on at its end: with what looks at all models.
   SavedRun merged() {
-    check_said("--merge", {});
+    check_said("--merge", false);
     const std::string folder = fs::absolute(merge_.front()).lexically_normal().string();
     std::vector<std::string> parts;
     for (size_t i = 1; i < merge_.size(); ++i)
@@ -469,7 +480,7 @@ class Train : public Command {
   }
 
   SavedRun resumed() {
-    check_said("--resume", {"--epochs", "--steps"});
+    check_said("--resume", true);
     const std::string folder = fs::absolute(resume_).lexically_normal().string();
     std::error_code error;
     if (fs::is_directory(folder, error) && leads()) lock_ = std::make_unique<RunLock>(folder);
