@@ -246,6 +246,32 @@ TEST(Fields, TrainingRunsComeBackAsTheyWere) {
   const std::string plain = to_json(full_run()).dump();
   Json json = Json::parse(plain);
   EXPECT_EQ(to_json(run_from_json(json, "r.json")).dump(), plain);
+  // Each name says its own member, not another's of the same kind.
+  const Json members = {{"network", "net.ts"},
+                        {"network_fingerprint", "ab12"},
+                        {"n", 5},
+                        {"steps_per_epoch", 4},
+                        {"device", "cpu"},
+                        {"dtype", "f32"},
+                        {"exact", true},
+                        {"trusted", true},
+                        {"optimizer", "adamw"},
+                        {"loss", "mse"},
+                        {"schedule", "cosine"},
+                        {"batch", 16},
+                        {"no_decay", 2},
+                        {"recordings", 4},
+                        {"first_call_ns", 1.5e6},
+                        {"checked_steps", 3},
+                        {"loop_seconds", 12.25}};
+  for (const auto& [key, value] : members.items()) EXPECT_EQ(json.at(key), value) << key;
+  EXPECT_EQ(json.at("data").at("validation_rows"), 23);
+  EXPECT_EQ(json.at("data").at("test_rows"), 11);
+  EXPECT_EQ(json.at("data").at("classes"), 10);
+  EXPECT_EQ(json.at("data").at("folds"), 0);
+  EXPECT_EQ(json.at("memory").at("recomputed"), 5);
+  EXPECT_EQ(json.at("memory").at("saved_bytes"), 70);
+  EXPECT_EQ(json.at("switched").at("batch_norm"), 2);
   EXPECT_EQ(json.at("models")[0].at("fold"), nullptr);
   EXPECT_EQ(json.at("models")[0].at("test").at("accuracy"), nullptr);
   EXPECT_EQ(json.at("history")[0].at("train_loss")[2], nullptr);
