@@ -102,13 +102,28 @@ Json target_json(const Target& t) {
 }
 
 std::string targets_markdown(Kind kind) {
-  std::string title = std::string(to_string(kind)) + "s";
-  std::string text = fmt::format(
-      "# {}\n\nMade by `./workbench list {} --md` from what is registered; `./workbench list NAME` "
-      "tells all of one.\n\n"
+  const std::string title = std::string(to_string(kind)) + "s";
+  std::string text = fmt::format("# {}\n\n", title);
+  if (kind == Kind::primitive)
+    text +=
+        "One file for each layer kind that has its own way of being computed for N models at once. "
+        "A file gives the\nformula, the layer as one model's users write it (which is also the "
+        "baseline), which recorded calls it recognises, its\nstrategies, and the shapes, inputs "
+        "and "
+        "tolerances that tests and sweeps use. A strategy calls kernels (`kernels/`) and ATen's\n"
+        "operators on tensors `[N, B, ...]`. To add a layer kind, copy the file of a similar one: "
+        "`WIDE_TARGET` at its end registers it, and\ntests, sweeps and this table find it.\n\n";
+  if (kind == Kind::block)
+    text +=
+        "Compositions of layers, as larger networks have them. A block is written from ATen's "
+        "operators and modules alone; the\nprimitives recognise their own calls inside it. To add "
+        "one, copy the file of a similar block: `WIDE_TARGET` at its end\nregisters it.\n\n";
+  text += fmt::format(
+      "This page is the output of `./workbench list {} --md`; `./workbench list NAME` tells all of "
+      "one.\n\n"
       "Name | What | Formula and shapes | Strategies | `quick` sweep | Tolerance (f32) and its "
       "reason | Source\n---|---|---|---|---|---|---\n",
-      title, title);
+      title);
   for (const Target* target : targets()) {
     const Target& t = *target;
     if (t.kind != kind) continue;

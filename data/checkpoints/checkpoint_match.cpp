@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-/// Modules that wrap another anywhere in a network and that nobody names their own after.
+/// Names that PyTorch gives to wrappers anywhere in a network; no user's module is called so.
 constexpr std::string_view kWrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.",
                                           "_checkpoint_wrapped_module."};
 /// Containers that people put a state_dict in; of several that match alike the first is meant.

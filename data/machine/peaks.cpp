@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kSchema = 4;  // rises with the way of measuring too: older peaks are measured anew
-/// What was measured beside other programs is too low: it serves those who ask next, no longer.
+/// Peaks measured while other programs ran are too low: they are used for ten minutes only.
 constexpr int64_t kDisturbedLastsS = 600;
 
 Json read_all(const std::string& path) {

@@ -12,7 +12,7 @@ enum class CurveEnd { none, stopped, diverged };
 
 /// What one of very many models had along an axis.
 struct CurveLine {
-  int64_t key = 0;            // for who draws it
+  int64_t key = 0;            // identifies the line to the caller
   std::string name;           // "model 7"
   std::vector<Point> points;  // values of both axes, ascending in x
   std::vector<Point> raw;     // before smoothing; empty where nothing is smoothed

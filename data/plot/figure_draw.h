@@ -8,7 +8,7 @@
 
 namespace wide {
 
-/// What who looks at it has chosen to see.
+/// What the viewer has chosen to see.
 struct FigureView {
   std::set<std::string> hidden;  // names of curves
   std::string lit;               // the others step back

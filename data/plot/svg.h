@@ -6,7 +6,7 @@
 namespace wide {
 
 /// A canvas that becomes an SVG document. Colours are classes of one style sheet, so that the
-/// picture follows the light or dark preference of who looks at it.
+/// picture follows the viewer's light or dark preference.
 class SvgCanvas : public Canvas {
  public:
   SvgCanvas(double width, double height) : width_(width), height_(height) {}

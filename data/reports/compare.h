@@ -13,7 +13,7 @@
 // of the baselines timed in the same case: what slows the whole machine cancels. The logarithm of
 // that change, d, has three sources of error:
 //  - within the runs: a bootstrap over medians, rounds of one case drawn together in blocks;
-//  - between the runs: nobody can see it in one trial, but all trials show it together. The same
+//  - between the runs: one trial cannot show it, but all trials together do. The same
 //    strategy at other Ns and shapes should have changed alike, and baselines should not have
 //    changed against each other at all; how much they scatter is the noise of this machine (robust
 //    quantiles, so that a real change of some trials does not count, mixed with a guess of 2.5 %

@@ -16,8 +16,8 @@ struct Change {
 };
 
 /// Changes of candidates timed in both; index i belongs to `names[i]`. `apart` receives how far
-/// the baselines changed against each other, which they should not; where they did, the machine
-/// was another one for some of them, and nobody knows for which.
+/// the baselines changed against each other, which they should not; where they did, the machine's
+/// speed changed for some of them, and it is unknown for which.
 std::vector<Change> changes_of(const Case& before, const Case& after,
                                const std::vector<std::string>& names, uint64_t seed,
                                std::vector<double>* apart);

@@ -9,7 +9,7 @@
 
 namespace wide {
 
-/// What a table shows, and the number behind it: for sorting, and for who reads it by program.
+/// The text of a table's cell, and the number behind it for sorting and for programs.
 struct TableCell {
   std::string text;
   std::optional<double> value;

@@ -99,8 +99,8 @@ void Connection::open_to_read() {
     db_ = std::make_unique<SQLite::Database>(path_, SQLite::OPEN_READONLY, options_.busy_ms);
     found = version();
   } catch (const SQLite::Exception& e) {
-    // In a folder that cannot be written there is no place for the files that readers and writers
-    // agree through. Nobody writes there, so none is needed, unless a write was cut short.
+    // SQLite keeps files beside the store to coordinate readers and writers, and cannot make them
+    // in a read-only folder. Without writers they are not needed, unless a write was cut short.
     const int code = e.getErrorCode() & 0xff;
     if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) throw;
     if (std::filesystem::exists(path_ + "-wal", error) &&

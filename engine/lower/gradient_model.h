@@ -7,7 +7,7 @@
 
 namespace wide {
 
-/// Memory that is handed out again once nobody else holds it.
+/// Memory that is reused once its earlier users have released it.
 class KeptMemory {
  public:
   Tensor next(c10::IntArrayRef sizes, const at::TensorOptions& options);

@@ -29,7 +29,7 @@ void LoweredModel::set_weights(const Tensors& weights) {
   graph_.reset();  // it reads the packed weights where they were
 }
 
-/// Nothing runs it where models run in ranges: it is made for those who want to see it.
+/// Where models run in ranges this program is not run: it only says what --explain shows.
 const RangeProgram& LoweredModel::whole_program() const {
   if (!whole_) whole_ = made_.whole(made_.ensemble);
   return *whole_;

@@ -257,7 +257,7 @@ void PlanBuilder::make_arena() {
       slot(id) = w.tensor();
     }
   }
-  // What is pooled at once has no memory; views of it are made all the same, and read by nobody.
+  // A result that is pooled at once has no memory. Its views are made anyway; nothing reads them.
   for (size_t p = 0; p < main_.size(); ++p)
     if (epilogues_[p].pool)
       for_each_value(node(p).results, [&](ValueId id) { slot(id) = Window(value(id)).tensor(); });

@@ -5,8 +5,8 @@
 
 namespace wide {
 
-/// Memory for an executor's results: that of an earlier call when the caller has let go of all of
-/// it. Two of them, so that a caller who feeds results back as inputs does not ask for new memory.
+/// Memory for an executor's results: that of an earlier call, once the caller has released all of
+/// its results. There are two blocks, so that results that are fed back as inputs need no third.
 class ResultMemory {
  public:
   const Tensors& next(const Executor& executor);

@@ -35,9 +35,9 @@ ptrdiff_t threads_now() {
   return error ? 2 : std::distance(begin(all), end(all));
 }
 
-/// A process that was forked off has the pool's bookkeeping, but not its threads: whoever waits for
-/// them waits for ever. There everything runs on the thread that calls. Where there was one thread
-/// alone, nobody had a pool yet, and the new process gets one of its own.
+/// A forked process inherits the pool's bookkeeping but not its threads, and waiting for them would
+/// never end: everything runs on the calling thread there. If the parent had only one thread, there
+/// was no pool yet, and the new process makes its own.
 std::atomic<bool> had_threads{false}, forked{false};
 [[maybe_unused]] const int watching = pthread_atfork(
     [] {

@@ -55,13 +55,13 @@ class Tuner {
   std::map<std::string, TunedChoice> seen_;   // by the text of the key of scope "network"
 };
 
-/// What a call of `program` costs that takes `ns` by itself: a tenth more where results do not lie
-/// in order, which those who read them pay for.
+/// The cost of a call of `program` that takes `ns` by itself: a tenth more where its results are
+/// not contiguous, since their consumers run slower.
 double with_readers_ns(const Program& program, double ns);
 
 /// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand,
-/// and what those pay who read its results. One that takes far longer than `best_ns` is not
-/// measured any closer.
+/// plus the cost that its layout adds for the consumers of its results. A strategy that takes far
+/// longer than `best_ns` is not measured more precisely.
 double time_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
                      const WideCall& call, const TunerOptions& options, double best_ns = 0);
 

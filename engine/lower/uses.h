@@ -20,7 +20,8 @@ class Uses {
   std::optional<size_t> reader_of_all(ValueId root, size_t argument = 0) const;
   /// The same, when it makes as much of it, element by element.
   std::optional<size_t> only_reader(ValueId root, size_t argument = 0) const;
-  /// From now on `root` holds what was `other`: who reads or views that looks at this memory.
+  /// `root` takes over the memory of `other`: readers and views of `other` count as those of
+  /// `root`.
   void merge(ValueId root, ValueId other);
 
  private:

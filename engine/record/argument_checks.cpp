@@ -15,7 +15,7 @@ using Arguments = c10::ArrayRef<IValue>;
 
 std::string sizes_of(const Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ", ")); }
 
-/// Weight, bias and statistics behind an input with channels: one number for each of those.
+/// Weight, bias and running statistics of a normalisation: one number for each channel.
 std::string per_channel(Arguments a) {
   const Tensor& x = a[0].toTensor();
   if (x.dim() < 2) return fmt::format("an input of {}", sizes_of(x));
@@ -45,7 +45,7 @@ std::string attention(Arguments a) {
              : fmt::format("queries {}, keys {}, values {}", sizes_of(q), sizes_of(k), sizes_of(v));
 }
 
-/// Scales, which kernels turn into places to read from.
+/// Scales of a resize, from which kernels compute the positions that they read.
 std::string scales(Arguments a) {
   for (const IValue& v : a)
     if (v.isDouble() && !(v.toDouble() > 1e-6 && v.toDouble() < 1e6))
@@ -53,7 +53,7 @@ std::string scales(Arguments a) {
   return "";
 }
 
-/// Complex numbers that must suffice for the real ones asked for.
+/// The complex input of a real inverse FFT must have enough elements for the size asked for.
 std::string half_spectrum(Arguments a) {
   const Tensor& x = a[0].toTensor();
   const auto dims = a[1].toIntVector();

@@ -13,7 +13,7 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-/// Plain memory with values; not what stands for others (functorch's, Python's own kinds).
+/// Whether a tensor has plain memory with values, unlike the wrappers of functorch and of Python.
 bool can_wrap(const Tensor& t) {
   constexpr DispatchKeySet others({DispatchKey::Functionalize, DispatchKey::FuncTorchBatched,
                                    DispatchKey::FuncTorchGradWrapper, DispatchKey::Python});
@@ -27,7 +27,7 @@ const Tensor* Captured::wrapped(const Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   One& one = all_.try_emplace(tensor.unsafeGetTensorImpl(), One{tensor, {}}).first->second;
   if (!one.wrapped.defined()) {
-    // lift() wraps, and gradients with respect to the tensor itself find their way through it.
+    // lift() wraps the tensor and keeps the path for gradients with respect to it.
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(
         DispatchKeySet({DispatchKey::Fake, DispatchKey::DeferredInit}));
     const at::AutoGradMode grad(true);

@@ -6,11 +6,13 @@
 
 namespace wide {
 
-/// Tensors that nobody bound and that the recorded code holds itself: masks, tables, literals. Each
-/// is wrapped at its first use, so that in-place code goes the same way as on bound tensors.
+/// Tensors that the recorded code holds itself and that were not bound: masks, tables, literals.
+/// Each is wrapped at its first use, so that in-place operations on it are recorded as on bound
+/// tensors.
 class Captured {
  public:
-  /// What goes through the recording in place of a tensor; null: itself. Stays where it is.
+  /// The tensor that is recorded in place of this one; null: the tensor itself. The pointer stays
+  /// valid.
   const Tensor* wrapped(const Tensor& tensor);
 
   /// Memory that an interpreter made by itself, and may write to.

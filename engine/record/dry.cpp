@@ -19,7 +19,7 @@ using c10::IValue;
 thread_local bool dry = false;
 thread_local Shapes shapes = Shapes::of_meta_kernels;
 
-/// Who allocates to write later is given nothing.
+/// For operators that only allocate: gives tensors without memory.
 class NoMemory : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t) override { return {nullptr, c10::Device(c10::kCPU)}; }
@@ -122,7 +122,7 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   return {like(q), like(k), like(v)};
 }
 
-/// Zeros for a tensor without elements, for others themselves.
+/// Zeros in place of a tensor that has no elements; any other tensor itself.
 Tensor with_elements(const Tensor& t) {
   if (t.storage().data() != nullptr || t.numel() == 0) return t;
   Tensor zeros = at::empty_strided(t.sizes(), t.strides(), t.options()).zero_();
@@ -155,7 +155,7 @@ void call_on_zeros(const c10::OperatorHandle& op, c10::DispatchKeySet keys, size
     });
 }
 
-/// Once, and only where nobody else has.
+/// Registers shape functions, once, for operators that have none yet.
 void add_shapes() {
   static const auto library = [] {
     auto made = std::make_unique<torch::Library>(torch::Library::IMPL, "aten",
@@ -226,7 +226,7 @@ void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::ve
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::AutoDispatchSkipFunctionalize plain;
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
-  } catch (const c10::NotImplementedError&) {  // what meta tensors fall back to
+  } catch (const c10::NotImplementedError&) {  // the fallback of meta tensors
     throw Unsupported(fmt::format(
         "[{}] dry recording: got an operator without a meta kernel, expected one whose result's "
         "shape is known without computing it; try to record it with its tensors",

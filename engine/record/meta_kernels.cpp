@@ -8,11 +8,11 @@
 namespace wide {
 namespace {
 
-/// A backend without kernels of its own: calls reach what all backends share.
+/// A backend without kernels of its own: its calls reach the kernels that all backends share.
 constexpr auto kAnyBackend = c10::DispatchKey::Metal;
 
-/// Hands back what the call would have written. Only for who records: for others the call is what
-/// it was without this kernel.
+/// Returns the tensors that the call would write to. This holds while a program is recorded; any
+/// other call behaves as if this kernel did not exist.
 void untouched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   if (!recording()) {

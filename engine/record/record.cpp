@@ -146,7 +146,7 @@ bool is_meta(const IValue& v) {
   return false;
 }
 
-/// What must never be baked: a result whose value or shape depends on the data of a model.
+/// Refuses a result whose value or shape depends on a model's data: it must not become a constant.
 void refuse_data_dependence(Recording& r, const c10::OperatorHandle& op, const Node& node) {
   const bool value = op.hasTag(at::Tag::data_dependent_output);
   uint8_t dependence = 0;
@@ -248,7 +248,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
     record_storage_access(*r, op, below, stack);
     return;
   }
-  // What a kernel calls inside itself is none of the program's business.
+  // Calls that a kernel makes inside itself are not recorded.
   c10::impl::ExcludeDispatchKeyGuard off(
       DispatchKeySet({DispatchKey::Fake, DispatchKey::DeferredInit}));
   const auto& schema = op.schema();
@@ -291,8 +291,8 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
       all_known = false;
     }
   }
-  // A call that hands back its argument (lift_fresh, a conversion that converts nothing), or one
-  // that makes a number of constants alone, is no step of the program.
+  // Not recorded: a call that returns its argument unchanged (lift_fresh, a conversion to the same
+  // type), and one that makes a number from constants alone.
   if (!any_tensor || all_known) {
     if (!schema.is_mutable()) return;
     WIDE_ASSERT(false, "{} reached the recording and mutates its argument", node.name());
@@ -303,7 +303,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
       if (dependence) refuse_sparse_result(*r, node.name(), t);
       return r->fresh(t, Role::intermediate, dependence);
     }));
-  // Some operators hand out views that their schema keeps quiet about (unsafe_split).
+  // Some operators return views although their schema does not say so (unsafe_split).
   std::vector<const void*> made;
   for (size_t i = base; i < stack->size(); ++i) add_storages((*stack)[i], made);
   node.aliases = std::any_of(made.begin(), made.end(), [&](const void* storage) {
@@ -349,8 +349,8 @@ void note_written(Recording& r, const c10::OperatorHandle& op, const Stack& stac
   }
 }
 
-/// Puts what `other` gives, unless it is null, in the place of each tensor.
-/// True where there was any.
+/// Replaces each tensor by what `other` returns for it, unless that is null. True where any was
+/// replaced.
 bool put_others(Stack& stack, size_t base,
                 const std::function<const Tensor*(const Tensor&)>& other) {
   bool any = false;
@@ -378,7 +378,8 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   const size_t count = op.schema().arguments().size();
   const size_t base = stack->size() - count;
   Recording* r = current();
-  // An interpreter allocates like anybody else; who allocates only to write later does not mind.
+  // An interpreter allocates with the same operator as a user's code. Treating a user's allocation
+  // as an interpreter's does no harm: it is written before it is read.
   if (r != nullptr && op.schema().name() == "aten::empty" && interpreter_calls(*r)) {
     const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
     op.callBoxed(stack);
@@ -548,7 +549,7 @@ Program record(const std::vector<Binding>& bindings,
     wrapped.push_back(fz::to_functional_tensor(inner));
     if (b.tensor.requires_grad()) wrapped.back().requires_grad_();
   }
-  // oneDNN would make one opaque operator of an LSTM.
+  // oneDNN would compute an LSTM in one opaque operator.
   std::optional<OneDnnOff> one_dnn_off;
   if (n == 0) one_dnn_off.emplace();
   try {

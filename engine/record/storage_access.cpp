@@ -7,7 +7,7 @@ namespace wide {
 
 namespace {
 
-/// What is reckoned here is no part of the program.
+/// Dispatcher keys to leave out, so that what is computed here is not recorded.
 const c10::DispatchKeySet kUnrecorded({c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit,
                                        c10::DispatchKey::Functionalize});
 

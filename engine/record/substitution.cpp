@@ -12,7 +12,7 @@ namespace {
 
 using StandIns = std::unordered_map<const c10::TensorImpl*, Tensor>;
 
-/// What stands in for tensors that running code holds itself, by their TensorImpl.
+/// Tensors that replace those which running code holds itself, by the TensorImpl of these.
 thread_local const StandIns* stand_ins = nullptr;
 thread_local bool literals_wanted = false;
 

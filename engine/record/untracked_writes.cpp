@@ -96,7 +96,7 @@ void UntrackedWrites::record() const {
       wrapper->_unsafe_reset_storage();
     }
     storage.add_update(kept, {});
-    const at::AutoGradMode as_made(tracked);  // the view of it is taken anew
+    const at::AutoGradMode as_made(tracked);  // the view is made again
     fz::sync(written);
   }
 }

@@ -9,7 +9,7 @@ namespace wide {
 
 namespace {
 
-/// `call()`; an operator without a gradient is said in one line.
+/// Returns `call()`; for an operator without a gradient it throws Unsupported, in one line.
 template <class Call>
 auto with_reason(const std::string& thing, const Call& call) {
   try {

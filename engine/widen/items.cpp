@@ -79,7 +79,8 @@ class Planner {
     }
   }
 
-  /// No node of it belongs to another group; what all but the last make is read inside alone.
+  /// Whether no node of the group belongs to another one, and the results of all nodes but the last
+  /// are only read inside it.
   bool free_and_closed(const std::vector<size_t>& group) const {
     std::map<ValueId, int32_t> inside;
     for (size_t i : group)
@@ -94,8 +95,8 @@ class Planner {
     return holds;
   }
 
-  /// A claimed region that lies inside a larger group is part of it; any other dissolves the groups
-  /// that it meets.
+  /// A claimed region inside a larger group becomes part of it; any other region dissolves the
+  /// groups that it overlaps.
   bool yields_to_group(const Item& region) {
     const int32_t first = group_of_[region.begin];
     bool inside = first >= 0;
@@ -152,7 +153,7 @@ class Planner {
     return true;
   }
 
-  /// Nothing made inside is used later but its results.
+  /// Whether only the results of the region are used after it, none of its intermediate values.
   bool closed(const Region& region) const {
     ByValue<int32_t> inside(program_.values.size(), 0);
     for (int32_t i = region.begin; i < region.end; ++i)
@@ -167,8 +168,8 @@ class Planner {
         if (!result[id] && uses_[id] != inside[id]) closed = false;
       });
     for_each_value(region.results, [&](ValueId id) {
-      // A result that is an argument handed through is no computation of the region; one that
-      // nobody reads may have been removed.
+      // A result that is one of the arguments unchanged is not computed here; an unused one may
+      // have been removed.
       if (!made[id] && uses_[id] > 0) closed = false;
     });
     return closed;

@@ -49,7 +49,7 @@ struct VmapLayer {
   ~VmapLayer() { ft::popDynamicLayerAndDeleteMetadata(); }
 };
 
-/// Why vmap would not do a call that one model alone is known to do, in one line.
+/// Why vmap refused a call that works for one model, in one line.
 std::string refusal_of_vmap(const std::string& op, const c10::Error& error) {
   const std::string message = error.what_without_backtrace();
   for (const char* phrase :
@@ -60,8 +60,8 @@ std::string refusal_of_vmap(const std::string& op, const c10::Error& error) {
   return fmt::format("{}: {}", op, message.substr(0, message.find('\n')));
 }
 
-/// Views of one model's memory may need a copy where the wide value has other strides: what the
-/// call meant is a reshape. Rows: recorded operator, how it is called wide.
+/// A view that is possible in one model's memory may need a copy where the wide tensor has other
+/// strides, so it is called as a reshape. Rows: the recorded operator, and how it is called wide.
 struct Relaxed {
   const char* op;
   const char* instead;
@@ -73,7 +73,7 @@ constexpr Relaxed kRelaxed[] = {
     {"aten::_reshape_alias", "aten::reshape", 2},
 };
 
-/// Calls the operator of `node`, or what stands in for it.
+/// Calls the operator of `node`, or the one that replaces it (above).
 void call_relaxed(const Node& node, Stack& stack) {
   for (const Relaxed& row : kRelaxed)
     if (node.name() == row.op) {
@@ -202,7 +202,7 @@ class Evaluator {
           forced(*second.rule) == "per_model")
         continue;
       const WideCall a = wide_call(first);
-      WideCall b;  // its first input is the result that is never made
+      WideCall b;  // its first input, the result of the first call, is never computed
       b.n = n_;
       for (size_t i = 0; i < second.claimed.inputs.size(); ++i) {
         const ValueId id = second.claimed.inputs[i];
@@ -268,7 +268,7 @@ class Evaluator {
         if (s.name == wanted && options_.strict) throw Unsupported(no);
         continue;
       }
-      if (shares_parameters(rule, call)) {  // vmap knows what is the same for all
+      if (shares_parameters(rule, call)) {  // vmap handles parameters that all models share
         if (s.name == wanted && options_.strict)
           throw Unsupported(reason(rule.name + "/" + s.name, "parameters", "one for all models",
                                    "one for each model", "vmap"));
@@ -307,7 +307,7 @@ class Evaluator {
         if (options_.only) other = first_recorded(before, options_.only->other);
       } catch (const Unsupported& e) {
         if (!options_.only) throw;
-        other = e.what();  // its operator says so before it is recorded
+        other = e.what();  // the operator refuses before anything is recorded
       }
       if (other.empty()) {
         note(item, Way::strategy, chosen->name, *why);

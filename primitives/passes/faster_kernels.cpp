@@ -31,7 +31,7 @@ std::vector<int64_t> two(const Node& node, size_t argument) {
   return {list.front(), list.back()};
 }
 
-/// Max pooling whose indices nobody reads: ATen computes them all the same, at most of its cost.
+/// Max pooling whose indices are unused: ATen computes them anyway, which is most of its cost.
 bool max_pool(Node& node, const Program& program, const Uses& uses) {
   const Value& x = operand(node, program);
   if (uses[node.results[1].values[0]] > 0 || !plain(x) || x.sizes.size() != 4) return false;
@@ -99,7 +99,7 @@ bool reduced(Node& node, const Program& program, const Uses&) {
 constexpr char kSum[] = "sum", kMean[] = "mean", kGreatest[] = "amax", kLogSum[] = "logsumexp",
                kPlace[] = "argmax";
 
-/// The greatest and where it is: one of them, where nobody reads the other.
+/// `max` with indices becomes `amax` where the indices are unused.
 bool greatest(Node& node, const Program& program, const Uses& uses) {
   if (uses[node.results[1].values[0]] > 0) return false;
   return reduction(node, program, kGreatest);

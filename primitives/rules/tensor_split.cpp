@@ -1,4 +1,4 @@
-// tensor_split reads where to cut from memory by itself, past everybody who looks at calls.
+// tensor_split reads the positions to cut at from memory itself, which a recording cannot see.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"

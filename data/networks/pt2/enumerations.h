@@ -6,7 +6,7 @@
 
 #include "data/networks/pt2/schema.h"
 
-// The schema's enumerations beside c10's, for who reads `.pt2` files and who writes them.
+// The schema's enumerations and c10's, for the reader and the writer of `.pt2` files.
 namespace wide::pt2 {
 
 /// Undefined for what LibTorch does not have.
