@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/lower/tuning.h"
+#include "engine/measure/timeline.h"
 #include "engine/network.h"
 #include "engine/passes/pass.h"
 #include "engine/widen/widen.h"
@@ -43,7 +44,11 @@ struct CompileOptions {
 struct StepCost {
   std::string op, module, primitive, strategy, shape;
   double median_ns = 0;
-  double share = 0;  // of the sum over all steps
+  double share = 0;           // of the sum over all steps
+  int32_t node = -1;          // where it comes from in the program of one model
+  double flops = 0;           // by the definition
+  double computed_flops = 0;  // what its kernel computes, where it says so; else 0
+  double bytes = 0;           // read and written
 };
 
 /// A compiled wide program with its weights. Not thread-safe: one call at a time.
@@ -67,10 +72,14 @@ class CompiledModel {
   /// where their texts are kept.
   virtual const std::vector<PassRecord>& passes() const = 0;
   virtual std::vector<StepCost> explain(const Tensors& inputs) = 0;
+  /// One call, step by step, on the threads that run it.
+  virtual TimelineCall timeline(const Tensors& /*inputs*/) { return {}; }
   virtual int ranges() const = 0;
   virtual std::string plan_text() const = 0;   // the lowering in words: ranges, layouts, arena
   virtual int64_t bytes() const = 0;           // weights as packed, plus arenas
   virtual int64_t steps() const { return 0; }  // operator calls of one call, over all ranges
+  /// What the kernels of one call compute, where any computes other than the definition; else 0.
+  virtual double computed_flops() const { return 0; }
   /// What was chosen, for compiling another size of the inputs alike.
   virtual std::shared_ptr<const SizeChoices> size_choices() const { return nullptr; }
   /// What the strategies of `primitive` were looked up by, one for each kind of call of it: where

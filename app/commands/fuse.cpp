@@ -17,6 +17,7 @@
 #include "app/version.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
+#include "data/reports/chrome_trace.h"
 #include "data/reports/report_json.h"
 #include "data/store/store.h"
 #include "data/tensors.h"
@@ -95,6 +96,9 @@ class Fuse : public Command {
         ->check(not_positive);
     app.add_option("--json", json_, "write the report");
     app.add_flag("--explain", explain_, "show where every node went and what every step costs");
+    app.add_option("--trace", trace_,
+                   "write one call of the loop and one of the wide program, as they ran, as a "
+                   "timeline that ui.perfetto.dev and chrome://tracing open: FILE.json");
     app.add_flag("--quiet", quiet_, "print nothing but errors");
     app.add_flag("--no-store", no_store_, "keep no result in the store");
     app.add_option("--db", db_, "the store's file; default: $WORKBENCH_DB, or the user's own");
@@ -109,10 +113,11 @@ class Fuse : public Command {
           printable(subject_.model));
     if (!rights) return fuse_all();
     rights->timeout_s = timeout_;
-    OutputFiles written{{"--outputs", outputs_}, {"--json", json_}, {"--unstack", unstack_}};
+    OutputFiles written{
+        {"--outputs", outputs_}, {"--json", json_}, {"--trace", trace_}, {"--unstack", unstack_}};
     for (const std::string& path : exports_) written.emplace_back("--export", path);
     check_apart(written, rights->read);
-    for (const std::string& path : {outputs_, json_})
+    for (const std::string& path : {outputs_, json_, trace_})
       if (!path.empty()) rights->write.push_back(path);
     rights->write.insert(rights->write.end(), exports_.begin(), exports_.end());
     if (!unstack_.empty()) rights->checkpoints.push_back(unstack_);
@@ -140,7 +145,8 @@ class Fuse : public Command {
     options.coverage_time = !json_.empty();
     options.peer = {peer_, peer_.empty() ? "" : peer_lacks(peer_), budget_, 10, options.threads};
     if (!reduce_.empty()) options.reduce = parse_reduce(reduce_);
-    for (const auto& [option, path] : {std::pair("--outputs", outputs_), {"--json", json_}})
+    for (const auto& [option, path] :
+         {std::pair("--outputs", outputs_), {"--json", json_}, {"--trace", trace_}})
       check_folder(option, path);
     if (!unstack_.empty()) check_unstack_folder(unstack_);
 
@@ -171,6 +177,7 @@ class Fuse : public Command {
     Tensors outputs;
     int64_t shared_nodes = 0;
     for (const int64_t n : subject.ns()) {
+      options.timeline = (explain_ || !trace_.empty()) && n == subject.ns().back();
       FuseOutcome outcome = fuse(subject, n, options);
       outputs = std::move(outcome.outputs);
       shared_nodes = outcome.shared_nodes;
@@ -192,6 +199,7 @@ class Fuse : public Command {
         last.notes.push_back(std::move(note));
     }
     if (!json_.empty()) write_json(json_, to_json(report));
+    if (!trace_.empty()) write_json(trace_, chrome_trace(report, report.curve.back()));
     if (!no_store_) keeper().add(fuse_document(report));
     if (!quiet_) print(report, shared_nodes);
     return complain({incorrect_point(report)});
@@ -216,7 +224,7 @@ class Fuse : public Command {
   void print(const FuseReport& report, int64_t shared_nodes) const {
     print_plain(fuse_text(report, report.curve.back(), shared_nodes));
     if (report.curve.size() > 1) print_plain(fmt::format("\n{}", curve_text(report)));
-    if (explain_) print_plain(explain_text(report.curve.back()));
+    if (explain_) print_plain(explain_text(report, report.curve.back()));
   }
 
   static Complaint incorrect_point(const FuseReport& report) {
@@ -231,7 +239,8 @@ class Fuse : public Command {
 
   SubjectOptions subject_;
   std::vector<std::string> strategies_, exports_, lacks_;  // the last: of the kernel
-  std::string outputs_, json_, db_, reduce_, unstack_, peer_, mode_ = "default", tf32_ = "off";
+  std::string outputs_, json_, trace_, db_, reduce_, unstack_, peer_, mode_ = "default",
+                                                                      tf32_ = "off";
   int threads_ = 0;
   uint64_t seed_ = 0;
   double budget_ = 1.5, timeout_ = 0;

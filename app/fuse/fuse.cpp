@@ -8,6 +8,7 @@
 #include "app/cell/cell.h"
 #include "app/trial/contest.h"
 #include "engine/check/check.h"
+#include "engine/measure/loop_timeline.h"
 
 namespace wide {
 namespace {
@@ -133,6 +134,13 @@ FuseOutcome fuse(Subject& subject, int64_t n, const FuseOptions& options) {
     const std::vector<StepCost> steps = model->explain(inputs);
     for (const StepCost& step : steps) r.coverage_time[way_of(step)] += step.share;
     if (options.explain) r.steps = steps;
+  }
+  if (options.timeline) {
+    const std::vector<Baseline> loop =
+        baselines(subject.network(), ensemble, options.threads,
+                  [](const std::string& name) { return name == "loop"; });
+    r.timeline = {loop_timeline(loop.front(), n, options.threads, subject.device()),
+                  model->timeline(inputs)};
   }
   return outcome;
 }

@@ -14,7 +14,8 @@ struct FuseOptions {
   Reduce reduce = Reduce::none;
   bool explain = false;  // also the steps of the wide program
   bool coverage_time = false;
-  PeerSettings peer;  // its python is "" where torch.compile is not asked for
+  bool timeline = false;  // a call of the loop and one of the wide program, as they ran
+  PeerSettings peer;      // its python is "" where torch.compile is not asked for
 };
 
 struct FuseOutcome {

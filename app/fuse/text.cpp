@@ -6,6 +6,7 @@
 #include <map>
 
 #include "app/results/table.h"
+#include "data/reports/chrome_trace.h"
 #include "data/text.h"
 
 namespace wide {
@@ -31,6 +32,13 @@ std::string fallback_lines(const FuseResult& r) {
   for (const auto& [text, count] : counts)
     out += fmt::format("fallback     {}{}\n", text, count > 1 ? fmt::format(" ({}x)", count) : "");
   return out;
+}
+
+/// That a step of the wide program may use: it runs its models on one, or all at once on all.
+int64_t cores_of_a_step(const FuseResult& r) {
+  for (const TimelineCall& call : r.timeline)
+    if (call.name == "wide") return call.cores_a_lane;
+  return 1;
 }
 
 std::string verdict_text(const FuseResult& r) {
@@ -145,13 +153,20 @@ std::string coverage_text(const FuseResult& r) {
   return out;
 }
 
-std::string explain_text(const FuseResult& r) {
-  Table steps({"step", "time", "share", "strategy", "shape", "module"},
-              {false, true, true, false, false, false});
-  for (const StepCost& s : r.steps)
-    steps.add({s.op, time_text(s.median_ns), fmt::format("{:.1f} %", 100 * s.share),
+std::string explain_text(const FuseReport& report, const FuseResult& r) {
+  Table steps({"step", "time", "share", "of peak", "memory", "strategy", "shape", "module"},
+              {false, true, true, true, true, false, false, false});
+  for (const StepCost& s : r.steps) {
+    const PeakShares shares =
+        shares_of({s.flops, s.computed_flops, s.bytes}, s.median_ns, cores_of_a_step(r), report);
+    const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+    std::string peak = shares.flops ? percent(*shares.flops) : "";
+    if (shares.computed) peak += fmt::format(" (computed {})", percent(*shares.computed));
+    steps.add({s.op, time_text(s.median_ns), fmt::format("{:.1f} %", 100 * s.share), peak,
+               s.bytes > 0 ? bytes_text(s.bytes) : "",
                s.primitive.empty() ? s.strategy : s.primitive + "/" + s.strategy, s.shape,
                s.module});
+  }
   return "\nrecorded nodes: " + coverage_text(r) + "\nwide steps\n" + steps.text("  ");
 }
 

@@ -12,6 +12,6 @@ std::string curve_text(const FuseReport& report);
 /// Where each recorded node went, and the plan of the lowering.
 std::string coverage_text(const FuseResult& result);
 /// The steps of the wide program with their cost, and where each recorded node went.
-std::string explain_text(const FuseResult& result);
+std::string explain_text(const FuseReport& report, const FuseResult& result);
 
 }  // namespace wide

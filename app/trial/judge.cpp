@@ -30,6 +30,7 @@ void CaseJudge::baseline(Timing& timing) const {
 
 void CaseJudge::candidate(Timing& timing, const CompiledModel& model) const {
   timing.steps = model.steps();
+  timing.computed_flops = model.computed_flops();
   judge(timing, load_, peaks_, dtype_, std::min(threads_, model.ranges()));
 }
 

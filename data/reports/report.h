@@ -40,7 +40,9 @@ struct FuseResult {
   int64_t wide_bytes = 0, separate_bytes = 0;
   std::vector<PassRecord> passes;
   std::vector<StepCost> steps;  // with --explain
-  double other_load = 0;        // share of the cores that other processes took while it was timed
+  /// A call of the loop and one of the wide program, with --explain or --trace, at the largest N.
+  std::vector<TimelineCall> timeline;
+  double other_load = 0;  // share of the cores that other processes took while it was timed
   bool disturbed = false;
   std::vector<std::string> notes;
   std::vector<CoverageItem> items;

@@ -1,5 +1,7 @@
 #include "data/reports/report_fields.h"
 
+#include <algorithm>
+
 namespace wide {
 namespace {
 
@@ -136,6 +138,61 @@ void describe(Fields& fields, StepCost& step) {
   fields.add("shape", step.shape);
   fields.add("median_ns", step.median_ns, kFinite);
   fields.add("share", step.share, kFinite);
+  fields.add("node", step.node, {.presence = Presence::omitted, .none = -1});
+  fields.add("flops", step.flops, kOmitted);
+  fields.add("computed_flops", step.computed_flops, kOmitted);
+  fields.add("bytes", step.bytes, kOmitted);
+}
+
+void describe(Fields& fields, TimelineItem& item) {
+  fields.add("kind", item.kind, {.words = "model operator shared range step"});
+  fields.add("name", item.name);
+  fields.add("module", item.module, kOmitted);
+  fields.add("primitive", item.primitive, kOmitted);
+  fields.add("strategy", item.strategy, kOmitted);
+  fields.add("shape", item.shape, kOmitted);
+  fields.add("node", item.node, {.presence = Presence::omitted, .none = -1});
+  fields.add("flops", item.flops, kOmitted);
+  fields.add("computed_flops", item.computed_flops, kOmitted);
+  fields.add("bytes", item.bytes, kOmitted);
+}
+
+/// Spans lie in columns: there may be tens of thousands.
+void describe(Fields& fields, TimelineCall& call) {
+  fields.add("name", call.name, {.words = "loop wide"});
+  fields.add("calls", call.calls, {.minimum = 1});
+  fields.add("call_ns", call.call_ns, kSeconds);
+  fields.add("cores_a_lane", call.cores_a_lane, {.minimum = 1});
+  fields.add("lanes", call.lanes);
+  fields.add("items", call.items);
+  fields.add("notes", call.notes);
+  std::vector<double> item, lane, core, begin, end;
+  for (const TimelineSpan& span : call.spans) {
+    item.push_back(span.item);
+    lane.push_back(span.lane);
+    core.push_back(span.core);
+    begin.push_back(span.begin_ns);
+    end.push_back(span.end_ns);
+  }
+  fields.begin("spans", true, kPlain);
+  fields.add("item", item);
+  fields.add("lane", lane);
+  fields.add("core", core);
+  fields.add("begin_ns", begin);
+  fields.add("end_ns", end);
+  fields.end();
+  if (!fields.fills()) return;
+  // A file may say anything: what belongs nowhere is left out.
+  const auto below = [](double index, size_t size) {
+    return index >= 0 && index < static_cast<double>(size);
+  };
+  call.spans.clear();
+  const size_t count = std::min({item.size(), lane.size(), core.size(), begin.size(), end.size()});
+  for (size_t i = 0; i < count; ++i)
+    if (below(item[i], call.items.size()) && below(lane[i], call.lanes.size()))
+      call.spans.push_back({static_cast<int32_t>(item[i]), static_cast<int32_t>(lane[i]),
+                            below(core[i], 1 << 20) ? static_cast<int32_t>(core[i]) : -1, begin[i],
+                            end[i]});
 }
 
 void describe(Fields& fields, WeightsLoaded& weights) {
@@ -179,6 +236,8 @@ void describe(Fields& fields, Timing& timing) {
   // A peak of the machine that was not measured leaves no share to report.
   fields.add("flops_share", timing.flops_share, kKnown);
   fields.add("bytes_share", timing.bytes_share, kKnown);
+  fields.add("computed_flops", timing.computed_flops, kOmitted);
+  fields.add("computed_share", timing.computed_share, kOmitted);
   fields.add("bound", timing.bound,
              {.presence = Presence::null, .words = "compute memory launch unknown"});
 }
@@ -337,6 +396,7 @@ void describe(Fields& fields, FuseResult& r) {
   fields.end();
   fields.add("passes", r.passes);
   fields.add("steps", r.steps, kOmitted);
+  fields.add("timeline", r.timeline, kOmitted);
   fields.add("other_load", r.other_load, {.presence = Presence::later, .finite = true});
   fields.add("disturbed", r.disturbed, {.presence = Presence::later});
   fields.add("notes", r.notes);

@@ -26,6 +26,8 @@ void describe(Fields& fields, SweepReport& report);
 void describe(Fields& fields, Fallback& fallback);
 void describe(Fields& fields, PassRecord& pass);
 void describe(Fields& fields, StepCost& step);
+void describe(Fields& fields, TimelineItem& item);
+void describe(Fields& fields, TimelineCall& call);
 void describe(Fields& fields, FuseResult& result);
 void describe(Fields& fields, WeightsLoaded& weights);
 void describe(Fields& fields, AlongN& along);

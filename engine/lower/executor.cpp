@@ -1,14 +1,18 @@
 #include "engine/lower/executor.h"
 
 #include <ATen/ATen.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "engine/device.h"
 #include "engine/error.h"
 #include "engine/lower/caches.h"
 #include "engine/lower/plain_memory.h"
 #include "engine/lower/threads.h"
+#include "engine/measure/clock.h"
 
 namespace wide {
 
@@ -33,6 +37,44 @@ bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& s
   }
   for (ValueId id : single.outputs) bytes += n * single.value(id).bytes();
   return bytes >= last_cache_bytes(threads);
+}
+
+/// A range of models, by the thread that took it.
+struct RangeRan {
+  int thread = 0, core = -1;
+  double begin_ns = 0;
+  std::vector<double> at_ns;  // as Plan::run_stamped gives it
+};
+
+struct ProgramRan {
+  double begin_ns = 0, shared_ns = 0, end_ns = 0;  // shared_ns: when what is shared was done
+  std::vector<RangeRan> ranges;
+};
+
+TimelineItem item_of(const Step& step) {
+  return {"step",
+          step.text,
+          step.origin.module,
+          step.origin.primitive,
+          step.origin.strategy,
+          step.shape,
+          step.origin.node,
+          step.work.flops,
+          step.work.computed_flops,
+          step.work.bytes};
+}
+
+/// Each thread is a lane; a thread that was on one core alone says so.
+std::vector<std::string> lanes_of(const ProgramRan& call) {
+  std::map<int, std::set<int>> cores;
+  for (const RangeRan& range : call.ranges) cores[range.thread].insert(range.core);
+  std::vector<std::string> lanes(static_cast<size_t>(cores.rbegin()->first) + 1);
+  for (size_t t = 0; t < lanes.size(); ++t) {
+    const std::set<int>& on = cores[static_cast<int>(t)];
+    lanes[t] = fmt::format("thread {}", t);
+    if (on.size() == 1) lanes[t] += fmt::format(", core {}", *on.begin());
+  }
+  return lanes;
 }
 
 }  // namespace
@@ -203,18 +245,21 @@ void Executor::for_each_range(const std::function<void(int, int)>& work) const {
   }
 }
 
+void Executor::run_shared_phase(const Tensors& bound) {
+  if (!has_shared_phase_) return;
+  const at::NoGradGuard no_grad;
+  if (options_.serial)
+    run_serial([&] { run_shared(bound); });
+  else
+    run_shared(bound);
+}
+
 void Executor::run(const Tensors& bound, const Tensors& results) {
   run(bound, side_by_side(results));
 }
 
 void Executor::run(const Tensors& bound, const RangeHooks& hooks) {
-  if (has_shared_phase_) {
-    const at::NoGradGuard no_grad;
-    if (options_.serial)
-      run_serial([&] { run_shared(bound); });
-    else
-      run_shared(bound);
-  }
+  run_shared_phase(bound);
   for_each_range([&](int thread, int range) {
     prepare(thread, range, bound, hooks).run();
     const Range& r = ranges_[static_cast<size_t>(range)];
@@ -245,11 +290,97 @@ std::vector<StepCost> Executor::explain(const Tensors& bound, const Tensors& res
     std::nth_element(ns.begin(), ns.begin() + 5, ns.end());
     const Step& step = plan->steps()[s];
     costs.push_back({step.text, step.origin.module, step.origin.primitive, step.origin.strategy,
-                     step.shape, ns[5], 0});
+                     step.shape, ns[5], 0, step.origin.node, step.work.flops,
+                     step.work.computed_flops, step.work.bytes});
     sum += ns[5];
   }
   for (StepCost& c : costs) c.share = sum > 0 ? c.median_ns / sum : 0;
   return costs;
+}
+
+TimelineCall Executor::timeline(const Tensors& bound, const Tensors& results) {
+  const RangeHooks hooks = side_by_side(results);
+  const c10::Device device = results.empty() ? c10::Device(c10::kCPU) : results.front().device();
+  std::vector<ProgramRan> calls(kWatchedCalls);
+  run(bound, hooks);
+  for (ProgramRan& call : calls) {
+    call.ranges.resize(ranges_.size());
+    call.begin_ns = call.shared_ns = now_ns();
+    run_shared_phase(bound);
+    if (!device.is_cpu()) synchronize(device);
+    call.shared_ns = now_ns();
+    for_each_range([&](int thread, int range) {
+      RangeRan& ran = call.ranges[static_cast<size_t>(range)];
+      ran.thread = thread;
+      ran.begin_ns = now_ns();
+      prepare(thread, range, bound, hooks).run_stamped(device, ran.at_ns);
+      ran.core = sched_getcpu();
+    });
+    call.end_ns = now_ns();
+  }
+  std::vector<double> ns;
+  for (const ProgramRan& call : calls) ns.push_back(call.end_ns - call.begin_ns);
+  const size_t middle = median_at(ns);
+  const ProgramRan& call = calls[middle];
+
+  TimelineCall shown;
+  shown.name = "wide";
+  shown.calls = kWatchedCalls;
+  shown.call_ns = ns[middle];
+  shown.lanes = lanes_of(call);
+  if (ranges_.size() == 1 && options_.threads > 1 && !options_.serial && device.is_cpu()) {
+    shown.cores_a_lane = options_.threads;
+    shown.lanes = {"the thread that calls"};
+    shown.notes.push_back(fmt::format(
+        "wide: all models run at once, and an operator may use up to {} threads; which of them did "
+        "what is not measured, the lane shows when it ran",
+        options_.threads));
+  }
+  if (!device.is_cpu())
+    shown.notes.emplace_back(
+        "wide: each step was waited for, which takes longer than a call that is not watched");
+  const auto add = [&](size_t item, const RangeRan& range, double begin, double end) {
+    shown.spans.push_back({static_cast<int32_t>(item), range.thread, range.core,
+                           begin - call.begin_ns, end - call.begin_ns});
+  };
+  if (has_shared_phase_) {
+    shown.items.push_back({"shared", "once for all models", "", "", "shared", ""});
+    add(0, {}, call.begin_ns, call.shared_ns);
+  }
+  std::map<int64_t, size_t> first_step;  // by size of range
+  for (const auto& [n, size] : sizes_) {
+    first_step[n] = shown.items.size();
+    for (const Step& step : size.plans[0]->steps()) shown.items.push_back(item_of(step));
+    if (size.plans[0]->copies_out())
+      shown.items.push_back({"step", "copies results out", "", "", "strategy", ""});
+  }
+  for (size_t r = 0; r < ranges_.size(); ++r) {
+    const Range& range = ranges_[r];
+    const RangeRan& ran = call.ranges[r];
+    const size_t item = shown.items.size(), steps = ran.at_ns.size() - 2;
+    TimelineItem& whole = shown.items.emplace_back();
+    whole.kind = "range";
+    whole.name = range.n == 1 ? fmt::format("model {}", range.begin)
+                              : fmt::format("models {}-{}", range.begin, range.begin + range.n - 1);
+    add(item, ran, ran.begin_ns, ran.at_ns.back());
+    for (size_t s = 0; s < steps; ++s)
+      add(first_step.at(range.n) + s, ran, ran.at_ns[s], ran.at_ns[s + 1]);
+    if (sizes_.at(range.n).plans[0]->copies_out())
+      add(first_step.at(range.n) + steps, ran, ran.at_ns[steps], ran.at_ns[steps + 1]);
+  }
+  sort_spans(shown.spans);
+  return shown;
+}
+
+double Executor::computed_flops() const {
+  double sum = 0;
+  bool any = false;
+  for (const Range& range : ranges_)
+    for (const Step& step : sizes_.at(range.n).plans[0]->steps()) {
+      any = any || step.work.computed_flops > 0;
+      sum += step.work.computed_flops > 0 ? step.work.computed_flops : step.work.flops;
+    }
+  return any ? sum : 0;
 }
 
 std::vector<Value> Executor::results() const {

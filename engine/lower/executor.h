@@ -61,12 +61,16 @@ class Executor {
   void run(const Tensors& bound, const RangeHooks& hooks);
   /// Per step of one range: its cost in nanoseconds.
   std::vector<StepCost> explain(const Tensors& bound, const Tensors& results);
+  /// One call on its threads: the ranges that each took, and in them the steps.
+  TimelineCall timeline(const Tensors& bound, const Tensors& results);
 
   int ranges() const { return static_cast<int>(ranges_.size()); }
   int64_t models_at_a_time() const { return ranges_.front().n; }
   int64_t bytes() const;
   int64_t arena_bytes() const;  // of one thread
   int64_t steps() const;        // operator calls of one call, over all ranges
+  /// What the kernels of one call compute, where any computes other than the definition; else 0.
+  double computed_flops() const;
   std::string text() const;
   /// The program of the first range; of the others it differs by their number of models at most.
   const std::shared_ptr<const RangeProgram>& program() const { return program(models_at_a_time()); }
@@ -95,6 +99,7 @@ class Executor {
   void make_plans(const Program& single, const MakeProgram& make, const Tensors& bound);
   std::unordered_map<ValueId, Tensor> known_weights(const Range& range, const Tensors& bound) const;
   void run_shared(const Tensors& bound);
+  void run_shared_phase(const Tensors& bound);  // where there is one
   Plan& prepare(int thread, int range, const Tensors& bound, const RangeHooks& hooks);
   RangeHooks side_by_side(const Tensors& results) const;
   void for_each_range(const std::function<void(int thread, int range)>& work) const;

@@ -48,6 +48,17 @@ std::vector<StepCost> LoweredModel::explain(const Tensors& inputs) {
   return made_.executor->explain(made_.ensemble.tensors, made_.results.next(*made_.executor));
 }
 
+TimelineCall LoweredModel::timeline(const Tensors& inputs) {
+  bind_inputs(inputs);
+  TimelineCall call =
+      made_.executor->timeline(made_.ensemble.tensors, made_.results.next(*made_.executor));
+  if (made_.options.mode == Mode::reduce_overhead)
+    call.notes.emplace_back(
+        "wide: a call is one launch of a graph; its steps are called one by one "
+        "here");
+  return call;
+}
+
 /// One launch of everything: inputs are copied to where the captured graph reads them, results
 /// out of where it leaves them.
 Tensors LoweredModel::replay(const Tensors& inputs) {

@@ -34,10 +34,12 @@ class LoweredModel final : public CompiledModel {
   const Coverage& coverage() const override { return made_.executor->program()->wide.coverage; }
   const std::vector<PassRecord>& passes() const override;
   std::vector<StepCost> explain(const Tensors& inputs) override;
+  TimelineCall timeline(const Tensors& inputs) override;
   int ranges() const override { return made_.executor->ranges(); }
   std::string plan_text() const override { return made_.executor->text(); }
   int64_t bytes() const override { return made_.executor->bytes(); }
   int64_t steps() const override { return made_.executor->steps(); }
+  double computed_flops() const override { return made_.executor->computed_flops(); }
   std::shared_ptr<const SizeChoices> size_choices() const override { return made_.choices; }
   std::vector<TuningKey> tuning_keys(const std::string& primitive) const override {
     return made_.widening->keys(primitive);

@@ -2,8 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include "engine/device.h"
 #include "engine/error.h"
 #include "engine/lower/plan_builder.h"
+#include "engine/measure/clock.h"
 #include "engine/measure/stopwatch.h"
 #include "engine/passes/pass.h"
 
@@ -124,6 +126,20 @@ std::vector<double> Plan::run_timed(c10::Device device) {
   std::vector<double> ns;
   for (Stopwatch& watch : watches) ns.push_back(watch.ns());
   return ns;
+}
+
+void Plan::run_stamped(c10::Device device, std::vector<double>& at_ns) {
+  at_ns.clear();
+  at_ns.reserve(steps_.size() + 2);
+  for (Step& step : steps_) {
+    at_ns.push_back(now_ns());
+    execute(step);
+    if (!device.is_cpu()) synchronize(device);
+  }
+  at_ns.push_back(now_ns());
+  for (auto& [value, window] : copies_) window.copy_(value);
+  if (!device.is_cpu()) synchronize(device);
+  at_ns.push_back(now_ns());
 }
 
 std::string Plan::text() const {

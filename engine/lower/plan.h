@@ -3,6 +3,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "engine/measure/roofline.h"
 #include "engine/program.h"
 
 namespace wide {
@@ -56,6 +57,7 @@ struct Step {
   std::string shape;               // of the first result, for --explain
   std::string text;                // operator as it is run
   std::vector<size_t> lists = {};  // arguments: lists with a conjugate or minus yet to be taken
+  StepWork work = {};
 };
 
 /// The main part of Program(N), planned for one thread at a time: views made once, results in an
@@ -85,6 +87,10 @@ class Plan {
   void run_steps();
   /// Runs and returns the nanoseconds of each step.
   std::vector<double> run_timed(c10::Device device);
+  /// Runs, and says when: `at_ns[s]` is when step s began; then when the last one ended, and when
+  /// results were copied out. Elsewhere than on the CPU each step is waited for.
+  void run_stamped(c10::Device device, std::vector<double>& at_ns);
+  bool copies_out() const { return !copies_.empty(); }
 
   const std::vector<Step>& steps() const { return steps_; }
   int64_t arena_bytes() const { return arena_bytes_; }

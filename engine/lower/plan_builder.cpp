@@ -289,12 +289,30 @@ void PlanBuilder::make_steps() {
   plan_.held_.resize(plan_.windows_.size());
 }
 
+/// Of the operator and of all that it does behind it. What those would read and write in between
+/// stays in registers.
+StepWork PlanBuilder::work_of(size_t p) const {
+  StepWork work = wide::work_of(program_, node(p));
+  for (const size_t reader : epilogues_[p].readers()) {
+    const double flops = wide::work_of(program_, node(reader)).flops;
+    work.flops += flops;
+    if (work.computed_flops > 0) work.computed_flops += flops;
+  }
+  work.bytes = 0;
+  const auto add = [&](ValueId id) { work.bytes += static_cast<double>(value(id).bytes()); };
+  for_each_value(node(p).arguments, add);
+  if (epilogues_[p].sum) add(epilogues_[p].residual);
+  for (const ValueId id : made_by(p)) add(id);
+  return work;
+}
+
 void PlanBuilder::add_step(size_t p) {
   const Node& node = program_.nodes[main_[p]];
   Step step{node.op, {}, {}, {}, {}, node.origin, {}, node.name()};
   for_each_value(node.results, [&](ValueId id) {
     if (step.shape.empty()) step.shape = value(id).shape_text();
   });
+  step.work = work_of(p);
   step.stack = make_stack(node.arguments, [&](ValueId id) { return tensor(id); });
   for (size_t a = 0; a < node.arguments.size(); ++a)
     if (node.arguments[a].kind == Argument::Kind::value) {

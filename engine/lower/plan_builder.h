@@ -40,6 +40,7 @@ class PlanBuilder {
   std::shared_ptr<const PackedCall> packed(size_t position, const std::string& activation);
   size_t add_window(const Value& v);
   void add_step(size_t node);
+  StepWork work_of(size_t position) const;
   std::string add_epilogue(size_t position, Stack& stack);
 
   Plan& plan_;

@@ -198,7 +198,9 @@ Baseline make_loop(const Case& given) {
     loop.run = given.fresh(1, [quiet](Separate& s) { quietly(quiet, [&] { s.call_all(); }); });
   else
     loop.run = [alone = given.alone] { return stack_outputs({alone}); };
-  loop.call = [late = given.late(), quiet] { quietly(quiet, [&] { late->get()->call_all(); }); };
+  const auto late = given.late();
+  loop.call = [late, quiet] { quietly(quiet, [&] { late->get()->call_all(); }); };
+  loop.one = [late, quiet](size_t i) { quietly(quiet, [&] { late->get()->call(i); }); };
   return loop;
 }
 

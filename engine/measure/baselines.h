@@ -15,7 +15,8 @@ struct Baseline {
   std::function<Tensors()> run;  // outputs of all models, stacked; for the check
   /// What is timed: as users write it, outputs kept per model. The first call makes the models.
   std::function<void()> call;
-  std::string unavailable;  // reason, when `call` is empty
+  std::function<void(size_t model)> one = {};  // of the loop: a model's part of that call
+  std::string unavailable;                     // reason, when `call` is empty
 };
 /// `wanted`: those that are made, by name; the others are left out. Empty: all. Finding out whether
 /// vmap can run a network costs a call of it.

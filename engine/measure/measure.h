@@ -29,6 +29,9 @@ struct Timing {
   /// Of the measured peaks; 0: not measured. `flops` are those of the definition: what needs fewer
   /// of them, as Winograd's convolution, may pass 1.
   double flops_share = 0, bytes_share = 0;
+  /// What the kernels of a candidate compute, where any of them says that it is another number than
+  /// by the definition, and its share of the peak; else 0.
+  double computed_flops = 0, computed_share = 0;
   std::string bound;  // why no faster: compute, memory, launch or unknown; empty: not judged
 };
 

@@ -15,8 +15,12 @@ double product(const Sizes& sizes) {
                          [](double a, int64_t b) { return a * static_cast<double>(b); });
 }
 
-std::map<std::string, CountFlops>& registered_flops() {
-  static std::map<std::string, CountFlops> all;
+struct Counts {
+  CountFlops flops, computed;
+};
+
+std::map<std::string, Counts>& registered_flops() {
+  static std::map<std::string, Counts> all;
   return all;
 }
 
@@ -36,7 +40,14 @@ class NodeWork {
     if (name_ == "aten::convolution_backward") return convolution_backward();
     if (name_.rfind("aten::_scaled_dot_product", 0) == 0) return attention();
     const auto own = registered_flops().find(name_);
-    return own == registered_flops().end() ? elements() : own->second(program_, node_);
+    return own == registered_flops().end() ? elements() : own->second.flops(program_, node_);
+  }
+
+  /// 0 where it is not known to be another number than by the definition.
+  double computed() const {
+    const auto own = registered_flops().find(name_);
+    const bool known = own != registered_flops().end() && own->second.computed;
+    return known ? own->second.computed(program_, node_) : 0;
   }
 
  private:
@@ -111,12 +122,9 @@ Traffic count_traffic(const Program& program) {
   for (const Node& node : program.nodes) {
     if (node.phase == Phase::prologue || node.is_view()) continue;
     ++traffic.operators;
-    traffic.flops += NodeWork(program, node).flops();
-    const auto add = [&](ValueId id) {
-      traffic.bytes += static_cast<double>(program.value(id).bytes());
-    };
-    for_each_value(node.arguments, add);
-    for_each_value(node.results, add);
+    const StepWork work = work_of(program, node);
+    traffic.flops += work.flops;
+    traffic.bytes += work.bytes;
   }
   double data = 0;
   for (const ValueId id : program.bound) data += static_cast<double>(program.value(id).bytes());
@@ -130,12 +138,10 @@ double estimate_ns(const Program& program, const Peaks& peaks) {
   double ns = 0;
   for (const Node& node : program.nodes) {
     if (node.phase == Phase::prologue || node.is_view()) continue;
-    double bytes = 0;
-    const auto add = [&](ValueId id) { bytes += static_cast<double>(program.value(id).bytes()); };
-    for_each_value(node.arguments, add);
-    for_each_value(node.results, add);
-    const double flops = NodeWork(program, node).flops();
-    ns += peaks.step_ns + 1e9 * std::max(flops / flops_per_s, bytes / peaks.bytes_per_s(bytes));
+    const StepWork work = work_of(program, node);
+    const double flops = work.computed_flops > 0 ? work.computed_flops : work.flops;
+    ns += peaks.step_ns +
+          1e9 * std::max(flops / flops_per_s, work.bytes / peaks.bytes_per_s(work.bytes));
   }
   return ns;
 }
@@ -149,6 +155,8 @@ void judge(Timing& timing, const WorkLoad& load, const Peaks& peaks, at::ScalarT
   const auto peak = peaks.flops_per_s.find(dtype);
   if (peak != peaks.flops_per_s.end() && peak->second > 0)
     timing.flops_share = load.flops / seconds / peak->second;
+  if (peak != peaks.flops_per_s.end() && peak->second > 0)
+    timing.computed_share = timing.computed_flops / seconds / peak->second;
   const double bandwidth = peaks.bytes_per_s(load.bytes);
   if (bandwidth > 0) timing.bytes_share = load.bytes / seconds / bandwidth;
   const double launches = static_cast<double>(timing.steps) / std::max(1.0, parallel_steps);
@@ -162,8 +170,19 @@ void judge(Timing& timing, const WorkLoad& load, const Peaks& peaks, at::ScalarT
   timing.bound = largest->second >= kExplains ? largest->first : "unknown";
 }
 
-bool add_flops(const std::string& op, CountFlops count) {
-  return registered_flops().emplace(op, std::move(count)).second;
+bool add_flops(const std::string& op, CountFlops flops, CountFlops computed) {
+  return registered_flops().emplace(op, Counts{std::move(flops), std::move(computed)}).second;
+}
+
+StepWork work_of(const Program& program, const Node& node) {
+  const NodeWork counted(program, node);
+  StepWork work{counted.flops(), counted.computed(), 0};
+  const auto add = [&](ValueId id) {
+    work.bytes += static_cast<double>(program.value(id).bytes());
+  };
+  for_each_value(node.arguments, add);
+  for_each_value(node.results, add);
+  return work;
 }
 
 }  // namespace wide

@@ -35,8 +35,16 @@ double estimate_ns(const Program& program, const Peaks& peaks);
 /// The products and sums of one call of an operator that is none of ATen's; without it as many as
 /// it has results.
 using CountFlops = std::function<double(const Program& program, const Node& node)>;
-/// Registers at static initialisation; `op` without its overload. Returns true.
-bool add_flops(const std::string& op, CountFlops count);
+/// Registers at static initialisation; `op` without its overload. `flops` are those of the
+/// definition; `computed` those of a kernel that gets by with fewer, or does more. Returns true.
+bool add_flops(const std::string& op, CountFlops flops, CountFlops computed = {});
+
+struct StepWork {
+  double flops = 0;           // by the definition
+  double computed_flops = 0;  // what the kernel computes, where it says so; else 0
+  double bytes = 0;           // read and written
+};
+StepWork work_of(const Program& program, const Node& node);
 
 /// Fills flops, bytes, their shares of the peaks and `bound`. The least time that the FLOPs
 /// (`compute`), the bytes (`memory`) and the timing's steps (`launch`) would take at the peaks is

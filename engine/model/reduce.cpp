@@ -66,6 +66,13 @@ class Reduced final : public CompiledModel {
     return steps;
   }
 
+  TimelineCall timeline(const Tensors& inputs) override {
+    TimelineCall call = model_->timeline(inputs);
+    call.notes.push_back(std::string(to_string(reduce_)) +
+                         " over the models runs behind what is shown");
+    return call;
+  }
+
   void set_weights(const Tensors& weights) override { model_->set_weights(weights); }
   const Program& single() const override { return model_->single(); }
   const Program& program() const override { return program_; }
@@ -79,6 +86,7 @@ class Reduced final : public CompiledModel {
     return model_->steps() + static_cast<int64_t>(program_.nodes.size()) -
            static_cast<int64_t>(model_->program().nodes.size());
   }
+  double computed_flops() const override { return model_->computed_flops(); }
   std::vector<TuningKey> tuning_keys(const std::string& primitive) const override {
     return model_->tuning_keys(primitive);
   }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "engine/lower/operator_traits.h"
+#include "engine/measure/roofline.h"
 #include "primitives/kernels/convolution_spots.h"
 #include "primitives/kernels/convolution_tile.h"
 #include "primitives/kernels/finish.h"
@@ -469,10 +470,24 @@ Tensor direct_convolution_kernel(const Tensor& x, const Tensor& filters,
                                 output, groups, transposed, residual, activation, pool, out);
 }
 
+/// Every element of the side without the window meets every weight of its channel once.
+double flops(const Program& program, const Node& node) {
+  const auto numbers = [&](size_t a) { return node.arguments[a].constant.toIntVector(); };
+  const Sizes& x = program.value(node.arguments[0].values[0]).sizes;
+  const double filters = double(node.arguments[3].constant.toInt()),
+               groups = double(node.arguments[9].constant.toInt()),
+               taps = double(c10::multiply_integers(numbers(4)));
+  if (node.arguments[10].constant.toBool())
+    return 2 * double(c10::multiply_integers(x)) * filters / groups * taps;
+  const double places = double(c10::multiply_integers(numbers(8)));
+  return 2 * double(x[0] * x[1]) * filters * places * double(x[2]) / groups * taps;
+}
+
 [[maybe_unused]] const bool registered = add_operator_traits({.op = "wide::direct_convolution",
                                                               .absorbs = activations::names(),
                                                               .adds = true,
-                                                              .pools = pools_planes});
+                                                              .pools = pools_planes}) &&
+                                         add_flops("wide::direct_convolution", flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(m, "direct_convolution",

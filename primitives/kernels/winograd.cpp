@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "engine/lower/operator_traits.h"
+#include "engine/measure/roofline.h"
 #include "primitives/kernels/finish.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/registration.h"
@@ -350,10 +351,51 @@ bool pools_squares(const std::string& pool_text, const Value& result) {
          shape.w == result.sizes[4] && shape.oh == shape.h / 2 && shape.ow == shape.w / 2;
 }
 
-[[maybe_unused]] const bool registered = add_operator_traits({.op = "wide::winograd_convolution",
-                                                              .absorbs = activations::names(),
-                                                              .adds = true,
-                                                              .pools = pools_squares});
+/// Results, channels and taps of a node's call.
+struct Counted {
+  double models, batch, channels, filters;
+  int64_t out_height, out_width;
+  Basis basis;
+
+  Counted(const Program& program, const Node& node) {
+    const Sizes& x = program.value(node.arguments[0].values[0]).sizes;
+    const auto number = [&](size_t a) { return node.arguments[a].constant.toInt(); };
+    const std::vector<int64_t> padding = node.arguments[4].constant.toIntVector();
+    basis = {number(5), number(6)};
+    models = double(x[0]);
+    batch = double(x[1]);
+    channels = double(x[2]);
+    filters = double(number(3));
+    out_height = x[3] + 2 * padding[0] - basis.kernel + 1;
+    out_width = x[4] + 2 * padding[1] - basis.kernel + 1;
+  }
+};
+
+double flops(const Program& program, const Node& node) {
+  const Counted c(program, node);
+  return 2 * c.models * c.batch * c.filters * double(c.out_height * c.out_width) * c.channels *
+         double(c.basis.kernel * c.basis.kernel);
+}
+
+/// The products of patches and filters, whole runs of tiles and half blocks of filters; not the
+/// changes of basis.
+double computed_flops(const Program& program, const Node& node) {
+  const Counted c(program, node);
+  const int64_t step = c.basis.results;
+  const int64_t tiles =
+      int64_t(c.batch) * ((c.out_height + step - 1) / step) * ((c.out_width + step - 1) / step);
+  const int64_t runs = (tiles + kPositions - 1) / kPositions;  // as `cut` makes them
+  const double filters = kFilters / 2 * std::ceil(2 * c.filters / kFilters);
+  return 2 * c.models * double(runs * kPositions) * c.channels * filters *
+         double(c.basis.frequencies());
+}
+
+[[maybe_unused]] const bool registered =
+    add_operator_traits({.op = "wide::winograd_convolution",
+                         .absorbs = activations::names(),
+                         .adds = true,
+                         .pools = pools_squares}) &&
+    add_flops("wide::winograd_convolution", flops, computed_flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(m, "winograd_convolution",

@@ -67,6 +67,11 @@ const MissingBaseline* PointDetail::missing() const {
 
 std::string arithmetic_text(const Timing& timing) {
   const double percent = 100 * timing.flops_share;
+  if (timing.computed_share > 0 && timing.flops_share > 0)
+    return fmt::format(
+        "{:.0f} % of this machine's arithmetic peak by the operations that the definition counts; "
+        "its kernels compute {:.0f} % as many, which is {:.0f} % of the peak",
+        percent, 100 * timing.computed_share / timing.flops_share, 100 * timing.computed_share);
   if (timing.flops_share <= 1)
     return fmt::format("{:.0f} % of this machine's arithmetic peak", percent);
   return fmt::format(

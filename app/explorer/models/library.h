@@ -26,9 +26,9 @@ struct PointDetail {
   std::string command;
 };
 
-/// How near a timing comes to the machine's arithmetic peak, in words. Shares are of the operations
-/// that the definition counts: a kernel that needs fewer of them can pass 100 %, and the text says
-/// that its arithmetic units do less.
+/// How near a timing comes to the machine's arithmetic peak, in words: by the operations that the
+/// definition counts, and by those that its kernels compute where they say so. Without that, the
+/// text says of what passes 100 % that its arithmetic units do less.
 std::string arithmetic_text(const Timing& timing);
 
 /// Where a row is.

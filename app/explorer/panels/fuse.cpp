@@ -8,7 +8,9 @@
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/child.h"
 #include "app/explorer/models/fuse.h"
+#include "app/explorer/models/timeline.h"
 #include "app/explorer/ui/plot_view.h"
+#include "app/explorer/ui/timeline_plot.h"
 #include "data/checkpoints/checkpoint_format.h"
 #include "data/networks/network_format.h"
 #include "data/one_line.h"
@@ -260,9 +262,16 @@ class FusePanel : public Panel {
     if (id != shown_) {
       shown_ = wanted_ = id;
       report_.reset();
+      timeline_ = {};
+      bar_.reset();
+      lanes_.fit();
       explorer.jobs.start("fusion", [this, db = explorer.library.db(), id]() -> Jobs::Result {
         FuseReport report = Store::read(db).load_fuse(id);
-        return [this, report = std::move(report)]() mutable { report_ = std::move(report); };
+        TimelineView timeline = timeline_view(report);
+        return [this, report = std::move(report), timeline = std::move(timeline)]() mutable {
+          report_ = std::move(report);
+          timeline_ = std::move(timeline);
+        };
       });
     }
     if (!report_) {
@@ -276,20 +285,60 @@ class FusePanel : public Panel {
     const FuseResult& last = report.curve.back();
     const float width = ImGui::GetContentRegionAvail().x;
     headline(ui, last, width);
-    if (report.curve.size() > 1) {
-      if (ui.toggle("Numbers", !plotted_, "What was measured at each N, and of each step"))
-        plotted_ = false;
-      ImGui::SameLine();
-      if (ui.toggle("Along N", plotted_, "The speedup and the error along N")) plotted_ = true;
-      if (plotted_) {
-        plot(explorer, ui, report);
-        return;
-      }
+    choose_part(ui, report);
+    if (part_ == Part::along_n && report.curve.size() > 1) {
+      plot(explorer, ui, report);
+      return;
+    }
+    if (part_ == Part::timeline && timeline_.report) {
+      timeline(ui, timeline_);
+      return;
     }
     coverage(ui, last, width);
     curve(ui, report);
     for (const std::string& note : last.notes) ui.fitted(note, width, true);
     steps(ui, last);
+  }
+
+  void choose_part(Ui& ui, const FuseReport& report) {
+    if (report.curve.size() < 2 && !timeline_.report) return;
+    const auto offer = [&](const char* label, Part part, const char* tip) {
+      if (ui.toggle(label, part_ == part, tip)) part_ = part;
+    };
+    offer("Numbers", Part::numbers, "What was measured at each N, and of each step");
+    if (report.curve.size() > 1) {
+      ImGui::SameLine();
+      offer("Along N", Part::along_n, "The speedup and the error along N");
+    }
+    if (!timeline_.report) return;
+    ImGui::SameLine();
+    offer("Timeline", Part::timeline,
+          "One call of the loop and one of the wide program on a common axis of time, as they ran");
+  }
+
+  /// What was clicked is explained below the lanes.
+  void timeline(Ui& ui, const TimelineView& view) {
+    ImGui::SameLine();
+    if (ui.button("Fit", Look::plain, true,
+                  "Shows both calls from begin to end; the wheel zooms, a drag moves"))
+      lanes_.fit();
+    ui.beside(ui.text_width("Fit wide") + 2 * ImGui::GetStyle().FramePadding.x);
+    if (ui.button("Fit wide", Look::plain, true,
+                  "Shows the wide program's call alone from begin to end"))
+      lanes_.show(0, view.report->curve.back().timeline.back().call_ns);
+    const float width = ImGui::GetContentRegionAvail().x;
+    const float below = ui.px(24) * static_cast<float>(4 + view.notes.size());
+    const auto about = [&](const PickedBar& bar) { return bar_text(view, bar); };
+    if (const auto picked =
+            lanes_.draw(ui, view.lanes, view.end_ns, bar_,
+                        std::max(ui.px(160), ImGui::GetContentRegionAvail().y - below), about))
+      bar_ = picked;
+    if (bar_)
+      for (const std::string& line : bar_details(view, *bar_)) ui.wrapped(line, false);
+    else
+      ui.fitted("Click a bar: which node and module it comes from, how near it is to the peaks",
+                width, true);
+    for (const std::string& note : view.notes) ui.fitted(note, width, true);
   }
 
   /// Large only where the interval says that there is a difference.
@@ -462,8 +511,13 @@ class FusePanel : public Panel {
   std::string error_, exported_;
   int64_t wanted_ = -1, shown_ = -1;
   std::optional<FuseReport> report_;
-  bool plotted_ = false, over_loop_ = false;
+  TimelineView timeline_;  // of it
+  enum class Part { numbers, along_n, timeline };
+  Part part_ = Part::numbers;
+  bool over_loop_ = false;
   PlotView plot_;
+  TimelinePlot lanes_;
+  std::optional<PickedBar> bar_;  // of the timeline
 };
 
 const bool registered =

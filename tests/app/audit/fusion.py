@@ -20,7 +20,11 @@ POINT = {"n": INDEPENDENT, **{f"coverage.{way}": HELD for way in WAYS},
          "first_call_ns": RECOMPUTED, "memory.wide_bytes": HELD, "memory.separate_bytes": INDEPENDENT,
          **{f"passes[].{name}": HELD for name in ("name", "milliseconds", "nodes_before", "nodes_after", "summary")},
          **{f"steps[].{name}": HELD for name in ("operator", "module", "primitive", "strategy", "shape", "median_ns")},
-         "steps[].share": RECOMPUTED, "other_load": HELD, "disturbed": RECOMPUTED, "notes": HELD, "plan": HELD}
+         "steps[].share": RECOMPUTED, **{f"steps[].{name}": HELD for name in ("node", "flops", "computed_flops", "bytes")},
+         **{f"timeline[].{name}": HELD for name in ("name", "calls", "call_ns", "cores_a_lane", "lanes", "notes")},
+         **{f"timeline[].items[].{name}": HELD for name in ("kind", "name", "module", "primitive", "strategy", "shape",
+                                                           "node", "flops", "computed_flops", "bytes")},
+         **{f"timeline[].spans.{name}": HELD for name in ("item", "lane", "core", "begin_ns", "end_ns")}, "other_load": HELD, "disturbed": RECOMPUTED, "notes": HELD, "plan": HELD}
 FIELDS = {"schema": HELD, "model": INDEPENDENT, "device": INDEPENDENT, "dtype": INDEPENDENT, "mode": INDEPENDENT,
           "reduce": INDEPENDENT, "trusted": INDEPENDENT, "largest_n": HELD,
           "weights.checkpoints": INDEPENDENT, "weights.file_bytes": INDEPENDENT,
@@ -172,6 +176,8 @@ def _audit_point(ledger, path, point, report, where, seed):
         ledger.fail(path + "results", f"got {len(candidates)} candidates, expected one")
     _audit_coverage(ledger, path, point, where.nodes)
     _audit_steps(ledger, path, point)
+    for i, call in enumerate(point.get("timeline", [])):
+        _audit_call(ledger, f"{path}timeline[{i}].", call, point["n"])
     ledger.held(path + "other_load", 0 <= point["other_load"] <= 1)
     ledger.recomputed(path + "disturbed", point["disturbed"], point["other_load"] > timings.DISTURBED)
     noted = any(note.startswith("disturbed: ") for note in point["notes"])
@@ -237,6 +243,7 @@ def _audit_steps(ledger, path, point):
         for name in ("operator", "module", "primitive", "strategy", "shape"):
             ledger.held(f"{path}steps[{i}].{name}", isinstance(s[name], str) and (s[name] or name != "operator"))
         ledger.held(f"{path}steps[{i}].median_ns", s["median_ns"] >= 0)
+        _audit_step_work(ledger, f"{path}steps[{i}].", s)
         share = s["median_ns"] / total if total else 0.0
         ledger.recomputed(f"{path}steps[{i}].share", s["share"], share)
         found[s["strategy"] if s["strategy"] in WAYS[1:] else "strategy"] += share
@@ -247,6 +254,37 @@ def _audit_steps(ledger, path, point):
         ledger.recomputed(f"{path}coverage_time.{way}", share, found[way] if steps else share)
     if not near(sum(shares.values()), 1.0):
         ledger.fail(path + "coverage_time", f"sums to {sum(shares.values())}")
+
+
+def _audit_step_work(ledger, path, step):
+    for name in ("node", "flops", "computed_flops", "bytes"):
+        if name in step:
+            ledger.held(path + name, step[name] >= 0)
+
+
+def _audit_call(ledger, path, call, n):
+    """Spans lie inside the call and follow each other; every model of the loop is there."""
+    spans, items = call["spans"], call["items"]
+    ledger.held(path + "name", call["name"] in ("loop", "wide"))
+    ledger.held(path + "calls", call["calls"] >= 1)
+    for name in ("cores_a_lane", "call_ns"):
+        ledger.held(path + name, call[name] > 0)
+    for name in ("lanes", "notes"):
+        ledger.held(path + name, all(call[name]))
+    for i, item in enumerate(items):
+        for name, value in item.items():
+            good = bool(value) if isinstance(value, str) else value >= 0
+            ledger.held(f"{path}items[{i}].{name}", good)
+        _audit_step_work(ledger, f"{path}items[{i}].", item)
+    count = len(spans["item"])
+    for name, least, size in (("item", 0, len(items)), ("lane", 0, len(call["lanes"])), ("core", -1, 1 << 20)):
+        ledger.held(f"{path}spans.{name}", len(spans[name]) == count and all(least <= v < size for v in spans[name]))
+    ledger.held(path + "spans.begin_ns", spans["begin_ns"] == sorted(spans["begin_ns"]) and min(spans["begin_ns"]) >= 0)
+    ledger.held(path + "spans.end_ns", all(b <= e <= call["call_ns"] for b, e in zip(spans["begin_ns"], spans["end_ns"])))
+    if call["name"] == "loop":
+        models = [items[int(i)]["name"] for i in spans["item"] if items[int(i)]["kind"] == "model"]
+        if models != [f"model {i}" for i in range(n)]:
+            ledger.fail(path + "spans", f"has the models {models}")
 
 
 def _audit_memory(ledger, path, point, where):

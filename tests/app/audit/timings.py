@@ -19,7 +19,7 @@ TIMING = {"name": HELD, "kind": HELD, "samples_ns": HELD, "calls_per_sample": HE
           "cold_ns": HELD, "with_packing_ns": HELD, "peak_bytes": HELD, "steps": HELD,
           "median_ns": RECOMPUTED, "q1_ns": RECOMPUTED, "q3_ns": RECOMPUTED, "outliers": RECOMPUTED,
           "flops": INDEPENDENT, "bytes": INDEPENDENT, "flops_share": RECOMPUTED, "bytes_share": RECOMPUTED,
-          "bound": RECOMPUTED}
+          "computed_flops": HELD, "computed_share": RECOMPUTED, "bound": RECOMPUTED}
 CORRECTNESS = {"max_rel": HELD, "eager_max_rel": HELD, "tolerance": HELD, "isolated": HELD, "ordered": HELD,
                "pass": RECOMPUTED, "note": HELD, "failure": HELD}
 ENVIRONMENT = {"cpu.model": INDEPENDENT, "cpu.cores": INDEPENDENT, "cpu.governor": INDEPENDENT,
@@ -144,6 +144,12 @@ def audit_timing(ledger, path, t, where):
     bytes_share = t["bytes"] / seconds / bandwidth if bandwidth else 0
     ledger.recomputed(path + ".flops_share", t["flops_share"], flops_share or None)
     ledger.recomputed(path + ".bytes_share", t["bytes_share"], bytes_share or None)
+    if "computed_flops" in t:
+        # Of Winograd's convolutions a quarter of the products is left at best; what is padded adds.
+        ledger.held(path + ".computed_flops", t["kind"] == "candidate" and t["computed_flops"] > t["flops"] / 8)
+        share = t["computed_flops"] / seconds / peak if peak else 0
+        if "computed_share" in t:
+            ledger.recomputed(path + ".computed_share", t["computed_share"], share)
     _audit_bound(ledger, path + ".bound", t, where, flops_share, bytes_share, seconds)
 
 

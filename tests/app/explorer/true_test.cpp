@@ -170,6 +170,15 @@ TEST(ExplorerWhy, MoreThanTheArithmeticPeakSaysWhatIsComputed) {
   EXPECT_EQ(arithmetic_text(timing), "61 % of this machine's arithmetic peak");
 }
 
+TEST(ExplorerWhy, WhatKernelsComputeStandsBesideWhatTheDefinitionCounts) {
+  Timing timing;
+  timing.flops_share = 2.48;
+  timing.computed_share = 0.744;
+  const std::string text = arithmetic_text(timing);
+  EXPECT_NE(text.find("248 % of this machine's arithmetic peak by the operations"), text.npos);
+  EXPECT_NE(text.find("compute 30 % as many, which is 74 % of the peak"), text.npos) << text;
+}
+
 TEST(ExplorerPublished, FiguresOfAnotherDeviceDoNotStretchTheAxes) {
   Figure figure;
   Curve curve;

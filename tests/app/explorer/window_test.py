@@ -266,6 +266,16 @@ class Window(unittest.TestCase):
             click Fuse
             await mlp · N=2,3
             settle
+            click Timeline
+            settle
+            expect wide: one call for N=3
+            click bar model 1
+            expect model 1 ·
+            click Fit wide
+            settle
+            click bar wide::packed_linear.out with relu
+            expect of one model's program, module
+            picture {self.path("timeline.png")}
             click Along N
             settle
             hover wide N=3

@@ -7,6 +7,7 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
+#include "engine/measure/roofline.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/winograd_transforms.h"
 #include "tests/primitives/kernels/each_target.h"
@@ -71,6 +72,27 @@ TEST(Winograd, EqualsEveryModelByItself) {
     EXPECT_LE((layer.winograd(false) - bare).abs().max().item<double>(),
               most_error(basis) * (1 + bare.abs().max().item<double>()));
   }
+}
+
+TEST(Winograd, CountsTheProductsOfWholeRunsAndHalfBlocks) {
+  const at::NoGradGuard no_grad;
+  const Layer layer({3, 4}, {2, 3, 5, 9, 9}, 6, {1, 1});
+  const Program program =
+      record({{"x", Role::input, layer.x}, {"w", Role::parameter, layer.weight}},
+             [&](const Tensors& t) -> Tensors {
+               return {winograd_convolution(t[0], t[1], std::nullopt, layer.padding, 4)};
+             });
+  int seen = 0;
+  for (const Node& node : program.nodes) {
+    if (node.name().rfind("wide::winograd_convolution", 0) != 0) continue;
+    ++seen;
+    const StepWork work = work_of(program, node);
+    EXPECT_EQ(work.flops, 2.0 * 2 * 3 * 6 * (9 * 9) * 5 * (3 * 3));
+    // 3 images of 3 x 3 tiles: 27, in 2 runs of 16; 6 filters in two halves of 4; 6 x 6
+    // frequencies.
+    EXPECT_EQ(work.computed_flops, 2.0 * 2 * 32 * 5 * 8 * 36);
+  }
+  EXPECT_EQ(seen, 1);
 }
 
 TEST(Winograd, EqualsDoubleUnderEveryInstructionSet) {

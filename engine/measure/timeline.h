@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wide {
+
+/// What ran, once or more often in a call.
+struct TimelineItem {
+  std::string kind;  // "model", "operator" (of the loop); "shared", "range", "step" (of a program)
+  std::string name;
+  std::string module, primitive, strategy, shape;  // of a step
+  int32_t node = -1;          // of a step: where it comes from in the program of one model
+  double flops = 0;           // of a step, by the definition
+  double computed_flops = 0;  // what its kernel computes, where it says so; else 0
+  double bytes = 0;           // of a step: read and written
+};
+
+/// From when to when, in nanoseconds since the call began.
+struct TimelineSpan {
+  int32_t item = 0, lane = 0;
+  int32_t core = -1;  // that the lane's thread was on at its end; -1: not asked
+  double begin_ns = 0, end_ns = 0;
+};
+
+/// One call that was watched: of several, the one of median length.
+struct TimelineCall {
+  std::string name;          // "loop", "wide"
+  int64_t calls = 0;         // that were watched
+  double call_ns = 0;        // the length of the one that is shown: the median of those
+  int64_t cores_a_lane = 1;  // that what runs in a lane may use
+  std::vector<std::string> lanes;
+  std::vector<TimelineItem> items;
+  std::vector<TimelineSpan> spans;  // by begin; what lies inside another one comes behind it
+  std::vector<std::string> notes;   // what could not be measured
+};
+
+/// How many calls are watched.
+constexpr int kWatchedCalls = 11;
+
+/// The index of the median.
+size_t median_at(const std::vector<double>& ns);
+/// In the order of `TimelineCall::spans`.
+void sort_spans(std::vector<TimelineSpan>& spans);
+
+}  // namespace wide
