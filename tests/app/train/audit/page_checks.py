@@ -5,9 +5,9 @@ from .file_checks import cell, kind_of
 from .ledger import CONSISTENT, LOOPED, RECOMPUTED, Ledger
 from .pages import page_fields
 from .report_checks import metric_names
-from .texts import config_name, digits, spread_text, statuses_text, time_text
+from .texts import digits, spread_text, statuses_text, time_text
 
-COLOURS = 7  # as many lines has a legend
+COLOURS = 12  # as many lines has a legend
 PIXELS = 0.011  # by which a point may be off: it is written with two decimals
 
 
@@ -32,7 +32,7 @@ def table(name, rows, job, report, findings):
 def page(text, job, report, answering, findings):
     fields = page_fields(text)
     ledger = Ledger("report --html", {"texts": [f"{where}: {words}" for where, words in fields.texts],
-                                      "curves": {name: sorted(own.lines) for name, own in fields.curves.items()},
+                                      "curves": {name: sorted(m for m, _ in own.lines) for name, own in fields.curves.items()},
                                       "tables": sorted(fields.tables)}, findings)
     run, names = report["run"], metric_names(job, report)
     pruned = any(config["pruned"] for config in report["configs"])
@@ -47,16 +47,16 @@ def page(text, job, report, answering, findings):
         *((CONSISTENT, f"h3: {name}") for name in fields.curves), (CONSISTENT, "h2: Models")]
     for i, (kind, words) in enumerate(wanted):
         ledger.expect(kind, ("texts", i), words)
-    drawn = {}
-    for name in ["train_loss", *names]:
-        lines = {m: [(row["step"], row[name][m]) for row in report["history"] if name in row and row[name][m] is not None]
-                 for m in range(report["n"])}
-        if any(lines.values()):
-            drawn[name] = {m: points for m, points in lines.items() if points}
-    for name, lines in drawn.items():
-        ledger.expect(LOOPED, ("curves", name), sorted(lines))
-        if name in fields.curves and set(fields.curves[name].lines) == set(lines):
-            curve(ledger, name, fields.curves[name], lines, report["configs"], report)
+    lines = {name: {m: [(row["step"], row[name][m]) for row in report["history"] if name in row and row[name][m] is not None]
+                    for m in range(report["n"])} for name in ["train_loss", *names]}
+    lines = {name: own for name, own in lines.items() if any(own.values())}
+    for name in lines:
+        if name == "train_loss" and "loss" in lines:
+            continue  # stands beside the other
+        of_each = [name] + ["train_loss"] * (name == "loss")
+        ledger.expect(LOOPED, ("curves", name), sorted(list(range(report["n"])) * len(of_each)))
+        if name in fields.curves and len(fields.curves[name].lines) == report["n"] * len(of_each):
+            curve(ledger, name, fields.curves[name], [lines[one] for one in of_each], report)
     has_mean = report["n"] > 1 and any(report["ensemble"].values())
     ledger.expect(CONSISTENT, ("tables",), sorted(["configurations", "models"] + ["ensemble"] * has_mean))
     ledger.close()
@@ -91,8 +91,18 @@ def configuration(config, names, pruned):
     return made
 
 
-def curve(ledger, name, drawn, lines, configs, report):
-    """Points lie where the labels of the axes put (step, value): the labels' places give each axis' map."""
+def groups_of(report):
+    """The models of each configuration by the name that pictures have for it."""
+    keys, groups = sorted(report["configs"][0]["hyperparameters"]), {}
+    for model in report["models"]:
+        name = " ".join(f"{key}={float(model['hyperparameters'][key]):.4g}" for key in keys) or "all models"
+        groups.setdefault(name, []).append(model["model"])
+    return {name + (f" ({len(models)} models)" if len(models) > 1 else ""): models for name, models in groups.items()}
+
+
+def curve(ledger, name, drawn, lines, report):
+    """Points lie where the labels of the axes put (step, value): the labels' places give each axis' map. `lines`: by metric the
+    points of every model, the second one's drawn after the first one's."""
     steps = numpy.polyfit([float(t) for t, _ in drawn.x_axis], [at for _, at in drawn.x_axis], 1)
     logarithmic = "logarithmic" in drawn.caption
     scale = numpy.log if logarithmic else lambda v: v
@@ -104,20 +114,38 @@ def curve(ledger, name, drawn, lines, configs, report):
     off = max(abs(numpy.polyval(fit, float(scale(v))) - at) for v, at in values)
     if not off <= PIXELS or fit[0] >= 0:
         ledger.found(("curves", name), f"has labels of its values that are off by {off:.2g} pixels")
-    for m, points in lines.items():
-        got = drawn.lines[m]
+
+    def elsewhere(got, points):
         wanted = [(numpy.polyval(steps, step), numpy.polyval(fit, float(scale(v)))) for step, v in points]
-        if len(got) != len(wanted) or any(abs(x - u) > 2 * PIXELS or abs(y - v) > 2 * PIXELS * max(1, abs(v) / 300)
-                                          for (x, y), (u, v) in zip(got, wanted)):
+        return len(got) != len(wanted) or any(abs(x - u) > 2 * PIXELS or abs(y - v) > 2 * PIXELS * max(1, abs(v) / 300)
+                                              for (x, y), (u, v) in zip(got, wanted))
+
+    seen = [0] * report["n"]
+    for m, got in drawn.lines:
+        if elsewhere(got, lines[seen[m]][m]):
             ledger.found(("curves", name), f"has the points of model {m} elsewhere than its values are")
-    if len(configs) == 1 and report["n"] <= COLOURS:
-        wanted = [f"model {m}" for m in range(report["n"])]
-    else:
-        counts = [sum(c["statuses"].values()) for c in configs]
-        wanted = [config_name(c) + (f" ({n} models)" if n > 1 else "") for c, n in zip(configs, counts)]
+        seen[m] += 1
+    groups = groups_of(report)
+    for title, median, band in drawn.groups:
+        models = groups.get(title.removesuffix(", training"))
+        of = lines[-1] if title.endswith(", training") else lines[0]
+        if models is None:
+            ledger.found(("curves", name), f"has the group {title}, expected one of {sorted(groups)}")
+            continue
+        at = {}
+        for m in models:
+            for step, value in of[m]:
+                at.setdefault(step, []).append(value)
+        low, middle, high = ([(step, float(numpy.quantile(at[step], q))) for step in sorted(at)] for q in (0.25, 0.5, 0.75))
+        if elsewhere(median, middle) or elsewhere(band, [*high, *reversed(low)] if len(models) > 1 and len(at) > 1 else []):
+            ledger.found(("curves", name), f"has the median or the quartiles of {title} elsewhere than they are")
+    wanted, got = sorted(groups) if name != "train_loss" else [], drawn.legend
     if len(wanted) > COLOURS:
-        wanted[COLOURS - 1:] = [f"the {len(wanted) - COLOURS + 1} other configurations"]
-    if len(drawn.legend) != len(wanted) or not all(name.startswith(got.rstrip("….")) for name, got in zip(wanted, drawn.legend)):
+        named, rest = got[:-1], f"{len(wanted) - COLOURS + 1} other configurations, each model a faint line"
+        right = len(got) == COLOURS and rest.startswith(got[-1].rstrip("…"))
+    else:
+        named, right = got, len(got) == len(wanted)
+    if not right or not all(any(name.startswith(one.rstrip("…")) for name in wanted) for one in named):
         ledger.found(("curves", name), f"has the legend {drawn.legend}, expected {wanted}")
 
 

@@ -3,10 +3,17 @@ from html.parser import HTMLParser
 
 
 class Curve:
-    """A picture: by model its points, the labels of its axes as (text, place), the legend, what stands below."""
+    """A picture: lines as (model, points) and groups as [name, median, band] in the order drawn, the labels of its axes as
+    (text, place), the legend, what stands below."""
 
     def __init__(self):
-        self.lines, self.x_axis, self.y_axis, self.legend, self.caption = {}, [], [], [], ""
+        self.lines, self.groups, self.x_axis, self.y_axis, self.legend, self.caption = [], [], [], [], [], ""
+
+    def put(self, kind, shape, points):
+        if kind == "curve":
+            self.lines[-1][1].extend(points)
+        elif kind == "group":
+            self.groups[-1][2 if shape == "polygon" else 1].extend(points)
 
 
 class Page(HTMLParser):
@@ -15,7 +22,7 @@ class Page(HTMLParser):
     def __init__(self):
         super().__init__()
         self.texts, self.tables, self.curves = [], {}, {}
-        self.open, self.rows, self.curve, self.kinds, self.model, self.at = [], None, None, [], None, None
+        self.open, self.rows, self.curve, self.kinds, self.at = [], None, None, [], None
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
@@ -36,11 +43,11 @@ class Page(HTMLParser):
             self.at = float(attributes["x"]), float(attributes["y"])
 
     def handle_startendtag(self, tag, attributes):
-        attributes = dict(attributes)
-        if tag == "polyline":
-            self.curve.lines[self.model] = [tuple(map(float, point.split(","))) for point in attributes["points"].split()]
+        attributes, kind = dict(attributes), self.kinds[-1] if self.kinds else None
+        if tag in ("polyline", "polygon"):
+            self.curve.put(kind, tag, [tuple(map(float, point.split(","))) for point in attributes["points"].split()])
         elif tag == "circle":  # of a single evaluation
-            self.curve.lines[self.model] = [(float(attributes["cx"]), float(attributes["cy"]))]
+            self.curve.put(kind, tag, [(float(attributes["cx"]), float(attributes["cy"]))])
 
     def handle_endtag(self, tag):
         if tag == "g":
@@ -57,9 +64,13 @@ class Page(HTMLParser):
         elif "svg" not in self.open:
             self.texts.append((where, data.strip("\n")))
         elif where == "title" and kind is None:
-            self.curves[data] = self.curve
+            self.curves[self.texts[-1][1]] = self.curve  # by the heading above it
+        elif where == "title" and kind == "curve":
+            self.curve.lines.append((int(data.removeprefix("model ")), []))
+        elif where == "title" and kind == "group":
+            self.curve.groups.append((data, [], []))
         elif where == "title":
-            self.model = int(data.split(":")[0].removeprefix("model ")) if kind == "curve" else None
+            pass
         elif kind == "x-axis":
             self.curve.x_axis.append((data, self.at[0]))
         elif kind == "y-axis":
