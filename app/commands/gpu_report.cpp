@@ -11,6 +11,7 @@
 #include "app/sweep/text.h"
 #include "data/bytes/part_file.h"
 #include "data/machine/environment.h"
+#include "data/machine/gpu.h"
 #include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"
@@ -39,6 +40,7 @@ class GpuReport : public Command {
   int run() override {
     if (!stage_.empty()) {
       Steps steps(device_of(device_));
+      allow_tf32(false);  // cuDNN's own default rounds
       find_gpu_stage(stage_).run(steps);
       return 0;
     }
@@ -99,7 +101,14 @@ class GpuReport : public Command {
     throw Error(
         fmt::format("[gpu-report] {}: got {}, expected ok; try the report's first page",
                     verdict["stage"].get<std::string>(), verdict["status"].get<std::string>()),
-        verdict["status"] == "failed" ? 4 : 5);
+        exit_code(all["stages"]));
+  }
+
+  /// Of a crash or a hang in any stage, also after another that failed.
+  static int exit_code(const Json& stages) {
+    for (const Json& stage : stages)
+      if (stage["status"] == "crashed" || stage["status"] == "timeout") return 5;
+    return 4;
   }
 
   void write(const char* ending, const std::string& text) const {

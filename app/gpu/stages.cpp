@@ -40,6 +40,7 @@ void machine(Steps& steps) {
     e.erase("command");
     return e;
   });
+  steps.step("settings", [&]() -> Json { return {{"tf32", tf32_allowed() ? "on" : "off"}}; });
   if (is_rehearsal(steps.device())) return;
   steps.step("device", [&]() -> Json {
     DeviceRuntime* runtime = device_runtime(steps.device().type());

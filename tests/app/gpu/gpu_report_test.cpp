@@ -121,7 +121,9 @@ TEST(GpuReport, RunsAllStagesToAVerdictThatNamesTheFirstFailing) {
   const size_t first = done.page.find("The first stage that is not ok: <b>throws</b>, step <b>bad");
   EXPECT_NE(first, std::string::npos) << done.page.substr(0, 2000);
   EXPECT_NE(done.page.find("got &lt;one&gt;"), std::string::npos);
-  EXPECT_EQ(done.code, 4) << done.err;
+  EXPECT_EQ(done.code, 5) << "a later stage crashed: " << done.err;
+  const Json settings = named(named(stages, "name", "machine").at("steps"), "step", "settings");
+  EXPECT_EQ(settings.at("data"), (Json{{"tf32", "off"}}));
   EXPECT_NE(done.err.find("[gpu-report] throws: got failed, expected ok"), std::string::npos);
 }
 
