@@ -126,6 +126,7 @@ TrainState merge_states(const std::vector<SavedPart>& parts) {
   for (const SavedPart& p : parts) {
     const TrainState& s = p.run.state;
     whole.step = std::max(whole.step, s.step);
+    whole.loss_steps = std::max(whole.loss_steps, s.loss_steps);
     whole.seconds = std::max(whole.seconds, s.seconds);  // they may have run side by side
     whole.models.insert(whole.models.end(), s.models.begin(), s.models.end());
     for (const Evaluated& e : s.history) {

@@ -345,7 +345,7 @@ TEST_F(Sandbox, ACrashIsOneLine) {
     ::raise(SIGSEGV);
     return 0;
   });
-  fails("[net.pt2] memory: got killed by the system", [] {
+  fails("[net.pt2] sandbox: got SIGKILL (Killed), expected an end of its work; try again", [] {
     ::raise(SIGKILL);
     return 0;
   });

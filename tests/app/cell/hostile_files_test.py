@@ -210,7 +210,7 @@ class HostileFiles(CommandLine):
         os.kill(self.sandbox_of(process), signal.SIGKILL)
         out, err = process.communicate(timeout=20)
         self.assertEqual((process.returncode, out, err.count("\n")), (5, "", 1))
-        self.assertRegex(err, r"\] memory: got killed by the system")
+        self.assertRegex(err, r"\] sandbox: got SIGKILL \(Killed\), expected an end of its work; try again$")
         self.assertEqual(os.listdir(self.folder), ["net.pt2"])
 
     def test_no_half_file_has_a_name(self):

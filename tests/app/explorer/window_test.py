@@ -303,6 +303,7 @@ class Window(unittest.TestCase):
             binary=os.path.join(os.path.dirname(screen.BINARY), "workbench_tests"),
             env={"WORKBENCH_PLANT_WINDOW": "1", "XDG_CONFIG_HOME": self.path("config3"),
                  "XDG_CACHE_HOME": self.path("cache")}, script=f"""
+            await a_window
             settle
             click None
             click a_window
