@@ -50,13 +50,21 @@ std::vector<std::string> check_identity(const std::string& saved, const Prepared
     refuse(run.options.models.empty() ? "--set" : run.options.models, "models");
   if (differs(before, now, "rows"))
     refuse(run.options.rows.empty() ? run.options.data : run.options.rows, "rows of models");
-  if (!differs(before, now, "network")) return {};
-  if (before.at("build") != now.at("build"))
-    return {
-        "the network's file was not compared with the one that the run began with, as another "
-        "build of the program began it"};
-  refuse(run.options.network, "operators and constants");
-  return {};
+  const std::string note = check_network(saved, run.network_fingerprint, run.options.network);
+  return note.empty() ? std::vector<std::string>{} : std::vector<std::string>{note};
+}
+
+std::string check_network(const std::string& saved, const std::string& network,
+                          const std::string& file) {
+  const Json before = Json::parse(saved), now = {{"network", network}};
+  if (!differs(before, now, "network")) return "";
+  if (before.at("build") != version_line())
+    return "the network's file was not compared with the one that the run began with, as another "
+           "build of the program began it";
+  fail(
+      "[{}] operators and constants: got others, expected those that the run began with; try the "
+      "file of then",
+      printable(file));
 }
 
 std::string identity_difference(const std::string& one, const std::string& other) {

@@ -16,6 +16,11 @@ std::string identity_text(const Prepared& run);
 /// compared.
 std::vector<std::string> check_identity(const std::string& saved, const Prepared& run);
 
+/// The same of the network alone, whose digest is `network` now and whose file is `file`; "" for no
+/// note.
+std::string check_network(const std::string& saved, const std::string& network,
+                          const std::string& file);
+
 /// In words, what two identities differ in; "" where nothing does.
 std::string identity_difference(const std::string& one, const std::string& other);
 

@@ -8,6 +8,8 @@
 
 #include "app/cell/cell.h"
 #include "app/train/arrays.h"
+#include "app/train/fingerprint.h"
+#include "app/train/identity.h"
 #include "app/train/loss_text.h"
 #include "app/train/metric.h"
 #include "app/train/network.h"
@@ -42,6 +44,11 @@ class Predictor {
     parts_ = read_parts(columns, options.data, wanted, RowsTo::predict,
                         saved.columns ? &*saved.columns : nullptr);
     network_.settle(parts_, std::numeric_limits<int64_t>::max(), false);
+    if (!saved.identity.empty()) {
+      const auto note =
+          check_network(saved.identity, network_fingerprint(network_), saved.options.network);
+      if (!note.empty()) parts_.notes.push_back(note);
+    }
     choose_models();
     load();
   }

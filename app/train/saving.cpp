@@ -141,6 +141,11 @@ std::string unstack_run(const std::string& folder, const Prepared& run,
                      run.n(), printable(folder));
 }
 
+bool RunFolder::has_split() const {
+  std::error_code error;
+  return !exists() || fs::exists(file("split.npz"), error);
+}
+
 void RunFolder::save_split(const Prepared& run) const {
   if (!exists()) return;
   std::vector<std::pair<std::string, Tensor>> arrays;

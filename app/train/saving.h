@@ -29,6 +29,8 @@ class RunFolder {
   void save_checkpoints(const Prepared& run, const Trainer& trainer, const TrainState& state,
                         const std::vector<int64_t>& models) const;
   void save_split(const Prepared& run) const;
+  /// Ranks that were killed early leave none.
+  bool has_split() const;
   void save_models(const Prepared& run, const TrainState& state) const;
 
  private:

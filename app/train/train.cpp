@@ -128,10 +128,9 @@ class Run {
     catch_cancel();
     RowLog log(run_.options.log, run_, state_.history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_);
-    if (state_.step == 0 || merged_) {
-      folder_.save_split(run_);
+    if (state_.step == 0 || merged_ || !folder_.has_split()) folder_.save_split(run_);
+    if (state_.step == 0 || merged_)
       recorder.save();  // whoever is killed from here on can be resumed
-    }
     bool ended = false;
     try {
       Loop loop(run_, *trainer_, state_, recorder);

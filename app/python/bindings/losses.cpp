@@ -59,7 +59,8 @@ struct CrossEntropy : Function<CrossEntropy> {
     const variable_list saved = context->get_saved_variables();
     const Tensor &scores = saved[0], &target = saved[1];
     const int64_t ignore_index = context->saved_data["ignore_index"].toInt();
-    if (at::GradMode::is_enabled())
+    // A batch of cotangents, as vectorised Jacobians have it, has no memory of its own either.
+    if (at::GradMode::is_enabled() || !cotangents[0].has_storage())
       return {differentiable(scores, target, ignore_index, cotangents[0]), Tensor(), Tensor()};
     const int64_t n = scores.size(0), rows = scores.size(1), count = scores.size(2);
     const auto* classes = target.const_data_ptr<int64_t>();

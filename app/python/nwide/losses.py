@@ -22,6 +22,8 @@ def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     among the keyword arguments) is the same for all.
     """
     def of_each(*args: Any, **kwargs: Any) -> torch.Tensor:
+        if len(args) == 1 and isinstance(kwargs.get("target"), torch.Tensor):
+            args = *args, kwargs.pop("target")
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if not tensors or any(t.dim() == 0 or t.shape[0] != tensors[0].shape[0] for t in tensors):
             fail("per_model", "arguments", [tuple(t.shape) for t in tensors], "tensors [N, ...]", "y.expand(N, *y.shape)")
@@ -44,7 +46,8 @@ def _plain(tensor):
     """Whether it is seen by autograd's backward pass alone, as the losses of `_core` ask."""
     return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
             and tensor.dtype in (torch.float32, torch.float64, torch.long)
-            and torch._C._functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0)
+            and not tensor.is_neg() and torch._C._functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0
+            and not torch.jit.is_tracing() and not torch._C._len_torch_dispatch_stack())
 
 
 def _quickly(loss, args, kwargs):

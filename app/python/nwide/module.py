@@ -62,7 +62,7 @@ class WideModule(nn.Module):
         # Past nn.Module's registration: these are not part of the state.
         self.__dict__.update(_model=model, _slots=slots, _shared=shared, _one_for_all=one_for_all, _options=options,
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
-                             _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
+                             _fixed=None, _rows_apart=None, _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
         self.n = n
         LIVE.add(self)
         for path, _ in model.named_modules():
@@ -81,7 +81,7 @@ class WideModule(nn.Module):
             self._modes_changed()
 
     def _modes_changed(self):
-        self.__dict__.update(_modes=None, _quick=None)
+        self.__dict__.update(_modes=None, _quick=None, _rows_apart=None)
         if self._frozen:
             self._forget()
 
@@ -130,6 +130,14 @@ class WideModule(nn.Module):
     def _current(self):
         return () if self._frozen else self._weights()
 
+    def _values(self):
+        """What is computed with: the weights, or as they were when they were frozen."""
+        if not self._frozen:
+            return self._weights()
+        if self._fixed is None:
+            self.__dict__["_fixed"] = [t.detach().clone() for t in self._weights()]
+        return self._fixed
+
     def _call(self, args, kwargs, weights, take):
         """A call on what `weights` gives; `take` gets those that it changes."""
         # One tensor in, called like the last time: what was compiled then serves at once.
@@ -157,6 +165,8 @@ class WideModule(nn.Module):
         for k, value in changed:
             at, leaf = self._places[k]
             at[leaf].data.copy_(value)
+            if self._fixed is not None:
+                self._fixed[k].copy_(value)
 
     def at(self, ids: Any, rows: bool = False) -> "Some | Routed":
         """The models with these numbers, known at run time, to be called as the whole: `wide.at(ids)(x)`. With `rows` the
@@ -258,7 +268,7 @@ class WideModule(nn.Module):
         parameters, others = named(self._model, self._slots)
         model, slots = self._model, self._slots
         core = _core.Core(recorder, lambda tensors: separate(model, slots, form, tensors), parameters, others,
-                          [t.detach() for t in self._weights()], list(self._shared), self.n, options)
+                          [t.detach() for t in self._values()], list(self._shared), self.n, options)
         return core, recorder
 
     def _make_own(self, names):
@@ -354,13 +364,14 @@ class WideModule(nn.Module):
         them afterwards counts from the next `freeze()`, `load_state_dict`, `to` or `train`."""
         self.__dict__["_frozen"] = on
         self._forget()
+        self._values()
         return self
 
     def _forget(self):
         with KEEPING:
             self._cores.clear()
             self._some.clear()
-        self.__dict__.update(_quick=None, _latest=None)
+        self.__dict__.update(_quick=None, _latest=None, _fixed=None, _rows_apart=None)
 
     def _apply(self, fn, recurse=True):
         self._model._apply(fn)
@@ -374,7 +385,7 @@ class WideModule(nn.Module):
     def __getstate__(self):
         state = self.__dict__.copy()
         # Compiled again where it is needed.
-        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None)
+        state.update(_cores=OrderedDict(), _some={}, _quick=None, _latest=None, _recorder=None, _fixed=None, _rows_apart=None)
         state["_places"] = state["_turn"] = state["_own_name"] = None
         return state
 
@@ -433,7 +444,7 @@ class Some:
 
     def _weights(self):
         wide = self._wide
-        return [w if shared else w.index_select(0, self._ids) for w, shared in zip(wide._weights(), wide._shared)]
+        return [w if shared else w.index_select(0, self._ids) for w, shared in zip(wide._values(), wide._shared)]
 
     def _take(self, changed):
         if changed and self._ids.unique().numel() < self._ids.numel():
@@ -442,6 +453,8 @@ class Some:
         for k, value in changed:
             at, leaf = self._wide._places[k]
             at[leaf].data.index_copy_(0, self._ids, value)
+            if self._wide._fixed is not None:
+                self._wide._fixed[k].index_copy_(0, self._ids, value)
 
 
 class One:

@@ -80,7 +80,7 @@ class _Optimizer(torch.optim.Optimizer):
         if not isinstance(wide, WideModule):
             fail("nw.optim", "module", type(wide).__name__, "a wide module", "nw.compile, or torch.optim")
         self.n = wide.n
-        self._shared = {id(p) for p, shared in zip(wide._weights(), wide._shared) if shared}
+        self._of_all = [p for p, shared in zip(wide._weights(), wide._shared) if shared]
         self._hyper = {}  # by group: what it was made of, and `[N, H]`
         names, states = _TABLE[self._name]
         self._hyperparameters, self._states = names, states
@@ -103,6 +103,10 @@ class _Optimizer(torch.optim.Optimizer):
             if not low <= v <= high:
                 fail("nw.optim", name, v, f"{low:g} to {high:g}", "another value")
         return value
+
+    def __getstate__(self):
+        own = {name: getattr(self, name) for name in ("n", "_of_all", "_hyperparameters", "_states", "_keys")}
+        return {**super().__getstate__(), **own, "_hyper": {}}
 
     def add_param_group(self, group):
         super().add_param_group({k: self._value(k, v) if k in self._keys else v for k, v in group.items()})
@@ -133,6 +137,7 @@ class _Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        shared = {id(p) for p in self._of_all}
         for index, group in enumerate(self.param_groups):
             values = self._values(group)
             kept = [not with_ or bool(_any(values[with_])) for _, with_ in self._states]
@@ -152,7 +157,7 @@ class _Optimizer(torch.optim.Optimizer):
                 states.append([state[name] for name in names])
                 steps.append(step)
             if parameters:
-                _core.optimizer_step(self._name, parameters, gradients, states, steps, [id(p) in self._shared for p in parameters],
+                _core.optimizer_step(self._name, parameters, gradients, states, steps, [id(p) in shared for p in parameters],
                                      kept, self._hyper_of(index, values))
         return loss
 

@@ -6,7 +6,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .errors import fail
-from .recording import Form
+from .recording import Form, untouched_randomness
 
 
 class Routed:
@@ -28,8 +28,14 @@ class Routed:
         for t, d in zip(form.tensors, dims):
             if d is not None and (t.dim() == 0 or t.shape[0] != len(ids)):
                 fail("at", "rows", tuple(t.shape), f"[{len(ids)}, ...], a row for each id", "as many ids as rows")
-        models, row, place = self._layout()
-        count, rows = row.shape
+        models, row, place, filled_up = self._layout()
+        made = self._computed(form, dims, models, row, place)
+        if filled_up and wide._rows_apart is None:
+            self._check_apart(form, dims, models, row, place)
+        return made
+
+    def _computed(self, form, dims, models, row, place):
+        wide, (count, rows) = self._wide, row.shape
         given = [t if d is None else t.index_select(0, row.flatten()).view(count, rows, *t.shape[1:])
                  for t, d in zip(form.tensors, dims)]
         args, kwargs = form.build(given)
@@ -39,9 +45,26 @@ class Routed:
             made = wide.at(models)._with(args, kwargs, _no_change)
         return pytree.tree_map_only(torch.Tensor, lambda t: self._answers(t, count, rows, place), made)
 
+    def _check_apart(self, form, dims, models, row, place):
+        """Tried once: the rows that fill up are other ones, which must not change an answer."""
+        filled = torch.ones(row.numel(), dtype=torch.bool)
+        filled[place] = False
+        others = row.clone().flatten()
+        others[filled] = (others[filled] + 1 + torch.arange(int(filled.sum()))) % len(self._ids)
+        with torch.no_grad():
+            answers = []
+            for rows in (row, others.view_as(row)):
+                with untouched_randomness(0):
+                    answers.append(self._computed(form, dims, models, rows, place))
+        for a, b in zip(*(pytree.tree_leaves(made) for made in answers)):
+            if isinstance(a, torch.Tensor) and not torch.allclose(a.double(), b.double(), 1e-3, 1e-5, equal_nan=True):
+                fail("at", "rows", "answers that depend on the other rows of a batch", "each row by itself, as rows fill up batches",
+                     "at(ids), a batch for each model")
+        self._wide.__dict__["_rows_apart"] = True
+
     def _layout(self):
-        """Which models are called (None: all), `[models, rows]` the row of the batch at each place, and `[B]` the place of
-        each row."""
+        """Which models are called (None: all), `[models, rows]` the row of the batch at each place, `[B]` the place of each
+        row, and whether models have rows of their own and such as fill up."""
         n, ids = self._wide.n, self._ids
         counts = torch.bincount(ids, minlength=n)
         present = counts.nonzero()[:, 0]
@@ -60,7 +83,7 @@ class Routed:
         row = torch.zeros(slots, rows, dtype=torch.long)
         row[slot_of[present]] = order[begin[present]][:, None]
         row.view(-1)[place] = torch.arange(len(ids))
-        return models, row, place
+        return models, row, place, bool((counts[present] < rows).any())
 
     @staticmethod
     def _answers(t, count, rows, place):

@@ -301,9 +301,8 @@ class Window(unittest.TestCase):
         run = screen.explorer(
             "explorer", "--db", store, "--size", "1280x800", display=self.display.name,
             binary=os.path.join(os.path.dirname(screen.BINARY), "workbench_tests"),
-            env={"WORKBENCH_PLANT_WINDOW": "1", "XDG_CONFIG_HOME": self.path("config3"),
+            env={"WORKBENCH_PLANT_WINDOW": "1", "XDG_CONFIG_HOME": self.path("config4"),
                  "XDG_CACHE_HOME": self.path("cache")}, script=f"""
-            await a_window
             settle
             click None
             click a_window

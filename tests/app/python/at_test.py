@@ -8,6 +8,7 @@ import copy  # noqa: E402
 import unittest  # noqa: E402
 
 import torch  # noqa: E402
+from torch import nn  # noqa: E402
 from gradients_test import cnn, data, mlp, off, twins  # noqa: E402
 
 import nwide as nw  # noqa: E402
@@ -22,6 +23,13 @@ class Total(torch.nn.Module):
 
     def forward(self, x):
         return (x * self.scale).sum()
+
+
+class Centred(nn.Module):
+    """Less the mean of a batch."""
+
+    def forward(self, x):
+        return x - x.mean(0)
 
 
 class At(unittest.TestCase):
@@ -87,6 +95,38 @@ class At(unittest.TestCase):
                               r"answer: got \(\), expected a row for each row of the batch")):
             with self.assertRaisesRegex(nw.Error, rf"^\[at\] {words}.*; try "):
                 wrong()
+
+    def test_rows_that_reach_each_other_are_refused(self):
+        for layer in (nn.BatchNorm1d(6, track_running_stats=False), Centred()):
+            models = [nn.Sequential(nn.Linear(5, 6), copy.deepcopy(layer)).double() for _ in range(3)]
+            wide = nw.compile(models).eval()
+            own = wide.at([0, 0, 1, 1], rows=True)(data(4, 5))
+            self.assertLess(off(own, torch.cat([m(x) for m, x in zip(models, data(4, 5).split(2))])), 1e-12)
+            with self.assertRaisesRegex(nw.Error, r"^\[at\] rows: got answers that depend on the other rows of a batch, expected .*; try "):
+                wide.at([0, 0, 0, 1, 1], rows=True)(data(5, 5))
+
+    def test_of_a_frozen_module_are_what_was_frozen(self):
+        """Whatever layers there are, and however many of the models are asked for."""
+        def net(i):
+            torch.manual_seed(i)
+            return nn.Sequential(nn.Conv1d(2, 3, 3), nn.PReLU(), nn.BatchNorm1d(3), nn.Flatten(), nn.LayerNorm(9), nn.Linear(9, 2)).double()
+
+        models = [net(i).eval() for i in range(4)]
+        wide = nw.compile(copy.deepcopy(models), options=nw.Options(tune=False, threads=1)).eval().freeze()
+        x = data(4, 7, 2, 5)
+        before = torch.stack([m(own) for m, own in zip(models, x)])
+        for change in (lambda p: p.add_(0.5), lambda p: p.mul_(0)):
+            with torch.no_grad():
+                for p in wide.parameters():
+                    change(p)
+            self.assertLess(off(wide(x), before), 1e-12)
+            self.assertLess(off(wide.at([2])(x[2:3]), before[2:3]), 1e-12)
+            for ids in ([1], [0, 1, 2, 3]):
+                answers = wide.at(ids, rows=True)(torch.stack([x[i, 0] for i in ids]))
+                self.assertLess(off(answers, torch.stack([before[i, 0] for i in ids])), 1e-12)
+                self.assertFalse(answers.requires_grad)
+        wide.freeze()
+        self.assertLess(wide(x).abs().max(), 1e-12)
 
     def test_numbers_of_models_are_whole(self):
         _, wide = twins(mlp, 4)

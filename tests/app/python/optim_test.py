@@ -5,7 +5,9 @@ import package
 package.enter()
 
 import copy  # noqa: E402
+import pickle  # noqa: E402
 import unittest  # noqa: E402
+import warnings  # noqa: E402
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -197,6 +199,36 @@ class Optim(unittest.TestCase):
         torch.testing.assert_close(torch.func.grad(lambda t: nw.per_model(F.mse_loss)(t, real).sum())(out), 2 * (out - real) / 28)
         got = torch.func.jvp(lambda t: nw.per_model(F.mse_loss)(t, real), (out,), (torch.ones_like(out),))[1]
         torch.testing.assert_close(got, (2 * (out - real) / 28).sum((1, 2)))
+
+    def test_copies_of_optimisers_go_on(self):
+        x, y = batch(0)
+        for made in (nw.optim.SGD, nw.optim.Adam, nw.optim.AdamW, nw.optim.RMSprop, nw.optim.Lion):
+            _, wide = twins()
+            optimizer = made(wide, lr=[0.01 * (i + 1) for i in range(N)])
+            for copies in (copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))):
+                pairs = [(wide, optimizer), copies((wide, optimizer))]
+                for _ in range(2):
+                    for module, its in pairs:
+                        its.zero_grad()
+                        nw.per_model(F.cross_entropy)(module(x), y).sum().backward()
+                        its.step()
+                for p, q in zip(*(module.parameters() for module, _ in pairs)):
+                    self.assertIsNot(p, q)
+                    torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-12, msg=str((made, copies)))
+
+    def test_losses_that_are_traced_or_of_a_batch_of_cotangents(self):
+        out, y, real = torch.randn(N, 7, 4), torch.randint(0, 4, (N, 7)), torch.randn(N, 7, 4)
+        for loss, target in ((F.cross_entropy, y), (F.mse_loss, real)):
+            expected = torch.stack([loss(*own) for own in zip(out, target)])
+            torch.testing.assert_close(nw.per_model(loss)(out, target=target), expected)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                traced = torch.jit.trace(lambda a, b, f=nw.per_model(loss): f(a, b), (out, target))
+            other = torch.randn(N, 7, 4)
+            torch.testing.assert_close(traced(other, target), torch.stack([loss(*own) for own in zip(other, target)]))
+            jacobians = [torch.autograd.functional.jacobian(lambda a, f=nw.per_model(loss), b=target: f(a, b), out, vectorize=v)
+                         for v in (True, False)]
+            torch.testing.assert_close(*jacobians)
 
     def test_what_mixes_models_is_refused_by_name(self):
         _, wide = twins()

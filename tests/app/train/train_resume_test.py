@@ -113,11 +113,14 @@ class Network(Resumed):
                       self.Scaled([1.0, 2.0, 3.0], dropout=0.25)):
             self.export(other)
             said = self.resume("--epochs", "2", expect=2)
+            predicted = self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("out.npz"), expect=2)
             if isinstance(other, self.Scaled):
+                self.assertIn("[net.pt2] operators and constants: got others", predicted.stderr.replace(self.folder + "/", ""))
                 self.assertEqual(said, "[net.pt2] operators and constants: got others, expected those that the run began with; "
                                        "try the file of then\n")
         self.export(self.Scaled([1.0, 2.0, 3.0]))  # other weights: the run has its own
         self.resume("--epochs", "2")
+        self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("out.npz"))
 
     def test_of_a_run_by_another_build_is_not_compared_and_that_is_said(self):
         self.export(self.Scaled([1.0, 2.0, 3.0]))
