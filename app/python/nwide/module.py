@@ -135,7 +135,8 @@ class WideModule(nn.Module):
         if not self._frozen:
             return self._weights()
         if self._fixed is None:
-            self.__dict__["_fixed"] = [t.detach().clone() for t in self._weights()]
+            with torch_threads(self._options.threads):
+                self.__dict__["_fixed"] = [t.detach().clone() for t in self._weights()]
         return self._fixed
 
     def _call(self, args, kwargs, weights, take):
