@@ -64,14 +64,8 @@ Json files_of(const TrainingData& data) {
   return files;
 }
 
-/// One form recorded: its operators, their arguments and sizes, and the values of its constants.
-std::string form_text(const Network& form, at::ScalarType weights) {
-  std::vector<Binding> bindings;
-  for (const TensorSpec& spec : form.tensors) {
-    const auto dtype = spec.dtype == at::kFloat ? weights : spec.dtype;
-    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
-  }
-  const Program program = record(bindings, form.forward);
+/// Operators, their arguments and sizes, and the values of constants.
+std::string text_with_constants(const Program& program) {
   std::string text = program.text();
   for (const Value& value : program.values) {
     if (value.role != Role::constant || !value.constant.defined()) continue;
@@ -123,12 +117,13 @@ std::string split_fingerprint(const TrainingData& data) {
 
 std::string network_fingerprint(const TrainNetwork& network) {
   try {
-    const at::NoGradGuard no_grad;
     // Not the batch of the run, which is no part of the network.
     const int64_t batch = network.takes(2) ? 2 : network.batch();
     const Forms forms = network.forms();
-    return digest(form_text(forms.train(network.inputs(batch)), network.dtype()) +
-                  form_text(forms.evaluate(network.inputs(batch)), network.dtype()));
+    const auto text = [&](const NetworkSource& form) {
+      return text_with_constants(network.recorded(form(network.inputs(batch))));
+    };
+    return digest(text(forms.train) + text(forms.evaluate));
   } catch (const std::exception&) {
     return "";
   }

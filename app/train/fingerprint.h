@@ -13,7 +13,7 @@ std::string fingerprint(const TrainingData& data);
 /// Stands for which rows are learned from, validated and tested.
 std::string split_fingerprint(const TrainingData& data);
 
-/// Stands for what the evaluation form computes: its operators and sizes, not its weights. "" for a
+/// Stands for what both forms compute: operators, sizes and constants, not weights. "" for a
 /// network that cannot be recorded, which the trainer refuses by its own words.
 std::string network_fingerprint(const TrainNetwork& network);
 

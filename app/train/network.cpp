@@ -237,13 +237,7 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
 /// training, as the power iteration of spectral_norm, would be done in evaluations too.
 void TrainNetwork::check_evaluation_form() const {
   if (!file_ || eval_file_ || eval_as_ != Form::evaluate) return;
-  const at::NoGradGuard no_grad;
-  std::vector<Binding> bindings;
-  for (const TensorSpec& spec : eval_.tensors) {
-    const auto dtype = spec.dtype == at::kFloat ? dtype_ : spec.dtype;
-    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
-  }
-  const Program program = record(bindings, eval_.forward);
+  const Program program = recorded(eval_);
   for (const Update& update : program.updates) {
     const Value& buffer = program.value(update.target);
     if (buffer.role == Role::buffer && c10::isFloatingType(buffer.dtype))  // not a counter
@@ -253,6 +247,16 @@ void TrainNetwork::check_evaluation_form() const {
           "--as-exported",
           name_, printable(buffer.name));
   }
+}
+
+Program TrainNetwork::recorded(const Network& form) const {
+  const at::NoGradGuard no_grad;
+  std::vector<Binding> bindings;
+  for (const TensorSpec& spec : form.tensors) {
+    const auto dtype = spec.dtype == at::kFloat ? dtype_ : spec.dtype;
+    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
+  }
+  return record(bindings, form.forward);
 }
 
 std::vector<TensorSpec> TrainNetwork::tensors() const {

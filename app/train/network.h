@@ -37,6 +37,8 @@ class TrainNetwork {
   const Network& train_form() const { return train_; }
   const Network& eval_form() const { return eval_; }
   Network eval_form(int64_t batch) const { return eval_source_(inputs(batch)); }
+  /// One of its forms recorded, with weights of zeros.
+  Program recorded(const Network& form) const;
   std::vector<TensorSpec> tensors() const;
   Forms forms() const;
   std::vector<InputForm> input_forms() const;

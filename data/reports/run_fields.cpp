@@ -211,7 +211,7 @@ void describe(Fields& fields, RunReport& r) {
   describe_head(fields, r);
   fields.add("network_fingerprint", r.network_fingerprint,
              described(kNotKnown,
-                       "stands for the operators and sizes of the evaluation form; null "
+                       "stands for the operators, sizes and constants of both forms; null "
                        "where they are not known, earlier reports have none"));
   fields.add("device", r.device);
   fields.add("dtype", r.dtype);

@@ -12,12 +12,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 sys.path.insert(0, os.path.join(HERE, "..", ".."))
 from command_line import BINARY, CommandLine
+from ranks import ENVIRONMENT, MPIRUN, WHY_NOT, Ranks, environment, processes
 
-PLUGIN = os.path.join(os.path.dirname(BINARY), "workbench_mpi.so")
-MPIRUN = shutil.which("mpirun.openmpi")
-WHY_NOT = "no mpirun of Open MPI" if not MPIRUN else None if os.path.exists(PLUGIN) else "built without Open MPI's headers"
-ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_btl_base_warn_component_unused": "0"}
 SWEEP = ["sweep", "ci", "--targets", "linear,rmsnorm", "--axis", "linear.B=3", "--axis", "linear.D=8", "-n", "1,2,3,5",
          "--budget", "0.02"]
 KILLS = 5
@@ -35,70 +31,14 @@ def shell(db, sql):
     return run.stdout.splitlines()
 
 
-def processes():
-    """(pid, parent, arguments) of all that run."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                arguments = file.read().decode(errors="replace").split("\0")[:-1]
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                parent = int(file.read().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        found.append((int(pid), parent, arguments))
-    return found
-
-
-def environment(pid):
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        return dict(v.split("=", 1) for v in file.read().decode(errors="replace").split("\0") if "=" in v)
-
-
 @unittest.skipIf(WHY_NOT, WHY_NOT)
-class Mpi(CommandLine):
+class Mpi(Ranks):
     def setUp(self):
         super().setUp()
         self.db = self.path("sweep.db")
-        self.jobs = []
-        self.addCleanup(self.end)
-
-    def end(self):
-        for job in self.jobs:
-            if job.poll() is None:
-                job.kill()
-            job.wait()
-            job.stdout.close()
 
     def start(self, ranks, *options, db=None):
-        """mpirun, in a process group of its own."""
-        job = subprocess.Popen([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), BINARY, *SWEEP, "--db",
-                                db or self.db, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               env=ENVIRONMENT)
-        self.jobs.append(job)
-        return job
-
-    def run_ranks(self, ranks, *options, expect=0, **more):
-        job = self.start(ranks, *options, **more)
-        text = job.communicate(timeout=300)[0]
-        self.assertEqual(job.returncode, expect, text)
-        return text
-
-    def ranks_of(self, job):
-        """Process by rank, once all are there."""
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            found = {}
-            for pid, parent, _ in processes():
-                if parent == job.pid:
-                    try:
-                        found[int(environment(pid)["OMPI_COMM_WORLD_RANK"])] = pid
-                    except (OSError, KeyError):
-                        pass
-            if len(found) == self.wanted:
-                return found
-            time.sleep(0.02)
-        self.fail("ranks did not start")
+        return self.begin(ranks, *SWEEP, "--db", db or self.db, *options)
 
     def done(self):
         if not os.path.exists(self.db):
@@ -111,8 +51,8 @@ class Mpi(CommandLine):
         alone = self.path("alone.db")
         self.workbench(*SWEEP, "--db", alone, "--quiet")
         job = self.start(3, "--allow-sharing")
-        self.wanted = 3
-        ranks = self.ranks_of(job)
+        wanted = 3
+        ranks = self.ranks_of(job, wanted)
         workers = {}
         while job.poll() is None:  # what the ranks start knows of no launcher
             for pid, parent, arguments in processes():
@@ -142,9 +82,9 @@ class Mpi(CommandLine):
         for victim in ("rank 0", "rank 1", "mpirun"):
             for turn in range(KILLS):
                 resume = ["--resume"] if os.path.exists(self.db) and self.started() else []
-                self.wanted = 2 + turn % 2
-                job = self.start(self.wanted, "--allow-sharing", "--quiet", *resume)
-                ranks = self.ranks_of(job)
+                wanted = 2 + turn % 2
+                job = self.start(wanted, "--allow-sharing", "--quiet", *resume)
+                ranks = self.ranks_of(job, wanted)
                 time.sleep(choose.uniform(0, 2.5))
                 before = self.done()
                 try:
@@ -182,9 +122,9 @@ class Mpi(CommandLine):
             time.sleep(0.05)
 
     def test_a_rank_that_hangs_is_lost_within_a_minute(self):
-        self.wanted = 3
+        wanted = 3
         job = self.start(3, "--allow-sharing", "--quiet")
-        ranks = self.ranks_of(job)
+        ranks = self.ranks_of(job, wanted)
         while self.done() == 0 and job.poll() is None:
             time.sleep(0.02)
         os.kill(ranks[2], signal.SIGSTOP)
@@ -210,9 +150,9 @@ class Mpi(CommandLine):
         """And what began alone goes on over ranks: nobody asked for a number of threads."""
         for alone_first in (False, True):
             self.db = self.path(f"{alone_first}.db")
-            self.wanted = 2
+            wanted = 2
             job = subprocess.Popen([BINARY, *SWEEP, "--quiet", "--db", self.db]) if alone_first else self.start(2, "--quiet")
-            ranks = {} if alone_first else self.ranks_of(job)
+            ranks = {} if alone_first else self.ranks_of(job, wanted)
             while self.done() == 0 and job.poll() is None:
                 time.sleep(0.02)
             job.kill()

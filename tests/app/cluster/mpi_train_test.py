@@ -4,60 +4,36 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 import unittest
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 for folder in (os.path.join(HERE, "..", "train"), os.path.join(HERE, ".."), os.path.join(HERE, "..", "..")):
     sys.path.insert(0, folder)
 import digits
-from command_line import BINARY
+from ranks import WHY_NOT, Ranks
 from train_command import Train
 
-PLUGIN = os.path.join(os.path.dirname(BINARY), "workbench_mpi.so")
-MPIRUN = shutil.which("mpirun.openmpi")
-WHY_NOT = "no mpirun of Open MPI" if not MPIRUN else None if os.path.exists(PLUGIN) else "built without Open MPI's headers"
-ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_btl_base_warn_component_unused": "0"}
-N = 64
+N, EVERY = 64, 6  # models; steps from one evaluation to the next
 # Half of the models are pruned at each of the evaluations 1, 2, 4 and 8; some diverge, some stop early.
-RUN = ["--grid", "lr=1e-4,3e-3,1e-2,3e-2,1e-1,3e-1,1e30,1", "--seeds", "8", "--exact", "--steps", "48", "--eval-every", "6",
+RUN = ["--grid", "lr=1e-4,3e-3,1e-2,3e-2,1e-1,3e-1,1e30,1", "--seeds", "8", "--exact", "--steps", "48", "--eval-every", str(EVERY),
        "--validation", "0.2", "--test", "0.1", "--prune", "2,1", "--patience", "1", "--metric", "accuracy", "--batch", "25",
        "--seed", "11"]
 
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
-class MpiTrain(Train):
+class MpiTrain(Ranks, Train):
     def setUp(self):
         super().setUp()
         digits.write(self.folder, 300)
-        self.jobs = []
-        self.addCleanup(self.end)
-
-    def end(self):
-        for job in self.jobs:
-            if job.poll() is None:
-                job.kill()
-            job.wait()
-            job.stdout.close()
 
     def start(self, ranks, *arguments):
-        job = subprocess.Popen([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), BINARY, "train", *arguments,
-                                "--db", self.path("runs.db")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               env=ENVIRONMENT)
-        self.jobs.append(job)
-        return job
-
-    def run_ranks(self, ranks, *arguments, expect=0):
-        job = self.start(ranks, *arguments)
-        text = job.communicate(timeout=300)[0]
-        self.assertEqual(job.returncode, expect, text)
-        return text
+        return self.begin(ranks, "train", *arguments, "--db", self.path("runs.db"))
 
     def command(self, folder, *arguments):
         return [self.path("net.pt2"), "--data", self.path("data.npz"), "--save", self.path(folder), *arguments]
@@ -126,18 +102,25 @@ class MpiTrain(Train):
         self.assertEqual({m["status"] for m in report["models"]}, {"pruned", "diverged", "stopped", "trained"})
         self.assertEqual(len(report["models"]), N)
 
+    def await_sums(self, job, begun):
+        """Until the run has saved since `begun` and between two evaluations, from where a training loss goes on."""
+        path = self.path("three/run.safetensors")
+        while job.poll() is None:
+            if os.path.exists(path) and os.stat(path).st_mtime_ns > begun:
+                with safe_open(path, "pt") as file:
+                    if json.loads(file.metadata()["workbench"])["state"]["step"] % EVERY:
+                        return
+
     def test_killed_and_resumed_with_others(self):
         """Three ranks, of which one is killed; then two, then one process alone."""
         self.alone("one", *RUN)
         command = self.command("three", *RUN, "--save-every", "5", "--quiet")
         for victim in (1, 0):
-            job = self.start(*((3, *command) if victim else (2, "--resume", self.path("three"), "--quiet")))
-            ranks = self.ranks_of(job, 3 if victim else 2)
             saved = self.path("three/run.safetensors")
             begun = os.stat(saved).st_mtime_ns if os.path.exists(saved) else 0
-            while job.poll() is None and (not os.path.exists(saved) or os.stat(saved).st_mtime_ns == begun):
-                time.sleep(0.005)
-            time.sleep(0.1)
+            job = self.start(*((3, *command) if victim else (2, "--resume", self.path("three"), "--quiet")))
+            ranks = self.ranks_of(job, 3 if victim else 2)
+            self.await_sums(job, begun)
             try:
                 os.kill(ranks[victim], signal.SIGKILL)
             except ProcessLookupError:
@@ -153,26 +136,6 @@ class MpiTrain(Train):
         self.workbench("train", "--resume", self.path("alone"), "--quiet", "--db", self.path("runs.db"))
         shutil.rmtree(self.path("alone/ranks"), ignore_errors=True)
         self.same("one", "alone")
-
-    def ranks_of(self, job, count):
-        """Process by rank, once all are there."""
-        end = time.monotonic() + 60
-        while time.monotonic() < end and job.poll() is None:
-            found = {}
-            for pid in filter(str.isdigit, os.listdir("/proc")):
-                try:
-                    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                        parent = int(file.read().rpartition(")")[2].split()[1])
-                    if parent == job.pid:
-                        with open(f"/proc/{pid}/environ", "rb") as file:
-                            variables = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
-                        found[int(variables[b"OMPI_COMM_WORLD_RANK"])] = int(pid)
-                except (OSError, KeyError):
-                    pass
-            if len(found) == count:
-                return found
-            time.sleep(0.01)
-        self.fail("ranks did not start: " + job.stdout.read())
 
     def test_all_models_of_a_rank_end_before_the_others(self):
         """By diverging between two evaluations, on the first and on the last rank; and all of all ranks."""

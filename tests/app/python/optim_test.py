@@ -200,6 +200,22 @@ class Optim(unittest.TestCase):
         got = torch.func.jvp(lambda t: nw.per_model(F.mse_loss)(t, real), (out,), (torch.ones_like(out),))[1]
         torch.testing.assert_close(got, (2 * (out - real) / 28).sum((1, 2)))
 
+    def test_what_is_shared_out_to_threads(self):
+        """Parameters of more numbers, and losses of more rows and classes, than one thread takes."""
+        models = [nn.Linear(230, 211).double() for _ in range(3)]
+        wide = nw.compile(copy.deepcopy(models), options=nw.Options(tune=False))
+        rates = [0.01, 0.1, 0.3]
+        optimizer = nw.optim.AdamW(wide, lr=rates)
+        x, y, real = torch.randn(3, 170, 230).double(), torch.randint(0, 211, (3, 170)), torch.randn(3, 170, 211).double()
+        (nw.per_model(F.cross_entropy)(wide(x), y) + nw.per_model(F.mse_loss)(wide(x), real)).sum().backward()
+        optimizer.step()
+        for i, (model, rate) in enumerate(zip(models, rates)):
+            step = torch.optim.AdamW(model.parameters(), lr=rate)
+            (F.cross_entropy(model(x[i]), y[i]) + F.mse_loss(model(x[i]), real[i])).backward()
+            step.step()
+            for name, p in wide.named_parameters():
+                torch.testing.assert_close(p[i], model.get_parameter(name), rtol=1e-9, atol=1e-12)
+
     def test_copies_of_optimisers_go_on(self):
         x, y = batch(0)
         for made in (nw.optim.SGD, nw.optim.Adam, nw.optim.AdamW, nw.optim.RMSprop, nw.optim.Lion):
