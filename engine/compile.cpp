@@ -7,12 +7,12 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/lower/autotune.h"
 #include "engine/lower/gradient_model.h"
 #include "engine/lower/lowered_model.h"
-#include "engine/lower/plain_memory.h"
-#include "engine/lower/ranges.h"
-#include "engine/lower/tuned_widening.h"
+#include "engine/lower/memory/plain_memory.h"
+#include "engine/lower/plan/ranges.h"
+#include "engine/lower/tune/autotune.h"
+#include "engine/lower/tune/tuned_widening.h"
 #include "engine/widen/aten_only.h"
 #include "engine/widen/derivative.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <set>
 
-#include "engine/lower/tuning.h"
+#include "engine/lower/tune/tuning.h"
 #include "engine/measure/timeline.h"
 #include "engine/network.h"
 #include "engine/passes/pass.h"

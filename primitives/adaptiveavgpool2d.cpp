@@ -2,7 +2,7 @@
 // alike
 // shapes: x [N,B,C,H,W] -> y [N,B,C,oh,ow]
 // source: torch.nn.AdaptiveAvgPool2d
-#include "primitives/kernels/adaptive_pool.h"
+#include "primitives/kernels/pooling/adaptive_pool.h"
 #include "primitives/layout.h"
 
 namespace wide::adaptiveavgpool2d_target {

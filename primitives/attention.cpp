@@ -5,8 +5,8 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
-#include "primitives/kernels/attention.h"
-#include "primitives/kernels/blockwise_attention.h"
+#include "primitives/kernels/attention/attention.h"
+#include "primitives/kernels/attention/blockwise_attention.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/patterns/attention.h"
 

@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
-#include "primitives/kernels/dropout.h"
+#include "primitives/kernels/pointwise/dropout.h"
 
 namespace wide::dropout_target {
 namespace {

@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
-#include "primitives/batchnorm_common.h"
-#include "primitives/kernels/bf16_linear.h"
-#include "primitives/kernels/packed_linear.h"
+#include "primitives/kernels/gemm/bf16_linear.h"
+#include "primitives/kernels/gemm/packed_linear.h"
+#include "primitives/norm/batchnorm_common.h"
 
 namespace wide::linear_target {
 namespace {

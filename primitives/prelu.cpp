@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
-#include "primitives/kernels/prelu.h"
+#include "primitives/kernels/pointwise/prelu.h"
 
 namespace wide::prelu_target {
 namespace {

@@ -13,9 +13,9 @@
 #include "app/cluster/launch.h"
 #include "app/results/keeper.h"
 #include "data/one_line.h"
-#include "data/reports/event_file.h"
+#include "data/reports/run/event_file.h"
 #include "engine/error.h"
-#include "engine/lower/tuning.h"
+#include "engine/lower/tune/tuning.h"
 
 namespace wide {
 namespace {

@@ -13,8 +13,8 @@
 #include "app/version.h"
 #include "app/worker/host_worker.h"
 #include "data/machine/peaks.h"
-#include "data/reports/report_json.h"
-#include "data/reports/report_read.h"
+#include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
 

@@ -8,9 +8,9 @@
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
-#include "data/reports/compare.h"
-#include "data/reports/report_json.h"
-#include "data/reports/run_compare.h"
+#include "data/reports/run/run_compare.h"
+#include "data/reports/sweep/compare.h"
+#include "data/reports/sweep/report_json.h"
 
 namespace wide::compare_command {
 namespace {

@@ -8,7 +8,7 @@
 #include "app/cli.h"
 #include "app/options.h"
 #include "app/results/runs.h"
-#include "app/train/predict.h"
+#include "app/train/outputs/predict.h"
 #include "app/train/rights.h"
 #include "data/bytes/part_file.h"
 #include "data/text.h"

@@ -19,7 +19,7 @@
 #include "app/trial/peer.h"
 #include "app/worker/host.h"
 #include "data/preset.h"
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report_json.h"
 #include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"

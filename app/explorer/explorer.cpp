@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "app/explorer/actions.h"
 #include "app/explorer/layout.h"
+#include "app/explorer/overlays/actions.h"
 #include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
 #include "engine/measure/clock.h"

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "app/explorer/action_palette.h"
-#include "app/explorer/file_browser.h"
 #include "app/explorer/models/jobs.h"
 #include "app/explorer/models/library.h"
-#include "app/explorer/models/run.h"
 #include "app/explorer/models/store_watch.h"
-#include "app/explorer/models/training.h"
+#include "app/explorer/models/training/training.h"
+#include "app/explorer/models/trials/run.h"
+#include "app/explorer/overlays/action_palette.h"
+#include "app/explorer/overlays/file_browser.h"
 #include "app/explorer/panel.h"
 #include "app/explorer/settings.h"
 #include "app/explorer/ui/ui.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include "app/fuse/subject.h"
 #include "app/trial/peer.h"
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 #include "engine/model/reduce.h"
 
 namespace wide {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "app/results/table.h"
-#include "data/reports/chrome_trace.h"
+#include "data/reports/sweep/chrome_trace.h"
 #include "data/text.h"
 
 namespace wide {

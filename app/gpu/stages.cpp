@@ -9,7 +9,7 @@
 #include "app/version.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report_json.h"
 #include "data/tensors.h"
 #include "engine/check/check.h"
 #include "engine/check/check_detail.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "data/reports/compare.h"
+#include "data/reports/sweep/compare.h"
 
 namespace wide {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/store/run_request.h"
+#include "data/store/runs/run_request.h"
 
 namespace wide {
 

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "data/reports/report_read.h"
+#include "data/reports/sweep/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
 

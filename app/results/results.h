@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 #include "data/store/store.h"
 
 namespace wide {

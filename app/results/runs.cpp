@@ -7,7 +7,7 @@
 
 #include "data/bytes/json_depth.h"
 #include "data/bytes/mapped_file.h"
-#include "data/reports/run_fields.h"
+#include "data/reports/run/run_fields.h"
 #include "data/store/store.h"
 #include "data/text.h"
 #include "engine/error.h"

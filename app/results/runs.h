@@ -2,7 +2,7 @@
 #include <optional>
 #include <string>
 
-#include "data/reports/run.h"
+#include "data/reports/run/run.h"
 
 namespace wide {
 

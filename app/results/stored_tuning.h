@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/lower/tuning.h"
+#include "engine/lower/tune/tuning.h"
 
 namespace wide {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/check/check_detail.h"
-#include "engine/record/dry.h"
+#include "engine/record/dry/dry.h"
 #include "engine/widen/aten_only.h"
 #include "engine/widen/derivative.h"
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "app/sweep/plan.h"
-#include "data/store/part.h"
+#include "data/store/sweeps/part.h"
 
 namespace wide {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/preset.h"
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 #include "engine/compile.h"
 #include "engine/widen/target.h"
 

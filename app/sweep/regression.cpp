@@ -10,8 +10,8 @@
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
-#include "data/reports/run_compare.h"
-#include "data/reports/run_report.h"
+#include "data/reports/run/run_compare.h"
+#include "data/reports/run/run_report.h"
 #include "data/text.h"
 #include "engine/error.h"
 

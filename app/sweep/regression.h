@@ -3,8 +3,8 @@
 #include <string>
 
 #include "app/cli.h"
-#include "data/reports/compare.h"
-#include "data/reports/run.h"
+#include "data/reports/run/run.h"
+#include "data/reports/sweep/compare.h"
 
 namespace wide {
 

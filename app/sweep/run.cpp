@@ -9,7 +9,7 @@
 #include "app/sweep/text.h"
 #include "app/trial/contest.h"
 #include "app/trial/peer.h"
-#include "data/reports/explanation.h"
+#include "data/reports/sweep/explanation.h"
 #include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 
 namespace wide {
 

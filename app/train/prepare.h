@@ -1,7 +1,7 @@
 #pragma once
-#include "app/train/feed.h"
-#include "app/train/loss_text.h"
-#include "app/train/start.h"
+#include "app/train/inputs/feed.h"
+#include "app/train/metrics/loss_text.h"
+#include "app/train/models/start.h"
 
 namespace wide {
 

@@ -4,8 +4,8 @@
 
 #include "app/cluster/launch.h"
 #include "app/fuse/rights.h"
-#include "app/train/configurations.h"
-#include "app/train/together.h"
+#include "app/train/models/configurations.h"
+#include "app/train/run/together.h"
 #include "data/store/store.h"
 #include "engine/error.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/train/options.h"
-#include "app/train/saving.h"
+#include "app/train/run/saving.h"
 
 namespace wide {
 

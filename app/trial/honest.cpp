@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 
 namespace wide {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 #include "engine/compile.h"
 #include "engine/measure/roofline.h"
 #include "engine/widen/target.h"

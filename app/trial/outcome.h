@@ -2,7 +2,7 @@
 #include <exception>
 #include <string_view>
 
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 
 namespace wide {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 #include "engine/network.h"
 
 namespace wide {

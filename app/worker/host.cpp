@@ -13,7 +13,7 @@
 #include "data/machine/ending.h"
 #include "data/machine/peaks.h"
 #include "data/one_line.h"
-#include "data/reports/report_read.h"
+#include "data/reports/sweep/report_read.h"
 #include "data/text.h"
 #include "engine/error.h"
 

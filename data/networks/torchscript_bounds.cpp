@@ -6,7 +6,7 @@
 
 #include "data/bytes/pickle.h"
 #include "data/bytes/refuse.h"
-#include "data/bytes/zip.h"
+#include "data/bytes/zip/zip.h"
 
 namespace wide {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "data/bytes/mapped_file.h"
 #include "data/bytes/refuse.h"
-#include "data/bytes/zip.h"
+#include "data/bytes/zip/zip.h"
 #include "data/networks/allowed_operators.h"
 #include "data/networks/torchscript_bounds.h"
 

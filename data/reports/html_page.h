@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "data/reports/report_tables.h"
+#include "data/reports/sweep/report_tables.h"
 
 // What the HTML reports have in common: one file each, in light and dark, with sortable tables.
 namespace wide {

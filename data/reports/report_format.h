@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "data/reports/figures.h"
-#include "data/reports/report.h"
+#include "data/reports/sweep/figures.h"
+#include "data/reports/sweep/report.h"
 
 namespace wide {
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report_json.h"
-#include "data/reports/report_read.h"
+#include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_read.h"
 #include "data/store/results.h"
 #include "data/text.h"
 #include "engine/error.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "data/reports/report_fields.h"
-#include "data/reports/run_fields.h"
+#include "data/reports/run/run_fields.h"
+#include "data/reports/sweep/report_fields.h"
 #include "data/store/connection.h"
 
 namespace wide {

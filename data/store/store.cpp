@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "data/machine/environment.h"
-#include "data/store/cases.h"
-#include "data/store/copy.h"
 #include "data/store/fusions.h"
-#include "data/store/merge.h"
-#include "data/store/runs.h"
+#include "data/store/runs/runs.h"
 #include "data/store/schema.h"
-#include "data/store/sweeps.h"
+#include "data/store/sweeps/cases.h"
+#include "data/store/sweeps/copy.h"
+#include "data/store/sweeps/merge.h"
+#include "data/store/sweeps/sweeps.h"
 #include "data/text.h"
 #include "engine/error.h"
 

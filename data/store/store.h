@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "data/reports/report.h"
-#include "data/store/browse.h"
-#include "data/store/run_request.h"
+#include "data/reports/sweep/report.h"
+#include "data/store/runs/run_request.h"
+#include "data/store/sweeps/browse.h"
 
 namespace wide {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "data/store/store.h"
-#include "engine/lower/tuning.h"
+#include "engine/lower/tune/tuning.h"
 
 namespace wide {
 

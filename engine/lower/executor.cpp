@@ -9,8 +9,8 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/lower/caches.h"
-#include "engine/lower/plain_memory.h"
+#include "engine/lower/memory/caches.h"
+#include "engine/lower/memory/plain_memory.h"
 #include "engine/lower/threads.h"
 #include "engine/measure/clock.h"
 

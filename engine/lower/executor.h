@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "engine/compile.h"
-#include "engine/lower/plan.h"
+#include "engine/lower/plan/plan.h"
 
 namespace wide {
 

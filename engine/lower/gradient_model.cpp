@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/lower/large_pages.h"
-#include "engine/lower/plain_memory.h"
+#include "engine/lower/memory/large_pages.h"
+#include "engine/lower/memory/plain_memory.h"
 
 namespace wide {
 namespace {

@@ -2,7 +2,7 @@
 #include <map>
 #include <mutex>
 
-#include "engine/lower/cut.h"
+#include "engine/lower/plan/cut.h"
 #include "engine/widen/gradients.h"
 
 namespace wide {

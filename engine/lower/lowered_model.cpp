@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "engine/error.h"
-#include "engine/lower/plain_memory.h"
+#include "engine/lower/memory/plain_memory.h"
 
 namespace wide {
 

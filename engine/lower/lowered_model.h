@@ -2,8 +2,8 @@
 #include "engine/compile.h"
 #include "engine/device.h"
 #include "engine/lower/executor.h"
-#include "engine/lower/result_memory.h"
-#include "engine/lower/tuned_widening.h"
+#include "engine/lower/memory/result_memory.h"
+#include "engine/lower/tune/tuned_widening.h"
 
 namespace wide {
 

@@ -10,15 +10,15 @@
 #include <unordered_map>
 
 #include "engine/error.h"
-#include "engine/record/argument_checks.h"
 #include "engine/record/captured.h"
-#include "engine/record/data_dependence.h"
-#include "engine/record/dry.h"
-#include "engine/record/meta_kernels.h"
+#include "engine/record/checks/argument_checks.h"
+#include "engine/record/checks/data_dependence.h"
+#include "engine/record/checks/storage_access.h"
+#include "engine/record/dry/dry.h"
+#include "engine/record/dry/meta_kernels.h"
+#include "engine/record/dry/recording_budget.h"
 #include "engine/record/process_switch.h"
 #include "engine/record/recorded_constant.h"
-#include "engine/record/recording_budget.h"
-#include "engine/record/storage_access.h"
 #include "engine/record/substitution.h"
 #include "engine/record/untracked_writes.h"
 

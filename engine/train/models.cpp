@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "engine/error.h"
-#include "engine/lower/large_pages.h"
-#include "engine/train/gradient_norm.h"
+#include "engine/lower/memory/large_pages.h"
+#include "engine/train/optimizer/gradient_norm.h"
 
 namespace wide {
 namespace {

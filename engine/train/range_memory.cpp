@@ -6,8 +6,8 @@
 #include <exception>
 #include <iterator>
 
-#include "engine/record/dry.h"
-#include "engine/record/recording_budget.h"
+#include "engine/record/dry/dry.h"
+#include "engine/record/dry/recording_budget.h"
 #include "engine/train/trainer_impl.h"
 
 namespace wide {

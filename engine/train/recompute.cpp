@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <utility>
 
-#include "engine/lower/epilogue.h"
-#include "engine/lower/operator_traits.h"
-#include "engine/lower/plan.h"
-#include "engine/lower/uses.h"
+#include "engine/lower/plan/epilogue.h"
+#include "engine/lower/plan/operator_traits.h"
+#include "engine/lower/plan/plan.h"
+#include "engine/lower/plan/uses.h"
 
 namespace wide {
 namespace {

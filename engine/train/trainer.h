@@ -8,8 +8,8 @@
 
 #include "engine/model/module_source.h"
 #include "engine/train/loss.h"
-#include "engine/train/optimizer.h"
-#include "engine/train/schedule.h"
+#include "engine/train/optimizer/optimizer.h"
+#include "engine/train/optimizer/schedule.h"
 
 /// N models of one architecture trained as one program, each with its own weights, data,
 /// hyperparameters and random numbers.

@@ -11,8 +11,8 @@
 
 #include "engine/compile.h"
 #include "engine/error.h"
-#include "engine/lower/quick_time.h"
-#include "engine/lower/tune.h"
+#include "engine/lower/tune/quick_time.h"
+#include "engine/lower/tune/tune.h"
 #include "engine/measure/clock.h"
 #include "engine/train/step_check.h"
 

@@ -1,7 +1,7 @@
 #include "engine/widen/aten_only.h"
 
 #include "engine/passes/pass.h"
-#include "engine/train/optimizer_operator.h"
+#include "engine/train/optimizer/optimizer_operator.h"
 
 namespace wide {
 

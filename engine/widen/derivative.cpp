@@ -7,8 +7,8 @@
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/record/recorded_constant.h"
-#include "engine/train/list_step.h"
-#include "engine/train/optimizer_operator.h"
+#include "engine/train/optimizer/list_step.h"
+#include "engine/train/optimizer/optimizer_operator.h"
 #include "engine/widen/gradients.h"
 
 namespace wide {

@@ -1,6 +1,6 @@
 #pragma once
 #include "engine/network.h"
-#include "engine/train/optimizer.h"
+#include "engine/train/optimizer/optimizer.h"
 #include "engine/widen/widen.h"
 
 namespace wide {

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "engine/measure/peaks.h"
-#include "primitives/kernels/convolution_tile.h"
-#include "primitives/kernels/packed_linear.h"
+#include "primitives/kernels/convolution/convolution_tile.h"
+#include "primitives/kernels/gemm/packed_linear.h"
 
 // On some processors these are faster than the library's one large product.
 

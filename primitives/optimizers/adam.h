@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/ops/full.h>
 
-#include "engine/train/list_step.h"
+#include "engine/train/optimizer/list_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide {

@@ -1,7 +1,7 @@
 #pragma once
 #include <cmath>
 
-#include "engine/train/optimizer.h"
+#include "engine/train/optimizer/optimizer.h"
 
 /// Built three times, for AVX-512, AVX2 and any x86-64; chosen when the program starts.
 #if defined(__x86_64__)

@@ -5,7 +5,7 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_sign.h>
 
-#include "engine/train/list_step.h"
+#include "engine/train/optimizer/list_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide::lion_optimizer {

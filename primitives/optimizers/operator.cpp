@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/train/optimizer_operator.h"
+#include "engine/train/optimizer/optimizer_operator.h"
 
 namespace wide::optimizer_operator {
 namespace {

@@ -3,7 +3,7 @@
 // source: torch.optim.SGD
 #include <ATen/ops/_fused_sgd.h>
 
-#include "engine/train/list_step.h"
+#include "engine/train/optimizer/list_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide::sgd_optimizer {

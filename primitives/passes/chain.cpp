@@ -9,9 +9,9 @@
 #include <map>
 #include <set>
 
-#include "engine/lower/epilogue.h"
+#include "engine/lower/plan/epilogue.h"
 #include "engine/passes/pass.h"
-#include "primitives/kernels/chain_code.h"
+#include "primitives/kernels/pointwise/chain_code.h"
 
 namespace wide::chain_pass {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/lower/uses.h"
+#include "engine/lower/plan/uses.h"
 #include "engine/passes/pass.h"
 
 namespace wide::matmul_pass {

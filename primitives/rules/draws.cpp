@@ -6,7 +6,7 @@
 #include "engine/record/draws.h"
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
-#include "primitives/kernels/counter_draws.h"
+#include "primitives/kernels/pointwise/counter_draws.h"
 
 namespace wide::draws_rules {
 namespace {

@@ -2,7 +2,7 @@
 // and label smoothing written out: LibTorch's own form selects rows by data.
 #include <ATen/ATen.h>
 
-#include "engine/record/data_dependence.h"
+#include "engine/record/checks/data_dependence.h"
 #include "engine/record/record.h"
 #include "engine/widen/describe.h"
 

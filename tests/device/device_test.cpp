@@ -5,7 +5,7 @@
 #include "app/sweep/run.h"
 #include "engine/compile.h"
 #include "engine/error.h"
-#include "engine/lower/tuning.h"
+#include "engine/lower/tune/tuning.h"
 #include "engine/measure/peaks.h"
 #include "engine/widen/target.h"
 #include "tests/device/fake_runtime.h"

@@ -6,7 +6,7 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
-#include "engine/lower/tuning.h"
+#include "engine/lower/tune/tuning.h"
 #include "engine/record/process_switch.h"
 
 namespace wide::threads_stress_test {

@@ -8,7 +8,7 @@
 #include "data/bytes/csv.h"
 #include "data/bytes/npy.h"
 #include "data/bytes/safetensors.h"
-#include "data/bytes/zip.h"
+#include "data/bytes/zip/zip.h"
 #include "data/checkpoints/checkpoint_format.h"
 #include "data/checkpoints/torch_pickle.h"
 #include "data/networks/pt2/archive.h"

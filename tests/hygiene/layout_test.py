@@ -9,6 +9,7 @@ import sources
 TOP = {"workbench", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "presets", *sources.FOLDERS}
 LONGEST = 600
 DOZEN = 12
+MOST = 25  # files of a folder, without its README
 ROOMS_ALONE = ("engine", "data", "app")  # what is in them lies in rooms
 
 
@@ -28,9 +29,12 @@ def too_long(top):
 
 def crowded(top):
     """Folders whose files nobody takes in at a glance: without a README, or where rooms are called for."""
-    count = collections.Counter(os.path.dirname(path) for path in sources.code_files(top))
-    found = []
-    for folder, files in sorted(count.items()):
+    def count(extensions):
+        return sorted(collections.Counter(map(os.path.dirname, sources.code_files(top, extensions))).items())
+
+    found = [f"{folder}/: got {files} files, expected at most {MOST}; try folders for those that belong together"
+             for folder, files in count(sources.CODE + (".py",)) if files > MOST]
+    for folder, files in count(sources.CODE):
         if files <= DOZEN:
             continue
         if folder in ROOMS_ALONE:
@@ -66,6 +70,11 @@ class Layout(unittest.TestCase):
             self.assertEqual(crowded(top), ["engine/room/: got 13 files of code and no README.md, expected one"])
         with sources.Tree(files("engine/room", 13) | {"engine/room/README.md": "", "primitives/a.h": ""}) as top:
             self.assertEqual(crowded(top), [])
+        with sources.Tree(files("blocks/room", 25) | {"blocks/room/README.md": ""}) as top:
+            self.assertEqual(crowded(top), [])
+        with sources.Tree(files("blocks/room", 25) | {"blocks/room/README.md": "", "blocks/room/more.py": ""}) as top:
+            self.assertEqual(crowded(top), ["blocks/room/: got 26 files, expected at most 25; "
+                                            "try folders for those that belong together"])
 
 
 if __name__ == "__main__":

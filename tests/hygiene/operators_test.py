@@ -18,7 +18,7 @@ def violations(top):
             text = code.read()
         for match in OURS.finditer(text):
             found.append(f"{path}:{text.count(chr(10), 0, match.end()) + 1}: names an operator of ours; "
-                         "its kernel's file says what it may (engine/lower/operator_traits.h)")
+                         "its kernel's file says what it may (engine/lower/plan/operator_traits.h)")
     return found
 
 

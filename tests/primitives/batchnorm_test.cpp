@@ -3,7 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "engine/check/check.h"
-#include "primitives/batchnorm_common.h"
+#include "primitives/norm/batchnorm_common.h"
 
 namespace wide::batchnorm_test {
 namespace {

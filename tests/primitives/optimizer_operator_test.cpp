@@ -1,4 +1,4 @@
-#include "engine/train/optimizer_operator.h"
+#include "engine/train/optimizer/optimizer_operator.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "app/explorer/models/groups.h"
 #include "app/explorer/models/jobs.h"
-#include "app/explorer/models/overview.h"
-#include "app/explorer/models/trials.h"
-#include "data/reports/figures.h"
+#include "app/explorer/models/trials/groups.h"
+#include "app/explorer/models/trials/overview.h"
+#include "app/explorer/models/trials/trials.h"
+#include "data/reports/sweep/figures.h"
 #include "data/store/store.h"
 
 namespace wide {

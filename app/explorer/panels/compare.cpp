@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "app/explorer/explorer.h"
-#include "app/explorer/models/compare.h"
+#include "app/explorer/models/trials/compare.h"
 #include "app/explorer/ui/compare_plot.h"
 #include "app/results/compare_text.h"
 #include "data/plot/scale.h"
-#include "data/store/trial_history.h"
+#include "data/store/sweeps/trial_history.h"
 
 namespace wide::compare_panel {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "app/explorer/explorer.h"
-#include "app/explorer/models/thin.h"
+#include "app/explorer/models/trials/thin.h"
 
 namespace wide::correctness_panel {
 namespace {

@@ -6,7 +6,7 @@
 #include "app/version.h"
 #include "data/machine/peaks.h"
 #include "data/one_line.h"
-#include "data/reports/report_tables.h"
+#include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
 
 namespace wide::environment_panel {

@@ -7,8 +7,8 @@
 
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/child.h"
-#include "app/explorer/models/fuse.h"
-#include "app/explorer/models/timeline.h"
+#include "app/explorer/models/fusions/fuse.h"
+#include "app/explorer/models/fusions/timeline.h"
 #include "app/explorer/ui/plot_view.h"
 #include "app/explorer/ui/timeline_plot.h"
 #include "data/checkpoints/checkpoint_format.h"

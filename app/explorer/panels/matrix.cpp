@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "app/explorer/explorer.h"
-#include "app/explorer/models/thin.h"
+#include "app/explorer/models/trials/thin.h"
 #include "data/plot/scale.h"
 
 namespace wide::matrix_panel {

@@ -6,7 +6,7 @@
 #include "app/explorer/explorer.h"
 #include "app/explorer/ui/samples.h"
 #include "data/plot/scale.h"
-#include "data/reports/report_tables.h"
+#include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
 
 namespace wide::point_panel {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <utility>
 
-#include "app/explorer/changed_run.h"
 #include "app/explorer/explorer.h"
 #include "app/explorer/models/child.h"
-#include "app/explorer/models/run_command.h"
+#include "app/explorer/models/training/run_command.h"
+#include "app/explorer/overlays/changed_run.h"
 #include "app/explorer/ui/draw_canvas.h"
 #include "app/explorer/ui/image.h"
 #include "data/one_line.h"

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "app/explorer/ui/ui.h"
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 
 namespace wide {
 

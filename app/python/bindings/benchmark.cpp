@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/trial/contest.h"
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report_json.h"
 #include "data/tensors.h"
 #include "engine/measure/clock.h"
 #include "engine/record/process_switch.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/train/optimizer.h"
+#include "engine/train/optimizer/optimizer.h"
 
 namespace nwide {
 namespace {

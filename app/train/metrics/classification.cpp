@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "app/train/metric.h"
+#include "app/train/metrics/metric.h"
 
 namespace wide::classification_metrics {
 namespace {

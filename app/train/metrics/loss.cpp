@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "app/train/metric.h"
+#include "app/train/metrics/metric.h"
 #include "engine/measure/vmapped.h"
 
 namespace wide::loss_metrics {

@@ -1,7 +1,7 @@
 // mean_absolute_error, root_mean_squared_error, r2_score: means over what a row has
 #include <ATen/ATen.h>
 
-#include "app/train/metric.h"
+#include "app/train/metrics/metric.h"
 
 namespace wide::regression_metrics {
 namespace {

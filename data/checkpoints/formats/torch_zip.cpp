@@ -2,7 +2,7 @@
 #include <map>
 
 #include "data/bytes/refuse.h"
-#include "data/bytes/zip.h"
+#include "data/bytes/zip/zip.h"
 #include "data/checkpoints/checkpoint_format.h"
 #include "data/checkpoints/torch_pickle.h"
 

@@ -7,7 +7,7 @@
 #include "data/bytes/mapped_file.h"
 #include "data/bytes/npy.h"
 #include "data/bytes/refuse.h"
-#include "data/bytes/zip.h"
+#include "data/bytes/zip/zip.h"
 #include "data/datasets/dataset.h"
 #include "data/tensors.h"
 #include "data/text.h"

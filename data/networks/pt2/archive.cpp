@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "data/bytes/refuse.h"
-#include "data/bytes/zip.h"
+#include "data/bytes/zip/zip.h"
 #include "data/checkpoints/checkpoint_format.h"
 
 namespace wide::pt2 {

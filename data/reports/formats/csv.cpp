@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "data/reports/report_format.h"
-#include "data/reports/report_json.h"
-#include "data/reports/report_tables.h"
+#include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_tables.h"
 
 namespace wide::csv_report {
 namespace {

@@ -5,7 +5,7 @@
 #include "data/plot/svg_document.h"
 #include "data/reports/html_page.h"
 #include "data/reports/report_format.h"
-#include "data/reports/report_tables.h"
+#include "data/reports/sweep/report_tables.h"
 
 namespace wide::html_report {
 namespace {

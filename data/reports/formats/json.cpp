@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/reports/report_format.h"
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report_json.h"
 
 namespace wide::json_report {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "data/escape.h"
 #include "data/reports/report_format.h"
-#include "data/reports/report_tables.h"
+#include "data/reports/sweep/report_tables.h"
 
 namespace wide::markdown_report {
 namespace {

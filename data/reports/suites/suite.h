@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/reports/suite_rows.h"
-#include "data/reports/suites.h"
+#include "data/reports/suites/suite_rows.h"
+#include "data/reports/suites/suites.h"
 
 // What the files of this folder have in common: one for each suite, the CSV file, tables and plots
 // of a preset whose rows set vanilla against compiled.

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "app/explorer/models/overview.h"
+#include "app/explorer/models/trials/overview.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::axes_test {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "app/explorer/models/compare.h"
+#include "app/explorer/models/trials/compare.h"
 #include "app/results/compare_text.h"
-#include "data/store/trial_history.h"
+#include "data/store/sweeps/trial_history.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::compare_test {

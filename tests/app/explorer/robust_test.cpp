@@ -9,7 +9,7 @@
 #include <set>
 
 #include "app/explorer/layout.h"
-#include "app/explorer/models/run.h"
+#include "app/explorer/models/trials/run.h"
 #include "data/plot/figure_draw.h"
 #include "engine/measure/clock.h"
 #include "tests/app/explorer/stored.h"

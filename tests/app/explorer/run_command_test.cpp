@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/explorer/models/run_command.h"
+#include "app/explorer/models/training/run_command.h"
 #include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "app/explorer/models/child.h"
-#include "app/explorer/models/fuse.h"
-#include "app/explorer/models/run.h"
+#include "app/explorer/models/fusions/fuse.h"
+#include "app/explorer/models/trials/run.h"
 #include "app/sweep/record.h"
-#include "data/reports/report.h"
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report.h"
+#include "data/reports/sweep/report_json.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::run_test {

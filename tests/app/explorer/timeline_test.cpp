@@ -1,10 +1,10 @@
 // The timeline of a fused program: what the window shows is what the report has.
 #include <gtest/gtest.h>
 
-#include "app/explorer/models/timeline.h"
-#include "data/reports/chrome_trace.h"
-#include "data/reports/report_json.h"
-#include "data/reports/report_read.h"
+#include "app/explorer/models/fusions/timeline.h"
+#include "data/reports/sweep/chrome_trace.h"
+#include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_read.h"
 #include "tests/app/explorer/stored.h"
 
 namespace wide::timeline_test {

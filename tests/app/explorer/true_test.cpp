@@ -4,8 +4,8 @@
 #include <cmath>
 #include <regex>
 
-#include "app/explorer/models/endings.h"
-#include "app/explorer/models/fuse.h"
+#include "app/explorer/models/fusions/fuse.h"
+#include "app/explorer/models/trials/endings.h"
 #include "data/plot/figure_draw.h"
 #include "data/plot/palette.h"
 #include "data/plot/svg.h"

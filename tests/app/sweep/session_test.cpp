@@ -8,7 +8,7 @@
 
 #include <atomic>
 
-#include "app/explorer/models/run.h"
+#include "app/explorer/models/trials/run.h"
 #include "engine/error.h"
 #include "tests/app/explorer/stored.h"
 

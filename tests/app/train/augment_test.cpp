@@ -1,4 +1,4 @@
-#include "app/train/augment.h"
+#include "app/train/inputs/augment.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "app/train/configurations.h"
-#include "app/train/values.h"
+#include "app/train/models/configurations.h"
+#include "app/train/models/values.h"
 #include "tests/data/python.h"
 
 namespace wide::plan_test {

@@ -1,4 +1,4 @@
-#include "data/bytes/zip.h"
+#include "data/bytes/zip/zip.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report_json.h"
 #include "tests/device/fake_runtime.h"
 
 namespace wide::gpu_test {

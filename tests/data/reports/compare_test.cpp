@@ -1,4 +1,4 @@
-#include "data/reports/compare.h"
+#include "data/reports/sweep/compare.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "data/reports/compare_noise.h"
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/compare_noise.h"
+#include "data/reports/sweep/report_json.h"
 
 namespace wide::compare_test {
 namespace {

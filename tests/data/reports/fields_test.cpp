@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/reports/report_json.h"
-#include "data/reports/report_read.h"
-#include "data/reports/report_tables.h"
-#include "data/reports/run_files.h"
+#include "data/reports/run/run_files.h"
+#include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_read.h"
+#include "data/reports/sweep/report_tables.h"
 #include "data/store/rows.h"
 #include "tests/data/python.h"
 #include "tests/data/reports/schema_fields.h"

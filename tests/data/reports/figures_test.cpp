@@ -1,4 +1,4 @@
-#include "data/reports/figures.h"
+#include "data/reports/sweep/figures.h"
 
 #include <gtest/gtest.h>
 

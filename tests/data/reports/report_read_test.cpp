@@ -3,9 +3,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report.h"
-#include "data/reports/report_json.h"
-#include "data/reports/report_read.h"
+#include "data/reports/sweep/report.h"
+#include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_read.h"
 #include "tests/data/python.h"
 
 namespace wide::report_read_test {

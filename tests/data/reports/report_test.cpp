@@ -1,4 +1,4 @@
-#include "data/reports/report.h"
+#include "data/reports/sweep/report.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include "data/one_line.h"
 #include "data/preset.h"
 #include "data/reports/report_format.h"
-#include "data/reports/report_json.h"
-#include "data/reports/report_read.h"
-#include "data/reports/report_tables.h"
+#include "data/reports/sweep/report_json.h"
+#include "data/reports/sweep/report_read.h"
+#include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
 #include "engine/error.h"
 #include "tests/data/python.h"

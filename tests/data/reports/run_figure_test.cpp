@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "data/plot/svg.h"
-#include "data/reports/run_figure.h"
+#include "data/reports/run/run_figure.h"
 #include "tests/data/store/stored_run.h"
 
 namespace wide::run_figure_test {

@@ -1,7 +1,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report_json.h"
 #include "data/text.h"
 
 // The JSON schemas of the reports, from the descriptions of their fields.

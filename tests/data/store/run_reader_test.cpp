@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "data/store/run_reader.h"
+#include "data/store/runs/run_reader.h"
 #include "tests/data/store/stored_run.h"
 #include "tests/scratch.h"
 

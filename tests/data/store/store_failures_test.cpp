@@ -8,7 +8,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report_json.h"
 #include "tests/data/python.h"
 #include "tests/data/store/stored.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "data/reports/report_json.h"
+#include "data/reports/sweep/report_json.h"
 #include "data/store/tuning.h"
 #include "tests/data/python.h"
 #include "tests/data/store/stored.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "data/reports/run_fields.h"
+#include "data/reports/run/run_fields.h"
 #include "data/store/store.h"
 
 // Training runs that nobody trained, whose values are known.

@@ -1,4 +1,4 @@
-#include "engine/lower/caches.h"
+#include "engine/lower/memory/caches.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

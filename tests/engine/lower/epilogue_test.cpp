@@ -1,10 +1,10 @@
-#include "engine/lower/epilogue.h"
+#include "engine/lower/plan/epilogue.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
-#include "engine/lower/plan.h"
+#include "engine/lower/plan/plan.h"
 #include "engine/record/record.h"
 
 namespace wide::epilogue_test {

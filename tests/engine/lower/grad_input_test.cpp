@@ -1,8 +1,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "engine/lower/out_variant.h"
-#include "engine/lower/plan.h"
+#include "engine/lower/memory/out_variant.h"
+#include "engine/lower/plan/plan.h"
 #include "engine/record/record.h"
 
 namespace wide::grad_input_test {

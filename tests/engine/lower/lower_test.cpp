@@ -8,8 +8,8 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/error.h"
-#include "engine/lower/arena.h"
-#include "engine/lower/out_variant.h"
+#include "engine/lower/memory/arena.h"
+#include "engine/lower/memory/out_variant.h"
 #include "engine/lower/threads.h"
 #include "engine/widen/target.h"
 

@@ -8,7 +8,7 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/error.h"
-#include "engine/lower/tuning.h"
+#include "engine/lower/tune/tuning.h"
 #include "engine/measure/clock.h"
 #include "engine/widen/derivative.h"
 #include "engine/widen/target.h"

@@ -1,9 +1,9 @@
-#include "engine/lower/operator_traits.h"
+#include "engine/lower/plan/operator_traits.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "engine/lower/out_variant.h"
+#include "engine/lower/memory/out_variant.h"
 #include "engine/record/record.h"
 
 namespace wide::operator_traits_test {

@@ -1,4 +1,4 @@
-#include "engine/lower/tuned_widening.h"
+#include "engine/lower/tune/tuned_widening.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

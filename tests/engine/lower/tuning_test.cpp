@@ -1,4 +1,4 @@
-#include "engine/lower/tuning.h"
+#include "engine/lower/tune/tuning.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "engine/compile.h"
-#include "engine/lower/tune.h"
+#include "engine/lower/tune/tune.h"
 #include "engine/widen/target.h"
 
 namespace wide::tuning_test {

@@ -14,8 +14,8 @@
 #include "engine/wide.h"
 #include "engine/widen/derivative.h"
 #include "engine/widen/target.h"
-#include "primitives/kernels/depthwise_convolution.h"
-#include "primitives/kernels/direct_convolution.h"
+#include "primitives/kernels/convolution/depthwise_convolution.h"
+#include "primitives/kernels/convolution/direct_convolution.h"
 
 namespace wide::passes_test {
 namespace {

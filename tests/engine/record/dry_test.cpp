@@ -1,13 +1,13 @@
 // A dry recording is the recording that computing would have given, and takes no memory for it.
-#include "engine/record/dry.h"
+#include "engine/record/dry/dry.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "engine/error.h"
+#include "engine/record/dry/recording_budget.h"
 #include "engine/record/record.h"
-#include "engine/record/recording_budget.h"
 
 namespace wide::dry_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/record/storage_access.h"
+#include "engine/record/checks/storage_access.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

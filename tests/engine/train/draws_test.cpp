@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "engine/error.h"
-#include "primitives/kernels/counter_draws.h"
+#include "primitives/kernels/pointwise/counter_draws.h"
 #include "tests/engine/train/subjects.h"
 #include "tests/primitives/kernels/each_target.h"
 

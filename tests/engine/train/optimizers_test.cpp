@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "engine/error.h"
-#include "engine/train/list_step.h"
+#include "engine/train/optimizer/list_step.h"
 #include "tests/engine/train/subjects.h"
 
 namespace wide::optimizers_test {

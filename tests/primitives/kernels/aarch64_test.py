@@ -1,6 +1,7 @@
 """Kernels on another processor: those that need no LibTorch are compiled for ARM and run in an emulator."""
 
 import concurrent.futures
+import glob
 import os
 import re
 import shutil
@@ -31,13 +32,11 @@ def includes(path, seen):
 def kernels():
     """Sources in Highway without LibTorch."""
     found = []
-    for name in sorted(os.listdir(KERNELS)):
-        if not name.endswith(".cpp"):
-            continue
-        needs = includes(os.path.join(KERNELS, name), set())
+    for path in sorted(glob.glob(os.path.join(KERNELS, "**", "*.cpp"), recursive=True)):
+        needs = includes(path, set())
         if "primitives/kernels/highway.h" in needs and not any(
                 need.startswith(("ATen/", "c10/", "torch/")) for need in needs):
-            found.append(os.path.join(KERNELS, name))
+            found.append(path)
     return found
 
 

@@ -1,4 +1,4 @@
-#include "primitives/kernels/attention.h"
+#include "primitives/kernels/attention/attention.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

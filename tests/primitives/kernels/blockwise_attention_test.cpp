@@ -1,6 +1,6 @@
 // Attention by blocks equals attention written out in float64, forward and backward, whatever the
 // sizes, strides and instruction set; models that are NaN stay alone.
-#include "primitives/kernels/blockwise_attention.h"
+#include "primitives/kernels/attention/blockwise_attention.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Chains of pointwise operators beside ATen's in float64, under every instruction set.
-#include "primitives/kernels/chain.h"
+#include "primitives/kernels/pointwise/chain.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -16,7 +16,7 @@
 
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
-#include "primitives/kernels/chain_code.h"
+#include "primitives/kernels/pointwise/chain_code.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::chain_test {

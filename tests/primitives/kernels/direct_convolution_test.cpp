@@ -1,4 +1,4 @@
-#include "primitives/kernels/direct_convolution.h"
+#include "primitives/kernels/convolution/direct_convolution.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
-#include "primitives/kernels/convolution_spots.h"
-#include "primitives/kernels/convolution_tile.h"
+#include "primitives/kernels/convolution/convolution_spots.h"
+#include "primitives/kernels/convolution/convolution_tile.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::direct_convolution_test {

@@ -1,13 +1,13 @@
 // What kernels do to their results while they are in cache: sums, activations, pooling.
-#include "primitives/kernels/finish.h"
+#include "primitives/kernels/pointwise/finish.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
 #include "engine/check/check.h"
-#include "primitives/kernels/direct_convolution.h"
-#include "primitives/kernels/winograd.h"
+#include "primitives/kernels/convolution/direct_convolution.h"
+#include "primitives/kernels/convolution/winograd.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::finish_test {

@@ -9,11 +9,11 @@
 #include <map>
 #include <optional>
 
-#include "primitives/kernels/activations.h"
-#include "primitives/kernels/adaptive_pool.h"
-#include "primitives/kernels/dropout.h"
 #include "primitives/kernels/lookup.h"
-#include "primitives/kernels/prelu.h"
+#include "primitives/kernels/pointwise/activations.h"
+#include "primitives/kernels/pointwise/dropout.h"
+#include "primitives/kernels/pointwise/prelu.h"
+#include "primitives/kernels/pooling/adaptive_pool.h"
 #include "primitives/kernels/stream.h"
 #include "tests/primitives/kernels/each_target.h"
 

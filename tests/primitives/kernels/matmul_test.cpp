@@ -1,5 +1,5 @@
 // Products of matrices as they lie, and the pass that calls them, against float64.
-#include "primitives/kernels/matmul.h"
+#include "primitives/kernels/gemm/matmul.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -11,7 +11,7 @@
 #include "engine/error.h"
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
-#include "primitives/kernels/matmul_tile.h"
+#include "primitives/kernels/gemm/matmul_tile.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::matmul_test {

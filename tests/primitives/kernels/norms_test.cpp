@@ -1,13 +1,13 @@
 // The norm kernels equal their slow twins of ATen operators in float64, in every layout; they write
 // over what they read, past the caches, and with an activation; nothing crosses from model to
 // model.
-#include "primitives/kernels/norms.h"
+#include "primitives/kernels/norm/norms.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "engine/program.h"
-#include "primitives/kernels/activations.h"
+#include "primitives/kernels/pointwise/activations.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::testing::norms_test {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/check/check.h"
-#include "engine/lower/operator_traits.h"
+#include "engine/lower/plan/operator_traits.h"
 #include "engine/record/record.h"
 
 namespace wide::packed_convolution_test {

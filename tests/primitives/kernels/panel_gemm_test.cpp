@@ -7,10 +7,10 @@
 
 #include "engine/check/check.h"
 #include "engine/error.h"
-#include "primitives/kernels/activations.h"
-#include "primitives/kernels/bf16_linear.h"
-#include "primitives/kernels/packed_linear.h"
-#include "primitives/kernels/panel_gemm.h"
+#include "primitives/kernels/gemm/bf16_linear.h"
+#include "primitives/kernels/gemm/packed_linear.h"
+#include "primitives/kernels/gemm/panel_gemm.h"
+#include "primitives/kernels/pointwise/activations.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::panel_gemm_test {

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "engine/check/check.h"
-#include "primitives/kernels/depthwise_convolution.h"
-#include "primitives/kernels/pointwise_convolution.h"
+#include "primitives/kernels/convolution/depthwise_convolution.h"
+#include "primitives/kernels/convolution/pointwise_convolution.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::plain_convolutions_test {

@@ -1,6 +1,6 @@
 // Max pooling without indices beside ATen's, which is exact, and average pooling beside float64,
 // under every instruction set.
-#include "primitives/kernels/pool.h"
+#include "primitives/kernels/pooling/pool.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -9,7 +9,7 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
-#include "primitives/kernels/pool_places.h"
+#include "primitives/kernels/pooling/pool_places.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::pool_test {

@@ -1,4 +1,4 @@
-#include "primitives/kernels/recurrent.h"
+#include "primitives/kernels/recurrent/recurrent.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "primitives/kernels/recurrent_cells.h"
+#include "primitives/kernels/recurrent/recurrent_cells.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::recurrent_test {

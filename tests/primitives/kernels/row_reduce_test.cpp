@@ -1,5 +1,5 @@
 // Reductions of rows beside ATen's in float64, under every instruction set, and in wide programs.
-#include "primitives/kernels/row_reduce.h"
+#include "primitives/kernels/norm/row_reduce.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,5 +1,5 @@
 // softmax and its logarithm beside ATen's in float64, under every instruction set.
-#include "primitives/kernels/softmax.h"
+#include "primitives/kernels/norm/softmax.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -9,7 +9,7 @@
 
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
-#include "primitives/kernels/softmax_backward.h"
+#include "primitives/kernels/norm/softmax_backward.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::softmax_test {

@@ -1,4 +1,4 @@
-#include "primitives/kernels/winograd.h"
+#include "primitives/kernels/convolution/winograd.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/measure/roofline.h"
+#include "primitives/kernels/convolution/winograd_transforms.h"
 #include "primitives/kernels/operators.h"
-#include "primitives/kernels/winograd_transforms.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::winograd_test {

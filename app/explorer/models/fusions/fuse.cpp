@@ -1,0 +1,162 @@
+#include "app/explorer/models/fusions/fuse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/checkpoints/checkpoint_format.h"
+#include "data/checkpoints/checkpoint_search.h"
+#include "data/networks/network_format.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+/// The options of the inputs: `--input` for what is drawn at random, else `--inputs` and a file.
+std::vector<std::string> inputs_of(const FuseChoices& c) {
+  const std::vector<std::string> words = split(c.inputs, ' ');
+  const bool random = std::all_of(words.begin(), words.end(), [](const std::string& word) {
+    const size_t equal = word.find('=');
+    return equal != std::string::npos && word.find(':', equal) != std::string::npos;
+  });
+  if (!random) return {"--inputs", c.inputs};
+  std::vector<std::string> arguments;
+  for (const std::string& word : words) arguments.insert(arguments.end(), {"--input", word});
+  return arguments;
+}
+
+/// Everything that says which fusion it is.
+std::vector<std::string> asked(const FuseChoices& c) {
+  std::vector<std::string> arguments = {"fuse", c.model};
+  if (!c.weights.empty()) {
+    arguments.emplace_back("--weights");
+    arguments.insert(arguments.end(), c.weights.begin(), c.weights.end());
+  }
+  if (!c.n.empty()) arguments.insert(arguments.end(), {"-n", c.n});
+  for (const std::string& word : inputs_of(c)) arguments.push_back(word);
+  if (c.share_weights) arguments.emplace_back("--share-weights");
+  return arguments;
+}
+
+}  // namespace
+
+std::vector<std::string> fuse_arguments(const FuseChoices& c, const std::string& db) {
+  std::vector<std::string> arguments = asked(c);
+  arguments.emplace_back("--explain");
+  if (!db.empty()) arguments.insert(arguments.end(), {"--db", db});
+  return arguments;
+}
+
+std::vector<std::string> export_arguments(const FuseChoices& c, const std::string& path) {
+  std::vector<std::string> arguments = asked(c);
+  arguments.insert(arguments.end(), {"--export", path, "--budget", "0.01", "--no-store"});
+  return arguments;
+}
+
+std::vector<std::string> trace_arguments(const FuseChoices& c) {
+  const std::vector<std::string> ns = split(c.n);
+  std::vector<std::string> arguments = {"trace", c.model, "--wide", ns.empty() ? "2" : ns.back()};
+  for (const std::string& word : inputs_of(c)) arguments.push_back(word);
+  return arguments;
+}
+
+std::string fallback_text(const std::string& op, const std::string& reason) {
+  if (reason.empty()) return op + " is computed one by one";
+  if (reason.front() != '[') return op + " is computed one by one: " + reason;
+  const size_t end = reason.find(']'), advice = reason.rfind("; try ");
+  if (end == std::string::npos) return op + ": " + reason;
+  std::string why = reason.substr(end + 1, advice == std::string::npos ? advice : advice - end - 1);
+  why.erase(0, why.find_first_not_of(' '));
+  return fmt::format("{} does without {}: {}", op, reason.substr(1, end - 1), why);
+}
+
+std::string weights_text(const std::vector<std::string>& weights) {
+  if (weights.empty()) return "none: seeded copies";
+  const size_t count = find_checkpoints(weights).files.size();
+  return count == 1 ? "1 checkpoint" : fmt::format("{} checkpoints", count);
+}
+
+bool take_files(const std::vector<std::string>& paths, FuseChoices* choices) {
+  const auto is_of = [](const std::string& path, const auto& formats) {
+    for (const auto& format : formats)
+      for (const std::string& extension : format.extensions)
+        if (path.ends_with(extension)) return true;
+    return false;
+  };
+  bool any = false;
+  std::vector<std::string> weights;
+  for (const std::string& path : paths) {
+    // A name that may be either, as .pt, is taken for weights: people have more of those.
+    if (is_of(path, checkpoint_formats()))
+      weights.push_back(path);
+    else if (is_of(path, network_formats()))
+      choices->model = path;
+    else
+      continue;
+    any = true;
+  }
+  if (!weights.empty()) {
+    choices->weights = weights;
+    choices->n.clear();
+  }
+  return any;
+}
+
+std::string fusion_title(const FuseReport& report) {
+  return fmt::format("{} · {} · {} · {}", report.model, report.device, report.dtype, report.mode);
+}
+
+std::vector<WayShare> way_shares(const FuseResult& result) {
+  const auto of = [](const auto& ways, Way way) {
+    const auto it = ways.find(way);
+    return it == ways.end() ? 0.0 : static_cast<double>(it->second);
+  };
+  std::vector<WayShare> shares;
+  double nodes = 0, time = 0;
+  for (const Way way : {Way::strategy, Way::vmap, Way::shared, Way::per_model}) {
+    shares.push_back({way, of(result.coverage, way), of(result.coverage_time, way)});
+    nodes += shares.back().nodes;
+    time += shares.back().time;
+  }
+  for (WayShare& share : shares) {
+    if (nodes > 0) share.nodes /= nodes;
+    if (time > 0) share.time /= time;
+  }
+  return shares;
+}
+
+Interval shown_speedup(const FuseResult& result, bool over_loop) {
+  if (!result.speedup) return {};
+  return over_loop ? result.speedup->vs_loop.value_or(Interval{}) : result.speedup->vs_best;
+}
+
+Figure fuse_figure(const FuseReport& report, bool over_loop) {
+  Figure figure;
+  figure.title = fusion_title(report);
+  if (over_loop) figure.over = "the loop";
+  Curve curve;
+  curve.name = curve.strategy = "wide";
+  if (report.along_n) curve.crossover = report.along_n->crossover;
+  for (const FuseResult& at : report.curve) {
+    const Correctness& correct = at.correctness;
+    CurvePoint p;
+    p.n = static_cast<double>(at.n);
+    p.incorrect = !correct.pass;
+    p.error = correct.max_rel;
+    p.about = fmt::format("N={}: error {:.2g}", at.n, correct.max_rel);
+    const Interval speedup = shown_speedup(at, over_loop);
+    if (correct.pass && speedup.value > 0) {
+      p.value = speedup.value;
+      if (speedup.low > 0) p.low = speedup.low;
+      if (speedup.high > 0) p.high = speedup.high;
+      p.about += fmt::format(", {:.4g}× [{:.4g}, {:.4g}] over {}", speedup.value, speedup.low,
+                             speedup.high, over_loop ? "loop" : at.speedup->best_baseline);
+    }
+    curve.points.push_back(p);
+    figure.allowances.push_back({p.n, allowed(correct), correct.eager_max_rel});
+  }
+  figure.curves.push_back(curve);
+  return figure;
+}
+
+}  // namespace wide

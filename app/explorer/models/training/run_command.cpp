@@ -1,0 +1,139 @@
+#include "app/explorer/models/training/run_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/escape.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Words as a shell takes them: single and double quotes, and a backslash before a character.
+std::vector<std::string> shell_words_of(const std::string& command) {
+  std::vector<std::string> words;
+  std::string word;
+  bool any = false;
+  char quote = 0;
+  for (size_t i = 0; i < command.size(); ++i) {
+    const char c = command[i];
+    if (quote != 0) {
+      if (c == quote)
+        quote = 0;
+      else if (c == '\\' && quote == '"' && i + 1 < command.size())
+        word += command[++i];
+      else
+        word += c;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      any = true;
+    } else if (c == '\\' && i + 1 < command.size()) {
+      word += command[++i];
+      any = true;
+    } else if (c == ' ') {
+      if (any) words.push_back(word);
+      word.clear();
+      any = false;
+    } else {
+      word += c;
+      any = true;
+    }
+  }
+  if (any) words.push_back(word);
+  return words;
+}
+
+/// Options that name the same: the short one is how `workbench train` prints it.
+bool same_option(const std::string& word, const std::string& option) {
+  return word == option || (option == "-n" && word == "--n") || (option == "--n" && word == "-n");
+}
+
+/// Where the option stands, and whether its value is a part of the same word.
+std::pair<size_t, bool> find_option(const std::vector<std::string>& words,
+                                    const std::string& option) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (same_option(words[i], option)) return {i, false};
+    const size_t equal = words[i].find('=');
+    if (equal != std::string::npos && same_option(words[i].substr(0, equal), option))
+      return {i, true};
+  }
+  return {words.size(), false};
+}
+
+}  // namespace
+
+std::string changed_command(const std::string& command, const ChangedOptions& changes) {
+  std::vector<std::string> words = shell_words_of(command);
+  const auto take_away = [&words](const std::string& option) {
+    const auto [at, joined] = find_option(words, option);
+    if (at == words.size()) return;
+    const size_t end = std::min(words.size(), at + (joined ? 1 : 2));
+    words.erase(words.begin() + static_cast<ptrdiff_t>(at),
+                words.begin() + static_cast<ptrdiff_t>(end));
+  };
+  take_away("--resume");
+  for (const auto& [option, value] : changes) {
+    if (value.empty()) continue;
+    const auto [at, joined] = find_option(words, option);
+    if (at == words.size()) {
+      words.push_back(option);
+      words.push_back(value);
+    } else if (joined) {
+      words[at] = option + "=" + value;
+    } else if (at + 1 < words.size()) {
+      words[at + 1] = value;
+    } else {
+      words.push_back(value);
+    }
+  }
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
+}
+
+std::string option_value(const std::string& command, const std::string& option) {
+  const std::vector<std::string> words = shell_words_of(command);
+  const auto [at, joined] = find_option(words, option);
+  if (at == words.size()) return "";
+  if (joined) return words[at].substr(words[at].find('=') + 1);
+  return at + 1 < words.size() ? words[at + 1] : "";
+}
+
+size_t copy_best_checkpoints(const std::string& run_folder, const std::vector<int64_t>& models,
+                             const std::string& folder) {
+  const fs::path best = fs::path(run_folder) / "best";
+  std::error_code error;
+  if (run_folder.empty() || !fs::is_directory(best, error))
+    fail("[checkpoints] folder: got no {}, expected the best models of the run; try train --save",
+         printable(best.string()));
+  std::vector<std::string> names;
+  for (const int64_t model : models) names.push_back(fmt::format("model-{:04}.", model));
+  size_t copied = 0;
+  try {
+    fs::create_directories(folder);
+    for (const fs::directory_entry& entry : fs::directory_iterator(best)) {
+      const std::string name = entry.path().filename().string();
+      const bool wanted =
+          names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& begin) {
+            return name.rfind(begin, 0) == 0;
+          });
+      if (!wanted || !entry.is_regular_file()) continue;
+      fs::copy_file(entry.path(), fs::path(folder) / name, fs::copy_options::overwrite_existing);
+      ++copied;
+    }
+  } catch (const fs::filesystem_error& e) {
+    fail("[checkpoints] file: got {}, expected a folder that can be written; try another",
+         printable(e.code().message()));
+  }
+  if (copied == 0)
+    fail("[checkpoints] models: got none of them in {}, expected a file for each; try all models",
+         printable(best.string()));
+  return copied;
+}
+
+}  // namespace wide

@@ -1,0 +1,440 @@
+#include "app/explorer/models/training/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "data/plot/density.h"
+#include "data/plot/palette.h"
+#include "data/store/runs/run_reader.h"
+
+namespace wide {
+namespace {
+
+constexpr double kLookPeriod_s = 1;
+constexpr int64_t kMostRuns = 500;
+
+/// Layers of one colour, blended over each other from the last to the first.
+uint32_t blended(const std::vector<const CurveDensity*>& layers, const std::vector<uint32_t>& tints,
+                 const std::vector<float>& cover, int x, int y) {
+  float red = 0, green = 0, blue = 0, alpha = 0;  // multiplied by alpha
+  for (size_t l = layers.size(); l-- > 0;) {
+    const uint16_t count = layers[l]->at(x, y);
+    if (count == 0) continue;
+    const float share = cover[std::min<size_t>(count, cover.size() - 1)];
+    const uint32_t tint = tints[l];
+    red = red * (1 - share) + share * static_cast<float>(tint >> 16 & 0xFF);
+    green = green * (1 - share) + share * static_cast<float>(tint >> 8 & 0xFF);
+    blue = blue * (1 - share) + share * static_cast<float>(tint & 0xFF);
+    alpha = alpha * (1 - share) + share;
+  }
+  if (alpha <= 0) return 0;
+  const auto byte = [](float value) {
+    return static_cast<uint32_t>(std::clamp(std::lround(value), 0L, 255L));
+  };
+  return byte(255 * alpha) << 24 | byte(blue / alpha) << 16 | byte(green / alpha) << 8 |
+         byte(red / alpha);
+}
+
+/// Whether `after` is `before` with more points at the ends of its lines.
+bool continues(const CurvesFigure& before, const CurvesFigure& after) {
+  if (before.lines.size() != after.lines.size() || before.log_y != after.log_y) return false;
+  for (size_t i = 0; i < before.lines.size(); ++i) {
+    const CurveLine &a = before.lines[i], &b = after.lines[i];
+    const Colour &of_a = before.groups[a.group].colour, &of_b = after.groups[b.group].colour;
+    if (a.key != b.key || a.dashed != b.dashed || of_a.tone != of_b.tone ||
+        of_a.series != of_b.series || b.points.size() < a.points.size())
+      return false;
+    if (a.points.empty()) continue;
+    const Point &end = a.points.back(), &there = b.points[a.points.size() - 1];
+    if (end.x != there.x || end.y != there.y) return false;
+  }
+  return true;
+}
+
+std::string plain_number(const std::optional<double>& value) {
+  return value ? fmt::format("{:.5g}", *value) : "";
+}
+
+std::string csv_word(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+using ColumnKind = ModelColumn::Kind;
+
+const char* tip_of(ColumnKind kind) {
+  switch (kind) {
+    case ColumnKind::run:
+      return "the number of the training run in the store";
+    case ColumnKind::model:
+      return "the model's number in its run";
+    case ColumnKind::hyperparameter:
+      return "a hyperparameter that is not the same for all models";
+    case ColumnKind::fold:
+      return "the fold whose rows validate this model";
+    case ColumnKind::status:
+      return "trained, or why the model ended before the others; running while the run goes on";
+    case ColumnKind::best:
+      return "the best value that the model had at any evaluation";
+    case ColumnKind::at:
+      return "the training step of the best value";
+    case ColumnKind::last:
+      return "the value at the model's last evaluation";
+    case ColumnKind::spread:
+      return "standard deviation of the best values of the models with these hyperparameters, "
+             "pruned ones left out";
+    case ColumnKind::alike:
+      return "how many models with these hyperparameters were not pruned";
+  }
+  return "";
+}
+
+std::vector<ModelColumn> columns_of(const TrainingView& view) {
+  std::vector<ModelColumn> columns;
+  const auto add = [&](ColumnKind kind, const std::string& title, const std::string& key = "") {
+    columns.push_back({kind, key, title, tip_of(kind)});
+  };
+  if (view.runs.size() > 1) add(ColumnKind::run, "run");
+  add(ColumnKind::model, "model");
+  for (const std::string& key : view.differing) add(ColumnKind::hyperparameter, key, key);
+  const bool folds = std::any_of(view.runs.begin(), view.runs.end(), [](const auto& run) {
+    return std::any_of(run->models.begin(), run->models.end(),
+                       [](const ModelReport& m) { return m.fold >= 0; });
+  });
+  if (folds) add(ColumnKind::fold, "fold");
+  add(ColumnKind::status, "status");
+  add(ColumnKind::best, "best " + view.compared);
+  add(ColumnKind::at, "at step");
+  add(ColumnKind::last, "last " + view.compared);
+  add(ColumnKind::spread, "± of seeds");
+  add(ColumnKind::alike, "n");
+  return columns;
+}
+
+/// Of all models with the same hyperparameters, whatever their seed and fold.
+void take_spreads(TrainingView* view) {
+  std::map<std::pair<size_t, std::string>, std::vector<TrainedModel*>> alike;
+  // A pruned model has its best value of fewer steps than the others had.
+  for (TrainedModel& m : view->models)
+    if (view->runs[m.run]->models[m.model].status != "pruned")
+      alike[{m.run, m.configuration}].push_back(&m);
+  for (auto& [unused, models] : alike) {
+    std::vector<double> values;
+    for (const TrainedModel* m : models)
+      if (m->best) values.push_back(*m->best);
+    double mean = 0, squares = 0;
+    for (const double value : values) mean += value / double(values.size());
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    for (TrainedModel* m : models) {
+      m->alike = models.size();
+      if (values.size() > 1) m->spread = std::sqrt(squares / double(values.size() - 1));
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<double> TrainingView::number(const TrainedModel& m, size_t column) const {
+  const ModelColumn& shown = columns.at(column);
+  const ModelReport& model = runs[m.run]->models[m.model];
+  switch (shown.kind) {
+    case ColumnKind::run:
+      return double(runs[m.run]->id);
+    case ColumnKind::model:
+      return double(model.number);
+    case ColumnKind::hyperparameter: {
+      const auto it = model.hyperparameters.find(shown.key);
+      return it == model.hyperparameters.end() ? std::nullopt : std::optional(it->second);
+    }
+    case ColumnKind::fold:
+      return model.fold < 0 ? std::nullopt : std::optional(double(model.fold));
+    case ColumnKind::status:
+      return std::nullopt;
+    case ColumnKind::best:
+      return m.best;
+    case ColumnKind::at:
+      return m.best ? std::optional(double(m.best_step)) : std::nullopt;
+    case ColumnKind::last:
+      return m.last;
+    case ColumnKind::spread:
+      return m.spread;
+    case ColumnKind::alike:
+      return double(m.alike);
+  }
+  return std::nullopt;
+}
+
+std::string TrainingView::cell(const TrainedModel& m, size_t column) const {
+  if (columns.at(column).number()) return plain_number(number(m, column));
+  const ModelReport& model = runs[m.run]->models[m.model];
+  if (model.status == "trained" || model.status == "running") return model.status;
+  return fmt::format("{} at {}", model.status, model.at_step);
+}
+
+TrainingView training_view(Runs runs, const RunFigureOptions& options) {
+  TrainingView view;
+  view.runs = std::move(runs);
+  view.figure = run_figure(view.runs, options);
+  view.metrics = figure_metrics(view.runs);
+  if (view.runs.empty()) return view;
+  view.compared = compared_metric(*view.runs[0]);
+  view.more_is_better = view.runs[0]->more_is_better && view.compared == view.runs[0]->monitor;
+  std::set<std::string> differing;
+  for (const auto& run : view.runs)
+    for (const std::string& key : differing_hyperparameters(*run)) differing.insert(key);
+  view.differing.assign(differing.begin(), differing.end());
+  for (size_t r = 0; r < view.runs.size(); ++r) {
+    const RunHistory& run = *view.runs[r];
+    const std::vector<RunCurve>* curves = run.metric(view.compared);
+    for (size_t m = 0; m < run.models.size(); ++m) {
+      TrainedModel one{r, m, curve_key(r, m), group_name(run.models[m], view.differing), {}, {}, 0,
+                       0, {}};
+      if (const auto best = best_value(run, m)) {
+        one.best = best->value;
+        one.best_step = best->step;
+      }
+      if (curves && !(*curves)[m].values.empty()) one.last = (*curves)[m].values.back();
+      view.models.push_back(std::move(one));
+    }
+  }
+  take_spreads(&view);
+  view.columns = columns_of(view);
+  return view;
+}
+
+std::vector<size_t> sorted_models(const TrainingView& view, size_t column, bool descending,
+                                  const std::optional<std::set<int64_t>>& only) {
+  struct Entry {
+    size_t place;
+    std::optional<double> number;
+    std::string word;
+  };
+  std::vector<Entry> entries;
+  const bool words = column < view.columns.size() && !view.columns[column].number();
+  for (size_t i = 0; i < view.models.size(); ++i) {
+    const TrainedModel& m = view.models[i];
+    if (only && !only->count(m.key)) continue;
+    entries.push_back({i, {}, ""});
+    if (column >= view.columns.size()) continue;
+    if (words)
+      entries.back().word = view.cell(m, column);
+    else
+      entries.back().number = view.number(m, column);
+  }
+  std::stable_sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
+    if (words) return descending ? a.word > b.word : a.word < b.word;
+    if (!a.number || !b.number) return a.number.has_value() && !b.number.has_value();
+    return descending ? *a.number > *b.number : *a.number < *b.number;
+  });
+  std::vector<size_t> order;
+  for (const Entry& entry : entries) order.push_back(entry.place);
+  return order;
+}
+
+std::string models_csv(const TrainingView& view, const std::vector<size_t>& order) {
+  std::string text;
+  for (size_t c = 0; c < view.columns.size(); ++c)
+    text += (c ? "," : "") + csv_word(view.columns[c].title);
+  text += "\n";
+  for (const size_t i : order) {
+    for (size_t c = 0; c < view.columns.size(); ++c) {
+      const auto number = view.number(view.models[i], c);
+      text += (c ? "," : "") +
+              (number ? fmt::format("{}", *number)
+                      : csv_word(view.columns[c].number() ? std::string()
+                                                          : view.cell(view.models[i], c)));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+/// What the picture of faint lines is made of, by colour; drawn on while its axes stay.
+struct TrainingModel::Densities {
+  std::shared_ptr<const TrainingView> view;
+  CurveAxes axes;
+  int width = 0, height = 0;
+  std::map<std::pair<int, int>, CurveDensity> layers;  // tone and series
+};
+
+TrainingModel::TrainingModel(Jobs& jobs, std::string db)
+    : jobs_(jobs), db_(std::move(db)), densities_(std::make_shared<Densities>()) {}
+
+TrainingModel::~TrainingModel() = default;
+
+void TrainingModel::forget() {
+  rows_.clear();
+  listed_ = false;
+  chosen_ = over_ = 0;
+  lit_ = -1;
+  histories_.clear();
+  brushed_.reset();
+  view_.reset();
+  faint_.reset();
+  for (const char* key : {"training", "training view", "training lines"})
+    jobs_.start(key, []() -> Jobs::Result { return {}; });
+  refresh();
+}
+
+void TrainingModel::choose(int64_t run) {
+  if (run == chosen_) return;
+  chosen_ = run;
+  if (over_ == run) over_ = 0;
+  brushed_.reset();
+  lit_ = -1;
+  options_.by.clear();
+  options_.metric.clear();
+  refresh();
+}
+
+void TrainingModel::lay_over(int64_t run) {
+  over_ = run == chosen_ ? 0 : run;
+  brushed_.reset();
+  refresh();
+}
+
+bool TrainingModel::update(double now_s, bool timing) {
+  const bool watched = std::exchange(watched_, false);
+  if (!watched) return false;
+  if (timing || now_s < next_s_ || jobs_.busy("training")) return true;
+  next_s_ = now_s + kLookPeriod_s;
+  jobs_.start(
+      "training",
+      [this, db = db_, chosen = chosen_, over = over_, before = histories_]() -> Jobs::Result {
+        std::vector<RunRow> rows;
+        Runs runs;
+        int64_t run = chosen;
+        if (std::filesystem::exists(db)) {
+          RunReader reader(db);
+          rows = reader.runs(kMostRuns);
+          const auto there = [&](int64_t id) {
+            return std::any_of(rows.begin(), rows.end(),
+                               [id](const RunRow& r) { return r.id == id; });
+          };
+          if (!there(run)) run = rows.empty() ? 0 : rows.front().id;
+          for (const int64_t id : {run, over}) {
+            if (id == 0) continue;
+            std::shared_ptr<const RunHistory> known;
+            for (const auto& history : before)
+              if (history->id == id) known = history;
+            if (auto history = reader.read(id, known)) runs.push_back(std::move(history));
+          }
+        }
+        return [this, rows, runs, run, chosen, over] {
+          rows_ = rows;
+          listed_ = true;
+          if (chosen != chosen_ || over != over_) return;  // something else was chosen meanwhile
+          chosen_ = run;
+          const bool same = runs == histories_;
+          histories_ = runs;
+          if (!same || !view_) draw_up();
+        };
+      });
+  return true;
+}
+
+void TrainingModel::stop(int64_t model, std::function<void(const std::string&)> said) {
+  jobs_.start("stop training", [db = db_, run = chosen_, model, said]() -> Jobs::Result {
+    Store::create(db).ask_to_stop(run, model);
+    const std::string what =
+        model < 0 ? "run " + std::to_string(run) : fmt::format("model {} of run {}", model, run);
+    return [said, what] { said("asked " + what + " to stop at its next evaluation"); };
+  });
+}
+
+RunFigureOptions TrainingModel::with_brush() const {
+  RunFigureOptions options = options_;
+  if (!brushed_) return options;
+  for (size_t r = 0; r < histories_.size(); ++r) {
+    options.shown.emplace_back(histories_[r]->models.size(), false);
+    for (size_t m = 0; m < options.shown[r].size(); ++m)
+      options.shown[r][m] = brushed_->count(curve_key(r, m)) > 0;
+  }
+  return options;
+}
+
+void TrainingModel::set_options(const RunFigureOptions& options) {
+  if (options == options_) return;
+  options_ = options;
+  draw_up();
+}
+
+void TrainingModel::brush(std::optional<std::set<int64_t>> keys) {
+  if (keys == brushed_) return;
+  brushed_ = std::move(keys);
+  draw_up();
+}
+
+void TrainingModel::draw_up() {
+  jobs_.start("training view", [this, runs = histories_, options = with_brush()]() -> Jobs::Result {
+    auto view = std::make_shared<const TrainingView>(training_view(runs, options));
+    return [this, view = std::move(view)] { view_ = view; };
+  });
+}
+
+std::shared_ptr<const FaintLines> TrainingModel::faint(const CurveAxes& axes, int width, int height,
+                                                       bool dark) {
+  const bool right = faint_ && faint_->view == view_ && faint_->axes == axes &&
+                     faint_->width == width && faint_->height == height && faint_->dark == dark;
+  // One at a time: the next one goes on from the densities of the one before.
+  if (right || !view_ || jobs_.busy("training lines")) return faint_;
+  jobs_.start(
+      "training lines",
+      [this, view = view_, axes, width, height, dark, made = densities_]() -> Jobs::Result {
+        const auto begun = std::chrono::steady_clock::now();
+        auto lines = std::make_shared<FaintLines>();
+        lines->view = view;
+        lines->axes = axes;
+        lines->width = width;
+        lines->height = height;
+        lines->dark = dark;
+        lines->continued = made->view && made->axes == axes && made->width == width &&
+                           made->height == height && continues(made->view->figure, view->figure);
+        if (!lines->continued) made->layers.clear();
+        made->view = view;
+        made->axes = axes;
+        made->width = width;
+        made->height = height;
+        CurveAxes pixels = axes;
+        pixels.plot = {0, 0, double(width), double(height)};
+        const CurvesFigure& figure = view->figure;
+        for (size_t i = 0; i < figure.lines.size(); ++i) {
+          const CurveLine& line = figure.lines[i];
+          const Colour& colour = figure.groups[line.group].colour;
+          auto [layer, added] = made->layers.try_emplace(
+              {static_cast<int>(colour.tone), colour.series}, width, height);
+          std::vector<Point> points;
+          points.reserve(line.points.size());
+          for (const Point& point : line.points) points.push_back(pixels.at(point));
+          layer->second.extend(i, points, line.dashed);
+        }
+        std::vector<const CurveDensity*> layers;
+        std::vector<uint32_t> tints;
+        for (const auto& [tone, density] : made->layers) {
+          layers.push_back(&density);
+          tints.push_back(
+              rgb(dark ? kDark : kLight, {static_cast<Tone>(tone.first), tone.second, 1}));
+        }
+        const double one = faint_opacity(figure.lines.size());
+        std::vector<float> cover;
+        for (size_t count = 0; count <= 400; ++count)
+          cover.push_back(static_cast<float>(1 - std::pow(1 - one, double(count))));
+        lines->rgba.reserve(static_cast<size_t>(width) * static_cast<size_t>(height));
+        for (int y = 0; y < height; ++y)
+          for (int x = 0; x < width; ++x)
+            lines->rgba.push_back(blended(layers, tints, cover, x, y));
+        lines->drawn_ms =
+            1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+        return [this, lines = std::move(lines)] { faint_ = lines; };
+      });
+  return faint_;
+}
+
+}  // namespace wide

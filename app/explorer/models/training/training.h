@@ -1,0 +1,133 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "app/explorer/models/jobs.h"
+#include "data/plot/curves.h"
+#include "data/reports/run/run_figure.h"
+#include "data/store/store.h"
+
+namespace wide {
+
+/// A model of the chosen runs as a row.
+struct TrainedModel {
+  size_t run = 0, model = 0;  // places in `TrainingView::runs`, and in the run
+  int64_t key = 0;
+  std::string configuration;  // its hyperparameters that differ
+  std::optional<double> best, last;
+  int64_t best_step = 0;
+  size_t alike = 0;              // models of its configuration that were not pruned; 0: it was
+  std::optional<double> spread;  // standard deviation of their best values
+};
+
+/// A column of the table of models. `key`: of a hyperparameter.
+struct ModelColumn {
+  enum class Kind { run, model, hyperparameter, fold, status, best, at, last, spread, alike };
+  Kind kind = Kind::model;
+  std::string key, title, tip;
+  bool number() const { return kind != Kind::status; }
+};
+
+/// The chosen runs as they were read last, and all that is drawn up from them.
+struct TrainingView {
+  Runs runs;
+  CurvesFigure figure;
+  std::vector<std::string> metrics, differing;  // names
+  std::string compared;                         // what models are compared by
+  bool more_is_better = false;
+  std::vector<TrainedModel> models;
+  std::vector<ModelColumn> columns;
+
+  std::string cell(const TrainedModel& model, size_t column) const;
+  std::optional<double> number(const TrainedModel& model, size_t column) const;
+};
+
+/// All that the panels show of the runs.
+TrainingView training_view(Runs runs, const RunFigureOptions& options);
+/// Places in `view.models` in the order of a column; models without a value come last.
+std::vector<size_t> sorted_models(const TrainingView& view, size_t column, bool descending,
+                                  const std::optional<std::set<int64_t>>& only);
+/// The table of these models as CSV with full digits.
+std::string models_csv(const TrainingView& view, const std::vector<size_t>& order);
+
+/// The faint lines as a picture of their own.
+struct FaintLines {
+  std::shared_ptr<const TrainingView> view;
+  CurveAxes axes;
+  int width = 0, height = 0;
+  bool dark = false;
+  std::vector<uint32_t> rgba;  // alpha in the highest byte, red in the lowest
+  double drawn_ms = 0;         // how long it took, on a thread of its own
+  bool continued = false;      // drawn on from the picture before
+};
+
+/// Training runs of the store, looked at about once a second while somebody watches: what other
+/// processes train appears and grows.
+class TrainingModel {
+ public:
+  TrainingModel(Jobs& jobs, std::string db);
+  ~TrainingModel();
+
+  /// Called by a panel in each frame in which it shows a run.
+  void watch() { watched_ = true; }
+  /// Reads the store when it is time, but not while a trial is `timing`. Returns whether runs are
+  /// watched now.
+  bool update(double now_s, bool timing);
+  /// The store is another one: nothing is chosen any more.
+  void forget();
+  /// Reads the store as soon as possible.
+  void refresh() { next_s_ = 0; }
+
+  const std::vector<RunRow>& runs() const { return rows_; }
+  bool listed() const { return listed_; }
+  int64_t run() const { return chosen_; }
+  int64_t over() const { return over_; }  // the second run, or 0
+  void choose(int64_t run);
+  void lay_over(int64_t run);
+
+  const RunFigureOptions& options() const { return options_; }
+  void set_options(const RunFigureOptions& options);
+  /// Only these models are shown; nullopt: all.
+  const std::optional<std::set<int64_t>>& brushed() const { return brushed_; }
+  void brush(std::optional<std::set<int64_t>> keys);
+  int64_t lit() const { return lit_; }
+  void light(int64_t key) { lit_ = key == lit_ ? -1 : key; }
+
+  /// Asks the chosen run to stop a model, or (-1) itself, at its next evaluation. `said` is called
+  /// with what to tell.
+  void stop(int64_t model, std::function<void(const std::string&)> said);
+
+  /// Null until something was read.
+  std::shared_ptr<const TrainingView> view() const { return view_; }
+  /// Asks for the faint lines, and gives what there is: of the same axes once it is drawn, else
+  /// those of before, or null.
+  std::shared_ptr<const FaintLines> faint(const CurveAxes& axes, int width, int height, bool dark);
+
+  /// What was drawn last.
+  std::shared_ptr<const FaintLines> drawn() const { return faint_; }
+
+ private:
+  struct Densities;
+  void draw_up();
+  RunFigureOptions with_brush() const;
+
+  Jobs& jobs_;
+  std::string db_;
+  std::vector<RunRow> rows_;
+  bool listed_ = false, watched_ = false, stale_ = false;
+  double next_s_ = 0;
+  int64_t chosen_ = 0, over_ = 0, lit_ = -1;
+  Runs histories_;
+  RunFigureOptions options_;
+  std::optional<std::set<int64_t>> brushed_;
+  std::shared_ptr<const TrainingView> view_;
+  std::shared_ptr<const FaintLines> faint_;
+  std::shared_ptr<Densities> densities_;
+};
+
+}  // namespace wide

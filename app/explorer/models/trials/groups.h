@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "data/reports/sweep/report.h"
+#include "data/store/sweeps/browse.h"
+
+namespace wide {
+
+/// What one plot holds: trials that differ in mode, strategy and along one axis only.
+struct Group {
+  std::string target, shape, dtype, device, phase;  // the shape without the axis
+  std::string axis = "N";                           // or of the shapes, "T"
+  int64_t n = 0;                                    // of all, where the axis is another
+  std::vector<uint32_t> rows;                       // of the table, ascending, baselines too
+  bool operator==(const Group& other) const {
+    return target == other.target && shape == other.shape && dtype == other.dtype &&
+           device == other.device && phase == other.phase && axis == other.axis && n == other.n;
+  }
+  std::string text() const;  // "B16 D256 · f32 · cpu"
+  /// Where a row of it stands.
+  int64_t place(const TrialTable& table, const TrialRow& row) const;
+};
+/// Trials whose shapes have no such axis are along N.
+std::vector<Group> groups_of(const TrialTable& table, const std::string& axis = "N");
+/// The index of the group that holds this row.
+size_t group_with(const std::vector<Group>& groups, uint32_t row);
+
+/// The cases of a group, as a report has them but without samples.
+std::vector<Case> cases_of(const TrialTable& table, const Group& group);
+
+}  // namespace wide

@@ -1,0 +1,377 @@
+#include "app/explorer/models/trials/run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "app/explorer/models/trials/endings.h"
+#include "app/options.h"
+#include "app/sweep/text.h"
+#include "data/escape.h"
+#include "data/one_line.h"
+#include "engine/error.h"
+#include "engine/measure/clock.h"
+
+namespace wide {
+namespace {
+
+/// The job that prepares a sweep: key of all of them, since only the last one counts.
+constexpr const char* kStart = "start";
+
+std::vector<std::string> list_of(const std::set<std::string>& names) {
+  return {names.begin(), names.end()};
+}
+
+SweepSettings settings_of(const RunChoices& choices) {
+  SweepSettings settings;
+  settings.budget_s = choices.budget_s;
+  settings.threads = set_threads(0);
+  settings.all_cores = true;
+  settings.baselines = list_of(choices.baselines);
+  settings.timeout_s = choices.timeout_s;
+  return settings;
+}
+
+Preset preset_of(const RunChoices& choices) {
+  Preset preset = find_preset(choices.preset);
+  preset.targets = list_of(choices.targets);
+  return preset;
+}
+
+/// The choices that a preset stands for.
+RunChoices choices_of(const std::string& name) {
+  const Preset p = find_preset(name);
+  RunChoices c;
+  c.preset = p.name;
+  const std::map<std::string, Kind> groups = {
+      {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
+  for (const std::string& target : p.targets) {
+    const auto group = groups.find(target);
+    if (group == groups.end()) c.targets.insert(target);
+    for (const Target* t : targets())
+      if (group != groups.end() && t->kind == group->second) c.targets.insert(t->name);
+  }
+  if (!p.n.empty()) c.n = fmt::format("{}", fmt::join(p.n, ","));
+  c.modes = {p.modes.begin(), p.modes.end()};
+  c.phases = {p.phases.begin(), p.phases.end()};
+  c.dtypes = {p.dtypes.begin(), p.dtypes.end()};
+  const std::vector<std::string> devices = expand_devices(p.devices);
+  c.devices = {devices.begin(), devices.end()};
+  c.baselines = {p.baselines.begin(), p.baselines.end()};
+  c.budget_s = p.budget_s;
+  return c;
+}
+
+}  // namespace
+
+std::string command_of(const RunChoices& c) {
+  std::string line = "workbench sweep " + shell_word(c.preset);
+  const auto add = [&](const char* option, const std::string& value) {
+    line += fmt::format(" {} {}", option, shell_word(value));
+  };
+  const auto add_all = [&](const char* option, const std::set<std::string>& values) {
+    if (!values.empty()) add(option, fmt::format("{}", fmt::join(values, ",")));
+  };
+  add_all("--targets", c.targets);
+  if (!c.n.empty()) add("-n", c.n);
+  for (const std::string& axis : c.axes) add("--axis", axis);
+  add_all("--mode", c.modes);
+  add_all("--dtype", c.dtypes);
+  add_all("--device", c.devices);
+  add_all("--phase", c.phases);
+  add("--budget", fmt::format("{}", c.budget_s));
+  if (c.timeout_s > 0) add("--timeout", fmt::format("{}", c.timeout_s));
+  if (!c.name.empty()) add("--name", c.name);
+  return line;
+}
+
+RunPlan plan_of(const RunChoices& c) {
+  RunPlan plan;
+  try {
+    if (c.targets.empty())
+      fail("[run] targets: got none, expected at least one; try a preset, or tick one in the list");
+    if (!(c.budget_s > 0))
+      fail("[run] seconds a trial: got {}, expected a positive number; try 1.5", c.budget_s);
+    const SweepChoices choices{
+        {}, c.axes, {}, list_of(c.devices), list_of(c.dtypes), list_of(c.modes), list_of(c.phases),
+        c.n};
+    plan.cases = plan_sweep(preset_of(c), choices);
+    plan.trials = count_trials(plan.cases);
+    plan.seconds = estimate_seconds(plan.cases, c.budget_s);
+  } catch (const std::exception& e) {
+    plan.error = one_line(e);
+  }
+  return plan;
+}
+
+const char* to_string(RunState state) {
+  static const char* const names[] = {"idle",   "preparing",  "running",
+                                      "paused", "cancelling", "ended"};
+  return names[static_cast<size_t>(state)];
+}
+
+/// Tells the model of the sweep, on the thread that runs it.
+class RunModel::Watcher : public SweepObserver {
+ public:
+  explicit Watcher(RunModel& model) : model_(model) {}
+
+  /// How often the window drew while the case that has just ended was timed.
+  int64_t frames() const { return timed_frames_; }
+
+  void on_begin(const PlannedCase& planned) override {
+    std::unique_lock lock(model_.mutex_);
+    if (model_.pause_) {
+      model_.progress_.state = RunState::paused;
+      model_.wake();
+      model_.unpaused_.wait(lock, [this] { return !model_.pause_ || model_.cancel_; });
+    }
+    model_.progress_.state = model_.cancel_ ? RunState::cancelling : RunState::running;
+    where_ = fmt::format("{} {} N={}", planned.target->name, planned.shape.text(), planned.n);
+    model_.progress_.doing = where_;
+    timed_frames_ = 0;
+    lock.unlock();
+    model_.wake();
+  }
+
+  void on_stage(const std::string& what, const std::string& trial) override {
+    end_timing();
+    {
+      const std::lock_guard lock(model_.mutex_);
+      model_.progress_.timing = what == "time";
+      static const std::map<std::string, std::string> words = {
+          {"case", "recording"},
+          {"prepare", "compiling and checking"},
+          {"baseline", "preparing"},
+          {"time", "timing all of them"},
+          {"check", "checking again"}};
+      const auto word = words.find(what);
+      model_.progress_.doing = where_ + ": " + (word == words.end() ? what : word->second) +
+                               (trial.empty() ? "" : " " + trial);
+    }
+    if (what == "time") frames_at_ = model_.frames;
+    model_.wake();
+  }
+
+  void end_timing() {
+    if (frames_at_ >= 0) timed_frames_ += model_.frames - frames_at_;
+    frames_at_ = -1;
+  }
+
+  void on_case(const PlannedCase&, const Case& result) override { note(result); }
+  void on_known(const PlannedCase&, const Case& result) override { note(result); }
+
+ private:
+  void note(const Case& result) {
+    {
+      const std::lock_guard lock(model_.mutex_);
+      RunProgress& p = model_.progress_;
+      // A case that was cut short by the user is not stored: it has still to be done.
+      const bool cut = std::any_of(result.trials.begin(), result.trials.end(), [](const Trial& t) {
+        return ending_of(t.status) == Ending::not_finished;
+      });
+      p.timing = false;
+      if (cut) return;
+      ++p.done;
+      for (auto& [name, share] : p.targets) {
+        if (name != result.target) continue;
+        ++share.done;
+        for (const Trial& t : result.trials) {
+          share.incorrect += ending_of(t.status) == Ending::incorrect;
+          share.failed += ending_of(t.status) == Ending::failed;
+        }
+      }
+    }
+    ++model_.stored_;
+    model_.wake();
+  }
+
+  RunModel& model_;
+  std::string where_;
+  int64_t frames_at_ = -1, timed_frames_ = 0;
+};
+
+/// Takes the session back from the other threads before it goes.
+class RunModel::Lent {
+ public:
+  explicit Lent(RunModel* model) : model_(model) {}
+  ~Lent() {
+    const std::lock_guard lock(model_->mutex_);
+    model_->session_ = nullptr;
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+
+ private:
+  RunModel* model_;
+};
+
+std::string left_text(const RunProgress& p) {
+  if (p.state == RunState::preparing) return "time left not known yet";
+  if (p.state == RunState::ended) return "ended";
+  if (p.state == RunState::cancelling) return "ending";
+  if (p.done >= p.total) return "finishing";
+  if (p.left_s < 1) return "longer than estimated";
+  return duration_text(p.left_s) + " left";
+}
+
+RunModel::RunModel(Jobs& jobs, std::string db)
+    : jobs_(jobs), db_(std::move(db)), presets_(wide::presets()) {}
+
+RunModel::~RunModel() {
+  cancel();
+  if (thread_.joinable()) thread_.join();
+}
+
+void RunModel::set_choices(RunChoices choices) {
+  choices_ = std::move(choices);
+  jobs_.start("plan", [this, c = choices_]() -> Jobs::Result {
+    return [this, plan = plan_of(c)]() mutable { plan_ = std::move(plan); };
+  });
+}
+
+void RunModel::take_preset(const std::string& name) { set_choices(choices_of(name)); }
+
+double RunModel::preset_seconds(const std::string& name) {
+  const auto [known, first_question] = preset_seconds_.try_emplace(name, 0);
+  if (first_question)
+    jobs_.start("preset " + name, [this, name]() -> Jobs::Result {
+      const double seconds = plan_of(choices_of(name)).seconds;
+      return [this, name, seconds] { preset_seconds_[name] = seconds; };
+    });
+  return known->second;
+}
+
+bool RunModel::planning() const { return jobs_.busy("plan") || jobs_.busy(kStart); }
+
+bool RunModel::active() const {
+  const std::lock_guard lock(mutex_);
+  return progress_.state != RunState::idle && progress_.state != RunState::ended;
+}
+
+void RunModel::start() {
+  if (active()) return;
+  jobs_.start(kStart, [this, db = db_, c = choices_]() -> Jobs::Result {
+    RunPlan plan = plan_of(c);
+    if (!plan.error.empty())
+      return [this, plan = std::move(plan)]() mutable { plan_ = std::move(plan); };
+    return launched({c.name.empty() ? c.preset : c.name, command_of(c), std::move(plan.cases),
+                     settings_of(c), db, Resume::no});
+  });
+}
+
+void RunModel::resume(int64_t sweep, Resume how) {
+  if (active()) return;
+  jobs_.start(kStart, [this, db = db_, sweep, how]() -> Jobs::Result {
+    try {
+      const SweepPlan plan = Store::read(db).plan(sweep);
+      SweepSettings settings;
+      std::vector<PlannedCase> cases = planned_again(plan, &settings);
+      return launched({plan.name, plan.command, std::move(cases), std::move(settings), db, how});
+    } catch (const std::exception& e) {
+      return [this, error = one_line(e)] {
+        const std::lock_guard lock(mutex_);
+        progress_.error = error;
+      };
+    }
+  });
+}
+
+Jobs::Result RunModel::launched(SweepRequest request) {
+  return [this, request = std::move(request)]() mutable {
+    if (!active()) launch(std::move(request));
+  };
+}
+
+void RunModel::launch(SweepRequest request) {
+  if (thread_.joinable()) thread_.join();
+  {
+    const std::lock_guard lock(mutex_);
+    progress_ = {};
+    progress_.state = RunState::preparing;
+    progress_.name = request.name;
+    progress_.doing = "measuring what the machine reaches at most";
+    progress_.total = request.cases.size();
+    for (const PlannedCase& c : request.cases) {
+      if (progress_.targets.empty() || progress_.targets.back().first != c.target->name)
+        progress_.targets.emplace_back(c.target->name, RunShare{});
+      ++progress_.targets.back().second.total;
+    }
+    pause_ = cancel_ = false;
+    begun_s_ = now_s();
+  }
+  thread_ =
+      std::thread([this, request = std::move(request)]() mutable { work(std::move(request)); });
+}
+
+void RunModel::work(SweepRequest request) {
+  std::string ended, error, disturbed;
+  try {
+    SweepSession session(std::move(request));
+    Watcher watcher(*this);
+    session.runner().amend([&](Case& result) {
+      watcher.end_timing();
+      result.window_frames = watcher.frames();
+    });
+    session.runner().add(watcher);
+    {
+      const std::lock_guard lock(mutex_);
+      progress_.sweep = session.stored_as();
+      progress_.busy = session.busy();
+      progress_.state = RunState::running;
+      session_ = &session;
+      if (cancel_) session.runner().stop();
+    }
+    ++stored_;
+    wake();
+    const Lent lent(this);
+    ended = session.run();
+    disturbed = disturbed_text(session.report().cases);
+  } catch (const std::exception& e) {
+    error = one_line(e);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    progress_.state = RunState::ended;
+    progress_.elapsed_s = now_s() - begun_s_;
+    progress_.timing = false;
+    progress_.ended = ended;
+    progress_.error = error;
+    progress_.disturbed = disturbed;
+    progress_.doing.clear();
+  }
+  ++stored_;
+  wake();
+}
+
+void RunModel::pause() {
+  const std::lock_guard lock(mutex_);
+  pause_ = true;
+}
+
+void RunModel::go_on() {
+  const std::lock_guard lock(mutex_);
+  pause_ = false;
+  unpaused_.notify_all();
+}
+
+void RunModel::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancel_ = true;
+  if (session_) session_->runner().stop();
+  if (progress_.state != RunState::idle && progress_.state != RunState::ended)
+    progress_.state = RunState::cancelling;
+  unpaused_.notify_all();
+}
+
+RunProgress RunModel::progress() const {
+  const std::lock_guard lock(mutex_);
+  RunProgress p = progress_;
+  if (p.state == RunState::idle || p.state == RunState::ended) return p;
+  p.elapsed_s = now_s() - begun_s_;
+  if (session_) p.left_s = session_->left_s();
+  if (pause_ && p.state == RunState::running) p.doing += " (then it pauses)";
+  return p;
+}
+
+}  // namespace wide

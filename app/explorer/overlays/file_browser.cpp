@@ -1,0 +1,222 @@
+#include "app/explorer/overlays/file_browser.h"
+
+#include <fmt/format.h>
+#include <imgui_internal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "app/explorer/ui/dialog.h"
+#include "data/one_line.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool fits(const std::string& name, const std::vector<std::string>& extensions) {
+  return extensions.empty() ||
+         std::any_of(extensions.begin(), extensions.end(),
+                     [&](const std::string& extension) { return name.ends_with(extension); });
+}
+
+/// Why no file of this name can be written, as a line; "" where it can.
+std::string unwritable(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    return fmt::format("[file] folder: got no {}, expected one that is there; try Up",
+                       printable(folder.string(), 200));
+  const bool there = fs::exists(path, error);
+  if (access(there ? path.c_str() : folder.c_str(), W_OK) != 0)
+    return fmt::format("[file] {}: got {}, which may not be written, expected another; try Up",
+                       there ? "file" : "folder", printable((there ? path : folder).string(), 200));
+  return "";
+}
+
+}  // namespace
+
+void FileBrowser::ask(FileRequest request) {
+  request_ = std::move(request);
+  open_ = fresh_ = preselect_ = true;
+  name_ = request_.name;
+  std::error_code error;
+  if (fs::is_directory(request_.folder, error))
+    folder_ = request_.folder;
+  else if (folder_.empty())
+    folder_ = fs::current_path().string();
+  go(folder_);
+}
+
+void FileBrowser::go(const std::string& folder) {
+  folder_ = folder;
+  entries_.clear();
+  chosen_.clear();
+  others_ = last_ = 0;
+  std::error_code error;
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.front() == '.') continue;
+    const bool is_folder = it->is_directory(error);
+    if (is_folder || fits(name, request_.extensions))
+      entries_.push_back({name, is_folder});
+    else
+      ++others_;
+  }
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    return a.folder != b.folder ? a.folder : natural_less(a.name, b.name);
+  });
+  changed();
+}
+
+std::vector<std::string> FileBrowser::paths() const {
+  const fs::path folder = folder_;
+  if (!name_.empty()) return {(folder / name_).string()};
+  std::vector<std::string> all;
+  for (const Entry& entry : entries_)
+    if (chosen_.count(entry.name)) all.push_back((folder / entry.name).string());
+  return all;
+}
+
+void FileBrowser::changed() {
+  error_.clear();
+  count_.clear();
+  const std::vector<std::string> all = paths();
+  if (all.empty() || !request_.count) return;
+  try {
+    count_ = request_.count(all);
+  } catch (const std::exception&) {
+    // A name that is being typed is nothing yet; whoever takes it says what is wrong.
+  }
+}
+
+/// A click takes one; with Ctrl one more or one less, with Shift all from the last one on.
+void FileBrowser::choose(size_t index) {
+  const std::string& name = entries_[index].name;
+  if (!request_.several) {
+    name_ = name;
+    return changed();
+  }
+  const ImGuiIO& io = ImGui::GetIO();
+  name_.clear();
+  if (io.KeyShift) {
+    for (size_t i = std::min(index, last_); i <= std::max(index, last_); ++i)
+      if (!entries_[i].folder) chosen_.insert(entries_[i].name);
+  } else {
+    if (!io.KeyCtrl) chosen_.clear();
+    if (!chosen_.erase(name)) chosen_.insert(name);
+    last_ = index;
+  }
+  changed();
+}
+
+void FileBrowser::entries(Ui& ui) {
+  std::string into;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    const bool selected = name_.empty() ? chosen_.count(entry.name) > 0 : name_ == entry.name;
+    if (!ui.row(printable(entry.name, 400) + (entry.folder ? "/" : "") + "##" + entry.name,
+                selected))
+      continue;
+    if (entry.folder)
+      into = entry.name;
+    else
+      choose(i);
+  }
+  if (entries_.empty()) ui.muted(others_ > 0 ? "no file here fits" : "an empty folder");
+  if (others_ > 0)
+    ui.muted(fmt::format("{} not shown, which {} not end in {}",
+                         others_ == 1 ? "1 other file" : fmt::format("{} other files", others_),
+                         others_ == 1 ? "does" : "do", listing(request_.extensions, 9)));
+  if (!into.empty()) go((fs::path(folder_) / into).string());
+}
+
+void FileBrowser::accept() {
+  const std::vector<std::string> all = paths();
+  if (all.empty()) return;
+  std::error_code error;
+  if (all.size() == 1 && fs::is_directory(all.front(), error)) {
+    name_.clear();
+    return go(all.front());
+  }
+  if (request_.to_write) error_ = unwritable(all.front());
+  if (!error_.empty()) {
+    fresh_ = true;  // the name is what has to be changed
+    return;
+  }
+  try {
+    request_.take(all);
+    open_ = false;
+  } catch (const std::exception& e) {
+    error_ = one_line(e);
+  }
+}
+
+void FileBrowser::draw(Ui& ui) {
+  if (!open_) return;
+  if (!begin_dialog(ui, "files", 560, 460)) return;
+  ui.enter("files");
+  ui.bold(request_.title);
+  if (ui.button("Up", Look::plain, true, "The folder above"))
+    go(fs::path(folder_).parent_path().string());
+  ImGui::SameLine();
+  if (request_.several) {
+    if (ui.button("All", Look::plain, true, "All files that are shown")) {
+      name_.clear();
+      for (const Entry& entry : entries_)
+        if (!entry.folder) chosen_.insert(entry.name);
+      changed();
+    }
+    ImGui::SameLine();
+  }
+  ImGui::AlignTextToFramePadding();
+  ui.fitted(printable(folder_, 400), ImGui::GetContentRegionAvail().x, true);
+  // Room for a line that says what is wrong: the buttons stay where they are.
+  const float below =
+      2 * ImGui::GetFrameHeightWithSpacing() + ImGui::GetTextLineHeightWithSpacing();
+  ImGui::BeginChild("entries", {0, -below});
+  entries(ui);
+  ImGui::EndChild();
+  if (fresh_) ImGui::SetKeyboardFocusHere();
+  fresh_ = false;
+  if (ui.field("file name", &name_,
+               request_.to_write  ? "a file to write"
+               : request_.several ? "click, also with Ctrl or Shift, or type *.safetensors"
+                                  : "a file",
+               -1, "A name in this folder, a whole path, or a folder to go to")) {
+    chosen_.clear();
+    changed();
+  }
+  // The proposed name is selected every time: what is typed takes its place.
+  if (preselect_ && ImGui::IsItemActive()) {
+    preselect_ = false;
+    if (ImGuiInputTextState* state = ImGui::GetInputTextState(ImGui::GetItemID()))
+      state->SelectAll();
+  }
+  const bool done = pressed(key::kEnter);
+  ui.tinted(error_.empty() ? " " : ui.fit(error_, ImGui::GetContentRegionAvail().x),
+            ui.theme().bad);
+  if (!error_.empty()) {
+    ui.items.set_value(error_);
+    ui.tip(error_);
+  }
+  const bool any = !name_.empty() || !chosen_.empty();
+  if (ui.button(request_.to_write ? "Save" : "Open", Look::primary, any,
+                request_.to_write ? "Writes the file (Enter)" : "Takes what is chosen (Enter)") ||
+      done)
+    accept();
+  ImGui::SameLine();
+  if (ui.button("Cancel", Look::plain, true, "Nothing is done (Escape)") || pressed(key::kEscape))
+    open_ = false;
+  if (!count_.empty()) {
+    ImGui::SameLine();
+    ImGui::AlignTextToFramePadding();
+    ui.muted(count_);
+  }
+  if (!open_) ImGui::CloseCurrentPopup();
+  ImGui::EndPopup();
+}
+
+}  // namespace wide

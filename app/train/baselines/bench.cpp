@@ -1,0 +1,81 @@
+#include "app/train/baselines/bench.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "app/cell/cell.h"
+#include "app/train/baselines/separate_models.h"
+#include "data/one_line.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSameLoss = 3e-4;  // relative, of a mean over a batch in float32
+
+/// Throws Error where a baseline computed something else than the wide step did, from the same
+/// weights and rows. With dropout every way draws masks of its own: losses are not compared.
+void check_losses(const Prepared& run, const Tensor& got, const Tensor& wide) {
+  if (run.network.has_dropout()) return;
+  const Tensor losses = got.to(at::kDouble);
+  for (int64_t m = 0; m < run.n(); ++m) {
+    const auto is = losses[m].item<double>(), should = wide[m].item<double>();
+    if (std::isfinite(should) && !(std::abs(is - should) <= kSameLoss * std::abs(should) + 1e-6))
+      fail("[bench] loss of model {}: got {:.6g}, expected {:.6g} as of the wide step", m, is,
+           should);
+  }
+}
+
+}  // namespace
+
+BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, double budget_s) {
+  BenchResult result;
+  const Batch batch = run.feed->training(0);
+  const auto begun = Clock::now();
+  const Tensor wide = trainer.step(batch).losses;
+  result.first_call_ns = std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
+  std::vector<Contender> contenders;
+  /// `step` of all models, whose first call says whether it can run and computes the same.
+  const auto add = [&](const char* name, std::function<Tensor()> step) {
+    try {
+      check_losses(run, step(), wide);
+      contenders.push_back({name, "baseline", [step = std::move(step)] {
+                              heartbeat();
+                              step();
+                            }});
+    } catch (const std::exception& e) {
+      result.notes.push_back(fmt::format("no {}: {}", name, one_line(e)));
+    }
+  };
+  const auto models = [&] { return std::make_shared<SeparateModels>(run, start, batch, run.n()); };
+  add("loop", [all = models()] { return all->step_in_loop(); });
+  if (const int threads = at::get_num_threads(); threads > 1)
+    add("threads", [all = models(), threads] { return all->step_spread(threads); });
+  try {
+    const auto vmapped = std::make_shared<VmappedModels>(run, start, batch);
+    add("vmap", [vmapped] { return vmapped->step(); });
+  } catch (const std::exception& e) {
+    result.notes.push_back("no vmap: " + one_line(e));
+  }
+  if (!contenders.empty() && contenders.back().name == "vmap" && !run.plan.varied.empty())
+    result.notes.emplace_back(
+        "vmap steps with the first model's hyperparameters: ATen's optimisers take one for all");
+  contenders.push_back({"wide", "candidate", [&] {
+                          heartbeat();
+                          trainer.step(batch);
+                        }});
+  MeasureOptions options;
+  options.budget_s = budget_s;
+  result.timings = measure(contenders, options);
+  for (Timing& t : result.timings)
+    if (t.kind == "candidate") t.first_call_ns = result.first_call_ns;
+  return result;
+}
+
+}  // namespace wide

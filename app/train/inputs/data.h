@@ -1,0 +1,56 @@
+#pragma once
+#include <algorithm>
+#include <optional>
+
+#include "app/train/inputs/parts.h"
+#include "app/train/models/configurations.h"
+#include "engine/train/trainer.h"
+
+namespace wide {
+
+/// (x - mean) / std of an input, kept with the run.
+struct Normalization {
+  std::string input;
+  Tensor mean, std;  // float64 [G, ...] against a row's sizes; G: folds, models (own), or 1
+};
+
+/// What is learned, and on which rows. Row numbers count in `train`, but for those of `validation`
+/// and `test` where these are files of their own.
+struct TrainingData {
+  DataParts train;
+  std::optional<DataParts> validation_file, test_file;
+  int64_t folds = 0;
+  Rows fold_of;                  // by row of `train`; empty: no folds
+  bool by_model = false;         // rows are those of `--rows`
+  std::vector<Rows> train_rows;  // by fold or model; one where all learn from the same
+  std::vector<Rows> validation;  // the same, or one for all; empty rows: none
+  std::vector<Rows> test;        // by model, or one for all; empty: none
+  std::vector<Normalization> normalization;
+  int64_t classes = 0;  // 0: the target is no class
+
+  const DataParts& validation_parts() const { return validation_file ? *validation_file : train; }
+  const DataParts& test_parts() const { return test_file ? *test_file : train; }
+  /// Of a model its place in rows that there are several of.
+  size_t group_of(const std::vector<ModelPlan>& models, int64_t model) const {
+    if (by_model) return static_cast<size_t>(model);
+    return static_cast<size_t>(std::max<int64_t>(0, models[static_cast<size_t>(model)].fold));
+  }
+  bool has_validation() const { return !validation.empty() && !validation[0].empty(); }
+};
+
+/// Reads, checks and splits. Throws Error naming file and column.
+TrainingData read_training_data(const TrainOptions& options, const DataWanted& wanted);
+
+/// How many folds the options ask for, before the data are read: 0 where a column says it.
+int64_t asked_folds(const TrainOptions& options);
+
+/// Statistics for `--normalize`, of the training rows alone.
+void add_normalization(const TrainOptions& options, TrainingData* data);
+
+/// What brings a model's rows of an input into shape, or an empty function. `group`: of each model
+/// its place in the statistics.
+std::function<void(int64_t, const Tensor&)> preparation(const TrainingData& data,
+                                                        const std::string& input,
+                                                        const std::vector<int64_t>& group);
+
+}  // namespace wide

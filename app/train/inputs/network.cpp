@@ -1,0 +1,301 @@
+#include "app/train/inputs/network.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "app/fuse/subject.h"
+#include "app/options.h"
+#include "data/text.h"
+#include "engine/compile.h"
+#include "engine/error.h"
+#include "engine/record/record.h"
+#include "engine/record/training_form.h"
+
+namespace wide {
+namespace {
+
+constexpr int64_t kBatch = 32;
+
+/// A registered name, or nullptr for a file.
+const Target* registered_name(const std::string& model) {
+  std::error_code error;
+  if (std::filesystem::exists(model, error)) return nullptr;
+  if (model.find('/') != std::string::npos || std::filesystem::path(model).has_extension())
+    fail("[{}] file: got none, expected a network; try another path", printable(model));
+  return &find_target(model);
+}
+
+at::ScalarType training_dtype(const std::string& text) {
+  const at::ScalarType dtype = parse_float_dtype(text);
+  if (dtype == at::kFloat || dtype == at::kDouble) return dtype;
+  fail("[--dtype] dtype: got {}, expected f32 or f64, in which training computes; try --dtype f32",
+       printable(text));
+}
+
+/// A registered network has one function for both forms, which asks for each flag.
+Network for_training(Network network) {
+  network.forward = [forward = network.forward](const Tensors& bound) {
+    const TrainingForm form;
+    return forward(bound);
+  };
+  return network;
+}
+
+/// How many of its calls ask which form it is in.
+int64_t training_flags(const Network& network) {
+  Ensemble zeros;
+  zeros.n = 1;
+  for (const TensorSpec& spec : network.tensors) {
+    zeros.tensors.push_back(at::zeros(spec.sizes, spec.dtype));
+    zeros.shared.push_back(true);
+  }
+  const TrainingForm form;
+  record_single(network, zeros);
+  return form.asked;
+}
+
+std::string counted(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+TrainNetwork::TrainNetwork(const TrainOptions& options)
+    : name_(printable(options.network)),
+      target_(registered_name(options.network)),
+      asked_batch_(options.batch) {
+  if (target_) {
+    const Shape shape = default_shape(*target_);
+    const auto at_batch = [target = target_, shape](int64_t batch) {
+      Shape s = shape;
+      if (s.has("B")) s.set("B", batch);
+      return target->network(s);
+    };
+    eval_source_ = [at_batch](const std::vector<TensorSpec>& inputs) {
+      return at_batch(inputs.at(0).sizes.at(0));
+    };
+    any_batch_ = shape.has("B");
+    const Network network = target_->network(shape);
+    for (const size_t i : network.indices(true)) asked_.push_back(network.tensors[i]);
+    knows_sizes_ = true;
+    if (network.derivative)
+      fail(
+          "[{}] network: got one that already takes its own steps, expected a forward pass; try "
+          "another name",
+          name_);
+    train_source_ = eval_source_;
+    if (!options.as_exported) {
+      switched_batch_norm_ = training_flags(network);
+      train_source_ = [source = eval_source_](const std::vector<TensorSpec>& inputs) {
+        return for_training(source(inputs));
+      };
+    }
+    if (!options.dtype.empty()) dtype_ = training_dtype(options.dtype);
+    return;
+  }
+  file_ = open_network(options.network, {options.trusted});
+  flags_ = file_->forms();
+  if (options.trusted)
+    notes_.push_back("trusted: the file may call every operator that LibTorch has");
+  dtype_ = options.dtype.empty() ? file_->dtype() : training_dtype(options.dtype);
+  asked_ = file_->sample_inputs();
+  knows_sizes_ = !asked_.empty();
+  if (!knows_sizes_)
+    for (const std::string& input : file_->input_names()) {
+      TensorSpec spec;
+      spec.name = input;
+      asked_.push_back(spec);
+    }
+  if (asked_.empty())
+    fail("[{}] inputs: got ({}), expected tensors alone; try a forward of plain tensors", name_,
+         printable(file_->wanted(), 200));
+  choose_forms(options);
+}
+
+void TrainNetwork::choose_forms(const TrainOptions& options) {
+  std::shared_ptr<const NetworkFile> eval = file_;
+  if (!options.eval_model.empty()) {
+    eval_file_ = open_network(options.eval_model, {options.trusted});
+    eval = eval_file_;
+  } else if (!options.as_exported) {
+    if (!flags_.bound.empty())
+      fail(
+          "[{}] forms: got {}, expected calls that can be switched between training and "
+          "evaluation; try torch.export or torch.jit.script, or --eval-model FILE",
+          name_, printable(flags_.bound));
+    train_as_ = Form::train;
+    eval_as_ = Form::evaluate;
+    const Form other = flags_.exported_for_training ? Form::evaluate : Form::train;
+    switched_dropout_ = flags_.switched(other, flags_.dropout);
+    switched_batch_norm_ = flags_.switched(other, flags_.batch_norm);
+  }
+  const auto source = [](std::shared_ptr<const NetworkFile> file, Form form) -> NetworkSource {
+    return
+        [file, form](const std::vector<TensorSpec>& inputs) { return file->network(inputs, form); };
+  };
+  train_source_ = source(file_, train_as_);
+  eval_source_ = source(eval, eval_as_);
+}
+
+std::vector<TensorSpec> TrainNetwork::inputs(int64_t batch) const {
+  std::vector<TensorSpec> specs = asked_;
+  for (TensorSpec& spec : specs)
+    if (!spec.sizes.empty()) spec.sizes[0] = batch;
+  return specs;
+}
+
+bool TrainNetwork::takes(int64_t batch) const {
+  if (batch == batch_) return true;
+  if (!any_batch_) return false;
+  try {
+    train_source_(inputs(batch));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::optional<BatchRange> TrainNetwork::eval_batches() const {
+  if (target_) return any_batch_ ? std::optional(BatchRange{}) : std::nullopt;
+  return range_around(batch_, [&](int64_t batch) {
+    try {
+      eval_form(batch);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  });
+}
+
+/// Between the size of the export and one that it refuses: what lies nearest to the latter in the
+/// range of a dynamic batch dimension; `exported` where there is none.
+int64_t TrainNetwork::nearest_batch(int64_t exported, int64_t refused) const {
+  return last_taken(exported, refused, [&](int64_t batch) { return takes(batch); });
+}
+
+/// Also a size right above or below what is exported says that the dimension is dynamic.
+void TrainNetwork::refuse_batch(int64_t wanted, int64_t nearest, int64_t exported) const {
+  if (nearest == exported && !takes(exported + 1) && (exported == 1 || !takes(exported - 1)))
+    fail(
+        "[{}] --batch: got {}, expected {} as exported; try to export it with a dynamic batch "
+        "dimension",
+        name_, wanted, exported);
+  const std::string expected =
+      nearest < wanted ? fmt::format("at most {}", nearest) : fmt::format("{} or more", nearest);
+  fail("[{}] --batch: got {}, expected {}, as its dynamic batch dimension was exported; try {}",
+       name_, wanted, expected, nearest);
+}
+
+void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
+  const int64_t exported = knows_sizes_ ? asked_[0].sizes.at(0) : 0;
+  if (!knows_sizes_)
+    for (size_t i = 0; i < asked_.size(); ++i) {
+      TensorSpec& spec = asked_[i];
+      spec.sizes = {1};
+      for (const int64_t size : data.inputs[i].row_sizes()) spec.sizes.push_back(size);
+      const at::ScalarType dtype = data.inputs[i].values.scalar_type();
+      const bool real = c10::isFloatingType(dtype) || dtype == at::kByte;
+      spec.dtype = real ? at::kFloat : dtype;
+    }
+  batch_ = asked_batch_ > 0 ? asked_batch_ : std::min(kBatch, rows);
+  if (file_ && knows_sizes_) {
+    try {
+      train_source_(inputs(batch_));
+    } catch (const Error&) {
+      if (batch_ == exported) throw;
+      const int64_t wanted = std::exchange(batch_, exported);
+      train_source_(inputs(batch_));
+      const int64_t nearest = nearest_batch(exported, wanted);
+      if (asked_batch_ > 0) refuse_batch(wanted, nearest, exported);
+      any_batch_ = false;
+      batch_ = nearest;
+      if (nearest != exported)
+        notes_.push_back(
+            fmt::format("batches of {}, not {}: {} are not in the range of the exported batch "
+                        "dimension",
+                        nearest, wanted, nearest < wanted ? "more" : "fewer"));
+    }
+  }
+  if (target_ && !any_batch_) batch_ = 1;
+  if (batch_ > rows && any_batch_ && !drop_last && takes(rows)) {
+    notes_.push_back(
+        fmt::format("batches of {}, not {}: there are no more rows to learn from", rows, batch_));
+    batch_ = rows;  // an epoch is one batch, the last one, as PyTorch's DataLoader makes it
+  }
+  if (batch_ > rows)
+    fail("[{}] --batch: got {}, expected at most the {} rows to learn from; try {}", name_, batch_,
+         rows, any_batch_ ? "a smaller one" : "more data");
+  train_ = train_source_(inputs(batch_));
+  eval_ = eval_source_(inputs(batch_));
+  notes_.insert(notes_.end(), train_.notes.begin(), train_.notes.end());
+  check_evaluation_form();
+}
+
+/// Only calls of dropout and batch norm are switched. What else a train-mode export does only in
+/// training, as the power iteration of spectral_norm, would be done in evaluations too.
+void TrainNetwork::check_evaluation_form() const {
+  if (!file_ || eval_file_ || eval_as_ != Form::evaluate) return;
+  const Program program = recorded(eval_);
+  for (const Update& update : program.updates) {
+    const Value& buffer = program.value(update.target);
+    if (buffer.role == Role::buffer && c10::isFloatingType(buffer.dtype))  // not a counter
+      fail(
+          "[{}] evaluation: got a form that writes buffer {}, as a train-mode export's, expected "
+          "one that writes none; try --eval-model FILE, an export of model.eval(), or "
+          "--as-exported",
+          name_, printable(buffer.name));
+  }
+}
+
+Program TrainNetwork::recorded(const Network& form) const {
+  const at::NoGradGuard no_grad;
+  std::vector<Binding> bindings;
+  for (const TensorSpec& spec : form.tensors) {
+    const auto dtype = spec.dtype == at::kFloat ? dtype_ : spec.dtype;
+    bindings.push_back({spec.name, spec.role, at::zeros(spec.sizes, dtype)});
+  }
+  return record(bindings, form.forward);
+}
+
+std::vector<TensorSpec> TrainNetwork::tensors() const {
+  std::vector<TensorSpec> specs;
+  for (const size_t i : train_.indices(false)) specs.push_back(train_.tensors[i]);
+  return specs;
+}
+
+Forms TrainNetwork::forms() const {
+  Forms forms;
+  forms.train = train_source_;
+  forms.evaluate = eval_source_;
+  forms.tensors = tensors();
+  return forms;
+}
+
+std::vector<InputForm> TrainNetwork::input_forms() const {
+  std::vector<InputForm> forms;
+  for (const TensorSpec& spec : asked_) forms.push_back({spec.name, spec.dtype});
+  return forms;
+}
+
+std::vector<std::string> TrainNetwork::output_names() const {
+  return file_ ? file_->output_names() : std::vector<std::string>();
+}
+
+bool TrainNetwork::has_dropout() const {
+  const FormCalls& calls = flags_.dropout;
+  if (target_ || flags_.exported_for_training) return target_ || calls.on > 0;
+  return calls.all > 0 && (eval_file_ || train_as_ == Form::train);
+}
+
+std::string TrainNetwork::switched_text() const {
+  std::vector<std::string> parts;
+  if (switched_dropout_) parts.push_back(counted(switched_dropout_, "dropout"));
+  if (switched_batch_norm_) parts.push_back(counted(switched_batch_norm_, "batch norm"));
+  if (parts.empty()) return "";
+  return fmt::format("{} switched {}", fmt::join(parts, " and "),
+                     flags_.exported_for_training ? "off for evaluation" : "on for training");
+}
+
+}  // namespace wide

@@ -1,0 +1,101 @@
+#include "app/train/metrics/metric.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "app/train/metrics/loss_text.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+std::vector<MetricKind>& kinds() {
+  static std::vector<MetricKind> all;
+  return all;
+}
+
+/// The mean of an output over the rows.
+class MeanOutput final : public Metric {
+ public:
+  MeanOutput(size_t output, size_t models) : output_(output), sum_(models, 0), rows_(models, 0) {}
+  void add(const AnsweredRows& a) override {
+    const Tensor& output = a.outputs.at(output_);
+    for (size_t i = 0; i < sum_.size(); ++i) {
+      const auto m = static_cast<int64_t>(i);
+      const Tensor x = output[m].to(at::kDouble), w = a.weight[m];
+      const double rows = w.sum().item<double>();
+      if (rows == 0) continue;  // another model's rows
+      const bool by_row = x.dim() > 0 && x.size(0) == w.size(0);
+      sum_[i] += by_row ? (x.reshape({x.size(0), -1}).mean(1) * w).sum().item<double>()
+                        : x.mean().item<double>() * rows;
+      rows_[i] += rows;
+    }
+  }
+  std::vector<double> values() override {
+    std::vector<double> all;
+    for (size_t i = 0; i < sum_.size(); ++i) all.push_back(sum_[i] / rows_[i]);
+    return all;
+  }
+
+ private:
+  size_t output_;
+  std::vector<double> sum_, rows_;
+};
+
+}  // namespace
+
+bool add_metric(MetricKind kind) {
+  kinds().push_back(std::move(kind));
+  std::sort(kinds().begin(), kinds().end(),
+            [](const MetricKind& a, const MetricKind& b) { return a.name < b.name; });
+  return true;
+}
+
+const std::vector<MetricKind>& metrics() { return kinds(); }
+
+WantedMetric find_metric(const std::string& option, const std::string& name, const Loss& loss,
+                         const std::vector<std::string>& outputs) {
+  const size_t colon = name.find(':');
+  const std::string direction = colon == std::string::npos ? "" : name.substr(0, colon);
+  const std::string rest = colon == std::string::npos ? name : name.substr(colon + 1);
+  if (rest.rfind("output.", 0) == 0) {
+    if (direction != "min" && direction != "max")
+      fail("[{}] metric: got {}, expected min: or max: before it; try min:{}", option,
+           printable(name), printable(rest));
+    const size_t output = output_number(option, rest.substr(7), outputs);
+    const auto make = [output](const MetricTask& task) {
+      return std::make_unique<MeanOutput>(output, task.models.size());
+    };
+    return {name, direction == "max", make, output};
+  }
+  std::vector<std::string> names;
+  for (const MetricKind& kind : kinds()) {
+    names.push_back(kind.name);
+    if (kind.name != name) continue;
+    if (const std::string why = kind.unsuited(loss); !why.empty())
+      fail("[{}] metric: got {} with {}, expected {}; try another metric", option, name, loss.name,
+           why);
+    return {name, kind.more_is_better, kind.make};
+  }
+  const std::string near = nearest(name, names);
+  fail("[{}] metric: got {}, expected one of {}; try {}", option, printable(name),
+       listing(names, 20), near.empty() ? "loss" : near);
+}
+
+Tensor mean_answer(const Loss& loss, const Tensor& outputs) {
+  const Tensor mean = probabilities(loss, outputs.to(at::kDouble), 2).mean(0, /*keepdim=*/true);
+  if (loss.name == "cross_entropy" || loss.name == "nll") return at::log(mean);
+  if (loss.name == "bce_with_logits") return at::logit(mean);
+  return mean;
+}
+
+Tensor probabilities(const Loss& loss, const Tensor& output, int64_t class_dim) {
+  if (loss.name == "cross_entropy") return at::softmax(output, class_dim);
+  if (loss.name == "nll") return at::exp(output);
+  if (loss.name == "bce_with_logits") return at::sigmoid(output);
+  return output;
+}
+
+}  // namespace wide

@@ -1,0 +1,256 @@
+#include "app/train/models/start.h"
+
+#include <ATen/ATen.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "data/checkpoints/checkpoint.h"
+#include "data/checkpoints/checkpoint_search.h"
+#include "data/datasets/draws.h"
+#include "data/text.h"
+#include "engine/compile.h"
+#include "engine/error.h"
+#include "primitives/init/starting_values.h"
+
+namespace wide {
+namespace {
+
+bool is_constant(const Tensor& t) {
+  return t.numel() == 0 || t.reshape({-1})[0].isnan().any().item<bool>() ||
+         t.eq(t.reshape({-1})[0]).all().item<bool>();
+}
+
+/// One model on which the network is recorded: the file's own values, inputs of zeros.
+Ensemble one_model(const Network& network, at::ScalarType dtype) {
+  if (network.initial.empty()) return generate(network, 1, dtype, c10::kCPU, 0);
+  Ensemble e;
+  e.n = 1;
+  const auto weights = network.indices(false);
+  e.tensors.resize(network.tensors.size());
+  e.shared.assign(network.tensors.size(), true);
+  for (size_t k = 0; k < weights.size(); ++k) {
+    const Tensor& own = network.initial[k];
+    const bool follows = network.tensors[weights[k]].dtype == at::kFloat;
+    e.tensors[weights[k]] = follows ? own.to(dtype) : own;
+  }
+  for (const size_t i : network.indices(true)) {
+    const TensorSpec& spec = network.tensors[i];
+    e.tensors[i] = at::zeros(spec.sizes, spec.dtype == at::kFloat ? dtype : spec.dtype);
+  }
+  return e;
+}
+
+class Starter {
+ public:
+  Starter(const TrainOptions& options, const TrainNetwork& network,
+          const std::vector<ModelPlan>& models, const std::set<std::string>& frozen,
+          const std::vector<ModelPlan>& everyone, int64_t first)
+      : options_(options),
+        network_(network),
+        models_(models),
+        frozen_(frozen),
+        everyone_(everyone),
+        first_(first) {}
+
+  Start start() {
+    std::vector<std::string> files = options_.weights;
+    for (const ModelPlan& m : everyone_)
+      if (!m.weights.empty()) files.push_back(m.weights);
+    if (!files.empty() && files.size() != options_.weights.size() && !options_.weights.empty())
+      fail(
+          "[--weights] weights: got --models' column too, expected one of them; try to leave one "
+          "out");
+    if (!options_.init.empty() && options_.init != "fresh" && options_.init != "file")
+      fail("[--init] start: got {}, expected fresh or file; try fresh", printable(options_.init));
+    if (!files.empty() && !options_.init.empty())
+      fail("[--init] start: got --weights too, expected one of them; try to leave one out");
+    if (!files.empty())
+      load(files);
+    else if (options_.init == "file")
+      from_file();
+    else
+      fresh();
+    return std::move(start_);
+  }
+
+ private:
+  const Network& net() const { return network_.train_form(); }
+  Tensor own(size_t k, const TensorSpec& spec) const {
+    const Tensor& t = net().initial.at(k);
+    return spec.dtype == at::kFloat ? t.to(network_.dtype()) : t;
+  }
+  int64_t n() const { return static_cast<int64_t>(models_.size()); }
+
+  void load(const std::vector<std::string>& arguments) {
+    start_.how = "weights";
+    FoundCheckpoints found = find_checkpoints(arguments);
+    start_.notes = found.notes;
+    if (found.files.size() != everyone_.size())
+      fail(
+          "[--weights] checkpoints: got {}, expected one for each of {} models; try --init file "
+          "for one start",
+          found.files.size(), everyone_.size());
+    // Which frozen ones are equal in all models only all checkpoints can say.
+    const bool all = !frozen_.empty();
+    if (!all) found.files = {found.files.begin() + first_, found.files.begin() + first_ + n()};
+    LoadedWeights loaded = load_checkpoints(net(), found.files, network_.dtype(), true);
+    start_.notes.insert(start_.notes.end(), loaded.notes.begin(), loaded.notes.end());
+    const auto specs = network_.tensors();
+    for (size_t k = 0; k < specs.size(); ++k) {
+      const bool others = all && !loaded.shared[k];
+      put(specs[k].name,
+          others ? loaded.tensors[k].slice(0, first_, first_ + n()) : loaded.tensors[k],
+          loaded.shared[k]);
+    }
+  }
+
+  /// One value for all: kept once where it is frozen.
+  void put(const std::string& name, const Tensor& values, bool shared) {
+    if (!shared || frozen_.count(name))
+      start_.tensors[name] = {values, shared};
+    else
+      start_.tensors[name] = {expanded(n(), values).clone(), false};
+  }
+
+  void from_file() {
+    start_.how = "file";
+    if (net().initial.empty())
+      fail(
+          "[{}] --init file: got a registered network, expected a file with values; try --init "
+          "fresh",
+          printable(options_.network));
+    const auto specs = network_.tensors();
+    for (size_t k = 0; k < specs.size(); ++k) put(specs[k].name, own(k, specs[k]), true);
+  }
+
+  void fresh() {
+    start_.how = "fresh";
+    const at::NoGradGuard no_grad;
+    const bool said = options_.init == "fresh";
+    const auto rules = starting_values(record_single(net(), one_model(net(), network_.dtype())));
+    const auto specs = network_.tensors();
+    for (size_t k = 0; k < specs.size(); ++k) {
+      const TensorSpec& spec = specs[k];
+      const auto known = rules.find(spec.name);
+      if (net().initial.empty()) {
+        registered(spec, known == rules.end() ? nullptr : &known->second[0], k);
+      } else if (spec.role != Role::parameter) {
+        check_statistics(spec.name, net().initial[k], said);
+        const bool statistics = is_statistics(spec.name);
+        const Tensor values = own(k, spec);
+        put(spec.name,
+            !statistics                           ? values
+            : ends_with(spec.name, "running_var") ? at::ones_like(values)
+                                                  : at::zeros_like(values),
+            true);
+      } else {
+        parameter(spec, own(k, spec), known == rules.end() ? nullptr : &known->second, k, said);
+      }
+    }
+  }
+
+  static bool ends_with(const std::string& name, std::string_view end) {
+    return std::string_view(name).ends_with(end);
+  }
+  static bool is_statistics(const std::string& name) {
+    return ends_with(name, "running_mean") || ends_with(name, "running_var") ||
+           ends_with(name, "num_batches_tracked");
+  }
+
+  void check_statistics(const std::string& name, const Tensor& values, bool said) const {
+    if (said || !is_statistics(name)) return;
+    const double fresh = ends_with(name, "running_var") ? 1 : 0;
+    if (!values.eq(fresh).all().item<bool>())
+      refuse(name, fmt::format("statistics other than {}", fresh));
+  }
+
+  [[noreturn]] void refuse(const std::string& name, const std::string& got) const {
+    fail(
+        "[{}] tensor {}: got {}, expected PyTorch's default of its layer, as no start was said; "
+        "try --init file, --init fresh or --weights",
+        printable(options_.network), printable(name), got);
+  }
+
+  void parameter(const TensorSpec& spec, const Tensor& values,
+                 const std::vector<StartingValues>* rules, size_t k, bool said) {
+    const StartingValues* chosen = nullptr;
+    if (rules)
+      for (const StartingValues& rule : *rules)
+        if (!chosen && looks_like(rule, values)) chosen = &rule;
+    if (!chosen && !rules && is_constant(values)) return put(spec.name, values, true);
+    if (!chosen && !said)
+      refuse(spec.name,
+             rules ? fmt::format("values unlike those of a new torch.nn.{}", rules->front().layer)
+                   : "values of no layer that has a default");
+    if (!chosen && !rules)
+      fail(
+          "[{}] tensor {}: got values of no layer that has a default, expected one to draw anew; "
+          "try --init file or --weights",
+          printable(options_.network), printable(spec.name));
+    draw_all(spec, values, chosen ? *chosen : rules->front(), k);
+  }
+
+  void draw_all(const TensorSpec& spec, const Tensor& like, const StartingValues& rule, size_t k) {
+    const auto own = [&](const ModelPlan& m) {
+      return draw(rule, like, draw_bits(m.seed_init, "init", k));
+    };
+    const bool same = std::all_of(everyone_.begin(), everyone_.end(), [&](const ModelPlan& m) {
+      return m.seed_init == models_[0].seed_init;
+    });
+    if (same) return put(spec.name, own(models_[0]), true);
+    Tensors all;
+    for (const ModelPlan& m : models_) all.push_back(own(m));
+    start_.tensors[spec.name] = {at::stack(all), false};
+  }
+
+  /// A registered network has no values of its own.
+  void registered(const TensorSpec& spec, const StartingValues* rule, size_t k) {
+    const auto dtype = spec.dtype == at::kFloat ? network_.dtype() : spec.dtype;
+    const Tensor like = at::empty(spec.sizes, dtype);
+    if (rule) return draw_all(spec, like, *rule, k);
+    const bool one = spec.fill == Fill::near_one || spec.fill == Fill::positive;
+    if (spec.role == Role::parameter && spec.fill != Fill::zeros && !one) {
+      const StartingValues normal{StartingValues::Kind::normal, spec.scale, spec.name};
+      return draw_all(spec, like, normal, k);
+    }
+    put(spec.name, at::full_like(like, one ? 1 : 0), true);
+  }
+
+  const TrainOptions& options_;
+  const TrainNetwork& network_;
+  const std::vector<ModelPlan>& models_;
+  const std::set<std::string>& frozen_;
+  const std::vector<ModelPlan>& everyone_;
+  int64_t first_;
+  Start start_;
+};
+
+}  // namespace
+
+std::set<std::string> matching(const std::string& option, const std::vector<std::string>& globs,
+                               const std::vector<TensorSpec>& tensors) {
+  std::set<std::string> names;
+  for (const std::string& text : globs)
+    for (const std::string& glob : split(text)) {
+      bool any = false;
+      for (const TensorSpec& spec : tensors)
+        if (spec.role == Role::parameter && !fnmatch(glob.c_str(), spec.name.c_str(), 0))
+          any = names.insert(spec.name).second || any || names.count(spec.name);
+      if (any) continue;
+      std::vector<std::string> known;
+      for (const TensorSpec& spec : tensors)
+        if (spec.role == Role::parameter) known.push_back(printable(spec.name));
+      fail("[{}] glob: got {}, which no parameter matches, expected one of {}; try '{}*'", option,
+           printable(glob), listing(known, 6), known.empty() ? "" : known[0].substr(0, 4));
+    }
+  return names;
+}
+
+Start start_models(const TrainOptions& options, const TrainNetwork& network,
+                   const std::vector<ModelPlan>& models, const std::set<std::string>& frozen,
+                   const std::vector<ModelPlan>& everyone, int64_t first) {
+  return Starter(options, network, models, frozen, everyone, first).start();
+}
+
+}  // namespace wide

@@ -1,0 +1,111 @@
+#include "app/train/outputs/export.h"
+
+#include <ATen/ATen.h>
+
+#include "data/text.h"
+#include "engine/check/check.h"
+#include "engine/compile.h"
+#include "engine/error.h"
+#include "engine/model/dynamic_portable.h"
+#include "engine/widen/target.h"
+
+namespace wide {
+namespace {
+
+/// The first rows of an input, as often as a batch of that size takes.
+Tensor first_rows(const Prepared& run, const DataPart& part, const TensorSpec& spec,
+                  int64_t batch) {
+  const Tensor rows = at::arange(batch, at::kLong).remainder(part.rows());
+  const auto dtype = spec.dtype == at::kFloat ? run.network.dtype() : spec.dtype;
+  return part.values.index_select(part.own ? 1 : 0, rows).to(dtype);
+}
+
+/// What a model's rows are normalised with, as buffers behind its weights: those of its fold.
+void add_normalization(const Prepared& run, Network* network, Ensemble* models) {
+  for (const Normalization& n : run.data.normalization) {
+    std::vector<int64_t> groups;
+    for (int64_t m = 0; m < run.n(); ++m)
+      groups.push_back(n.mean.size(0) == 1 ? 0 : run.data.folds > 0 ? run.feed->fold_of(m) : m);
+    const auto add = [&](const char* what, const Tensor& all) {
+      const Tensor own = all.index_select(0, at::tensor(groups, at::kLong));
+      network->tensors.push_back({fmt::format("normalize.{}.{}", what, n.input), Role::buffer,
+                                  own.sizes().slice(1).vec(), at::kDouble});
+      if (!network->initial.empty()) network->initial.push_back(own[0]);
+      models->tensors.push_back(own);
+      models->shared.push_back(false);
+      return network->tensors.size() - 1;
+    };
+    const size_t mean = add("mean", n.mean), std = add("std", n.std);
+    size_t input = 0;
+    while (network->tensors[input].name != n.input) ++input;
+    network->forward = [forward = network->forward, mean, std, input](const Tensors& bound) {
+      Tensors own(bound.begin(), bound.begin() + static_cast<std::ptrdiff_t>(mean));
+      const Tensor x = own[input];
+      own[input] = ((x.to(at::kDouble) - bound[mean]) / bound[std]).to(x.scalar_type());
+      return forward(own);
+    };
+  }
+  network->instantiate = nullptr;
+}
+
+/// All models in evaluation as one program for batches of that size. Throws Error, with exit code
+/// 4, where its answers are not those of separate models.
+Portable portable_run(const Prepared& run, const std::map<std::string, Tensor>& weights,
+                      const std::string& path, int64_t batch) {
+  Network network = run.network.eval_form(batch);
+  Ensemble models;
+  models.n = run.n();
+  size_t input = 0;
+  for (const TensorSpec& spec : network.tensors) {
+    Tensor t;
+    bool shared = false;
+    if (spec.role == Role::input) {
+      const DataPart& part = run.data.train.inputs.at(input++);
+      t = first_rows(run, part, spec, batch);
+      if (!part.own) t = expanded(run.n(), t).contiguous();
+    } else {
+      t = weights.at(spec.name);
+      shared = t.dim() == static_cast<int64_t>(spec.sizes.size());
+    }
+    models.tensors.push_back(t);
+    models.shared.push_back(shared);
+  }
+  add_normalization(run, &network, &models);
+  const Program single = record_single(network, models);
+  Portable portable = make_portable(network, single, models, {});
+  Tensors inputs;
+  for (const size_t i : network.indices(true)) inputs.push_back(models.tensors[i]);
+  Tensors made = wide::run(portable, inputs);
+  Tensors expected = separate(single, models);
+  made.resize(portable.program.outputs.size());
+  expected.resize(made.size());
+  const double error = max_relative_error(made, expected);
+  const double most = 2 * Target{}.tolerance_for(run.network.dtype());
+  if (!(error <= most))
+    throw Error(fmt::format("[{}] correctness: got relative error {:.2g}, expected at most {:.2g} "
+                            "from separate models; try the checkpoints of --save",
+                            printable(path), error, most),
+                4);
+  return portable;
+}
+
+}  // namespace
+
+std::vector<std::string> export_run(const Prepared& run,
+                                    const std::map<std::string, Tensor>& weights,
+                                    const std::vector<std::string>& paths) {
+  const at::NoGradGuard no_grad;
+  const int64_t batch = run.network.batch();
+  const Portable portable = dynamic_portable(batch, run.network.eval_batches(), [&](int64_t size) {
+    return portable_run(run, weights, paths[0], size);
+  });
+  std::vector<std::string> notes;
+  for (const std::string& path : paths) {
+    export_format(path).write(portable, path);
+    notes.push_back(fmt::format("exported to {}: {} models in evaluation, {}", printable(path),
+                                run.n(), batch_text(portable, batch)));
+  }
+  return notes;
+}
+
+}  // namespace wide

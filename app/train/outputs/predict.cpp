@@ -1,0 +1,297 @@
+#include "app/train/outputs/predict.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "app/cell/cell.h"
+#include "app/train/inputs/arrays.h"
+#include "app/train/inputs/fingerprint.h"
+#include "app/train/inputs/network.h"
+#include "app/train/metrics/loss_text.h"
+#include "app/train/metrics/metric.h"
+#include "app/train/run/identity.h"
+#include "data/bytes/part_file.h"
+#include "data/tensors.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kRows = 1024;        // at a time, of small rows
+constexpr int64_t kNumbers = 1 << 22;  // of larger ones
+constexpr const char* kMean = "normalize.mean.";
+constexpr const char* kStd = "normalize.std.";
+
+std::string extension_of(const std::string& path) { return fs::path(path).extension().string(); }
+
+class Predictor {
+ public:
+  Predictor(const PredictOptions& options, const SavedRun& saved)
+      : options_(options),
+        saved_(saved),
+        network_(saved.options),
+        text_(parse_loss(saved.options.loss, saved.options.output, network_.output_names())) {
+    const DataWanted wanted{network_.asked(), network_.knows_sizes(), &text_.loss,
+                            network_.dtype()};
+    TrainOptions columns = saved.options;
+    columns.own.clear();
+    parts_ = read_parts(columns, options.data, wanted, RowsTo::predict,
+                        saved.columns ? &*saved.columns : nullptr);
+    network_.settle(parts_, std::numeric_limits<int64_t>::max(), false);
+    if (!saved.identity.empty()) {
+      const auto note =
+          check_network(saved.identity, network_fingerprint(network_), saved.options.network);
+      if (!note.empty()) parts_.notes.push_back(note);
+    }
+    choose_models();
+    load();
+  }
+
+  std::string run() {
+    const int64_t size = batch_size();
+    for (int64_t begin = 0; begin < parts_.rows; begin += size) {
+      heartbeat();
+      take(begin, std::min(size, parts_.rows - begin), size);
+    }
+    write();
+    std::string said = fmt::format("{} rows by {} models{}{} -> {}", parts_.rows, models_.size(),
+                                   left_out_.empty() ? "" : fmt::format(" ({})", left_out_),
+                                   options_.reduce == "none" ? "" : ", " + options_.reduce,
+                                   printable(options_.out));
+    const auto all = static_cast<int64_t>(saved_.state.models.size());
+    if (options_.top > all)
+      said += fmt::format("\n  --top {}: the run has {} models", options_.top, all);
+    for (const std::string& note : parts_.notes) said += "\n  " + note;
+    return said;
+  }
+
+ private:
+  void choose_models() {
+    const auto n = static_cast<int64_t>(saved_.state.models.size());
+    models_.resize(static_cast<size_t>(n));
+    std::iota(models_.begin(), models_.end(), 0);
+    if (options_.reduce != "none") {  // each of all is asked for there, in their order
+      models_ = answering_models(saved_.state.models);
+      left_out_ = left_out_text(saved_.state.models);
+      if (models_.empty())
+        fail(
+            "[{}] models: got all {} diverged{}, expected one with a finite value; try --reduce "
+            "none",
+            printable(options_.folder), n, any_pruned() ? " or pruned" : "");
+    }
+    if (options_.top > 0 && options_.top < n) {
+      if (std::none_of(saved_.state.models.begin(), saved_.state.models.end(),
+                       [](const ModelState& m) { return m.best.has_value(); }))
+        fail(
+            "[--top] models: got a run without validation rows, expected values to choose by; try "
+            "it without --top");
+      const auto value = [&](int64_t m) {
+        const auto& best = saved_.state.models[static_cast<size_t>(m)].best;
+        if (!best) return std::numeric_limits<double>::infinity();
+        return saved_.more_is_better ? -*best : *best;
+      };
+      std::stable_sort(models_.begin(), models_.end(),
+                       [&](int64_t a, int64_t b) { return value(a) < value(b); });
+      models_.resize(std::min(models_.size(), static_cast<size_t>(options_.top)));
+      std::sort(models_.begin(), models_.end());
+    }
+  }
+
+  bool any_pruned() const {
+    const auto& models = saved_.state.models;
+    return std::any_of(models.begin(), models.end(),
+                       [](const ModelState& m) { return m.pruned(); });
+  }
+
+  /// The weights of these models, and what inputs are normalised with.
+  void load() {
+    std::map<std::string, Tensor> all;
+    for (auto& [name, tensor] : load_tensors((fs::path(options_.folder) / "run.safetensors")))
+      all[name] = tensor;
+    const bool has_best = std::any_of(all.begin(), all.end(),
+                                      [](const auto& t) { return t.first.rfind("best.", 0) == 0; });
+    const Tensor index = at::tensor(models_, at::kLong);
+    std::map<std::string, StartTensor> start;
+    for (const TensorSpec& spec : network_.tensors()) {
+      const Tensor* from = nullptr;
+      for (const char* kind : {"best.", "ema.", "weight."}) {
+        if (kind == std::string("best.") && (options_.use == "last" || !has_best)) continue;
+        const auto it = all.find(kind + spec.name);
+        if (!from && it != all.end()) from = &it->second;
+      }
+      if (!from)
+        fail("[{}] tensor {}: got none, expected it in the run; try another folder",
+             printable(options_.folder), printable(spec.name));
+      const bool shared = from->dim() == static_cast<int64_t>(spec.sizes.size());
+      // One copy for each model: what is not trained may be shared only where it is frozen.
+      start[spec.name] = {shared
+                              ? expanded(static_cast<int64_t>(models_.size()), *from).contiguous()
+                              : from->index_select(0, index),
+                          false};
+    }
+    for (const auto& [name, tensor] : all)
+      if (name.rfind(kMean, 0) == 0) {
+        const std::string input = name.substr(std::string_view(kMean).size());
+        data_.normalization.push_back({input, tensor, all.at(kStd + input)});
+      }
+    for (const int64_t m : models_)
+      groups_.push_back(m < static_cast<int64_t>(saved_.groups.size())
+                            ? saved_.groups[static_cast<size_t>(m)]
+                            : m);
+    TrainerOptions o;
+    o.n = static_cast<int64_t>(models_.size());
+    o.loss = text_.loss;
+    o.threads = options_.threads;
+    trainer_ = std::make_unique<Trainer>(network_.forms(), network_.input_forms(), start, o);
+  }
+
+  int64_t batch_size() const {
+    if (!network_.any_batch()) return network_.batch();
+    int64_t numbers = 1;
+    for (const DataPart& part : parts_.inputs)
+      for (const int64_t size : part.row_sizes()) numbers *= std::max<int64_t>(size, 1);
+    const int64_t size = std::max<int64_t>(1, std::min({parts_.rows, kRows, kNumbers / numbers}));
+    return network_.takes(size) ? size : network_.batch();
+  }
+
+  void take(int64_t begin, int64_t count, int64_t size) {
+    Batch batch;
+    // The last batch is filled up with its own rows.
+    const Tensor rows = at::arange(size, at::kLong).clamp_max(count - 1) + begin;
+    const bool same = std::all_of(data_.normalization.begin(), data_.normalization.end(),
+                                  [](const Normalization& n) { return n.mean.size(0) == 1; });
+    for (const DataPart& part : parts_.inputs) {
+      Column column;
+      column.values = part.values;
+      column.shared = true;
+      column.rows = same ? rows : expanded(static_cast<int64_t>(models_.size()), rows).contiguous();
+      column.prepare = preparation(data_, part.name, groups_);
+      batch.inputs.push_back(std::move(column));
+    }
+    const Tensors outputs = trainer_->evaluate(batch);
+    if (text_.answer >= outputs.size())
+      fail("[--output] output: got {}, expected one of forward's {}, from 0; try 0", text_.answer,
+           outputs.size());
+    const Tensor& answer = outputs[text_.answer];
+    if (answer.dim() < 2 || answer.size(1) != size)
+      fail(
+          "[predict] output {}: got numbers of a whole batch, expected some for each row; try "
+          "fuse with --weights {}, or a run with --output 0",
+          text_.answer, printable((fs::path(options_.folder) / "last").string()));
+    put(begin, answer.narrow(1, 0, count));
+  }
+
+  Tensor applied(const Tensor& x) const {
+    if (options_.apply == "softmax") {
+      if (x.dim() < 3)
+        fail("[--apply] softmax: got one number a row, expected scores of classes; try sigmoid");
+      return at::softmax(x, 2);
+    }
+    if (options_.apply == "sigmoid") return at::sigmoid(x);
+    if (options_.apply == "none") return x;
+    return probabilities(text_.loss, x, 2);
+  }
+
+  void put(int64_t begin, const Tensor& outputs) {
+    Tensor x = applied(outputs);
+    const int64_t n = x.size(0);
+    if (options_.reduce == "mean")
+      x = x.to(at::kDouble).mean(0).to(x.scalar_type());
+    else if (options_.reduce == "std")
+      x = n > 1 ? x.to(at::kDouble).std(0).to(x.scalar_type()) : at::zeros_like(x[0]);
+    else if (options_.reduce == "vote")
+      x = voted(x);
+    const int64_t dim = options_.reduce == "none" ? 1 : 0;
+    if (!result_.defined()) {
+      Sizes sizes = x.sizes().vec();
+      sizes[static_cast<size_t>(dim)] = parts_.rows;
+      result_ = at::empty(sizes, x.options());
+    }
+    result_.narrow(dim, begin, x.size(dim)).copy_(x);
+  }
+
+  /// The class that most models score highest; the first of equals.
+  static Tensor voted(const Tensor& x) {
+    if (x.dim() < 3)
+      fail("[--reduce] vote: got one number a row, expected scores of classes; try mean");
+    const Tensor said = x.argmax(2);  // [N, S, ...]
+    const Tensor votes = at::one_hot(said, x.size(2)).sum(0);
+    return votes.argmax(-1);
+  }
+
+  void write() const {
+    const std::string extension = extension_of(options_.out);
+    if (extension == ".npz") return write_npz(options_.out, {{"prediction", result_}});
+    if (extension == ".safetensors") return save_tensors(options_.out, {{"prediction", result_}});
+    PartFile file(options_.out);
+    const auto put = [&](const std::string& text) { file.write(text.data(), text.size()); };
+    const bool each = options_.reduce == "none";
+    // [S, K]: of each row all numbers, those of model 0 first.
+    const Tensor table = (each ? result_.transpose(0, 1) : result_)
+                             .reshape({parts_.rows, -1})
+                             .to(at::kDouble)
+                             .contiguous();
+    const int64_t models = each ? result_.size(0) : 1;
+    const int64_t numbers = table.size(1) / models;
+    std::string head = "row";
+    for (int64_t m = 0; m < models; ++m)
+      for (int64_t k = 0; k < numbers; ++k)
+        head += each ? fmt::format(",model.{}.{}", models_[static_cast<size_t>(m)], k)
+                     : fmt::format(",{}", numbers == 1 ? "prediction" : std::to_string(k));
+    put(head + "\n");
+    const double* data = table.const_data_ptr<double>();
+    const bool single = result_.scalar_type() != at::kDouble;
+    for (int64_t row = 0; row < parts_.rows; ++row) {
+      std::string line = std::to_string(row);
+      for (int64_t k = 0; k < table.size(1); ++k) {
+        const double number = *data++;
+        line +=
+            single ? fmt::format(",{}", static_cast<float>(number)) : fmt::format(",{}", number);
+      }
+      put(line + "\n");
+    }
+    file.commit();
+  }
+
+  const PredictOptions& options_;
+  const SavedRun& saved_;
+  TrainNetwork network_;
+  LossText text_;
+  DataParts parts_;
+  TrainingData data_;  // what is normalised
+  std::vector<int64_t> models_, groups_;
+  std::string left_out_;  // why the mean answer is not of all, in words
+  std::unique_ptr<Trainer> trainer_;
+  Tensor result_;
+};
+
+}  // namespace
+
+void check_predict(const PredictOptions& options) {
+  const auto one_of = [](const char* option, const std::string& got,
+                         const std::vector<std::string>& words) {
+    if (std::find(words.begin(), words.end(), got) == words.end())
+      fail("[{}] word: got {}, expected {}; try {}", option, printable(got), fmt::join(words, ", "),
+           words[0]);
+  };
+  one_of("--use", options.use, {"best", "last"});
+  one_of("--reduce", options.reduce, {"mean", "std", "vote", "none"});
+  if (!options.apply.empty()) one_of("--apply", options.apply, {"softmax", "sigmoid", "none"});
+  const std::string extension = extension_of(options.out);
+  if (extension != ".csv" && extension != ".npz" && extension != ".safetensors")
+    fail("[--out] file: got {}, expected .csv, .npz or .safetensors; try predictions.csv",
+         printable(options.out));
+}
+
+std::string predict(const PredictOptions& options, const SavedRun& saved) {
+  const at::NoGradGuard no_grad;
+  return Predictor(options, saved).run();
+}
+
+}  // namespace wide

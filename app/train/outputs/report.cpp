@@ -1,0 +1,163 @@
+#include "app/train/outputs/report.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "app/cell/group.h"
+#include "app/train/inputs/fingerprint.h"
+#include "data/bytes/digest.h"
+#include "data/tensors.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+ModelReport model_of(const ModelPlan& plan, const ModelState& state) {
+  const auto seed = [](uint64_t value) { return static_cast<int64_t>(value); };
+  ModelReport m;
+  m.name = plan.name;
+  m.config = plan.config;
+  m.fold = plan.fold;
+  m.seeds = {seed(plan.seed_init), seed(plan.seed_order), seed(plan.seed_dropout)};
+  m.hyperparameters = plan.hyper;
+  m.labels = plan.labels;
+  m.status = state.status;
+  m.at_step = state.at_step;
+  if (state.best) m.best = BestEvaluation{state.best_step, state.at_best};
+  m.last = state.last;
+  m.test = state.test;
+  return m;
+}
+
+/// Of a fold where there are folds; of all models where these have rows of their own.
+int64_t held_rows(const Prepared& run, const std::vector<Rows>& rows) {
+  size_t sum = 0;
+  for (const Rows& own : rows)
+    if (run.data.by_model || &own == &rows[0]) sum += own.size();
+  return static_cast<int64_t>(sum);
+}
+
+/// What was set besides hyperparameters and what the report has by itself. Left out: where files
+/// are, which data and models, how long it trains, and what changes no number but in its last bits.
+std::map<std::string, JsonText> settings_of(const TrainOptions& options) {
+  Json settings = to_json(options);
+  for (const char* key :
+       {"network",      "eval_model", "data",    "validation", "test",       "columns",
+        "target",       "fold",       "group",   "rows",       "epoch_data", "n",
+        "seeds",        "seed",       "models",  "set",        "grid",       "lr",
+        "weight_decay", "momentum",   "loss",    "optimizer",  "schedule",   "batch",
+        "epochs",       "steps",      "metrics", "monitor",    "save",       "log",
+        "no_save",      "save_every", "keep",    "dtype",      "device",     "threads",
+        "exact",        "check",      "trusted"})
+    settings.erase(key);
+  if (options.part.empty()) settings.erase("part");
+  std::map<std::string, JsonText> all;
+  for (const auto& [key, value] : settings.items()) all[key].text = value.dump();
+  return all;
+}
+
+}  // namespace
+
+RunReport run_report(const Prepared& run, const TrainState& state, const RunFacts& facts) {
+  RunReport r;
+  r.run = {state.run,     facts.name, facts.command, facts.state,  facts.dir,
+           facts.started, state.step, run.steps,     state.seconds};
+  r.network = run.options.network;
+  r.network_fingerprint = run.network_fingerprint;
+  r.n = run.n();
+  r.device = run.options.device;
+  r.dtype = short_name(run.network.dtype());
+  r.exact = run.options.exact;
+  r.trusted = run.options.trusted;
+  r.optimizer = run.options.optimizer;
+  r.loss = run.options.loss;
+  r.schedule = run.options.schedule;
+  r.batch = run.network.batch();
+  r.steps_per_epoch = run.feed->steps_per_epoch();
+  r.monitor = {run.monitor().name, run.monitor().more_is_better};
+  r.defaults = run.defaults;
+  r.switched = {run.network.switched_dropout(), run.network.switched_batch_norm()};
+  r.data.rows = learned_rows(run);
+  r.data.validation_rows = held_rows(run, run.data.validation);
+  r.data.test_rows = held_rows(run, run.data.test);
+  r.data.classes = run.data.classes;
+  r.data.folds = run.data.folds;
+  r.data.columns = run.data.train.columns;
+  r.data.fingerprint = digest(run.fingerprint);
+  r.data.split = split_fingerprint(run.data);
+  r.settings = settings_of(run.options);
+  r.frozen.assign(run.frozen.begin(), run.frozen.end());
+  r.no_decay = static_cast<int64_t>(run.no_decay.size());
+  if (facts.trained_here) r.memory = facts.memory;
+  if (facts.trained_here) r.recordings = facts.recordings;
+  r.first_call_ns = facts.first_call_ns;
+  r.checked_steps = std::min(run.options.check, state.step);
+  r.loop_seconds = facts.loop_seconds;
+  r.results = facts.results;
+  r.environment = facts.environment;
+  for (size_t i = 0; i < run.plan.models.size(); ++i) {
+    r.models.push_back(model_of(run.plan.models[i], state.models[i]));
+    r.models.back().number = static_cast<int64_t>(i);
+  }
+  for (const Event& e : state.events) r.events.push_back({e.step, e.model, e.what});
+  r.ensemble = {facts.ensemble, facts.ensemble_test};
+  for (const Evaluated& e : state.history)
+    r.history.push_back({e.step, e.epoch, e.seconds, e.train_loss, e.values});
+  r.notes = facts.notes;
+  r.notes.insert(r.notes.end(), state.check_notes.begin(), state.check_notes.end());
+  if (state.check_notes_left_out > 0)
+    r.notes.push_back(fmt::format("{} more differences found by --check were no errors",
+                                  state.check_notes_left_out));
+  return r;
+}
+
+int64_t learned_rows(const Prepared& run) {
+  int64_t own = 0;
+  for (int64_t m = 0; m < run.n(); ++m) own += run.feed->rows_of(m);
+  if (run.data.by_model) return own;
+  if (run.data.folds == 0) return run.feed->rows();
+  size_t sum = 0;
+  for (const Rows& fold : run.data.validation) sum += fold.size();
+  return static_cast<int64_t>(sum);
+}
+
+std::string first_line(const Prepared& run, const std::string& start) {
+  std::vector<std::string> parts;
+  const size_t configs = run.plan.configs.size();
+  parts.push_back(fmt::format("{} models of {}{}", run.n(), printable(run.options.network),
+                              configs > 1 ? fmt::format(" ({} configurations)", configs) : ""));
+  if (rank_group())
+    parts.push_back(
+        fmt::format("of {}, which {} ranks train", run.everyone.size(), rank_group()->size()));
+  else if (!run.options.part.empty())
+    parts.push_back(fmt::format("part {}: those from {} on of {}, here counted from 0",
+                                run.options.part, run.first_model, run.everyone.size()));
+  parts.push_back(
+      fmt::format("{} rows{}{}", learned_rows(run), run.data.by_model ? " of models' own" : "",
+                  run.data.folds > 0 ? fmt::format(" in {} folds", run.data.folds)
+                  : run.data.has_validation()
+                      ? fmt::format(" and {} to validate", held_rows(run, run.data.validation))
+                      : ""));
+  if (!run.data.test.empty())
+    parts.back() += fmt::format(" and {} to test", held_rows(run, run.data.test));
+  parts.push_back(fmt::format("{} steps of {}", run.steps, run.network.batch()));
+  parts.push_back("start " + start);
+  if (const std::string text = run.network.switched_text(); !text.empty()) parts.push_back(text);
+  std::vector<std::string> labels;
+  for (const auto& [label, text] : run.plan.models[0].labels) labels.push_back(printable(label));
+  if (!labels.empty())
+    parts.push_back(fmt::format("label{} {}", labels.size() > 1 ? "s" : "", listing(labels, 9)));
+  if (!run.frozen.empty()) parts.push_back(fmt::format("{} frozen", run.frozen.size()));
+  if (!run.no_decay.empty())
+    parts.push_back(fmt::format("{} without weight decay", run.no_decay.size()));
+  if (!run.defaults.empty()) {
+    std::vector<std::string> said;
+    for (const auto& [key, value] : run.defaults) said.push_back(key + " " + value);
+    parts.push_back(fmt::format("defaults: {}", fmt::join(said, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, " · "));
+}
+
+}  // namespace wide

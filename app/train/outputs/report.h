@@ -1,0 +1,32 @@
+#pragma once
+#include "app/train/prepare.h"
+#include "app/train/run/state.h"
+#include "data/reports/run/run.h"
+
+namespace wide {
+
+/// What a run's report says besides its state.
+struct RunFacts {
+  std::string name, command, state = "running";  // complete, interrupted
+  std::string dir;                               // "": nothing was saved
+  std::string started;
+  Environment environment;
+  std::vector<Timing> results;  // of --bench
+  double first_call_ns = 0;     // of the first step; 0: none was made
+  bool trained_here = true;     // false: in parts, whose memory and recordings are their own
+  TrainerMemory memory;         // state_bytes before the first step, the rest after the last
+  int64_t recordings = 0;       // programs that were recorded for steps and evaluations
+  std::map<std::string, double> ensemble, ensemble_test;  // by metric, with the best weights
+  double loop_seconds = 0;  // that separate runs would have taken; 0: not known
+  std::vector<std::string> notes;
+};
+
+RunReport run_report(const Prepared& run, const TrainState& state, const RunFacts& facts);
+
+/// Of the rows that models learn from; with folds of all of these.
+int64_t learned_rows(const Prepared& run);
+
+/// The first line of a run: what is trained on what, what was switched, and what was not said.
+std::string first_line(const Prepared& run, const std::string& start);
+
+}  // namespace wide

@@ -1,0 +1,29 @@
+#pragma once
+#include "app/cli.h"
+#include "app/train/metrics/metric.h"
+#include "app/train/run/state.h"
+
+namespace wide {
+
+/// `--require 'min:accuracy>=0.95'`: something that must hold of the result.
+struct Requirement {
+  std::string text;    // as typed
+  std::string over;    // mean, min, best, ensemble
+  std::string metric;  // or "diverged", how many models did
+  std::string relation;
+  double bound = 0;
+  bool more_is_better = true;  // of the metric
+
+  bool holds(double value) const;
+};
+
+/// Throws Error for what cannot be read, and for a metric that is not measured.
+std::vector<Requirement> parse_requirements(const std::vector<std::string>& texts,
+                                            const std::vector<WantedMetric>& metrics,
+                                            bool validated);
+
+/// Exit code 3 and its line for those that do not hold.
+std::vector<Complaint> unmet(const std::vector<Requirement>& requirements, const TrainState& state,
+                             const std::map<std::string, double>& ensemble);
+
+}  // namespace wide

@@ -1,0 +1,132 @@
+#include "app/train/outputs/row_log.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "data/bytes/csv.h"
+#include "data/bytes/part_file.h"
+#include "data/reports/run/event_file.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Under its name whole, in place of what was there: who is killed here keeps the old one.
+void begin_file(const std::string& path, const std::string& text) {
+  PartFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+double wall_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+LogKind log_kind(const std::string& path) {
+  if (path.empty()) return LogKind::none;
+  if (path == "-") return LogKind::lines;
+  if (path.ends_with('/')) return LogKind::events;
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension == ".csv") return LogKind::csv;
+  if (extension == ".jsonl") return LogKind::json_lines;
+  fail("[--log] file: got {}, expected FILE.csv, FILE.jsonl, DIR/ or -; try log.csv",
+       printable(path));
+}
+
+RowLog::RowLog(const std::string& path, const Prepared& run, const std::vector<Evaluated>& history)
+    : path_(path), kind_(log_kind(path)), run_(run) {
+  const auto rows_of = [&](size_t model) {
+    std::string text;
+    for (const Evaluated& row : history) text += text_of(row, model);
+    return text;
+  };
+  if (kind_ == LogKind::lines) {
+    print_plain(head());
+  } else if (kind_ == LogKind::csv || kind_ == LogKind::json_lines) {
+    std::string text = head();
+    for (const Evaluated& row : history)
+      for (size_t m = 0; m < row.train_loss.size(); ++m) text += text_of(row, m);
+    begin_file(path_, text);
+  } else if (kind_ == LogKind::events) {
+    const double begun_s = history.empty() ? wall_s() : history[0].wall_s - history[0].seconds;
+    for (size_t m = 0; m < run_.plan.models.size(); ++m) {
+      places().folder(event_folder(path_, m));
+      begin_file(event_file(path_, m), event_head(m, begun_s) + rows_of(m));
+    }
+  }
+}
+
+void RowLog::add(const Evaluated& row) {
+  if (kind_ == LogKind::none) return;
+  std::string all;
+  for (size_t m = 0; m < row.train_loss.size(); ++m) {
+    const std::string text = text_of(row, m);
+    if (kind_ == LogKind::events && !text.empty())
+      places().append(event_file(path_, m), text);
+    else
+      all += text;
+  }
+  if (kind_ == LogKind::lines) {
+    print_plain(all);
+    std::fflush(stdout);  // it is read while it trains
+  } else if (kind_ != LogKind::events && !all.empty()) {
+    places().append(path_, all);
+  }
+}
+
+std::string RowLog::head() const {
+  if (kind_ == LogKind::json_lines) return "";
+  std::string text = "step,epoch,seconds,model,train_loss";
+  if (run_.data.has_validation())
+    for (const WantedMetric& metric : run_.metrics) text += "," + csv_cell(metric.name);
+  return text + "\n";
+}
+
+std::string RowLog::event_head(size_t model, double wall_s) const {
+  const ModelPlan& plan = run_.plan.models[model];
+  std::map<std::string, double> numbers = plan.hyper;
+  numbers["seed"] = double(plan.seed);
+  numbers["seed.init"] = double(plan.seed_init);
+  numbers["seed.order"] = double(plan.seed_order);
+  numbers["seed.dropout"] = double(plan.seed_dropout);
+  if (plan.fold >= 0) numbers["fold"] = double(plan.fold);
+  std::map<std::string, std::string> texts = plan.labels;
+  if (!plan.name.empty()) texts["name"] = plan.name;
+  return event_file_head(wall_s) + event_hyperparameters(wall_s, numbers, texts);
+}
+
+/// "" where the model did not run any more.
+std::string RowLog::text_of(const Evaluated& row, size_t model) const {
+  const double train_loss = row.train_loss[model];
+  if (std::isnan(train_loss)) return "";
+  if (kind_ == LogKind::events) {
+    std::map<std::string, double> values{{"train_loss", train_loss}};
+    for (const auto& [metric, of_models] : row.values) values[metric] = of_models[model];
+    return event_scalars(row.wall_s, row.step, values);
+  }
+  if (kind_ == LogKind::json_lines) {
+    Json json = {{"step", row.step},
+                 {"epoch", row.epoch},
+                 {"seconds", row.seconds},
+                 {"model", model},
+                 {"train_loss", train_loss}};
+    for (const auto& [metric, of_models] : row.values) json[metric] = of_models[model];
+    return json.dump() + "\n";
+  }
+  std::string text =
+      fmt::format("{},{:.6g},{:.6g},{},{}", row.step, row.epoch, row.seconds, model, train_loss);
+  for (const WantedMetric& metric : run_.metrics)
+    if (row.values.count(metric.name))
+      text += fmt::format(",{}", row.values.at(metric.name)[model]);
+  return text + "\n";
+}
+
+}  // namespace wide

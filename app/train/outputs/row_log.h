@@ -1,0 +1,35 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/train/prepare.h"
+#include "app/train/run/state.h"
+
+namespace wide {
+
+enum class LogKind { none, lines, csv, json_lines, events };
+
+/// What `--log` asks for: "" nothing, "-" lines of CSV on stdout, FILE.csv, FILE.jsonl, or "DIR/"
+/// TensorBoard's event files. Throws Error for another name.
+LogKind log_kind(const std::string& path);
+
+/// Rows of `--log`: one a model and evaluation, while it runs.
+class RowLog {
+ public:
+  /// Begins the files anew, with the rows of `history`, which a run that goes on has behind it: a
+  /// reader finds each evaluation once, and none that the run has forgotten. Event files are
+  /// "DIR/model-0007/events...". Throws Error (exit code 1) where they cannot be written.
+  RowLog(const std::string& path, const Prepared& run, const std::vector<Evaluated>& history);
+  void add(const Evaluated& row);
+
+ private:
+  std::string head() const;
+  std::string event_head(size_t model, double wall_s) const;
+  std::string text_of(const Evaluated& row, size_t model) const;
+
+  std::string path_;
+  LogKind kind_;
+  const Prepared& run_;
+};
+
+}  // namespace wide

@@ -1,0 +1,137 @@
+#include "app/train/run/evaluate.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/cell/cell.h"
+
+namespace wide {
+
+namespace {
+
+/// Of `models` [R, C], or [C] where all have the same; undefined where the loss has none.
+Tensor class_weights(const Loss& loss, const std::vector<int64_t>& models) {
+  if (!loss.weight.defined()) return {};
+  const Tensor exact = loss.weight.to(at::kDouble);
+  return exact.dim() < 2 ? exact : exact.index_select(0, at::tensor(models, at::kLong));
+}
+
+/// Which of R models have answered with numbers. NaN and infinite ones are no answers, but a score
+/// of -inf among those of classes: it excludes its class.
+class Answers {
+ public:
+  Answers(const Loss& loss, size_t models) : loss_(loss), lost_(models, false) {}
+  void add(const AnsweredRows& a) {
+    const Tensor output = a.outputs.at(loss_.output);
+    if (!loss_.classifies() && loss_.name != "bce_with_logits") return;
+    Tensor none = output.isfinite().logical_not();
+    if (loss_.classifies()) none = none.logical_and(output.isneginf().logical_not());
+    const Tensor counts = a.weight.gt(0);
+    const Tensor rows = none.reshape({counts.size(0), counts.size(1), -1}).any(2);
+    const Tensor lost = rows.logical_and(counts).any(1).contiguous();
+    for (size_t i = 0; i < lost_.size(); ++i) lost_[i] = lost_[i] || lost.const_data_ptr<bool>()[i];
+  }
+  /// Leaves no number of a metric of the loss's output where there was no answer.
+  void keep(const WantedMetric& metric, std::vector<double>* values) const {
+    if (metric.output) return;
+    for (size_t i = 0; i < lost_.size(); ++i)
+      if (lost_[i]) (*values)[i] = std::nan("");
+  }
+
+ private:
+  const Loss& loss_;
+  std::vector<bool> lost_;
+};
+
+}  // namespace
+
+void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
+            const std::function<void(const HeldBatch&, const Tensors&)>& take) {
+  const int64_t batches = run.feed->held_batches(set);
+  for (int64_t b = 0; b < batches; ++b) {
+    heartbeat();
+    const HeldBatch held = run.feed->held(set, b);
+    take(held, trainer.evaluate(held.batch));
+  }
+}
+
+std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer& trainer,
+                                                    const RowSet& set) {
+  const at::NoGradGuard no_grad;
+  MetricTask task{&run.loss.loss, trainer.running(), {}};
+  for (const int64_t m : task.models)
+    task.label_smoothing.push_back(
+        run.loss.loss.name == "cross_entropy" ? trainer.hyperparameter("label_smoothing", m) : 0);
+  std::vector<std::unique_ptr<Metric>> all;
+  for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
+  Answers there(run.loss.loss, task.models.size());
+  answer(run, trainer, set, [&](const HeldBatch& held, const Tensors& outputs) {
+    AnsweredRows answers;
+    answers.outputs = outputs;
+    answers.class_weight = class_weights(run.loss.loss, task.models);
+    run.feed->add_targets(set, held, task.models, &answers);
+    there.add(answers);
+    for (const auto& metric : all) metric->add(answers);
+  });
+  std::map<std::string, std::vector<double>> values;
+  for (size_t k = 0; k < all.size(); ++k) {
+    std::vector<double> every(static_cast<size_t>(run.n()), std::nan(""));
+    std::vector<double> own = all[k]->values();
+    there.keep(run.metrics[k], &own);
+    for (size_t i = 0; i < own.size(); ++i) every[static_cast<size_t>(task.models[i])] = own[i];
+    values[run.metrics[k].name] = std::move(every);
+  }
+  return values;
+}
+
+std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& trainer,
+                                                const RowSet& set,
+                                                const std::vector<int64_t>& models) {
+  const at::NoGradGuard no_grad;
+  const Loss& loss = run.loss.loss;
+  std::vector<std::vector<int64_t>> groups(
+      set.rows->size() > 1 ? static_cast<size_t>(run.data.folds) : 1);
+  for (const int64_t m : models)
+    groups[groups.size() > 1 ? static_cast<size_t>(run.feed->fold_of(m)) : 0].push_back(m);
+  const MetricTask task{&loss, {0}, {0}};
+  std::vector<std::unique_ptr<Metric>> all;
+  for (const WantedMetric& wanted : run.metrics) all.push_back(wanted.make(task));
+  Answers there(loss, 1);
+  answer(run, trainer, set, [&](const HeldBatch& held, const Tensors& outputs) {
+    for (const std::vector<int64_t>& group : groups) {
+      if (group.empty()) continue;
+      AnsweredRows answers;
+      run.feed->add_targets(set, held, {group[0]}, &answers);
+      answers.class_weight = class_weights(loss, group);
+      if (answers.class_weight.defined() && answers.class_weight.dim() == 2)
+        answers.class_weight = answers.class_weight.mean(0, /*keepdim=*/true);
+      const Tensor index = at::tensor(group, at::kLong);
+      for (size_t k = 0; k < outputs.size(); ++k) {
+        const Tensor own = outputs[k].index_select(0, index);
+        answers.outputs.push_back(k == loss.output ? mean_answer(loss, own)
+                                                   : own.to(at::kDouble).mean(0, true));
+      }
+      there.add(answers);
+      for (const auto& metric : all) metric->add(answers);
+    }
+  });
+  std::map<std::string, double> values;
+  for (size_t k = 0; k < all.size(); ++k) {
+    std::vector<double> own = all[k]->values();
+    there.keep(run.metrics[k], &own);
+    values[run.metrics[k].name] = own.at(0);
+  }
+  return values;
+}
+
+bool has_own_rows(const Prepared& run, const RowSet& set) {
+  if (run.data.by_model && set.rows->size() > 1) return true;
+  const DataParts& parts = *set.parts;
+  const auto own = [](const DataPart& part) { return part.own; };
+  return std::any_of(parts.inputs.begin(), parts.inputs.end(), own) ||
+         (parts.target && parts.target->own) || (parts.weight && parts.weight->own);
+}
+
+}  // namespace wide

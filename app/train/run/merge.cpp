@@ -1,0 +1,292 @@
+#include "app/train/run/merge.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/train/inputs/fingerprint.h"
+#include "app/train/run/identity.h"
+#include "data/store/sweeps/part.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct SavedPart {
+  std::string folder;
+  Part part;
+  SavedRun run;
+};
+
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+SavedPart read_part(const std::string& folder) {
+  SavedPart p{folder, {}, read_saved_run(folder)};
+  if (p.run.options.part.empty())
+    fail("[{}] --merge: got a whole run, expected a part; try one of train --part",
+         printable(folder));
+  p.part = parse_part(p.run.options.part);
+  return p;
+}
+
+/// What makes a part another plan's. Where results go, and how fast, is each part's own, and so is
+/// where files lie: what is in them is compared.
+Json plan_of(const SavedRun& run) {
+  Json options = to_json(run.options);
+  for (const char* file : {"validation", "test"})  // or a share
+    if (options[file].get<std::string>().starts_with('/')) options[file] = "a file";
+  for (const char* file : {"data", "models", "rows"})
+    options[file] = options[file].get<std::string>().empty() ? "" : "a file";
+  for (const char* file : {"network", "eval_model", "epoch_data"})  // not all of it is compared
+    options[file] = file_name(options[file]);
+  for (Json& weights : options["weights"]) weights = file_name(weights);
+  for (const char* own : {"part", "save", "log", "save_every", "keep", "threads"})
+    options.erase(own);
+  return options;
+}
+
+void expect_same_plan(const SavedPart& p, const SavedPart& first) {
+  const auto refuse = [&](const std::string& what, const std::string& got,
+                          const std::string& expected) {
+    fail("[{}] --merge: got part {} with {} {}, expected {} as in {}; try parts of one plan",
+         printable(p.folder), p.part.text(), what, got.empty() ? "none" : printable(got, 60),
+         expected.empty() ? "none" : printable(expected, 60), printable(first.folder));
+  };
+  if (p.part.count != first.part.count)
+    refuse("a number of parts", std::to_string(p.part.count), std::to_string(first.part.count));
+  const Json got = plan_of(p.run), expected = plan_of(first.run);
+  const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); };
+  for (const auto& [key, value] : expected.items())
+    if (got.at(key) != value) refuse(key, text(got.at(key)), text(value));
+  std::string other = identity_difference(p.run.identity, first.run.identity);
+  if (other.empty() && !p.run.data.empty() && !first.run.data.empty())
+    other = data_difference(p.run.data, first.run.data);
+  if (!other.empty())
+    fail("[{}] --merge: got part {} with {} than in {}, expected one plan; try parts of one plan",
+         printable(p.folder), p.part.text(), other, printable(first.folder));
+}
+
+void expect_all(const std::vector<SavedPart>& parts) {
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (parts[i].folder == parts[i - 1].folder)
+      fail("[{}] --merge: got it twice, expected each part once; try to leave one out",
+           printable(parts[i].folder));
+    else if (parts[i].part.number == parts[i - 1].part.number)
+      fail("[{}] --merge: got part {}, which {} has too, expected it once; try to leave one out",
+           printable(parts[i].folder), parts[i].part.text(), printable(parts[i - 1].folder));
+  std::vector<std::string> missing;
+  for (int64_t number = 1; number <= parts.front().part.count; ++number)
+    if (std::none_of(parts.begin(), parts.end(),
+                     [&](const SavedPart& p) { return p.part.number == number; }))
+      missing.push_back(Part{number, parts.front().part.count}.text());
+  if (!missing.empty())
+    fail("[--merge] parts: got {} of {}, expected {} too; try to add what is missing", parts.size(),
+         parts.front().part.count, listing(missing, 9));
+  for (const SavedPart& p : parts)
+    for (const ModelState& m : p.run.state.models)
+      if (m.running())
+        fail("[{}] --merge: got part {} at step {}, expected it at its end; try train --resume {}",
+             printable(p.folder), p.part.text(), p.run.state.step, printable(p.folder));
+}
+
+/// "model 2 stopped ..." of a part whose first model is number `first` of all.
+std::string renumbered(const std::string& text, int64_t model, int64_t first) {
+  const std::string own = fmt::format("model {}", model);
+  const size_t at = model < 0 ? std::string::npos : text.find(own);
+  if (at == std::string::npos) return text;
+  return text.substr(0, at) + fmt::format("model {}", first + model) + text.substr(at + own.size());
+}
+
+/// The number after "model " in a text, or -1.
+int64_t model_in(const std::string& text) {
+  const size_t at = text.find("model ");
+  return at == std::string::npos ? -1 : std::atoll(text.c_str() + at + 6);
+}
+
+void put(const std::vector<double>& values, size_t first, size_t n, std::vector<double>* all) {
+  all->resize(n, std::nan(""));
+  std::copy(values.begin(), values.end(), all->begin() + static_cast<std::ptrdiff_t>(first));
+}
+
+/// Models, evaluations and events of all parts; without tensors.
+TrainState merge_states(const std::vector<SavedPart>& parts) {
+  TrainState whole;
+  size_t n = 0;
+  for (const SavedPart& p : parts) n += p.run.state.models.size();
+  std::map<int64_t, Evaluated> rows;
+  size_t first = 0;
+  for (const SavedPart& p : parts) {
+    const TrainState& s = p.run.state;
+    whole.step = std::max(whole.step, s.step);
+    whole.loss_steps = std::max(whole.loss_steps, s.loss_steps);
+    whole.seconds = std::max(whole.seconds, s.seconds);  // they may have run side by side
+    whole.models.insert(whole.models.end(), s.models.begin(), s.models.end());
+    for (const Evaluated& e : s.history) {
+      Evaluated& row = rows[e.step];
+      row.step = e.step;
+      row.epoch = e.epoch;
+      row.seconds = std::max(row.seconds, e.seconds);
+      row.wall_s = std::max(row.wall_s, e.wall_s);
+      put(e.train_loss, first, n, &row.train_loss);
+      for (const auto& [metric, values] : e.values) put(values, first, n, &row.values[metric]);
+    }
+    const auto of_all = static_cast<int64_t>(first);
+    for (const Event& e : s.events)
+      whole.events.push_back(
+          {e.step, e.model < 0 ? e.model : e.model + of_all, renumbered(e.what, e.model, of_all)});
+    for (const std::string& note : s.check_notes)
+      whole.check_notes.push_back(renumbered(note, model_in(note), of_all));
+    whole.check_notes_left_out += s.check_notes_left_out;
+    first += s.models.size();
+  }
+  for (auto& [step, row] : rows) whole.history.push_back(std::move(row));
+  // In a step, what becomes of its loss comes before what its evaluation says, and that before who
+  // is pruned by it.
+  const auto place = [](const Event& e) {
+    const bool pruned = e.what.find(" pruned at step ") != std::string::npos;
+    return std::pair(e.step, pruned ? 2 : e.what.find(" stopped at step ") != std::string::npos);
+  };
+  std::stable_sort(whole.events.begin(), whole.events.end(),
+                   [&](const Event& a, const Event& b) { return place(a) < place(b); });
+  return whole;
+}
+
+SavedRun put_together(const std::vector<SavedPart>& parts) {
+  SavedRun whole = parts.front().run;
+  whole.options.part.clear();
+  whole.options.log.clear();
+  whole.plan.clear();  // ranges and strategies of the parts are for fewer models
+  whole.state = merge_states(parts);
+  for (const SavedPart& p : parts) whole.parts.push_back(p.folder);
+  return whole;
+}
+
+/// Rows of all parts one below the other, as many dimensions as `like` has: what all models of a
+/// part share there is repeated. `counts`: models of each part.
+Tensor joined(const Tensors& of_parts, const std::vector<int64_t>& counts, const Tensor& like) {
+  Tensors rows;
+  for (size_t k = 0; k < of_parts.size(); ++k) {
+    const Tensor& t = of_parts[k];
+    if (t.dim() == like.dim()) {
+      rows.push_back(t);
+      continue;
+    }
+    Sizes sizes = t.sizes().vec();
+    sizes.insert(sizes.begin(), counts[k]);
+    rows.push_back(t.unsqueeze(0).expand(sizes));
+  }
+  return at::cat(rows);
+}
+
+}  // namespace
+
+SavedRun merge_runs(const std::vector<std::string>& folders) {
+  std::vector<SavedPart> parts;
+  for (const std::string& folder : folders) parts.push_back(read_part(folder));
+  std::stable_sort(parts.begin(), parts.end(), [](const SavedPart& a, const SavedPart& b) {
+    return a.part.number < b.part.number;
+  });
+  for (const SavedPart& p : parts) expect_same_plan(p, parts.front());
+  expect_all(parts);
+  return put_together(parts);
+}
+
+SavedRun merge_slices(const std::vector<std::string>& folders) {
+  std::vector<SavedPart> parts;
+  for (size_t rank = 0; rank < folders.size(); ++rank) {
+    try {
+      parts.push_back(read_part(folders[rank]));
+    } catch (const Error&) {
+      throw Error(fmt::format("[{}] ranks: got no file of rank {}, expected a folder that all see; "
+                              "try --save in one of a file system that they share",
+                              printable(folders[rank]), rank),
+                  1);
+    }
+    if (parts.back().run.state.step != parts.front().run.state.step)
+      throw Error(fmt::format("[{}] ranks: got step {} of rank {}, expected {} as of rank 0; try "
+                              "--resume",
+                              printable(folders[rank]), parts.back().run.state.step, rank,
+                              parts.front().run.state.step),
+                  1);
+  }
+  return put_together(parts);
+}
+
+SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOptions& options) {
+  SavedRun own = whole;
+  const Part part = parse_part(options.part);
+  const auto n = static_cast<int64_t>(whole.state.models.size());
+  const int64_t first = part.first(n), last = part.last(n);
+  const auto cut = [&](auto* list) {
+    if (!list->empty()) *list = {list->begin() + first, list->begin() + last};
+  };
+  const auto mine = [&](int64_t model) {
+    return model < 0 ? first == 0 : first <= model && model < last;
+  };
+  own.options = options;
+  own.plan.clear();
+  own.tensors_in = folder;
+  own.first_model = first;
+  TrainState& state = own.state;
+  state.run.clear();
+  cut(&state.models);
+  for (Evaluated& row : state.history) {
+    cut(&row.train_loss);
+    for (auto& [metric, values] : row.values) cut(&values);
+  }
+  std::erase_if(state.events, [&](const Event& e) { return !mine(e.model); });
+  for (Event& e : state.events) {
+    e.what = renumbered(e.what, e.model, -first);
+    if (e.model >= 0) e.model -= first;
+  }
+  std::erase_if(state.check_notes, [&](const auto& note) { return !mine(model_in(note)); });
+  for (std::string& note : state.check_notes) note = renumbered(note, model_in(note), -first);
+  if (first > 0) state.check_notes_left_out = 0;
+  return own;
+}
+
+TrainerState merge_tensors(const std::vector<std::string>& folders, const Trainer& whole,
+                           TrainState* state) {
+  const std::string weight = "weight.";
+  std::vector<TrainerState> trainers;
+  std::vector<TrainState> states(folders.size());
+  std::vector<int64_t> counts;
+  for (size_t k = 0; k < folders.size(); ++k) {
+    trainers.push_back(load_trainer_state(folders[k], &states[k]));
+    counts.push_back(states[k].loss_sum.numel());
+  }
+  TrainerState merged;
+  merged.step = state->step;
+  for (const auto& [name, like] : whole.state().tensors) {
+    Tensors all;
+    for (const TrainerState& t : trainers) all.push_back(t.tensors.at(name));
+    const bool shared = name.rfind(weight, 0) == 0 && whole.shared(name.substr(weight.size()));
+    merged.tensors[name] = shared ? all.front() : joined(all, counts, like);
+  }
+  Tensors sums;
+  for (const TrainState& s : states) sums.push_back(s.loss_sum);
+  state->loss_sum = at::cat(sums);
+  if (std::all_of(states.begin(), states.end(), [](const auto& s) { return s.best.empty(); }))
+    return merged;
+  for (const auto& [name, like] : whole.weights()) {
+    Tensors all;
+    for (size_t k = 0; k < states.size(); ++k) {
+      // A part without any best keeps what its models ended with.
+      const auto best = states[k].best.find(name);
+      all.push_back(best == states[k].best.end() ? trainers[k].tensors.at(weight + name)
+                                                 : best->second);
+    }
+    state->best[name] = whole.shared(name) ? all.front() : joined(all, counts, like);
+  }
+  return merged;
+}
+
+}  // namespace wide

@@ -1,0 +1,173 @@
+#include "app/train/run/observer.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "app/cancel.h"
+#include "app/cell/cell.h"
+#include "app/cli.h"
+#include "app/results/keeper.h"
+#include "app/train/run/slices.h"
+#include "data/bytes/new_file.h"
+#include "data/escape.h"
+#include "data/store/store.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Of the time of a run that goes into its files.
+constexpr double kSavingShare = 0.02;
+
+/// Between two looks for an answer that a run waits for.
+constexpr std::chrono::milliseconds kLookAgain{2};
+
+double seconds_since(std::chrono::steady_clock::time_point then) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+}
+
+}  // namespace
+
+void print_progress(const TrainOptions& options, const std::string& text) {
+  if (options.log == "-")
+    fmt::print(stderr, "{}", clean_text(text, true));
+  else
+    print_plain(text);
+  std::fflush(stdout);  // it is read while it trains
+}
+
+Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
+                   const RunFolder& folder, RowLog& log, const TrainSinks& sinks,
+                   const Together* together)
+    : run_(run),
+      trainer_(trainer),
+      state_(state),
+      folder_(folder),
+      log_(log),
+      together_(together),
+      quiet_(sinks.quiet),
+      store_(sinks.store),
+      waits_(sinks.wait),
+      first_step_(state.step) {
+  store_rows();  // of a run that goes on: all that its file has
+  if (waits_ && !quiet_)
+    print_progress(run.options, fmt::format("run {} of {} waits for requests at each evaluation\n",
+                                            state.run, printable(Store::path(sinks.db))));
+}
+
+void Recorder::evaluated(const Evaluated& row) {
+  log_.add(row);
+  if (waits_) store_rows();  // for whoever answers
+  if (quiet_) return;
+  std::vector<double> losses;
+  for (const double loss : row.train_loss)
+    if (!std::isnan(loss)) losses.push_back(loss);
+  std::sort(losses.begin(), losses.end());
+  const double rate = double(state_.step - first_step_) / std::max(1e-9, seconds_since(begun_));
+  std::string text = fmt::format("epoch {:.4g} · step {}/{} · {:.4g} steps/s", row.epoch, row.step,
+                                 run_.steps, rate);
+  if (row.step < run_.steps)
+    text += " · ETA " + time_text(double(run_.steps - row.step) / rate * 1e9);
+  if (!losses.empty()) text += fmt::format(" · loss {:.4g}", losses[losses.size() / 2]);
+  const ModelState* best = nullptr;
+  for (const ModelState& m : state_.models)
+    if (m.best &&
+        (!best || (run_.monitor().more_is_better ? *m.best > *best->best : *m.best < *best->best)))
+      best = &m;
+  if (best)
+    text += fmt::format(" · best {} {:.4g} (model {})", run_.monitor().name, *best->best,
+                        best - state_.models.data());
+  const auto running = static_cast<int64_t>(trainer_.running().size());
+  if (running < run_.n()) text += fmt::format(" · {} of {} run", running, run_.n());
+  print_progress(run_.options, text + "\n");
+}
+
+void Recorder::happened(const Event& event) {
+  if (!quiet_) print_progress(run_.options, fmt::format("  {}\n", event.what));
+}
+
+void Recorder::stepped(bool evaluated) {
+  const int64_t every = run_.options.save_every;
+  bool due = every > 0 ? state_.step % every == 0
+                       : evaluated && seconds_since(saved_) * kSavingShare >= save_s_;
+  // All save after the same step: when the first of them says so.
+  if (together_ && every == 0 && evaluated)
+    due = together_->group.meet({{"save", due}}).front().at("save");
+  if (due && state_.step < run_.steps) save();
+}
+
+std::vector<RunRequest> Recorder::asked() {
+  std::vector<RunRequest> all;
+  if (!store_) return all;
+  while (true) {
+    for (RunRequest& request : keeper().take_requests(state_.run, state_.step, waits_))
+      all.push_back(std::move(request));
+    const auto ends = [](const RunRequest& r) {
+      return r.what == "go" || (r.what == "stop" && r.model < 0);
+    };
+    if (!waits_ || cancelled() || std::any_of(all.begin(), all.end(), ends)) break;
+    heartbeat();
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return all;
+}
+
+void Recorder::refused(const RunRequest& request, const std::string& why) {
+  refused_.emplace_back(request.id, why);
+}
+
+void Recorder::save() {
+  const auto begun = Clock::now();
+  if (together_)
+    save_together();
+  else
+    folder_.save_state(run_, trainer_, state_);
+  store_rows();
+  saved_ = Clock::now();
+  save_s_ = std::chrono::duration<double>(saved_ - begun).count();
+}
+
+/// Each its own models; once all have, they are the file of all. Nobody writes while that is made.
+void Recorder::save_together() const {
+  together_->group.meet({{"saves", state_.step}});
+  for (const std::string& folder : {ranks_folder(together_->options.save), folder_.path()})
+    places().folder(folder);
+  folder_.save_state(run_, trainer_, state_);
+  together_->group.meet({{"saved", state_.step}});
+  if (together_->leads()) save_slices(together_->slices(), run_, together_->options);
+}
+
+/// What the store has not seen yet: never newer than the file that a resume reads.
+void Recorder::store_rows() {
+  if (!store_ || (stored_rows_ == state_.history.size() && stored_events_ == state_.events.size() &&
+                  refused_.empty()))
+    return;
+  Json rows = Json::array(), events = Json::array(), times = Json::array();
+  for (; stored_rows_ < state_.history.size(); ++stored_rows_) {
+    const Evaluated& row = state_.history[stored_rows_];
+    const auto put = [&](const std::string& metric, const std::vector<double>& values) {
+      for (size_t m = 0; m < values.size(); ++m)
+        if (!std::isnan(values[m])) rows.push_back({m, metric, row.step, values[m]});
+    };
+    times.push_back({row.step, row.seconds});
+    put("train_loss", row.train_loss);
+    for (const auto& [metric, values] : row.values) put(metric, values);
+  }
+  for (; stored_events_ < state_.events.size(); ++stored_events_) {
+    const Event& e = state_.events[stored_events_];
+    events.push_back({e.step, e.model < 0 ? Json(nullptr) : Json(e.model), e.what});
+  }
+  Json refused = Json::array();
+  for (const auto& [id, why] : std::exchange(refused_, {})) refused.push_back({id, why});
+  keeper().tell_run({{"run", state_.run},
+                     {"rows", rows},
+                     {"events", events},
+                     {"times", times},
+                     {"refused", refused}});
+}
+
+}  // namespace wide

@@ -1,0 +1,50 @@
+#pragma once
+#include <chrono>
+#include <memory>
+
+#include "app/train/outputs/report.h"
+#include "app/train/outputs/row_log.h"
+#include "app/train/run/loop.h"
+#include "app/train/run/saving.h"
+#include "app/train/run/together.h"
+#include "app/train/train.h"
+
+namespace wide {
+
+/// For people: on standard output, or where the rows of `--log -` go there, on standard error.
+void print_progress(const TrainOptions& options, const std::string& text);
+
+/// Prints, logs, stores and saves what a loop says.
+class Recorder : public RunObserver {
+ public:
+  Recorder(const Prepared& run, Trainer& trainer, TrainState& state, const RunFolder& folder,
+           RowLog& log, const TrainSinks& sinks, const Together* together = nullptr);
+
+  void evaluated(const Evaluated& row) override;
+  void happened(const Event& event) override;
+  void stepped(bool evaluated) override;
+  std::vector<RunRequest> asked() override;
+  void refused(const RunRequest& request, const std::string& why) override;
+  /// Now, whatever the time.
+  void save();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void store_rows();
+  void save_together() const;
+
+  const Prepared& run_;
+  Trainer& trainer_;
+  TrainState& state_;
+  const RunFolder& folder_;
+  RowLog& log_;
+  const Together* together_;  // nullptr: all models are here
+  bool quiet_, store_, waits_;
+  std::vector<std::pair<int64_t, std::string>> refused_;  // what the store has not seen yet
+  size_t stored_rows_ = 0, stored_events_ = 0;
+  int64_t first_step_ = 0;
+  Clock::time_point begun_ = Clock::now(), saved_ = Clock::now();
+  double save_s_ = 0;
+};
+
+}  // namespace wide

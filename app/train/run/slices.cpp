@@ -1,0 +1,124 @@
+#include "app/train/run/slices.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/train/run/merge.h"
+
+namespace wide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What follows `prefix` in `name`; "": another name.
+std::string after(const std::string& prefix, const std::string& name) {
+  return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : "";
+}
+
+/// Of a parameter or buffer, how many dimensions one model's has; -1 of anything else, of which no
+/// two models share one.
+int64_t own_dims(const Prepared& run, const std::string& name) {
+  for (const char* kind : {kWeightTensors, kBestTensors})
+    for (const TensorSpec& spec : run.network.tensors())
+      if (after(kind, name) == spec.name) return static_cast<int64_t>(spec.sizes.size());
+  return -1;
+}
+
+/// `rows` of the models of a file as `like` has those from `first` on: with a row for each, or one
+/// tensor that they share.
+Tensor fitted(const Tensor& rows, bool rows_shared, int64_t first, const Tensor& like,
+              bool like_shared) {
+  if (rows_shared && like_shared) return rows;
+  if (rows_shared) return rows.unsqueeze(0).expand(like.sizes()).contiguous();
+  if (like_shared) return rows[first].contiguous();
+  return rows.slice(0, first, first + like.size(0)).contiguous();
+}
+
+/// Normalisation of a column of each model's own has a row for each.
+bool is_own_normalization(const Prepared& run, const std::string& name) {
+  std::string input = after("normalize.mean.", name);
+  if (input.empty()) input = after("normalize.std.", name);
+  const auto& inputs = run.data.train.inputs;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const DataPart& p) { return p.own && p.name == input; });
+}
+
+}  // namespace
+
+TrainerState load_models(const SavedRun& saved, const std::string& folder, const Prepared& run,
+                         const Trainer& trainer, TrainState* state) {
+  TrainState of_file = *state;
+  const TrainerState from = load_trainer_state(folder, &of_file);
+  TrainerState own = trainer.state();
+  for (auto& [name, like] : own.tensors) {
+    const auto there = from.tensors.find(name);
+    if (there == from.tensors.end()) continue;  // refused by the trainer
+    const int64_t dims = own_dims(run, name);
+    like = fitted(there->second, there->second.dim() == dims, saved.first_model, like,
+                  like.dim() == dims);
+  }
+  for (const auto& [name, tensor] : from.tensors)
+    if (!own.tensors.count(name)) own.tensors[name] = tensor;
+  own.step = state->step;
+  state->loss_sum =
+      of_file.loss_sum.slice(0, saved.first_model, saved.first_model + run.n()).clone();
+  const std::map<std::string, Tensor> weights = trainer.weights();
+  for (const auto& [name, tensor] : of_file.best) {
+    const Tensor& like = weights.at(name);
+    const int64_t dims = own_dims(run, kBestTensors + name);
+    state->best[name] =
+        fitted(tensor, tensor.dim() == dims, saved.first_model, like, like.dim() == dims).clone();
+  }
+  return own;
+}
+
+void save_slices(const std::vector<std::string>& slices, const Prepared& run,
+                 const TrainOptions& options) {
+  const SavedRun whole = merge_slices(slices);
+  std::vector<RunFile> files;
+  for (const std::string& slice : slices) files.push_back(load_run_file(slice));
+  RunFile out;
+  out.metadata = files.front().metadata;
+  std::set<std::string> names;
+  for (const RunFile& file : files)
+    for (const auto& [name, tensor] : file.tensors) names.insert(name);
+  for (const std::string& name : names) {
+    Tensors rows;
+    bool shared = true;
+    const int64_t dims = own_dims(run, name);
+    for (const RunFile& file : files) {
+      // A slice without any best keeps what its models have now.
+      const auto at = file.tensors.find(name);
+      const Tensor& t = at != file.tensors.end()
+                            ? at->second
+                            : file.tensors.at(kWeightTensors + after(kBestTensors, name));
+      shared = shared && t.dim() == dims && (rows.empty() || at::equal(t, rows.front()));
+      rows.push_back(t);
+    }
+    if (shared || (name.rfind("normalize.", 0) == 0 && !is_own_normalization(run, name))) {
+      out.tensors[name] = rows.front();
+      continue;
+    }
+    for (size_t k = 0; k < rows.size(); ++k) {
+      if (rows[k].dim() != dims) continue;
+      Sizes sizes = rows[k].sizes().vec();
+      sizes.insert(sizes.begin(), files[k].tensors.at(kLossSum).numel());
+      rows[k] = rows[k].unsqueeze(0).expand(sizes);
+    }
+    out.tensors[name] = at::cat(rows);
+  }
+  Json head = Json::parse(out.metadata.at(kRunHead));
+  std::vector<int64_t> groups;
+  for (size_t i = 0; i < run.everyone.size(); ++i)
+    groups.push_back(run.data.folds > 0 ? run.everyone[i].fold : static_cast<int64_t>(i));
+  head["options"] = to_json(options);
+  head["groups"] = groups;
+  head["state"] = to_json(whole.state);
+  out.metadata[kRunHead] = head.dump(-1, ' ', false, Json::error_handler_t::replace);
+  out.metadata["plan"] = "";
+  save_run_file(options.save, out);
+}
+
+}  // namespace wide

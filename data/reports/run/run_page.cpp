@@ -1,0 +1,149 @@
+#include "data/reports/run/run_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/reports/html_page.h"
+#include "data/reports/run/run_figure.h"
+#include "data/reports/run/run_files.h"
+#include "data/reports/run/run_report.h"
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+/// Without the middle half, which is a column of its own.
+TableCell spread_cell(const std::optional<Spread>& spread) {
+  if (!spread) return {"", std::nullopt};
+  if (spread->n == 1) return {fmt::format("{:.4g}", spread->mean), spread->mean};
+  return {fmt::format("{:.4g} ± {:.2g} [{:.4g}, {:.4g}]", spread->mean, spread->sd, spread->low,
+                      spread->high),
+          spread->mean};
+}
+
+TableCell number_cell(double value) { return {fmt::format("{:.4g}", value), value}; }
+
+struct Column {
+  std::string head;
+  std::vector<TableCell> cells;
+};
+
+ReportTable table_of(std::vector<Column> columns) {
+  ReportTable table;
+  for (Column& column : columns) {
+    table.head.push_back(column.head);
+    table.right.push_back(true);
+    table.rows.resize(column.cells.size());
+    for (size_t i = 0; i < column.cells.size(); ++i)
+      table.rows[i].push_back(std::move(column.cells[i]));
+  }
+  return table;
+}
+
+/// A row for each configuration, best first; columns that would be empty are left out.
+ReportTable configurations_table(const std::vector<ConfigSummary>& configs) {
+  std::vector<Column> columns;
+  for (const auto& [key, unused] : configs[0].hyperparameters) {
+    columns.push_back({key, {}});
+    for (const ConfigSummary& c : configs)
+      columns.back().cells.push_back(number_cell(c.hyperparameters.at(key)));
+  }
+  const auto count = [&](const char* head, int64_t ConfigSummary::*of) {
+    columns.push_back({head, {}});
+    for (const ConfigSummary& c : configs)
+      columns.back().cells.push_back({std::to_string(c.*of), double(c.*of)});
+    return std::any_of(configs.begin(), configs.end(),
+                       [&](const ConfigSummary& c) { return c.*of > 0; });
+  };
+  count("n", &ConfigSummary::n);
+  if (!count("pruned", &ConfigSummary::pruned)) columns.pop_back();
+  const auto add = [&](const std::string& head, const auto& cell) {
+    Column column{head, {}};
+    bool any = false;
+    for (const ConfigSummary& c : configs) {
+      column.cells.push_back(cell(c));
+      any |= !column.cells.back().text.empty();
+    }
+    if (any) columns.push_back(std::move(column));
+  };
+  for (size_t k = 0; k < configs[0].metrics.size(); ++k) {
+    const std::string& name = configs[0].metrics[k].name;
+    add(name, [&](const ConfigSummary& c) { return spread_cell(c.metrics[k].validation); });
+    add(name + ", middle half", [&](const ConfigSummary& c) {
+      const auto& spread = c.metrics[k].validation;
+      return spread && spread->n > 1 ? number_cell(spread->iqm) : TableCell{};
+    });
+    add("test " + name, [&](const ConfigSummary& c) { return spread_cell(c.metrics[k].test); });
+  }
+  return table_of(std::move(columns));
+}
+
+/// The mean answer's metrics, a row for the validation rows and one for those of the test.
+ReportTable ensemble_table(const RunReport& run) {
+  ReportTable table;
+  if (run.models.size() < 2) return table;
+  const std::vector<std::string> metrics = metric_names(run);
+  table.head = {"their mean answer", "models"};
+  table.right = {false, true};
+  for (const std::string& metric : metrics) {
+    table.head.push_back(metric);
+    table.right.push_back(true);
+  }
+  for (const auto& [rows, values] : answers_of(run.ensemble)) {
+    if (values.empty()) continue;
+    const int64_t models = answering_models(run);
+    table.rows.push_back(
+        {{rows + " rows", std::nullopt}, {std::to_string(models), double(models)}});
+    for (const std::string& metric : metrics) {
+      const auto value = number_at(values, metric);
+      table.rows.back().push_back(value ? number_cell(*value) : TableCell{});
+    }
+  }
+  return table;
+}
+
+/// The picture of `report --svg` for each metric, under a heading; "" where nothing was evaluated.
+std::string learning_curves(const RunReport& run, const std::vector<std::string>& by) {
+  const auto history = std::make_shared<const RunHistory>(run_history(run));
+  std::string text;
+  for (const std::string& metric : figure_metrics({history})) {
+    // The training loss stands beside the other, where there is one.
+    if (metric == "train_loss" && history->metric("loss")) continue;
+    const CurvesFigure figure = report_figure(history, metric, by);
+    const bool any = std::any_of(figure.lines.begin(), figure.lines.end(),
+                                 [](const CurveLine& line) { return !line.points.empty(); });
+    if (any) text += fmt::format("<h3>{}</h3>\n{}", html_escape(metric), curves_element(figure));
+  }
+  return text.empty() ? "" : "<h2>Learning curves</h2>\n" + text;
+}
+
+}  // namespace
+
+std::string run_html(const RunReport& run, const std::vector<std::string>& by) {
+  const std::vector<ConfigSummary> configs = by_config(run, by);
+  const std::string monitored = configs[0].monitored().name;
+  std::string body = fmt::format(
+      "<h1>{}</h1>\n<p class=\"muted\">{} models · step {} of {} · batch {} · {} · {}</p>\n"
+      "<h3>To repeat it</h3>\n<pre>{}</pre>\n",
+      html_escape(run.network), run.n, run.run.step, run.run.steps, run.batch,
+      time_text(run.run.seconds * 1e9), html_escape(statuses_text(run)),
+      html_escape(run.run.command));
+  body += fmt::format(
+      "<h2>Configurations</h2>\n<p class=\"muted\">At each model's evaluation with the best {}: "
+      "mean "
+      "± standard deviation [95 % interval of the mean] over n models{}</p>\n",
+      html_escape(monitored),
+      std::any_of(configs.begin(), configs.end(), [](const auto& c) { return c.pruned > 0; })
+          ? "; pruned models count in no mean, nor in the mean answer"
+          : "");
+  body += html_table(configurations_table(configs), "configurations");
+  if (const ReportTable mean = ensemble_table(run); !mean.rows.empty())
+    body += html_table(mean, "ensemble");
+  for (const std::string& note : run.notes) body += fmt::format("<p>{}</p>\n", html_escape(note));
+  body += learning_curves(run, by);
+  body += "<h2>Models</h2>\n" + html_table(models_table(run), "models");
+  return html_page(run.network, body);
+}
+
+}  // namespace wide

@@ -1,0 +1,69 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/reports/run/run.h"
+
+// What a training run's report says, taken together and as tables.
+namespace wide {
+
+/// Of numbers over seeds and folds.
+struct Spread {
+  int64_t n = 0;
+  double mean = 0, sd = 0, iqm = 0;  // sd with n - 1; iqm: mean of the middle half
+  double low = 0, high = 0;          // 95 %, bootstrapped, of the mean
+};
+/// nullopt for no number.
+std::optional<Spread> spread_of(std::vector<double> values);
+/// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52", or of one number that alone; "-" for none.
+std::string spread_text(const std::optional<Spread>& spread);
+
+/// A finite number by its name, as a model's values of metrics have it; nullopt where there is
+/// none.
+std::optional<double> number_at(const std::map<std::string, double>& values,
+                                const std::string& key);
+/// The same of a model's best evaluation.
+std::optional<double> best_at(const ModelReport& model, const std::string& metric);
+
+/// A metric over the models of one configuration that were not pruned.
+struct MetricSummary {
+  std::string name;
+  std::optional<Spread> validation;  // at each model's best evaluation of the monitored metric
+  std::optional<Spread> test;
+};
+
+/// The models of one configuration.
+struct ConfigSummary {
+  std::map<std::string, double> hyperparameters;  // those that differ, or those asked for
+  int64_t n = 0, pruned = 0;                      // n: the others
+  std::vector<MetricSummary> metrics;             // the monitored one first, then by name
+  std::map<std::string, int64_t> statuses;
+
+  const MetricSummary& monitored() const { return metrics.front(); }
+};
+
+/// Names of the metrics that a run has values of: the monitored one first, then by name.
+std::vector<std::string> metric_names(const RunReport& run);
+
+/// By the hyperparameters named, or where none is by all that differ; best first. Throws Error for
+/// a name that models do not have.
+std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std::string>& keys);
+
+/// "lr=0.01 weight_decay=0"; "all models" where none differ.
+std::string config_name(const ConfigSummary& config);
+/// "3 trained, 1 diverged".
+std::string statuses_text(const RunReport& run);
+/// How many models the mean answer is of.
+int64_t answering_models(const RunReport& run);
+
+/// Metrics of the mean answer, by the rows that they are of: "validation", "test".
+std::vector<std::pair<std::string, std::map<std::string, double>>> answers_of(
+    const MeanAnswer& answer);
+
+/// In words and tables for a terminal.
+std::string run_text(const RunReport& run, const std::vector<std::string>& keys);
+
+}  // namespace wide

@@ -1,0 +1,46 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/reports/sweep/report.h"
+
+// Rows of vanilla against compiled, as the suites of `presets/README.md` show them, out of a
+// sweep's cases.
+namespace wide {
+
+/// How one form of a network fared in one phase.
+struct SuiteCell {
+  Status status = Status::skipped;
+  double mean_ms = 0, std_ms = 0, median_ns = 0;
+  int64_t samples = 0;
+  int64_t peak_bytes = 0;  // counted; of what does not fit by estimate
+  const Timing* timing = nullptr;
+
+  bool ok() const { return status == Status::ok; }
+};
+
+/// The same network, shape and N in all phases that ran: by phase, then by form. Forms are
+/// "vanilla" (the loop), "optimised", "torch.compile", "compiled".
+struct SuiteRow {
+  std::string target, shape;
+  int64_t n = 1;
+  std::string dtype;
+  std::map<std::string, int64_t> axes;  // of its shape
+  std::map<std::string, std::map<std::string, SuiteCell>> cells;
+  std::map<std::string, const Case*> cases;
+
+  int64_t axis(const std::string& name, int64_t otherwise = 0) const;
+  /// A cell of status `skipped` where that was not asked for.
+  SuiteCell cell(const std::string& phase, const std::string& form) const;
+};
+
+/// Of the cases of `targets`, in the order of the report. Points into `report`.
+std::vector<SuiteRow> suite_rows(const SweepReport& report,
+                                 const std::vector<std::string>& targets);
+
+/// "success", "OOM", "skipped", or the status as it is stored.
+std::string suite_status(Status status);
+
+}  // namespace wide

@@ -1,0 +1,79 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/reports/sweep/report.h"
+
+// What changed from one sweep to another.
+//
+// Two runs of one build differ by more than the samples within a run say: memory lands elsewhere,
+// clocks and neighbours change. So a trial is not compared by its time but by its time over those
+// of the baselines timed in the same case: what slows the whole machine cancels. The logarithm of
+// that change, d, has three sources of error:
+//  - within the runs: a bootstrap over medians, rounds of one case drawn together in blocks;
+//  - between the runs: one trial cannot show it, but all trials together do. The same
+//    strategy at other Ns and shapes should have changed alike, and baselines should not have
+//    changed against each other at all; how much they scatter is the noise of this machine (robust
+//    quantiles, so that a real change of some trials does not count, mixed with a guess of 2.5 %
+//    worth five trials). Cases marked as disturbed count with twice the noise;
+//  - of the machine: where the baselines of a case changed apart, by as much as they did.
+// The interval of a trial is d -+ t * error, with t such that with probability 99 % all intervals
+// of a comparison hold at once: a sweep has hundreds of trials, and one false alarm is one too
+// many. Verdicts follow from the interval as everywhere else.
+namespace wide {
+
+struct TrialKey {
+  std::string target, shape, dtype, device, mode, phase, strategy;
+  int64_t n = 0;
+  auto operator<=>(const TrialKey&) const = default;
+  /// "conv2d/grouped n=8 B8 C64".
+  std::string text() const;
+};
+
+/// A trial that is in both sweeps, timed and right in both.
+struct ComparedTrial {
+  TrialKey key;
+  double before_ns = 0, after_ns = 0;
+  Interval change;          // of its speed against the baselines: 0.5 is half as fast
+  std::string verdict;      // FASTER, SLOWER, SAME, UNCLEAR: after against before
+  std::string why_unclear;  // where no number could be trusted
+  bool disturbed = false;   // by other programs, in one of the two: that alone is why
+  /// Percent more time than before, as `--fail-on-regression` counts.
+  double slower_percent() const { return 100 * (1 / change.value - 1); }
+};
+
+struct StatusChange {
+  TrialKey key;
+  std::string before, after;  // "" where there is no such trial
+};
+
+struct CrossoverChange {
+  Crossover where;  // n unused
+  std::optional<int64_t> before, after;
+};
+
+struct Difference {
+  std::string what, before, after;
+};
+
+struct Comparison {
+  std::string before, after;            // the sweeps' names with their dates
+  std::vector<std::string> hardware;    // why no times can be compared; empty: some can
+  std::vector<Difference> environment;  // all that differs and does not change by itself
+  double noise = 0;                     // between runs, of the logarithm of a ratio
+  std::vector<ComparedTrial> trials;    // slowest change first
+  std::vector<StatusChange> statuses;   // also of trials that only one of them has
+  std::vector<CrossoverChange> crossovers;
+};
+
+Comparison compare_sweeps(const SweepReport& before, const SweepReport& after);
+
+/// SLOWER by more than `percent` more time against the baselines, and by half of that by the clock
+/// as well: a baseline that ran faster this time is no regression. Slowest first.
+std::vector<ComparedTrial> regressions(const Comparison& comparison, double percent);
+
+nlohmann::ordered_json to_json(const Comparison& comparison);
+
+}  // namespace wide

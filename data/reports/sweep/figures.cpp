@@ -1,0 +1,257 @@
+#include "data/reports/sweep/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "data/reports/sweep/published.h"
+#include "data/reports/sweep/shape_axes.h"
+
+namespace wide {
+namespace {
+
+/// Where the case stands on the axis; 0: it has no place on a logarithmic one.
+int64_t place_of(const Case& c, const std::string& axis) {
+  if (axis.empty()) return std::max<int64_t>(0, c.n);
+  const auto axes = axes_of(c.shape);
+  const auto at = axes.find(axis);
+  return at == axes.end() ? 0 : std::max<int64_t>(0, at->second);
+}
+
+/// "N=8", "T=256".
+std::string place_text(const Case& c, const std::string& axis) {
+  return fmt::format("{}={}", axis.empty() ? "N" : axis, place_of(c, axis));
+}
+
+bool same_figure(const Case& a, const Case& b, const std::string& axis) {
+  const bool same_rest =
+      axis.empty() ? a.shape == b.shape
+                   : a.n == b.n && without_axis(a.shape, axis) == without_axis(b.shape, axis);
+  return a.target == b.target && same_rest && a.dtype == b.dtype && a.device == b.device &&
+         a.phase == b.phase && hardware_of(a.machine) == hardware_of(b.machine);
+}
+
+std::vector<std::vector<Case>> groups_of(const std::vector<Case>& cases, const std::string& axis) {
+  std::vector<std::vector<Case>> groups;
+  for (const Case& c : cases) {
+    if (place_of(c, axis) < 1) continue;
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& g) { return same_figure(g.front(), c, axis); });
+    if (group == groups.end()) group = groups.insert(groups.end(), std::vector<Case>{});
+    group->push_back(c);
+  }
+  return groups;
+}
+
+/// "a · b · c" without what is empty.
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts)
+    if (!part.empty()) out += (out.empty() ? "" : " · ") + part;
+  return out;
+}
+
+bool drawable(double v) { return std::isfinite(v) && v > 0; }
+
+/// Value and interval where they can be on a logarithmic axis.
+void set_value(CurvePoint& p, const Interval& interval) {
+  if (!drawable(interval.value)) return;
+  p.value = interval.value;
+  if (drawable(interval.low)) p.low = interval.low;
+  if (drawable(interval.high)) p.high = interval.high;
+}
+
+/// What a timing says of everything but the speedup.
+Interval measured(const Timing& t, int64_t n, Measure measure) {
+  switch (measure) {
+    case Measure::speedup:
+      break;
+    case Measure::time:
+      return {t.median_ns, t.q1_ns, t.q3_ns};
+    case Measure::throughput: {
+      const double models = 1e9 * static_cast<double>(n);
+      return {models / t.median_ns, models / t.q3_ns, models / t.q1_ns};
+    }
+    case Measure::memory:
+      return {static_cast<double>(t.peak_bytes), 0, 0};
+    case Measure::roofline:
+      return {std::max(t.flops_share, t.bytes_share), 0, 0};
+    case Measure::compile:
+      return {t.first_call_ns, 0, 0};
+  }
+  return {};
+}
+
+CurvePoint point_of(const Case& c, const Trial& t, const FigureOptions& options) {
+  CurvePoint p;
+  p.n = static_cast<double>(place_of(c, options.axis));
+  p.incorrect = t.status == Status::incorrect;
+  p.chosen = t.chosen;
+  p.about =
+      fmt::format("{} at {}: {}", t.strategy, place_text(c, options.axis), to_string(t.status));
+  if (t.correctness) {
+    p.error = t.correctness->max_rel;
+    p.about += fmt::format(", error {:.2g}", t.correctness->max_rel);
+  }
+  if (t.status != Status::ok) return p;
+  if (options.measure != Measure::speedup) {
+    set_value(p, measured(t.timing, c.n, options.measure));
+    if (p.value) p.about += ", " + value_text(options.measure, *p.value);
+    return p;
+  }
+  if (!t.speedup) return p;
+  const Interval speedup =
+      options.over_loop ? t.speedup->vs_loop.value_or(Interval{}) : t.speedup->vs_best;
+  set_value(p, speedup);
+  if (!p.value) return p;
+  p.about +=
+      fmt::format(", {:.4g}× [{:.4g}, {:.4g}] over {}, {}", speedup.value, speedup.low,
+                  speedup.high, options.over_loop ? "loop" : t.speedup->best_baseline, t.verdict);
+  if (c.disturbed) p.about += ", disturbed";
+  return p;
+}
+
+/// "4, 8 and 16".
+std::string ns_text(const std::vector<int64_t>& ns) {
+  std::string text;
+  for (size_t i = 0; i < ns.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == ns.size() ? " and " : ", ") + std::to_string(ns[i]);
+  return text;
+}
+
+/// What is not drawn and why, one sentence for all places with the same reason; and which times
+/// other programs disturbed.
+std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::string& axis,
+                                  bool several_modes) {
+  struct Note {
+    std::string name, reason;
+    Status status;
+    std::vector<int64_t> ns;
+  };
+  std::vector<Note> notes;
+  std::vector<int64_t> disturbed;
+  double least = 1, most = 0;
+  for (const Case& c : cases) {
+    const auto add = [&](const std::string& what, Status status, const std::string& reason) {
+      if (status == Status::ok) return;
+      const std::string name = what + (several_modes ? " · " + c.mode : "");
+      auto note = std::find_if(notes.begin(), notes.end(), [&](const Note& other) {
+        return other.name == name && other.reason == reason && other.status == status;
+      });
+      if (note == notes.end()) note = notes.insert(note, Note{name, reason, status, {}});
+      note->ns.push_back(place_of(c, axis));
+    };
+    for (const Trial& t : c.trials) add(t.strategy, t.status, t.reason);
+    for (const MissingBaseline& m : c.missing) add("baseline " + m.name, m.status, m.reason);
+    if (!c.disturbed) continue;
+    disturbed.push_back(place_of(c, axis));
+    least = std::min(least, c.other_load);
+    most = std::max(most, c.other_load);
+  }
+  std::vector<std::string> lines;
+  const std::string name = axis.empty() ? "N" : axis;
+  for (const Note& note : notes)
+    lines.push_back(fmt::format("{} at {}={} {}: {}{}", note.name, name, ns_text(note.ns),
+                                note.status == Status::incorrect ? "is a cross" : "is not drawn",
+                                to_string(note.status),
+                                note.reason.empty() ? "" : ", " + note.reason));
+  if (!disturbed.empty()) {
+    const std::string low = fmt::format("{:.0f}", 100 * least),
+                      high = fmt::format("{:.0f}", 100 * most);
+    lines.push_back(fmt::format(
+        "times at {}={} are not to be trusted: other programs took {} % of the cores meanwhile",
+        name, ns_text(disturbed), low == high ? low : low + " to " + high));
+  }
+  return lines;
+}
+
+Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
+  const Case& first = cases.front();
+  std::set<std::string> modes;
+  for (const Case& c : cases) modes.insert(c.mode);
+  Figure figure;
+  figure.title = first.target;
+  figure.axis = options.axis;
+  const bool along_n = options.axis.empty();
+  figure.subtitle = joined({along_n ? first.shape : without_axis(first.shape, options.axis),
+                            along_n ? "" : fmt::format("N={}", first.n), first.device, first.dtype,
+                            modes.size() == 1 ? first.mode : "", first.phase});
+  if (options.over_loop) figure.over = "the loop";
+  figure.measure = options.measure;
+  const auto curve_of = [&](const std::string& name, const std::string& mode) -> Curve& {
+    for (Curve& k : figure.curves)
+      if (k.name == name && k.group == mode) return k;
+    Curve& fresh = figure.curves.emplace_back();
+    fresh.name = fresh.strategy = name;
+    fresh.group = mode;
+    fresh.style = static_cast<int>(figure.curves.size()) - 1;
+    return fresh;
+  };
+  for (const Case& c : cases)
+    for (const Trial& t : c.trials) {
+      Curve& curve = curve_of(t.strategy, c.mode);
+      curve.chosen |= t.chosen;
+      curve.points.push_back(point_of(c, t, options));
+    }
+  // Speedups are over the baselines; of every other measure the baselines are curves too.
+  if (options.measure != Measure::speedup)
+    for (const Case& c : cases)
+      for (const Timing& b : c.baselines) {
+        CurvePoint p;
+        p.n = static_cast<double>(place_of(c, options.axis));
+        set_value(p, measured(b, c.n, options.measure));
+        if (!p.value) continue;
+        p.about = fmt::format("{} at {}: {}", b.name, place_text(c, options.axis),
+                              value_text(options.measure, *p.value));
+        curve_of("baseline " + b.name, c.mode).points.push_back(p);
+      }
+  for (const Crossover& c : along_n ? crossovers(cases) : std::vector<Crossover>{})
+    for (Curve& curve : figure.curves)
+      if (curve.name == c.strategy && curve.group == c.mode) curve.crossover = c.n;
+  std::set<double> seen;
+  for (const Case& c : cases)
+    for (const Trial& t : c.trials)
+      if (const auto at = static_cast<double>(place_of(c, options.axis));
+          t.correctness && seen.insert(at).second)
+        figure.allowances.push_back({at, allowed(*t.correctness), t.correctness->eager_max_rel});
+  std::sort(figure.allowances.begin(), figure.allowances.end(),
+            [](const Allowance& a, const Allowance& b) { return a.n < b.n; });
+  for (Curve& curve : figure.curves) {
+    std::stable_sort(curve.points.begin(), curve.points.end(),
+                     [](const CurvePoint& a, const CurvePoint& b) { return a.n < b.n; });
+    const auto unsupported = [](const CurvePoint& p) { return !p.value && !p.error; };
+    if (modes.size() > 1) curve.name += " · " + curve.group;
+    if (curve.chosen) curve.name += " *";
+    if (std::all_of(curve.points.begin(), curve.points.end(), unsupported) &&
+        std::none_of(curve.points.begin(), curve.points.end(),
+                     [](const CurvePoint& p) { return p.incorrect; }))
+      curve.points.clear();  // stands in the notes alone
+  }
+  figure.curves.erase(std::remove_if(figure.curves.begin(), figure.curves.end(),
+                                     [](const Curve& c) { return c.points.empty(); }),
+                      figure.curves.end());
+  if (options.published && along_n && options.measure == Measure::speedup)
+    figure.published = published_line(first.target);
+  if (figure.published) figure.published->comparable = first.device == "cuda";
+  figure.notes = notes_of(cases, options.axis, modes.size() > 1);
+  return figure;
+}
+
+}  // namespace
+
+std::vector<Figure> figures_of(const std::vector<Case>& cases, const FigureOptions& options) {
+  std::vector<Figure> figures;
+  std::set<std::string> hardware;
+  for (const Case& c : cases) hardware.insert(hardware_of(c.machine));
+  for (const auto& group : groups_of(cases, options.axis)) {
+    figures.push_back(figure_of(group, options));
+    if (hardware.size() > 1)
+      figures.back().subtitle =
+          joined({figures.back().subtitle, hardware_of(group.front().machine)});
+  }
+  return figures;
+}
+
+}  // namespace wide

@@ -1,0 +1,130 @@
+#include "data/reports/sweep/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+constexpr const char* kStatuses[] = {"ok",      "incorrect", "unsupported", "oom",    "timeout",
+                                     "crashed", "cancelled", "interrupted", "skipped"};
+
+}  // namespace
+
+const char* to_string(Status status) { return kStatuses[static_cast<size_t>(status)]; }
+
+Status status_of(const std::string& word) {
+  const auto found = std::find(std::begin(kStatuses), std::end(kStatuses), word);
+  if (found == std::end(kStatuses))
+    fail("[status] word: got {}, expected one of {}; try ok", printable(word),
+         listing({std::begin(kStatuses), std::end(kStatuses)}, 99));
+  return static_cast<Status>(found - std::begin(kStatuses));
+}
+
+Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed) {
+  WIDE_ASSERT(!baselines.empty());
+  Speedup result;
+  const Timing* best = &baselines.front();
+  for (const Timing& b : baselines) {
+    if (b.name == "loop") result.vs_loop = speedup(b, candidate, seed);
+    if (b.median_ns < best->median_ns) best = &b;
+  }
+  result.vs_best = speedup(*best, candidate, seed);
+  result.best_baseline = best->name;
+  return result;
+}
+
+std::string disturbed_text(const std::vector<Case>& cases) {
+  size_t disturbed = 0;
+  double most = 0;
+  for (const Case& c : cases)
+    if (c.disturbed) {
+      ++disturbed;
+      most = std::max(most, c.other_load);
+    }
+  if (disturbed == 0) return "";
+  return fmt::format(
+      "{} of {} cases {} disturbed, UNCLEAR: other programs took up to {:.0f} % of the cores; "
+      "--resume --again disturbed measures just {} again",
+      disturbed, cases.size(), disturbed == 1 ? "is" : "are", 100 * most,
+      disturbed == 1 ? "that" : "those");
+}
+
+std::string speedup_text(const std::optional<Interval>& i) {
+  if (!i) return "";
+  const int digits = i->value < 10 ? 2 : 1;
+  return fmt::format("{:.{}f}x [{:.{}f}, {:.{}f}]", i->value, digits, i->low, digits, i->high,
+                     digits);
+}
+
+std::string error_text(double relative) {
+  return relative == 0 ? "0" : fmt::format("{:.1e}", relative);
+}
+
+std::string verdict_of(const FuseResult& result) {
+  if (!result.correctness.pass || !result.speedup) return "";
+  return result.disturbed ? "UNCLEAR" : verdict(result.speedup->vs_best);
+}
+
+AlongN along_n(const std::vector<FuseResult>& curve) {
+  AlongN along;
+  bool faster = true;  // from here to the largest N
+  for (auto it = curve.rbegin(); it != curve.rend(); ++it) {
+    faster = faster && verdict_of(*it) == "FASTER";
+    if (faster) along.crossover = it->n;
+  }
+  for (const FuseResult& r : curve) {
+    if (!r.correctness.pass) continue;
+    for (const Timing& t : r.results) {
+      if (t.kind != "candidate" || !(t.median_ns > 0)) continue;
+      const double models_per_s = 1e9 * static_cast<double>(r.n) / t.median_ns;
+      if (models_per_s > along.models_per_s) along.best_n = r.n, along.models_per_s = models_per_s;
+    }
+  }
+  return along;
+}
+
+const Environment& environment_of(const SweepReport& report, const Case& c) {
+  for (const Environment& machine : report.machines)
+    if (machine_name(machine) == c.machine) return machine;
+  return report.environment;
+}
+
+std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
+  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string,
+                         std::string, std::string, std::string>;
+  struct VerdictAt {
+    int64_t n;
+    bool faster;
+  };
+  std::map<Key, std::vector<VerdictAt>> curves;
+  std::vector<Key> order;
+  for (const Case& c : cases)
+    for (const Trial& t : c.trials) {
+      const Key key{c.target, c.shape, c.dtype,    c.device,
+                    c.mode,   c.phase, t.strategy, hardware_of(c.machine)};
+      if (!curves.count(key)) order.push_back(key);
+      auto& points = curves[key];
+      if (t.status != Status::unsupported)
+        points.push_back({c.n, t.status == Status::ok && t.verdict == "FASTER"});
+    }
+  std::vector<Crossover> found;
+  for (const Key& key : order) {
+    auto& points = curves[key];
+    std::sort(points.begin(), points.end(),
+              [](const VerdictAt& a, const VerdictAt& b) { return a.n < b.n; });
+    Crossover c;
+    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy, std::ignore) = key;
+    for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) c.n = it->n;
+    found.push_back(std::move(c));
+  }
+  return found;
+}
+
+}  // namespace wide

@@ -1,0 +1,277 @@
+#include "data/reports/sweep/report_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "data/escape.h"
+#include "data/reports/sweep/report_json.h"
+#include "data/text.h"
+
+namespace wide {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+TableCell number(int64_t value) { return {fmt::format("{}", value), static_cast<double>(value)}; }
+TableCell count(int64_t value) { return {value ? fmt::format("{}", value) : "", double(value)}; }
+TableCell time_cell(double ns) { return ns > 0 ? TableCell{time_text(ns), ns} : TableCell{}; }
+TableCell error_cell(double error) { return {error_text(error), error}; }
+
+TableCell speedup_cell(const std::optional<Interval>& i, const std::string& over = "") {
+  if (!i) return {};
+  return {speedup_text(i) + (over.empty() ? "" : " " + over), i->value};
+}
+
+std::string share_text(double share) { return fmt::format("{:.0f} % of cores", 100 * share); }
+
+bool is_disturbed(const Case& c) { return c.disturbed; }
+
+/// Neither tried to its end nor known not to work.
+bool not_run(const Trial& t) {
+  return t.status == Status::skipped || t.status == Status::cancelled ||
+         t.status == Status::interrupted;
+}
+
+bool compared(const Trial& t) { return t.status == Status::ok && t.speedup.has_value(); }
+
+/// What names a case beside target, N and shape.
+struct Trait {
+  const char* name;
+  std::string Case::*value;
+};
+constexpr Trait kTraits[] = {{"device", &Case::device},
+                             {"dtype", &Case::dtype},
+                             {"mode", &Case::mode},
+                             {"phase", &Case::phase},
+                             {"machine", &Case::machine}};
+
+bool shared(const Trait& trait, const std::vector<Case>& cases) {
+  return std::all_of(cases.begin(), cases.end(),
+                     [&](const Case& c) { return c.*trait.value == cases.front().*trait.value; });
+}
+
+void flatten(const nlohmann::ordered_json& json, const std::string& name, ReportTable* table) {
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items())
+      flatten(value, name.empty() ? key : name + " " + key, table);
+    return;
+  }
+  const std::string text = json.is_null()     ? "unknown"
+                           : json.is_string() ? json.get<std::string>()
+                                              : json.dump();
+  table->rows.push_back({{name, {}}, {text, {}}});
+}
+
+}  // namespace
+
+std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases) {
+  std::vector<std::vector<Case>> groups;
+  for (const Case& c : cases) {
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& g) { return g.front().target == c.target; });
+    if (group == groups.end()) group = groups.insert(groups.end(), std::vector<Case>{});
+    group->push_back(c);
+  }
+  return groups;
+}
+
+std::string common_text(const std::vector<Case>& cases) {
+  std::string out;
+  for (const Trait& trait : kTraits)
+    if (!cases.empty() && shared(trait, cases) && trait.value != &Case::machine)
+      out += (out.empty() ? "" : " · ") + cases.front().*trait.value;
+  return out;
+}
+
+ReportTable timing_table(const std::vector<Case>& cases) {
+  ReportTable table{{"N", "shape"}, {true, false}, {}};
+  const auto column = [&](const char* name, bool right) {
+    table.head.push_back(name);
+    table.right.push_back(right);
+  };
+  std::vector<Trait> traits;
+  for (const Trait& trait : kTraits)
+    if (!shared(trait, cases)) traits.push_back(trait);
+  for (const Trait& trait : traits) column(trait.name, false);
+  for (const char* name : {"strategy", "kind", "status"}) column(name, false);
+  for (const char* name : {"median", "q1", "q3", "over loop", "over best baseline"})
+    column(name, true);
+  column("verdict", false);
+  for (const char* name : {"max error", "allowed"}) column(name, true);
+  const bool disturbed = std::any_of(cases.begin(), cases.end(), is_disturbed);
+  if (disturbed) column("disturbed", true);
+  for (const Case& c : cases) {
+    const auto add = [&](const Timing& t, const std::string& name, const Trial* trial) {
+      std::vector<TableCell> row = {number(c.n), {c.shape, {}}};
+      for (const Trait& trait : traits) row.push_back({c.*trait.value, {}});
+      row.push_back({name + (trial && trial->chosen ? " *" : ""), {}});
+      row.push_back({trial ? "candidate" : "baseline", {}});
+      row.push_back({trial ? to_string(trial->status) : "", {}});
+      for (const double ns : {t.median_ns, t.q1_ns, t.q3_ns}) row.push_back(time_cell(ns));
+      const bool speedup = trial && compared(*trial);
+      row.push_back(speedup ? speedup_cell(trial->speedup->vs_loop) : TableCell{});
+      row.push_back(speedup ? speedup_cell(trial->speedup->vs_best, trial->speedup->best_baseline)
+                            : TableCell{});
+      row.push_back({speedup ? trial->verdict : "", {}});
+      const bool checked = trial && trial->correctness;
+      row.push_back(checked ? error_cell(trial->correctness->max_rel) : TableCell{});
+      row.push_back(checked ? error_cell(allowed(*trial->correctness)) : TableCell{});
+      if (disturbed)
+        row.push_back(c.disturbed ? TableCell{share_text(c.other_load), c.other_load}
+                                  : TableCell{});
+      table.rows.push_back(std::move(row));
+    };
+    for (const Timing& b : c.baselines) add(b, b.name, nullptr);
+    for (const Trial& t : c.trials) add(t.timing, t.strategy, &t);
+  }
+  return table;
+}
+
+ReportTable summary_table(const SweepReport& report) {
+  ReportTable table{{"target", "largest N", "best strategy", "over loop", "over best baseline",
+                     "verdict", "ok", "incorrect", "failed", "unsupported"},
+                    {false, true, false, true, true, false, true, true, true, true},
+                    {}};
+  const auto optional_column = [&](const char* name, bool wanted) {
+    if (wanted) {
+      table.head.emplace_back(name);
+      table.right.push_back(true);
+    }
+    return wanted;
+  };
+  const bool left_out = optional_column(
+      "not run", std::any_of(report.cases.begin(), report.cases.end(), [](const Case& c) {
+        return std::any_of(c.trials.begin(), c.trials.end(), not_run);
+      }));
+  const bool disturbed = optional_column(
+      "disturbed", std::any_of(report.cases.begin(), report.cases.end(), is_disturbed));
+  for (const auto& cases : target_groups(report.cases)) {
+    int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, waiting = 0, largest = 0;
+    for (const Case& c : cases) {
+      largest = std::max(largest, c.n);
+      for (const Trial& t : c.trials)
+        ++(t.status == Status::ok            ? ok
+           : t.status == Status::incorrect   ? incorrect
+           : t.status == Status::unsupported ? unsupported
+           : not_run(t)                      ? waiting
+                                             : failed);
+    }
+    const Trial* best = nullptr;
+    for (const Case& c : cases)
+      for (const Trial& t : c.trials)
+        if (c.n == largest && compared(t) &&
+            (!best || t.speedup->vs_best.value > best->speedup->vs_best.value))
+          best = &t;
+    table.rows.push_back(
+        {{cases.front().target, {}},
+         number(largest),
+         {best ? best->strategy : "none", {}},
+         best ? speedup_cell(best->speedup->vs_loop) : TableCell{},
+         best ? speedup_cell(best->speedup->vs_best, best->speedup->best_baseline) : TableCell{},
+         {best ? best->verdict : "", {}},
+         count(ok),
+         count(incorrect),
+         count(failed),
+         count(unsupported)});
+    if (left_out) table.rows.back().push_back(count(waiting));
+    if (disturbed)
+      table.rows.back().push_back(count(std::count_if(cases.begin(), cases.end(), is_disturbed)));
+  }
+  return table;
+}
+
+ReportTable crossover_table(const std::vector<Case>& cases) {
+  ReportTable table{{"strategy", "shape", "device", "dtype", "mode", "phase", "faster from N"},
+                    {false, false, false, false, false, false, true},
+                    {}};
+  for (const Crossover& c : crossovers(cases))
+    table.rows.push_back({{c.strategy, {}},
+                          {c.shape, {}},
+                          {c.device, {}},
+                          {c.dtype, {}},
+                          {c.mode, {}},
+                          {c.phase, {}},
+                          c.n ? number(*c.n) : TableCell{"never", {}}});
+  return table;
+}
+
+ReportTable reason_table(const std::vector<Case>& cases) {
+  ReportTable table{{"strategy", "status", "N", "reason"}, {false, false, false, false}, {}};
+  const auto add = [&](const std::string& who, const std::string& what, int64_t n,
+                       const std::string& why) {
+    auto row = std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& r) {
+      return r[0].text == who && r[1].text == what && r[3].text == why;
+    });
+    if (row == table.rows.end())
+      table.rows.push_back({{who, {}}, {what, {}}, number(n), {why, {}}});
+    else
+      (*row)[2] = {(*row)[2].text + fmt::format(", {}", n), (*row)[2].value};
+  };
+  for (const Case& c : cases) {
+    for (const Trial& t : c.trials)
+      if (t.status != Status::ok) add(t.strategy, to_string(t.status), c.n, t.reason);
+    for (const std::string& note : c.notes) add("baselines", "note", c.n, note);
+  }
+  return table;
+}
+
+namespace {
+
+std::string csv_text(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return csv_cell(value.get_ref<const std::string&>());
+  if (!value.is_array()) return value.dump();
+  std::string list;  // samples: a list in one cell
+  for (const Json& item : value) list += (list.empty() ? "" : " ") + item.dump();
+  return list;
+}
+
+void add_columns(const Json& json, const std::string& name, CsvRow* row) {
+  for (const auto& [key, value] : json.items()) {
+    const bool outer = key == "speedup" || key == "correctness";
+    const std::string path = outer || key == "value" ? name : name.empty() ? key : name + "_" + key;
+    if (key == "ci95" && value.is_array() && value.size() == 2) {
+      row->emplace_back(name + "_low", csv_text(value[0]));
+      row->emplace_back(name + "_high", csv_text(value[1]));
+    } else if (value.is_object()) {
+      add_columns(value, path, row);
+    } else if (!outer) {
+      row->emplace_back(path, csv_text(value));
+    }
+  }
+}
+
+}  // namespace
+
+CsvRow csv_row(const nlohmann::ordered_json& of_case, const nlohmann::ordered_json& timing) {
+  CsvRow row;
+  for (const auto& [key, value] : of_case.items())
+    if (!value.is_structured()) row.emplace_back(key, csv_text(value));
+  add_columns(timing, "", &row);
+  return row;
+}
+
+std::vector<const Environment*> machines_of(const SweepReport& report) {
+  std::vector<const Environment*> all{&report.environment};
+  for (const Environment& machine : report.machines) all.push_back(&machine);
+  return all;
+}
+
+std::string machine_heading(const SweepReport& report, const Environment& machine) {
+  if (report.machines.empty()) return "";
+  const auto cases = std::count_if(report.cases.begin(), report.cases.end(), [&](const Case& c) {
+    return &environment_of(report, c) == &machine;
+  });
+  return fmt::format("{}: {} cases", machine_name(machine), cases);
+}
+
+ReportTable environment_table(const Environment& environment) {
+  ReportTable table{{"what", "value"}, {false, false}, {}};
+  flatten(to_json(environment), "", &table);
+  return table;
+}
+
+}  // namespace wide

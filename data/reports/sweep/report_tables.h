@@ -1,0 +1,50 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/reports/sweep/report.h"
+
+namespace wide {
+
+/// The text of a table's cell, and the number behind it for sorting and for programs.
+struct TableCell {
+  std::string text;
+  std::optional<double> value;
+};
+
+struct ReportTable {
+  std::vector<std::string> head;
+  std::vector<bool> right;  // columns of numbers
+  std::vector<std::vector<TableCell>> rows;
+};
+
+/// The cases of one target together, targets in the report's order.
+std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases);
+
+/// Device, dtype, mode and phase as far as all cases share them: "cpu · f32 · eager · forward".
+std::string common_text(const std::vector<Case>& cases);
+
+/// Every baseline and trial of one target's cases; what `common_text` says has no columns.
+ReportTable timing_table(const std::vector<Case>& cases);
+/// One row per target: the best strategy at the largest N, and how many trials ended how.
+ReportTable summary_table(const SweepReport& report);
+/// From which N on a strategy is FASTER than the best baseline.
+ReportTable crossover_table(const std::vector<Case>& cases);
+/// Why trials of these cases are not ok, and what is to be said of baselines: a row per reason.
+ReportTable reason_table(const std::vector<Case>& cases);
+/// What it was measured on; nested names are joined by spaces.
+/// All that cases were measured on, the sweep's own first.
+std::vector<const Environment*> machines_of(const SweepReport& report);
+/// "HOST: PROCESSOR, 2 cores: 12 cases"; "" where there is one machine alone.
+std::string machine_heading(const SweepReport& report, const Environment& machine);
+ReportTable environment_table(const Environment& environment);
+
+/// A row of the CSV report by the names of its columns, from a case's JSON and a timing's. Names
+/// stay those of the JSON; what is nested is joined: `vs_loop`, `vs_loop_low`.
+using CsvRow = std::vector<std::pair<std::string, std::string>>;
+CsvRow csv_row(const nlohmann::ordered_json& of_case, const nlohmann::ordered_json& timing);
+
+}  // namespace wide

@@ -1,0 +1,143 @@
+#include "data/store/runs/run_reader.h"
+
+#include <fmt/format.h>
+
+#include "data/reports/run/run_fields.h"
+#include "data/store/rows.h"
+#include "data/store/runs/runs.h"
+#include "data/store/sweeps/sweeps.h"
+
+namespace wide {
+namespace {
+
+/// The run without its history; nullopt where there is no such run.
+std::optional<RunHistory> head_of(Connection& connection, int64_t run) {
+  Query head(connection, "SELECT more, state, owner FROM run WHERE id = ?", run);
+  if (!head.step()) return std::nullopt;
+  Json document = stored_json(head.text(0));
+  document["run"]["state"] = shown_state(head.text(1), head.text(2));
+  add_models_and_events(connection, run, &document);
+  RunReport report;
+  read_fields(document, fmt::format("run {}", run), UnknownFields::ignored, [&](Fields& fields) {
+    describe_head(fields, report);
+    describe_models(fields, report);
+  });
+  return run_head(report);
+}
+
+void read_all(Connection& connection, RunHistory* run) {
+  // In the order of the table's key: nothing is sorted.
+  Query rows(connection,
+             "SELECT metric, model, step, value FROM run_metric WHERE run = ? "
+             "ORDER BY model, metric, step",
+             run->id);
+  while (rows.step())
+    run->add(rows.text(0), rows.integer(1), rows.integer(2), rows.at(3).getDouble());
+}
+
+/// What is newer than the last step of each curve; true where anything was.
+bool read_new(Connection& connection, RunHistory* run, const std::vector<std::string>& metrics) {
+  bool any = false;
+  for (const std::string& metric : metrics)
+    for (size_t m = 0; m < run->models.size(); ++m) {
+      const std::vector<RunCurve>* curves = run->metric(metric);
+      const int64_t last =
+          curves && !(*curves)[m].steps.empty() ? (*curves)[m].steps.back() : int64_t{-1};
+      Query rows(connection,
+                 "SELECT step, value FROM run_metric WHERE run = ? AND model = ? AND metric = ? "
+                 "AND step > ? ORDER BY step",
+                 run->id, static_cast<int64_t>(m), metric, last);
+      while (rows.step()) {
+        run->add(metric, static_cast<int64_t>(m), rows.integer(0), rows.at(1).getDouble());
+        any = true;
+      }
+    }
+  return any;
+}
+
+/// Of the first model that has any: all models have the same metrics.
+std::vector<std::string> metrics_of(Connection& connection, int64_t run) {
+  std::vector<std::string> metrics;
+  Query rows(connection,
+             "SELECT DISTINCT metric FROM run_metric WHERE run = ? AND model = (SELECT min(model) "
+             "FROM run_metric WHERE run = ?)",
+             run, run);
+  while (rows.step()) metrics.push_back(rows.text(0));
+  return metrics;
+}
+
+void read_times(Connection& connection, RunHistory* run) {
+  Query rows(connection, "SELECT step, seconds FROM run_time WHERE run = ?", run->id);
+  while (rows.step()) run->seconds[rows.integer(0)] = rows.at(1).getDouble();
+}
+
+/// How many rows the first model has up to the last step that is known: a resume takes some away.
+bool was_cut(Connection& connection, const RunHistory& before) {
+  for (const auto& [metric, curves] : before.metrics)
+    for (size_t m = 0; m < curves.size(); ++m) {
+      if (curves[m].steps.empty()) continue;
+      Query row(connection,
+                "SELECT 1 FROM run_metric WHERE run = ? AND model = ? AND metric = ? AND step = ? "
+                "AND value = ?",
+                before.id, static_cast<int64_t>(m), metric, curves[m].steps.back(),
+                curves[m].values.back());
+      if (!row.step()) return true;
+    }
+  return false;
+}
+
+bool same_models(const RunHistory& a, const RunHistory& b) {
+  if (a.state != b.state || a.models.size() != b.models.size()) return false;
+  for (size_t m = 0; m < a.models.size(); ++m)
+    if (a.models[m].status != b.models[m].status) return false;
+  return true;
+}
+
+}  // namespace
+
+RunReader::RunReader(const std::string& path)
+    : connection_(std::make_unique<Connection>(path, StoreOptions{}, Access::read)) {}
+
+RunReader::~RunReader() = default;
+
+std::vector<RunRow> RunReader::runs(int64_t limit) {
+  return connection_->read([&] { return list_runs(*connection_, limit, 0); });
+}
+
+std::shared_ptr<const RunHistory> RunReader::read(int64_t id,
+                                                  std::shared_ptr<const RunHistory> before) {
+  return connection_->read([&]() -> std::shared_ptr<const RunHistory> {
+    std::optional<RunHistory> head = head_of(*connection_, id);
+    if (!head) return nullptr;
+    auto run = std::make_shared<RunHistory>(std::move(*head));
+    run->id = id;
+    read_times(*connection_, run.get());
+    if (!before || before->id != id || before->models.size() != run->models.size() ||
+        was_cut(*connection_, *before)) {
+      read_all(*connection_, run.get());
+      return run;
+    }
+    const std::vector<std::string> metrics = metrics_of(*connection_, id);
+    RunHistory fresh = *run;  // of new rows alone
+    for (const auto& [metric, curves] : before->metrics) {
+      std::vector<RunCurve>& ends = fresh.metrics[metric];
+      for (const RunCurve& curve : curves) {
+        ends.emplace_back();
+        if (!curve.steps.empty()) {
+          ends.back().steps = {curve.steps.back()};
+          ends.back().values = {curve.values.back()};
+        }
+      }
+    }
+    const bool any = read_new(*connection_, &fresh, metrics);
+    if (!any && same_models(*before, *run)) return before;
+    run->metrics = before->metrics;
+    for (const auto& [metric, curves] : fresh.metrics)
+      for (size_t m = 0; m < curves.size(); ++m)
+        for (size_t i = 0; i < curves[m].steps.size(); ++i)
+          run->add(metric, static_cast<int64_t>(m), curves[m].steps[i], curves[m].values[i]);
+    return run;
+  });
+}
+
+}  // namespace wide

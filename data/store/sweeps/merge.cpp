@@ -1,0 +1,229 @@
+#include "data/store/sweeps/merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "data/bytes/new_file.h"
+#include "data/bytes/part_file.h"
+#include "data/store/results.h"
+#include "data/store/sweeps/cases.h"
+#include "data/store/sweeps/part.h"
+#include "data/store/sweeps/sweeps.h"
+#include "data/text.h"
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// A sweep that is a part, and the store that it lies in.
+struct StoredPart {
+  std::string file;
+  Connection* store = nullptr;
+  int64_t sweep = 0;
+  Part part;
+  SweepPlan plan;
+  std::string started, finished;
+};
+
+std::vector<StoredPart> parts_in(Connection& store) {
+  std::vector<StoredPart> found;
+  Query query(store, "SELECT id, started, coalesce(finished, '') FROM sweep ORDER BY id");
+  while (query.step()) {
+    StoredPart p{printable(store.path()), &store,       query.integer(0), {}, {},
+                 query.text(1),           query.text(2)};
+    p.plan = read_plan(store, p.sweep);
+    const auto setting = p.plan.settings.find(kPartSetting);
+    if (setting == p.plan.settings.end()) continue;
+    p.part = parse_part(setting->second);
+    p.plan.settings.erase(setting);
+    found.push_back(std::move(p));
+  }
+  if (found.empty())
+    fail("[{}] merge: got no part of a sweep, expected one; try workbench sweep PRESET --part 1/4",
+         printable(store.path()));
+  return found;
+}
+
+void expect_same_plan(const StoredPart& part, const StoredPart& first) {
+  // A store may have parts of several plans.
+  const char* advice =
+      part.file == first.file ? "workbench store export of those of one plan" : "parts of one plan";
+  const auto refuse = [&](const std::string& what, const std::string& got,
+                          const std::string& expected) {
+    fail("[{}] merge: got part {} with {} {}, expected {} as in {}; try {}", part.file,
+         part.part.text(), what, got.empty() ? "none" : printable(got),
+         expected.empty() ? "none" : printable(expected), first.file, advice);
+  };
+  if (part.plan.name != first.plan.name) refuse("the name", part.plan.name, first.plan.name);
+  if (part.part.count != first.part.count)
+    refuse("a number of parts", std::to_string(part.part.count), std::to_string(first.part.count));
+  for (const auto& [key, value] : first.plan.settings) {
+    const auto other = part.plan.settings.find(key);
+    const std::string got = other == part.plan.settings.end() ? "" : other->second;
+    if (got == value) continue;
+    if (key != kWholeSetting) refuse(key, got, value);
+    fail("[{}] merge: got part {} of other cases ({}), expected those of {} ({}); try {}",
+         part.file, part.part.text(), printable(part.plan.command), first.file,
+         printable(first.plan.command), advice);
+  }
+}
+
+/// Times of two programs do not belong into one sweep.
+void expect_same_program(const StoredPart& part, const Environment& its, const StoredPart& first,
+                         const Environment& one) {
+  const auto expect = [&](const char* what, const std::string& got, const std::string& expected) {
+    if (got != expected)
+      fail(
+          "[{}] merge: got part {} measured with {} {}, expected {} as in {}; try to run it again "
+          "with one program",
+          part.file, part.part.text(), what, printable(got), printable(expected), first.file);
+  };
+  expect("LibTorch", its.libtorch, one.libtorch);
+  expect("workbench", its.workbench, one.workbench);
+}
+
+/// Each part once, and nothing of it missing.
+void expect_all(std::vector<StoredPart>* parts) {
+  std::sort(parts->begin(), parts->end(),
+            [](const StoredPart& a, const StoredPart& b) { return a.part.number < b.part.number; });
+  for (size_t i = 1; i < parts->size(); ++i) {
+    const StoredPart &a = (*parts)[i - 1], &b = (*parts)[i];
+    if (a.part.number != b.part.number) continue;
+    if (a.file == b.file && a.sweep == b.sweep)
+      fail("[{}] merge: got it twice, expected each part once; try to leave one out", b.file);
+    if (a.file == b.file)
+      fail(
+          "[{}] merge: got part {} twice, as sweeps {} and {}, expected it once; try workbench "
+          "store "
+          "export of one",
+          b.file, b.part.text(), a.sweep, b.sweep);
+    fail("[{}] merge: got part {}, which {} has too, expected it once; try to leave one out",
+         b.file, b.part.text(), a.file);
+  }
+  std::vector<std::string> missing;
+  size_t next = 0;
+  for (int64_t number = 1; number <= parts->front().part.count; ++number) {
+    if (next < parts->size() && (*parts)[next].part.number == number)
+      ++next;
+    else
+      missing.push_back(Part{number, parts->front().part.count}.text());
+  }
+  if (!missing.empty())
+    fail("[{}] merge: got {} of {} parts, expected {} too; try to add what is missing",
+         parts->front().plan.name, parts->size(), parts->front().part.count, listing(missing, 9));
+  for (const StoredPart& p : *parts)
+    if (const auto left = missing_cases(*p.store, p.sweep); !left.empty())
+      fail(
+          "[{}] merge: got part {} with {} of its {} cases, expected all; try to run it again with "
+          "--resume",
+          p.file, p.part.text(), p.plan.cases.size() - left.size(), p.plan.cases.size());
+}
+
+/// The plan that they are parts of, cases by their positions in it.
+SweepPlan whole_plan(const std::vector<StoredPart>& parts) {
+  SweepPlan whole = parts.front().plan;
+  whole.settings.erase(kWholeSetting);
+  std::map<int64_t, CasePlan> cases;
+  for (const StoredPart& p : parts)
+    for (size_t i = 0; i < p.plan.cases.size(); ++i)
+      if (!cases.emplace(p.plan.position(i), p.plan.cases[i]).second)
+        fail("[{}] merge: got case {} twice, expected it once; try parts of one plan", p.file,
+             p.plan.position(i) + 1);
+  whole.cases.clear();
+  whole.positions.clear();
+  for (auto& [position, plan] : cases) {
+    if (position != static_cast<int64_t>(whole.cases.size()))
+      fail("[{}] merge: got no case {}, expected it; try parts of one plan", parts.front().file,
+           whole.cases.size() + 1);
+    whole.cases.push_back(std::move(plan));
+  }
+  return whole;
+}
+
+/// `error` of a store that no --db names: with other advice, and `name` in place of `instead_of`.
+Error advised(const Error& error, const std::string& instead_of, const std::string& name,
+              const std::string& advice) {
+  std::string text = error.what();
+  if (const size_t at = text.find(instead_of); !instead_of.empty() && at != std::string::npos)
+    text.replace(at, instead_of.size(), name);
+  return Error(text.substr(0, text.rfind("; try ")) + "; try " + advice, error.exit_code());
+}
+
+void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
+  SweepPlan plan = whole_plan(parts);
+  std::vector<SweepReport> reports;
+  for (const StoredPart& p : parts) reports.push_back(read_sweep(*p.store, p.sweep));
+  plan.environment = reports.front().environment;
+  plan.command = reports.front().command;
+  const int64_t id = insert_sweep(out, plan, "complete", "");
+  std::string started = parts.front().started, finished;
+  std::vector<std::string> changes;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    const StoredPart& p = parts[k];
+    const SweepReport& report = reports[k];
+    expect_same_program(p, report.environment, parts.front(), plan.environment);
+    if (report.environment.git != plan.environment.git)
+      changes.push_back(fmt::format("part {}: git {}, part {} has {}", p.part.text(),
+                                    report.environment.git, parts.front().part.text(),
+                                    plan.environment.git));
+    started = std::min(started, p.started);
+    finished = std::max(finished, p.finished);
+    add_machine(out, id, report.environment);
+    for (const Environment& machine : report.machines) add_machine(out, id, machine);
+    changes.push_back(fmt::format("part {}: {}, begun {}", p.part.text(),
+                                  machine_name(report.environment), p.started));
+    for (const std::string& change : report.changes)
+      changes.push_back(fmt::format("part {}: {}", p.part.text(), change));
+    for (size_t i = 0; i < report.cases.size(); ++i)
+      insert_case(out, id, p.plan.position(i), report.cases[i]);
+  }
+  append_changes(out, id, changes);
+  Query(out, "UPDATE sweep SET started = ?, finished = ?, owner = NULL WHERE id = ?", started,
+        finished, id)
+      .run();
+}
+
+}  // namespace
+
+int64_t merge_parts(const std::string& path, const std::vector<std::string>& files) {
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
+    fail("[{}] merge: got a file that exists, expected a new one; try another name",
+         printable(path));
+  check_writable_place(path);
+  std::vector<std::unique_ptr<Connection>> stores;
+  std::vector<StoredPart> parts;
+  for (const std::string& file : files) {
+    try {
+      stores.push_back(std::make_unique<Connection>(file, StoreOptions{}, Access::read));
+    } catch (const Error& e) {
+      throw advised(e, "", "", "the stores of workbench sweep PRESET --part K/N");
+    }
+    Connection& store = *stores.back();
+    for (StoredPart& p : store.read([&] { return parts_in(store); })) parts.push_back(std::move(p));
+  }
+  for (const StoredPart& p : parts) expect_same_plan(p, parts.front());
+  expect_all(&parts);
+  const std::string part = fresh_name(path);
+  try {
+    {
+      Connection out(part, {}, Access::create);
+      out.write([&] { write_whole(out, parts); });
+      out.leave_wal();
+    }
+    give_name(part, path);
+  } catch (const Error& e) {
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(part + suffix, error);
+    const bool of_out = std::string(e.what()).find(printable(part)) != std::string::npos;
+    throw of_out ? advised(e, printable(part), printable(path), "another OUT.db") : e;
+  }
+  return std::accumulate(parts.begin(), parts.end(), int64_t{0}, [](int64_t sum, const auto& p) {
+    return sum + static_cast<int64_t>(p.plan.cases.size());
+  });
+}
+
+}  // namespace wide

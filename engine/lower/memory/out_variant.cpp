@@ -1,0 +1,92 @@
+#include "engine/lower/memory/out_variant.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+
+#include "engine/lower/plan/operator_traits.h"
+
+namespace wide {
+
+namespace {
+
+Stack unchanged(Stack stack) { return stack; }
+
+/// x op scalar as x op wrapped-number tensor: the scalar forms have no out-kernel of their own.
+Stack scalar_as_tensor(Stack stack) {
+  Tensor number = c10::scalar_to_tensor(stack[1].toScalar());
+  number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  stack[1] = number;
+  return stack;
+}
+
+Stack append_zero(Stack stack) {
+  stack.emplace_back(at::Scalar(0));
+  return stack;
+}
+
+Stack source_only(Stack stack) {
+  stack.resize(1);
+  return stack;
+}
+
+struct Row {
+  const char *name, *overload;
+  Stack (*adapt)(Stack);
+};
+
+/// Operators whose own out-form is missing or generated (computes, then copies).
+const std::map<std::string, Row>& rows() {
+  static const std::map<std::string, Row> table{
+      {"aten::relu", {"aten::clamp_min", "out", append_zero}},
+      {"aten::mul.Scalar", {"aten::mul", "out", scalar_as_tensor}},
+      {"aten::div.Scalar", {"aten::div", "out", scalar_as_tensor}},
+      {"aten::add.Scalar", {"aten::add", "out", scalar_as_tensor}},
+      {"aten::sub.Scalar", {"aten::sub", "out", scalar_as_tensor}},
+      // copy_ takes the destination first: the plan puts it there.
+      {"aten::clone", {"aten::copy_", "", source_only}},
+      {"aten::_to_copy", {"aten::copy_", "", source_only}},
+  };
+  return table;
+}
+
+bool writes_in_place(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::pointwise) || operator_traits(op).in_place;
+}
+
+/// Same arguments, then as many out-tensors as the functional form returns tensors.
+bool is_out_form(const c10::FunctionSchema& functional, const c10::FunctionSchema& candidate) {
+  const size_t n = functional.arguments().size();
+  if (candidate.arguments().size() != n + functional.returns().size()) return false;
+  for (size_t i = 0; i < n; ++i)
+    if (*candidate.arguments()[i].type() != *functional.arguments()[i].type()) return false;
+  for (size_t i = n; i < candidate.arguments().size(); ++i)
+    if (!candidate.arguments()[i].is_out()) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<OutVariant> find_out_variant(const Node& node, c10::DeviceType device) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  const auto key = device == c10::kCUDA ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
+  if (auto row = rows().find(node.name()); row != rows().end()) {
+    auto op = dispatcher.findSchema({row->second.name, row->second.overload});
+    if (op) return OutVariant{*op, row->second.adapt, writes_in_place(node.op)};
+    return std::nullopt;
+  }
+  for (const Argument& r : node.results)
+    if (r.kind != Argument::Kind::value) return std::nullopt;
+  const auto& schema = node.op.schema();
+  const std::string& overload = schema.operator_name().overload_name;
+  for (const std::string& suffix :
+       {std::string("out"), std::string("grad_input"), overload + "_out",
+        overload == "dim" ? std::string("out") : overload}) {
+    auto op = dispatcher.findSchema({schema.operator_name().name, suffix});
+    if (op && is_out_form(schema, op->schema()) && op->hasKernelForDispatchKey(key))
+      return OutVariant{*op, unchanged, writes_in_place(node.op)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace wide

@@ -1,0 +1,147 @@
+#include "engine/lower/plan/ranges.h"
+
+#include <algorithm>
+
+#include "engine/lower/tune/quick_time.h"
+#include "engine/measure/clock.h"
+
+namespace wide {
+namespace {
+
+[[maybe_unused]] const bool ranges_registered = add_pass(
+    {"ranges", "cuts the models into ranges, so that each core runs its own from end to end",
+     Stage::lowering, 10});
+
+bool draws_random_numbers(const Program& program) {
+  return std::any_of(program.nodes.begin(), program.nodes.end(),
+                     [](const Node& node) { return node.is_random(); });
+}
+
+/// Numbers of ranges that may pay: one model each, then fewer and longer ones down to one for each
+/// thread, then all models at once. What the short calls teach spares trying it on the long ones.
+std::vector<int> candidates(const Program& single, const Ensemble& ensemble,
+                            const RangeOptions& options) {
+  const auto n = static_cast<int>(ensemble.n);
+  if (options.asked > 0) return {std::min(options.asked, n)};
+  if (!options.split || n == 1 || !ensemble.device().is_cpu() || draws_random_numbers(single))
+    return {1};
+  if (!options.measure) return {std::min(n, options.threads)};
+  std::vector<int> numbers{1};
+  for (int s = std::max(options.threads, 2); s < n; s *= 2) {
+    numbers.push_back(s);
+    if (options.every && s + s / 2 < n) numbers.push_back(s + s / 2);
+  }
+  numbers.push_back(n);
+  std::reverse(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+/// Executors of one ensemble, timed one after the other.
+class Race {
+ public:
+  Race(const Ensemble& ensemble, ResultMemory& results) : ensemble_(ensemble), results_(results) {}
+
+  /// Nanoseconds of a call.
+  double add(std::unique_ptr<Executor> executor) {
+    Runner next{std::move(executor), 0};
+    const double ns = next.ns = time(next);
+    const bool better = best_ns_ == 0 || ns < best_ns_;
+    lost_ = better ? 0 : lost_ + (ns > kClearlyWorse * best_ns_ ? 1 : 0);
+    // Long ones are not held side by side: their weights may be large.
+    if (better && ns > kShortCall_ns) runners_.clear();
+    if (better) best_ns_ = ns;
+    if (better || best_ns_ < kShortCall_ns) runners_.push_back(std::move(next));
+    return ns;
+  }
+
+  /// Ever longer ranges only lose from here.
+  bool only_loses() const { return lost_ >= 2; }
+
+  /// The fastest. A few milliseconds in which others had the cores must not decide about all calls
+  /// to come: short ones are timed again in turns, and each counts by its best turn.
+  std::unique_ptr<Executor> winner() {
+    constexpr int kTurns = 3;
+    constexpr double kTurn_ns = 1e6;
+    const auto by_ns = [](const Runner& a, const Runner& b) { return a.ns < b.ns; };
+    const auto best = [&] { return std::min_element(runners_.begin(), runners_.end(), by_ns); };
+    if (best()->ns < kShortCall_ns)
+      for (int turn = 0; turn < kTurns; ++turn)
+        for (Runner& r : runners_) {
+          if (turn > 0 && r.ns > 2 * best()->ns) continue;
+          const auto once = [&] { return call_ns(r); };
+          once();  // wakes the threads
+          r.ns =
+              std::min(r.ns, median_ns(once, std::clamp(static_cast<int>(kTurn_ns / r.ns), 3, 15)));
+        }
+    return std::move(best()->executor);
+  }
+
+ private:
+  static constexpr double kClearlyWorse = 1.15;
+
+  struct Runner {
+    std::unique_ptr<Executor> executor;
+    double ns = 0;
+  };
+
+  /// By the mean of several calls where one is too short for the clock.
+  double call_ns(Runner& r) {
+    constexpr double kClear_ns = 2e4;
+    const int calls = r.ns > 0 ? std::clamp(static_cast<int>(kClear_ns / r.ns), 1, 64) : 1;
+    const Tensors& results = results_.next(*r.executor);
+    const double start = now_ns();
+    for (int i = 0; i < calls; ++i) r.executor->run(ensemble_.tensors, results);
+    return (now_ns() - start) / calls;
+  }
+
+  /// The median of a few calls; no closer look at one far above the best.
+  double time(Runner& r) {
+    const auto once = [&] { return call_ns(r); };
+    const double first = r.ns = first_look_ns(once, 2 * best_ns_);
+    if ((best_ns_ > 0 && first > 2 * best_ns_) || first > kSteadyCall_ns) return first;
+    return median_ns(once, std::clamp(static_cast<int>(1e7 / (first + 1)), 3, 41));
+  }
+
+  const Ensemble& ensemble_;
+  ResultMemory& results_;
+  std::vector<Runner> runners_;
+  double best_ns_ = 0;
+  int lost_ = 0;  // clearly, since the best
+};
+
+/// What to try after a call with one model at a time.
+enum class Then { fewer_ranges, all_at_once, nothing };
+
+/// Where one model takes longer, sharing the cost of starting operators wins nothing; all models at
+/// once may still keep threads busy that would wait for the last model.
+Then after_one_at_a_time(double ns, int models, const RangeOptions& options) {
+  constexpr double kLongModel_ns = 2e6;
+  constexpr double kShortModel_ns = 3e5;  // may owe most of its time to starting operators
+  constexpr double kIdle = 1.1;
+  const int rounds = (models + options.threads - 1) / options.threads;
+  const double model_ns = ns / rounds;
+  if (model_ns > kLongModel_ns)
+    return rounds * options.threads < kIdle * models ? Then::nothing : Then::all_at_once;
+  const bool far_off = options.far_off_ns > 0 && ns > options.far_off_ns;
+  return far_off && model_ns > kShortModel_ns ? Then::all_at_once : Then::fewer_ranges;
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> choose_ranges(const Program& single, const Ensemble& ensemble,
+                                        const RangeOptions& options, const MakeExecutor& lower,
+                                        ResultMemory& results) {
+  const std::vector<int> numbers = candidates(single, ensemble, options);
+  if (numbers.size() == 1) return lower(numbers.front());
+  Race race(ensemble, results);
+  const double ns = race.add(lower(numbers.front()));
+  const Then then =
+      options.every ? Then::fewer_ranges : after_one_at_a_time(ns, numbers.front(), options);
+  for (size_t k = 1; k + 1 < numbers.size(); ++k)
+    if (then == Then::fewer_ranges && (options.every || !race.only_loses()))
+      race.add(lower(numbers[k]));
+  if (then != Then::nothing) race.add(lower(numbers.back()));
+  return race.winner();
+}
+
+}  // namespace wide

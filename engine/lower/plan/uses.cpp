@@ -1,0 +1,112 @@
+#include "engine/lower/plan/uses.h"
+
+#include <algorithm>
+
+namespace wide {
+
+namespace {
+
+/// Views whose elements are not what lies in memory.
+bool reckons(const Node& node) {
+  const std::string name = node.name();
+  return name == "aten::_conj" || name == "aten::_neg_view";
+}
+
+}  // namespace
+
+Uses::Uses(const Program& program, const std::vector<size_t>& main)
+    : program_(program),
+      main_(main),
+      last_(program.values.size(), 0),
+      reckoned_(program.values.size(), false) {
+  for (size_t i = 0; i < last_.size(); ++i) root_.push_back(static_cast<ValueId>(i));
+  for (size_t p = 0; p < main_.size(); ++p) {
+    const Node& node = program_.nodes[main_[p]];
+    if (node.is_view())
+      for_each_value(node.results, [&](ValueId id) {
+        const ValueId from = node.arguments[0].values[0];
+        root_[static_cast<size_t>(id)] = root(from);
+        reckoned_[static_cast<size_t>(id)] = reckons(node) || reckoned_[static_cast<size_t>(from)];
+      });
+    for_each_value(node.arguments, [&](ValueId id) { last_[static_cast<size_t>(root(id))] = p; });
+  }
+  for (ValueId id : results_of(program)) last_[static_cast<size_t>(root(id))] = main_.size();
+}
+
+bool Uses::covers_root(ValueId id) const {
+  const Value &value = program_.value(id), &whole = program_.value(root(id));
+  return value.numel() == whole.numel() && value.dtype == whole.dtype &&
+         !reckoned_[static_cast<size_t>(id)];
+}
+
+std::optional<size_t> Uses::reader_of_all(ValueId made, size_t argument) const {
+  std::vector<size_t> readers;
+  for (size_t p = 0; p < main_.size(); ++p) {
+    const Node& node = program_.nodes[main_[p]];
+    if (node.is_view()) continue;
+    for_each_value(node.arguments, [&](ValueId id) {
+      if (root(id) == made) readers.push_back(p);
+    });
+  }
+  if (readers.size() != 1 || last(made) >= main_.size()) return std::nullopt;
+  const Node& node = program_.nodes[main_[readers[0]]];
+  if (argument >= node.arguments.size()) return std::nullopt;
+  const Argument& in = node.arguments[argument];
+  if (in.kind != Argument::Kind::value || node.results[0].kind != Argument::Kind::value ||
+      root(in.values[0]) != made || !covers_root(in.values[0]))
+    return std::nullopt;
+  return readers[0];
+}
+
+std::optional<size_t> Uses::only_reader(ValueId made, size_t argument) const {
+  const std::optional<size_t> reader = reader_of_all(made, argument);
+  if (!reader) return std::nullopt;
+  const Node& node = program_.nodes[main_[*reader]];
+  const bool alike = same_layout(program_.value(node.arguments[argument].values[0]),
+                                 program_.value(node.results[0].values[0]));
+  return alike ? reader : std::nullopt;
+}
+
+void Uses::merge(ValueId root, ValueId other) {
+  std::replace(root_.begin(), root_.end(), other, root);
+  last_[static_cast<size_t>(root)] = std::max(last(root), last(other));
+}
+
+std::vector<size_t> main_of(const Program& program) {
+  std::vector<size_t> main;
+  for (size_t i = 0; i < program.nodes.size(); ++i)
+    if (program.nodes[i].phase == Phase::main) main.push_back(i);
+  return main;
+}
+
+std::vector<ValueId> results_of(const Program& program) {
+  std::vector<ValueId> results = program.outputs;
+  for (const Update& u : program.updates) results.push_back(u.value);
+  return results;
+}
+
+bool same_layout(const Value& a, const Value& b) {
+  return a.strided && b.strided && a.dtype == b.dtype && a.sizes == b.sizes &&
+         a.strides == b.strides;
+}
+
+bool dense(const Value& value) {
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (size_t i = 0; i < value.sizes.size(); ++i)
+    if (value.sizes[i] != 1) dims.emplace_back(value.strides[i], value.sizes[i]);
+  std::sort(dims.begin(), dims.end());
+  int64_t expected = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+void make_contiguous(Value& value) {
+  value.strides.assign(value.sizes.size(), 1);
+  for (size_t i = value.sizes.size(); i-- > 1;)
+    value.strides[i - 1] = value.strides[i] * std::max<int64_t>(value.sizes[i], 1);
+}
+
+}  // namespace wide

@@ -1,0 +1,37 @@
+#pragma once
+#include "engine/lower/executor.h"
+#include "engine/lower/memory/result_memory.h"
+#include "engine/lower/tune/tuned_widening.h"
+
+namespace wide {
+
+/// A program that was widened and lowered in one way.
+struct Attempt {
+  std::shared_ptr<const TunedWidening> widening;
+  std::unique_ptr<Executor> executor;
+};
+
+struct AttemptOptions {
+  DecidedStrategies decided = {};
+  int ranges = 0;            // of models; 0: measured
+  bool every_range = false;  // RangeOptions::every
+};
+using MakeAttempt = std::function<Attempt(const AttemptOptions& options)>;
+
+struct AutotuneOptions {
+  double budget_s = 5;
+  TuningKey key;  // what stands for the whole program in the tuning table
+};
+
+/// The text that tells programs with other strategies asked for apart, for a TuningKey's config.
+std::string hash_text(const std::string& program, const std::map<std::string, std::string>& forced);
+
+/// Mode max-autotune: begins with what mode default takes, then times the whole program with every
+/// other strategy of every kind of call, those of the longest calls first, and with every number of
+/// ranges; keeps what is faster by 2 % over several turns. Stops beginning anything new after
+/// `budget_s`. The tuning table remembers the result, so that the next such compilation in any mode
+/// takes these strategies, and one in this mode measures nothing.
+Attempt autotune(const Ensemble& ensemble, const AutotuneOptions& options, const MakeAttempt& make,
+                 ResultMemory& results);
+
+}  // namespace wide

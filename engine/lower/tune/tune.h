@@ -1,0 +1,72 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/lower/plan/plan.h"
+#include "engine/lower/tune/tuning.h"
+#include "engine/widen/widen.h"
+
+namespace wide {
+
+/// Strategies by the text of a call's key of scope "network".
+using DecidedStrategies = std::map<std::string, std::string>;
+
+/// A kind of call that a Tuner chose a strategy for.
+struct TunedChoice {
+  TuningKey key;  // of scope "network"
+  std::string strategy;
+  std::vector<std::string> applicable;
+  double median_ns = 0;  // of such a call alone; 0: not known
+};
+
+struct TunerOptions {
+  bool serial = false;     // calls are those of a range, single-threaded among others
+  int threads = 1;         // of the whole network
+  int64_t n = 0;           // models of the whole network
+  bool measure = true;     // false: estimate what the table does not know
+  bool gradients = false;  // calls are differentiated: forward and backward count together
+  /// Strategies that lost by far on a long call; not tried on such a call of more models.
+  std::shared_ptr<std::set<std::string>> far_off = std::make_shared<std::set<std::string>>();
+  DecidedStrategies decided = {};  // goes before what the table knows and what is measured
+};
+
+/// Chooses strategies: what was decided, else what won when whole networks like this were timed,
+/// else what won when such a call was timed alone, else by timing it alone now (recorded, passed
+/// through the passes and planned, on the call's own tensors), which the table then knows; else by
+/// an estimate.
+class Tuner {
+ public:
+  explicit Tuner(TunerOptions options) : options_(options) {}
+  std::string choose(const ClaimedCall& claimed);
+  /// What was chosen for each kind of call.
+  std::vector<TunedChoice> choices() const;
+
+ private:
+  TuningEntry choose_among(const ClaimedCall& claimed, const TuningKey& network);
+  TuningKey key(const ClaimedCall& claimed, const std::string& scope) const;
+  TuningEntry fastest(const ClaimedCall& claimed) const;
+  std::string estimated(const ClaimedCall& claimed) const;
+
+  TunerOptions options_;
+  std::map<std::string, TuningEntry> known_;  // with strides, which the table does not tell apart
+  std::map<std::string, TunedChoice> seen_;   // by the text of the key of scope "network"
+};
+
+/// The cost of a call of `program` that takes `ns` by itself: a tenth more where its results are
+/// not contiguous, since their consumers run slower.
+double with_readers_ns(const Program& program, double ns);
+
+/// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand,
+/// plus the cost that its layout adds for the consumers of its results. A strategy that takes far
+/// longer than `best_ns` is not measured more precisely.
+double time_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
+                     const WideCall& call, const TunerOptions& options, double best_ns = 0);
+
+/// Nanoseconds of `strategy` on `call` from its FLOPs, bytes and number of operators.
+double estimate_strategy(const Rule& rule, const Strategy& strategy, const std::any& config,
+                         const WideCall& call, const TunerOptions& options);
+
+}  // namespace wide

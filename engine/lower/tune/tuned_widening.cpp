@@ -1,0 +1,106 @@
+#include "engine/lower/tune/tuned_widening.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+/// Both kinds of tuner know together what lost by far.
+TunerOptions with_serial(TunerOptions options, bool serial) {
+  options.serial = serial;
+  return options;
+}
+
+std::vector<WideValue> values_of(const Ensemble& models) {
+  std::vector<WideValue> values;
+  for (size_t i = 0; i < models.tensors.size(); ++i)
+    values.push_back({models.tensors[i], !models.shared[i]});
+  return values;
+}
+
+std::string name_of(const CoverageItem& item) {
+  return item.primitive.empty() ? item.strategy : item.primitive + "/" + item.strategy;
+}
+
+}  // namespace
+
+TunedWidening::TunedWidening(EvaluateWide evaluate, std::shared_ptr<const Program> single,
+                             WidenOptions options, const TunerOptions& tuner)
+    : single_(std::move(single)),
+      options_(std::move(options)),
+      evaluate_(std::move(evaluate)),
+      n_(tuner.n),
+      whole_(with_serial(tuner, false)),
+      serial_(with_serial(tuner, true)) {}
+
+WideProgram TunedWidening::widen(const Ensemble& models) {
+  if (!options_.choose) choose(models);
+  return widen_as_for(models.n, models);
+}
+
+/// An evaluation that nothing records, since what is tried would be recorded too.
+void TunedWidening::choose(const Ensemble& models) {
+  const at::NoGradGuard no_grad;
+  Tuner& tuner = models.n == n_ ? whole_ : serial_;
+  std::map<Call, std::string>& chosen = chosen_[models.n];
+  WidenOptions options = options_;
+  options.choose = [&](const ClaimedCall& claimed) {
+    return chosen[{claimed.node, claimed.rule.name}] = tuner.choose(claimed);
+  };
+  evaluate_(*single_, models.n, values_of(models), options, nullptr);
+}
+
+WideProgram TunedWidening::widen_as_for(int64_t n, const Ensemble& models) const {
+  const at::NoGradGuard no_grad;
+  WidenOptions options = options_;
+  if (!options.choose)
+    options.choose = [&chosen = chosen_.at(n)](const ClaimedCall& claimed) {
+      const std::vector<std::string>& able = claimed.applicable;
+      const auto known = chosen.find({claimed.node, claimed.rule.name});
+      const bool applies =
+          known != chosen.end() && std::find(able.begin(), able.end(), known->second) != able.end();
+      return applies ? known->second : able.front();
+    };
+  return wide::widen(*single_, models.n, values_of(models), options, evaluate_);
+}
+
+std::vector<TuningKey> TunedWidening::keys(const std::string& primitive) const {
+  for (const Tuner* tuner : {&whole_, &serial_}) {
+    std::vector<TuningKey> keys;
+    for (const TunedChoice& choice : tuner->choices())
+      if (choice.key.primitive == primitive) keys.push_back(choice.key);
+    if (!keys.empty()) return keys;
+  }
+  return {};
+}
+
+std::map<std::pair<int32_t, std::string>, std::string> TunedWidening::by_call(int64_t n) const {
+  const auto known = chosen_.find(n);
+  return known == chosen_.end() ? std::map<Call, std::string>{} : known->second;
+}
+
+std::vector<TunedChoice> TunedWidening::choices(int64_t n) const {
+  return (n == n_ ? whole_ : serial_).choices();
+}
+
+std::vector<std::string> differences(const Coverage& runs, const Coverage& shown) {
+  std::map<int32_t, const CoverageItem*> at;  // by node
+  for (const CoverageItem& item : shown.items) at.emplace(item.node, &item);
+  std::vector<std::string> lines;
+  for (const CoverageItem& item : runs.items) {
+    const auto other = at.find(item.node);
+    if (other == at.end() || name_of(*other->second) == name_of(item)) continue;
+    const std::string& why = other->second->reason;
+    lines.push_back(fmt::format(
+        "node {}, {}: runs as {}, which all models at once do not take: "
+        "shown as {}{}",
+        item.node, item.op, name_of(item), name_of(*other->second), why.empty() ? "" : ", " + why));
+  }
+  return lines;
+}
+
+}  // namespace wide

@@ -1,0 +1,238 @@
+#include "engine/record/dry/dry.h"
+
+#include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <memory>
+
+#include "engine/error.h"
+
+namespace wide {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+
+thread_local bool dry = false;
+thread_local Shapes shapes = Shapes::of_meta_kernels;
+
+/// For operators that only allocate: gives tensors without memory.
+class NoMemory : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t) override { return {nullptr, c10::Device(c10::kCPU)}; }
+  void copy_data(void*, const void*, size_t) const override {}
+};
+
+NoMemory& no_memory() {
+  static NoMemory allocator;
+  return allocator;
+}
+
+Tensor without_elements(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype) {
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) last += sizes[i] == 0 ? 0 : (sizes[i] - 1) * strides[i];
+  const auto bytes = static_cast<size_t>(last + 1) * c10::elementSize(dtype);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(bytes)),
+      c10::DataPtr(nullptr, c10::Device(c10::kCPU)), &no_memory(), /*resizable=*/true);
+  Tensor t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
+                                                      c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                      c10::scalarTypeToTypeMeta(dtype));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return t;
+}
+
+Tensor to_meta(const Tensor& t) {
+  if (!t.defined()) return t;
+  Tensor meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kMeta));
+  if (t.unsafeGetTensorImpl()->is_wrapped_number())
+    meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return meta;
+}
+
+Tensor from_meta(const Tensor& t) {
+  return t.defined() ? without_elements(t.sizes(), t.strides(), t.scalar_type()) : t;
+}
+
+/// `each` of every tensor of a value, in lists too; true where there was any.
+template <class Each>
+bool replace_tensors(IValue& v, Each each) {
+  if (v.isTensor()) {
+    if (!v.toTensor().defined()) return false;
+    v = each(v.toTensor());
+    return true;
+  }
+  if (!v.isList()) return false;
+  auto list = v.toList().copy();
+  bool any = false;
+  for (size_t i = 0; i < list.size(); ++i)
+    if (const IValue e = list.get(i); e.isTensor() && e.toTensor().defined()) {
+      list.set(i, each(e.toTensor()));
+      any = true;
+    }
+  if (any) v = list;
+  return any;
+}
+
+bool is_view(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& r : schema.returns())
+    if (r.alias_info() && !r.alias_info()->isWrite()) return true;
+  return false;
+}
+
+// ------------------------------------------- shapes that LibTorch knows in its Python part alone
+
+Tensor embedding_backward(const Tensor& gradient, const Tensor&, c10::SymInt rows, c10::SymInt,
+                          bool) {
+  return at::empty({rows.expect_int(), gradient.size(-1)}, gradient.options());
+}
+
+Tensor picked(const Tensor& t, int64_t axis, const Tensor& index) {
+  std::vector<int64_t> sizes = t.sizes().vec();
+  if (!sizes.empty()) sizes[static_cast<size_t>(axis < 0 ? axis + t.dim() : axis)] = index.numel();
+  return at::empty(sizes, t.options());
+}
+
+Tensor both(const Tensor& a, const Tensor& b) {
+  return at::empty(at::infer_size(a.sizes(), b.sizes()), a.options().dtype(at::kBool));
+}
+
+Tensor chosen(const Tensor& condition, const Tensor& yes, const Tensor& no) {
+  const auto sizes = at::infer_size(at::infer_size(condition.sizes(), yes.sizes()), no.sizes());
+  return at::empty(sizes, yes.options().dtype(at::result_type(yes, no)));
+}
+
+std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor&, const Tensor& v, double, bool,
+                                 const std::optional<Tensor>&, std::optional<double>) {
+  const int64_t b = q.size(0), h = q.size(1), t = q.size(2);
+  return {at::empty({b, t, h, v.size(3)}, q.options()).transpose(1, 2),
+          at::empty({b, t, h}, q.options()).transpose(1, 2)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q, const Tensor& k,
+                                                  const Tensor& v, const Tensor&, const Tensor&,
+                                                  double, bool, const std::optional<Tensor>&,
+                                                  std::optional<double>) {
+  const auto like = [](const Tensor& t) {
+    return at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2);
+  };
+  return {like(q), like(k), like(v)};
+}
+
+/// Zeros in place of a tensor that has no elements; any other tensor itself.
+Tensor with_elements(const Tensor& t) {
+  if (t.storage().data() != nullptr || t.numel() == 0) return t;
+  Tensor zeros = at::empty_strided(t.sizes(), t.strides(), t.options()).zero_();
+  if (t.unsafeGetTensorImpl()->is_wrapped_number())
+    zeros.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return zeros;
+}
+
+/// Calls the kernel on zeros and forgets the elements of its results. One that hands out the memory
+/// of an argument hands out that of the argument which the zeros stood for.
+void call_on_zeros(const c10::OperatorHandle& op, c10::DispatchKeySet keys, size_t base,
+                   std::vector<IValue>* stack) {
+  std::vector<std::pair<Tensor, Tensor>> stand_ins;  // zeros, for
+  for (size_t i = base; i < stack->size(); ++i)
+    replace_tensors((*stack)[i], [&](const Tensor& t) {
+      stand_ins.emplace_back(with_elements(t), t);
+      return stand_ins.back().first;
+    });
+  op.redispatchBoxed(keys, stack);
+  for (size_t i = base; i < stack->size(); ++i)
+    replace_tensors((*stack)[i], [&](const Tensor& made) {
+      for (const auto& [zeros, original] : stand_ins) {
+        if (made.is_same(zeros)) return original;
+        if (made.is_alias_of(zeros))
+          return at::as_strided(
+              original, made.sizes(), made.strides(),
+              made.storage_offset() - zeros.storage_offset() + original.storage_offset());
+      }
+      return from_meta(made);
+    });
+}
+
+/// Registers shape functions, once, for operators that have none yet.
+void add_shapes() {
+  static const auto library = [] {
+    auto made = std::make_unique<torch::Library>(torch::Library::IMPL, "aten",
+                                                 c10::DispatchKey::Meta, __FILE__, __LINE__);
+    const auto lacks = [](const char* name, const char* overload = "") {
+      return !c10::Dispatcher::singleton()
+                  .findSchemaOrThrow((std::string("aten::") + name).c_str(), overload)
+                  .hasKernelForDispatchKey(c10::DispatchKey::Meta);
+    };
+    for (const char* name : {"logical_and", "logical_or", "logical_xor"})
+      if (lacks(name)) made->impl(name, both);
+    if (lacks("index_select")) made->impl("index_select", picked);
+    if (lacks("where", "self")) made->impl("where.self", chosen);
+    if (lacks("embedding_dense_backward"))
+      made->impl("embedding_dense_backward", embedding_backward);
+    if (lacks("_scaled_dot_product_flash_attention_for_cpu"))
+      made->impl("_scaled_dot_product_flash_attention_for_cpu", flash);
+    if (lacks("_scaled_dot_product_flash_attention_for_cpu_backward"))
+      made->impl("_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward);
+    return made;
+  }();
+}
+
+}  // namespace
+
+DryRecording::DryRecording(Shapes of) {
+  WIDE_ASSERT(!dry, "dry recordings do not nest");
+  add_shapes();
+  dry = true;
+  shapes = of;
+}
+DryRecording::~DryRecording() { dry = false; }
+
+bool dry_recording() { return dry; }
+
+Tensor without_elements(c10::IntArrayRef sizes, at::ScalarType dtype) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
+  return without_elements(sizes, strides, dtype);
+}
+
+void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::vector<IValue>* stack,
+                bool computes_nothing) {
+  if (!computes_nothing) {
+    op.redispatchBoxed(keys, stack);
+    return;
+  }
+  const auto& schema = op.schema();
+  const size_t base = stack->size() - schema.arguments().size();
+  bool any = false;
+  std::vector<IValue> meta(stack->begin() + static_cast<ptrdiff_t>(base), stack->end());
+  for (IValue& v : meta) {
+    any |= replace_tensors(v, to_meta);
+    if (v.isDevice()) v = c10::Device(c10::kMeta);
+  }
+  if (!any || is_view(schema)) {
+    op.redispatchBoxed(keys, stack);
+    return;
+  }
+  if (shapes == Shapes::of_zeros) {
+    call_on_zeros(op, keys, base, stack);
+    return;
+  }
+  stack->resize(base);
+  for (IValue& v : meta) stack->push_back(std::move(v));
+  try {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::AutoDispatchSkipFunctionalize plain;
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), stack);
+  } catch (const c10::NotImplementedError&) {  // the fallback of meta tensors
+    throw Unsupported(fmt::format(
+        "[{}] dry recording: got an operator without a meta kernel, expected one whose result's "
+        "shape is known without computing it; try to record it with its tensors",
+        schema.name()));
+  }
+  for (size_t i = base; i < stack->size(); ++i) replace_tensors((*stack)[i], from_meta);
+}
+
+}  // namespace wide

@@ -1,0 +1,150 @@
+#include "primitives/kernels/norm/softmax.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/lower/plan/operator_traits.h"
+#include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/norm/softmax.cpp"
+#include "primitives/kernels/highway.h"
+// As for every instruction set.
+#include "primitives/kernels/pointwise/vector_math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace wide::softmax_rows::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace vm = wide::vector_math::HWY_NAMESPACE;
+using vm::D;
+using vm::V;
+
+/// The elements of a row behind its last whole vector, so that each is computed alike: -infinity,
+/// which adds nothing, in the other lanes.
+struct Rest {
+  int64_t count;
+  explicit Rest(int64_t width) : count(width % static_cast<int64_t>(hn::Lanes(D()))) {}
+  bool exists() const { return count > 0; }
+  V load(const float* from) const { return vm::load_some(from, count, nothing()); }
+  void store(V v, float* to) const { vm::store_some(v, to, count); }
+  static V nothing() { return vm::set(-std::numeric_limits<float>::infinity()); }
+};
+
+/// A row's greatest element and the sum of what e^ makes of all distances from it; those of whole
+/// vectors to `made`, if asked for.
+template <bool keep>
+HWY_INLINE V row_sum(const float* x, int64_t whole, const Rest& rest, V* most, float* made) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V last = rest.exists() ? rest.load(x + whole) : Rest::nothing();
+  *most = last;
+  for (int64_t i = 0; i < whole; i += lanes) *most = hn::Max(*most, hn::LoadU(d, x + i));
+  // Where NaN was lost here, the sum finds it.
+  *most = hn::MaxOfLanes(d, *most);
+  V sum = hn::Zero(d);
+  if (rest.exists()) sum = vm::exp_below(hn::Sub(last, *most));
+  for (int64_t i = 0; i < whole; i += lanes) {
+    const V e = vm::exp_below(hn::Sub(hn::LoadU(d, x + i), *most));
+    if (keep) hn::StoreU(e, d, made + i);
+    sum = hn::Add(sum, e);
+  }
+  return hn::SumOfLanes(d, sum);
+}
+
+void rows(const float* x, int64_t count, int64_t width, float* y) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = width / lanes * lanes;
+  const Rest rest(width);
+  for (int64_t r = 0; r < count; ++r, x += width, y += width) {
+    // Before it is written over.
+    V most, end = rest.exists() ? rest.load(x + whole) : Rest::nothing();
+    const V share = hn::Div(vm::set(1.0F), row_sum<true>(x, whole, rest, &most, y));
+    end = vm::exp_below(hn::Sub(end, most));
+    for (int64_t i = 0; i < whole; i += lanes)
+      hn::StoreU(hn::Mul(hn::LoadU(d, y + i), share), d, y + i);
+    if (rest.exists()) rest.store(hn::Mul(end, share), y + whole);
+  }
+}
+
+/// As many rows at a time as there are lanes, whose logarithms are taken at once.
+void log_rows(const float* x, int64_t count, int64_t width, float* y) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = width / lanes * lanes;
+  const Rest rest(width);
+  for (int64_t first = 0; first < count; first += lanes) {
+    const int64_t some = std::min(lanes, count - first);
+    HWY_ALIGN float most[hn::MaxLanes(D())], sums[hn::MaxLanes(D())] = {};
+    for (int64_t r = 0; r < some; ++r) {
+      V greatest;
+      sums[r] =
+          hn::GetLane(row_sum<false>(x + (first + r) * width, whole, rest, &greatest, nullptr));
+      most[r] = hn::GetLane(greatest);
+    }
+    hn::Store(vm::log(hn::Load(d, sums)), d, sums);
+    for (int64_t r = 0; r < some; ++r) {
+      const float* from = x + (first + r) * width;
+      float* to = y + (first + r) * width;
+      const V greatest = vm::set(most[r]), away = vm::set(sums[r]);
+      for (int64_t i = 0; i < whole; i += lanes)
+        hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, from + i), greatest), away), d, to + i);
+      if (rest.exists())
+        rest.store(hn::Sub(hn::Sub(rest.load(from + whole), greatest), away), to + whole);
+    }
+  }
+}
+
+}  // namespace wide::softmax_rows::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wide {
+namespace softmax_rows {
+HWY_EXPORT(rows);
+HWY_EXPORT(log_rows);
+}  // namespace softmax_rows
+
+namespace {
+
+using at::Tensor;
+
+Tensor& softmax_out(const Tensor& x, bool log, Tensor& out) {
+  using namespace softmax_rows;
+  TORCH_CHECK(x.dim() > 0 && x.is_contiguous() && out.is_contiguous() && out.sizes() == x.sizes(),
+              "wide::softmax: got x ", x.sizes(), " and out ", out.sizes(),
+              ", expected them contiguous and alike");
+  if (x.numel() == 0) return out;
+  const int64_t width = x.size(-1), count = x.numel() / width;
+  const float* px = x.const_data_ptr<float>();
+  float* py = out.mutable_data_ptr<float>();
+  at::parallel_for(0, count, std::max<int64_t>(1, 8192 / width), [&](int64_t begin, int64_t end) {
+    const auto work = log ? HWY_DYNAMIC_DISPATCH(log_rows) : HWY_DYNAMIC_DISPATCH(rows);
+    work(px + begin * width, end - begin, width, py + begin * width);
+  });
+  return out;
+}
+
+Tensor softmax_kernel(const Tensor& x, bool log) {
+  Tensor out = at::empty(x.sizes(), x.options());
+  return softmax_out(x, log, out);
+}
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(m, "softmax", "Tensor x, bool log", softmax_kernel, softmax_out);
+}
+
+[[maybe_unused]] const bool registered =
+    add_operator_traits({.op = "wide::softmax", .in_place = true});
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, bool log) { return kernels::call("softmax", {x, log}); }
+
+}  // namespace wide
+#endif

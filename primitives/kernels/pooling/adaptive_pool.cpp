@@ -1,0 +1,88 @@
+#include "primitives/kernels/pooling/adaptive_pool.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "primitives/kernels/norm/row_reduce.h"
+#include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
+
+namespace wide {
+
+namespace {
+
+using at::Tensor;
+
+/// Where window i of `windows` over `size` elements begins and ends.
+struct Window {
+  int64_t begin, end;
+  Window(int64_t i, int64_t windows, int64_t size)
+      : begin(i * size / windows), end(((i + 1) * size + windows - 1) / windows) {}
+  int64_t count() const { return end - begin; }
+};
+
+/// One plane; `columns` is scratch for W floats.
+void pool_plane(const float* x, int64_t h, int64_t w, float* y, int64_t oh, int64_t ow,
+                float* columns) {
+  if (oh == 1 && ow == 1) {
+    y[0] = sum_of_row(x, h * w) / static_cast<float>(h * w);
+    return;
+  }
+  for (int64_t i = 0; i < oh; ++i) {
+    const Window rows(i, oh, h);
+    sum_of_rows(x + rows.begin * w, rows.count(), w, columns);
+    for (int64_t j = 0; j < ow; ++j) {
+      const Window cells(j, ow, w);
+      float total = 0.0F;
+      for (int64_t c = cells.begin; c < cells.end; ++c) total += columns[c];
+      y[i * ow + j] = total / static_cast<float>(rows.count() * cells.count());
+    }
+  }
+}
+
+Tensor& pool_out(const Tensor& x, at::IntArrayRef output_size, Tensor& out) {
+  TORCH_CHECK(x.dim() >= 2 && output_size.size() == 2 && output_size[0] > 0 && output_size[1] > 0,
+              "wide::adaptive_average_pool: x ", x.sizes(), " and output size ", output_size,
+              " do not fit");
+  const int64_t h = x.size(-2), w = x.size(-1), oh = output_size[0], ow = output_size[1];
+  const int64_t planes = x.numel() / (h * w);
+  TORCH_CHECK(out.is_contiguous() && out.numel() == planes * oh * ow,
+              "wide::adaptive_average_pool: out ", out.sizes(), " is not contiguous or too small");
+  const Tensor dense = x.contiguous();
+  const float* px = dense.const_data_ptr<float>();
+  float* py = out.mutable_data_ptr<float>();
+  const int64_t grain = std::max<int64_t>(1, 32768 / (h * w));
+  at::parallel_for(0, planes, grain, [&](int64_t begin, int64_t end) {
+    std::vector<float> columns(static_cast<size_t>(w));
+    for (int64_t p = begin; p < end; ++p)
+      pool_plane(px + p * h * w, h, w, py + p * oh * ow, oh, ow, columns.data());
+  });
+  return out;
+}
+
+Tensor pool_kernel(const Tensor& x, at::IntArrayRef output_size) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  std::copy(output_size.begin(), output_size.end(), sizes.end() - 2);
+  Tensor out = at::empty(sizes, x.options());
+  return pool_out(x, output_size, out);
+}
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(m, "adaptive_average_pool", "Tensor x, int[] output_size", pool_kernel,
+                        pool_out);
+}
+
+}  // namespace
+
+Tensor adaptive_average_pool(const Tensor& x, at::IntArrayRef output_size) {
+  return kernels::call("adaptive_average_pool", {x, output_size.vec()});
+}
+
+bool adaptive_average_pool_applies(const Tensor& x) {
+  return kernels::takes({&x}) && x.is_contiguous();
+}
+
+}  // namespace wide

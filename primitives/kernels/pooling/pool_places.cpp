@@ -1,0 +1,310 @@
+#include "primitives/kernels/pooling/pool_places.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/native/Pool.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "primitives/kernels/pooling/pool_places.cpp"
+#include "primitives/kernels/highway.h"
+#include "primitives/kernels/pooling/pool_phases.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace wide::pool_places::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr float kLeast = -std::numeric_limits<float>::infinity();
+
+/// The greatest element so far and its number in the window.
+template <class Tag>
+struct Greatest {
+  using Numbers = hn::RebindToSigned<Tag>;
+  hn::Vec<Tag> value;
+  hn::Vec<Numbers> number;
+
+  HWY_INLINE void look(hn::Vec<Tag> other, int32_t its_number) {
+    const auto greater = hn::Or(hn::Gt(other, value), hn::IsNaN(other));
+    value = hn::IfThenElse(greater, other, value);
+    number =
+        hn::IfThenElse(hn::RebindMask(Numbers(), greater), hn::Set(Numbers(), its_number), number);
+  }
+  HWY_INLINE void store(Tag d, float* values, uint8_t* numbers) const {
+    const hn::Rebind<uint8_t, Tag> bytes;
+    hn::StoreU(value, d, values);
+    hn::StoreU(hn::DemoteTo(bytes, number), bytes, numbers);
+  }
+};
+
+/// Calls `work(d, i)` for elements [i, i + lanes) until all `count` are done, some of them twice;
+/// false where there are fewer than lanes.
+template <class Tag, class Work>
+HWY_INLINE bool by_vectors(Tag d, int64_t count, const Work& work) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (count < lanes) return false;
+  for (int64_t i = 0; i < count; i += lanes) work(d, std::min(i, count - lanes));
+  return true;
+}
+
+/// The same by the widest vectors of which there is one: rows of planes are short.
+template <class Work>
+HWY_INLINE void along(int64_t count, const Work& work) {
+  if (by_vectors(hn::ScalableTag<float>(), count, work)) return;
+  if (by_vectors(hn::CappedTag<float, 8>(), count, work)) return;
+  if (by_vectors(hn::CappedTag<float, 4>(), count, work)) return;
+  by_vectors(hn::CappedTag<float, 1>(), count, work);
+}
+
+/// Squares of 2 x 2 side by side, none of which is cut off.
+void squares(const float* x, const PoolShape& s, float* y, uint8_t* places) {
+  for (int64_t i = 0; i < s.oh; ++i, x += 2 * s.w, y += s.ow, places += s.ow) {
+    const float* below = x + s.w;
+    along(s.ow, [&](auto d, int64_t at) {
+      using Tag = decltype(d);
+      hn::Vec<Tag> a, b, c, e;
+      hn::LoadInterleaved2(d, x + 2 * at, a, b);
+      hn::LoadInterleaved2(d, below + 2 * at, c, e);
+      Greatest<Tag> greatest{a, hn::Zero(typename Greatest<Tag>::Numbers())};
+      greatest.look(b, 1);
+      greatest.look(c, 2);
+      greatest.look(e, 3);
+      greatest.store(d, y + at, places + at);
+    });
+  }
+}
+
+/// One plane. Scratch: `lines` for kernel[0] * stride * pitch floats, of which `line`, as long as
+/// one of them, has the least of all where there is padding; `first` for a row of `first_column`,
+/// the number of each window's first column that is in the plane.
+void plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y, uint8_t* places,
+           float* line, float* lines, int64_t pitch, const int32_t* first_column, int32_t* first) {
+  const int64_t stride = p.stride[1], size = stride * pitch, columns = p.kernel[1];
+  for (int64_t i = 0; i < s.oh; ++i, y += s.ow, places += s.ow) {
+    const int64_t origin = i * p.stride[0] - p.padding[0];
+    const int64_t begin = std::max<int64_t>(0, -origin);
+    const int64_t end = std::min(p.kernel[0], s.h - origin);
+    for (int64_t r = begin; r < end; ++r) {
+      std::copy_n(x + (origin + r) * s.w, s.w, line + p.padding[1]);
+      pool_phases::HWY_NAMESPACE::split(line, stride, pitch, lines + (r - begin) * size, pitch);
+    }
+    for (int64_t j = 0; j < s.ow; ++j)
+      first[j] = first_column[j] + static_cast<int32_t>(begin * columns);
+    along(s.ow, [&](auto d, int64_t at) {
+      using Tag = decltype(d);
+      Greatest<Tag> greatest{hn::Set(d, kLeast),
+                             hn::LoadU(typename Greatest<Tag>::Numbers(), first + at)};
+      for (int64_t r = begin; r < end; ++r)
+        for (int64_t c = 0; c < columns; ++c) {
+          const float* from = lines + (r - begin) * size + c % stride * pitch + c / stride;
+          greatest.look(hn::LoadU(d, from + at), static_cast<int32_t>(r * columns + c));
+        }
+      greatest.store(d, y + at, places + at);
+    });
+  }
+}
+
+/// The gradient of squares; what no square has is zero.
+void squares_backward(const float* g, const uint8_t* places, const PoolShape& s, float* to) {
+  for (int64_t i = 0; i < s.oh; ++i, g += s.ow, places += s.ow, to += 2 * s.w) {
+    float* below = to + s.w;
+    along(s.ow, [&](auto d, int64_t at) {
+      const hn::RebindToSigned<decltype(d)> numbers;
+      const auto all = hn::LoadU(d, g + at);
+      const auto number =
+          hn::PromoteTo(numbers, hn::LoadU(hn::Rebind<uint8_t, decltype(d)>(), places + at));
+      const auto part = [&](int32_t k) {
+        return hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(number, hn::Set(numbers, k))), all);
+      };
+      hn::StoreInterleaved2(part(0), part(1), d, to + 2 * at);
+      hn::StoreInterleaved2(part(2), part(3), d, below + 2 * at);
+    });
+    for (float* row : {to, below}) std::fill(row + 2 * s.ow, row + s.w, 0.0F);
+  }
+  std::fill_n(to, (s.h - 2 * s.oh) * s.w, 0.0F);
+}
+
+}  // namespace wide::pool_places::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wide {
+namespace pool_places {
+HWY_EXPORT(squares);
+HWY_EXPORT(plane);
+HWY_EXPORT(squares_backward);
+
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kMostElements = 255;  // numbers are bytes
+
+PoolWindow window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding) {
+  for (const auto& list : {kernel, stride, padding})
+    TORCH_CHECK(list.size() == 2, "wide::max_pool_places: got ", list, ", expected two numbers");
+  TORCH_CHECK(kernel[0] * kernel[1] <= kMostElements, "wide::max_pool_places: got a window of ",
+              kernel);
+  return {{kernel[0], kernel[1]}, {stride[0], stride[1]}, {padding[0], padding[1]}, {1, 1}};
+}
+
+int64_t result_size(int64_t size, const PoolWindow& p, int axis, bool ceil) {
+  return at::native::pooling_output_shape<int64_t>(size, p.kernel[axis], p.padding[axis],
+                                                   p.stride[axis], 1, ceil);
+}
+
+void pool_planes(const float* x, int64_t planes, const Pooling& pooling, float* y,
+                 uint8_t* places) {
+  const PoolWindow& p = pooling.window;
+  const PoolShape& s = pooling.shape;
+  // Windows of a result row lie in [0, pitch * stride) of the padded line, the last one too.
+  const int64_t stride = p.stride[1];
+  const int64_t pitch =
+      std::max(s.ow + (p.kernel[1] - 1) / stride + 1, (p.padding[1] + s.w + stride - 1) / stride);
+  std::vector<float> line(static_cast<size_t>(pitch * stride),
+                          -std::numeric_limits<float>::infinity());
+  std::vector<float> lines(line.size() * static_cast<size_t>(p.kernel[0]));
+  std::vector<int32_t> first_column, first(static_cast<size_t>(s.ow));
+  for (int64_t j = 0; j < s.ow; ++j)
+    first_column.push_back(static_cast<int32_t>(std::max<int64_t>(0, p.padding[1] - j * stride)));
+  for (int64_t k = 0; k < planes; ++k) {
+    const float* from = x + k * pooling.plane();
+    float* to = y + k * pooling.results();
+    uint8_t* numbers = places + k * pooling.results();
+    if (pooling.squares()) {
+      HWY_DYNAMIC_DISPATCH(squares)(from, s, to, numbers);
+    } else {
+      HWY_DYNAMIC_DISPATCH(plane)
+      (from, s, p, to, numbers, line.data(), lines.data(), pitch, first_column.data(),
+       first.data());
+    }
+  }
+}
+
+/// ATen's way: every result's gradient goes to one place, in the order of the results.
+void plane_backward(const float* g, const uint8_t* places, const PoolShape& s, const PoolWindow& p,
+                    const std::vector<int64_t>& away, float* to) {
+  std::fill_n(to, s.h * s.w, 0.0F);
+  for (int64_t i = 0; i < s.oh; ++i) {
+    const int64_t row = (i * p.stride[0] - p.padding[0]) * s.w - p.padding[1];
+    for (int64_t j = 0; j < s.ow; ++j) to[row + j * p.stride[1] + away[*places++]] += *g++;
+  }
+}
+
+int64_t planes_a_time(const Pooling& pooling) {
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, pooling.plane()));
+}
+
+std::tuple<Tensor&, Tensor&> max_pool_places_out(const Tensor& x, at::IntArrayRef kernel,
+                                                 at::IntArrayRef stride, at::IntArrayRef padding,
+                                                 bool ceil, Tensor& out, Tensor& places) {
+  const PoolWindow p = window_of(kernel, stride, padding);
+  TORCH_CHECK(x.dim() == 4 && out.dim() == 4 && out.sizes() == places.sizes(),
+              "wide::max_pool_places: got x ", x.sizes(), " and out ", out.sizes());
+  const PoolShape s{x.size(1), x.size(2), x.size(3), out.size(2), out.size(3)};
+  TORCH_CHECK(out.size(0) == x.size(0) && out.size(1) == s.channels &&
+                  s.oh == result_size(s.h, p, 0, ceil) && s.ow == result_size(s.w, p, 1, ceil) &&
+                  out.is_contiguous() && places.is_contiguous(),
+              "wide::max_pool_places: out ", out.sizes(), " does not fit x ", x.sizes());
+  const Tensor dense = x.contiguous();
+  const Pooling pooling{p, s};
+  const float* px = dense.const_data_ptr<float>();
+  float* py = out.mutable_data_ptr<float>();
+  uint8_t* pp = places.mutable_data_ptr<uint8_t>();
+  at::parallel_for(0, out.numel() ? x.size(0) * s.channels : 0, planes_a_time(pooling),
+                   [&](int64_t begin, int64_t end) {
+                     const int64_t at = begin * pooling.results();
+                     pool_planes(px + begin * pooling.plane(), end - begin, pooling, py + at,
+                                 pp + at);
+                   });
+  return {out, places};
+}
+
+std::tuple<Tensor, Tensor> max_pool_places_kernel(const Tensor& x, at::IntArrayRef kernel,
+                                                  at::IntArrayRef stride, at::IntArrayRef padding,
+                                                  bool ceil) {
+  const PoolWindow p = window_of(kernel, stride, padding);
+  Tensor out = at::empty({x.size(0), x.size(1), result_size(x.size(2), p, 0, ceil),
+                          result_size(x.size(3), p, 1, ceil)},
+                         x.options());
+  Tensor places = at::empty(out.sizes(), x.options().dtype(at::kByte));
+  max_pool_places_out(x, kernel, stride, padding, ceil, out, places);
+  return {out, places};
+}
+
+Tensor& max_pool_backward_out(const Tensor& g, const Tensor& places, at::IntArrayRef sizes,
+                              at::IntArrayRef kernel, at::IntArrayRef stride,
+                              at::IntArrayRef padding, Tensor& out) {
+  TORCH_CHECK(sizes.size() == 4 && out.sizes() == sizes && out.is_contiguous() && g.dim() == 4 &&
+                  places.sizes() == g.sizes() && g.size(0) == sizes[0] && g.size(1) == sizes[1],
+              "wide::max_pool_backward: got g ", g.sizes(), " and places ", places.sizes(), " for ",
+              sizes);
+  const Pooling pooling{window_of(kernel, stride, padding),
+                        {sizes[1], sizes[2], sizes[3], g.size(2), g.size(3)}};
+  const PoolWindow& p = pooling.window;
+  std::vector<int64_t> away;
+  for (int64_t r = 0; r < p.kernel[0]; ++r)
+    for (int64_t c = 0; c < p.kernel[1]; ++c) away.push_back(r * sizes[3] + c);
+  const Tensor dense = g.contiguous(), numbers = places.contiguous();
+  const float* pg = dense.const_data_ptr<float>();
+  const uint8_t* pp = numbers.const_data_ptr<uint8_t>();
+  float* to = out.mutable_data_ptr<float>();
+  at::parallel_for(0, out.numel() ? sizes[0] * sizes[1] : 0, planes_a_time(pooling),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t k = begin; k < end; ++k) {
+                       const int64_t at = k * pooling.results();
+                       float* plane = to + k * pooling.plane();
+                       if (pooling.squares()) {
+                         HWY_DYNAMIC_DISPATCH(squares_backward)
+                         (pg + at, pp + at, pooling.shape, plane);
+                       } else {
+                         plane_backward(pg + at, pp + at, pooling.shape, p, away, plane);
+                       }
+                     }
+                   });
+  return out;
+}
+
+Tensor max_pool_backward_kernel(const Tensor& g, const Tensor& places, at::IntArrayRef sizes,
+                                at::IntArrayRef kernel, at::IntArrayRef stride,
+                                at::IntArrayRef padding) {
+  Tensor out = at::empty(sizes, g.options());
+  return max_pool_backward_out(g, places, sizes, kernel, stride, padding, out);
+}
+
+TORCH_LIBRARY_FRAGMENT(wide, m) {
+  kernels::add_operator(
+      m, "max_pool_places", "Tensor x, int[] kernel, int[] stride, int[] padding, bool ceil",
+      max_pool_places_kernel, max_pool_places_out, {.results = {"out", "places"}});
+  kernels::add_operator(
+      m, "max_pool_backward",
+      "Tensor g, Tensor places, int[] sizes, int[] kernel, int[] stride, int[] padding",
+      max_pool_backward_kernel, max_pool_backward_out);
+}
+
+std::vector<int64_t> two(const int64_t (&numbers)[2]) { return {numbers[0], numbers[1]}; }
+
+}  // namespace
+}  // namespace pool_places
+
+std::pair<at::Tensor, at::Tensor> max_pool_places(const at::Tensor& x, const PoolWindow& p,
+                                                  bool ceil) {
+  using pool_places::two;
+  const auto [out, places] =
+      pool_places::max_pool_places_kernel(x, two(p.kernel), two(p.stride), two(p.padding), ceil);
+  return {out, places};
+}
+
+at::Tensor max_pool_backward(const at::Tensor& g, const at::Tensor& places, at::IntArrayRef sizes,
+                             const PoolWindow& p) {
+  using pool_places::two;
+  return pool_places::max_pool_backward_kernel(g, places, sizes, two(p.kernel), two(p.stride),
+                                               two(p.padding));
+}
+
+}  // namespace wide
+#endif

@@ -1,0 +1,38 @@
+#pragma once
+// What group norm and instance norm (groups of one channel) share: statistics of every sample.
+#include "primitives/kernels/norm/norms.h"
+#include "primitives/layout.h"
+
+namespace wide {
+
+/// Inputs x `[N,B,C,...]`, weight and bias `[N,C]` or none. Behind a grouped convolution the models
+/// lie in the channels: their groups are then groups of one group norm, affine part included.
+/// Otherwise they are stacked into the batch.
+inline Tensor sample_norm(const WideCall& call, int64_t groups, double eps) {
+  const Tensor &x = call.inputs[0], &w = call.inputs[1], &b = call.inputs[2];
+  if (x.dim() == 3 || cheapest_folding(x) == Folding::packed) {
+    const auto flat = [](const Tensor& t) { return t.defined() ? t.reshape({-1}) : t; };
+    const Tensor packed = pack_channels(x);
+    return unpack_channels(at::group_norm(packed, groups * call.n, flat(w), flat(b), eps), call.n);
+  }
+  Tensor y = at::group_norm(fold(x, Folding::stacked), groups, {}, {}, eps);
+  y = unfold(y.contiguous(), Folding::stacked, call.n);  // group_norm keeps channels last
+  if (w.defined() && b.defined())
+    return at::addcmul(per_channel(b, y.dim()), y, per_channel(w, y.dim()));
+  if (w.defined()) y = y * per_channel(w, y.dim());
+  if (b.defined()) y = y + per_channel(b, y.dim());
+  return y;
+}
+
+/// When the engine's own kernel takes a call of `primitive`.
+template <class Config>
+std::function<Applies(const Config&, const WideCall&)> one_pass_applies(const char* primitive) {
+  return [primitive](const Config&, const WideCall& call) -> Applies {
+    if (norms::applies(call.inputs)) return std::nullopt;
+    return reason(fmt::format("{}/one_pass", primitive), "call",
+                  "other than float32 on the CPU without gradient", "float32 inference on the CPU",
+                  "fused");
+  };
+}
+
+}  // namespace wide

@@ -1,0 +1,297 @@
+"""What `nw.train` takes as data, losses and metrics: each against separate modules in PyTorch."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
+
+package.enter()
+
+import math  # noqa: E402
+import unittest  # noqa: E402
+
+import numpy  # noqa: E402
+import pandas  # noqa: E402
+import sklearn.metrics  # noqa: E402
+import torch  # noqa: E402
+from separate_runs import Net, Runs, rows, separate, start  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.utils.data import TensorDataset  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+PLAIN = {"epochs": 2, "batch": 16, "order": "sequential", "dtype": "f64", "check": 0, "lr": 0.01, "seeds": 2}
+
+
+class Mixed(nn.Module):
+    """Numbers and a category."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(3, 2)
+        self.linear = nn.Linear(4, 1)
+
+    def forward(self, numbers, city):
+        return self.linear(torch.cat([numbers, self.embed(city[:, 0])], 1)).squeeze(1)
+
+
+class Says(nn.Module):
+    """Another program in training than in evaluation."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(5, 3)
+
+    def forward(self, x):
+        if self.training:
+            x = 2 * x
+        return self.a(x)
+
+
+class Chooses(nn.Module):
+    """Arguments that are left out in the middle; computes its own loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(5, 3)
+
+    def forward(self, x, mask=None, scale=None, labels=None):
+        output = self.a(x if mask is None else x * mask)
+        return {"loss": F.cross_entropy(output * scale[:, None], labels), "logits": output}
+
+
+def people(count=40, seed=0):
+    random = numpy.random.default_rng(seed)
+    city = random.choice(["Bonn", "Oslo", "Rome"], count)
+    frame = pandas.DataFrame({"age": random.normal(size=count), "city": city, "income": random.normal(size=count)})
+    frame["price"] = frame["age"] * 0.5 + (frame["city"] == "Rome") + 0.1 * random.normal(size=count)
+    return frame
+
+
+class Checked(Runs):
+    def check(self, run, make, inputs, target, loss=F.cross_entropy, **options):
+        """Training losses of each model against a loop of its own."""
+        for i, row in run.table.iterrows():
+            x, y = (t[i] if isinstance(t, list) else t for t in (inputs, target))
+            model = make(row["seed"]).double()
+            step = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.01)
+            for epoch in range(2):
+                losses = []
+                for begin in range(0, len(y), 16):
+                    step.zero_grad()
+                    part = [t[begin:begin + 16] for t in (x if isinstance(x, tuple) else (x,))]
+                    value = loss(model.train()(*part), y[begin:begin + 16])
+                    value.backward()
+                    step.step()
+                    losses.append(value.item())
+                own = run.curves[run.curves["model"] == i]["train_loss"].iloc[epoch]
+                self.assertAlmostEqual(own, sum(losses) / len(losses), delta=1e-9)
+
+
+class Data(Checked):
+    def test_arrays_dicts_and_datasets(self):
+        x, y = rows()
+        for name, data, options in (
+                ("arrays", (x.numpy(), y.numpy()), {}),
+                ("columns", {"x": x, "label": y}, {}),
+                ("others", {"images": x, "label": y, "more": y}, {"column": {"x": "images"}, "target": "label"}),
+                ("dataset", TensorDataset(x, y), {})):
+            run = self.train(Net, data=data, save=name, **PLAIN, **options)
+            self.check(run, start, x, y)
+
+    def test_own_rows(self):
+        pairs = [rows(seed=s) for s in (1, 2)]
+        run = self.train(Net, data=pairs, **PLAIN)
+        self.check(run, start, [x for x, _ in pairs], [y for _, y in pairs])
+        xv, yv = rows(31, seed=4)
+        x, y = rows()
+        own = [torch.randint(53, (53,), generator=torch.Generator().manual_seed(s)) for s in (1, 2)]
+        options = {name: value for name, value in PLAIN.items() if name != "seeds"}
+        run = self.train(Net, data=(x, y), rows=own, validation=(xv, yv), save="bags", **options)
+        self.check(run, start, [x[i] for i in own], [y[i] for i in own])
+        for model, loss in zip(run.models, run.table["loss"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(F.cross_entropy(model.double()(xv), yv).item(), loss, delta=1e-9)
+
+    def test_frames(self):
+        frame = people()
+        columns = {"numbers": ["age", "income"], "city": ["city"]}
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return Mixed()
+
+        run = self.train(Mixed, data=frame, target="price", column=columns, validation=people(20, 1), loss="mse", **PLAIN)
+        numbers = torch.tensor(frame[["age", "income"]].to_numpy(), dtype=torch.float32).double()
+        codes = torch.tensor(frame["city"].map({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy())[:, None]
+        price = torch.tensor(frame["price"].to_numpy())
+        self.check(run, make, (numbers, codes), price, F.mse_loss)
+        for model, answer in zip(run.models, run.best(2).predict(frame.drop(columns="price"), reduce="none")[numpy.argsort(run.best(2).indices)]):
+            with torch.no_grad():
+                self.assertLess((model.double()(numbers, codes) - answer).abs().max().item(), 1e-9)
+        again = nw.open_run(self.path("run"), Mixed)
+        self.assertLess((again.best(1).predict(frame) - run.best(1).predict(frame)).abs().max().item(), 1e-12)
+        odd = frame.assign(city="Paris")
+        self.refused("[data] column city: got 'Paris' in row 0, expected one of the 3 categories of the training data; try 'Bonn'",
+                     lambda: run.best(1).predict(odd))
+
+    def test_one_frame_of_features(self):
+        frame = people().rename(columns={"price": "y"})
+        frame["y"] = numpy.where(frame["y"] > 0, "high", "low")
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return nn.Linear(3, 2)
+
+        run = self.train(lambda: nn.Linear(3, 2), data=(frame[["age", "city", "income"]], frame["y"]), **PLAIN)
+        x = torch.tensor(frame[["age", "city", "income"]].replace({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy(dtype="float32")).double()
+        frame["age"] = frame["age"].astype("Float64")  # with a mask of gaps
+        self.train(lambda: nn.Linear(3, 2), data=(frame[["age", "city", "income"]], frame["y"]), save="gaps", **PLAIN)
+        self.check(run, make, x, torch.tensor((frame["y"] == "low").to_numpy().astype("int64")))
+
+    def test_program_that_asks_for_its_form(self):
+        x, y = rows()
+        run = self.train(Says, data=(x, y), validation=(x, y), **PLAIN)
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return Says()
+
+        self.check(run, make, x, y)
+        for model, loss in zip(run.models, run.table["loss"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(F.cross_entropy(model.double()(x), y).item(), loss, delta=1e-9)
+
+
+    def test_arguments_left_out(self):
+        x, y = rows()
+        scale = torch.rand(53, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        run = self.train(Chooses, data={"labels": y, "scale": scale, "x": x}, loss="output.0", output=1, **PLAIN)
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return Chooses()
+
+        self.check(run, lambda seed: Twin(make(seed)), (x, scale), y, lambda loss, labels: loss(labels))
+
+
+class Twin(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, scale):
+        return lambda labels: self.model(x, scale=scale, labels=labels)["loss"]
+
+
+class Functions(Checked):
+    def test_loss(self):
+        x, y = rows()
+
+        def smooth(output, target):
+            return F.cross_entropy(output, target, label_smoothing=0.2) + 0.01 * output.square().mean()
+
+        xv, yv = rows(31, seed=4)
+        run = self.train(Net, data=(x, y), validation=(xv, yv), loss=smooth, **PLAIN)
+        self.check(run, start, x, y, smooth)
+        for model, loss in zip(run.models, run.table["loss"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(smooth(model.double()(xv), yv).item(), loss, delta=1e-9)
+        with torch.no_grad():
+            outputs = torch.stack([run.models[i].double()(xv) for i in run.best(2).indices])
+        self.assertLess((run.best(2).predict(xv, reduce="none") - outputs).abs().max().item(), 1e-9)
+
+    def test_loss_of_all_columns(self):
+        x, y = rows()
+        (xv, yv), mask = rows(31, seed=4), (x > 0.3).double()
+
+        def hidden(output, batch):  # what a masked autoencoder learns; a module of 5 in and 3 out stands for one
+            return ((output - batch["x"][:, :3]).square() * batch["mask"][:, :3]).sum() / batch["mask"][:, :3].sum()
+
+        def twin(output, both):
+            return hidden(output, {"x": both[:, :5], "mask": both[:, 5:]})
+
+        data = {"mask": mask, "x": x, "other name": y}
+        run = self.train(Net, data=data, loss=hidden, validation={**data, "x": x + 0.1}, **PLAIN)
+        self.check(run, start, x, torch.cat([x, mask], 1), twin)
+        self.assertEqual(run.report["data"]["columns"]["target"], [])
+        with torch.no_grad():
+            outputs = torch.stack([run.models[i].double()(xv) for i in run.best(2).indices])
+        self.assertLess((run.best(2).predict(xv, reduce="none") - outputs).abs().max().item(), 1e-9)
+        self.assertLess((run.best(2).predict({"x": xv}, reduce="none") - outputs).abs().max().item(), 1e-9)
+        run = self.train(Net, data=(x, y), loss=lambda output, batch: F.cross_entropy(output, batch["y"]), save="pair", **PLAIN)
+        self.check(run, start, x, y)
+        run = self.train(Net, data=x, loss=lambda output, batch: (output - batch["x"][:, 2:]).square().mean(), save="alone", **PLAIN)
+        self.check(run, start, x, x[:, 2:], lambda output, target: (output - target).square().mean())
+        frame = people()
+
+        def of_people(output, batch):
+            return ((output - batch["price"]) ** 2 * (1 + batch["numbers"][:, 0] ** 2)).mean() + 0 * batch["city"].sum()
+
+        run = self.train(Mixed, data=frame, target="price", column={"numbers": ["age", "income"], "city": ["city"]}, loss=of_people,
+                         save="frame", **PLAIN)
+        numbers = torch.tensor(frame[["age", "income"]].to_numpy(), dtype=torch.float32).double()
+        codes = torch.tensor(frame["city"].map({"Bonn": 0, "Oslo": 1, "Rome": 2}).to_numpy())[:, None]
+
+        def make(seed):
+            torch.manual_seed(seed)
+            return Mixed()
+
+        self.check(run, make, (numbers, codes), torch.stack([torch.tensor(frame["price"].to_numpy()), numbers[:, 0]], 1),
+                   lambda output, both: ((output - both[:, 0]) ** 2 * (1 + both[:, 1] ** 2)).mean())
+
+    def test_metrics(self):
+        x, y = rows()
+        xv, yv = rows(31, seed=4)
+
+        def mcc(output, target):
+            return sklearn.metrics.matthews_corrcoef(target, output.argmax(1))
+
+        run = self.train(Net, data=(x, y), validation=(xv, yv), metrics={"mcc": mcc}, **PLAIN)
+        for model, value in zip(run.models, run.table["mcc"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(mcc(model.double()(xv), yv), value, delta=1e-12)
+        self.assertEqual(list(nw.open_run(self.path("run")).table["mcc"]), list(run.table["mcc"]))
+        again = nw.open_run(self.path("run")).resume(epochs=3, quiet=True)
+        self.assertNotIn("mcc", again.table)
+        self.assertIn("mcc is a function of Python: the steps since 8 were made without it", again.notes)
+        run.resume(epochs=4, quiet=True)
+        for model, value in zip(run.models, run.table["mcc"]):
+            with torch.no_grad():
+                self.assertAlmostEqual(mcc(model.double()(xv), yv), value, delta=1e-12)
+
+    def test_metrics_beside_a_loss(self):
+        (x, y), (xv, yv) = rows(), rows(31, seed=4)
+        run = self.train(Net, data=(x, y), validation=(xv, yv), loss=lambda output, target: F.cross_entropy(output, target),
+                         metrics={"right": lambda output, target: float((output.argmax(1) == target).sum())}, **PLAIN)
+        for model, value in zip(run.models, run.table["right"]):
+            with torch.no_grad():
+                self.assertEqual((model.double()(xv).argmax(1) == yv).sum().item(), value)
+        with self.assertRaisesRegex(nw.Error, r"^\[ensemble\] loss: got output\.1, expected one of .*; try run\.best\(8\)$"):
+            run.ensemble(2)
+
+    def test_split_by_the_command(self):
+        x, y = rows()
+        run = self.train(Net, data=(x, y), validation=0.25, metrics={"rows": lambda output, target: len(target)}, **PLAIN)
+        held = numpy.load(self.path("run/split.npz"))["validation"]
+        self.assertEqual(list(run.table["rows"]), [len(held)] * 2)
+        for i, row in run.table.iterrows():
+            learn = [r for r in range(len(y)) if r not in set(held)]
+            looks, _ = separate(start(row["seed"]), x[learn], y[learn], x[held], y[held], 0.01, epochs=2)
+            self.assertAlmostEqual(row["loss"], min(look[1] for look in looks), delta=1e-9)
+
+    def test_folds_and_groups(self):
+        x, y = rows()
+        group = torch.arange(53) // 4
+        run = self.train(Net, data=(x, y), folds=3, group=group, epochs=1, drop_last=True, seeds=2, lr=0.01)
+        self.assertEqual(list(run.table["fold"]), [0, 1, 2, 0, 1, 2])
+        folds = numpy.load(self.path("run/oof.npz"))["fold"]
+        for g in group.unique():
+            self.assertEqual(len(set(folds[group == g])), 1)
+        self.assertFalse(any(math.isnan(v) for v in run.table["loss"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

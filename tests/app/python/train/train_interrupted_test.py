@@ -1,0 +1,138 @@
+"""Runs of `nw.train` that are interrupted, go on, and are told by the command; runs of the command from Python."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
+
+package.enter()
+
+import json  # noqa: E402
+import signal  # noqa: E402
+import subprocess  # noqa: E402
+import threading  # noqa: E402
+import unittest  # noqa: E402
+
+import nwide_program  # noqa: E402
+import torch  # noqa: E402
+from separate_runs import Net, Runs, rows  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+OPTIONS = {"validation": 0.25, "lr": [1e-3, 1e-2], "seeds": 2, "order": "sequential", "metrics": ["accuracy"], "dtype": "f64"}
+
+
+class Interrupted(Runs):
+    def command(self, *arguments, expect=0):
+        path, environment = nwide_program.program()
+        done = subprocess.run([path, *arguments], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, expect, done.stderr)
+        return done.stdout
+
+    def interrupt_at(self, line):
+        """Ctrl-C once the program has printed a line that begins so."""
+        from nwide.training import program
+
+        say, threads = program.Tell.__call__, []
+
+        def tell(tell, text):
+            if text.startswith(line) and not threads:
+                threads.append(threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)))
+                threads[0].start()
+            return say(tell, text)
+
+        program.Tell.__call__ = tell
+        self.addCleanup(setattr, program.Tell, "__call__", say)
+
+    def test_saves_returns_and_goes_on(self):
+        whole = self.train(Net, data=rows(), epochs=3000, save="whole", **OPTIONS).table
+        self.interrupt_at("epoch 5 ")
+        run = self.train(Net, data=rows(), epochs=3000, **OPTIONS)
+        self.assertEqual(run.state, "interrupted")
+        self.assertEqual(set(run.table["status"]), {"interrupted"})
+        self.assertLess(run.table["step"][0], 3000 * 3)
+        self.assertEqual(run.models[1](torch.zeros(2, 5, dtype=torch.float64)).shape, (2, 3))
+        run.resume(quiet=True)
+        self.assertEqual(run.state, "complete")
+        for column in ("lr", "seed", "status", "step", "best_step"):
+            self.assertEqual(list(run.table[column]), list(whole[column]))
+        for column in ("loss", "accuracy", "train_loss"):
+            for own, other in zip(run.table[column], whole[column]):
+                self.assertAlmostEqual(own, other, delta=1e-9)
+
+    def test_of_several_runs_the_later_ones_do_not_begin(self):
+        self.interrupt_at("epoch 5 ")
+        run = self.train(Net, data=rows(), epochs=3000, batch=[8, 16], **OPTIONS)
+        self.assertEqual((len(run.parts), run.state), (1, "interrupted"))
+        self.assertEqual(sorted(os.listdir(self.path("run"))), ["0", "python"])
+
+    def test_the_command_takes_it(self):
+        run = self.train(Net, data=rows(), epochs=2, **OPTIONS)
+        said = self.command("train", "--resume", self.path("run"), "--epochs", "4", "--no-store")
+        self.assertIn("step 8 of 8", said)
+        again = nw.open_run(self.path("run"), Net)
+        self.assertEqual(list(again.table["step"]), [8] * 4)
+        self.assertEqual(list(run.table["step"]), [4] * 4)
+        self.assertIn("lr=0.01", self.command("report", self.path("run"), "--by", "lr"))
+        self.train(Net, data=rows(), epochs=4, save="other", **OPTIONS)
+        self.assertIn("SAME", self.command("compare", self.path("run"), self.path("other")).upper())
+
+    def test_runs_of_the_command(self):
+        x, y = rows()
+        program = torch.export.export(Net().double(), (x[:4],), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
+        torch.export.save(program, self.path("net.pt2"))
+        from nwide.training import tensor_files
+
+        tensor_files.save(self.path("data.safetensors"), {"images": x, "label": y})
+        self.command("train", self.path("net.pt2"), "--data", self.path("data.safetensors"), "--column", "x=images", "-n",
+                     "3", "--lr",
+                     "log:1e-3..1e-1", "--validation", "0.25", "--epochs", "2", "--save", self.path("run"), "--no-store", "--init", "file")
+        run = nw.open_run(self.path("run"), Net)
+        self.assertEqual(list(run.table["lr"]), [1e-3, run.table["lr"][1], 1e-1])
+        with torch.no_grad():
+            each = torch.stack([run.models[i].double()(x).softmax(1) for i in run.best(2).indices])
+        self.assertLess((run.best(2).predict(x, reduce="none") - each).abs().max().item(), 1e-9)
+        self.refused("[ensemble] rows: got a run without the same validation rows for all models, or not begun in Python, expected "
+                     "rows to choose models by; try nw.train(..., validation=0.2)", lambda: run.ensemble(2))
+        self.refused("[open_run] models: got no class, expected the class or factory of the run's models; try "
+                     "nw.open_run('runs/a', Net)", lambda: nw.open_run(self.path("run")).models[0])
+
+    def test_the_store(self):
+        db = self.path("results.db")
+        nw.train(Net, data=rows(), save=self.path("run"), name="first", db=db, quiet=True, epochs=2, **OPTIONS)
+        runs = nw.open(db).runs()
+        self.assertEqual(list(runs["name"]), ["first"])
+        self.assertEqual((runs["n"][0], runs["state"][0], runs["folder"][0]), (4, "complete", self.path("run")))
+
+    def test_without_a_folder(self):
+        run = nw.train(Net, data=rows(), no_save=True, no_store=True, quiet=True, epochs=2, **OPTIONS)
+        self.assertEqual(len(run.table), 4)
+        for call in (lambda: run.models[0], lambda: run.best(1).predict(rows()[0])):
+            with self.assertRaisesRegex(nw.Error, "got a run that saved nothing, expected its folder; try a run without no_save=True"):
+                call()
+
+    def test_says_what_it_does(self):
+        code = ("import nwide as nw, sys; sys.path.insert(0, sys.argv[1]); from separate_runs import Net, rows; "
+                "nw.train(Net, data=rows(), seeds=2, epochs=2, batch=[8, 16], save=sys.argv[2], no_store=True)")
+        done = subprocess.run([sys.executable, "-c", code, os.path.dirname(package.__file__), self.path("run")],
+                              capture_output=True, text=True)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], "2 wide runs, one after the other: batch 8, 16", done.stderr)
+        self.assertEqual(len([line for line in lines if line.startswith("epoch ")]), 4)
+        self.assertEqual(done.stderr, "")
+        with open(self.path("run/0/report.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["run"]["name"], "Net batch=8")
+
+    def test_progress(self):
+        code = ("import nwide as nw, sys; sys.path.insert(0, sys.argv[1]); from separate_runs import Net, rows; "
+                "from nwide import progress; progress._watched = lambda: True; "
+                "nw.train(Net, data=rows(), seeds=2, epochs=2, save=sys.argv[2], no_store=True)")
+        done = subprocess.run([sys.executable, "-c", code, os.path.dirname(package.__file__), self.path("run")],
+                              capture_output=True, text=True)
+        self.assertNotIn("epoch 1 ", done.stdout)
+        self.assertIn("2/4", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,142 @@
+"""What `nw.train` refuses, each in one line and before anything is written."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import package  # noqa: E402
+
+package.enter()
+
+import unittest  # noqa: E402
+
+import numpy  # noqa: E402
+import pandas  # noqa: E402
+import torch  # noqa: E402
+from separate_runs import Net, Runs, rows  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.a(x) if x.sum() > 0 else self.a(-x)
+
+
+class Hides(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(5, 3)
+        self.scale = torch.rand(3)
+
+    def forward(self, x):
+        return self.a(x) * self.scale
+
+
+class Arguments(Runs):
+    def no(self, words, models=Net, *beside, **options):
+        options.setdefault("data", rows())
+        self.refused(words, lambda: self.train(models, *beside, **options))
+        self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_names(self):
+        line = "[train] {}: got an argument of this name, expected an option of workbench train, with underscores; try {}="
+        self.no(line.format("epocs", "epochs"), epocs=3, lr=[0.1])
+        self.no(line.format("batch_size", "batch"), batch_size=3, lr=[0.1])
+        self.no(line.format("metric", "metrics"), metric="accuracy", lr=[0.1])
+
+    def test_how_many(self):
+        self.no("[train] models: got nothing that says how many, expected N of them; try seeds=8, or lr=[1e-4, 1e-3]",
+                lr=0.1)
+        self.no("[train] lr: got a range that does not say how many, expected how many models there are; try n=8, or "
+                "nw.log(1e-4, 1e-1, 8)", lr=nw.log(1e-4, 1e-1))
+        self.no("[train] n: got 5, expected a multiple of 2, as it counts all models; try n=10", n=5, seeds=2)
+        self.no("[train] n: got 4, expected 2, as many as the other arguments make; try leaving it out", Net,
+                nw.zip(lr=[0.1, 0.2]), n=4)
+        self.no("[train] lr: got an empty list, expected at least one value; try lr=[1e-3]", lr=[])
+        self.no("[train] seeds: got 0, expected a whole number of at least 1; try seeds=8", seeds=0)
+        self.no("[train] lr: got it in nw.zip too, expected it once; try leaving one out", Net, nw.zip(lr=[0.1, 0.2]),
+                lr=0.1)
+        self.refused("[nw.zip] b: got 1 values, expected 2 as a has; try lists of one length", lambda: nw.zip(a=[1, 2],
+                     b=[1]))
+        self.refused("[nw.zip] b: got 0.1, expected a list, or a range that says how many; try nw.log(1e-4, 1e-1, 8)",
+                     lambda: nw.zip(a=[1, 2], b=0.1))
+
+    def test_what_the_command_refuses(self):
+        self.no("[train] momentum: got a hyperparameter of rmsprop, expected one of adamw; try optimizer='rmsprop'",
+                momentum=[0.1, 0.2])
+        self.no("[train] optimizer: got adamx, expected one of adam, adamw, lion, rmsprop, sgd; try adam", seeds=2,
+                optimizer="adamx")
+
+    def test_models(self):
+        self.no("[train] models: got int, expected a class or factory, a module or a list of them; try nw.train(Net, ...)", 3, lr=[0.1])
+        self.no("[train] models: got an empty list, expected a list of nn.Module; try a class, as nw.train(Net, ...)", [],
+                lr=[0.1])
+        self.no("[train] factory: got int, expected an nn.Module; try a class of nn.Module", lambda: 3, lr=[0.1])
+        self.no("[train] net: got it with modules that are made, expected a class or factory that takes it; try "
+                "nw.train(Net, net={...}, ...)", Net(), lr=[0.1], net={"width": 3})
+        self.no("[train] scale of model 1: got values other than model 0's outside its state_dict, expected the same for all "
+                "models; try register_buffer", Hides, seeds=2)
+        with self.assertRaisesRegex(nw.Error, r"^\[train\] forward: got .*data-dependent.* from torch.export, expected a network that "
+                                              r"it can export; try the module itself on the first rows of the data$"):
+            self.train(Branches, data=rows(), seeds=2)
+
+    def test_functions(self):
+        def mcc(output, target):
+            return 0.0
+
+        self.no("[train] monitor: got mcc, a function of Python, expected one of the command's metrics, as those of Python are "
+                "computed after the run; try monitor='loss'", seeds=2, metrics={"mcc": mcc}, monitor="mcc", validation=0.2)
+        self.no("[train] metrics: got functions in a run without validation rows or without a folder, expected rows to compute "
+                "them of; try validation=0.2", seeds=2, metrics={"mcc": mcc})
+        self.no("[train] metrics mcc: got str, expected a function of (output, target); try metrics={'mcc': f}", seeds=2,
+                metrics={"mcc": "f"}, validation=0.2)
+
+    def test_data(self):
+        x, y = rows()
+        self.no("[data] column y: got 52 rows, expected 53 as the others; try columns of one length", data=(x, y[1:]),
+                seeds=2)
+        self.no("[data] x: got object, expected numbers; try a tensor, a NumPy array or a frame",
+                data=(numpy.array([{}, {}]), y[:2]), seeds=2)
+        self.no("[train] rows of model 1: got 0 to 53, expected row numbers from 0 to 52; try torch.randint(len(x), (len(x),))",
+                rows=[[0, 1], [0, 53]])
+        self.no("[train] models: got 2 models' own rows, expected 3, as many as the other arguments make; try as many of "
+                "each", rows=[[0, 1], [2, 3]], seeds=3)
+        self.no("[train] metrics: got functions and validation rows of each model's own, expected rows that all models share; try a "
+                "metric by its name", data=[(x, y), (x, y)], metrics={"f": len}, validation=0.2)
+        frame = pandas.DataFrame({"a": [1.0, None, 3.0], "b": [1.0, 2.0, None], "y": [0, 1, 0]})
+        self.no("[data] column a: got 1 gaps, the first in row 1, expected a value in each row; try frame.dropna() or fillna",
+                data=frame, target="y", seeds=2)
+        self.no("[data] target: got a frame alone, expected what is to be learned; try target='y'", data=frame, seeds=2)
+        self.no("[train] group: got owner, expected one of the columns x, y; try group=tensor", data={"x": x, "y": y},
+                group="owner", seeds=2)
+        self.no("[data] forward's x: got columns z, y, expected one named x; try column={'x': 'z'}", data={"z": x,
+                "y": y}, seeds=2)
+        self.no("[train] validation: got str, expected a fraction, or rows as data has them; try validation=0.2",
+                validation="0.2", seeds=2)
+
+    def test_a_folder_with_a_run(self):
+        self.train(Net, data=rows(), seeds=2, epochs=1)
+        before = os.path.getmtime(self.path("run/report.json"))
+        self.refused("[run] save: got a folder with a run in it, expected a new one; try another save=, nw.open_run on it, or "
+                     "overwrite=True", lambda: self.train(Net, data=rows(), seeds=2, epochs=1))
+        with self.assertRaises(nw.Error):  # refused by the command: the run that is there stays whole
+            self.train(Net, data=rows(), seeds=2, epochs=1, overwrite=True, loss="none")
+        self.assertEqual(os.path.getmtime(self.path("run/report.json")), before)
+        self.assertEqual(sorted(n for n in os.listdir(self.path("run")) if n.startswith("python")), ["python",
+                         "python.json"])
+        nw.open_run(self.path("run")).resume(epochs=2, quiet=True)
+        run = self.train(Net, data=rows(), seeds=3, epochs=1, overwrite=True)
+        self.assertEqual(len(run), 3)
+        self.assertEqual(len([n for n in os.listdir(self.path("run")) if n.startswith("python")]), 2)
+        run.resume(epochs=2, quiet=True)
+        self.assertEqual(list(run.table["step"]), [4] * 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

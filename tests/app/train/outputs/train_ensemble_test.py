@@ -1,0 +1,144 @@
+"""The models' mean answer: of which models it is, and where there is none."""
+import os
+import sys
+import unittest
+
+import numpy
+import torch
+from safetensors.torch import load_file, save_file
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import digits
+from train_command import Train
+
+
+class Means(Train):
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(0)
+        self.x, self.y = random.normal(0, 1, (60, 4)).astype("float32"), random.integers(0, 3, 60)
+        self.net = torch.nn.Linear(4, 3)
+        digits.export(self.net, self.path("net.pt2"), torch.randn(3, 4))
+
+    def probabilities(self, kind, model, x):
+        self.net.load_state_dict(load_file(self.path(f"run/{kind}/model-{model:04d}.safetensors")))
+        with torch.no_grad():
+            return self.net(torch.tensor(x)).softmax(1)
+
+    def predicted(self, *options):
+        run = self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("p.npz"), *options)
+        return numpy.load(self.path("p.npz"))["prediction"], run.stdout
+
+
+class OfRows(Means):
+    def test_that_are_not_the_same(self):
+        own = numpy.random.default_rng(1).normal(0, 1, (2, 60, 4)).astype("float32")
+        labels = numpy.random.default_rng(2).integers(0, 3, (2, 60))
+        for columns, which in (({"input": own, "y": self.y}, "input"), ({"input": self.x, "y": labels}, "y")):
+            numpy.savez(self.path("data.npz"), **columns)
+            common = ["-n", "2", "--own", which, "--validation", "0.3", "--test", "0.2", "--epochs", "1", "--overwrite"]
+            out = self.train(*common).stdout
+            self.assertEqual(self.report()["ensemble"], {"validation": {}, "test": {}})
+            self.fits_the_schema(self.report())
+            self.assertNotIn("their mean answer", out)
+            self.refused("[--require] ensemble:loss<9: got models with rows of their own, expected the same rows for "
+                         "all; try min: or best: instead of ensemble:", *common, "--require", "ensemble:loss<9")
+            self.train(*common, "--require", "best:loss<9")
+
+
+class OfNoNumbers(Means):
+    def test_are_none(self):
+        """A model that answers with NaN has no accuracy, and no area under a curve of scores that cannot be sorted."""
+        numpy.savez(self.path("data.npz"), input=self.x, y=self.y)
+        weights = []
+        for m in range(2):
+            weights += ["--weights", self.path(f"start-{m}.safetensors")]
+            far = {"weight": torch.tensor([[3e38, -3e38, 3e38, 1.0]] * 3), "bias": torch.zeros(3)}
+            save_file(far if m else self.net.state_dict(), weights[-1])
+        self.train(*weights, "--epochs", "1", "--validation", "0.3", "--test", "0.3", "--metric", "accuracy,f1,auc,ece,top5")
+        sound, lost = self.report()["models"]
+        self.assertEqual((sound["status"], lost["status"]), ("trained", "diverged"))
+        self.assertEqual(set(sound["test"]), {"loss", "accuracy", "f1", "auc", "ece", "top5"})
+        self.assertEqual({name: value for name, value in lost["test"].items() if value is not None}, {})
+
+
+class OfFolds(Means):
+    """Each fold's models are trained with class weights of their own."""
+
+    def test_with_balanced_classes(self):
+        random = numpy.random.default_rng(5)
+        fold = numpy.arange(60) % 3
+        # The classes' shares differ from fold to fold.
+        y = numpy.array([random.choice(3, p=[[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.2, 0.6, 0.2]][f]) for f in fold])
+        test_x, test_y = random.normal(0, 1, (40, 4)).astype("float32"), random.integers(0, 3, 40)
+        numpy.savez(self.path("data.npz"), input=self.x, y=y, f=fold)
+        numpy.savez(self.path("test.npz"), input=test_x, y=test_y)
+        self.train("--fold", "f", "--seeds", "2", "--loss", "cross_entropy:weight=balanced", "--epochs", "3", "--lr", "0.05",
+                   "--test", self.path("test.npz"))
+        weights = []
+        for k in range(3):
+            count = numpy.bincount(y[fold != k], minlength=3)
+            weights.append((fold != k).sum() / (3 * count))
+        losses, shares = [], []
+        for k in range(3):  # models are seeds by folds
+            rows = fold == k
+            mean = (self.probabilities("best", k, self.x[rows]) + self.probabilities("best", 3 + k, self.x[rows])).numpy() / 2
+            own = weights[k][y[rows]]
+            losses += list(-own * numpy.log(mean[numpy.arange(len(own)), y[rows]]))
+            shares += list(own)
+        self.assertAlmostEqual(self.report()["ensemble"]["validation"]["loss"], sum(losses) / sum(shares), delta=1e-5)
+        # Rows that all models answer count by the mean of their weights.
+        mean = sum(self.probabilities("best", m, test_x).double().numpy() for m in range(6)) / 6
+        own = numpy.mean(weights, 0)[test_y]
+        wanted = (-own * numpy.log(mean[numpy.arange(40), test_y])).sum() / own.sum()
+        self.assertAlmostEqual(self.report()["ensemble"]["test"]["loss"], wanted, delta=1e-5)
+        with_first = weights[0][test_y]
+        self.assertGreater(abs((-with_first * numpy.log(mean[numpy.arange(40), test_y])).sum() / with_first.sum() - wanted), 1e-4)
+
+
+class OfModels(Means):
+    """Two of four learn so fast that they are no numbers before the first evaluation."""
+
+    def setUp(self):
+        super().setUp()
+        numpy.savez(self.path("data.npz"), input=self.x, y=self.y)
+        numpy.savez(self.path("other.npz"), input=self.x[:30] + 1, y=self.y[:30])
+        self.common = ["--lr", "0.01,1e38,0.02,3e38", "--optimizer", "sgd", "--set", "momentum=0.9", "--epochs", "2"]
+
+    def is_of_two(self, out, kind, sets):
+        statuses = [model["status"] for model in self.report()["models"]]
+        self.assertEqual(statuses, ["trained", "diverged", "trained", "diverged"])
+        for name, x, y in sets:
+            mean = (self.probabilities(kind, 0, x) + self.probabilities(kind, 2, x)) / 2
+            wanted = torch.nn.functional.nll_loss(mean.log(), torch.tensor(y)).item()
+            self.assertAlmostEqual(self.report()["ensemble"][name]["loss"], wanted, delta=1e-5)
+        self.assertIn("ensemble of 2 of 4 models: 2 without a finite value left out", self.report()["notes"])
+        self.assertIn(" n 2    loss", out[out.index("their mean answer"):])
+        got, said = self.predicted()
+        numpy.testing.assert_allclose(got, (self.probabilities(kind, 0, self.x) + self.probabilities(kind, 2, self.x)) / 2,
+                                      rtol=1e-4, atol=1e-6)
+        self.assertIn("60 rows by 2 models (2 without a finite value left out), mean -> ", said)
+
+    def test_that_have_numbers(self):
+        out = self.train(*self.common, "--validation", self.path("other.npz")).stdout
+        self.is_of_two(out, "best", [("validation", self.x[:30] + 1, self.y[:30])])
+        loss = self.report()["ensemble"]["validation"]["loss"]
+        for bound, expect in ((loss + 1e-4, 0), (loss - 1e-4, 3)):
+            self.train(*self.common, "--validation", self.path("other.npz"), "--overwrite", "--require", f"ensemble:loss<{bound}",
+                       expect=expect)
+        self.assertEqual(self.predicted("--reduce", "none")[0].shape, (4, 60, 3))
+        self.assertIn("by 1 models", self.predicted("--top", "1")[1])
+
+    def test_that_did_not_diverge(self):
+        out = self.train(*self.common, "--test", self.path("other.npz")).stdout
+        self.is_of_two(out, "last", [("test", self.x[:30] + 1, self.y[:30])])
+
+    def test_none(self):
+        self.train("-n", "2", "--lr", "1e38", "--optimizer", "sgd", "--epochs", "2", "--validation", self.path("other.npz"), expect=4)
+        self.assertEqual(self.report()["ensemble"]["validation"], {})
+        run = self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("p.npz"), expect=2)
+        self.assertIn("run] models: got all 2 diverged, expected one with a finite value; try --reduce none\n", run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

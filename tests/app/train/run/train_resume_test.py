@@ -1,0 +1,184 @@
+"""What a run that goes on holds against what it was: its data, and how far it has been."""
+import json
+import os
+import sqlite3
+import sys
+import unittest
+
+import numpy
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import digits
+from train_command import Train
+
+
+class Resumed(Train):
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(0)
+        self.columns = {"input": random.normal(0, 1, (60, 4)).astype("float32"), "y": random.integers(0, 3, 60),
+                        "w": random.uniform(0.5, 1, 60)}
+        self.more = {name: values[:20] for name, values in self.columns.items()}
+        numpy.savez(self.path("data.npz"), **self.columns)
+        numpy.savez(self.path("more.npz"), **self.more)
+        digits.export(torch.nn.Linear(4, 3), self.path("net.pt2"), torch.randn(3, 4))
+
+    def resume(self, *options, expect=0):
+        run = self.workbench("train", "--resume", self.path("run"), "--no-store", *options, expect=expect)
+        self.assertEqual(run.stderr.count("\n"), 1 if expect else 0, run.stderr)
+        return run.stderr.replace(os.path.realpath(self.folder) + "/", "").replace(self.folder + "/", "")
+
+
+class Data(Resumed):
+    def test_that_have_changed_are_refused(self):
+        self.train("-n", "2", "--sample-weight", "w", "--test", self.path("more.npz"), "--validation", "0.3", "--epochs", "1")
+
+        def refused(message, file="data.npz", **columns):
+            there = self.columns if file == "data.npz" else self.more
+            numpy.savez(self.path(file), **{**there, **columns})
+            self.assertEqual(self.resume("--epochs", "2", expect=2), f"[{file}] {message}\n")
+            numpy.savez(self.path(file), **there)
+
+        refused("rows: got 50, expected 60 as when the run began; try the file of then",
+                **{name: values[:50] for name, values in self.columns.items()})
+        for name in self.columns:
+            values = self.columns[name].copy()
+            values[57] = values[57] + 1 if name != "y" else (values[57] + 1) % 3
+            refused(f"column {name}: got other values, expected those that the run began with; try the file of then",
+                    **{name: values})
+        refused("column input: got f64 [4], expected f32 [4] as when the run began; try the file of then",
+                input=self.columns["input"].astype("float64"))
+        refused("rows: got 19, expected 20 as when the run began; try the file of then", "more.npz",
+                **{name: values[:19] for name, values in self.more.items()})
+        refused("column y: got other values, expected those that the run began with; try the file of then", "more.npz",
+                y=(self.more["y"] + 1) % 3)
+        self.resume("--epochs", "2")
+        self.assertEqual(self.report()["run"]["step"], 4)
+
+    def test_of_a_run_that_kept_nothing_of_them(self):
+        """As it was in files of the first versions."""
+        self.train("-n", "2", "--epochs", "1", "--target", "y")
+        file = self.path("run/run.safetensors")
+        with safe_open(file, "pt") as run:
+            metadata = run.metadata()
+        del metadata["data"]
+        save_file(load_file(file), file, metadata)
+        self.columns["input"][3] += 1
+        numpy.savez(self.path("data.npz"), **self.columns)
+        self.resume("--epochs", "2")
+
+    def test_of_which_a_part_is_looked_at(self):
+        rows = 600000
+        columns = {"input": numpy.random.default_rng(0).random((rows, 8), dtype="float32"), "y": numpy.arange(rows) % 3}
+        numpy.savez(self.path("data.npz"), **columns)
+        digits.export(torch.nn.Linear(8, 3), self.path("net.pt2"), torch.randn(3, 8))
+        self.train("-n", "1", "--steps", "2")
+        self.resume("--steps", "3")
+        for row in (0, rows - 1):
+            changed = columns["input"].copy()
+            changed[row, 7] += 1
+            numpy.savez(self.path("data.npz"), input=changed, y=columns["y"])
+            self.assertIn("[data.npz] column input: got other values", self.resume("--steps", "4", expect=2))
+
+    def test_folds(self):
+        fold = numpy.arange(60) % 3
+        numpy.savez(self.path("data.npz"), **self.columns, f=fold)
+        self.train("--fold", "f", "--sample-weight", "w", "--epochs", "1")
+        numpy.savez(self.path("data.npz"), **self.columns, f=fold[::-1])
+        self.assertIn("[data.npz] column fold: got other values", self.resume("--epochs", "2", expect=2))
+
+
+class Network(Resumed):
+    """The file is read again: what the run computes is as it was, or is refused."""
+
+    class Scaled(torch.nn.Module):
+        def __init__(self, scale, dropout=0.5):
+            super().__init__()
+            self.layer, self.dropout = torch.nn.Linear(4, 3), torch.nn.Dropout(dropout)
+            self.scale = torch.tensor(scale)
+
+        def forward(self, input):
+            return self.dropout(self.layer(input)) * self.scale
+
+    def export(self, module):
+        digits.export(module, self.path("net.pt2"), torch.randn(3, 4))
+
+    def test_another_is_refused(self):
+        self.export(self.Scaled([1.0, 2.0, 3.0]))
+        self.train("-n", "2", "--epochs", "1", "--target", "y")
+        for other in (torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh()), self.Scaled([1.0, 2.0, 4.0]),
+                      self.Scaled([1.0, 2.0, 3.0], dropout=0.25)):
+            self.export(other)
+            said = self.resume("--epochs", "2", expect=2)
+            predicted = self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("out.npz"), expect=2)
+            if isinstance(other, self.Scaled):
+                self.assertIn("[net.pt2] operators and constants: got others", predicted.stderr.replace(self.folder + "/", ""))
+                self.assertEqual(said, "[net.pt2] operators and constants: got others, expected those that the run began with; "
+                                       "try the file of then\n")
+        self.export(self.Scaled([1.0, 2.0, 3.0]))  # other weights: the run has its own
+        self.resume("--epochs", "2")
+        self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("out.npz"))
+
+    def test_of_a_run_by_another_build_is_not_compared_and_that_is_said(self):
+        self.export(self.Scaled([1.0, 2.0, 3.0]))
+        self.train("-n", "2", "--epochs", "1", "--target", "y")
+        file = self.path("run/run.safetensors")
+        with safe_open(file, "pt") as run:
+            metadata = run.metadata()
+        metadata["identity"] = json.dumps({**json.loads(metadata["identity"]), "network": "0", "build": "another"})
+        save_file(load_file(file), file, metadata)
+        self.resume("--epochs", "2")
+        self.assertTrue([note for note in self.report()["notes"] if "another build of the program" in note])
+
+    def test_other_models_are_refused(self):
+        def table(rate):
+            with open(self.path("models.csv"), "w", encoding="utf-8") as file:
+                file.write(f"lr,seed\n0.1,3\n{rate},4\n")
+
+        table(0.2)
+        self.train("--models", self.path("models.csv"), "--epochs", "1", "--target", "y")
+        table(0.3)
+        self.assertEqual(self.resume("--epochs", "2", expect=2),
+                         "[models.csv] models: got others, expected those that the run began with; try the file of then\n")
+        table(0.2)
+        self.resume("--epochs", "2")
+
+
+class Stored(Resumed):
+    def test_what_a_kill_kept_from_the_store_comes_with_the_resume(self):
+        """The run's file is written before the store: a kill between the two leaves rows in the file alone."""
+        db = self.path("results.db")
+        self.workbench("train", self.path("net.pt2"), "--data", self.path("data.npz"), "--save", self.path("run"), "--db", db, "-n",
+                       "2", "--lr", "0.01,1e38", "--optimizer", "sgd", "--epochs", "2", "--target", "y", "--validation", "0.3")
+        with sqlite3.connect(db) as store:
+            store.execute("DELETE FROM run_metric WHERE step = 2")
+            store.execute("DELETE FROM run_event")
+        self.workbench("train", "--resume", self.path("run"), "--epochs", "3", "--db", db)
+        report = self.report()
+        rows = [(row["step"], m, name, value) for row in report["history"] for name, values in row.items() if isinstance(values, list)
+                for m, value in enumerate(values) if value is not None]
+        self.assertTrue(report["events"])
+        with sqlite3.connect(db) as store:
+            self.assertEqual(store.execute("SELECT step, model, metric, value FROM run_metric ORDER BY 1, 2, 3").fetchall(), sorted(rows))
+            self.assertEqual(store.execute("SELECT step, model, what FROM run_event").fetchall(),
+                             [(e["step"], e["model"], e["what"]) for e in report["events"]])
+
+
+class Length(Resumed):
+    def test_shorter_than_it_has_been_is_refused(self):
+        self.train("-n", "2", "--epochs", "4", "--target", "y")  # of two steps
+        for option, got, steps, least in (("--epochs", 3, 6, 4), ("--steps", 7, 7, 8)):
+            self.assertEqual(self.resume(option, str(got), expect=2),
+                             f"[--resume] {option}: got {steps} steps in all, expected at least the 8 that are made; try "
+                             f"{option} {least}\n")
+        self.assertEqual(self.report()["run"]["steps"], 8)
+        self.resume("--steps", "8")
+        self.resume("--steps", "9")
+        self.assertIn("try --epochs 5\n", self.resume("--epochs", "4", expect=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
