@@ -25,18 +25,16 @@ TEST(Registration, EveryFileRegistersSomething) {
       root / "primitives/kernels", root / "primitives/passes", root / "primitives/init",
       root / "primitives/optimizers", root / "primitives/patterns"};
   for (const char* folder : {"primitives", "blocks"})
-    for (std::filesystem::recursive_directory_iterator entry_at(root / folder), end;
-         entry_at != end; ++entry_at) {
-      const std::filesystem::directory_entry& entry = *entry_at;
-      if (others.count(entry.path())) entry_at.disable_recursion_pending();
-      if (entry.path().extension() != ".cpp") continue;
+    for (std::filesystem::recursive_directory_iterator it(root / folder), end; it != end; ++it) {
+      const std::filesystem::path& file = it->path();
+      if (others.count(file)) it.disable_recursion_pending();
+      if (file.extension() != ".cpp") continue;
       ++files;
-      if (registered.count(place(entry.path()))) continue;
+      if (registered.count(place(file))) continue;
       // A file of decompositions claims nothing; those are found by what they replace.
-      std::ifstream in(entry.path());
+      std::ifstream in(file);
       const std::string text{std::istreambuf_iterator<char>(in), {}};
-      EXPECT_NE(text.find("add_decomposition("), std::string::npos)
-          << entry.path() << " registers nothing";
+      EXPECT_NE(text.find("add_decomposition("), std::string::npos) << file << " registers nothing";
     }
   EXPECT_GE(files, 55u);
 }

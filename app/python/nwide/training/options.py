@@ -42,7 +42,7 @@ NOT_HERE = {  # what was expected, and what to try
 
 @dataclasses.dataclass
 class Plan:
-    """How many models there are and what differs between them, as `app/train/configurations` counts them."""
+    """How many models there are and what differs between them, as `app/train/models/configurations` counts them."""
 
     arguments: list  # of the command
     n: int
