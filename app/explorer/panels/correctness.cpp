@@ -30,10 +30,11 @@ class CorrectnessPanel : public Panel {
                   std::min(ui.px(300), ImGui::GetContentRegionAvail().x),
                   "Whose strategies are listed; its best trial becomes the selected one."))
       library.choose_group(static_cast<size_t>(at));
+    ImGui::PushTextWrapPos(0);
     ui.small(
         "max relative error against float64 · times the separate models' own error · isolation and "
-        "order of "
-        "the models");
+        "order of the models");
+    ImGui::PopTextWrapPos();
     std::set<int64_t> all;
     std::map<std::pair<std::string, std::string>, std::map<int64_t, uint32_t>> lines;
     for (const uint32_t index : group.rows) {

@@ -44,12 +44,13 @@ class RunPanel : public Panel {
     ui.empty("Nothing has been measured yet",
              "The quick sweep runs every primitive and block at one or two shapes, checks each "
              "strategy against float64, and times it beside the honest baselines.");
-    const std::string about = seconds > 0 ? ", about " + duration_text(seconds) : "";
-    if (ui.button("Run the quick sweep" + about, Look::primary, true,
+    if (ui.button("Run the quick sweep", Look::primary, true,
                   "Starts now; it can be paused, cancelled and resumed.")) {
       run.take_preset("quick");
       run.start();
     }
+    // One line in either case, so that nothing below moves.
+    ui.muted(seconds > 0 ? "takes about " + duration_text(seconds) : "estimating its time");
     ImGui::Dummy({0, ui.px(6)});
     ImGui::Separator();
   }
@@ -254,10 +255,11 @@ class RunPanel : public Panel {
     label(ui, "s a trial");
     number(ui, "seconds a trial", "1.5", "Seconds of timing for each trial and baseline.", &budget_,
            &c->budget_s);
-    ImGui::SameLine();
+    const float field = ui.px(56) + ImGui::GetStyle().ItemSpacing.x;
+    ui.beside(ui.text_width("hangs after") + field);
     ImGui::AlignTextToFramePadding();
     ui.muted("hangs after");
-    ImGui::SameLine();
+    ui.beside(field);
     number(ui, "seconds of silence", "auto",
            "Seconds without a sign of life until a trial counts as hanging.", &timeout_,
            &c->timeout_s);
@@ -286,9 +288,10 @@ class RunPanel : public Panel {
     if (!plan.error.empty() && !run.planning())
       ui.tinted(ui.fit(plan.error, ImGui::GetContentRegionAvail().x), ui.theme().bad);
     else
-      ui.text(run.planning() ? "estimating"
-                             : fmt::format("{} cases, {} trials, about {}", plan.cases.size(),
-                                           plan.trials, duration_text(plan.seconds)));
+      ui.wrapped(run.planning() ? "estimating"
+                                : fmt::format("{} cases, {} trials, about {}", plan.cases.size(),
+                                              plan.trials, duration_text(plan.seconds)),
+                 false);
     if (!plan.error.empty()) ui.tip(plan.error);
     const bool able = plan.error.empty() && !plan.cases.empty();
     if (ui.button("Start", Look::primary, able, command_of(run.choices()))) run.start();

@@ -13,6 +13,31 @@ namespace {
 
 std::string shown(const std::string& label) { return label.substr(0, label.find("##")); }
 
+/// Whether the user can scroll this window along `axis`. ImGui computes ScrollMax of windows
+/// without a scrollbar too.
+bool scrolls(const ImGuiWindow& window, ImGuiAxis axis) {
+  const bool bar = axis == ImGuiAxis_X ? (window.Flags & ImGuiWindowFlags_HorizontalScrollbar) != 0
+                                       : (window.Flags & ImGuiWindowFlags_NoScrollbar) == 0;
+  return bar && window.ScrollMax[axis] > 0;
+}
+
+/// Whether scrolling brings `box` into view: inside its window, then that window inside of those
+/// around it.
+bool scrolled_to(const ImGuiWindow* window, ImRect box, ImGuiAxis axis) {
+  constexpr float kSlack = 1.5f;          // pixels, of rounding
+  bool reached = scrolls(*window, axis);  // also below a table's fixed header
+  for (const ImGuiWindow* w = window; w; w = w->ParentWindow) {
+    const ImRect& room = w->InnerRect;
+    if (box.Min[axis] < room.Min[axis] - kSlack || box.Max[axis] > room.Max[axis] + kSlack) {
+      if (!scrolls(*w, axis)) return false;
+      reached = true;
+      box = room;
+    }
+    if (!(w->Flags & ImGuiWindowFlags_ChildWindow)) break;
+  }
+  return reached;
+}
+
 }  // namespace
 
 Ui::Ui() : context_(ImGui::CreateContext()) {
@@ -122,9 +147,10 @@ void Ui::note(ItemKind kind, const std::string& label, ImVec2 from, ImVec2 to, b
   item.inside = inside_;
   item.enabled = enabled;
   item.on = on;
+  const ImRect box(from, to);
+  item.scrolls_x = scrolled_to(window, box, ImGuiAxis_X);
+  item.scrolls_y = scrolled_to(window, box, ImGuiAxis_Y);
   for (const ImGuiWindow* w = window; w; w = w->ParentWindow) {
-    item.scrolls_x |= w->ScrollMax.x > 0;
-    item.scrolls_y |= w->ScrollMax.y > 0;
     if (w->Flags & (ImGuiWindowFlags_Popup | ImGuiWindowFlags_Tooltip))
       item.layer = 1 + GImGui->BeginPopupStack.Size;
   }
@@ -301,7 +327,9 @@ bool Ui::toggle(const std::string& label, bool on, const std::string& tip_text) 
 }
 
 bool Ui::checkbox(const std::string& label, bool* on, const std::string& tip_text) {
-  const bool changed = ImGui::Checkbox(label.c_str(), on);
+  const float room = ImGui::GetContentRegionAvail().x - ImGui::GetFrameHeight() -
+                     ImGui::GetStyle().ItemInnerSpacing.x;
+  const bool changed = ImGui::Checkbox((fit(shown(label), room) + "###" + label).c_str(), on);
   note_last(ItemKind::toggle, label, true, *on);
   if (!tip_text.empty()) tip(tip_text);
   return changed;

@@ -270,7 +270,7 @@ TEST_F(ExplorerDriver, AnEmptyStoreSaysWhatToDo) {
   driver_ = std::make_unique<Driver>(*screen_);
   driver_->settle();
   EXPECT_TRUE(driver_->sees("Nothing has been measured yet"));
-  EXPECT_TRUE(driver_->sees("Run the quick sweep, about "));
+  EXPECT_TRUE(driver_->sees("takes about "));
   for (const PanelInfo& panel : panels()) {
     screen_->explorer().show(panel.name);
     driver_->settle();
@@ -287,7 +287,7 @@ TEST_F(ExplorerDriver, AnEmptyStoreIsDrawnBeforeTheQuickSweepIsPlanned) {
   screen_->explorer().show("run");
   for (int i = 0; i < 4; ++i) screen_->frame();
   EXPECT_TRUE(driver_->sees("Run the quick sweep"));
-  EXPECT_FALSE(driver_->sees("Run the quick sweep, about ")) << "no thread could estimate it";
+  EXPECT_FALSE(driver_->sees("takes about ")) << "no thread could estimate it";
 }
 
 TEST_F(ExplorerDriver, ADamagedStoreIsALineAndNoEnd) {
