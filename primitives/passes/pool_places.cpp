@@ -1,7 +1,9 @@
 // Max pooling and its gradient by kernels of our own: which element of a window is the greatest is
 // a byte there, where ATen's pair finds indices of eight bytes, slowly, and reads all of x again.
+#include <c10/core/MemoryFormat.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "engine/passes/pass.h"
@@ -11,8 +13,20 @@ namespace {
 
 constexpr int64_t kMostElements = 255;
 
-bool planes(const Value& v) {
-  return v.device.is_cpu() && v.dtype == at::kFloat && v.contiguous() && v.sizes.size() == 4;
+bool channels_last(const Value& v) {
+  return v.sizes.size() == 4 && v.strides == Sizes(c10::get_channels_last_strides_2d(v.sizes));
+}
+
+bool takes(const Value& v) {
+  return v.device.is_cpu() && v.dtype == at::kFloat && v.strided && v.sizes.size() == 4;
+}
+
+/// Float32 images in the kernels' layouts, all in one: planes, or channels last.
+bool in_one_layout(const std::vector<const Value*>& images) {
+  const auto all = [&](auto is) {
+    return std::all_of(images.begin(), images.end(), [&](const Value* v) { return is(*v); });
+  };
+  return all(takes) && (all([](const Value& v) { return v.contiguous(); }) || all(channels_last));
 }
 
 /// A list of one number or two; the kernel's where a stride is not given.
@@ -54,17 +68,17 @@ class Pairs {
     const ValueId x = pool.arguments[0].values[0], y = pool.results[0].values[0],
                   indices = pool.results[1].values[0];
     const std::vector<int64_t> kernel = two(pool, 1), dilation = two(pool, 4);
-    if (!planes(program_.value(x)) || !planes(program_.value(y)) ||
-        dilation != std::vector<int64_t>{1, 1} || kernel[0] * kernel[1] > kMostElements)
+    std::vector<const Value*> images{&program_.value(x), &program_.value(y)};
+    if (dilation != std::vector<int64_t>{1, 1} || kernel[0] * kernel[1] > kMostElements)
       return false;
     if (uses_[indices] != static_cast<int32_t>(gradients.size())) return false;
     for (const size_t i : gradients) {
       const Node& node = program_.nodes[i];
-      if (node.arguments[1].values[0] != x || !planes(program_.value(node.results[0].values[0])) ||
-          !program_.value(node.arguments[0].values[0]).device.is_cpu())
+      if (node.arguments[1].values[0] != x || !takes(program_.value(node.arguments[0].values[0])))
         return false;
+      images.push_back(&program_.value(node.results[0].values[0]));
     }
-    return true;
+    return in_one_layout(images);
   }
 
   void replace(Node& pool, const std::vector<size_t>& gradients) {
@@ -75,11 +89,12 @@ class Pairs {
                    padding = Argument::of(two(pool, 3));
     Value& places = program_.value(pool.results[1].values[0]);
     places.dtype = at::kByte;
-    const Argument sizes = Argument::of(program_.value(pool.arguments[0].values[0]).sizes);
+    const Value& x = program_.value(pool.arguments[0].values[0]);
+    const Argument sizes = Argument::of(x.sizes), last = Argument::of(!x.contiguous());
     for (const size_t i : gradients) {
       Node& node = program_.nodes[i];
       node.op = find("wide::max_pool_backward");
-      node.arguments = {node.arguments[0], node.arguments[7], sizes, kernel, stride, padding};
+      node.arguments = {node.arguments[0], node.arguments[7], sizes, kernel, stride, padding, last};
     }
     pool.op = find("wide::max_pool_places");
     pool.arguments = {pool.arguments[0], kernel, stride, padding, pool.arguments[5]};

@@ -184,7 +184,7 @@ class Cli(unittest.TestCase):
     def test_passes(self):
         table = json.loads(workbench("list", "passes", "--json").stdout)["passes"]
         names = [row["name"] for row in table]
-        self.assertEqual(names, ["fold", "common-subexpressions", "layout", "dead-code", "pool-places", "faster-kernels", "paddings", "split",
+        self.assertEqual(names, ["fold", "common-subexpressions", "layout", "dead-code", "relu-after-pool", "pool-places", "faster-kernels", "paddings", "split",
                                  "products", "chains", "ranges", "kernels", "memory-plan"])
         self.assertEqual(table[2]["stage"], "on the program")
         self.assertEqual(table[2]["off"], "--passes-off layout")

@@ -1,5 +1,7 @@
 #include "engine/lower/plan/cut.h"
 
+#include <algorithm>
+
 #include "engine/error.h"
 #include "engine/lower/plan/uses.h"
 
@@ -65,12 +67,18 @@ class Cutting {
           if (read_[id]) save(id);
         });
         if (node.name() == "aten::clone" || node.name() == "aten::_to_copy")
-          for_each_value(node.arguments, [&](ValueId id) { read_[uses_.root(id)] = true; });
+          for_each_value(node.arguments, [&](ValueId id) { mark_bound(uses_.root(id)); });
       } else {
         second_[i] = true;
         for_each_value(node.arguments, [&](ValueId id) { read_[id] = true; });
       }
     }
+  }
+
+  /// The second half reads a copy of what `root` was in the first, where that is bound.
+  void mark_bound(ValueId root) {
+    const std::vector<ValueId>& bound = program_.bound;
+    if (std::find(bound.begin(), bound.end(), root) != bound.end()) read_[root] = true;
   }
 
   void save(ValueId id) {

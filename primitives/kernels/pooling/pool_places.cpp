@@ -128,6 +128,77 @@ void squares_backward(const float* g, const uint8_t* places, const PoolShape& s,
   std::fill_n(to, (s.h - 2 * s.oh) * s.w, 0.0F);
 }
 
+/// What of a window lies in the image, in front of a result.
+struct InImage {
+  int64_t row, column;  // of the window's first element, in the padding or not
+  int64_t r0, r1, c0, c1;
+
+  InImage(const PoolShape& s, const PoolWindow& p, int64_t i, int64_t j)
+      : row(i * p.stride[0] - p.padding[0]),
+        column(j * p.stride[1] - p.padding[1]),
+        r0(std::max<int64_t>(0, -row)),
+        r1(std::min(p.kernel[0], s.h - row)),
+        c0(std::max<int64_t>(0, -column)),
+        c1(std::min(p.kernel[1], s.w - column)) {}
+};
+
+/// Row i of the results of an image with its channels last.
+void last_row(const float* x, const PoolShape& s, const PoolWindow& p, int64_t i, float* y,
+              uint8_t* places) {
+  for (int64_t j = 0; j < s.ow; ++j, y += s.channels, places += s.channels) {
+    const InImage in(s, p, i, j);
+    along(s.channels, [&](auto d, int64_t at) {
+      using Tag = decltype(d);
+      const auto first = static_cast<int32_t>(in.r0 * p.kernel[1] + in.c0);
+      Greatest<Tag> greatest{hn::Set(d, kLeast), hn::Set(typename Greatest<Tag>::Numbers(), first)};
+      for (int64_t r = in.r0; r < in.r1; ++r)
+        for (int64_t c = in.c0; c < in.c1; ++c) {
+          const float* from = x + ((in.row + r) * s.w + in.column + c) * s.channels;
+          greatest.look(hn::LoadU(d, from + at), static_cast<int32_t>(r * p.kernel[1] + c));
+        }
+      greatest.store(d, y + at, places + at);
+    });
+  }
+}
+
+/// Calls `work(d, i)` for elements [i, i + lanes) until all `count` are done, each of them once.
+template <class Work>
+HWY_INLINE void once_along(int64_t count, const Work& work) {
+  int64_t i = 0;
+  const auto by = [&](auto d) {
+    for (const auto lanes = static_cast<int64_t>(hn::Lanes(d)); i + lanes <= count; i += lanes)
+      work(d, i);
+  };
+  by(hn::ScalableTag<float>());
+  by(hn::CappedTag<float, 4>());
+  by(hn::CappedTag<float, 1>());
+}
+
+/// The gradient of an image with its channels last: each window adds its part, or writes it where
+/// no two overlap.
+void last_backward(const float* g, const uint8_t* places, const PoolShape& s, const PoolWindow& p,
+                   float* to) {
+  const bool apart = p.stride[0] >= p.kernel[0] && p.stride[1] >= p.kernel[1];
+  std::fill_n(to, s.h * s.w * s.channels, 0.0F);
+  for (int64_t i = 0; i < s.oh; ++i)
+    for (int64_t j = 0; j < s.ow; ++j, g += s.channels, places += s.channels) {
+      const InImage in(s, p, i, j);
+      once_along(s.channels, [&](auto d, int64_t at) {
+        const hn::RebindToSigned<decltype(d)> numbers;
+        const auto all = hn::LoadU(d, g + at);
+        const auto number =
+            hn::PromoteTo(numbers, hn::LoadU(hn::Rebind<uint8_t, decltype(d)>(), places + at));
+        for (int64_t r = in.r0; r < in.r1; ++r)
+          for (int64_t c = in.c0; c < in.c1; ++c) {
+            const auto its = hn::Set(numbers, static_cast<int32_t>(r * p.kernel[1] + c));
+            const auto part = hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(number, its)), all);
+            float* one = to + ((in.row + r) * s.w + in.column + c) * s.channels + at;
+            hn::StoreU(apart ? part : hn::Add(hn::LoadU(d, one), part), d, one);
+          }
+      });
+    }
+}
+
 }  // namespace wide::pool_places::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -137,6 +208,8 @@ namespace pool_places {
 HWY_EXPORT(squares);
 HWY_EXPORT(plane);
 HWY_EXPORT(squares_backward);
+HWY_EXPORT(last_row);
+HWY_EXPORT(last_backward);
 
 namespace {
 
@@ -195,8 +268,17 @@ void plane_backward(const float* g, const uint8_t* places, const PoolShape& s, c
   }
 }
 
-int64_t planes_a_time(const Pooling& pooling) {
-  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, pooling.plane()));
+bool channels_last(const Tensor& t) {
+  return !t.is_contiguous() && t.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::MemoryFormat format(bool channels_last) {
+  return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+}
+
+/// Rows, planes or images of so many elements for a thread.
+int64_t a_time(int64_t elements) {
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, elements));
 }
 
 std::tuple<Tensor&, Tensor&> max_pool_places_out(const Tensor& x, at::IntArrayRef kernel,
@@ -208,14 +290,25 @@ std::tuple<Tensor&, Tensor&> max_pool_places_out(const Tensor& x, at::IntArrayRe
   const PoolShape s{x.size(1), x.size(2), x.size(3), out.size(2), out.size(3)};
   TORCH_CHECK(out.size(0) == x.size(0) && out.size(1) == s.channels &&
                   s.oh == result_size(s.h, p, 0, ceil) && s.ow == result_size(s.w, p, 1, ceil) &&
-                  out.is_contiguous() && places.is_contiguous(),
+                  out.is_contiguous(format(channels_last(x))) &&
+                  places.is_contiguous(format(channels_last(x))),
               "wide::max_pool_places: out ", out.sizes(), " does not fit x ", x.sizes());
-  const Tensor dense = x.contiguous();
+  const Tensor dense = channels_last(x) ? x : x.contiguous();
   const Pooling pooling{p, s};
   const float* px = dense.const_data_ptr<float>();
   float* py = out.mutable_data_ptr<float>();
   uint8_t* pp = places.mutable_data_ptr<uint8_t>();
-  at::parallel_for(0, out.numel() ? x.size(0) * s.channels : 0, planes_a_time(pooling),
+  if (channels_last(x)) {
+    const int64_t row = s.ow * s.channels;
+    at::parallel_for(0, out.numel() ? x.size(0) * s.oh : 0, a_time(row),
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t k = begin; k < end; ++k) HWY_DYNAMIC_DISPATCH(last_row)
+                       (px + k / s.oh * s.channels * pooling.plane(), s, p, k % s.oh, py + k * row,
+                        pp + k * row);
+                     });
+    return {out, places};
+  }
+  at::parallel_for(0, out.numel() ? x.size(0) * s.channels : 0, a_time(pooling.plane()),
                    [&](int64_t begin, int64_t end) {
                      const int64_t at = begin * pooling.results();
                      pool_planes(px + begin * pooling.plane(), end - begin, pooling, py + at,
@@ -230,17 +323,18 @@ std::tuple<Tensor, Tensor> max_pool_places_kernel(const Tensor& x, at::IntArrayR
   const PoolWindow p = window_of(kernel, stride, padding);
   Tensor out = at::empty({x.size(0), x.size(1), result_size(x.size(2), p, 0, ceil),
                           result_size(x.size(3), p, 1, ceil)},
-                         x.options());
-  Tensor places = at::empty(out.sizes(), x.options().dtype(at::kByte));
+                         x.options(), format(channels_last(x)));
+  Tensor places = at::empty_like(out, x.options().dtype(at::kByte));
   max_pool_places_out(x, kernel, stride, padding, ceil, out, places);
   return {out, places};
 }
 
 Tensor& max_pool_backward_out(const Tensor& g, const Tensor& places, at::IntArrayRef sizes,
                               at::IntArrayRef kernel, at::IntArrayRef stride,
-                              at::IntArrayRef padding, Tensor& out) {
-  TORCH_CHECK(sizes.size() == 4 && out.sizes() == sizes && out.is_contiguous() && g.dim() == 4 &&
-                  places.sizes() == g.sizes() && g.size(0) == sizes[0] && g.size(1) == sizes[1],
+                              at::IntArrayRef padding, bool last, Tensor& out) {
+  TORCH_CHECK(sizes.size() == 4 && out.sizes() == sizes && out.is_contiguous(format(last)) &&
+                  g.dim() == 4 && places.sizes() == g.sizes() && g.size(0) == sizes[0] &&
+                  g.size(1) == sizes[1],
               "wide::max_pool_backward: got g ", g.sizes(), " and places ", places.sizes(), " for ",
               sizes);
   const Pooling pooling{window_of(kernel, stride, padding),
@@ -249,11 +343,23 @@ Tensor& max_pool_backward_out(const Tensor& g, const Tensor& places, at::IntArra
   std::vector<int64_t> away;
   for (int64_t r = 0; r < p.kernel[0]; ++r)
     for (int64_t c = 0; c < p.kernel[1]; ++c) away.push_back(r * sizes[3] + c);
-  const Tensor dense = g.contiguous(), numbers = places.contiguous();
+  const Tensor dense = g.contiguous(format(last)), numbers = places.contiguous(format(last));
   const float* pg = dense.const_data_ptr<float>();
   const uint8_t* pp = numbers.const_data_ptr<uint8_t>();
   float* to = out.mutable_data_ptr<float>();
-  at::parallel_for(0, out.numel() ? sizes[0] * sizes[1] : 0, planes_a_time(pooling),
+  if (last) {
+    const PoolShape& s = pooling.shape;
+    at::parallel_for(0, out.numel() ? sizes[0] : 0, a_time(s.channels * pooling.plane()),
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t k = begin; k < end; ++k) {
+                         const int64_t at = k * s.channels * pooling.results();
+                         HWY_DYNAMIC_DISPATCH(last_backward)
+                         (pg + at, pp + at, s, p, to + k * s.channels * pooling.plane());
+                       }
+                     });
+    return out;
+  }
+  at::parallel_for(0, out.numel() ? sizes[0] * sizes[1] : 0, a_time(pooling.plane()),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t k = begin; k < end; ++k) {
                        const int64_t at = k * pooling.results();
@@ -271,19 +377,19 @@ Tensor& max_pool_backward_out(const Tensor& g, const Tensor& places, at::IntArra
 
 Tensor max_pool_backward_kernel(const Tensor& g, const Tensor& places, at::IntArrayRef sizes,
                                 at::IntArrayRef kernel, at::IntArrayRef stride,
-                                at::IntArrayRef padding) {
-  Tensor out = at::empty(sizes, g.options());
-  return max_pool_backward_out(g, places, sizes, kernel, stride, padding, out);
+                                at::IntArrayRef padding, bool last) {
+  Tensor out = at::empty(sizes, g.options(), format(last));
+  return max_pool_backward_out(g, places, sizes, kernel, stride, padding, last, out);
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(
       m, "max_pool_places", "Tensor x, int[] kernel, int[] stride, int[] padding, bool ceil",
       max_pool_places_kernel, max_pool_places_out, {.results = {"out", "places"}});
-  kernels::add_operator(
-      m, "max_pool_backward",
-      "Tensor g, Tensor places, int[] sizes, int[] kernel, int[] stride, int[] padding",
-      max_pool_backward_kernel, max_pool_backward_out);
+  kernels::add_operator(m, "max_pool_backward",
+                        "Tensor g, Tensor places, int[] sizes, int[] kernel, int[] stride, int[] "
+                        "padding, bool channels_last",
+                        max_pool_backward_kernel, max_pool_backward_out);
 }
 
 std::vector<int64_t> two(const int64_t (&numbers)[2]) { return {numbers[0], numbers[1]}; }
@@ -300,10 +406,10 @@ std::pair<at::Tensor, at::Tensor> max_pool_places(const at::Tensor& x, const Poo
 }
 
 at::Tensor max_pool_backward(const at::Tensor& g, const at::Tensor& places, at::IntArrayRef sizes,
-                             const PoolWindow& p) {
+                             const PoolWindow& p, bool channels_last) {
   using pool_places::two;
   return pool_places::max_pool_backward_kernel(g, places, sizes, two(p.kernel), two(p.stride),
-                                               two(p.padding));
+                                               two(p.padding), channels_last);
 }
 
 }  // namespace wide

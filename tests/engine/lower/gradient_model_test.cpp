@@ -104,6 +104,39 @@ TEST(GradientModel, IsAutogradOfEveryModel) {
   }
 }
 
+/// Bytes that a call of four models keeps for its backward pass, in float32.
+int64_t saved_bytes(Network net) {
+  const Ensemble e = generate(net, 4, at::kFloat, at::kCPU, 5);
+  CompileOptions options;
+  options.threads = options.ranges = 1;
+  options.tune = false;
+  const auto model =
+      compile_gradients(net, e, {0, 1}, record_single(net, e, /*grad=*/true), options);
+  return model->forward(e.tensors).saved.numel();
+}
+
+TEST(GradientModel, KeepsOfReluBeforeAPoolOnlyWhatIsPooled) {
+  Network net;
+  net.name = "pooled";
+  net.tensors = {{"x", Role::input, {5, 3, 16, 16}}, {"w", Role::parameter, {8, 3, 3, 3}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    return {at::max_pool2d(at::relu(at::conv2d(t[0], t[1], {}, 1, 1)), 2).cos()};
+  };
+  const int64_t pooled = 4 * 5 * 8 * 64, input = 4 * 5 * 3 * 256;
+  // float32 twice (pooled, and behind relu), places as bytes, and at most a copy of the input.
+  EXPECT_LE(saved_bytes(net), pooled * (2 * 4 + 1) + input * 4 + 1024);
+}
+
+TEST(GradientModel, KeepsACopyWithoutWhatWasCopied) {
+  Network net;
+  net.name = "copied";
+  net.tensors = {{"x", Role::input, {5, 24, 6}}, {"w", Role::parameter, {24, 6}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    return {at::cumsum(t[0] * t[1], 1).transpose(1, 2).clone(at::MemoryFormat::Contiguous).pow(3)};
+  };
+  EXPECT_EQ(saved_bytes(net), 4 * 5 * 24 * 6 * 4);
+}
+
 TEST(GradientModel, PassesMayBeAliveInAnyNumberAndOrder) {
   Subject s(5, 2);
   Ensemble other = s.e;

@@ -136,6 +136,25 @@ TEST(Passes, FasterKernels) {
   EXPECT_TRUE(at::allclose(got[1], at::log_softmax(x, -1), 1e-6, 1e-6));
 }
 
+TEST(Passes, ReluAfterPool) {
+  // Through views and a copy, as convolutions of all models make them; at once, with windows that
+  // overlap. Not where relu's result is read by another, nor where the pool's gradient is.
+  const auto pooled = [](const Tensor& y, const Tensor& g, bool moved) {
+    const Tensor r = at::relu(moved ? y.transpose(0, 1) : y);
+    const Tensor x = moved ? r.transpose(0, 1).clone() : r;
+    const auto [out, indices] = at::max_pool2d_with_indices(x, {3, 3}, {2, 2}, {1, 1});
+    const Tensor dx =
+        at::max_pool2d_with_indices_backward(g, x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, indices);
+    return Tensors{out, at::threshold_backward(moved ? dx.transpose(0, 1) : dx, r, 0), r, dx};
+  };
+  golden("relu-after-pool", {wide_input("x", {2, 3, 6, 5}), wide_input("g", {2, 3, 3, 3})},
+         [&](const Tensors& t) {
+           const Tensors a = pooled(t[0], t[1], true), b = pooled(t[0] - 1, t[1], false),
+                         c = pooled(t[0] + 1, t[1], false), d = pooled(t[0] * 2, t[1], false);
+           return Tensors{a[0], a[1], b[0], b[1], c[0], c[1], c[2], d[0], d[1], d[3]};
+         });
+}
+
 TEST(Passes, PoolPlaces) {
   // A pool whose indices only its gradient reads; one whose indices go out; one with dilation.
   golden("pool-places", {wide_input("x", {2, 3, 6, 5}), wide_input("g", {2, 3, 3, 2})},
@@ -208,10 +227,10 @@ std::vector<std::string> names() {
 }
 
 TEST(PassTable, HasEveryPassOnceInTheOrderInWhichTheyRun) {
-  EXPECT_EQ(names(),
-            (std::vector<std::string>{"fold", "common-subexpressions", "layout", "dead-code",
-                                      "pool-places", "faster-kernels", "paddings", "split",
-                                      "products", "chains", "ranges", "kernels", "memory-plan"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"fold", "common-subexpressions", "layout",
+                                               "dead-code", "relu-after-pool", "pool-places",
+                                               "faster-kernels", "paddings", "split", "products",
+                                               "chains", "ranges", "kernels", "memory-plan"}));
   for (const Pass* p : passes()) {
     EXPECT_EQ(p->stage == Stage::program, static_cast<bool>(p->run)) << p->name;
     EXPECT_FALSE(p->summary.empty()) << p->name;
@@ -231,7 +250,8 @@ std::string refused(const std::function<void()>& work) {
 TEST(PassTable, RefusesUnknownNamesWhereverTheyAreGiven) {
   const std::string line =
       "[--passes-off] name: got layuot, expected one of fold, common-subexpressions, layout, "
-      "dead-code, pool-places, faster-kernels, paddings, split, products, chains, ranges, kernels, "
+      "dead-code, relu-after-pool, pool-places, faster-kernels, paddings, split, products, chains, "
+      "ranges, kernels, "
       "memory-plan; try layout";
   EXPECT_EQ(refused([] { check_pass_names({"split", "layuot"}); }), line);
   EXPECT_EQ(refused([] { Builder().without("layuot"); }), line);
@@ -303,12 +323,14 @@ Network with_work_for_passes() {
   return net;
 }
 
-/// One for the passes of gradients: a pool whose gradient is asked for.
+/// One for the passes of gradients: relu and a pool whose gradient is asked for.
 Network with_work_for_gradients() {
   Network net;
   net.name = "work";
   net.tensors = {{"w", Role::parameter, {4, 3, 3, 3}}, {"x", Role::input, {2, 3, 6, 6}}};
-  net.forward = [](const Tensors& t) { return Tensors{at::max_pool2d(at::conv2d(t[1], t[0]), 2)}; };
+  net.forward = [](const Tensors& t) {
+    return Tensors{at::max_pool2d(at::relu(at::conv2d(t[1], t[0])), 2)};
+  };
   return phase_network(net, record_single(net, generate(net, 1, at::kFloat, at::kCPU, 7)),
                        "backward", "adam");
 }

@@ -197,8 +197,11 @@ TEST(MaxPoolPlaces, AreThoseOfAtenAndSoIsTheGradient) {
       {{3, 3}, {1, 1}, {1, 1}, {1, 1}}, {{2, 3}, {3, 1}, {1, 0}, {1, 1}},
       {{1, 5}, {1, 4}, {0, 2}, {1, 1}}, {{3, 2}, {2, 3}, {1, 1}, {1, 1}},
       {{2, 2}, {5, 5}, {1, 1}, {1, 1}}, {{5, 5}, {2, 2}, {2, 2}, {1, 1}}};
-  for (const std::vector<int64_t>& size :
-       {std::vector<int64_t>{2, 3, 7, 9}, {1, 5, 8, 40}, {3, 2, 28, 28}, {1, 1, 5, 71}})
+  for (const std::vector<int64_t>& size : {std::vector<int64_t>{2, 3, 7, 9},
+                                           {1, 5, 8, 40},
+                                           {3, 2, 28, 28},
+                                           {1, 1, 5, 71},
+                                           {2, 37, 6, 5}})
     for (const PoolWindow& p : all)
       for (const bool ceil : {false, true}) {
         Tensor x = at::randint(-3, 4, size).to(at::kFloat);  // with equal ones
@@ -207,6 +210,9 @@ TEST(MaxPoolPlaces, AreThoseOfAtenAndSoIsTheGradient) {
         x[0][0].slice(0, 0, 4).fill_(kLeast);
         const auto [y, indices] = at::max_pool2d_with_indices(
             x, list(p.kernel), list(p.stride), list(p.padding), list(p.dilation), ceil);
+        const int64_t channels = size[1];
+        const Tensor last = x.contiguous(at::MemoryFormat::ChannelsLast);
+        const Tensor expected_last = aten(last, p, ceil);
         const Tensor g = at::randn(y.sizes());
         const Tensor dx = at::max_pool2d_with_indices_backward(
             g, x, list(p.kernel), list(p.stride), list(p.padding), list(p.dilation), ceil, indices);
@@ -214,7 +220,13 @@ TEST(MaxPoolPlaces, AreThoseOfAtenAndSoIsTheGradient) {
           const auto [got, places] = max_pool_places(x, p, ceil);
           EXPECT_TRUE(same(got, y)) << target;
           EXPECT_TRUE(places.equal(places_of(indices, p, size[3]))) << target;
-          EXPECT_TRUE(max_pool_backward(g, places, size, p).equal(dx)) << target;
+          EXPECT_TRUE(max_pool_backward(g, places, size, p, false).equal(dx)) << target;
+          const auto [last_y, last_places] = max_pool_places(last, p, ceil);
+          EXPECT_TRUE(same(last_y, expected_last)) << target;
+          EXPECT_TRUE(last_places.equal(places)) << target;
+          const Tensor last_dx = max_pool_backward(g, last_places, size, p, channels > 1);
+          EXPECT_TRUE(last_dx.equal(dx)) << target;
+          EXPECT_TRUE(last_dx.is_contiguous(at::MemoryFormat::ChannelsLast)) << target;
         });
       }
 }
