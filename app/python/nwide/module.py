@@ -21,6 +21,7 @@ from .progress import Progress
 from .recording import Form, Recorder, argument_names, batched, look, looped, modes, named, placed, separate, torch_threads
 from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed
+from .tracing import refuse_traces
 
 COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
 KEEPING = threading.Lock()  # of what is compiled: threads look it up and throw it out
@@ -55,6 +56,7 @@ class WideModule(nn.Module):
     Weights are read anew in every call, however they were written to, unless `freeze()` was called.
     """
 
+    _unseen = None  # `_call` as torch.compile runs it: eagerly, between what it compiles
     _strict = False  # whether a strategy that does not apply is refused, where another would take its place
 
     def __init__(self, model, slots, weights, shared, one_for_all, n, in_dims, options):
@@ -64,11 +66,14 @@ class WideModule(nn.Module):
                              _in_dims=in_dims, _frozen=False, _cores=OrderedDict(), _places=[], _modes=None, _quick=None, _latest=None,
                              _fixed=None, _rows_apart=None, _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
         self.n = n
+        if WideModule._unseen is None:  # not before: it loads torch.compile
+            WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call))
         LIVE.add(self)
         for path, _ in model.named_modules():
             self._branch(path)
         for slot, tensor in zip(slots, weights):
             self._put(slot, tensor)
+        self._find_places()
         for other, name in aliases_of(model, slots).items():
             self._tie(other, name)
         for path, module in model.named_modules():
@@ -100,16 +105,18 @@ class WideModule(nn.Module):
         at = self._branch(slot.path)
         if slot.kind == "parameter":
             at._parameters[slot.leaf] = nn.Parameter(tensor, requires_grad=slot.of(self._model).requires_grad)
-            self._places.append((at._parameters, slot.leaf))
         elif slot.kind == "buffer":
             at._buffers[slot.leaf] = tensor
             if not slot.persistent:
                 at._non_persistent_buffers_set.add(slot.leaf)
-            self._places.append((at._buffers, slot.leaf))
         else:
-            kept = vars(at).setdefault("_unregistered", {})
-            kept[slot.leaf] = tensor
-            self._places.append((kept, slot.leaf))
+            vars(at).setdefault("_unregistered", {})[slot.leaf] = tensor
+
+    def _find_places(self):
+        """Where each weight stands. Whoever traces or parametrises a module may put another dictionary of its parameters into it,
+        so these are found by name in every call."""
+        kinds = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}
+        self.__dict__["_places"] = [(self._branch(slot.path), kinds[slot.kind], slot.leaf) for slot in self._slots]
 
     def _tie(self, other, name):
         source_path, _, source = name.rpartition(".")
@@ -120,7 +127,7 @@ class WideModule(nn.Module):
                 getattr(at, kind)[leaf] = getattr(source_at, kind)[source]
 
     def _weights(self):
-        return [at[leaf] for at, leaf in self._places]
+        return [at.__dict__[kind][leaf] for at, kind, leaf in self._places]
 
     # ------------------------------------------------------------------ calls
 
@@ -141,6 +148,9 @@ class WideModule(nn.Module):
 
     def _call(self, args, kwargs, weights, take):
         """A call on what `weights` gives; `take` gets those that it changes."""
+        if torch.compiler.is_dynamo_compiling():
+            return self._unseen(self, args, kwargs, weights, take)
+        refuse_traces()
         # One tensor in, called like the last time: what was compiled then serves at once.
         single = len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor)
         if single and self._quick is not None and not torch.is_autocast_enabled("cpu"):
@@ -164,8 +174,8 @@ class WideModule(nn.Module):
 
     def _take(self, changed):
         for k, value in changed:
-            at, leaf = self._places[k]
-            at[leaf].data.copy_(value)
+            at, kind, leaf = self._places[k]
+            at.__dict__[kind][leaf].data.copy_(value)
             if self._fixed is not None:
                 self._fixed[k].copy_(value)
 
@@ -274,13 +284,14 @@ class WideModule(nn.Module):
 
     def _make_own(self, names):
         """What forward writes to is every model's own, also where all hold the same values so far."""
-        for k, (slot, (at, leaf)) in enumerate(zip(self._slots, self._places)):
+        for k, (slot, (at, kind, leaf)) in enumerate(zip(self._slots, self._places)):
             if slot.name not in names or not self._shared[k]:
                 continue
             if self._one_for_all[k]:
                 fail("forward", f"{slot.kind} {slot.name}", "a change of one tensor that all models hold",
                      "one for each model", "copy.deepcopy of the model")
-            at[leaf] = at[leaf].expand(self.n, *at[leaf].shape).clone()
+            kept = at.__dict__[kind]
+            kept[leaf] = kept[leaf].expand(self.n, *kept[leaf].shape).clone()
             self._shared[k] = False
             self._forget()
 
@@ -400,12 +411,9 @@ class WideModule(nn.Module):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.__dict__.update(_places=[], _turn=threading.Lock(), _own_name=object())
+        self.__dict__.update(_turn=threading.Lock(), _own_name=object())
         LIVE.add(self)
-        for slot in self._slots:
-            at = self._branch(slot.path)
-            kind = {"parameter": "_parameters", "buffer": "_buffers", "attribute": "_unregistered"}[slot.kind]
-            self._places.append((vars(at)[kind], slot.leaf))
+        self._find_places()
 
     def __len__(self) -> int:
         return self.n
@@ -452,8 +460,8 @@ class Some:
             fail("at", "ids", f"a model twice in {self._ids.tolist()}", "each once, as forward changes its buffers",
                  "eval() of the wide module")
         for k, value in changed:
-            at, leaf = self._wide._places[k]
-            at[leaf].data.index_copy_(0, self._ids, value)
+            at, kind, leaf = self._wide._places[k]
+            at.__dict__[kind][leaf].data.index_copy_(0, self._ids, value)
             if self._wide._fixed is not None:
                 self._wide._fixed[k].index_copy_(0, self._ids, value)
 
@@ -466,8 +474,8 @@ class One:
 
     def _own(self):
         wide = self._wide
-        for slot, shared, (at, leaf) in zip(wide._slots, wide._shared, wide._places):
-            yield slot, at[leaf].detach() if shared else at[leaf].detach()[self._index]
+        for slot, shared, weight in zip(wide._slots, wide._shared, wide._weights()):
+            yield slot, weight.detach() if shared else weight.detach()[self._index]
 
     def state_dict(self) -> OrderedDict[str, torch.Tensor]:
         """As the model itself gives it; views of the wide tensors."""

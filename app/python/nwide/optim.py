@@ -11,6 +11,7 @@ from .errors import fail
 from .module import LIVE, WideModule
 
 _TABLE = _core.optimizers()
+_OTHER_STEPS = ("amsgrad", "maximize", "centered")  # switches of torch's optimisers that these have not
 
 
 class PerModel:
@@ -91,6 +92,8 @@ class _Optimizer(torch.optim.Optimizer):
     def _value(self, name, value):
         """A number, or one for each model, of a hyperparameter."""
         if name in self._split:
+            if not hasattr(value, "__len__") or len(value) != len(self._split[name]):
+                fail("nw.optim", name, value, f"{len(self._split[name])} numbers", "(0.9, 0.999)")
             return tuple(self._value(part, v) for part, v in zip(self._split[name], value, strict=True))
         if isinstance(value, torch.Tensor):
             value = value.tolist()
@@ -112,14 +115,15 @@ class _Optimizer(torch.optim.Optimizer):
         super().add_param_group({k: self._value(k, v) if k in self._keys else v for k, v in group.items()})
 
     def _values(self, group):
-        """By the kernel's names."""
+        """By the kernel's names; what a list was put in place of is checked as at the beginning."""
         values = {}
         for key in self._keys:
             if key in self._split:
                 values.update(zip(self._split[key], group[key]))
             else:
                 values[key] = group[key]
-        return values
+        return {name: value if isinstance(value, (int, float, PerModel)) else self._value(name, value)
+                for name, value in values.items()}
 
     def _hyper_of(self, index, values):
         """`[N, H]`, or `[1, H]` where all models have the same."""
@@ -130,6 +134,13 @@ class _Optimizer(torch.optim.Optimizer):
             columns = [v.values if isinstance(v, PerModel) else (float(v),) * rows for v in made_of]
             known = self._hyper[index] = made_of, torch.tensor(columns, dtype=torch.float64).T.contiguous()
         return known[1]
+
+    def load_state_dict(self, state_dict):
+        """Of this class, or of torch's optimiser of this name."""
+        asked = {key for group in state_dict["param_groups"] for key in _OTHER_STEPS if group.get(key)}
+        if asked:
+            fail("nw.optim", sorted(asked)[0], "a state made with it", "one made without", "torch.optim over wide.parameters()")
+        super().load_state_dict(state_dict)
 
     @torch.no_grad()
     def step(self, closure=None):

@@ -127,6 +127,32 @@ class Refused(unittest.TestCase):
         self.refused("got Two with another forward", lambda: nw.compile(
             [torch.fx.symbolic_trace(Two()), torch.fx.GraphModule(Three(), torch.fx.symbolic_trace(Three()).graph, "Two")], x))
 
+    def test_calls_that_only_look(self):
+        """Refused by name, and the module computes as before; torch.compile leaves it alone."""
+        models = [nn.Linear(4, 3) for _ in range(3)]
+        x = torch.randn(3, 5, 4)
+        wanted = torch.stack([m(one) for m, one in zip(models, x)])
+        for warm in (False, True):
+            for by, call in {
+                    "torch.jit.trace": lambda w: torch.jit.trace(w, (x,)),
+                    "torch.func": lambda w: torch.vmap(w)(torch.stack([x, x])),
+                    "vmap or grad": lambda w: torch.func.grad(lambda one: w(one).sum())(x),
+                    "torch.func, such": lambda w: torch.vmap(w.at([0, 2]))(x[:2].expand(4, 2, 5, 4)),
+                    "torch.export": lambda w: torch.export.export(w, (x,)),
+                    "another trace": lambda w: torch.fx.experimental.proxy_tensor.make_fx(w)(x)}.items():
+                with self.subTest(by=by, warm=warm):
+                    wide = nw.compile(models)
+                    if warm or by == "torch.jit.trace":  # which looks at properties that need a call
+                        wide(x)
+                    self.refused(by, lambda: call(wide))
+                    torch.testing.assert_close(wide(x), wanted)
+            wide = nw.compile(models)
+            if warm:
+                wide(x)
+            for compiled in (lambda one: torch.compile(wide)(one), torch.compile(lambda one: wide(one) * 1.0),
+                             torch.compile(lambda one: wide.at([0, 1, 2])(one) + 0.0)):
+                torch.testing.assert_close(compiled(x), wanted)
+
     def test_tensors_that_do_not_fit(self):
         x = torch.randn(2, 4)
         self.refused("weight of model 1: got dtype", lambda: nw.compile([nn.Linear(4, 3), nn.Linear(4, 3).double()], x))

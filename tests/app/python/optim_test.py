@@ -118,6 +118,37 @@ class Optim(unittest.TestCase):
         for p, q in zip(wide.parameters(), other.parameters()):
             torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-12)
 
+    def test_states_of_torch(self):
+        """Of the same name; with a switch that changes the step, refused."""
+        _, wide = twins()
+        x, y = batch(0)
+        for switched in (False, True):
+            theirs = torch.optim.AdamW(wide.parameters(), amsgrad=switched)
+            nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
+            theirs.step()
+            ours = nw.optim.AdamW(wide)
+            if switched:
+                with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] amsgrad: got a state made with it, expected"):
+                    ours.load_state_dict(theirs.state_dict())
+            else:
+                ours.load_state_dict(theirs.state_dict())
+                self.assertEqual(len(ours.state), len(theirs.state))
+
+    def test_lists_put_in_place_of_a_number(self):
+        """As at the beginning: one value for each model, in bounds."""
+        lists, fixed = (nw.compile(models) for models in (twins()[0], twins()[0]))
+        x, y = batch(0)
+        one, other = nw.optim.Adam(lists), nw.optim.Adam(fixed, lr=LR)
+        one.param_groups[0]["lr"] = list(LR)
+        for wide, optimizer in ((lists, one), (fixed, other)):
+            nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
+            optimizer.step()
+        for p, q in zip(lists.parameters(), fixed.parameters()):
+            self.assertTrue(torch.equal(p, q))
+        one.param_groups[0]["lr"] = list(LR) + [0.1]
+        with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] lr: got \d+ values, expected"):
+            one.step()
+
     def test_groups(self):
         models, wide = twins()
         optimizer = nw.optim.SGD(wide, lr=0.1, params=[

@@ -1,0 +1,23 @@
+"""Calls that only look: torch.compile leaves wide modules alone, everything else that traces is refused by name."""
+
+import torch
+
+from .errors import fail
+
+_KEYS = torch._C._TorchDispatchModeKey
+_LOOKING = (_KEYS.FAKE, _KEYS.PROXY, _KEYS.FUNCTIONAL)
+
+
+def refuse_traces():
+    """Throws where the call's tensors have no values that a program could read."""
+    if torch._C._get_tracing_state() is not None:
+        by = "torch.jit.trace"
+    elif torch._C._functorch.peek_interpreter_stack() is not None:
+        by = "a transform of torch.func, such as vmap or grad"
+    elif torch.compiler.is_exporting() or (torch._C._len_torch_dispatch_stack() > 0 and any(
+            torch._C._get_dispatch_mode(key) is not None for key in _LOOKING)):
+        by = "torch.export or another trace"
+    else:
+        return
+    fail("forward", "call", f"one under {by}", "one that computes, of ordinary tensors",
+         "the wide module as it is: one call computes all models, backward() gives their gradients")
