@@ -101,6 +101,7 @@ void Plan::execute(Step& step) {
     windows_[r.window].point_at(made.data_ptr());
     held_[r.window] = std::move(made);
   }
+  for (auto& [value, window] : step.copies) window.copy_(value);
   for (size_t w : step.releases) held_[w].reset();
 }
 
@@ -143,8 +144,10 @@ void Plan::run_stamped(c10::Device device, std::vector<double>& at_ns) {
 }
 
 std::string Plan::text() const {
+  size_t copies = copies_.size();
+  for (const Step& step : steps_) copies += step.copies.size();
   std::string out = fmt::format("{} steps, arena {} bytes, {} results copied out\n", steps_.size(),
-                                arena_bytes_, copies_.size());
+                                arena_bytes_, copies);
   for (const std::string& note : notes_) out += "  " + note + "\n";
   for (const Step& step : steps_) out += fmt::format("  {} {}\n", step.text, step.shape);
   return out;

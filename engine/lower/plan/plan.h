@@ -52,7 +52,8 @@ struct Step {
   Stack stack;                                     // arguments, out-tensors included
   std::vector<std::pair<size_t, size_t>> patches;  // argument index, index into `outside`
   std::vector<FreshResult> results;
-  std::vector<size_t> releases;  // windows whose fresh result goes after this step
+  std::vector<std::pair<Tensor, Tensor>> copies;  // of fresh results to the program's results
+  std::vector<size_t> releases;                   // windows whose fresh result goes after this step
   Origin origin;
   std::string shape;               // of the first result, for --explain
   std::string text;                // operator as it is run
@@ -81,7 +82,7 @@ class Plan {
   Tensor prepare(size_t k, const Tensor& tensor) const;
   /// Outputs, then updates, each at `data[k]`: contiguous where not `as_they_lie`.
   void bind_outputs(const std::vector<void*>& data);
-  /// Runs all steps on this thread, then copies results out that were not written in place.
+  /// Runs all steps on this thread, then copies results out that no step has written.
   void run();
   /// The steps alone.
   void run_steps();
@@ -108,7 +109,8 @@ class Plan {
   Tensors kept_;                 // opaque outside values as bound
   Tensors held_;                 // fresh results alive now, by window
   std::unordered_map<size_t, std::function<Tensor(const Tensor&)>> prepare_;
-  std::vector<std::pair<Tensor, Tensor>> copies_;  // value, output window: not written directly
+  std::vector<std::pair<Tensor, Tensor>> copies_;  // value, output window: neither written directly
+                                                   // nor copied by the step that makes it
   std::vector<size_t> output_windows_;
   std::vector<Value> results_;
   Tensor arena_;

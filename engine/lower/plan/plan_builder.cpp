@@ -308,7 +308,7 @@ StepWork PlanBuilder::work_of(size_t p) const {
 
 void PlanBuilder::add_step(size_t p) {
   const Node& node = program_.nodes[main_[p]];
-  Step step{node.op, {}, {}, {}, {}, node.origin, {}, node.name()};
+  Step step{node.op, {}, {}, {}, {}, {}, node.origin, {}, node.name()};
   for_each_value(node.results, [&](ValueId id) {
     if (step.shape.empty()) step.shape = value(id).shape_text();
   });
@@ -392,30 +392,30 @@ std::string PlanBuilder::add_epilogue(size_t p, Stack& stack) {
 }
 
 void PlanBuilder::make_copies() {
-  const std::vector<ValueId> results = results_of(program_);
-  for (size_t k = 0; k < results.size(); ++k) {
-    if (output_of_[static_cast<size_t>(uses_.root(results[k]))] == static_cast<int32_t>(k))
-      continue;
-    plan_.copies_.emplace_back(tensor(results[k]),
-                               plan_.windows_[plan_.output_windows_[k]].tensor());
-  }
-  // A fresh result is held until the step that reads it last; those of outputs until the next run.
   std::unordered_map<size_t, size_t> step_of;  // position in main_ -> step
   size_t s = 0;
   for (size_t p = 0; p < main_.size(); ++p)
     if (!node(p).is_view() && absorbed_[p] == kNone) step_of[p] = s++;
-  for (size_t p = 0; p < main_.size(); ++p) {
-    auto made = step_of.find(p);
-    if (made == step_of.end()) continue;
+  std::unordered_map<ValueId, size_t> fresh;  // root -> the step that makes it
+  // A fresh result is held until the step that reads it last.
+  for (const auto& [p, made] : step_of) {
     size_t next = 0;
     for_each_value(node(p).results, [&](ValueId id) {
-      if (next >= plan_.steps_[made->second].results.size()) return;
-      const size_t window = plan_.steps_[made->second].results[next++].window;
-      size_t last = std::max(uses_.last(id), p);
-      if (last >= main_.size()) return;
+      if (!value(id).strided || plan_.steps_[made].results.empty()) return;
+      const size_t window = plan_.steps_[made].results[next++].window;
+      fresh[id] = made;
+      size_t last = std::max(uses_.last_node(id), p);
       while (!step_of.count(last) && last > p) --last;
       plan_.steps_[step_of[last]].releases.push_back(window);
     });
+  }
+  const std::vector<ValueId> results = results_of(program_);
+  for (size_t k = 0; k < results.size(); ++k) {
+    const ValueId root = uses_.root(results[k]);
+    if (output_of_[static_cast<size_t>(root)] == static_cast<int32_t>(k)) continue;
+    const auto made = fresh.find(root);
+    auto& copies = made == fresh.end() ? plan_.copies_ : plan_.steps_[made->second].copies;
+    copies.emplace_back(tensor(results[k]), plan_.windows_[plan_.output_windows_[k]].tensor());
   }
 }
 

@@ -30,6 +30,7 @@ Uses::Uses(const Program& program, const std::vector<size_t>& main)
       });
     for_each_value(node.arguments, [&](ValueId id) { last_[static_cast<size_t>(root(id))] = p; });
   }
+  last_node_ = last_;
   for (ValueId id : results_of(program)) last_[static_cast<size_t>(root(id))] = main_.size();
 }
 
@@ -70,6 +71,7 @@ std::optional<size_t> Uses::only_reader(ValueId made, size_t argument) const {
 void Uses::merge(ValueId root, ValueId other) {
   std::replace(root_.begin(), root_.end(), other, root);
   last_[static_cast<size_t>(root)] = std::max(last(root), last(other));
+  last_node_[static_cast<size_t>(root)] = std::max(last_node(root), last_node(other));
 }
 
 std::vector<size_t> main_of(const Program& program) {

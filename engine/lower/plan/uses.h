@@ -14,6 +14,8 @@ class Uses {
   ValueId root(ValueId id) const { return root_[static_cast<size_t>(id)]; }
   /// Position of the last reader of a root; main's length for what is a result of the program.
   size_t last(ValueId root) const { return last_[static_cast<size_t>(root)]; }
+  /// Position of the last node that reads a root, 0 where none does; being a result does not count.
+  size_t last_node(ValueId root) const { return last_node_[static_cast<size_t>(root)]; }
   /// Whether the value is all of its root, element by element.
   bool covers_root(ValueId id) const;
   /// The one node that reads `root`, when that is its argument `argument`, all of it.
@@ -28,7 +30,7 @@ class Uses {
   const Program& program_;
   const std::vector<size_t>& main_;  // node indices
   std::vector<ValueId> root_;
-  std::vector<size_t> last_;
+  std::vector<size_t> last_, last_node_;
   std::vector<bool> reckoned_;  // memory seen through a conjugate or a minus yet to be taken
 };
 
