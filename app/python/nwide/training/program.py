@@ -12,6 +12,7 @@ from .. import progress
 from ..errors import Error, fail
 from .options import in_words
 
+LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "SLURM_")  # how variables of MPI's launchers begin
 STEP = re.compile(r"^epoch .* · step (\d+)/(\d+) · (.*)$")
 
 
@@ -52,6 +53,8 @@ def run(arguments, tell=None, steering=None):
         path, environment = nwide_program.program()
     except SystemExit as error:
         raise Error(str(error)) from None
+    if arguments[0] != "train":  # which ranks of MPI do together
+        environment = {k: v for k, v in environment.items() if not k.startswith(LAUNCHERS)}
     try:  # in a session of its own: Ctrl-C in a terminal reaches this process alone
         child = subprocess.Popen([path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  text=True, errors="replace", env=environment, start_new_session=True)

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..errors import fail
 from ..store import default_path
-from . import program, tensor_files
+from . import program, ranks, tensor_files
 from .network import Source
 from .rows import Meaning, Reader
 from .scores import greedy, scores_of
@@ -336,6 +336,7 @@ class Run:
             words = [f"--{name}={value}" for name, value in changes.items()]
             db = part.kept.get("db")
             words += [f"--db={db}"] if db else []
+            ranks.begin()
             steering = Steering(callbacks, db or default_path(), part.chosen) if callbacks else None
             words += ["--wait"] if steering else []
             code = program.run(["train", f"--resume={part.folder}", *words], program.Tell(quiet), steering)
@@ -414,7 +415,12 @@ def open_run(folder: str | os.PathLike[str], models=None) -> Run:
 def keep(folder, kept):
     """Writes down what only Python knows; what no file can hold is left out."""
     with open(os.path.join(folder, KEPT), "w", encoding="utf-8") as file:
-        json.dump({"schema": 1, **{name: value for name, value in kept.items() if _is_plain(value)}}, file, indent=1)
+        json.dump({"schema": 1, **plain(kept)}, file, indent=1)
+
+
+def plain(kept):
+    """What a file can hold of it."""
+    return {name: value for name, value in kept.items() if _is_plain(value)}
 
 
 def _is_plain(value):
