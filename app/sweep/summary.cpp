@@ -6,6 +6,8 @@
 
 #include "app/results/table.h"
 #include "app/sweep/text.h"
+#include "data/reports/apart.h"
+#include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
 
 namespace wide {
@@ -28,7 +30,7 @@ bool is_left_out(const Trial& t) {
 bool is_bad(const Trial& t) { return t.status != Status::ok && !is_left_out(t); }
 
 /// What tells the tables of one target apart, where the report has several kinds.
-std::string label_of(const Case& c, const std::vector<Case>& all) {
+std::string label_of(const Case& c, const std::vector<Case>& all, const Apart& apart) {
   std::string text = c.target;
   const auto add = [&](std::string Case::*field) {
     const bool varies = std::any_of(all.begin(), all.end(),
@@ -36,11 +38,7 @@ std::string label_of(const Case& c, const std::vector<Case>& all) {
     if (varies) text += " " + c.*field;
   };
   for (const auto field : {&Case::device, &Case::dtype, &Case::mode, &Case::phase}) add(field);
-  const auto other_hardware = [&](const Case& o) {
-    return hardware_of(o.machine) != hardware_of(all.front().machine);
-  };
-  if (std::any_of(all.begin(), all.end(), other_hardware)) text += " " + hardware_of(c.machine);
-  return text;
+  return apart.several() ? text + " " + apart.of(c) : text;
 }
 
 double figure(const SummaryOptions& options, const Case& c) {
@@ -66,15 +64,17 @@ void complete(Row* row, const SummaryOptions& options) {
 
 std::vector<Row> rows_of(const SweepReport& report, const SummaryOptions& options) {
   std::vector<Row> rows;
+  const Apart apart(report.cases);
   for (const Case& c : report.cases) {
     const auto belongs = [&](const Row& row) {
       const Case& first = *row.cases.front();
-      return same_table(first, c) && (figure(options, c) == 0 || first.n == c.n);
+      return same_table(first, c) && apart.number(first) == apart.number(c) &&
+             (figure(options, c) == 0 || first.n == c.n);
     };
     auto row = std::find_if(rows.begin(), rows.end(), belongs);
     if (row == rows.end()) {
       row = rows.insert(rows.end(), Row{});
-      row->label = label_of(c, report.cases);
+      row->label = label_of(c, report.cases, apart);
     }
     row->cases.push_back(&c);
   }
@@ -162,9 +162,8 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
     table.add(cells);
   }
   const Environment& e = report.environment;
-  std::string text = fmt::format("\nsweep {} · {} · {} threads · LibTorch {} · {}\n{}", report.name,
-                                 e.cpu, e.threads, e.libtorch,
-                                 e.gpu.empty() ? "not run on a GPU" : e.gpu, table.text("  "));
+  std::string text = fmt::format("\nsweep {} · {} · LibTorch {}\n{}", report.name,
+                                 machines_text(report), e.libtorch, table.text("  "));
   if (hidden > 0) text += fmt::format("  and {} more; --top 0 shows all\n", hidden);
   if (published) text += "  published: " + printable(options.published_note, 400) + "\n";
   if (const std::string why = disturbed_text(report.cases); !why.empty()) text += "  " + why + "\n";

@@ -1,5 +1,6 @@
 """Sweeps over two machines, made with a host name and a core of their own: reports show them apart, and no time of the
 one is compared with one of the other."""
+import csv
 import json
 import os
 import re
@@ -78,8 +79,11 @@ class Machines(CommandLine):
         page = self.text(merged, "html")
         for host in set(hosts):
             self.assertIn(f"<h3>{host}: ", page)
-        csv = self.text(merged, "csv")
-        self.assertIn("machine", csv.splitlines()[0].split(","))
+        self.assertIn("2 machines: ", page)
+        rows = list(csv.DictReader(self.text(merged, "csv").splitlines()))
+        self.assertEqual({row["machine"].split(":")[0] for row in rows}, set(hosts))
+        self.assertIn("2 machines: ", self.text(merged, "svg"))
+        self.assertEqual(set(re.findall(r'<property name="machine" value="([^:]*): ', self.text(merged, "junit"))), set(hosts))
         # Exported and imported it is the same.
         self.workbench("store", "export", "last", self.path("one.db"), "--db", merged)
         again, _ = self.report(self.path("one.db"))

@@ -189,7 +189,8 @@ class ComparePanel : public Panel {
       if (r.baseline || r.n != key.n || table->word(r.target) != key.target ||
           table->word(r.strategy) != key.strategy || table->word(r.shape) != key.shape ||
           table->word(r.dtype) != key.dtype || table->word(r.device) != key.device ||
-          table->word(r.mode) != key.mode || table->word(r.phase) != key.phase)
+          table->word(r.mode) != key.mode || table->word(r.phase) != key.phase ||
+          (!key.machine.empty() && table->word(r.machine) != key.machine))
         continue;
       explorer.library.select_row(i);
       point_ = explorer.library.point();
@@ -238,7 +239,7 @@ class ComparePanel : public Panel {
     if (ui.row(fmt::format("{} · {}##history", m.sweep, m.name),
                m.sweep == explorer.library.sweep()))
       explorer.library.open(m.sweep);
-    ui.tip("Opens this sweep in all panels.");
+    ui.tip("Opens this sweep in all panels.\n\nMeasured on " + m.machine);
     cell(1, m.git.substr(0, 10));
     cell(2, m.started, true);
     if (m.vs_best > 0) {

@@ -64,7 +64,7 @@ class EnvironmentPanel : public Panel {
       ui.tinted(ui.fit("changed while it ran: " + change, ImGui::GetContentRegionAvail().x),
                 ui.theme().warn);
     const ReportTable then =
-        any ? environment_table(explorer.library.head().environment) : ReportTable{};
+        any ? environment_table(chosen_machine(ui, explorer.library.head())) : ReportTable{};
     if (!ImGui::BeginTable("environment", any ? 3 : 2,
                            ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
                                ImGuiTableFlags_SizingStretchSame | ImGuiTableFlags_NoSavedSettings,
@@ -89,6 +89,25 @@ class EnvironmentPanel : public Panel {
   void store_replaced() override { asked_ = false; }
 
  private:
+  /// The machine of the sweep whose facts are shown; a list, where the sweep has several.
+  const Environment& chosen_machine(Ui& ui, const SweepReport& sweep) {
+    const std::vector<const Environment*> machines = machines_of(sweep);
+    std::vector<std::string> names;
+    int at = 0;
+    for (const Environment* machine : machines) {
+      names.push_back(machine_name(*machine));
+      if (names.back() == machine_) at = static_cast<int>(names.size()) - 1;
+    }
+    if (machines.size() > 1) {
+      ui.muted(fmt::format("{} machines", machines.size()));
+      ImGui::SameLine();
+      if (ui.choice("machine", &at, names, ImGui::GetContentRegionAvail().x,
+                    "The machine of the sweep whose facts are in the last column"))
+        machine_ = names[static_cast<size_t>(at)];
+    }
+    return *machines[static_cast<size_t>(at)];
+  }
+
   static void line(Ui& ui, const std::string& what, const std::string& now, const ReportTable& then,
                    bool any) {
     std::string before;
@@ -112,7 +131,7 @@ class EnvironmentPanel : public Panel {
 
   bool asked_ = false;
   ReportTable here_;
-  std::string store_;
+  std::string store_, machine_;
 };
 
 const bool registered =

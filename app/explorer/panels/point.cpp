@@ -61,6 +61,7 @@ const std::string& meaning(const std::string& what) {
       {"bound by",
        "What keeps it from being faster: launch is the cost of calling operators, compute the "
        "arithmetic, memory the reading and writing."},
+      {"host", "The name of the machine; the sweep was measured on several."},
       {"CPU", "The processor it was measured on, and how many threads computed."},
       {"LibTorch", "The version of PyTorch's library."},
       {"git", "The commit of the program that measured it."},
@@ -98,7 +99,7 @@ class PointPanel : public Panel {
       samples(ui, *t);
     }
     command(explorer, ui, *detail);
-    environment(explorer, ui);
+    environment(explorer, ui, *detail);
   }
 
  private:
@@ -198,10 +199,12 @@ class PointPanel : public Panel {
     }
   }
 
-  static void environment(Explorer& explorer, Ui& ui) {
-    const Environment& e = explorer.library.head().environment;
+  static void environment(Explorer& explorer, Ui& ui, const PointDetail& d) {
+    const SweepReport& sweep = explorer.library.head();
+    const Environment& e = environment_of(sweep, d.of);
     ImGui::Dummy({0, ui.px(4)});
     ui.bold("Measured on");
+    if (!sweep.machines.empty()) pair(ui, "host", e.host);
     pair(ui, "CPU", fmt::format("{}, {} threads", e.cpu, e.threads));
     pair(ui, "LibTorch", e.libtorch);
     pair(ui, "git", e.git);

@@ -46,13 +46,13 @@ std::string text(const SweepReport& report, const FigureOptions& options) {
   }
   const std::string body = fmt::format(
       "<h1>Sweep {0}</h1>\n"
-      "<p class=\"muted\">{1} cases, {2} · {3} · {4}, {5} threads · {6} · LibTorch {7}</p>\n"
-      "<nav>{8}</nav>\n<h3>To repeat it</h3>\n<pre>{9}</pre>\n<h3>Summary</h3>\n{10}{11}"
-      "<h2>Environment</h2>\n{12}{13}",
+      "<p class=\"muted\">{1} cases, {2} · {3} · {4} · LibTorch {5}</p>\n"
+      "<nav>{6}</nav>\n<h3>To repeat it</h3>\n<pre>{7}</pre>\n<h3>Summary</h3>\n{8}{9}"
+      "<h2>Environment</h2>\n{10}{11}",
       html_escape(report.name), report.cases.size(), html_escape(report.state), html_escape(e.date),
-      html_escape(e.cpu), e.threads, e.gpu.empty() ? "not run on a GPU" : html_escape(e.gpu),
-      html_escape(e.libtorch), links, html_escape(report.command),
-      html_table(summary_table(report), "summary") + disturbed, targets, changes, environment);
+      html_escape(machines_text(report)), html_escape(e.libtorch), links,
+      html_escape(report.command), html_table(summary_table(report), "summary") + disturbed,
+      targets, changes, environment);
   return html_page("sweep " + report.name, body);
 }
 

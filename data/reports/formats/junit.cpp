@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "data/escape.h"
+#include "data/reports/apart.h"
 #include "data/reports/report_format.h"
 #include "data/reports/sweep/report_tables.h"
 
@@ -39,16 +40,18 @@ std::string property(const char* name, double value) {
   return property(name, fmt::format("{}", value));
 }
 
-std::string testcase(const Case& c, const Trial& t) {
+std::string testcase(const Case& c, const Trial& t, const Apart& apart) {
   std::string name = fmt::format("{} n={}", t.strategy, c.n);
   for (const std::string& part : {c.shape, c.device, c.dtype, c.mode, c.phase})
     if (!part.empty()) name += " " + part;
+  if (apart.several()) name += " " + apart.of(c);
   std::string out = fmt::format(
       "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.6f}\">\n  <properties>\n",
       xml_escape(clean_text(c.target)), xml_escape(clean_text(name)), seconds_of(t.timing));
   out += property("status", to_string(t.status));
   if (!t.timing.samples_ns.empty()) out += property("median_ns", t.timing.median_ns);
   if (c.disturbed) out += property("disturbed", c.other_load);
+  if (!c.machine.empty()) out += property("machine", c.machine);
   if (t.correctness) out += property("max_rel", t.correctness->max_rel);
   if (t.status == Status::ok && t.speedup) {
     if (const auto& loop = t.speedup->vs_loop) out += property("vs_loop", loop->value);
@@ -87,6 +90,7 @@ struct Counts {
 std::string text(const SweepReport& report, const FigureOptions&) {
   Counts all;
   std::string suites;
+  const Apart apart(report.cases);
   for (const auto& cases : target_groups(report.cases)) {
     Counts counts;
     std::string body;
@@ -94,7 +98,7 @@ std::string text(const SweepReport& report, const FigureOptions&) {
       for (const Trial& t : c.trials) {
         counts.add(t);
         all.add(t);
-        body += testcase(c, t);
+        body += testcase(c, t, apart);
       }
     suites += fmt::format(
         " <testsuite name=\"{}\" {} timestamp=\"{}\" hostname=\"{}\">\n{} "

@@ -5,6 +5,7 @@
 #include "data/bytes/csv.h"
 #include "data/escape.h"
 #include "data/plot/scale.h"
+#include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
 
 namespace wide {
@@ -76,7 +77,8 @@ std::string speedup_or_why(const SuiteCell& vanilla, const SuiteCell& other) {
 
 std::string suffix(const SuiteRow& row) {
   return (row.dtype == "f32" ? "" : "-" + row.dtype) +
-         (row.n == 1 ? "" : fmt::format("-n{}", row.n));
+         (row.n == 1 ? "" : fmt::format("-n{}", row.n)) +
+         (row.machine == 0 ? "" : fmt::format("-machine{}", row.machine));
 }
 
 Cells forms_of(const std::vector<SuiteRow>& rows) {
@@ -134,7 +136,7 @@ SuitePlots plots_of(std::vector<Figure> figures, const std::string& name,
   const Environment& e = report.environment;
   for (Figure& figure : figures) figure.errors = false;
   return {name, name,
-          fmt::format("{}, {} threads · LibTorch {} · {}", e.cpu, e.threads, e.libtorch, e.date),
+          fmt::format("{} · LibTorch {} · {}", machines_text(report), e.libtorch, e.date),
           std::move(figures)};
 }
 

@@ -43,7 +43,8 @@ std::string times(double value);
 std::string time_or_why(const SuiteCell& cell);
 std::string bytes_or_why(const SuiteCell& cell);
 std::string speedup_or_why(const SuiteCell& vanilla, const SuiteCell& other);
-/// "-n4" where that is not one; "-bf16" where that is not single precision.
+/// "-n4" where that is not one; "-bf16" where that is not single precision; "-machine2" where the
+/// report has several kinds.
 std::string suffix(const SuiteRow& row);
 /// Forms beside vanilla that any of the rows has, in the order they are shown in.
 Cells forms_of(const std::vector<SuiteRow>& rows);

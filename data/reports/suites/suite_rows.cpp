@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "data/reports/apart.h"
 #include "data/reports/sweep/shape_axes.h"
 
 namespace wide {
@@ -60,14 +61,17 @@ SuiteCell SuiteRow::cell(const std::string& phase, const std::string& form) cons
 std::vector<SuiteRow> suite_rows(const SweepReport& report,
                                  const std::vector<std::string>& targets) {
   std::vector<SuiteRow> rows;
+  const Apart apart(report.cases);
   for (const Case& c : report.cases) {
     if (std::find(targets.begin(), targets.end(), c.target) == targets.end()) continue;
     const auto axes = axes_of(c.shape);
+    const size_t machine = apart.several() ? apart.number(c) + 1 : 0;
     auto row = std::find_if(rows.begin(), rows.end(), [&](const SuiteRow& r) {
-      return r.target == c.target && r.n == c.n && r.dtype == c.dtype && r.axes == axes;
+      return r.target == c.target && r.n == c.n && r.dtype == c.dtype && r.axes == axes &&
+             r.machine == machine;
     });
     if (row == rows.end())
-      row = rows.insert(row, SuiteRow{c.target, c.shape, c.n, c.dtype, axes, {}, {}});
+      row = rows.insert(row, SuiteRow{c.target, c.shape, c.n, c.dtype, axes, machine, {}, {}});
     auto& cells = row->cells[c.phase];
     row->cases[c.phase] = &c;
     for (const Timing& b : c.baselines) cells[form_of(b.name)] = cell_of(b, Status::ok, 0);

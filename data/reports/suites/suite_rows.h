@@ -28,6 +28,7 @@ struct SuiteRow {
   int64_t n = 1;
   std::string dtype;
   std::map<std::string, int64_t> axes;  // of its shape
+  size_t machine = 0;                   // from 1, where the report has several; as `Apart` counts
   std::map<std::string, std::map<std::string, SuiteCell>> cells;
   std::map<std::string, const Case*> cases;
 

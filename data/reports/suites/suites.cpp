@@ -4,7 +4,9 @@
 
 #include "data/escape.h"
 #include "data/preset.h"
+#include "data/reports/apart.h"
 #include "data/reports/suites/suite.h"
+#include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -13,9 +15,17 @@ namespace wide {
 SuitePages suite_pages(const SweepReport& report) {
   SuitePages pages;
   std::string page =
-      fmt::format("# {}\n\n{}, {} threads, LibTorch {}, {}.\n\n", markdown_escape(report.name),
-                  markdown_escape(report.environment.cpu), report.environment.threads,
-                  report.environment.libtorch, markdown_escape(report.environment.date));
+      fmt::format("# {}\n\n{} · LibTorch {} · {}\n\n", markdown_escape(report.name),
+                  markdown_escape(machines_text(report)), report.environment.libtorch,
+                  markdown_escape(report.environment.date));
+  std::vector<std::string> kinds;
+  const Apart apart(report.cases);
+  for (const Case& c : report.cases)
+    if (apart.several() && apart.number(c) == kinds.size()) {
+      kinds.push_back(apart.of(c));
+      page += fmt::format("- machine{}: {}\n", kinds.size(), markdown_escape(kinds.back()));
+    }
+  if (!kinds.empty()) page += "\n";
   std::vector<std::string> names;
   for (const Suite& suite : suites()) {
     names.push_back(suite.preset);

@@ -31,16 +31,77 @@ TrialKey key_of(const Case& c, const Trial& t) {
   return {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, t.strategy, c.n};
 }
 
+std::string machine_of(const SweepReport& report, const Case& c) {
+  return c.machine.empty() ? machine_name(report.environment) : c.machine;
+}
+
 struct Side {
   const Case* c = nullptr;
   const Trial* t = nullptr;
+  std::string machine;
+};
+using Sides = std::vector<Side>;
+
+const Side* on(const Sides& sides, const std::string& machine) {
+  for (const Side& s : sides)
+    if (s.machine == machine) return &s;
+  return nullptr;
+}
+
+/// By key, without the machine. Of equal ones on one machine the first counts.
+std::map<TrialKey, Sides> trials_of(const SweepReport& report) {
+  std::map<TrialKey, Sides> out;
+  for (const Case& c : report.cases)
+    for (const Trial& t : c.trials) {
+      Sides& sides = out[key_of(c, t)];
+      const std::string machine = machine_of(report, c);
+      if (!on(sides, machine)) sides.push_back({&c, &t, machine});
+    }
+  return out;
+}
+
+/// A trial of two sweeps; null in the one that does not have it.
+struct TrialPair {
+  TrialKey key;
+  const Side *before, *after;
 };
 
-/// Where two cases have the same key the first counts.
-std::map<TrialKey, Side> trials_of(const SweepReport& report) {
-  std::map<TrialKey, Side> out;
-  for (const Case& c : report.cases)
-    for (const Trial& t : c.trials) out.emplace(key_of(c, t), Side{&c, &t});
+/// What `side` of `after` is held against: the same machine; where that is not there, the only one
+/// there is, or equal hardware.
+const Side* partner(const Side& side, const Sides& before, const Sides& after) {
+  if (const Side* same = on(before, side.machine)) return same;
+  if (before.size() == 1) return on(after, before[0].machine) ? nullptr : &before[0];
+  for (const Side& s : before)
+    if (hardware_of(s.machine) == hardware_of(side.machine) && !on(after, s.machine)) return &s;
+  return after.size() == 1 ? &before[0] : nullptr;
+}
+
+std::vector<TrialPair> trial_pairs(const std::map<TrialKey, Sides>& then,
+                                   const std::map<TrialKey, Sides>& now) {
+  static const Sides kNone;
+  std::vector<TrialPair> out;
+  std::set<TrialKey> keys;
+  for (const auto* trials : {&then, &now})
+    for (const auto& [key, sides] : *trials) keys.insert(key);
+  for (const TrialKey& key : keys) {
+    const auto old_side = then.find(key), new_side = now.find(key);
+    const Sides& before = old_side == then.end() ? kNone : old_side->second;
+    const Sides& after = new_side == now.end() ? kNone : new_side->second;
+    const bool several = before.size() > 1 || after.size() > 1;
+    const auto named = [&](const Side& side) {
+      TrialKey full = key;
+      if (several) full.machine = side.machine;
+      return full;
+    };
+    std::set<const Side*> taken;
+    for (const Side& side : after) {
+      const Side* other = before.empty() ? nullptr : partner(side, before, after);
+      taken.insert(other);
+      out.push_back({named(side), other, &side});
+    }
+    for (const Side& side : before)
+      if (!taken.count(&side)) out.push_back({named(side), &side, nullptr});
+  }
   return out;
 }
 
@@ -80,8 +141,7 @@ std::vector<Difference> differences_of(const Environment& a, const Environment& 
 std::map<std::string, std::vector<Case>> cases_by_hardware(const SweepReport& report) {
   std::map<std::string, std::vector<Case>> all;
   for (const Case& c : report.cases) {
-    const std::string machine = c.machine.empty() ? machine_name(report.environment) : c.machine;
-    all[hardware_of(machine)].push_back(c);
+    all[hardware_of(machine_of(report, c))].push_back(c);
   }
   return all;
 }
@@ -98,7 +158,8 @@ std::vector<CrossoverChange> crossovers_of(const SweepReport& before, const Swee
     const std::vector<Crossover> old = crossovers(there->second);
     for (const Crossover& now : crossovers(cases))
       for (const Crossover& then : old)
-        if (key(now) == key(then)) {
+        if (key(now) == key(then) &&
+            (now.machine.empty() || then.machine.empty() || now.machine == then.machine)) {
           if (now.n != then.n) out.push_back({now, then.n, now.n});
           break;
         }
@@ -128,8 +189,8 @@ struct Work {
   }
 };
 
-Work work_of(const SweepReport& old_report, const SweepReport& new_report) {
-  const auto before = trials_of(old_report), after = trials_of(new_report);
+Work work_of(const SweepReport& old_report, const SweepReport& new_report,
+             const std::vector<TrialPair>& both) {
   struct Pair {
     const Case *a, *b;
     std::vector<std::string> names;
@@ -137,10 +198,9 @@ Work work_of(const SweepReport& old_report, const SweepReport& new_report) {
   };
   std::vector<Pair> pairs;
   std::map<std::pair<const Case*, const Case*>, size_t> where;
-  for (const auto& [key, now] : after) {
-    const auto it = before.find(key);
-    if (it == before.end()) continue;
-    const Side& then = it->second;
+  for (const auto& [key, before, after] : both) {
+    if (!before || !after) continue;
+    const Side &then = *before, &now = *after;
     if (now.t->status != Status::ok || then.t->status != Status::ok) continue;
     if (now.t->timing.samples_ns.empty() && then.t->timing.samples_ns.empty()) continue;
     const auto [at, fresh] = where.try_emplace({then.c, now.c}, pairs.size());
@@ -178,7 +238,7 @@ std::string TrialKey::text() const {
        {shape, mode == "default" ? "" : mode, phase == "forward" ? "" : phase,
         dtype == "f32" ? "" : dtype, device == "cpu" ? "" : device})
     if (!part.empty()) out += " " + part;
-  return out;
+  return machine.empty() ? out : out + " on " + machine;
 }
 
 Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
@@ -189,16 +249,16 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
   out.environment = differences_of(before.environment, after.environment);
   out.crossovers = crossovers_of(before, after);
   const auto then = trials_of(before), now = trials_of(after);
-  for (const auto& [key, side] : then) {
-    const auto it = now.find(key);
-    const std::string status = it == now.end() ? "" : to_string(it->second.t->status);
-    if (status != to_string(side.t->status))
-      out.statuses.push_back({key, to_string(side.t->status), status});
+  const std::vector<TrialPair> both = trial_pairs(then, now);
+  std::vector<StatusChange> fresh;  // of what was not there before: after all others
+  for (const TrialPair& m : both) {
+    const std::string was = m.before ? to_string(m.before->t->status) : "";
+    const std::string is = m.after ? to_string(m.after->t->status) : "";
+    if (was != is) (m.before ? out.statuses : fresh).push_back({m.key, was, is});
   }
-  for (const auto& [key, side] : now)
-    if (!then.count(key)) out.statuses.push_back({key, "", to_string(side.t->status)});
+  out.statuses.insert(out.statuses.end(), fresh.begin(), fresh.end());
 
-  const Work work = work_of(before, after);
+  const Work work = work_of(before, after, both);
   const bool none_compares = std::none_of(work.hardware.begin(), work.hardware.end(),
                                           [](const auto& h) { return h.empty(); });
   if (!work.hardware.empty())
@@ -244,9 +304,10 @@ nlohmann::ordered_json to_json(const Comparison& comparison) {
   const auto known = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   const auto number = [](const auto& n) { return n ? Json(*n) : Json(); };
   const auto of_key = [](const TrialKey& k) {
-    return Json{
-        {"target", k.target}, {"n", k.n},       {"shape", k.shape}, {"dtype", k.dtype},
-        {"device", k.device}, {"mode", k.mode}, {"phase", k.phase}, {"strategy", k.strategy}};
+    Json item{{"target", k.target}, {"n", k.n},       {"shape", k.shape}, {"dtype", k.dtype},
+              {"device", k.device}, {"mode", k.mode}, {"phase", k.phase}, {"strategy", k.strategy}};
+    if (!k.machine.empty()) item["machine"] = k.machine;
+    return item;
   };
   Json j;
   j["schema"] = 1;

@@ -27,6 +27,7 @@ namespace wide {
 struct TrialKey {
   std::string target, shape, dtype, device, mode, phase, strategy;
   int64_t n = 0;
+  std::string machine = {};  // where one of the sweeps measured it on several; else ""
   auto operator<=>(const TrialKey&) const = default;
   /// "conv2d/grouped n=8 B8 C64".
   std::string text() const;

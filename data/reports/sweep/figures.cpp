@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "data/reports/apart.h"
 #include "data/reports/sweep/published.h"
 #include "data/reports/sweep/shape_axes.h"
 
@@ -30,15 +31,17 @@ bool same_figure(const Case& a, const Case& b, const std::string& axis) {
       axis.empty() ? a.shape == b.shape
                    : a.n == b.n && without_axis(a.shape, axis) == without_axis(b.shape, axis);
   return a.target == b.target && same_rest && a.dtype == b.dtype && a.device == b.device &&
-         a.phase == b.phase && hardware_of(a.machine) == hardware_of(b.machine);
+         a.phase == b.phase;
 }
 
-std::vector<std::vector<Case>> groups_of(const std::vector<Case>& cases, const std::string& axis) {
+std::vector<std::vector<Case>> groups_of(const std::vector<Case>& cases, const std::string& axis,
+                                         const Apart& apart) {
   std::vector<std::vector<Case>> groups;
   for (const Case& c : cases) {
     if (place_of(c, axis) < 1) continue;
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const auto& g) { return same_figure(g.front(), c, axis); });
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) {
+      return same_figure(g.front(), c, axis) && apart.number(g.front()) == apart.number(c);
+    });
     if (group == groups.end()) group = groups.insert(groups.end(), std::vector<Case>{});
     group->push_back(c);
   }
@@ -243,13 +246,11 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
 
 std::vector<Figure> figures_of(const std::vector<Case>& cases, const FigureOptions& options) {
   std::vector<Figure> figures;
-  std::set<std::string> hardware;
-  for (const Case& c : cases) hardware.insert(hardware_of(c.machine));
-  for (const auto& group : groups_of(cases, options.axis)) {
+  const Apart apart(cases);
+  for (const auto& group : groups_of(cases, options.axis, apart)) {
     figures.push_back(figure_of(group, options));
-    if (hardware.size() > 1)
-      figures.back().subtitle =
-          joined({figures.back().subtitle, hardware_of(group.front().machine)});
+    if (apart.several())
+      figures.back().subtitle = joined({figures.back().subtitle, apart.of(group.front())});
   }
   return figures;
 }

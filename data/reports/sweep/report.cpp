@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "data/reports/apart.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -103,12 +104,13 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
     int64_t n;
     bool faster;
   };
+  const Apart apart(cases);
   std::map<Key, std::vector<VerdictAt>> curves;
   std::vector<Key> order;
   for (const Case& c : cases)
     for (const Trial& t : c.trials) {
       const Key key{c.target, c.shape, c.dtype,    c.device,
-                    c.mode,   c.phase, t.strategy, hardware_of(c.machine)};
+                    c.mode,   c.phase, t.strategy, apart.several() ? apart.of(c) : ""};
       if (!curves.count(key)) order.push_back(key);
       auto& points = curves[key];
       if (t.status != Status::unsupported)
@@ -120,7 +122,7 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases) {
     std::sort(points.begin(), points.end(),
               [](const VerdictAt& a, const VerdictAt& b) { return a.n < b.n; });
     Crossover c;
-    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy, std::ignore) = key;
+    std::tie(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.strategy, c.machine) = key;
     for (auto it = points.rbegin(); it != points.rend() && it->faster; ++it) c.n = it->n;
     found.push_back(std::move(c));
   }

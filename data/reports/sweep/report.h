@@ -150,6 +150,7 @@ struct Case {
 /// The smallest N from which every larger measured N is FASTER than the best baseline; none: null.
 struct Crossover {
   std::string target, shape, dtype, device, mode, phase, strategy;
+  std::string machine;  // or its hardware, where there are several: as `Apart` names them
   std::optional<int64_t> n;
 };
 
@@ -164,7 +165,7 @@ struct SweepReport {
 /// Of the machine that a case was measured on.
 const Environment& environment_of(const SweepReport& report, const Case& c);
 
-/// Crossovers over all cases that differ in N only, per strategy and kind of hardware.
+/// Crossovers over all cases that differ in N only, per strategy and what `Apart` tells apart.
 std::vector<Crossover> crossovers(const std::vector<Case>& cases);
 
 /// Of a fusion's wide program over the best baseline; "" where there is no speedup.

@@ -348,6 +348,7 @@ void describe(Fields& fields, Crossover& c) {
   fields.add("target", c.target);
   describe_case(fields, c, false);
   fields.add("strategy", c.strategy);
+  fields.add("machine", c.machine, kOmitted);
   fields.add("n", c.n, {.presence = Presence::null, .minimum = 1});
 }
 

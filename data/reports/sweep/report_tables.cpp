@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "data/escape.h"
+#include "data/reports/apart.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/text.h"
 
@@ -63,6 +65,15 @@ void flatten(const nlohmann::ordered_json& json, const std::string& name, Report
                            : json.is_string() ? json.get<std::string>()
                                               : json.dump();
   table->rows.push_back({{name, {}}, {text, {}}});
+}
+
+/// Cases that may share a row, by machine.
+std::vector<std::vector<Case>> machine_groups(const std::vector<Case>& cases, const Apart& apart) {
+  std::map<size_t, std::vector<Case>> by_number;
+  for (const Case& c : cases) by_number[apart.number(c)].push_back(c);
+  std::vector<std::vector<Case>> groups;
+  for (auto& [number, group] : by_number) groups.push_back(std::move(group));
+  return groups;
 }
 
 }  // namespace
@@ -148,7 +159,15 @@ ReportTable summary_table(const SweepReport& report) {
       }));
   const bool disturbed = optional_column(
       "disturbed", std::any_of(report.cases.begin(), report.cases.end(), is_disturbed));
-  for (const auto& cases : target_groups(report.cases)) {
+  const Apart apart(report.cases);
+  if (apart.several()) {
+    table.head.insert(table.head.begin() + 1, "machine");
+    table.right.insert(table.right.begin() + 1, false);
+  }
+  std::vector<std::vector<Case>> groups;
+  for (const auto& of_target : target_groups(report.cases))
+    for (auto& cases : machine_groups(of_target, apart)) groups.push_back(std::move(cases));
+  for (const auto& cases : groups) {
     int64_t ok = 0, incorrect = 0, failed = 0, unsupported = 0, waiting = 0, largest = 0;
     for (const Case& c : cases) {
       largest = std::max(largest, c.n);
@@ -176,6 +195,8 @@ ReportTable summary_table(const SweepReport& report) {
          count(incorrect),
          count(failed),
          count(unsupported)});
+    if (apart.several())
+      table.rows.back().insert(table.rows.back().begin() + 1, TableCell{apart.of(cases[0]), {}});
     if (left_out) table.rows.back().push_back(count(waiting));
     if (disturbed)
       table.rows.back().push_back(count(std::count_if(cases.begin(), cases.end(), is_disturbed)));
@@ -187,7 +208,14 @@ ReportTable crossover_table(const std::vector<Case>& cases) {
   ReportTable table{{"strategy", "shape", "device", "dtype", "mode", "phase", "faster from N"},
                     {false, false, false, false, false, false, true},
                     {}};
-  for (const Crossover& c : crossovers(cases))
+  const std::vector<Crossover> found = crossovers(cases);
+  const bool several = std::any_of(found.begin(), found.end(),
+                                   [](const Crossover& c) { return !c.machine.empty(); });
+  if (several) {
+    table.head.insert(table.head.end() - 1, "machine");
+    table.right.insert(table.right.end() - 1, false);
+  }
+  for (const Crossover& c : found) {
     table.rows.push_back({{c.strategy, {}},
                           {c.shape, {}},
                           {c.device, {}},
@@ -195,6 +223,8 @@ ReportTable crossover_table(const std::vector<Case>& cases) {
                           {c.mode, {}},
                           {c.phase, {}},
                           c.n ? number(*c.n) : TableCell{"never", {}}});
+    if (several) table.rows.back().insert(table.rows.back().end() - 1, TableCell{c.machine, {}});
+  }
   return table;
 }
 
@@ -258,6 +288,20 @@ std::vector<const Environment*> machines_of(const SweepReport& report) {
   std::vector<const Environment*> all{&report.environment};
   for (const Environment& machine : report.machines) all.push_back(&machine);
   return all;
+}
+
+std::string machines_text(const SweepReport& report) {
+  const Environment& e = report.environment;
+  if (report.machines.empty())
+    return fmt::format("{}, {} threads · {}", e.cpu, e.threads,
+                       e.gpu.empty() ? "not run on a GPU" : e.gpu);
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> names;
+  for (const Environment* machine : machines_of(report)) names.push_back(machine_name(*machine));
+  const size_t shown = std::min(names.size(), kNamed);
+  std::string text = fmt::format("{} machines", names.size());
+  for (size_t i = 0; i < shown; ++i) text += (i == 0 ? ": " : "; ") + names[i];
+  return text + (names.size() > shown ? fmt::format("; {} more", names.size() - shown) : "");
 }
 
 std::string machine_heading(const SweepReport& report, const Environment& machine) {

@@ -38,6 +38,8 @@ ReportTable reason_table(const std::vector<Case>& cases);
 /// What it was measured on; nested names are joined by spaces.
 /// All that cases were measured on, the sweep's own first.
 std::vector<const Environment*> machines_of(const SweepReport& report);
+/// What it was measured on, in a line: "PROCESSOR, 2 threads · GPU", or "3 machines: " and theirs.
+std::string machines_text(const SweepReport& report);
 /// "HOST: PROCESSOR, 2 cores: 12 cases"; "" where there is one machine alone.
 std::string machine_heading(const SweepReport& report, const Environment& machine);
 ReportTable environment_table(const Environment& environment);

@@ -19,10 +19,10 @@ struct RowColumn {
 };
 using RowColumns = std::vector<RowColumn>;
 
-const RowColumns kCaseColumns{{"k.id", &TrialRow::case_id},  {"k.n", &TrialRow::n},
-                              {"target", &TrialRow::target}, {"shape", &TrialRow::shape},
-                              {"dtype", &TrialRow::dtype},   {"device", &TrialRow::device},
-                              {"mode", &TrialRow::mode},     {"phase", &TrialRow::phase}};
+const RowColumns kCaseColumns{
+    {"k.id", &TrialRow::case_id}, {"k.n", &TrialRow::n},       {"target", &TrialRow::target},
+    {"shape", &TrialRow::shape},  {"dtype", &TrialRow::dtype}, {"device", &TrialRow::device},
+    {"mode", &TrialRow::mode},    {"phase", &TrialRow::phase}, {"machine", &TrialRow::machine}};
 const RowColumns kLoadColumns{{"more ->> 'disturbed'", &TrialRow::disturbed},
                               {"more ->> 'other_load'", &TrialRow::other_load}};
 const RowColumns kCaseId{{"k.id", &TrialRow::case_id}};

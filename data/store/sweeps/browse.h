@@ -44,6 +44,7 @@ struct TrialRow {
   int64_t n = 0;
   int32_t target = 0, shape = 0, dtype = 0, device = 0, mode = 0, phase = 0;  // words
   int32_t strategy = 0, status = 0, reason = 0, verdict = 0, best_baseline = 0;
+  int32_t machine = 0;  // a word too; empty where it is not known
   bool baseline = false, chosen = false, disturbed = false;
   float other_load = 0;                // share of the cores
   int8_t isolated = -1, ordered = -1;  // -1: not checked

@@ -174,7 +174,7 @@ TEST_F(ExplorerDriver, FiltersSortsAndCopies) {
   const std::string csv = screen_->ui().clipboard;
   EXPECT_EQ(csv.substr(0, csv.find('\n')),
             "target,shape,n,strategy,status,speedup,verdict,loop,time_ns,error,chosen,mode,dtype,"
-            "device,phase,speedup_low,speedup_high,loop_low,loop_high,reason");
+            "device,phase,machine,speedup_low,speedup_high,loop_low,loop_high,reason");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 6);
   EXPECT_NE(csv.find("linear,\"B16 D256\",2,s3,ok,3.25,FASTER,6.5"), std::string::npos);
   EXPECT_LT(csv.find(",3.25,"), csv.find(",1.25,"));  // the largest first

@@ -183,8 +183,8 @@ TEST_F(ExplorerModels, CsvHoldsNumbersInFull) {
   const std::string csv =
       csv_text(*table_, rows, {column_index("strategy"), column_index("n"), column_index("loop")});
   // With what a number means nothing without: what was run, and the interval.
-  EXPECT_EQ(csv, fmt::format("n,strategy,loop,mode,dtype,device,phase,loop_low,loop_high\n"
-                             "2,s1,2.5,default,f32,cpu,forward,{},{}\n",
+  EXPECT_EQ(csv, fmt::format("n,strategy,loop,mode,dtype,device,phase,machine,loop_low,loop_high\n"
+                             "2,s1,2.5,default,f32,cpu,forward,,{},{}\n",
                              1.9 * 1.25, 2.1 * 1.25));
   const std::string units = csv_text(*table_, rows, {column_index("time"), column_index("memory")});
   EXPECT_EQ(units.substr(0, units.find(',')), "time_ns");

@@ -66,6 +66,7 @@ TEST(Report, CrossoversOfKindsOfHardwareAreApart) {
   std::vector<Case> cases{make_case(4, "SLOWER"), make_case(8, "FASTER"), make_case(16, "FASTER")};
   cases[0].machine = "a: one CPU, 2 cores";
   cases[1].machine = "b: one CPU, 2 cores";
+  cases[2].machine = "c: one CPU, 4 cores";
   EXPECT_EQ(crossovers(cases).size(), 2u);
   cases[2].machine = "c: one CPU, 2 cores";
   const std::vector<Crossover> found = crossovers(cases);

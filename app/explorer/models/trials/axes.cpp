@@ -11,9 +11,10 @@ namespace {
 
 const std::vector<std::pair<std::string, int32_t TrialRow::*>>& words() {
   static const std::vector<std::pair<std::string, int32_t TrialRow::*>> all = {
-      {"target", &TrialRow::target}, {"strategy", &TrialRow::strategy},
-      {"mode", &TrialRow::mode},     {"dtype", &TrialRow::dtype},
-      {"device", &TrialRow::device}, {"phase", &TrialRow::phase}};
+      {"target", &TrialRow::target},  {"strategy", &TrialRow::strategy},
+      {"mode", &TrialRow::mode},      {"dtype", &TrialRow::dtype},
+      {"device", &TrialRow::device},  {"phase", &TrialRow::phase},
+      {"machine", &TrialRow::machine}};
   return all;
 }
 
@@ -66,12 +67,17 @@ std::vector<TableAxis> axes_of(const TrialTable& table) {
     std::map<std::pair<int32_t, bool>, int32_t> known;
     for (size_t i = 0; i < count; ++i) {
       const TrialRow& row = table.rows[i];
+      if (word == &TrialRow::machine && table.word(row.*word).empty()) {  // not known
+        axis.of_row[i] = -1;
+        continue;
+      }
       const bool baseline = row.baseline && name == "strategy";
       const auto [at, fresh] =
           known.try_emplace({row.*word, baseline}, static_cast<int32_t>(axis.values.size()));
       if (fresh) axis.values.push_back((baseline ? "baseline " : "") + table.word(row.*word));
       axis.of_row[i] = at->second;
     }
+    if (word == &TrialRow::machine && axis.values.empty()) axes.pop_back();
   }
   TableAxis ns;
   ns.name = "N";

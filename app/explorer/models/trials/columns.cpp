@@ -56,6 +56,8 @@ const std::vector<TableColumn>& columns() {
       {"device", "device", &Row::device, nullptr, nullptr, 70, "Where it ran.", false},
       {"phase", "phase", &Row::phase, nullptr, nullptr, 74,
        "forward, backward, or a whole training step.", false},
+      {"machine", "machine", &Row::machine, nullptr, nullptr, 240,
+       "The machine that its case was measured on: host, processor, cores and GPU.", false},
       {"baseline", "best baseline", &Row::best_baseline, nullptr, nullptr, 110,
        "The fastest way of running the models separately.", false},
       {"speedup_low", "from", nullptr, [](const Row& r) { return r.vs_best_low; }, ratio, 70,
@@ -131,7 +133,8 @@ std::string csv_head(const TableColumn& column) {
 /// These columns, and those that every row needs, in the table's order.
 std::vector<int> csv_columns(const std::vector<int>& shown) {
   std::set<int> all(shown.begin(), shown.end());
-  for (const char* key : {"dtype", "device", "mode", "phase"}) all.insert(column_index(key));
+  for (const char* key : {"dtype", "device", "mode", "phase", "machine"})
+    all.insert(column_index(key));
   for (const char* speedup : {"speedup", "loop"})
     if (all.count(column_index(speedup)))
       for (const char* end : {"_low", "_high"})

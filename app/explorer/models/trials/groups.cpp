@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "data/reports/sweep/shape_axes.h"
 #include "engine/error.h"
@@ -55,12 +56,59 @@ Trial trial_of(const TrialTable& table, const TrialRow& row) {
   return t;
 }
 
+/// What `Apart` says of a report, of the rows of a table.
+class RowsApart {
+ public:
+  explicit RowsApart(const TrialTable& table) {
+    std::set<int32_t> machines;
+    for (const TrialRow& r : table.rows)
+      if (!table.word(r.machine).empty()) machines.insert(r.machine);
+    if (machines.size() < 2) return;
+    const bool each = repeats(table);
+    std::map<std::string, int32_t> numbers;
+    for (const int32_t machine : machines) {
+      const std::string name = each ? table.word(machine) : hardware_of(table.word(machine));
+      const auto [at, fresh] = numbers.try_emplace(name, static_cast<int32_t>(names_.size()));
+      if (fresh) names_.push_back(name);
+      of_machine_[machine] = at->second;
+    }
+  }
+  /// -1: not known. Of one alone all are.
+  int32_t number(const TrialRow& row) const {
+    if (names_.size() < 2) return 0;
+    const auto at = of_machine_.find(row.machine);
+    return at == of_machine_.end() ? -1 : at->second;
+  }
+  std::string name(int32_t number) const {
+    if (names_.size() < 2) return "";
+    return number < 0 ? "machine not known" : names_[static_cast<size_t>(number)];
+  }
+
+ private:
+  /// Whether a case was measured on several machines.
+  static bool repeats(const TrialTable& table) {
+    std::map<std::array<int64_t, 7>, int32_t> of_case;
+    int64_t last = 0;
+    for (const TrialRow& r : table.rows) {
+      if (r.case_id == last || table.word(r.machine).empty()) continue;
+      last = r.case_id;
+      const auto [at, fresh] = of_case.try_emplace(
+          {r.target, r.shape, r.dtype, r.device, r.mode, r.phase, r.n}, r.machine);
+      if (at->second != r.machine) return true;
+    }
+    return false;
+  }
+
+  std::vector<std::string> names_;
+  std::map<int32_t, int32_t> of_machine_;
+};
+
 }  // namespace
 
 std::string Group::text() const {
   std::string out;
   const std::string models = axis == "N" ? "" : "N=" + std::to_string(n);
-  for (const std::string* part : {&shape, &models, &dtype, &device, &phase})
+  for (const std::string* part : {&shape, &models, &dtype, &device, &phase, &machine})
     if (!part->empty()) out += (out.empty() ? "" : " · ") + *part;
   return out;
 }
@@ -84,19 +132,21 @@ std::vector<Group> groups_of(const TrialTable& table, const std::string& axis) {
     rest[r.shape] = numbers.try_emplace(key, static_cast<int32_t>(numbers.size())).first->second;
   }
   std::vector<Group> groups;
-  std::map<std::pair<std::array<int32_t, 5>, int64_t>, size_t> known;
+  std::map<std::pair<std::array<int32_t, 6>, int64_t>, size_t> known;
+  const RowsApart apart(table);
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const TrialRow& r = table.rows[i];
     const auto& [shape, has] = shapes[r.shape];
     const int64_t n = has ? r.n : 0;
     const auto [at, fresh] = known.try_emplace(
-        {{r.target, rest[r.shape], r.dtype, r.device, r.phase}, n}, groups.size());
+        {{r.target, rest[r.shape], r.dtype, r.device, r.phase, apart.number(r)}, n}, groups.size());
     if (fresh)
       groups.push_back({table.word(r.target),
                         shape,
                         table.word(r.dtype),
                         table.word(r.device),
                         table.word(r.phase),
+                        apart.name(apart.number(r)),
                         has ? axis : "N",
                         n,
                         {}});
@@ -128,6 +178,7 @@ std::vector<Case> cases_of(const TrialTable& table, const Group& group) {
       c.phase = group.phase;
       c.mode = table.word(row.mode);
       c.n = row.n;
+      c.machine = table.word(row.machine);
       c.disturbed = row.disturbed;
       c.other_load = row.other_load;
     }

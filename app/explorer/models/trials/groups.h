@@ -7,17 +7,20 @@
 
 namespace wide {
 
-/// What one plot holds: trials that differ in mode, strategy and along one axis only.
+/// What one plot holds: trials that differ in mode, strategy and along one axis only, all measured
+/// on one kind of hardware, or on one machine where a case was measured on several.
 struct Group {
   std::string target, shape, dtype, device, phase;  // the shape without the axis
+  std::string machine;                              // or its hardware, as `Apart`; "": of all
   std::string axis = "N";                           // or of the shapes, "T"
   int64_t n = 0;                                    // of all, where the axis is another
   std::vector<uint32_t> rows;                       // of the table, ascending, baselines too
   bool operator==(const Group& other) const {
     return target == other.target && shape == other.shape && dtype == other.dtype &&
-           device == other.device && phase == other.phase && axis == other.axis && n == other.n;
+           device == other.device && phase == other.phase && machine == other.machine &&
+           axis == other.axis && n == other.n;
   }
-  std::string text() const;  // "B16 D256 · f32 · cpu"
+  std::string text() const;  // "B16 D256 · f32 · cpu · forward"
   /// Where a row of it stands.
   int64_t place(const TrialTable& table, const TrialRow& row) const;
 };
