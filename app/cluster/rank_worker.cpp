@@ -98,14 +98,15 @@ std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<P
 }
 
 RankWorker::RankWorker(Cluster& cluster, const MeasuringRank& rank,
-                       const std::vector<PlannedCase>& cases)
+                       const std::vector<PlannedCase>& cases, size_t planned)
     : cluster_(cluster),
       rank_(rank.rank),
       machine_(machine_name(rank.environment)),
-      cases_(cases) {}
+      cases_(cases),
+      planned_(planned) {}
 
 void RankWorker::send(const PlannedCase& planned) {
-  cluster_.send(rank_, {{"case", &planned - cases_.data()}});
+  cluster_.send(rank_, {{"case", static_cast<size_t>(&planned - cases_.data()) % planned_}});
 }
 
 std::optional<WorkerNews> RankWorker::receive(milliseconds patience) {

@@ -16,13 +16,16 @@ struct MeasuringRank {
 std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<PlannedCase>& cases,
                                            bool sharing);
 
-/// Rank 0's side of a rank: gives it the numbers of `cases`.
+/// Rank 0's side of a rank: gives it the numbers of cases in its plan of `planned` ones, which
+/// `cases` repeats where each machine measures all.
 class RankWorker : public Worker {
  public:
-  RankWorker(Cluster& cluster, const MeasuringRank& rank, const std::vector<PlannedCase>& cases);
+  RankWorker(Cluster& cluster, const MeasuringRank& rank, const std::vector<PlannedCase>& cases,
+             size_t planned);
   void send(const PlannedCase& planned) override;
   std::optional<WorkerNews> receive(std::chrono::milliseconds patience) override;
   bool alive() override;
+  std::string machine() const override { return machine_; }
   std::string name() const override;
   void stop() override;
 
@@ -31,6 +34,7 @@ class RankWorker : public Worker {
   int rank_;
   std::string machine_;
   const std::vector<PlannedCase>& cases_;
+  size_t planned_;
   bool stopped_ = false;
 };
 

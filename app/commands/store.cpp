@@ -27,7 +27,9 @@ class StoreCommand : public Command {
     import_->add_option("FILE", file_, "a .db file")->required();
     delete_ = app.add_subcommand("delete", "delete a sweep, its results and its references");
     delete_->add_option("SWEEP", sweep_, "a number, a name, or last")->required();
-    merge_ = app.add_subcommand("merge", "write the sweep that was run in parts (--part)");
+    merge_ = app.add_subcommand(
+        "merge",
+        "write the sweep that was run in parts (--part), or on each machine (--each-machine)");
     merge_->add_option("OUT", file_, "a new .db file")->required();
     merge_->add_option("PART", parts_, "the stores with the parts, all of them")->required();
     for (CLI::App* sub : {export_, import_, delete_})

@@ -82,6 +82,10 @@ class SweepCommand : public Command {
         "--part", part_,
         "K/N: the cases of one of N machines, even by estimated time; workbench store "
         "merge puts the parts together");
+    app.add_flag("--each-machine", each_,
+                 "every machine runs all cases: those of mpirun's ranks; alone this one, and "
+                 "workbench store merge puts several together")
+        ->excludes(part_option_);
     app.add_flag("--allow-sharing", sharing_,
                  "under mpirun: let several ranks measure on the same cores");
     auto* resume = app.add_flag("--resume", resume_,
@@ -106,6 +110,8 @@ class SweepCommand : public Command {
     settings.budget_s = budget_ > 0 ? budget_ : preset.budget_s;
     if (part_option_->count() > 0)
       settings.part = take_part(parse_part(part_), settings.budget_s, &cases);
+    settings.each_machine = each_;
+    if (each_) settings.part.whole = plan_digest(cases);
     settings.seed = seed_;
     settings.tf32 = tf32_ == "on";
     settings.timeout_s = timeout_;
@@ -144,10 +150,11 @@ class SweepCommand : public Command {
                           wanted_resume(), machines});
     std::vector<std::unique_ptr<Worker>> workers;
     for (const MeasuringRank& r : ranks)
-      workers.push_back(std::make_unique<RankWorker>(*cluster, r, session.runner().cases()));
+      workers.push_back(
+          std::make_unique<RankWorker>(*cluster, r, session.runner().cases(), cases.size()));
     session.runner().use_workers(std::move(workers));
     if (!quiet_) {
-      print_plain(plan_text(name, cases, settings, kept_text(session)));
+      print_plain(plan_text(name, session.runner().cases(), settings, kept_text(session)));
       if (!settings.peer_lacks.empty())
         print_plain(fmt::format("note: {} is not there: [{}] {}\n", kPeer, printable(peer_),
                                 printable(settings.peer_lacks, 200)));
@@ -259,7 +266,7 @@ class SweepCommand : public Command {
   double budget_ = 0, timeout_ = 0;
   int64_t top_ = 0, machines_ = 0;
   bool compiled_ = false, quiet_ = false, no_store_ = false, resume_ = false, dry_run_ = false,
-       sharing_ = false;
+       sharing_ = false, each_ = false;
 };
 
 const bool registered = add_command([] { return std::make_unique<SweepCommand>(); });

@@ -26,6 +26,19 @@ std::string plan_digest(const std::vector<PlannedCase>& cases) {
   return fmt::format("{} cases, {}", cases.size(), digest(text));
 }
 
+std::vector<PlannedCase> on_each_machine(const std::vector<PlannedCase>& cases,
+                                         std::vector<std::string> machines) {
+  std::sort(machines.begin(), machines.end());
+  machines.erase(std::unique(machines.begin(), machines.end()), machines.end());
+  std::vector<PlannedCase> all;
+  for (const std::string& machine : machines)
+    for (const PlannedCase& c : cases) {
+      all.push_back(c);
+      all.back().machine = machine;
+    }
+  return all;
+}
+
 std::vector<std::vector<size_t>> shared_out(const std::vector<PlannedCase>& cases, int64_t count,
                                             double budget_s) {
   std::vector<double> seconds;

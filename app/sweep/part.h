@@ -17,6 +17,10 @@ struct SweepPart {
 /// Stands for all of `cases`: others have others.
 std::string plan_digest(const std::vector<PlannedCase>& cases);
 
+/// All of `cases` on each of `machines`, machine after machine in the order of their names.
+std::vector<PlannedCase> on_each_machine(const std::vector<PlannedCase>& cases,
+                                         std::vector<std::string> machines);
+
 /// Which cases each of `count` machines has: the longest by estimate first, each goes to the one
 /// that has least so far.
 std::vector<std::vector<size_t>> shared_out(const std::vector<PlannedCase>& cases, int64_t count,

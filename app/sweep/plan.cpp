@@ -201,6 +201,7 @@ Case empty_case(const PlannedCase& planned) {
   c.mode = to_string(planned.mode);
   c.phase = planned.phase;
   c.n = planned.n;
+  c.machine = planned.machine;
   for (const std::string& strategy : planned.strategies) {
     Trial& trial = c.trials.emplace_back();
     trial.strategy = trial.timing.name = strategy;

@@ -27,6 +27,7 @@ struct PlannedCase {
   Mode mode = Mode::default_;
   std::string phase = "forward";
   std::vector<std::string> strategies;
+  std::string machine = {};  // the only one that may measure it, by `machine_name`; "": any
 };
 
 /// The result of a case before it has run: what it is, and its trials by name.

@@ -26,8 +26,9 @@ SweepPrinter::SweepPrinter(SweepSession& session, bool quiet)
     : session_(session), start_s_(now_s()), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {
   const std::vector<PlannedCase>& cases = session.runner().cases();
   for (size_t i = 0; i < cases.size(); ++i) {
-    if (i == 0 || !same_table(empty_case(cases[i - 1]), empty_case(cases[i])))
-      groups_.emplace_back();
+    if (i == 0 || cases[i - 1].machine != cases[i].machine ||
+        !same_table(empty_case(cases[i - 1]), empty_case(cases[i])))
+      groups_.emplace_back().machine = cases[i].machine;
     group_of_.push_back(groups_.size() - 1);
     ++groups_.back().left;
   }
@@ -91,7 +92,7 @@ void SweepPrinter::add(const PlannedCase& planned, const Case& result) {
   if (--group.left == 0) print(group);
 }
 
-/// A table for each kind of hardware.
+/// A table for each kind of hardware, named where there are several; or for the group's machine.
 void SweepPrinter::print(Group& group) {
   clear();
   std::vector<std::vector<Case>> tables;
@@ -103,7 +104,10 @@ void SweepPrinter::print(Group& group) {
   }
   group.done.clear();
   for (const std::vector<Case>& table : tables)
-    if (!quiet_) print_plain(cases_text(table));
+    if (!quiet_)
+      print_plain(cases_text(table, !group.machine.empty() ? group.machine
+                                    : tables.size() > 1    ? hardware_of(table[0].machine)
+                                                           : ""));
   std::fflush(stdout);
 }
 

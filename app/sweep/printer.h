@@ -19,6 +19,7 @@ class SweepPrinter : public SweepObserver {
   struct Group {
     size_t left = 0;              // cases that are to come
     std::map<size_t, Case> done;  // by their places in the plan
+    std::string machine = {};     // of a plan whose cases each machine measures
   };
   void add(const PlannedCase& planned, const Case& result);
   void print(Group& group);

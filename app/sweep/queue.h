@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -14,13 +15,17 @@ class CaseQueue {
       : waiting_(order.begin(), order.end()), lost_(count) {}
 
   bool empty() const { return waiting_.empty(); }
-  /// The next one, which whoever takes it has to finish or give back; nullopt: none waits.
-  std::optional<size_t> take() {
-    if (waiting_.empty()) return std::nullopt;
-    const size_t next = waiting_.front();
-    waiting_.pop_front();
+  /// The next one that fits, which whoever takes it has to finish or give back; nullopt: none does.
+  template <class Fits>
+  std::optional<size_t> take(const Fits& fits) {
+    const auto at = std::find_if(waiting_.begin(), waiting_.end(), fits);
+    if (at == waiting_.end()) return std::nullopt;
+    const size_t next = *at;
+    waiting_.erase(at);
     return next;
   }
+  /// The next one of all. There is one.
+  size_t front() const { return waiting_.front(); }
   /// Lost with its worker: the next one to be taken. Returns how often that has happened to it.
   int give_back(size_t index) {
     waiting_.push_front(index);

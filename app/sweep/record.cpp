@@ -22,14 +22,13 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
                    {"baselines", fmt::format("{}", fmt::join(settings.baselines, ","))},
                    {"min_samples", std::to_string(settings.min_samples)},
                    {"--peer", settings.peer}};
-  if (!settings.part.text.empty()) {
-    plan.settings[kPartSetting] = settings.part.text;
-    plan.settings[kWholeSetting] = settings.part.whole;
-  }
+  if (!settings.part.text.empty()) plan.settings[kPartSetting] = settings.part.text;
+  if (settings.each_machine) plan.settings[kEachSetting] = "on";
+  if (!settings.part.whole.empty()) plan.settings[kWholeSetting] = settings.part.whole;
   for (const PlannedCase& p : cases) {
     const Case c = empty_case(p);
     plan.cases.push_back(
-        {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n, p.strategies});
+        {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n, p.strategies, p.machine});
   }
   return plan;
 }
@@ -49,6 +48,7 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
   settings->baselines = split(setting("baselines"));
   if (!setting("min_samples").empty()) settings->min_samples = std::stoi(setting("min_samples"));
   settings->peer = setting("--peer");
+  settings->each_machine = !setting(kEachSetting).empty();
   settings->part = {setting(kPartSetting), setting(kWholeSetting), plan.positions};
   std::vector<PlannedCase> cases;
   for (const CasePlan& c : plan.cases) {
@@ -65,6 +65,7 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
     planned.mode = parse_mode(c.mode);
     planned.phase = c.phase;
     planned.strategies = c.strategies;
+    planned.machine = c.machine;
     cases.push_back(std::move(planned));
   }
   return cases;

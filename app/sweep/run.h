@@ -18,6 +18,7 @@ struct SweepSettings {
   std::string peer_lacks;                     // why it cannot compile; "": it can
   double timeout_s = 0;                       // of a trial in a stage; 0: from budget and work
   SweepPart part;                             // that the cases are of a plan
+  bool each_machine = false;                  // measures all cases
   bool tf32 = false;                          // on a GPU: float32 factors may be rounded
   std::string tuning_db;                      // remembers which strategy won; "": nobody does
   std::optional<Peaks> peaks;                 // those that the report states, of `peaks_device`

@@ -9,6 +9,7 @@
 #include "app/cancel.h"
 #include "app/sweep/queue.h"
 #include "app/worker/host_worker.h"
+#include "data/text.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -40,6 +41,9 @@ class SweepRunner::Round {
       if (runner_.stopped() && (busy() || !queue_.empty())) cancel();
       hand_out();
       if (!busy() && queue_.empty()) return;
+      const bool all_live = std::all_of(seats_.begin(), seats_.end(),
+                                        [](const Seat& s) { return s.worker->alive(); });
+      if (!busy() && all_live) refuse_waiting();
       const bool single = seats_.size() == 1;
       bool any = false;
       for (Seat& seat : seats_) any |= listen(seat, single ? kPatience : milliseconds(0));
@@ -56,6 +60,20 @@ class SweepRunner::Round {
 
   const PlannedCase& planned(size_t index) const { return runner_.cases_[index]; }
 
+  bool fits(const Seat& seat, size_t index) const {
+    const std::string& wanted = planned(index).machine;
+    if (wanted.empty()) return true;
+    const std::string own = seat.worker->machine();
+    return (own.empty() ? runner_.machine_ : own) == wanted;
+  }
+
+  /// Of cases that wait for a machine without a worker.
+  [[noreturn]] void refuse_waiting() const {
+    throw Error(fmt::format("[sweep] workers: got none left on {}, expected one; try --resume",
+                            printable(planned(queue_.front()).machine)),
+                1);
+  }
+
   bool busy() const {
     return std::any_of(seats_.begin(), seats_.end(), [](const Seat& s) { return s.index; });
   }
@@ -63,7 +81,7 @@ class SweepRunner::Round {
   void hand_out() {
     for (Seat& seat : seats_) {
       if (seat.index || !seat.worker->alive()) continue;
-      while (const auto index = queue_.take()) {
+      while (const auto index = queue_.take([&](size_t i) { return fits(seat, i); })) {
         const PlannedCase& next = planned(*index);
         if (const auto done = runner_.known_ ? runner_.known_(next) : std::nullopt) {
           for (SweepObserver* o : runner_.observers_) o->on_known(next, *done);
@@ -118,7 +136,7 @@ class SweepRunner::Round {
         seat.index.reset();
         continue;
       }
-      queue_.take();
+      queue_.take([index](size_t i) { return i == index; });
       Case lost = empty_case(planned(index));
       for (Trial& t : lost.trials) {
         t.status = Status::crashed;
@@ -141,7 +159,7 @@ class SweepRunner::Round {
     for (Seat& seat : seats_) {
       if (!seat.index) continue;
       Case cut = empty_case(planned(*seat.index));
-      cut.machine = runner_.machine_;
+      if (cut.machine.empty()) cut.machine = runner_.machine_;
       for (Trial& t : cut.trials) t.status = Status::cancelled;
       for (SweepObserver* o : runner_.observers_) o->on_case(planned(*seat.index), cut);
     }

@@ -21,6 +21,24 @@ constexpr double kLookS = 0.3;
 /// The first cases say little about the rest: until so many are done the estimate counts as it is.
 constexpr size_t kSomeCases = 10;
 
+/// This machine, with what the cases need of it.
+Environment this_machine(const std::string& command, const std::vector<PlannedCase>& cases) {
+  Environment e = capture_environment(command, version(), git_state());
+  for (const PlannedCase& c : cases)
+    if (!c.device.is_cpu() && e.gpu.empty()) add_gpu(e, c.device);
+  return e;
+}
+
+/// What is to be run: of a sweep on each machine the cases of all.
+std::vector<PlannedCase> cases_of(SweepRequest* request) {
+  std::vector<PlannedCase> cases = std::move(request->cases);
+  if (!request->settings.each_machine || !cases.front().machine.empty()) return cases;
+  std::vector<std::string> machines;
+  for (const Environment& machine : request->machines) machines.push_back(machine_name(machine));
+  if (machines.empty()) machines.push_back(machine_name(this_machine(request->command, cases)));
+  return on_each_machine(cases, std::move(machines));
+}
+
 SweepSettings with_store(SweepSettings settings, const std::string& db) {
   settings.tuning_db = db;
   return settings;
@@ -29,7 +47,7 @@ SweepSettings with_store(SweepSettings settings, const std::string& db) {
 }  // namespace
 
 SweepSession::SweepSession(SweepRequest request)
-    : runner_(std::move(request.cases), with_store(std::move(request.settings), request.db)) {
+    : runner_(cases_of(&request), with_store(std::move(request.settings), request.db)) {
   const LoadWatch watch;
   const double begun_s = now_s();
   const std::vector<PlannedCase>& cases = runner_.cases();
@@ -40,11 +58,8 @@ SweepSession::SweepSession(SweepRequest request)
   if (elsewhere) {
     report_.environment = request.machines.front();
   } else {
-    report_.environment = capture_environment(request.command, version(), git_state());
     allow_tf32(settings.tf32);
-    for (const PlannedCase& c : cases)
-      if (!c.device.is_cpu() && report_.environment.gpu.empty())
-        add_gpu(report_.environment, c.device);
+    report_.environment = this_machine(request.command, cases);
     const c10::Device first = cases.front().device;
     const Peaks peaks = first.is_cpu() ? machine_peaks(first, settings.threads)
                                        : peaks_by_worker(first, settings.threads);

@@ -45,7 +45,7 @@ bool same_table(const Case& a, const Case& b) {
          a.phase == b.phase && hardware_of(a.machine) == hardware_of(b.machine);
 }
 
-std::string cases_text(const std::vector<Case>& cases) {
+std::string cases_text(const std::vector<Case>& cases, const std::string& machine) {
   const Case& first = cases.front();
   Table table({"N", "shape", "strategy", "median", "over loop", "over best baseline", "error", ""},
               {true, false, false, true, true, true, true, false});
@@ -60,8 +60,9 @@ std::string cases_text(const std::vector<Case>& cases) {
     }
     for (const std::string& note : c.notes) ++reasons["note: " + printable(note, 200)];
   }
-  std::string out = fmt::format("\n{} · {} · {} · {} · {}\n{}", first.target, first.device,
-                                first.dtype, first.mode, first.phase, table.text("  "));
+  std::string out = fmt::format("\n{} · {} · {} · {} · {}{}\n{}", first.target, first.device,
+                                first.dtype, first.mode, first.phase,
+                                machine.empty() ? "" : " · " + machine, table.text("  "));
   for (const auto& [reason, count] : reasons)
     out += fmt::format("  {}{}\n", reason, count > 1 ? fmt::format(" ({}x)", count) : "");
   return out + "  faster from: " + crossover_line(cases) + "\n";

@@ -10,8 +10,8 @@ namespace wide {
 bool same_table(const Case& a, const Case& b);
 
 /// The trials of one target: N, strategy, time, speedups, error, verdict; then its crossovers and
-/// what is to be said of its baselines.
-std::string cases_text(const std::vector<Case>& cases);
+/// what is to be said of its baselines. `machine` is named above them.
+std::string cases_text(const std::vector<Case>& cases, const std::string& machine = "");
 
 /// "3 min 20 s".
 std::string duration_text(double seconds);

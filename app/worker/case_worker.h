@@ -25,6 +25,8 @@ class Worker {
   virtual std::optional<WorkerNews> receive(std::chrono::milliseconds patience) = 0;
   /// False: nothing will come any more, and nothing may be sent.
   virtual bool alive() = 0;
+  /// The machine that it measures on, by `machine_name`; "": this one.
+  virtual std::string machine() const { return ""; }
   /// Which one it is, for whoever is told that it is lost.
   virtual std::string name() const { return "a worker"; }
   /// Ends it soon, whatever it does.

@@ -26,6 +26,7 @@ struct CasePlan {
   std::string target, shape, dtype, device, mode, phase;
   int64_t n = 0;
   std::vector<std::string> strategies;
+  std::string machine = {};  // the only one that may measure it; "": any
   bool operator==(const CasePlan&) const = default;
 };
 
@@ -49,6 +50,9 @@ struct SweepPlan {
 /// Settings of a plan that a part of it has, and the whole has not.
 inline constexpr const char* kPartSetting = "--part";    // "2/3"
 inline constexpr const char* kWholeSetting = "of plan";  // stands for all cases of the whole
+/// Of a plan whose cases are repeated on every machine: "on". `kWholeSetting` stands for those of
+/// one.
+inline constexpr const char* kEachSetting = "--each-machine";
 
 /// A sweep in a listing. `state`: running, complete, cancelled or interrupted; one whose process
 /// is gone is interrupted.
@@ -185,9 +189,10 @@ class Store {
   /// Adds the sweeps of another store that are not here yet; returns their numbers here.
   std::vector<int64_t> import_sweeps(const std::string& path);
 
-  /// Writes a new store with the sweep that those in `parts` are parts of, all samples included.
-  /// Throws Error where they are not all of one plan, each once and complete; then there is no
-  /// file. Returns how many cases it has.
+  /// Writes a new store with the sweep that those in `parts` are parts of, or with what several
+  /// machines measured of one plan, all samples included. Throws Error where they are not all of
+  /// one plan, each part or machine once and complete; then there is no file. Returns how many
+  /// cases it has.
   static int64_t merge(const std::string& path, const std::vector<std::string>& parts);
 
   void set_reference(const std::string& name, int64_t sweep);

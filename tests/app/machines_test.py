@@ -117,6 +117,49 @@ class Machines(CommandLine):
         report, _ = self.report(self.path("merged.db"))
         self.assertEqual(len({c["machine"] for c in report["cases"]}), 2)
 
+    @unittest.skipIf(WHY_NOT, f"no second host name: {WHY_NOT}")
+    def test_what_each_machine_measured_is_merged(self):
+        here, there = (self.measure(f"{other}.db", "--each-machine", other=other) for other in (False, True))
+        merged = self.path("merged.db")
+        self.workbench("store", "merge", merged, there, here)
+        report, path = self.report(merged)
+        name = os.uname().nodename
+        hosts = [c["machine"].split(":")[0] for c in report["cases"]]
+        self.assertEqual(hosts, sorted([name, "other-machine"] * 3))
+        self.assertEqual([c["n"] for c in report["cases"]], [1, 2, 3] * 2)
+        # All of it is what they had, to the last bit.
+        parts = {host: self.report(db)[0]["cases"] for host, db in ((name, here), ("other-machine", there))}
+        self.assertEqual(report["cases"], [c for host in sorted(parts) for c in parts[host]])
+        # They are equal but for the name: each has a line of its own, and is compared with itself.
+        self.assertEqual({c["machine"].split(":")[0] for c in report["crossover"]}, {name, "other-machine"})
+        self.workbench("compare", path, path, "--json", self.path("compared.json"))
+        with open(self.path("compared.json"), encoding="utf-8") as file:
+            compared = json.load(file)
+        trials = [(t["strategy"], t["n"], t["machine"]) for t in compared["trials"]]
+        self.assertEqual(len(set(trials)), len(trials))
+        self.assertEqual({t[2].split(":")[0] for t in trials}, {name, "other-machine"})
+        self.assertTrue(all(t["change"]["value"] == 1 for t in compared["trials"]))
+
+        def refused(message, *options):
+            run = self.workbench(*options, expect=2)
+            self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
+            self.assertIn(message, run.stderr.replace(self.folder + "/", ""))
+
+        again = self.path("again.db")
+        refused("[False.db] merge: got " + name + ": ", "store", "merge", again, merged, here)
+        refused(", which merged.db has too, expected each machine once; try to leave one out", "store", "merge", again, merged,
+                here)
+        part = self.measure("part.db", "--part", "1/2")
+        refused("[part.db] merge: got part 1/2 with --each-machine off, expected on as in False.db", "store", "merge", again,
+                here, part)
+        other = self.measure("seed.db", "--each-machine", "--seed", "1", other=True)
+        refused("[seed.db] merge: got what was measured on other-machine: ", "store", "merge", again, here, other)
+        refused("--part excludes --each-machine", *SWEEP, "--each-machine", "--part", "1/2", "--no-store")
+        self.assertFalse(os.path.exists(again))
+        # The merged sweep is one like others.
+        self.workbench("store", "export", "last", self.path("one.db"), "--db", merged)
+        self.assertEqual(self.report(self.path("one.db"))[0]["cases"], report["cases"])
+
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core: there can be no other hardware")
     def test_other_hardware_is_not_compared(self):
         whole = self.measure("whole.db")

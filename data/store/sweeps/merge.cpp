@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "data/bytes/new_file.h"
 #include "data/bytes/part_file.h"
@@ -19,7 +20,8 @@
 namespace wide {
 namespace {
 
-/// A sweep that is a part, and the store that it lies in.
+/// A sweep that is a part, or what some machines measured of a plan that each measures; and the
+/// store that it lies in.
 struct StoredPart {
   std::string file;
   Connection* store = nullptr;
@@ -27,6 +29,11 @@ struct StoredPart {
   Part part;
   SweepPlan plan;
   std::string started, finished;
+  std::set<std::string> machines = {};  // that each measure all; none of a part
+
+  std::string name() const {
+    return machines.empty() ? "part " + part.text() : "what was measured on " + *machines.begin();
+  }
 };
 
 std::vector<StoredPart> parts_in(Connection& store) {
@@ -37,14 +44,22 @@ std::vector<StoredPart> parts_in(Connection& store) {
                  query.text(1),           query.text(2)};
     p.plan = read_plan(store, p.sweep);
     const auto setting = p.plan.settings.find(kPartSetting);
-    if (setting == p.plan.settings.end()) continue;
-    p.part = parse_part(setting->second);
-    p.plan.settings.erase(setting);
+    if (setting != p.plan.settings.end()) {
+      p.part = parse_part(setting->second);
+      p.plan.settings.erase(setting);
+    } else if (p.plan.settings.count(kEachSetting)) {
+      for (const CasePlan& c : p.plan.cases) p.machines.insert(c.machine);
+    } else {
+      continue;
+    }
     found.push_back(std::move(p));
   }
   if (found.empty())
-    fail("[{}] merge: got no part of a sweep, expected one; try workbench sweep PRESET --part 1/4",
-         printable(store.path()));
+    fail(
+        "[{}] merge: got no part of a sweep, expected one; try workbench sweep PRESET --part 1/4, "
+        "or "
+        "--each-machine",
+        printable(store.path()));
   return found;
 }
 
@@ -54,11 +69,14 @@ void expect_same_plan(const StoredPart& part, const StoredPart& first) {
       part.file == first.file ? "workbench store export of those of one plan" : "parts of one plan";
   const auto refuse = [&](const std::string& what, const std::string& got,
                           const std::string& expected) {
-    fail("[{}] merge: got part {} with {} {}, expected {} as in {}; try {}", part.file,
-         part.part.text(), what, got.empty() ? "none" : printable(got),
+    fail("[{}] merge: got {} with {} {}, expected {} as in {}; try {}", part.file,
+         printable(part.name()), what, got.empty() ? "none" : printable(got),
          expected.empty() ? "none" : printable(expected), first.file, advice);
   };
   if (part.plan.name != first.plan.name) refuse("the name", part.plan.name, first.plan.name);
+  if (part.machines.empty() != first.machines.empty())
+    refuse(kEachSetting, part.machines.empty() ? "off" : "on",
+           first.machines.empty() ? "off" : "on");
   if (part.part.count != first.part.count)
     refuse("a number of parts", std::to_string(part.part.count), std::to_string(first.part.count));
   for (const auto& [key, value] : first.plan.settings) {
@@ -66,8 +84,8 @@ void expect_same_plan(const StoredPart& part, const StoredPart& first) {
     const std::string got = other == part.plan.settings.end() ? "" : other->second;
     if (got == value) continue;
     if (key != kWholeSetting) refuse(key, got, value);
-    fail("[{}] merge: got part {} of other cases ({}), expected those of {} ({}); try {}",
-         part.file, part.part.text(), printable(part.plan.command), first.file,
+    fail("[{}] merge: got {} of other cases ({}), expected those of {} ({}); try {}", part.file,
+         printable(part.name()), printable(part.plan.command), first.file,
          printable(first.plan.command), advice);
   }
 }
@@ -78,15 +96,45 @@ void expect_same_program(const StoredPart& part, const Environment& its, const S
   const auto expect = [&](const char* what, const std::string& got, const std::string& expected) {
     if (got != expected)
       fail(
-          "[{}] merge: got part {} measured with {} {}, expected {} as in {}; try to run it again "
+          "[{}] merge: got {} measured with {} {}, expected {} as in {}; try to run it again "
           "with one program",
-          part.file, part.part.text(), what, printable(got), printable(expected), first.file);
+          part.file, printable(part.name()), what, printable(got), printable(expected), first.file);
   };
   expect("LibTorch", its.libtorch, one.libtorch);
   expect("workbench", its.workbench, one.workbench);
 }
 
-/// Each part once, and nothing of it missing.
+/// Nothing of them missing.
+void expect_complete(const std::vector<StoredPart>& parts) {
+  for (const StoredPart& p : parts)
+    if (const auto left = missing_cases(*p.store, p.sweep); !left.empty())
+      fail(
+          "[{}] merge: got {} with {} of its {} cases, expected all; try to run it again with "
+          "--resume",
+          p.file, printable(p.name()), p.plan.cases.size() - left.size(), p.plan.cases.size());
+}
+
+/// Each machine once. Gives their cases the places that they have in one sweep over all of them.
+void place_machines(std::vector<StoredPart>* parts) {
+  std::map<std::string, const StoredPart*> all;
+  for (const StoredPart& p : *parts)
+    for (const std::string& machine : p.machines)
+      if (const auto [at, fresh] = all.emplace(machine, &p); !fresh)
+        fail(
+            "[{}] merge: got {}, which {} has too, expected each machine once; try to leave one "
+            "out",
+            p.file, printable(machine), at->second->file);
+  for (StoredPart& p : *parts) {
+    const size_t planned = p.plan.cases.size() / p.machines.size();
+    for (size_t i = 0; i < p.plan.cases.size(); ++i) {
+      const auto before = std::distance(all.begin(), all.find(p.plan.cases[i].machine));
+      p.plan.positions.push_back(
+          static_cast<int64_t>(static_cast<size_t>(before) * planned + i % planned));
+    }
+  }
+}
+
+/// Each part once.
 void expect_all(std::vector<StoredPart>* parts) {
   std::sort(parts->begin(), parts->end(),
             [](const StoredPart& a, const StoredPart& b) { return a.part.number < b.part.number; });
@@ -115,18 +163,12 @@ void expect_all(std::vector<StoredPart>* parts) {
   if (!missing.empty())
     fail("[{}] merge: got {} of {} parts, expected {} too; try to add what is missing",
          parts->front().plan.name, parts->size(), parts->front().part.count, listing(missing, 9));
-  for (const StoredPart& p : *parts)
-    if (const auto left = missing_cases(*p.store, p.sweep); !left.empty())
-      fail(
-          "[{}] merge: got part {} with {} of its {} cases, expected all; try to run it again with "
-          "--resume",
-          p.file, p.part.text(), p.plan.cases.size() - left.size(), p.plan.cases.size());
 }
 
 /// The plan that they are parts of, cases by their positions in it.
 SweepPlan whole_plan(const std::vector<StoredPart>& parts) {
   SweepPlan whole = parts.front().plan;
-  whole.settings.erase(kWholeSetting);
+  if (parts.front().machines.empty()) whole.settings.erase(kWholeSetting);
   std::map<int64_t, CasePlan> cases;
   for (const StoredPart& p : parts)
     for (size_t i = 0; i < p.plan.cases.size(); ++i)
@@ -167,17 +209,16 @@ void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
     const SweepReport& report = reports[k];
     expect_same_program(p, report.environment, parts.front(), plan.environment);
     if (report.environment.git != plan.environment.git)
-      changes.push_back(fmt::format("part {}: git {}, part {} has {}", p.part.text(),
-                                    report.environment.git, parts.front().part.text(),
-                                    plan.environment.git));
+      changes.push_back(fmt::format("{}: git {}, {} has {}", p.name(), report.environment.git,
+                                    parts.front().name(), plan.environment.git));
     started = std::min(started, p.started);
     finished = std::max(finished, p.finished);
     add_machine(out, id, report.environment);
     for (const Environment& machine : report.machines) add_machine(out, id, machine);
-    changes.push_back(fmt::format("part {}: {}, begun {}", p.part.text(),
-                                  machine_name(report.environment), p.started));
+    changes.push_back(
+        fmt::format("{}: {}, begun {}", p.name(), machine_name(report.environment), p.started));
     for (const std::string& change : report.changes)
-      changes.push_back(fmt::format("part {}: {}", p.part.text(), change));
+      changes.push_back(fmt::format("{}: {}", p.name(), change));
     for (size_t i = 0; i < report.cases.size(); ++i)
       insert_case(out, id, p.plan.position(i), report.cases[i]);
   }
@@ -207,7 +248,11 @@ int64_t merge_parts(const std::string& path, const std::vector<std::string>& fil
     for (StoredPart& p : store.read([&] { return parts_in(store); })) parts.push_back(std::move(p));
   }
   for (const StoredPart& p : parts) expect_same_plan(p, parts.front());
-  expect_all(&parts);
+  if (parts.front().machines.empty())
+    expect_all(&parts);
+  else
+    place_machines(&parts);
+  expect_complete(parts);
   const std::string part = fresh_name(path);
   try {
     {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "data/machine/environment.h"
 #include "data/reports/sweep/report_json.h"
@@ -17,6 +18,14 @@
 
 namespace wide {
 namespace {
+
+/// Those that each measure all cases; none where any machine may.
+std::set<std::string> machines_of(const std::vector<CasePlan>& cases) {
+  std::set<std::string> machines;
+  for (const CasePlan& c : cases)
+    if (!c.machine.empty()) machines.insert(c.machine);
+  return machines;
+}
 
 /// How an interrupted sweep was asked for otherwise than `plan`, or "".
 std::string difference(const Json& settings, const std::vector<CasePlan>& cases,
@@ -32,6 +41,13 @@ std::string difference(const Json& settings, const std::vector<CasePlan>& cases,
     if (text(before, key) != text(plan.settings, key))
       return fmt::format("got {} {}, expected {}", key, text(plan.settings, key),
                          text(before, key));
+  const std::set<std::string> had = machines_of(cases), has = machines_of(plan.cases);
+  for (const std::string& machine : had)
+    if (!has.count(machine))
+      return fmt::format("got nobody on {}, expected a rank there", printable(machine));
+  for (const std::string& machine : has)
+    if (!had.count(machine))
+      return fmt::format("got a rank on {}, expected nobody there", printable(machine));
   if (cases.size() != plan.cases.size())
     return fmt::format("got {} cases, expected {}", plan.cases.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i)
@@ -107,13 +123,15 @@ std::string shown_state(const std::string& state, const std::string& owner) {
 std::vector<CasePlan> planned_cases(Connection& connection, int64_t sweep) {
   std::vector<CasePlan> cases;
   Query query(connection,
-              "SELECT target, shape, dtype, device, mode, phase, n, strategies FROM \"case\" "
-              "WHERE sweep = ? ORDER BY position",
+              fmt::format("SELECT target, shape, dtype, device, mode, phase, n, strategies, "
+                          "iif(settings ->> '$.\"{}\"' = 'on', machine, '') FROM \"case\" JOIN "
+                          "sweep ON sweep.id = sweep WHERE sweep = ? ORDER BY position",
+                          kEachSetting),
               sweep);
   while (query.step())
     cases.push_back({query.text(0), query.text(1), query.text(2), query.text(3), query.text(4),
                      query.text(5), query.integer(6),
-                     stored_json(query.text(7)).get<std::vector<std::string>>()});
+                     stored_json(query.text(7)).get<std::vector<std::string>>(), query.text(8)});
   return cases;
 }
 
@@ -148,9 +166,10 @@ int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::s
   for (const CasePlan& c : plan.cases)
     Query(connection,
           "INSERT INTO \"case\"(sweep, position, state, target, shape, dtype, device, mode, phase, "
-          "n, strategies) VALUES(?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?)",
+          "n, strategies, machine) VALUES(?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
           sweep, plan.position(index++), c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n,
-          json_text(Json(c.strategies)))
+          json_text(Json(c.strategies)),
+          c.machine.empty() ? std::nullopt : std::optional<std::string>(c.machine))
         .run();
   return sweep;
 }

@@ -167,6 +167,48 @@ class Mpi(Ranks):
             self.assertEqual(shell(self.db, TWICE), [])
             self.assertEqual(len(shell(self.db, """SELECT DISTINCT machine FROM "case" """)), 1)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core: there can be no other machine")
+    def test_each_machine_measures_all(self):
+        """The second machine is this one with a core less, by its own choice."""
+        other = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+        sweep = [BINARY, *SWEEP, "--each-machine", "--allow-sharing", "--quiet"]
+
+        def start(db, *options, other_ranks=1, ranks=2):
+            more = [":", "-n", str(other_ranks), *other, *sweep, "--db", db, *options] if other_ranks else []
+            job = subprocess.Popen([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *sweep, "--db", db,
+                                    *options, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   env=ENVIRONMENT)
+            self.jobs.append(job)
+            return job
+
+        def cases(machine=""):
+            return shell(self.db, f"""SELECT target, shape, n, machine FROM "case" WHERE machine LIKE '%{machine}' ORDER BY 1, 2, 3""")
+
+        job = start(self.db, "--timeout", "300")
+        while self.done() < 2 and job.poll() is None:
+            time.sleep(0.02)
+        job.kill()
+        job.communicate()
+        planned = cases()
+        one = [c for c in planned if c.endswith(", 1 core")]
+        self.assertEqual([c.rpartition("|")[0] for c in planned if c not in one], [c.rpartition("|")[0] for c in one])
+        self.assertEqual(len(one), 8)
+        # Nobody else may measure what is left of a machine.
+        text = self.refused_resume(start(self.db, "--resume", other_ranks=0))
+        self.assertRegex(text, r"\[sweep 1\] resume: got nobody on .*, 1 core, expected a rank there as it was started; try")
+        job = start(self.db, "--resume", other_ranks=2)
+        text = job.communicate(timeout=300)[0]
+        self.assertEqual(job.returncode, 0, text)
+        self.assertEqual(cases(), planned)
+        self.assertEqual(shell(self.db, """SELECT DISTINCT state FROM "case" """), ["done"])
+        self.assertEqual(shell(self.db, TWICE), [])
+        self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"])
+
+    def refused_resume(self, job):
+        text = job.communicate(timeout=120)[0]
+        self.assertEqual(job.returncode, 2, text)
+        return text
+
     def test_two_on_the_same_cores_are_refused(self):
         text = self.run_ranks(3, expect=2)
         self.assertEqual(text.count("[sweep] ranks: got two that measure on core"), 1, text)

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 
 #include "app/sweep/record.h"
 #include "engine/error.h"
@@ -31,6 +32,7 @@ struct Stub : Worker {
   std::vector<int64_t>* order = nullptr;
   std::optional<PlannedCase> given;
   bool lives = true, was_stopped = false;
+  std::string on;
 
   void send(const PlannedCase& planned) override {
     ASSERT_TRUE(lives && !given);
@@ -46,6 +48,7 @@ struct Stub : Worker {
     return news;
   }
   bool alive() override { return lives; }
+  std::string machine() const override { return on; }
   void stop() override { was_stopped = true; }
 };
 
@@ -154,6 +157,49 @@ TEST(SweepQueue, WithoutAnyWorkerLeftItIsAnError) {
               "[sweep] workers: got none left of 2, expected one; try --resume");
   }
   EXPECT_TRUE(counts.ended.empty());
+}
+
+/// Two machines of which each measures all, and a third whose only worker is lost.
+TEST(SweepQueue, EachMachineMeasuresAllByItself) {
+  const std::vector<PlannedCase> cases = many_cases(7);
+  for (const bool lost : {false, true}) {
+    SweepRunner runner(on_each_machine(cases, {"b", "a", "b"}), {});
+    ASSERT_EQ(runner.cases().size(), 14u);
+    EXPECT_EQ(runner.cases()[6].machine, "a");
+    EXPECT_EQ(runner.cases()[7].machine, "b");
+    struct By : Counts {
+      std::multiset<std::pair<std::string, int64_t>> measured;
+      void on_case(const PlannedCase& planned, const Case& result) override {
+        EXPECT_EQ(planned.machine, result.machine);
+        measured.emplace(result.machine, result.n);
+      }
+    } by;
+    runner.add(by);
+    int made = 0;
+    runner.use_workers(stubs(3, [&](Stub& stub) {
+      stub.on = made++ == 0 ? "a" : "b";
+      stub.dies = [&stub, lost](const PlannedCase& planned) {
+        EXPECT_EQ(planned.machine, stub.on);
+        return lost && stub.on == "a" && planned.n == 3;
+      };
+    }));
+    if (lost) {
+      try {
+        runner.run();
+        FAIL();
+      } catch (const Error& e) {
+        EXPECT_EQ(e.exit_code(), 1);
+        EXPECT_EQ(std::string(e.what()),
+                  "[sweep] workers: got none left on a, expected one; try --resume");
+      }
+    } else {
+      EXPECT_EQ(runner.run(), "complete");
+    }
+    for (int64_t n = 1; n <= 7; ++n) {
+      EXPECT_EQ(by.measured.count({"a", n}), !lost || n > 3 ? 1u : 0u) << n;
+      EXPECT_EQ(by.measured.count({"b", n}), 1u) << n;
+    }
+  }
 }
 
 TEST(SweepQueue, StoppedItStopsAllWorkersAndTellsOfTheirCases) {
