@@ -158,6 +158,11 @@ class SweepCommand : public Command {
       if (!settings.peer_lacks.empty())
         print_plain(fmt::format("note: {} is not there: [{}] {}\n", kPeer, printable(peer_),
                                 printable(settings.peer_lacks, 200)));
+      if (!session.network().empty())
+        print_plain(
+            fmt::format("note: the store lies on {}: it keeps its journal by DELETE, not WAL, "
+                        "which is slower{}\n",
+                        session.network(), cluster ? "; rank 0 alone opens it" : ""));
       if (!session.busy().empty()) print_plain(fmt::format("note: {}\n", session.busy()));
     }
     std::fflush(stdout);

@@ -44,6 +44,7 @@ class SweepRecorder : public SweepObserver {
   /// What the store has of the sweep by now.
   SweepReport stored() { return store_.load(id_); }
   int64_t id() const { return id_; }
+  const std::string& network() const { return store_.network(); }
   size_t done_before() const { return done_.size(); }
 
  private:

@@ -31,6 +31,8 @@ class SweepSession : private SweepObserver {
   /// What has run so far; of a finished one also how the environment changed.
   const SweepReport& report() const { return report_; }
   int64_t stored_as() const { return recorder_ ? recorder_->id() : 0; }
+  /// The network file system that the store lies on, as "NFS"; "" for any other.
+  std::string network() const { return recorder_ ? recorder_->network() : ""; }
   size_t done_before() const { return recorder_ ? recorder_->done_before() : 0; }
   /// Why its times may not be worth much: others use the machine as it begins. "" where none do.
   const std::string& busy() const { return busy_; }

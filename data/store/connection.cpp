@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "data/store/file_system.h"
 #include "data/store/schema.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -66,6 +67,7 @@ Connection::Connection(const std::string& path, const StoreOptions& options, Acc
     throw Error(fmt::format("[{}] store: got no regular file, expected one; try another --db FILE",
                             printable(path)),
                 1);
+  network_ = network_file_system(options.magic ? options.magic : file_system_magic(path));
   survive_file_size_limit();  // readers write too, what they share with writers
   guarded([&] { access == Access::create ? open_to_write() : open_to_read(); });
 }
@@ -78,7 +80,7 @@ void Connection::open_to_write() {
   const int64_t found = version();
   if (sqlite3_db_readonly(db_->getHandle(), "main"))
     throw SQLite::Exception("read-only", SQLITE_READONLY);
-  use_wal();
+  use_journal();
   db_->exec(fmt::format("PRAGMA synchronous = {}; PRAGMA foreign_keys = ON",
                         options_.durable ? "FULL" : "NORMAL"));
   if (options_.max_pages > 0)
@@ -150,11 +152,12 @@ void Connection::migrate() {
   transaction.commit();
 }
 
-void Connection::use_wal() {
+void Connection::use_journal() {
+  const std::string wanted = network_.empty() ? "wal" : "delete";
   // SQLite does not wait for others here by itself.
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.busy_ms);
-  while (db_->execAndGet("PRAGMA journal_mode").getString() != "wal") {
-    const int code = db_->tryExec("PRAGMA journal_mode = WAL") & 0xff;
+  while (db_->execAndGet("PRAGMA journal_mode").getString() != wanted) {
+    const int code = db_->tryExec("PRAGMA journal_mode = " + wanted) & 0xff;
     if (code == SQLITE_BUSY && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     else if (code != SQLITE_OK)

@@ -54,6 +54,10 @@ class Connection {
 
   /// Makes the file complete by itself: without the log beside it that writers use.
   void leave_wal();
+  /// The network file system that it lies on, as "NFS"; "" for any other. There processes of
+  /// several machines share no memory, which the log needs: writers keep a journal that they
+  /// delete.
+  const std::string& network() const { return network_; }
 
   /// A statement that is compiled once.
   SQLite::Statement& statement(const std::string& sql);
@@ -77,11 +81,11 @@ class Connection {
   void open_to_read();
   int64_t version();  // 0: an empty file; refuses other people's files and newer versions
   void migrate();
-  void use_wal();
+  void use_journal();
   [[noreturn]] void refuse(const SQLite::Exception& e) const;
   [[noreturn]] void refuse_damaged(const std::string& what) const;
 
-  std::string path_;
+  std::string path_, network_;
   StoreOptions options_;
   std::unique_ptr<SQLite::Database> db_;
   std::map<std::string, std::unique_ptr<SQLite::Statement>> statements_;  // go before db_

@@ -199,6 +199,8 @@ int64_t Store::merge(const std::string& path, const std::vector<std::string>& pa
   return merge_parts(path, parts);
 }
 
+const std::string& Store::network() const { return connection_->network(); }
+
 StoreFacts Store::facts() {
   return connection_->read([&] {
     const auto count = [&](const std::string& sql) {

@@ -19,6 +19,7 @@ struct StoreOptions {
   int busy_ms = 10'000;   // how long to wait for another process's write
   int64_t max_pages = 0;  // the file may not grow beyond this; 0: only the disk's end counts
   bool durable = true;    // committed is on the disk, also when the power goes
+  int64_t magic = 0;      // of its file system, as statfs has it; 0: statfs is asked
 };
 
 /// A case as it is planned: what identifies it in its sweep.
@@ -151,6 +152,8 @@ class Store {
   /// The cases of a sweep as they were planned, and what else it was asked.
   SweepPlan plan(int64_t sweep);
   StoreFacts facts();
+  /// The network file system that it lies on, as "NFS"; "" for any other.
+  const std::string& network() const;
 
   // ---- trial fusions: a report comes back as it was, but for how every node went ----
 
