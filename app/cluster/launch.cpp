@@ -21,6 +21,12 @@ Launch read() {
   Launch l;
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
     l.mpi = true;
+    // What mpirun binds to by itself is one core of each of two processes; srun binds as it is set
+    // up.
+    l.bound = !std::getenv("OMPI_COMM_WORLD_SIZE");
+    for (const char* chosen : {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_list",
+                               "OMPI_MCA_rmaps_rank_file_path", "OMPI_MCA_orte_rankfile"})
+      l.bound |= std::getenv(chosen) != nullptr;
     l.size = number("OMPI_COMM_WORLD_SIZE", number("SLURM_NTASKS", 1));
     l.rank = number("OMPI_COMM_WORLD_RANK", number("PMIX_RANK", 0));
     l.local = number("OMPI_COMM_WORLD_LOCAL_SIZE", number("SLURM_NTASKS_PER_NODE", 1));

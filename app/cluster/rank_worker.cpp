@@ -1,17 +1,23 @@
 #include "app/cluster/rank_worker.h"
 
 #include <fmt/format.h>
-#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "app/cancel.h"
 #include "app/cli.h"
+#include "app/cluster/launch.h"
+#include "app/cluster/place.h"
+#include "app/options.h"
 #include "app/version.h"
 #include "app/worker/host_worker.h"
+#include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/reports/sweep/report_read.h"
@@ -28,15 +34,6 @@ constexpr milliseconds kLook{10};
 constexpr milliseconds kServe{20};  // of a rank's worker, which is listened to meanwhile
 constexpr double kGreetingS = 120;  // for peaks that were never measured there
 
-std::vector<int> bound_cores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set)) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
-
 Environment environment_of_json(const Json& json) {
   Environment environment;
   read_fields(json, "rank", UnknownFields::refused,
@@ -44,15 +41,93 @@ Environment environment_of_json(const Json& json) {
   return environment;
 }
 
-void expect_own_cores(const std::vector<MeasuringRank>& ranks) {
-  std::set<std::pair<std::string, int>> taken;
-  for (const MeasuringRank& r : ranks)
-    for (const int core : r.cores)
-      if (!taken.emplace(r.environment.host, core).second)
+void expect_own_place(const std::vector<MeasuringRank>& ranks) {
+  std::set<std::pair<std::string, std::string>> taken;
+  for (const MeasuringRank& r : ranks) {
+    std::vector<std::string> places;
+    for (const int core : r.cores) places.push_back(fmt::format("core {}", core));
+    if (!r.gpu.empty()) places.push_back("GPU " + r.gpu);
+    for (const std::string& place : places)
+      if (!taken.emplace(r.environment.host, place).second)
         fail(
-            "[sweep] ranks: got two that measure on core {} of {}, expected one; try "
-            "--allow-sharing, or mpirun --map-by ppr:1:node",
-            core, r.environment.host);
+            "[sweep] ranks: got two that measure on {} of {}, expected one; try --allow-sharing, "
+            "or "
+            "mpirun --map-by ppr:1:node",
+            printable(place), printable(r.environment.host));
+  }
+}
+
+/// What a rank says next. Throws Error where it says nothing.
+Json heard_of(Cluster& cluster, int rank) {
+  std::optional<Json> said;
+  while (!(said = cluster.take(rank))) {
+    check_cancelled();
+    if (cluster.silent_s(rank) > kGreetingS)
+      throw Error(fmt::format("[sweep] rank {}: got nothing for {} s, expected it to answer; try "
+                              "mpirun again",
+                              rank, kGreetingS),
+                  1);
+    std::this_thread::sleep_for(kLook);
+  }
+  return *said;
+}
+
+/// Tells every rank which of those of its machine it is.
+void give_places(Cluster& cluster) {
+  std::map<std::string, std::vector<int>> of_host;
+  for (int rank = 1; rank < cluster.size(); ++rank)
+    of_host[heard_of(cluster, rank).at("host")].push_back(rank);
+  for (const auto& [host, ranks] : of_host)
+    for (size_t i = 0; i < ranks.size(); ++i)
+      cluster.send(ranks[i], {{"place", i}, {"of", ranks.size()}});
+}
+
+/// A rank's own place; nullopt where rank 0 has ended already.
+std::optional<RankPlace> own_place(Cluster& cluster) {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  cluster.send(0, {{"host", host}});
+  std::optional<Json> said;
+  while (!(said = cluster.take(0))) {
+    check_cancelled();
+    std::this_thread::sleep_for(kLook);
+  }
+  if (said->contains("bye")) return std::nullopt;
+  return RankPlace{said->at("place").get<int>(), said->at("of").get<int>()};
+}
+
+/// The GPU that the cases leave to the ranks to choose: none where a case names another than the
+/// first.
+DeviceRuntime* shared_gpu(const std::vector<PlannedCase>& cases) {
+  DeviceRuntime* runtime = nullptr;
+  for (const PlannedCase& c : cases) {
+    if (c.device.is_cpu()) continue;
+    if (c.device.has_index() && c.device.index() > 0) return nullptr;
+    runtime = device_runtime(c.device.type());
+  }
+  return runtime;
+}
+
+/// Binds this rank, and the workers that it will start, to the cores and the GPU of its place; what
+/// the user has bound it to stays. Adds the GPU to what it measures on.
+std::string take_place(const RankPlace& place, const std::vector<PlannedCase>& cases,
+                       Environment* environment) {
+  DeviceRuntime* runtime = shared_gpu(cases);
+  const int gpus = runtime ? static_cast<int>(runtime->count()) : 0;
+  const bool all_on_gpu = std::none_of(cases.begin(), cases.end(),
+                                       [](const PlannedCase& c) { return c.device.is_cpu(); });
+  if (!launch().bound) bind_to(cores_of(place, cores_by_socket(), all_on_gpu && place.of <= gpus));
+  for (const PlannedCase& c : cases)
+    if (!c.device.is_cpu() && environment->gpu.empty())
+      add_gpu(*environment,
+              gpus > 0
+                  ? c10::Device(c.device.type(), static_cast<c10::DeviceIndex>(place.number % gpus))
+                  : c.device);
+  if (gpus == 0) return "";
+  const char* variable = "CUDA_VISIBLE_DEVICES";
+  const std::string gpu = gpu_of(place, std::getenv(variable), gpus);
+  setenv(variable, gpu.c_str(), 1);  // of workers: this process makes no context
+  return gpu;
 }
 
 /// Times of two programs do not belong into one sweep.
@@ -72,28 +147,20 @@ std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<P
                                            bool sharing) {
   const std::string plan = plan_digest(cases);
   std::vector<MeasuringRank> ranks;
+  give_places(cluster);
   for (int rank = 1; rank < cluster.size(); ++rank) {
-    std::optional<Json> hello;
-    while (!(hello = cluster.take(rank))) {
-      check_cancelled();
-      if (cluster.silent_s(rank) > kGreetingS)
-        throw Error(fmt::format("[sweep] rank {}: got nothing for {} s, expected it to answer; try "
-                                "mpirun again",
-                                rank, kGreetingS),
-                    1);
-      std::this_thread::sleep_for(kLook);
-    }
-    if (hello->at("plan") != plan)
+    const Json hello = heard_of(cluster, rank);
+    if (hello.at("plan") != plan)
       throw Error(
           fmt::format("[sweep] rank {}: got another plan there, expected that of rank 0; try "
                       "the same program and presets on all machines",
                       rank),
           1);
-    ranks.push_back({rank, environment_of_json(hello->at("environment")),
-                     hello->at("cores").get<std::vector<int>>()});
+    ranks.push_back({rank, environment_of_json(hello.at("environment")),
+                     hello.at("cores").get<std::vector<int>>(), hello.at("gpu")});
     expect_same_program(ranks.back(), ranks.front());
   }
-  if (!sharing) expect_own_cores(ranks);
+  if (!sharing) expect_own_place(ranks);
   return ranks;
 }
 
@@ -134,14 +201,25 @@ void RankWorker::stop() { stopped_ = true; }
 
 int serve_rank(Cluster& cluster, const std::vector<PlannedCase>& cases, SweepSettings settings) {
   catch_cancel();
+  const std::optional<RankPlace> place = own_place(cluster);
+  if (!place) return 0;
+  allow_tf32(settings.tf32);
+  Environment used;  // the GPU
+  const std::string gpu = take_place(*place, cases, &used);
+  if (settings.all_cores) settings.threads = set_threads(usable_cores());
   Environment environment = capture_environment(typed_command(), version(), git_state());
+  environment.gpu = used.gpu;
+  environment.gpu_state = used.gpu_state;
   settings.peaks_device = cases.front().device;
-  settings.peaks = machine_peaks(settings.peaks_device, settings.threads);
+  settings.peaks = settings.peaks_device.is_cpu()
+                       ? machine_peaks(settings.peaks_device, settings.threads)
+                       : peaks_by_worker(settings.peaks_device, settings.threads);
   settings.tuning_db.clear();  // rank 0 alone opens the store
   add_peaks(environment, *settings.peaks);
   cluster.send(0, {{"plan", plan_digest(cases)},
                    {"environment", to_json(environment)},
-                   {"cores", bound_cores()}});
+                   {"cores", bound_cores()},
+                   {"gpu", gpu}});
   HostWorker worker(settings);
   for (;;) {
     if (const auto message = cluster.take(0)) {

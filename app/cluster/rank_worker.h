@@ -9,10 +9,12 @@ struct MeasuringRank {
   int rank = 0;
   Environment environment;
   std::vector<int> cores;  // that it is bound to
+  std::string gpu;         // as CUDA_VISIBLE_DEVICES names it; "": none
 };
 
-/// Of rank 0: waits until all others have said what they are. Throws Error where they have not the
-/// same plan, and where two of them measure on the same cores, unless `sharing`.
+/// Of rank 0: tells all others their places on their machines, and waits until they have said what
+/// they are. Throws Error where they have not the same plan, and where two of them measure on the
+/// same cores or GPU, unless `sharing`.
 std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<PlannedCase>& cases,
                                            bool sharing);
 

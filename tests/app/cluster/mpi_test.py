@@ -31,6 +31,17 @@ def shell(db, sql):
     return run.stdout.splitlines()
 
 
+def files_of(pid):
+    """That a process has open."""
+    files = set()
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            files.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    except OSError:
+        pass
+    return files
+
+
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class Mpi(Ranks):
     def setUp(self):
@@ -53,7 +64,7 @@ class Mpi(Ranks):
         job = self.start(3, "--allow-sharing")
         wanted = 3
         ranks = self.ranks_of(job, wanted)
-        workers = {}
+        workers, opened = {}, {rank: set() for rank in ranks}
         while job.poll() is None:  # what the ranks start knows of no launcher
             for pid, parent, arguments in processes():
                 if parent in ranks.values() and arguments[1:] == ["worker"]:
@@ -61,6 +72,10 @@ class Mpi(Ranks):
                         workers[pid] = (parent, environment(pid))
                     except OSError:
                         pass
+            for rank, pid in ranks.items():
+                opened[rank] |= files_of(pid)
+            for pid, (parent, _) in workers.items():
+                opened[next(r for r, p in ranks.items() if p == parent)] |= files_of(pid)
             time.sleep(0.05)
         text = job.communicate()[0]
         self.assertEqual(job.returncode, 0, text)
@@ -68,6 +83,8 @@ class Mpi(Ranks):
         for _, variables in workers.values():
             self.assertEqual([v for v in variables if v.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_"))], [])
             self.assertIn("PATH", variables)
+        # Rank 0 alone opens the store.
+        self.assertEqual([rank for rank, files in opened.items() if os.path.realpath(self.db) in files], [0])
         self.assertEqual(shell(self.db, CASES), shell(alone, CASES))
         trials = shell(self.db, TRIALS)
         self.assertEqual(trials, shell(alone, TRIALS))
@@ -216,6 +233,15 @@ class Mpi(Ranks):
         self.assertFalse(os.path.exists(self.db))
         text = self.run_ranks(2, "--quiet", "--targets", "rmsnorm")  # one that measures, and rank 0
         self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["complete"])
+
+    def test_one_rank_measures_with_all_cores_unless_it_is_bound(self):
+        """By itself mpirun binds each of two ranks to one core."""
+        for binding, cores in (([], os.cpu_count()), (["--bind-to", "core"], 1)):
+            db = self.path(f"{cores}.db")
+            job = subprocess.run([MPIRUN, "--oversubscribe", *binding, "-n", "2", BINARY, "sweep", "ci", "--targets",
+                                  "rmsnorm", "-n", "2", "--budget", "0.02", "--quiet", "--db", db], capture_output=True, text=True, timeout=120, env=ENVIRONMENT)
+            self.assertEqual(job.returncode, 0, job.stderr)
+            self.assertEqual(shell(db, "SELECT cores, threads FROM environment"), [f"{cores}|{cores}"])
 
     def test_a_mistake_is_said_once(self):
         text = self.run_ranks(3, "--device", "cup", expect=2)

@@ -1,0 +1,84 @@
+#include "app/cluster/place.h"
+
+#include <sched.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "data/text.h"
+
+namespace wide {
+namespace {
+
+std::vector<int> all_of(const std::vector<std::vector<int>>& sockets) {
+  std::vector<int> all;
+  for (const std::vector<int>& cores : sockets) all.insert(all.end(), cores.begin(), cores.end());
+  return all;
+}
+
+/// What this thread could be bound to: the system leaves out what is not its own.
+std::vector<int> widest() {
+  cpu_set_t now, every;
+  if (sched_getaffinity(0, sizeof now, &now)) return {0};
+  std::memset(&every, 0xFF, sizeof every);
+  std::vector<int> cores = bound_cores();
+  if (sched_setaffinity(0, sizeof every, &every) == 0) cores = bound_cores();
+  sched_setaffinity(0, sizeof now, &now);
+  return cores;
+}
+
+}  // namespace
+
+std::vector<int> bound_cores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set)) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+std::vector<std::vector<int>> cores_by_socket(const std::string& root) {
+  std::map<int, std::vector<int>> sockets;
+  for (const int core : widest()) {
+    int socket = 0;
+    std::ifstream(root + "/sys/devices/system/cpu/cpu" + std::to_string(core) +
+                  "/topology/physical_package_id") >>
+        socket;
+    sockets[socket].push_back(core);
+  }
+  std::vector<std::vector<int>> found;
+  for (auto& [number, cores] : sockets) found.push_back(std::move(cores));
+  return found;
+}
+
+std::vector<int> cores_of(const RankPlace& place, const std::vector<std::vector<int>>& sockets,
+                          bool own_gpu) {
+  const std::vector<int> all = all_of(sockets);
+  if (place.of <= 1) return all;
+  const auto number = static_cast<size_t>(place.number), of = static_cast<size_t>(place.of);
+  if (of <= sockets.size() || !own_gpu || all.size() < of) return sockets[number % sockets.size()];
+  const auto at = [&](size_t share) {
+    return all.begin() + static_cast<ptrdiff_t>(all.size() * share / of);
+  };
+  return {at(number), at(number + 1)};
+}
+
+void bind_to(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+std::string gpu_of(const RankPlace& place, const char* visible, int count) {
+  std::vector<std::string> names;
+  if (visible) names = split(visible);
+  if (!visible)
+    for (int i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  if (names.empty()) return "";
+  return names[static_cast<size_t>(place.number) % names.size()];
+}
+
+}  // namespace wide
