@@ -284,12 +284,14 @@ class Launchers(CommandLine):
             return subprocess.run([os.path.join(root, "workbench"), "a", "b c"], capture_output=True, text=True, timeout=60,
                                   env={**os.environ, "WORKBENCH_PRESET": "release", **variables})
 
-        for variables in ({"OMPI_COMM_WORLD_SIZE": "1"}, {"PMIX_RANK": "0"}):
+        for variables in ({"OMPI_COMM_WORLD_SIZE": "1"}, {"PMIX_RANK": "0"}, {"PMI_SIZE": "2", "PMI_RANK": "0"},
+                          {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}):
             none = run(**variables)
             self.assertEqual((none.returncode, none.stdout), (1, ""))
             self.assertEqual(none.stderr, f"workbench: ranks: got no build in {os.path.realpath(root)}/build/release, expected "
                                           "one; try ./workbench --version before\n")
         self.assertEqual(run(PMIX_RANK="1").stderr, "")
+        self.assertEqual(run(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="1").stderr, "")
         self.assertEqual(os.listdir(root), ["workbench"])
         for folder in ("engine", "primitives", "blocks", "data", "app", "presets", "build/release"):
             os.makedirs(os.path.join(root, folder))
