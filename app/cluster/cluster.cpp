@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "app/cancel.h"
 #include "app/cluster/launch.h"
 #include "app/cluster/transport.h"
 #include "data/escape.h"
@@ -23,7 +24,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kAlive{5};      // between signs of life
 constexpr std::chrono::seconds kFarewell{10};  // for the others to take the last message
-constexpr const char* kEmpty = "{}";           // a sign of life
+constexpr std::chrono::milliseconds kHastyFarewell{300};
+constexpr const char* kEmpty = "{}";  // a sign of life
 
 }  // namespace
 
@@ -61,10 +63,13 @@ Cluster::~Cluster() {
       lost |= silent_s(other) > kLostS;
       send(other, {{"bye", true}, {"code", code_}});
     }
-  const auto end = Clock::now() + kFarewell;
+  const bool stopped = !lost && cancelled();
+  const auto end = Clock::now() + (stopped ? kHastyFarewell : kFarewell);
   while (!lost && !transport_->sent() && Clock::now() < end) pump();
   if (lost && !last_words_.empty()) fmt::print(stderr, "{}\n", clean_text(last_words_));
   std::fflush(nullptr);
+  // Who has stopped this one ends the others too, and soon kills whoever waits for them here.
+  if (stopped) return;
   // Who waits at the end for a rank that is lost waits for ever.
   if (lost || !transport_->sent())
     transport_->abort(code_);

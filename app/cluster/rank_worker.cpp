@@ -82,14 +82,14 @@ void give_places(Cluster& cluster) {
       cluster.send(ranks[i], {{"place", i}, {"of", ranks.size()}});
 }
 
-/// A rank's own place; nullopt where rank 0 has ended already.
+/// A rank's own place; nullopt where rank 0 has ended already, or all are to end.
 std::optional<RankPlace> own_place(Cluster& cluster) {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
   cluster.send(0, {{"host", host}});
   std::optional<Json> said;
   while (!(said = cluster.take(0))) {
-    check_cancelled();
+    if (cancelled()) return std::nullopt;
     std::this_thread::sleep_for(kLook);
   }
   if (said->contains("bye")) return std::nullopt;
@@ -202,7 +202,7 @@ void RankWorker::stop() { stopped_ = true; }
 int serve_rank(Cluster& cluster, const std::vector<PlannedCase>& cases, SweepSettings settings) {
   catch_cancel();
   const std::optional<RankPlace> place = own_place(cluster);
-  if (!place) return 0;
+  if (!place) return cancelled() ? 130 : 0;
   allow_tf32(settings.tf32);
   Environment used;  // the GPU
   const std::string gpu = take_place(*place, cases, &used);

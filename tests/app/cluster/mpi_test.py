@@ -243,6 +243,26 @@ class Mpi(Ranks):
             self.assertEqual(job.returncode, 0, job.stderr)
             self.assertEqual(shell(db, "SELECT cores, threads FROM environment"), [f"{cores}|{cores}"])
 
+    def test_ctrl_c_is_one_line(self):
+        """To mpirun, which asks the ranks to end, kills them where they take too long, and ends with 1; or to rank 0 alone."""
+        for victim in ("mpirun", "rank 0"):
+            self.db = self.path(f"{victim}.db")
+            job = subprocess.Popen([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", "3", BINARY, *SWEEP[:-1], "2", "--quiet",
+                                    "--allow-sharing", "--db", self.db], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True,
+                                   env={**ENVIRONMENT, "OMPI_MCA_odls_base_sigkill_timeout": "4"})
+            self.jobs.append(job)
+            ranks = self.ranks_of(job, 3)
+            while self.done() == 0 and job.poll() is None:
+                time.sleep(0.02)
+            os.kill(job.pid if victim == "mpirun" else ranks[0], signal.SIGINT)
+            text = job.communicate(timeout=120)[0]
+            self.gone(ranks)
+            self.assertEqual([line for line in text.splitlines() if line.startswith("[")], ["[workbench] cancelled"], text)
+            self.assertEqual(job.returncode, 1 if victim == "mpirun" else 130, text)
+            self.assertEqual(shell(self.db, "SELECT state FROM sweep"), ["cancelled"])
+            self.assertEqual(shell(self.db, TWICE), [])
+
     def test_a_mistake_is_said_once(self):
         text = self.run_ranks(3, "--device", "cup", expect=2)
         self.assertEqual(len([line for line in text.splitlines() if line.startswith("[")]), 1, text)
