@@ -146,7 +146,7 @@ class ReportCommand : public Command {
   }
 
   static void print(const SweepReport& report) {
-    for (const auto& cases : target_groups(report.cases)) print_plain(cases_text(cases));
+    print_plain(tables_text(report.cases));
     print_plain(summary_text(report));
   }
 

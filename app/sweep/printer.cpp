@@ -92,22 +92,12 @@ void SweepPrinter::add(const PlannedCase& planned, const Case& result) {
   if (--group.left == 0) print(group);
 }
 
-/// A table for each kind of hardware, named where there are several; or for the group's machine.
 void SweepPrinter::print(Group& group) {
   clear();
-  std::vector<std::vector<Case>> tables;
-  for (auto& [index, result] : group.done) {
-    auto table = std::find_if(tables.begin(), tables.end(),
-                              [&, &of = result](const auto& t) { return same_table(t[0], of); });
-    if (table == tables.end()) table = tables.insert(table, std::vector<Case>{});
-    table->push_back(std::move(result));
-  }
+  std::vector<Case> cases;
+  for (auto& [index, result] : group.done) cases.push_back(std::move(result));
   group.done.clear();
-  for (const std::vector<Case>& table : tables)
-    if (!quiet_)
-      print_plain(cases_text(table, !group.machine.empty() ? group.machine
-                                    : tables.size() > 1    ? hardware_of(table[0].machine)
-                                                           : ""));
+  if (!quiet_) print_plain(tables_text(cases, group.machine));
   std::fflush(stdout);
 }
 

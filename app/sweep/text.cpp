@@ -6,6 +6,7 @@
 #include <map>
 
 #include "app/results/table.h"
+#include "data/reports/apart.h"
 #include "data/text.h"
 
 namespace wide {
@@ -42,7 +43,7 @@ std::string crossover_line(const std::vector<Case>& cases) {
 
 bool same_table(const Case& a, const Case& b) {
   return a.target == b.target && a.mode == b.mode && a.device == b.device && a.dtype == b.dtype &&
-         a.phase == b.phase && hardware_of(a.machine) == hardware_of(b.machine);
+         a.phase == b.phase;
 }
 
 std::string cases_text(const std::vector<Case>& cases, const std::string& machine) {
@@ -66,6 +67,23 @@ std::string cases_text(const std::vector<Case>& cases, const std::string& machin
   for (const auto& [reason, count] : reasons)
     out += fmt::format("  {}{}\n", reason, count > 1 ? fmt::format(" ({}x)", count) : "");
   return out + "  faster from: " + crossover_line(cases) + "\n";
+}
+
+std::string tables_text(const std::vector<Case>& cases, const std::string& machine) {
+  const Apart apart(cases);
+  std::vector<std::vector<Case>> tables;
+  for (const Case& c : cases) {
+    auto table = std::find_if(tables.begin(), tables.end(), [&](const auto& t) {
+      return same_table(t.front(), c) && apart.number(t.front()) == apart.number(c);
+    });
+    if (table == tables.end()) table = tables.insert(table, std::vector<Case>{});
+    table->push_back(c);
+  }
+  std::string text;
+  for (const std::vector<Case>& table : tables)
+    text +=
+        cases_text(table, machine.empty() && apart.several() ? apart.of(table.front()) : machine);
+  return text;
 }
 
 std::string duration_text(double seconds) {

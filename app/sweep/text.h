@@ -13,6 +13,10 @@ bool same_table(const Case& a, const Case& b);
 /// what is to be said of its baselines. `machine` is named above them.
 std::string cases_text(const std::vector<Case>& cases, const std::string& machine = "");
 
+/// All tables of `cases`, in the order in which they come; machines are named where they stand
+/// apart, or `machine`.
+std::string tables_text(const std::vector<Case>& cases, const std::string& machine = "");
+
 /// "3 min 20 s".
 std::string duration_text(double seconds);
 

@@ -80,6 +80,10 @@ class Machines(CommandLine):
         for host in set(hosts):
             self.assertIn(f"<h3>{host}: ", page)
         self.assertIn("2 machines: ", page)
+        # In the terminal too; as they are alike, one table holds both.
+        said = self.workbench("report", "last", "--db", merged).stdout
+        self.assertEqual(said.count("rmsnorm · cpu · f32"), 1, said)
+        self.assertRegex(said, rf"\nsweep ci · 2 machines: {report['environment']['host']}: .*; other-machine: ")
         rows = list(csv.DictReader(self.text(merged, "csv").splitlines()))
         self.assertEqual({row["machine"].split(":")[0] for row in rows}, set(hosts))
         self.assertIn("2 machines: ", self.text(merged, "svg"))
@@ -130,6 +134,10 @@ class Machines(CommandLine):
         # All of it is what they had, to the last bit.
         parts = {host: self.report(db)[0]["cases"] for host, db in ((name, here), ("other-machine", there))}
         self.assertEqual(report["cases"], [c for host in sorted(parts) for c in parts[host]])
+        said = self.workbench("report", "last", "--db", merged).stdout
+        for host in set(hosts):
+            self.assertRegex(said, rf"\nrmsnorm · cpu · f32 · default · forward · {host}: ")
+            self.assertRegex(said, rf"\n  rmsnorm {host}: ")
         # They are equal but for the name: each has a line of its own, and is compared with itself.
         self.assertEqual({c["machine"].split(":")[0] for c in report["crossover"]}, {name, "other-machine"})
         self.workbench("compare", path, path, "--json", self.path("compared.json"))
