@@ -184,20 +184,24 @@ void Prepared::check_data() {
   check(data.train);
   if (data.validation_file) check(*data.validation_file);
   if (data.test_file) check(*data.test_file);
+  const auto with_rows = static_cast<int64_t>(data.train_rows.size());
+  if (data.by_model && with_rows != n())
+    fail("[{}] model: got rows of {} models, expected {}; try -n {}", printable(options.rows),
+         with_rows, n(), with_rows);
 }
 
 /// Leaves the models of `--part`, and what is theirs of columns of each model's own.
 void Prepared::take_part() {
   const int64_t all = n();
   everyone = plan.models;
+  data.all_models = all;
   if (options.part.empty()) return;
   const bool own_epochs = std::any_of(plan.models.begin(), plan.models.end(),
                                       [](const ModelPlan& m) { return m.epochs > 0; });
-  if (data.by_model || own_epochs)
+  if ((data.by_model || own_epochs) && !rank_group())
     fail(
-        "[{}] models: got rows or epochs of their own, with which parts end at different steps, "
-        "expected what all share; try it {}",
-        rank_group() ? "ranks" : "--part", rank_group() ? "in one process" : "without --part");
+        "[--part] models: got rows or epochs of their own, with which parts end at different "
+        "steps, expected what all share; try it without --part");
   const Part part = parse_part(options.part);
   if (part.count > all && rank_group())
     fail("[train] ranks: got {} for {} models, expected no more than there are; try mpirun -n {}",
@@ -207,24 +211,7 @@ void Prepared::take_part() {
          part.count, all, all);
   const int64_t first = first_model = part.first(all), last = part.last(all);
   plan.models = {plan.models.begin() + first, plan.models.begin() + last};
-  for (Normalization& n : data.normalization) {
-    const auto own = std::find_if(data.train.inputs.begin(), data.train.inputs.end(),
-                                  [&](const DataPart& p) { return p.name == n.input && p.own; });
-    if (own == data.train.inputs.end() || n.mean.size(0) != all) continue;
-    n.mean = n.mean.slice(0, first, last);
-    n.std = n.std.slice(0, first, last);
-  }
-  const auto take = [&](DataPart& p) {
-    if (p.own) p.values = p.values.slice(0, first, last);
-  };
-  const auto take_all = [&](DataParts& parts) {
-    for (DataPart& p : parts.inputs) take(p);
-    if (parts.target) take(*parts.target);
-    if (parts.weight) take(*parts.weight);
-  };
-  take_all(data.train);
-  if (data.validation_file) take_all(*data.validation_file);
-  if (data.test_file) take_all(*data.test_file);
+  data.take_models(first, last - first);
 }
 
 /// Batch norm of one number a channel has no variance: its statistics would never be numbers again.
@@ -415,24 +402,28 @@ void Prepared::count_steps() {
   if (options.epochs < 0 || options.steps < 0)
     fail("[--epochs] length: got {}, expected above 0; try --epochs 10",
          std::min(options.epochs, options.steps));
-  const bool all_own = std::all_of(plan.models.begin(), plan.models.end(),
+  const bool all_own = std::all_of(everyone.begin(), everyone.end(),
                                    [](const ModelPlan& m) { return m.epochs > 0; });
   if (all_own && options.epochs > 0)
     fail("[--epochs] length: got the key epochs too, expected one of them; try to leave one out");
   if (options.epochs == 0 && options.steps == 0 && !all_own)
     defaults["epochs"] = std::to_string(options.epochs = kEpochs);
-  for (int64_t m = 0; m < n(); ++m) {
-    const int64_t own = plan.models[static_cast<size_t>(m)].epochs;
+  for (size_t i = 0; i < everyone.size(); ++i) {
+    const int64_t own = everyone[i].epochs;
     if (options.steps > 0 && own > 0)
       fail("[epochs] length: got --steps too, expected one of them; try to leave one out");
-    ends.push_back(options.steps > 0 ? options.steps
-                                     : (own > 0 ? own : options.epochs) * feed->steps_per_epoch(m));
+    const auto rows =
+        data.by_model ? static_cast<int64_t>(data.train_rows[i].size()) : feed->rows();
+    ends_of_all.push_back(options.steps > 0
+                              ? options.steps
+                              : (own > 0 ? own : options.epochs) * feed->steps_of(rows));
   }
-  steps = *std::max_element(ends.begin(), ends.end());
+  ends = {ends_of_all.begin() + first_model, ends_of_all.begin() + first_model + n()};
+  steps = *std::max_element(ends_of_all.begin(), ends_of_all.end());
   const std::string schedule = options.schedule.substr(0, options.schedule.find(':'));
-  const bool own = std::any_of(plan.models.begin(), plan.models.end(),
+  const bool own = std::any_of(everyone.begin(), everyone.end(),
                                [](const ModelPlan& m) { return m.epochs > 0; });
-  const bool one_end = *std::min_element(ends.begin(), ends.end()) == steps;
+  const bool one_end = *std::min_element(ends_of_all.begin(), ends_of_all.end()) == steps;
   if (!one_end && (schedule == "cosine" || schedule == "linear" || schedule == "onecycle"))
     fail(
         "[--schedule] {}: got models that end at different steps, expected one end, with which it "

@@ -27,6 +27,7 @@ struct Prepared {
   bool answers_rows = true;           // what forward answers has a row for each of the batch
   int64_t steps = 0;                  // of the whole run
   std::vector<int64_t> ends;          // by model: after how many steps
+  std::vector<int64_t> ends_of_all;   // those of `everyone`
   int64_t eval_every = 0;
   Halving halving;
   std::string fingerprint;  // of the data

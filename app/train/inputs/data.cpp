@@ -212,6 +212,18 @@ TrainingData read_training_data(const TrainOptions& options, const DataWanted& w
   return data;
 }
 
+void TrainingData::take_models(int64_t first, int64_t count) {
+  first_model = first;
+  for (Normalization& n : normalization) {
+    if (!n.by_model) continue;
+    n.mean = n.mean.narrow(0, first, count);
+    n.std = n.std.narrow(0, first, count);
+  }
+  wide::take_models(&train, first, count);
+  if (validation_file) wide::take_models(&*validation_file, first, count);
+  if (test_file) wide::take_models(&*test_file, first, count);
+}
+
 void add_normalization(const TrainOptions& options, TrainingData* data) {
   for (const std::string& text : options.normalize) {
     const auto [input, what] =
@@ -261,6 +273,7 @@ void add_normalization(const TrainOptions& options, TrainingData* data) {
       }
       n.mean = at::stack(means);
       n.std = at::stack(stds);
+      n.by_model = part->own || data->by_model;
     }
     data->normalization.push_back(std::move(n));
   }

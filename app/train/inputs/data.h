@@ -11,7 +11,8 @@ namespace wide {
 /// (x - mean) / std of an input, kept with the run.
 struct Normalization {
   std::string input;
-  Tensor mean, std;  // float64 [G, ...] against a row's sizes; G: folds, models (own), or 1
+  Tensor mean, std;       // float64 [G, ...] against a row's sizes; G: folds, models, or 1
+  bool by_model = false;  // G is models, each with a column or rows of its own
 };
 
 /// What is learned, and on which rows. Row numbers count in `train`, but for those of `validation`
@@ -27,15 +28,19 @@ struct TrainingData {
   std::vector<Rows> test;        // by model, or one for all; empty: none
   std::vector<Normalization> normalization;
   int64_t classes = 0;  // 0: the target is no class
+  // Of a part of the models, the first one among all, and how many all are; rows are those of all.
+  int64_t first_model = 0, all_models = 0;
 
   const DataParts& validation_parts() const { return validation_file ? *validation_file : train; }
   const DataParts& test_parts() const { return test_file ? *test_file : train; }
   /// Of a model its place in rows that there are several of.
   size_t group_of(const std::vector<ModelPlan>& models, int64_t model) const {
-    if (by_model) return static_cast<size_t>(model);
+    if (by_model) return static_cast<size_t>(first_model + model);
     return static_cast<size_t>(std::max<int64_t>(0, models[static_cast<size_t>(model)].fold));
   }
   bool has_validation() const { return !validation.empty() && !validation[0].empty(); }
+  /// Leaves `count` models from `first` on, and what is theirs of columns of each model's own.
+  void take_models(int64_t first, int64_t count);
 };
 
 /// Reads, checks and splits. Throws Error naming file and column.

@@ -71,7 +71,6 @@ const Rows& Feed::rows_to_learn(int64_t model) const {
 /// Folds of different sizes have epochs of one length, that of the smallest; rows of models' own
 /// have theirs.
 void Feed::count_rows() {
-  const auto n = static_cast<int64_t>(models_.size());
   int64_t least = INT64_MAX, most = 0;
   const auto look = [&](const Rows& rows) {
     least = std::min(least, static_cast<int64_t>(rows.size()));
@@ -80,11 +79,8 @@ void Feed::count_rows() {
   for (const Rows& rows : data_.train_rows) look(rows);
   rows_ = data_.by_model ? most : least;
   rows_of_.assign(models_.size(), rows_);
-  if (data_.by_model && static_cast<int64_t>(data_.train_rows.size()) != n)
-    fail("[{}] model: got rows of {} models, expected {}; try -n {}", printable(options_.rows),
-         data_.train_rows.size(), n, data_.train_rows.size());
-  for (int64_t m = 0; m < n && data_.by_model; ++m)
-    rows_of_[static_cast<size_t>(m)] = static_cast<int64_t>(rows_to_learn(m).size());
+  for (size_t m = 0; m < models_.size() && data_.by_model; ++m)
+    rows_of_[m] = static_cast<int64_t>(rows_to_learn(static_cast<int64_t>(m)).size());
   mixed_ = data_.by_model && least != most;
   const int64_t batch = network_.batch(), ragged = rows_ % batch;
   drop_ = options_.drop_last || (!mixed_ && ragged && !network_.takes(ragged));
@@ -116,9 +112,11 @@ DataParts Feed::read_rows(int64_t epoch) const {
   const DataWanted wanted{network_.asked(), network_.knows_sizes(), &loss_, network_.dtype()};
   DataParts parts = read_parts(options_, path, wanted, RowsTo::hold, &data_.train.columns);
   const auto check = [&](const DataPart& own, const DataPart& first) {
-    if (own.values.sizes() == first.values.sizes()) return;
+    Sizes sizes = first.values.sizes().vec();
+    if (first.own) sizes.at(0) = data_.all_models;
+    if (own.values.sizes() == at::IntArrayRef(sizes)) return;
     fail("[{}] column {}: got {}, expected {} as the first epoch has; try the same rows in each",
-         parts.file, own.columns, sizes_text(own.values.sizes()), sizes_text(first.values.sizes()));
+         parts.file, own.columns, sizes_text(own.values.sizes()), sizes_text(sizes));
   };
   for (size_t i = 0; i < parts.inputs.size(); ++i) check(parts.inputs[i], data_.train.inputs[i]);
   if (parts.target) {
@@ -135,6 +133,7 @@ DataParts Feed::read_rows(int64_t epoch) const {
           "try other labels",
           parts.file, parts.target->columns, data_.classes - 1);
   }
+  take_models(&parts, data_.first_model, static_cast<int64_t>(models_.size()));
   return parts;
 }
 

@@ -31,6 +31,8 @@ class Feed {
   int64_t steps_per_epoch() const { return steps_of(rows_); }
   int64_t rows_of(int64_t model) const { return rows_of_[static_cast<size_t>(model)]; }
   int64_t steps_per_epoch(int64_t model) const { return steps_of(rows_of(model)); }
+  /// Of an epoch of so many rows.
+  int64_t steps_of(int64_t rows) const;
   /// Whether models have different numbers of rows: what their batches are short of is filled up
   /// with rows of weight 0.
   bool fills_up_training() const { return mixed_ && !drop_; }
@@ -53,7 +55,6 @@ class Feed {
 
  private:
   bool same_rows() const { return same_order_ && data_.folds == 0 && !data_.by_model; }
-  int64_t steps_of(int64_t rows) const;
   void count_rows();
   const Rows& rows_to_learn(int64_t model) const;
   /// Of a model in the order of its own epoch.

@@ -306,6 +306,15 @@ class PartReader {
 
 }  // namespace
 
+void take_models(DataParts* parts, int64_t first, int64_t count) {
+  const auto take = [&](DataPart& part) {
+    if (part.own) part.values = part.values.narrow(0, first, count);
+  };
+  for (DataPart& part : parts->inputs) take(part);
+  if (parts->target) take(*parts->target);
+  if (parts->weight) take(*parts->weight);
+}
+
 DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,
                      RowsTo what, const DataColumns* trained) {
   return PartReader(options, path, wanted, trained).read(what);

@@ -55,6 +55,9 @@ enum class RowsTo { learn, hold, predict };
 DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,
                      RowsTo what, const DataColumns* trained);
 
+/// Of columns of each model's own, leaves those of `count` models from `first` on.
+void take_models(DataParts* parts, int64_t first, int64_t count);
+
 /// Names behind an option, which may be given several times and with commas.
 std::vector<std::string> named_columns(const std::vector<std::string>& texts);
 

@@ -114,11 +114,12 @@ RunReport run_report(const Prepared& run, const TrainState& state, const RunFact
 }
 
 int64_t learned_rows(const Prepared& run) {
-  int64_t own = 0;
-  for (int64_t m = 0; m < run.n(); ++m) own += run.feed->rows_of(m);
-  if (run.data.by_model) return own;
-  if (run.data.folds == 0) return run.feed->rows();
   size_t sum = 0;
+  if (run.data.by_model) {
+    for (const Rows& own : run.data.train_rows) sum += own.size();
+    return static_cast<int64_t>(sum);
+  }
+  if (run.data.folds == 0) return run.feed->rows();
   for (const Rows& fold : run.data.validation) sum += fold.size();
   return static_cast<int64_t>(sum);
 }

@@ -217,6 +217,7 @@ void Loop::look() {
   if (over_ && over_since_ < state_.step) {  // as one process would have seen it at once
     state_.step = row.step = over_since_;
     row.epoch = double(row.step) / double(run_.feed->steps_per_epoch());
+    if (!state_.history.empty() && state_.history.back().step == row.step) return;
   }
   state_.history.push_back(row);
   if (rung) prune();
@@ -230,8 +231,13 @@ void Loop::say(int64_t model, const std::string& what) {
 
 bool Loop::some_end() const {
   const auto& running = trainer_.running();
-  return std::any_of(running.begin(), running.end(),
-                     [&](int64_t m) { return run_.ends[static_cast<size_t>(m)] == state_.step; });
+  const auto& all = run_.ends_of_all;
+  const bool own = std::any_of(running.begin(), running.end(), [&](int64_t m) {
+    return run_.ends[static_cast<size_t>(m)] == state_.step;
+  });
+  if (!others_ || std::find(all.begin(), all.end(), state_.step) == all.end()) return own;
+  const std::vector<Json> said = others_->meet({{"end", own}});
+  return std::any_of(said.begin(), said.end(), [](const Json& j) { return j.at("end") == true; });
 }
 
 void Loop::finish() {

@@ -59,6 +59,7 @@ class Loop {
   void set_hyperparameter(const RunRequest& request);
   void copy_model(const RunRequest& request);
   void say(int64_t model, const std::string& what);
+  /// Whether a model that runs makes its last step now, the others' too.
   bool some_end() const;
   /// Stops models that have made all their steps before the run has.
   void finish();

@@ -36,13 +36,13 @@ Tensor fitted(const Tensor& rows, bool rows_shared, int64_t first, const Tensor&
   return rows.slice(0, first, first + like.size(0)).contiguous();
 }
 
-/// Normalisation of a column of each model's own has a row for each.
+/// It has a row for each model.
 bool is_own_normalization(const Prepared& run, const std::string& name) {
   std::string input = after("normalize.mean.", name);
   if (input.empty()) input = after("normalize.std.", name);
-  const auto& inputs = run.data.train.inputs;
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const DataPart& p) { return p.own && p.name == input; });
+  const auto& all = run.data.normalization;
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Normalization& n) { return n.by_model && n.input == input; });
 }
 
 }  // namespace

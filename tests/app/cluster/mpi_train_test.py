@@ -2,22 +2,15 @@
 import json
 import os
 import shutil
-import signal
-import sqlite3
 import sys
 import time
 import unittest
 
-import torch
-from safetensors import safe_open
-from safetensors.torch import load_file
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from rank_training import RankTraining
+from ranks import WHY_NOT
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-for folder in (os.path.join(HERE, "..", "train"), os.path.join(HERE, ".."), os.path.join(HERE, "..", "..")):
-    sys.path.insert(0, folder)
 import digits
-from ranks import WHY_NOT, Ranks
-from train_command import Train
 
 N, EVERY = 64, 6  # models; steps from one evaluation to the next
 # Half of the models are pruned at each of the evaluations 1, 2, 4 and 8; some diverge, some stop early.
@@ -27,72 +20,10 @@ RUN = ["--grid", "lr=1e-4,3e-3,1e-2,3e-2,1e-1,3e-1,1e30,1", "--seeds", "8", "--e
 
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
-class MpiTrain(Ranks, Train):
+class MpiTrain(RankTraining):
     def setUp(self):
         super().setUp()
         digits.write(self.folder, 300)
-
-    def start(self, ranks, *arguments):
-        return self.begin(ranks, "train", *arguments, "--db", self.path("runs.db"))
-
-    def command(self, folder, *arguments):
-        return [self.path("net.pt2"), "--data", self.path("data.npz"), "--save", self.path(folder), *arguments]
-
-    def alone(self, folder, *arguments):
-        self.workbench("train", *self.command(folder, *arguments), "--quiet", "--db", self.path("runs.db"))
-
-    def document(self, folder):
-        with open(self.path(f"{folder}/report.json"), encoding="utf-8") as file:
-            return json.load(file)
-
-    def same(self, one, other):
-        """Files to the bit; the report and the store but for what tells where, when and how fast it was."""
-        for kind in ("best", "last"):
-            names = sorted(os.listdir(self.path(f"{one}/{kind}")))
-            self.assertEqual(sorted(os.listdir(self.path(f"{other}/{kind}"))), names)
-            for name in names:
-                self.same_tensors(*(load_file(self.path(f"{run}/{kind}/{name}")) for run in (one, other)), (kind, name))
-        self.same_tensors(*({k: v for k, v in load_file(self.path(f"{run}/run.safetensors")).items() if not k.startswith("best.")}
-                            for run in (one, other)), "run")
-        for name in ("models.csv", "split.npz"):
-            with open(self.path(f"{one}/{name}"), "rb") as a, open(self.path(f"{other}/{name}"), "rb") as b:
-                self.assertEqual(a.read(), b.read(), name)
-        reports = [self.document(run) for run in (one, other)]
-        self.fits_the_schema(reports[1])
-        for report in reports:
-            for key in ("memory", "recordings", "first_call_ns", "loop_seconds"):
-                del report[key]
-            for key in ("id", "command", "dir", "name", "started", "seconds"):
-                del report["run"][key]
-            for key in ("date", "command", "cpu", "load", "threads"):  # each rank has its share of the cores
-                report["environment"].pop(key, None)
-            for row in report["history"]:
-                del row["seconds"]
-            report["notes"] = [n for n in report["notes"] if "separate runs" not in n]
-        for key, value in reports[0].items():
-            self.assertEqual(reports[1][key], value, key)
-        self.assertEqual(sorted(os.listdir(self.path(other))), sorted(os.listdir(self.path(one))))
-        self.same_rows()
-        return reports[1]
-
-    def same_tensors(self, one, other, what):
-        self.assertEqual(one.keys(), other.keys(), what)
-        for key, value in one.items():
-            self.assertTrue(torch.equal(value, other[key]), (what, key))
-
-    def same_rows(self):
-        """One row a model in the store, which is read without the program."""
-        store = sqlite3.connect(self.path("runs.db"))
-        self.addCleanup(store.close)
-        ids = [i for (i,) in store.execute("SELECT id FROM run ORDER BY id")]
-        for sql in ("SELECT model, config, fold, status, at_step, more FROM run_model WHERE run = ? ORDER BY 1",
-                    "SELECT model, metric, step, value FROM run_metric WHERE run = ? ORDER BY 1, 2, 3",
-                    "SELECT step, model, what FROM run_event WHERE run = ? ORDER BY id",
-                    "SELECT n, network, state FROM run WHERE id = ?"):
-            one, *others = (store.execute(sql, (i,)).fetchall() for i in ids)
-            self.assertTrue(one or "run_event" in sql)
-            for other in others:
-                self.assertEqual(other, one, sql)
 
     def test_the_run_of_one_process(self):
         self.alone("one", *RUN)
@@ -101,15 +32,6 @@ class MpiTrain(Ranks, Train):
         report = self.same("one", "three")
         self.assertEqual({m["status"] for m in report["models"]}, {"pruned", "diverged", "stopped", "trained"})
         self.assertEqual(len(report["models"]), N)
-
-    def await_sums(self, job, begun):
-        """Until the run has saved since `begun` and between two evaluations, from where a training loss goes on."""
-        path = self.path("three/run.safetensors")
-        while job.poll() is None:
-            if os.path.exists(path) and os.stat(path).st_mtime_ns > begun:
-                with safe_open(path, "pt") as file:
-                    if json.loads(file.metadata()["workbench"])["state"]["step"] % EVERY:
-                        return
 
     def test_killed_and_resumed_with_others(self):
         """Three ranks, of which one is killed; then two, then one process alone."""
@@ -120,11 +42,9 @@ class MpiTrain(Ranks, Train):
             begun = os.stat(saved).st_mtime_ns if os.path.exists(saved) else 0
             job = self.start(*((3, *command) if victim else (2, "--resume", self.path("three"), "--quiet")))
             ranks = self.ranks_of(job, 3 if victim else 2)
-            self.await_sums(job, begun)
-            try:
-                os.kill(ranks[victim], signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it was faster
+            # Between two evaluations, from where a training loss goes on.
+            self.await_saved("three", job, lambda step: step % EVERY and os.stat(saved).st_mtime_ns > begun)
+            self.kill(ranks[victim])
             job.communicate(timeout=120)
             end = time.monotonic() + 60
             while any(os.path.exists(f"/proc/{pid}") for pid in ranks.values()):
