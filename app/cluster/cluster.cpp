@@ -12,6 +12,7 @@
 
 #include "app/cancel.h"
 #include "app/cluster/launch.h"
+#include "app/cluster/relay.h"
 #include "app/cluster/transport.h"
 #include "data/escape.h"
 #include "data/text.h"
@@ -33,6 +34,10 @@ std::unique_ptr<Cluster> Cluster::join() {
   const Launch& l = launch();
   if (!l.wrong.empty()) throw Error(l.wrong, 1);
   if (!l.mpi) return nullptr;
+  if (l.relay >= 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    return std::unique_ptr<Cluster>(new Cluster(relay_transport(l.relay, l.rank, l.size)));
+  }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string plugin = program.parent_path() / "workbench_mpi.so";

@@ -1,15 +1,21 @@
 #include "app/cluster/launch.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "data/machine/environment.h"
+#include "data/text.h"
 
 namespace wide {
 namespace {
+
+/// Set by a rank that starts this program as its child.
+constexpr const char* kRelayed = "WORKBENCH_RANK";
 
 /// A number in the environment, or `otherwise`.
 int number(const char* name, int otherwise) {
@@ -19,6 +25,14 @@ int number(const char* name, int otherwise) {
 
 Launch read() {
   Launch l;
+  if (const char* relay = std::getenv(kRelayed)) {
+    char end = 0;
+    l.mpi = std::sscanf(relay, "%d,%d,%d,%d%c", &l.rank, &l.size, &l.local, &l.relay, &end) == 4;
+    if (!l.mpi)
+      l.wrong = fmt::format("[mpi] {}: got {}, expected RANK,SIZE,LOCAL,SOCKET; try to unset it",
+                            kRelayed, printable(relay));
+    return l;
+  }
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
     l.mpi = true;
     // What mpirun binds to by itself is one core of each of two processes; srun binds as it is set
@@ -63,7 +77,7 @@ int threads_of_rank() {
 }
 
 bool is_launchers(const char* variable) {
-  for (const char* prefix : {"OMPI_", "PMIX_", "PMI_", "SLURM_"})
+  for (const char* prefix : {"OMPI_", "PMIX_", "PMI_", "SLURM_", kRelayed})
     if (std::strncmp(variable, prefix, std::strlen(prefix)) == 0) return true;
   return false;
 }

@@ -9,6 +9,7 @@ struct Launch {
   int rank = 0;   // of these
   int local = 1;  // of these, on this machine
   bool mpi = false;
+  int relay = -1;  // a socket to the rank of MPI that started this process (app/cluster/relay.h)
   bool bound = false;  // somebody has chosen which cores each process runs on
   std::string
       wrong;  // why several processes cannot work together: a line for the user; "": they can

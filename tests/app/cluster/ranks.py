@@ -48,10 +48,10 @@ class Ranks(CommandLine):
             job.wait()
             job.stdout.close()
 
-    def begin(self, ranks, *command):
-        """mpirun with ranks of the program."""
-        job = subprocess.Popen([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), BINARY, *command],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
+    def begin(self, ranks, *command, program=BINARY, **variables):
+        """mpirun with ranks of a program."""
+        job = subprocess.Popen([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), program, *command],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**ENVIRONMENT, **variables})
         self.jobs.append(job)
         return job
 

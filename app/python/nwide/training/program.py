@@ -10,9 +10,9 @@ import nwide_program
 
 from .. import progress
 from ..errors import Error, fail
+from . import ranks
 from .options import in_words
 
-LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "SLURM_")  # how variables of MPI's launchers begin
 STEP = re.compile(r"^epoch .* · step (\d+)/(\d+) · (.*)$")
 
 
@@ -48,18 +48,28 @@ class Tell:
 def run(arguments, tell=None, steering=None):
     """Runs `workbench` with these arguments. Returns its exit code, 0 or 130 (interrupted); others are raised as nw.Error in
     one line. A KeyboardInterrupt is handed on: the program saves, and ends with 130. So it does after an error of a callback
-    of `steering`, which is raised then."""
+    of `steering`, which is raised then. Over ranks of MPI, all train together what rank 0 trains."""
     try:
         path, environment = nwide_program.program()
     except SystemExit as error:
         raise Error(str(error)) from None
-    if arguments[0] != "train":  # which ranks of MPI do together
-        environment = {k: v for k, v in environment.items() if not k.startswith(LAUNCHERS)}
+    if ranks.mpi():
+        environment = ranks.without_launcher(environment)
+    everyone, theirs = ranks.ranks() if arguments[0] == "train" else None, None
+    if everyone:
+        if everyone.rank == 0:
+            everyone.tell({"train": arguments})
+        variable, theirs = everyone.starts()
+        environment.update(variable)
     try:  # in a session of its own: Ctrl-C in a terminal reaches this process alone
         child = subprocess.Popen([path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 text=True, errors="replace", env=environment, start_new_session=True)
+                                 text=True, errors="replace", env=environment, start_new_session=True,
+                                 pass_fds=[theirs.fileno()] if theirs else [])
     except OSError as error:
         fail("workbench", "program", error.strerror, "one that starts", "pip install --force-reinstall on nwide's wheel")
+    finally:
+        if theirs:
+            theirs.close()
     errors = collections.deque(maxlen=20)
     reader = threading.Thread(target=lambda: errors.extend(child.stderr), daemon=True)
     reader.start()
@@ -90,6 +100,8 @@ def run(arguments, tell=None, steering=None):
     reader.join()
     child.stdout.close()
     child.stderr.close()
+    if everyone:
+        everyone.awaits_end()
     if tell:
         tell.close()
     try:

@@ -1,112 +1,275 @@
-"""`nw.train` where `mpirun -n 4 python script.py` runs the script: each process starts the program as its rank. The first says what a
-run is made of, the others follow it, and all read the same results from the run's folder."""
+"""Processes of Python that Open MPI's launcher started together: what they say to each other, and what the program
+`workbench train` that each starts says to the others' ones. A process can begin MPI but once, and a script may train
+several times: so MPI is begun here, and the programs' messages pass through."""
 
+import atexit
+import collections
+import ctypes
 import json
 import os
-import re
-import shutil
+import select
+import socket
+import struct
 import sys
+import threading
 import time
 
-from ..errors import Error, fail
+import nwide_program
 
-_begun = False
-_PAUSE_S = 0.02
+from ..errors import Error, fail, one_line
 
-
-def rank():
-    """This process's number among those that run the script together."""
-    return _number("OMPI_COMM_WORLD_RANK", _number("PMIX_RANK", 0))
-
-
-def size():
-    """How many they are."""
-    if "OMPI_COMM_WORLD_SIZE" not in os.environ and "PMIX_RANK" not in os.environ:
-        return 1
-    return _number("OMPI_COMM_WORLD_SIZE", _number("SLURM_NTASKS", 1))
+HEADER = struct.Struct("<iq")  # of a program's message: a rank, -1: end all of them; and bytes
+NUMBER = struct.Struct("<i")  # in front of what ranks send: of the training whose program it is for, 0: for Python
+ALIVE_S, LOST_S, PAUSE_S, IDLE_S, FIRST_SAYS_S = 5, 40, 0.002, 0.01, 3
+OURS = ("OMPI_", "PMIX_")
 
 
-def begin(runs=1):
-    """Open MPI lets a process begin once: the program that a run is trained by is one, and the next would be another."""
-    global _begun
-    if size() == 1:
-        return
-    if "mpi4py.MPI" in sys.modules:
-        fail("train", "ranks", "mpi4py, which has begun MPI in this process", "a process that has not", "a script without mpi4py")
-    if _begun or runs > 1:
-        fail("train", "ranks", "a second run in what mpirun started" if _begun else f"{runs} wide runs for {size()} ranks",
-             "one, as Open MPI lets a rank begin once", "mpirun for each")
-    _begun = True
+class _Transport(ctypes.Structure):
+    """app/cluster/transport.h"""
+
+    _fields_ = [("rank", ctypes.c_int), ("size", ctypes.c_int),
+                ("send", ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)),
+                ("probe", ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.POINTER(ctypes.c_int))),
+                ("take", ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)),
+                ("sent", ctypes.CFUNCTYPE(ctypes.c_bool)), ("finish", ctypes.CFUNCTYPE(None)),
+                ("abort", ctypes.CFUNCTYPE(None, ctypes.c_int))]
 
 
 def _number(name, otherwise):
-    return int(os.environ.get(name) or otherwise)
+    text = os.environ.get(name, "")
+    return int(text) if text.isdigit() else otherwise
 
 
-class Alone:
-    """One process: nobody listens."""
-
-    def tell(self, word):
-        pass
-
-    def agree(self, word):
-        pass
-
-    def end(self):
-        pass
+def mpi():
+    """Whether Open MPI's launcher started this process."""
+    return "OMPI_COMM_WORLD_SIZE" in os.environ or "PMIX_RANK" in os.environ
 
 
-class Meetings:
-    """What processes say to each other: files beside the run's folder, which all of them see as they see the run."""
+def size():
+    """Of the processes that it started together; 1 without it."""
+    return _number("OMPI_COMM_WORLD_SIZE", _number("SLURM_NTASKS", 1)) if mpi() else 1
 
-    def __init__(self, folder):
-        job = re.sub(r"\W", "", os.environ.get("PMIX_NAMESPACE", ""))
-        self.folder = f"{folder}.ranks-{job}"
-        self.count, self.over = 0, False  # words said; whether one of them was an error
-        os.makedirs(self.folder, exist_ok=True)
 
-    def tell(self, word):
-        """Of the first process: what a run is made of, or the error that it ends with."""
-        self._say(word)
+def without_launcher(environment):
+    """What a program that works alone is started with: it would take itself for one of several."""
+    return {name: value for name, value in environment.items() if not name.startswith(OURS)}
+
+
+class Ranks:
+    """All of them, as one process sees them. MPI is called by one thread, which also passes on."""
+
+    def __init__(self):
+        self.rank = _number("OMPI_COMM_WORLD_RANK", _number("PMIX_RANK", 0))
+        self.local = _number("OMPI_COMM_WORLD_LOCAL_SIZE", _number("SLURM_NTASKS_PER_NODE", 1))
+        self.training, self.program, self.aborted, self.failed = 0, None, False, False
+        self._wrong, self._over = None, None
+        self._to_send, self._early, self._out, self._in = collections.deque(), [], bytearray(), bytearray()
+        self._begun, self._ended = threading.Event(), threading.Event()
+        self._usual_hook, sys.excepthook = sys.excepthook, self._uncaught
+
+    def join(self):
+        path = os.path.join(os.path.dirname(nwide_program.program()[0]), "workbench_mpi.so")
+        if not os.path.exists(path):
+            self._refuse("none in this package", "workbench_mpi.so, as it was started by mpirun or srun",
+                         "apt-get install libopenmpi-dev, and ./workbench python again")
+        if "mpi4py.MPI" in sys.modules:
+            self._refuse("mpi4py, which has begun MPI in this process", "a process that has not", "a script without mpi4py")
+        threading.Thread(target=self._serve, args=[path], daemon=True).start()
+        self._begun.wait()
+        if self._wrong:
+            self._refuse(*self._wrong)
+        atexit.register(self._end)
+
+    @staticmethod
+    def _refuse(*words):
+        try:
+            fail("mpi", "plugin", *words)
+        except Error as error:
+            error.of_all_ranks = True
+            raise
+
+    def _uncaught(self, kind, error, trace):
+        """Of several one says what is the same for all."""
+        everywhere = getattr(error, "of_all_ranks", False)
+        self.failed = self.failed or not everywhere
+        if not everywhere or self.rank == 0:
+            self._usual_hook(kind, error, trace)
+        elif not self._begun.is_set():
+            time.sleep(FIRST_SAYS_S)  # the launcher ends all when one has ended
+
+    def tell(self, message):
+        """Rank 0 tells all others."""
+        for other in range(1, self.size):
+            self._to_send.append((other, NUMBER.pack(0) + json.dumps(message).encode()))
 
     def told(self):
-        """Of the others: the same, once it is there. Throws that error."""
-        self._say({})
-        return self._agreed([self._hear(0)])
+        """What rank 0 says next."""
+        while not self._heard:
+            silent = time.monotonic() - self._last[0]
+            if self.aborted or silent > LOST_S:
+                self.aborted = True
+                fail("train", "rank 0", f"no sign of life for {LOST_S} s", "one", "mpirun again")
+            time.sleep(PAUSE_S)
+        return self._heard.popleft()
 
-    def agree(self, word):
-        """Says what became of a run, and returns what became of it in the first process. Throws what any has ended with."""
-        if self.over:
-            return None
-        self._say(word)
-        return self._agreed([self._hear(other) for other in range(size())])
+    def starts(self):
+        """A training: returns the variable by which its program knows of the others, and the socket that it gets."""
+        mine, its = socket.socketpair()
+        mine.setblocking(False)
+        self.training += 1
+        self._out, self._in = bytearray(), bytearray()
+        self.program = mine
+        return {"WORKBENCH_RANK": f"{self.rank},{self.size},{self.local},{its.fileno()}"}, its
 
-    def end(self):
-        """The last one to leave removes the files."""
-        with open(os.path.join(self.folder, f"left-{rank()}"), "w", encoding="utf-8"):
+    def awaits_end(self):
+        """Once the program has ended and all that it said is on its way."""
+        while self.program is not None:
+            time.sleep(PAUSE_S)
+
+    # All that follows is the thread's.
+
+    def _serve(self, path):
+        try:
+            join = ctypes.CDLL(path, ctypes.RTLD_GLOBAL).workbench_join_mpi
+            join.restype = ctypes.POINTER(_Transport)
+            joined = join()
+            self._wrong = None if joined else ("no other ranks that answer", "those of mpirun", "mpirun again")
+        except (OSError, AttributeError) as error:
+            self._wrong = (one_line(error), "one that loads", "./workbench python again")
+        if self._wrong:
+            self._begun.set()
+            return
+        self._mpi = joined.contents
+        self.rank, self.size = self._mpi.rank, self._mpi.size
+        self._heard, self._last = collections.deque(), [time.monotonic()] * self.size
+        alive = time.monotonic()
+        self._begun.set()
+        while self._over is None:
+            self._take()
+            self._send_all()
+            program = self.program
+            if program is not None:
+                self._pass_on(program)
+            else:
+                time.sleep(IDLE_S)
+            if time.monotonic() - alive > ALIVE_S:
+                alive = time.monotonic()
+                for other in range(self.size):
+                    if other != self.rank:
+                        self._send(other, NUMBER.pack(0))
+        self._send_all()
+        while not self._mpi.sent():
+            self._take()
+        if self._over:
+            self._mpi.abort(self._over)
+        self._mpi.finish()
+        self._ended.set()
+
+    def _send_all(self):
+        while self._to_send:
+            self._send(*self._to_send.popleft())
+
+    def _send(self, to, data):
+        self._mpi.send(to, bytes(data), len(data))
+
+    def _take(self):
+        source = ctypes.c_int()
+        while (length := self._mpi.probe(ctypes.byref(source))) >= 0:
+            buffer = ctypes.create_string_buffer(max(1, length))
+            self._mpi.take(source.value, buffer, length)
+            self._last[source.value] = time.monotonic()
+            number, text = NUMBER.unpack_from(buffer.raw)[0], buffer.raw[NUMBER.size:length]
+            if number:
+                self._early.append((number, HEADER.pack(source.value, len(text)) + text))
+            elif text:
+                self._heard.append(json.loads(text))
+
+    def _pass_on(self, program):
+        number = self.training
+        self._out += b"".join(text for of, text in self._early if of == number)
+        self._early = [(of, text) for of, text in self._early if of > number]
+        select.select([program], [program] if self._out else [], [], PAUSE_S)
+        try:
+            if self._out:
+                del self._out[:program.send(self._out)]
+        except BlockingIOError:
             pass
-        if all(os.path.exists(os.path.join(self.folder, f"left-{other}")) for other in range(size())):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        except OSError:  # it has ended; what it said is still to be read
+            self._out.clear()
+        try:
+            got = program.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            got = b""
+        self._in += got
+        while len(self._in) >= HEADER.size:
+            to, length = HEADER.unpack_from(self._in)
+            if len(self._in) < HEADER.size + length:
+                break
+            text = self._in[HEADER.size:HEADER.size + length]
+            del self._in[:HEADER.size + length]
+            if to < 0:
+                self.aborted = True
+            else:
+                self._send(to, NUMBER.pack(number) + text)
+        if not got:
+            program.close()
+            self.program = None
 
-    def _agreed(self, words):
-        errors = [word["error"] for word in words if word.get("error")]
-        self.over = bool(errors)
-        if errors:  # that of the rank that knows why, before those of the ones that were ended
-            raise Error(min(errors, key=lambda error: error.startswith("[workbench] program: ")))
-        return words[0]
+    def _end(self):
+        """All end together; where one has failed alone, or is lost, nobody waits for it."""
+        self._over = 1 if self.failed or self.aborted else 0
+        self._ended.wait()
 
-    def _say(self, word):
-        self.count += 1
-        path = self._path(rank())
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump(word, file)
-        os.replace(f"{path}.new", path)
 
-    def _hear(self, other):
-        while not os.path.exists(self._path(other)):
-            time.sleep(_PAUSE_S)
-        with open(self._path(other), encoding="utf-8") as file:
-            return json.load(file)
+_all = None
 
-    def _path(self, of):
-        return os.path.join(self.folder, f"{self.count}-{of}.json")
+
+def ranks():
+    """Those of this process; None where it works alone. Raises nw.Error without a plugin for MPI."""
+    global _all
+    if size() > 1 and _all is None:
+        joined = Ranks()
+        joined.join()
+        _all = joined
+    return _all
+
+
+def alone(what, why):
+    """Refuses by name what one process alone can do."""
+    if size() > 1:
+        fail("train", what, f"{size()} ranks", f"one process, as {why}", "it without mpirun")
+
+
+def of_all(lead, follow, run):
+    """What all ranks call together: rank 0 does it, `lead()`, and others take part in the trainings that it starts, by `run`
+    of the program's arguments. Their result is that of `follow(words)`, of what `lead` returned first; rank 0's is the
+    second. An error of rank 0 is raised on all."""
+    everyone = ranks()
+    if everyone is None:
+        return lead()[1]
+    if everyone.rank == 0:
+        try:
+            words, result = lead()
+        except BaseException as error:
+            error.of_all_ranks = True
+            line = str(error) if isinstance(error, Error) else f"[train] rank 0: got {one_line(error)}, expected a run; try it alone"
+            everyone.tell({"error": line})
+            raise
+        everyone.tell({"done": words})
+        return result
+    while True:
+        said = everyone.told()
+        if "train" in said:
+            try:
+                run(said["train"])
+            except Error:
+                if everyone.aborted:
+                    raise
+        elif "error" in said:
+            error = Error(said["error"])
+            error.of_all_ranks = True
+            raise error
+        else:
+            return follow(said["done"])

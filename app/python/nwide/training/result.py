@@ -324,7 +324,16 @@ class Run:
         for name in changes:
             if name not in ("epochs", "steps", "threads", "quiet", "callbacks"):
                 fail("resume", name, "it", "only what a run may change: epochs, steps, threads, quiet, callbacks", "a new run")
-        quiet, callbacks = changes.pop("quiet", False), changes.pop("callbacks", None)
+        def follow(_):
+            for part in self.parts:
+                part.report, part.kept = read_report(part.folder), read_kept(part.folder)
+
+        ranks.of_all(lambda: (None, self._go_on(**changes)), follow, program.run)
+        return self
+
+    def _go_on(self, quiet=False, callbacks=None, **changes):
+        if callbacks:
+            ranks.alone("callbacks", "the run waits for Python at each evaluation")
         for part in self.parts:
             if not part.folder:
                 fail("resume", "run", "one that saved nothing", "its folder", "a run without no_save=True")
@@ -336,7 +345,6 @@ class Run:
             words = [f"--{name}={value}" for name, value in changes.items()]
             db = part.kept.get("db")
             words += [f"--db={db}"] if db else []
-            ranks.begin()
             steering = Steering(callbacks, db or default_path(), part.chosen) if callbacks else None
             words += ["--wait"] if steering else []
             code = program.run(["train", f"--resume={part.folder}", *words], program.Tell(quiet), steering)
@@ -345,7 +353,6 @@ class Run:
                 part.measure()
             if code:
                 break
-        return self
 
 
 def _frame(rows):
@@ -381,11 +388,15 @@ def read_report(folder):
         fail("open_run", str(folder), "no run's report", "the folder of a run", "workbench list runs")
 
 
-def read_part(folder, given):
+def read_kept(folder):
     with contextlib.suppress(OSError):
         with open(os.path.join(folder, KEPT), encoding="utf-8") as file:
-            return Part(folder, read_report(folder), json.load(file), _source(given))
-    return Part(folder, read_report(folder), {}, _source(given))
+            return json.load(file)
+    return {}
+
+
+def read_part(folder, given):
+    return Part(folder, read_report(folder), read_kept(folder), _source(given))
 
 
 def _source(given):
@@ -415,12 +426,7 @@ def open_run(folder: str | os.PathLike[str], models=None) -> Run:
 def keep(folder, kept):
     """Writes down what only Python knows; what no file can hold is left out."""
     with open(os.path.join(folder, KEPT), "w", encoding="utf-8") as file:
-        json.dump({"schema": 1, **plain(kept)}, file, indent=1)
-
-
-def plain(kept):
-    """What a file can hold of it."""
-    return {name: value for name, value in kept.items() if _is_plain(value)}
+        json.dump({"schema": 1, **{name: value for name, value in kept.items() if _is_plain(value)}}, file, indent=1)
 
 
 def _is_plain(value):

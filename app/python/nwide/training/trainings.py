@@ -9,14 +9,14 @@ import tempfile
 
 from torch.utils.data import DataLoader
 
-from ..errors import Error, fail, one_line
+from ..errors import fail
 from ..recording import untouched_randomness
 from ..store import default_path
 from . import program, ranks, tensor_files
 from .epochs import Epochs, changed
 from .network import Source, Starts, asks_for_its_form, export, has_its_own_buffers, takes_batch, with_loss
 from .options import check_names, command_line, plan, runs_of, says_how_many
-from .result import KEPT, Part, Run, keep, plain, read_report
+from .result import KEPT, Part, Run, keep, read_part, read_report
 from .rows import FOLD, Reader, share_or_rows
 from .steering import Steering
 from .values import Together, count_of
@@ -34,8 +34,17 @@ def train(models, *beside, data, **options) -> Run:
     side by side; lists of other arguments and `seeds` are crossed. `loss`: a name, or a function of (output, target) or of
     (output, batch), all columns by name. `callbacks`: functions of a look at each evaluation, which may stop, change and copy
     models. Everything else is an option of `workbench train`, underscores for hyphens. A list of batch, optimizer, loss,
-    schedule, warmup or steps, or in net={'width': [64, 256]}, is a wide run for each, one after the other.
+    schedule, warmup or steps, or in net={'width': [64, 256]}, is a wide run for each, one after the other. Under mpirun or
+    srun --mpi=pmix each process trains a slice of the models, and all get the whole result; rank 0's arguments count.
     """
+    def lead():
+        run = _train(models, beside, data, options)
+        return [part.folder for part in run.parts], run
+
+    return ranks.of_all(lead, lambda places: Run([read_part(place, models) for place in places]), program.run)
+
+
+def _train(models, beside, data, options):
     check_names(options)
     options = {name: value for name, value in options.items() if value is not None}
     if any(not isinstance(b, Together) for b in beside) or len(beside) > 1:
@@ -58,67 +67,31 @@ class Trainings:
         self.folder = os.path.abspath(os.fspath(options.get("save") or os.path.join("runs", self.name))) if saves else ""
         self.begun = False  # whether any of these runs is in its folder
         self.rows = None  # read once
-        self.ranks = ranks.Alone()
 
     def run(self, runs):
-        places = [os.path.join(self.folder, str(i)) if len(runs) > 1 else self.folder for i in range(len(runs))]
-        if ranks.size() == 1:
-            return self._lead(runs, places)
-        if not self.folder:
-            fail("train", "no_save", f"it on {ranks.size()} ranks", "a folder, where each reads the results", "save='runs/a'")
-        ranks.begin(len(runs))
-        os.makedirs(os.path.dirname(self.folder), exist_ok=True)
-        self.ranks = ranks.Meetings(self.folder)
-        try:
-            return self._follow(runs, places) if ranks.rank() else self._lead(runs, places)
-        finally:
-            self.ranks.end()
-
-    def _lead(self, runs, places):
-        parts = []
-        try:
-            self._check_places(places)
-            if len(runs) > 1:
-                values = {name: dict.fromkeys(str(chosen[name]) for _, chosen in runs) for name in runs[0][1]}
-                self.tell(f"{len(runs)} wide runs, one after the other: "
-                          + " × ".join(f"{name} {', '.join(of)}" for name, of in values.items()))
-            files = self._folder_for_files()
-            try:
-                for (options, chosen), place in zip(runs, places):
-                    parts.append(Training(self, options, chosen, place, files, len(parts)).run())
-                    self.ranks.agree({"kept": plain(parts[-1].kept)})
-                    if parts[-1].report["run"]["state"] == "interrupted":
-                        break
-            finally:
-                self._tidy(files, places)
-        except Exception as error:
-            self.ranks.agree({"error": str(error) if isinstance(error, Error) else one_line(error)})
-            raise
-        return Run(parts)
-
-    def _follow(self, runs, places):
-        """Of another rank than the first: the same runs, by what that one says of them."""
-        parts = []
-        for (options, _), place in zip(runs, places):
-            arguments, failure = self.ranks.told()["arguments"], None
-            try:
-                program.run(arguments)
-            except Error as error:
-                failure = str(error)
-            kept = {**self.ranks.agree({"error": failure})["kept"], "net": options.get("net") or {}}
-            parts.append(Part(place, read_report(place), kept, self.source))
-            if parts[-1].report["run"]["state"] == "interrupted":
-                break
-        return Run(parts)
-
-    def _check_places(self, places):
+        many = len(runs) > 1
+        places = [os.path.join(self.folder, str(i)) if many else self.folder for i in range(len(runs))]
         for place in {self.folder, *places} if self.folder else ():
             there = any(os.path.exists(os.path.join(place, f)) for f in ("run.safetensors", "report.json"))
-            if there and len(places) > 1 and place == self.folder:
-                fail(place, "save", "a folder with a run in it", f"one for {len(places)} runs", "another save=")
+            if there and many and place == self.folder:
+                fail(place, "save", "a folder with a run in it", f"one for {len(runs)} runs", "another save=")
             if there and not self.options.get("overwrite"):
                 fail(place, "save", "a folder with a run in it", "a new one",
                      "another save=, nw.open_run on it, or overwrite=True")
+        if many:
+            values = {name: dict.fromkeys(str(chosen[name]) for _, chosen in runs) for name in runs[0][1]}
+            self.tell(f"{len(runs)} wide runs, one after the other: "
+                      + " × ".join(f"{name} {', '.join(of)}" for name, of in values.items()))
+        files = self._folder_for_files()
+        parts = []
+        try:
+            for (options, chosen), place in zip(runs, places):
+                parts.append(Training(self, options, chosen, place, files, len(parts)).run())
+                if parts[-1].report["run"]["state"] == "interrupted":
+                    break
+        finally:
+            self._tidy(files, places)
+        return Run(parts)
 
     def _folder_for_files(self):
         """A new one: those of an earlier run are needed until this one begins."""
@@ -386,9 +359,7 @@ class Training:
         if not callbacks and not any(self._has_epochs()):
             return None
         what = "callbacks" if callbacks else "data" if self._has_epochs()[0] else "augment"
-        if ranks.size() > 1:
-            fail("train", what, f"what Python answers at each evaluation, on {ranks.size()} ranks", "a run of one process",
-                 "it without mpirun")
+        ranks.alone(what, "the run waits for Python at each evaluation")
         for option, odd in (("no_store", self.options.get("no_store")), ("log", self.options.get("log") == "-")):
             if odd:
                 fail("train", what, f"{option} too", "a store, through which the run is told, and its own words",
@@ -413,10 +384,9 @@ class Training:
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
         os.makedirs(self.place, exist_ok=True)
-        before, arguments = self._state(), ["train", *arguments, f"--save={self.place}"]
-        self.all.ranks.tell({"arguments": arguments})
+        before = self._state()
         try:
-            program.run(arguments, self.all.tell, self.steering)
+            program.run(["train", *arguments, f"--save={self.place}"], self.all.tell, self.steering)
         finally:
             if self.steering and self.steering.epochs:
                 self.kept["waited"] = self.steering.epochs.waited
