@@ -126,7 +126,11 @@ class Train : public Command {
     if (!rights) return work();
     rights->timeout_s = timeout_;
     for (const std::string& lack : sandbox_lacks()) sinks.lacks.push_back("sandbox: " + lack);
-    if (launch().size == 1) return run_in_sandbox(*rights, work);
+    if (launch().size == 1) {
+      std::error_code error;  // what ranks that were killed have left, which nobody needs any more
+      if (saved && lock_) fs::remove_all(ranks_folder(options_.save), error);
+      return run_in_sandbox(*rights, work);
+    }
     std::optional<RanksFolder> folder;
     if (leads()) folder.emplace(options_.save);
     return run_in_sandbox(*rights, work, [this] {
