@@ -52,9 +52,11 @@ class Holding {
                                  [](const ContestTrial& t) { return t.model != nullptr; });
     if (any) time_all();
     for (size_t i = 0; i < result_.trials.size(); ++i) {
-      if (result_.trials[i].trial.status != Status::ok) continue;
+      ContestTrial& t = result_.trials[i];
+      // Wrong results are kept too: they are what the user asked for, and the report says so.
+      if (!t.model || (t.trial.status != Status::ok && !contest_.keep_results)) continue;
       stages_.begin("check", contest_.candidates[i].name);
-      guarded(result_.trials[i], [&] { check_after(i); });
+      guarded(t, [&] { check_after(i); });
     }
     for (ContestTrial& t : result_.trials)
       compare(t.trial, result_.baselines, result_.disturbed, contest_.seed);
@@ -126,7 +128,8 @@ class Holding {
     if (contest_.reduce != Reduce::none) {
       // Models are told apart before they are reduced; from here on it is the reduced answer.
       t.model = reduced(std::move(t.model), contest_.reduce);
-      if (t.trial.correctness->pass && !contest_.network.random) check_values(t, "reduced");
+      if (t.trial.correctness->pass && !contest_.network.random)
+        check_values(t, t.model->run(inputs_), "reduced");
     }
     if (contest_.network.random) drawn_[i] = draw(*t.model);
   }
@@ -135,19 +138,20 @@ class Holding {
   Tensors draw(CompiledModel& model) const {
     at::manual_seed(contest_.seed);
     Tensors results;
-    for (const Tensor& t : model.run(inputs_)) results.push_back(t.clone());
+    for (const Tensor& t : model.run(inputs_))
+      results.push_back(t.clone(at::MemoryFormat::Contiguous));
     return results;
   }
 
   void check_after(size_t i) {
     const Clocked clocked(&result_.seconds.check);
     ContestTrial& t = result_.trials[i];
-    if (!contest_.network.random) {
-      check_values(t, "after timing");
-      return;
-    }
+    const bool copied = contest_.keep_results || contest_.network.random;
+    const Tensors now = copied ? draw(*t.model) : t.model->run(inputs_);
+    if (contest_.keep_results) t.results = now;
+    if (t.trial.status != Status::ok) return;
+    if (!contest_.network.random) return check_values(t, now, "after timing");
     // Its statistics were checked before; timing may not have changed what a seed draws.
-    const Tensors now = draw(*t.model);
     for (size_t k = 0; k < now.size(); ++k)
       if (!now[k].equal(drawn_[i][k]))
         fail_check(t.trial,
@@ -155,9 +159,9 @@ class Holding {
   }
 
   /// Against float64 again: a path that spoils its own buffers is right at first only.
-  void check_values(ContestTrial& t, const char* when) const {
+  void check_values(ContestTrial& t, const Tensors& results, const char* when) const {
     Correctness& c = *t.trial.correctness;
-    const double error = error_of(t.model->run(inputs_), allowed(c));
+    const double error = error_of(results, allowed(c));
     c.max_rel = std::max(c.max_rel, error);
     if (!(error <= allowed(c)))
       fail_check(t.trial, fmt::format("{}: relative error {}, expected at most {}", when,

@@ -39,6 +39,7 @@ struct Contest {
   std::vector<Baseline> own_baselines = {};  // beside the engine's, or in place of one
   Reduce reduce = Reduce::none;              // of what is timed: every model's own is checked
   int min_samples = 10;                      // of a timing, whatever the budget
+  bool keep_results = false;                 // of the last check, for whoever writes them
   /// What is expected where that is not computed as of any network; of `compared` of the results.
   std::function<Expected()> expected = {};
   std::function<Tensors(const Tensors&)> compared = {};  // empty: all
@@ -50,6 +51,7 @@ struct ContestTrial {
   Trial trial;
   std::unique_ptr<CompiledModel> model;  // with the ensemble's weights; null: none that runs
   std::exception_ptr thrown;             // what ended it, in full
+  Tensors results;                       // with `keep_results`: outputs, then buffer updates
 };
 
 struct ContestResult {

@@ -72,6 +72,28 @@ TEST(Contest, BaselinesAreThoseThatAreWanted) {
   EXPECT_TRUE(held.notes.empty());
 }
 
+TEST(Contest, ResultsOfTheLastCheckAreKeptRightOrWrong) {
+  const Three three;
+  Contest contest = three.contest();
+  contest.candidates = {three.good()};
+  Stages silent;
+  EXPECT_TRUE(hold(contest, silent).trials[0].results.empty()) << "nobody asked for them";
+  contest.keep_results = true;
+  const ContestResult held = hold(contest, silent);
+  EXPECT_LT(max_relative_error(held.trials[0].results, in_double(three.single, three.ensemble)),
+            1e-5);
+
+  contest.expected = [&] {
+    Expected others = expect(three.network, three.single, three.ensemble);
+    others.exact[0] = others.exact[0] + 1;
+    return others;
+  };
+  const ContestResult wrong = hold(contest, silent);
+  EXPECT_EQ(wrong.trials[0].trial.status, Status::incorrect);
+  EXPECT_LT(max_relative_error(wrong.trials[0].results, in_double(three.single, three.ensemble)),
+            1e-5);
+}
+
 TEST(Contest, StagesMayEndIt) {
   struct Impatient : Stages {
     std::string at;
