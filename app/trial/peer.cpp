@@ -57,10 +57,11 @@ void describe_phase(const Network& network, Json* json) {
                 {"real_outputs", at.outputs},
                 {"cotangents", at.cotangents},
                 {"rate", at.rate},
-                {"state", at.state},
-                {"moments", at.moments}});
+                {"state", at.state}});
   if (at.optimizer == nullptr) return;
-  (*json)["optimizer"] = at.optimizer->name;
+  for (const OptimizerState& state : at.optimizer->state)
+    if (state.only_with.empty()) (*json)["moments"].push_back(state.name);
+  (*json)["optimizer"] = !at.optimizer->python.empty();
   for (const Hyperparameter& h : at.optimizer->hyperparameters) (*json)["hyper"][h.name] = h.value;
 }
 
@@ -90,7 +91,8 @@ void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& 
             {"wanted", Json::array()},
             {"real_outputs", Json::array()},
             {"cotangents", Json::array()},
-            {"optimizer", ""},
+            {"moments", Json::array()},
+            {"optimizer", false},  // whether Python knows its step
             {"hyper", Json::object()},
             {"budget_s", settings.budget_s},
             {"min_samples", settings.min_samples},
@@ -99,6 +101,8 @@ void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& 
   describe_phase(of.network, &json);
   std::ofstream(folder / "case") << json;
   std::ofstream(folder / "peer.py") << kPeerScript;
+  if (derivative != nullptr && derivative->layout().optimizer != nullptr)
+    std::ofstream(folder / "optimizer.py") << derivative->layout().optimizer->python;
 }
 
 /// Calls `take` for each answer of a Python; returns the last other line that it printed.

@@ -44,6 +44,10 @@ wide = [read(k, t) for k, t in enumerate(case["tensors"])]
 inner = case["inner"]
 weights = {case["tensors"][k]["name"]: k for k in range(inner) if not case["tensors"][k]["input"]}
 inputs = [k for k in range(inner) if case["tensors"][k]["input"]]
+optimizer = None
+if case["optimizer"]:
+    sys.path.insert(0, folder)
+    import optimizer
 wanted, cotangents, real = case["wanted"], case["cotangents"], case["real_outputs"]
 
 def one(state, arguments):
@@ -68,39 +72,18 @@ def outputs_and_gradients(function, tensors):
     return gradients + [y.detach() for y in results[case["outputs"]:]]
 
 def updates(hyper, parameters, gradients, moments, rate):
-    """The update of one optimiser with a learning rate for each model, by its formula."""
-    made = []
-    for p, g, *state in zip(parameters, gradients, *moments):
-        lr = rate.reshape(-1, *[1] * (p.dim() - 1)).to(p.dtype)
-        decay = hyper["weight_decay"]
-        if case["optimizer"] == "sgd":
-            made.append(p - lr * (g + decay * p))
-            continue
-        if case["optimizer"] == "adamw":
-            p = p - lr * decay * p
-        else:
-            g = g + decay * p
-        first = state[0].lerp(g, 1 - hyper["beta1"])
-        second = state[1] * hyper["beta2"] + (1 - hyper["beta2"]) * g * g
-        made.append(p - lr * first / (second.sqrt() + hyper["eps"]))  # far into a training: no correction of biases
-    return made
-
-def known_step():
-    hyper = case["hyper"]
-    return case["optimizer"] in ("adam", "adamw") or case["optimizer"] == "sgd" and not hyper["momentum"]
+    """What the parameters of all models become, each with a learning rate of its own."""
+    return [optimizer.update(p, g, rate.reshape(-1, *[1] * (p.dim() - 1)).to(p.dtype), hyper, *state)
+            for p, g, *state in zip(parameters, gradients, *moments)]
 
 def stepper(tensors, k):
     """torch.optim's own fused step of one model's parameters."""
-    hyper, group = case["hyper"], [tensors[i] for i in wanted]
-    lr = float(tensors[case["rate"]])
-    if case["optimizer"] == "sgd":
-        return group, torch.optim.SGD(group, lr=lr, weight_decay=hyper["weight_decay"], fused=True)
-    kind = torch.optim.AdamW if case["optimizer"] == "adamw" else torch.optim.Adam
-    own = kind(group, lr=lr, betas=(hyper["beta1"], hyper["beta2"]), eps=hyper["eps"], weight_decay=hyper["weight_decay"],
-               fused=True)
+    group = [tensors[i] for i in wanted]
+    own = optimizer.fused(group, float(tensors[case["rate"]]), case["hyper"])
     for i, p in enumerate(group):
-        first, second = (tensors[case["state"] + m * len(wanted) + i] for m in range(2))
-        own.state[p] = {"step": torch.tensor(1e5), "exp_avg": first, "exp_avg_sq": second}
+        state = {name: tensors[case["state"] + m * len(wanted) + i] for m, name in enumerate(case["moments"])}
+        if state:
+            own.state[p] = {"step": torch.tensor(1e5), **state}
     return group, own
 
 def looped():
@@ -136,7 +119,7 @@ def batched():
     def call():
         results = outputs_and_gradients(function, wide)
         if phase == "step":
-            moments = [[wide[case["state"] + m * len(wanted) + i] for i in range(len(wanted))] for m in range(case["moments"])]
+            moments = [[wide[case["state"] + m * len(wanted) + i] for i in range(len(wanted))] for m in range(len(case["moments"]))]
             with torch.no_grad():
                 results = step(case["hyper"], [wide[k] for k in wanted], results[:len(wanted)], moments, wide[case["rate"]])
         return results
@@ -144,7 +127,7 @@ def batched():
 
 others = torch.zeros(case["cache_bytes"] // 4)
 def answer(name, make):
-    if phase == "step" and not known_step():
+    if phase == "step" and optimizer is None:
         return say(name=name, absent="its optimiser is not known to it")
     def too_long(*_):
         raise TimeoutError(f"no first result within {limit_s} s")

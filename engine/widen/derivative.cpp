@@ -62,7 +62,7 @@ Derivative::Derivative(Network inner, Program single, const Optimizer* step)
 }
 
 DerivativeLayout Derivative::layout() const {
-  DerivativeLayout at{of_, outputs_, {}, step_, rate_, state_, moments_};
+  DerivativeLayout at{of_, outputs_, {}, step_, rate_, state_};
   for (size_t k = 0; k < outputs_.size(); ++k) at.cotangents.push_back(cotangents_ + k);
   return at;
 }

@@ -12,7 +12,6 @@ struct DerivativeLayout {
   std::vector<size_t> cotangents;  // one for each of them
   const Optimizer* optimizer = nullptr;
   size_t rate = 0, state = 0;  // of a step: learning rate (one a model), first of the state
-  size_t moments = 0;          // tensors of state for each parameter
 };
 
 /// What a derived network does around the forward pass of `inner`: the gradients of

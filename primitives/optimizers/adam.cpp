@@ -25,7 +25,8 @@ WIDE_OPTIMIZER({.name = "adam",
                 .state = {{"exp_avg", ""}, {"exp_avg_sq", ""}},
                 .step_f32 = adam_f32,
                 .step_f64 = adam_f64,
-                .step_lists = adam_lists});
+                .step_lists = adam_lists,
+                .python = adam_in_python("Adam", "g = g + h['weight_decay'] * p")});
 
 }  // namespace
 }  // namespace wide

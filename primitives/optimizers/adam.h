@@ -1,5 +1,6 @@
 #pragma once
 #include <ATen/ops/full.h>
+#include <fmt/format.h>
 
 #include "engine/train/optimizer/list_step.h"
 #include "primitives/optimizers/formula.h"
@@ -45,6 +46,21 @@ void adam_lists(const ListStep& s, const Fused& fused) {
   fused(s.parameters, s.gradients, s.state[0], s.state[1], /*max_exp_avg_sqs=*/at::TensorList(),
         steps, s.hyper[kAdamLr], s.hyper[kAdamBeta1], s.hyper[kAdamBeta2],
         s.hyper[kAdamWeightDecay], s.hyper[kAdamEps], /*amsgrad=*/false, /*maximize=*/false);
+}
+
+/// `decay`: the line that applies weight decay. Bias is not corrected, as far into a training.
+inline std::string adam_in_python(const std::string& name, const std::string& decay) {
+  return fmt::format(R"PY(import torch
+def fused(group, lr, h):
+    return torch.optim.{}(group, lr=lr, betas=(h['beta1'], h['beta2']), eps=h['eps'],
+                          weight_decay=h['weight_decay'], fused=True)
+def update(p, g, lr, h, first, second):
+    {}
+    first = first.lerp(g, 1 - h['beta1'])
+    second = second * h['beta2'] + (1 - h['beta2']) * g * g
+    return p - lr * first / (second.sqrt() + h['eps'])
+)PY",
+                     name, decay);
 }
 
 inline std::vector<Hyperparameter> adam_hyperparameters(double weight_decay) {

@@ -25,7 +25,8 @@ WIDE_OPTIMIZER({.name = "adamw",
                 .state = {{"exp_avg", ""}, {"exp_avg_sq", ""}},
                 .step_f32 = adamw_f32,
                 .step_f64 = adamw_f64,
-                .step_lists = adamw_lists});
+                .step_lists = adamw_lists,
+                .python = adam_in_python("AdamW", "p = p - lr * h['weight_decay'] * p")});
 
 }  // namespace
 }  // namespace wide::adamw_optimizer

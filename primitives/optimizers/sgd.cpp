@@ -50,6 +50,13 @@ std::string conflict(const double* hyper) {
   return "nesterov without momentum, or with dampening";
 }
 
+constexpr const char* kInPython = R"PY(import torch
+def fused(group, lr, h):
+    return torch.optim.SGD(group, lr=lr, weight_decay=h['weight_decay'], fused=True)
+def update(p, g, lr, h):
+    return p - lr * (g + h['weight_decay'] * p)
+)PY";
+
 WIDE_OPTIMIZER({.name = "sgd",
                 .summary = "stochastic gradient descent, with momentum and Nesterov's",
                 .source = "torch.optim.SGD",
@@ -62,7 +69,8 @@ WIDE_OPTIMIZER({.name = "sgd",
                 .step_f32 = sgd_f32,
                 .step_f64 = sgd_f64,
                 .step_lists = sgd_lists,
-                .conflict = conflict});
+                .conflict = conflict,
+                .python = kInPython});
 
 }  // namespace
 }  // namespace wide::sgd_optimizer

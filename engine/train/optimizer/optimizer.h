@@ -50,6 +50,10 @@ struct Optimizer {
   void (*step_lists)(const ListStep&) = nullptr;
   /// Why one model's values do not go together, "" where they do; may be empty.
   std::string (*conflict)(const double* hyper) = nullptr;
+  /// The same in Python, for torch.compile as a baseline: `fused(group, lr, h)`, the optimiser of
+  /// torch.optim, and `update(p, g, lr, h, *state)`, what parameters become far into a training.
+  /// `h` has the hyperparameters by name. "": it is no baseline of steps.
+  std::string python{};
   std::string file{};
 
   /// Position of a hyperparameter; -1 where it has none of that name.
