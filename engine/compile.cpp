@@ -152,6 +152,17 @@ class Pipeline {
     return model;
   }
 
+  StrategyChoice choose(const std::string& primitive) {
+    if (options_.mode == Mode::max_autotune) {
+      const Attempt made = chosen();
+      return {made.executor->program()->wide.coverage, made.widening->keys(primitive)};
+    }
+    TunedWidening widening(evaluate_, single_, widen_options(options_), tuner_options());
+    const int64_t at_a_time = std::max<int64_t>(1, ensemble_.n / std::max(options_.ranges, 1));
+    WideProgram made = widening.widen(ensemble_.models(0, at_a_time));
+    return {std::move(made.coverage), widening.keys(primitive)};
+  }
+
  private:
   Attempt chosen() {
     return options_.mode == Mode::max_autotune && !options_.like ? autotuned() : attempt({});
@@ -226,6 +237,11 @@ CompileOptions of_mode(CompileOptions options) {
   return options;
 }
 
+Ensemble in_plain_memory(Ensemble ensemble) {
+  for (Tensor& t : ensemble.tensors) t = wide::in_plain_memory(t);
+  return ensemble;
+}
+
 /// Throws Unsupported where a program of mode eager has operators that are not ATen's.
 void expect_aten(const CompiledModel& model, const WidenOptions& options) {
   const Program& program = model.program();
@@ -244,8 +260,7 @@ std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& e
   if (auto why = unsupported(options.mode, ensemble.device())) throw Unsupported(*why);
   check_pass_names(options.passes_off);
   const CompileOptions settled = of_mode(options);
-  Ensemble contiguous = ensemble;
-  for (Tensor& t : contiguous.tensors) t = in_plain_memory(t);
+  const Ensemble contiguous = in_plain_memory(ensemble);
   const auto program = std::make_shared<const Program>(single ? std::move(*single)
                                                               : record_single(network, contiguous));
   auto model =
@@ -253,6 +268,17 @@ std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& e
           .run(network);
   if (settled.mode == Mode::eager) expect_aten(*model, settled.widen);
   return model;
+}
+
+StrategyChoice choose_strategies(const Network& network, const Ensemble& ensemble,
+                                 const CompileOptions& options, Program single,
+                                 const std::string& primitive) {
+  at::NoGradGuard no_grad;
+  const CompileOptions settled = of_mode(options);
+  const Ensemble contiguous = in_plain_memory(ensemble);
+  return Pipeline(contiguous, settled, std::make_shared<const Program>(std::move(single)),
+                  evaluation_of(network), network.derivative != nullptr)
+      .choose(primitive);
 }
 
 std::unique_ptr<GradientModel> compile_gradients(const Network& network, const Ensemble& ensemble,
@@ -266,8 +292,7 @@ std::unique_ptr<GradientModel> compile_gradients(const Network& network, const E
   const CompileOptions settled = of_mode(options);
   for (const ValueId id : single.bound) single.value(id).role = Role::input;
   const auto what = std::make_shared<WithGradients>(std::move(single), of);
-  Ensemble all = ensemble;
-  for (Tensor& t : all.tensors) t = in_plain_memory(t);
+  Ensemble all = in_plain_memory(ensemble);
   for (const int64_t at : what->cotangents()) {
     if (at < 0) continue;
     const Value& v = what->form().value(what->form().bound[static_cast<size_t>(at)]);

@@ -82,9 +82,6 @@ class CompiledModel {
   virtual double computed_flops() const { return 0; }
   /// What was chosen, for compiling another size of the inputs alike.
   virtual std::shared_ptr<const SizeChoices> size_choices() const { return nullptr; }
-  /// What the strategies of `primitive` were looked up by, one for each kind of call of it: where
-  /// somebody who has timed whole networks stores what won.
-  virtual std::vector<TuningKey> tuning_keys(const std::string& /*primitive*/) const { return {}; }
 };
 
 /// Records, widens, optimises and lowers `network` for `ensemble.n` models, by what measures
@@ -94,6 +91,21 @@ class CompiledModel {
 std::unique_ptr<CompiledModel> compile(const Network& network, const Ensemble& ensemble,
                                        const CompileOptions& options = {},
                                        std::optional<Program> single = std::nullopt);
+
+/// What `compile` would make of a network's calls.
+struct StrategyChoice {
+  Coverage coverage;
+  /// What the strategies of `primitive` were looked up by, one for each kind of call of it: where
+  /// somebody who has timed whole networks stores what won.
+  std::vector<TuningKey> keys;
+};
+
+/// Chooses strategies as `compile` does, with `options.ranges` ranges of models, and makes no
+/// program that could run: weights are not packed and ranges are not compared. In mode
+/// max-autotune, which compares whole programs, they are made. Throws Error as `compile` does.
+StrategyChoice choose_strategies(const Network& network, const Ensemble& ensemble,
+                                 const CompileOptions& options, Program single,
+                                 const std::string& primitive);
 
 class GradientModel;
 

@@ -1,7 +1,5 @@
 #include "app/sweep/record.h"
 
-#include <fmt/format.h>
-
 #include "app/options.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -10,18 +8,8 @@ namespace wide {
 
 SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& cases,
                      const SweepSettings& settings, const Environment& environment) {
-  SweepPlan plan{name, environment.command, environment, {}, {}, settings.part.positions};
-  std::string forced;
-  for (const auto& [primitive, strategy] : settings.forced)
-    forced += (forced.empty() ? "" : ",") + primitive + "=" + strategy;
-  plan.settings = {{"--budget", fmt::format("{}", settings.budget_s)},
-                   {"--seed", std::to_string(settings.seed)},
-                   {"--threads", std::to_string(settings.all_cores ? 0 : settings.threads)},
-                   {"--tf32", settings.tf32 ? "on" : "off"},
-                   {"--strategy", forced},
-                   {"baselines", fmt::format("{}", fmt::join(settings.baselines, ","))},
-                   {"min_samples", std::to_string(settings.min_samples)},
-                   {"--peer", settings.peer}};
+  SweepPlan plan{name, environment.command, environment, stored_settings(settings), {}};
+  plan.positions = settings.part.positions;
   if (!settings.part.text.empty()) plan.settings[kPartSetting] = settings.part.text;
   if (settings.each_machine) plan.settings[kEachSetting] = "on";
   if (!settings.part.whole.empty()) plan.settings[kWholeSetting] = settings.part.whole;
@@ -34,22 +22,13 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
 }
 
 std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings) {
-  const auto setting = [&](const char* name) {
+  read_settings(plan.settings, settings);
+  const auto part = [&](const char* name) {
     const auto it = plan.settings.find(name);
     return it == plan.settings.end() ? std::string() : it->second;
   };
-  settings->budget_s = std::stod(setting("--budget"));
-  settings->seed = std::stoull(setting("--seed"));
-  settings->threads = std::stoi(setting("--threads"));
-  settings->all_cores = settings->threads == 0;
-  if (settings->all_cores) settings->threads = set_threads(0);
-  settings->tf32 = setting("--tf32") == "on";
-  if (!setting("--strategy").empty()) settings->forced = parse_strategies({setting("--strategy")});
-  settings->baselines = split(setting("baselines"));
-  if (!setting("min_samples").empty()) settings->min_samples = std::stoi(setting("min_samples"));
-  settings->peer = setting("--peer");
-  settings->each_machine = !setting(kEachSetting).empty();
-  settings->part = {setting(kPartSetting), setting(kWholeSetting), plan.positions};
+  settings->each_machine = plan.settings.count(kEachSetting) > 0;
+  settings->part = {part(kPartSetting), part(kWholeSetting), plan.positions};
   std::vector<PlannedCase> cases;
   for (const CasePlan& c : plan.cases) {
     PlannedCase planned;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "app/sweep/run.h"
+#include "app/sweep/case/run.h"
 #include "app/worker/case_worker.h"
 
 namespace wide {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "app/sweep/run.h"
+#include "app/sweep/case/run.h"
 
 namespace wide {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
-#include "app/sweep/run.h"
+#include "app/sweep/case/run.h"
 
 // What the sweep and its worker process say to each other: one JSON object a line.
 //   to the worker:   {"case": {...}, "settings": {...}}

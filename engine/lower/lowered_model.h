@@ -41,9 +41,6 @@ class LoweredModel final : public CompiledModel {
   int64_t steps() const override { return made_.executor->steps(); }
   double computed_flops() const override { return made_.executor->computed_flops(); }
   std::shared_ptr<const SizeChoices> size_choices() const override { return made_.choices; }
-  std::vector<TuningKey> tuning_keys(const std::string& primitive) const override {
-    return made_.widening->keys(primitive);
-  }
 
  private:
   const RangeProgram& whole_program() const;

@@ -87,9 +87,6 @@ class Reduced final : public CompiledModel {
            static_cast<int64_t>(model_->program().nodes.size());
   }
   double computed_flops() const override { return model_->computed_flops(); }
-  std::vector<TuningKey> tuning_keys(const std::string& primitive) const override {
-    return model_->tuning_keys(primitive);
-  }
 
  private:
   std::unique_ptr<CompiledModel> model_;

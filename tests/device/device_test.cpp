@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "app/sweep/run.h"
+#include "app/sweep/case/run.h"
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/lower/tune/tuning.h"

@@ -72,6 +72,14 @@ class Choices : public ::testing::Test {
     options.ranges = ranges;
     return compile(network, ensemble, options, std::move(single));
   }
+  StrategyChoice chosen(int ranges, const std::string& primitive) const {
+    CompileOptions options;
+    options.threads = 2;
+    options.tune = false;
+    options.ranges = ranges;
+    return choose_strategies(network, ensemble, options, record_single(network, ensemble),
+                             primitive);
+  }
   static std::string runs(const CompiledModel& model, const std::string& primitive) {
     for (const CoverageItem& item : model.coverage().items)
       if (item.primitive == primitive) return item.strategy;
@@ -86,7 +94,7 @@ class Choices : public ::testing::Test {
 
 TEST_F(Choices, GoByTheCallWhereWhatAppliesDiffersWithN) {
   // Not the first that applies, so that taking over what was chosen can be told from choosing anew.
-  for (const TuningKey& key : compiled(3)->tuning_keys("planted_same"))
+  for (const TuningKey& key : chosen(3, "planted_same").keys)
     tuning_table().store(key, {"two", 1.0});
   const auto model = compiled(3);
   EXPECT_EQ(runs(*model, "planted_small"), "small");
@@ -113,6 +121,18 @@ TEST_F(Choices, AreShownAsTheyRunWhereTheyApply) {
   const auto whole = compiled(1);
   EXPECT_EQ(runs(*whole, "planted_either"), "many");
   EXPECT_TRUE(whole->differences().empty());
+}
+
+TEST_F(Choices, AreTheSameWithoutAProgramToRun) {
+  for (const TuningKey& key : chosen(3, "planted_same").keys)
+    tuning_table().store(key, {"two", 1.0});
+  for (const int ranges : {1, 2, 3, 6}) {
+    const auto model = compiled(ranges);
+    const std::vector<CoverageItem> items = chosen(ranges, "planted_same").coverage.items;
+    ASSERT_EQ(items.size(), model->coverage().items.size()) << ranges;
+    for (size_t i = 0; i < items.size(); ++i)
+      EXPECT_EQ(items[i].strategy, model->coverage().items[i].strategy) << ranges << ", " << i;
+  }
 }
 
 TEST_F(Choices, ProgramOfOneModelIsRecordedOnce) {

@@ -1,6 +1,11 @@
 #pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "app/sweep/part.h"
-#include "app/trial/stages.h"
 #include "engine/measure/peaks.h"
 
 namespace wide {
@@ -25,9 +30,14 @@ struct SweepSettings {
   c10::Device peaks_device = c10::kCPU;
 };
 
-/// Runs one case in this process: makes its models, holds the contest of its strategies, and lets
-/// the tuning table know who won. A trial that fails is a result, not an error. `stages` is told
-/// what is going on.
-Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages);
+/// Settings as text, by name: the option that says it, where there is one.
+using SettingTexts = std::map<std::string, std::string>;
+
+/// What the store keeps: `--resume` is to be asked the same.
+SettingTexts stored_settings(const SweepSettings& settings);
+/// What a worker is told with every case.
+SettingTexts sent_settings(const SweepSettings& settings);
+/// Takes over what stands in `texts`, from a store or from a sweep; the rest stays as it is.
+void read_settings(const SettingTexts& texts, SweepSettings* settings);
 
 }  // namespace wide

@@ -1,4 +1,4 @@
-#include "app/sweep/estimate.h"
+#include "app/sweep/case/estimate.h"
 
 #include <ATen/ATen.h>
 
