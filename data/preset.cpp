@@ -34,6 +34,8 @@ const char* expected_of(double*) { return "a number of seconds"; }
 const char* example_of(double*) { return "0.5"; }
 const char* expected_of(std::string*) { return "text"; }
 const char* example_of(std::string*) { return "\"quick\""; }
+const char* expected_of(bool*) { return "true or false"; }
+const char* example_of(bool*) { return "true"; }
 const char* expected_of(std::vector<std::string>*) { return "a list of names"; }
 const char* example_of(std::vector<std::string>*) { return "[\"...\"]"; }
 const char* expected_of(std::vector<int64_t>*) { return "a list of numbers"; }
@@ -138,7 +140,7 @@ void check(const Reader& reader, const Preset& p, const std::string& file) {
   const auto some = [&](const char* key, bool empty, const char* example) {
     if (empty) fail("[{}] {}: got none, expected at least one; try {}", file, key, example);
   };
-  some("targets", p.targets.empty(), "primitives");
+  some("targets", p.targets.empty() && p.networks.empty(), "primitives");
   some("modes", p.modes.empty(), "default");
   some("phases", p.phases.empty(), "forward");
   some("dtypes", p.dtypes.empty(), "f32");
@@ -185,6 +187,33 @@ Json parse_strictly(const std::string& text, const std::string& file) {
   }
 }
 
+/// A target that is a file. Relative paths are of the preset's folder.
+PresetNetwork network_of(const Json& json, const std::string& file, const fs::path& folder) {
+  PresetNetwork network;
+  bool trust = false;
+  Reader reader(json, file);
+  reader.read("file", &network.file);
+  reader.read("weights", &network.weights);
+  reader.read("inputs", &network.inputs);
+  reader.read("trust", &trust);
+  reader.finish();
+  if (network.file.empty())
+    fail("[{}] targets: got a network without a file, expected one; try {{\"file\": \"net.pt2\"}}",
+         file);
+  if (!trust)
+    fail(
+        "[{}] {}: got a network from a file, expected \"trust\": true beside it, because a sweep "
+        "reads it outside the sandbox; try that if you know who made the file",
+        file, printable(network.file));
+  const auto absolute = [&](std::string* path) {
+    if (!path->empty()) *path = fs::absolute(folder / *path).lexically_normal().string();
+  };
+  absolute(&network.file);
+  absolute(&network.inputs);
+  for (std::string& weights : network.weights) absolute(&weights);
+  return network;
+}
+
 /// Schema 1 called mode default "eager", and had no other mode on the CPU.
 void rename_modes(std::vector<std::string>* modes) {
   std::replace(modes->begin(), modes->end(), std::string("eager"), std::string("default"));
@@ -195,12 +224,21 @@ void rename_modes(std::vector<std::string>* modes) {
 
 Preset parse_preset(const std::string& text, const std::string& path) {
   const std::string file = printable(path);
-  const Json json = parse_strictly(text, file);
+  Json json = parse_strictly(text, file);
   if (!json.is_object())
     fail("[{}] preset: got {}, expected an object; try the presets in presets/", file,
          json.type_name());
 
   Preset p;
+  if (json.contains("targets") && json["targets"].is_array()) {
+    Json names = Json::array();
+    for (const Json& target : json["targets"])
+      if (target.is_object())
+        p.networks.push_back(network_of(target, file, fs::path(path).parent_path()));
+      else
+        names.push_back(target);
+    json["targets"] = std::move(names);
+  }
   p.name = fs::path(path).stem().string();
   int schema = 0;
   Reader reader(json, file);

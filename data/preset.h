@@ -6,12 +6,22 @@
 
 namespace wide {
 
+/// A network of the user's own as a target: a file of torch.export or TorchScript, checkpoints, one
+/// per model, and a safetensors file of inputs, as `fuse` takes them. Paths are absolute.
+struct PresetNetwork {
+  std::string file;
+  std::vector<std::string> weights = {};  // files, folders or patterns; empty: seeded copies
+  std::string inputs = {};                // "": the sample that the file holds
+  bool operator==(const PresetNetwork&) const = default;
+};
+
 /// A sweep as a file: what to run, over the shapes that live with each target.
 struct Preset {
   std::string name, description;
-  std::vector<std::string> targets;  // names, or primitives, blocks, models
-  std::string sweep = "quick";       // quick, full, ci or suite
-  std::vector<int64_t> n;            // empty: each target's own
+  std::vector<std::string> targets;     // names, or primitives, blocks, models
+  std::vector<PresetNetwork> networks;  // targets that are files
+  std::string sweep = "quick";          // quick, full, ci or suite
+  std::vector<int64_t> n;               // empty: each target's own
   /// Target to axis to sizes: replaces an axis of the target's shapes.
   std::map<std::string, std::map<std::string, std::vector<int64_t>>> axes;
   std::vector<std::string> modes = {"default"}, phases = {"forward"}, dtypes = {"f32"},

@@ -120,6 +120,7 @@ class SweepCommand : public Command {
     // Numeric libraries take one thread where they see a launcher.
     settings.threads = set_threads(threads_ == 0 && launch().mpi ? usable_cores() : threads_);
     settings.baselines = preset.baselines;
+    settings.networks = preset.networks;
     settings.min_samples = static_cast<int>(preset.min_samples);
     settings.forced = parse_strategies(choices_.strategies);
 

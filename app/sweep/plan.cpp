@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "app/options.h"
+#include "app/sweep/user_network.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -22,7 +23,8 @@ std::vector<const Target*> find_targets(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const auto group = groups.find(name);
     if (group == groups.end()) {
-      const Target& named = find_target(name);
+      const Target& named = find_sweep_target(name);
+      if (user_network(named)) add(&named);
       for (const Target* t : targets())
         if (t->name == named.name) add(t);
     } else {
@@ -149,7 +151,15 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
   for (const auto& [name, unused] : axes) find_target(name);  // or it is misspelt
   for (const std::string& text : choices.axes) parse_axis(text, &typed);
   const auto forced = parse_strategies(choices.strategies);
-  const auto chosen = find_targets(either(choices.targets, preset.targets));
+  std::vector<std::string> names = preset.targets;
+  for (const PresetNetwork& network : preset.networks) {
+    const Target& target = user_target(network);
+    if (std::count(names.begin(), names.end(), target.name))
+      fail("[{}] targets: got two files of the name {}, expected one; try another name for a copy",
+           printable(preset.name), printable(target.name));
+    names.push_back(target.name);
+  }
+  const auto chosen = find_targets(either(choices.targets, names));
   for (const auto& [name, sizes] : typed) {
     if (std::none_of(chosen.begin(), chosen.end(),
                      [&name = name](const Target* t) { return t->name == name; }))

@@ -1,6 +1,7 @@
 #include "app/sweep/record.h"
 
 #include "app/options.h"
+#include "app/sweep/user_network.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -23,6 +24,7 @@ SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& ca
 
 std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings) {
   read_settings(plan.settings, settings);
+  for (const PresetNetwork& network : settings->networks) user_target(network);
   const auto part = [&](const char* name) {
     const auto it = plan.settings.find(name);
     return it == plan.settings.end() ? std::string() : it->second;
@@ -32,7 +34,7 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
   std::vector<PlannedCase> cases;
   for (const CasePlan& c : plan.cases) {
     PlannedCase planned;
-    planned.target = &find_target(c.target);
+    planned.target = &find_sweep_target(c.target);
     for (const std::string& axis : split(c.shape, ' ')) {
       const size_t digits = axis.find_first_of("-0123456789");
       if (digits != std::string::npos)

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/sweep/user_network.h"
 #include "data/machine/peaks.h"
 #include "data/text.h"
 
@@ -31,6 +32,9 @@ std::string joined(const std::map<std::string, std::string>& forced) {
   for (const auto& [primitive, strategy] : forced) all.push_back(primitive + "=" + strategy);
   return fmt::format("{}", fmt::join(all, ","));
 }
+
+/// Sweeps of older versions lack it: it is kept where there are some.
+constexpr const char* kNetworks = "networks";
 
 /// A new setting that workers or a resumed sweep need is a row here.
 constexpr Setting kSettings[] = {
@@ -61,6 +65,9 @@ constexpr Setting kSettings[] = {
     {"min_samples", kBoth, [](Of s) { return std::to_string(s.min_samples); },
      [](Text t, Into s) { s->min_samples = std::stoi(t); }},
     {"--peer", kBoth, [](Of s) { return s.peer; }, [](Text t, Into s) { s->peer = t; }},
+    {kNetworks, kStore,
+     [](Of s) { return s.networks.empty() ? "" : networks_json(s.networks).dump(); },
+     [](Text t, Into s) { s->networks = networks_of(nlohmann::json::parse(t)); }},
     {"peer lacks", kWorker, [](Of s) { return s.peer_lacks; },
      [](Text t, Into s) { s->peer_lacks = t; }},
     {"tuning", kWorker, [](Of s) { return s.tuning_db; }, [](Text t, Into s) { s->tuning_db = t; }},
@@ -74,7 +81,8 @@ constexpr Setting kSettings[] = {
 SettingTexts texts_of(const SweepSettings& settings, Keeper keeper) {
   SettingTexts texts;
   for (const Setting& s : kSettings)
-    if (s.kept_by & keeper) texts[s.name] = s.text(settings);
+    if (s.kept_by & keeper && (std::string_view(s.name) != kNetworks || !settings.networks.empty()))
+      texts[s.name] = s.text(settings);
   return texts;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/sweep/part.h"
+#include "data/preset.h"
 #include "engine/measure/peaks.h"
 
 namespace wide {
@@ -22,6 +23,7 @@ struct SweepSettings {
   std::string peer;                           // a Python with torch, for torch.compile; "": none
   std::string peer_lacks;                     // why it cannot compile; "": it can
   double timeout_s = 0;                       // of a trial in a stage; 0: from budget and work
+  std::vector<PresetNetwork> networks;        // of the user's own among the targets
   SweepPart part;                             // that the cases are of a plan
   bool each_machine = false;                  // measures all cases
   bool tf32 = false;                          // on a GPU: float32 factors may be rounded

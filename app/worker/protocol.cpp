@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/sweep/user_network.h"
 #include "data/tensors.h"
 #include "engine/error.h"
 
@@ -24,12 +25,15 @@ Json request_json(const PlannedCase& planned, const SweepSettings& settings) {
   c["mode"] = to_string(planned.mode);
   c["phase"] = planned.phase;
   c["strategies"] = planned.strategies;
+  if (const PresetNetwork* own = user_network(*planned.target))
+    c["network"] = networks_json({*own});
   return {{"case", std::move(c)}, {"settings", sent_settings(settings)}};
 }
 
 PlannedCase planned_from_json(const Json& request) {
   const Json& c = request.at("case");
   PlannedCase planned;
+  if (c.contains("network")) planned.target = &user_target(networks_of(c.at("network")).at(0));
   for (const Target* t : targets())
     if (t->name == c.at("target") && to_string(t->kind) == c.at("kind")) planned.target = t;
   if (!planned.target)

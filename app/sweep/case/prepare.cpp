@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "app/fuse/subject.h"
 #include "app/sweep/case/estimate.h"
 #include "app/sweep/text.h"
+#include "app/sweep/user_network.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/device.h"
@@ -29,25 +31,47 @@ class Preparation {
         result_(*result) {}
 
   void run() {
-    std::tie(made_.network, made_.single) = of_phase(target_.network(planned_.shape));
+    if (const PresetNetwork* own = user_network(target_)) open(*own);
+    std::tie(made_.network, made_.single) =
+        of_phase(subject_ ? subject_->network() : target_.network(planned_.shape));
     if (target_.may_not_fit)
       leave_out_what_does_not_fit();
     else
       expect_to_fit();
     if (!made_.fits) return;
-    made_.ensemble = seeded_models(made_.network, planned_.n);
+    made_.ensemble = ensemble_of(made_.network, planned_.n);
     if (target_.optimised) made_.own_baselines.push_back(optimised());
   }
 
  private:
-  Ensemble seeded_models(const Network& network, int64_t n) const {
-    return generate(network, n, planned_.dtype, planned_.device, settings_.seed);
+  void open(const PresetNetwork& own) {
+    SubjectOptions options;
+    options.model = own.file;
+    options.weights = own.weights;
+    options.inputs = own.inputs;
+    options.n = std::to_string(planned_.n);
+    options.trusted = true;  // presets take no other
+    options.dtype = short_name(planned_.dtype);
+    options.device = planned_.device.str();
+    options.seed = settings_.seed;
+    subject_.emplace(options);
+    result_.notes = subject_->notes();
+  }
+
+  /// Drawn by the seed; of a user's network what the user gave.
+  Ensemble ensemble_of(const Network& network, int64_t n) const {
+    Ensemble all = generate(network, n, planned_.dtype, planned_.device, settings_.seed);
+    if (!subject_) return all;
+    const Ensemble own = subject_->ensemble(n);  // a phase adds tensors after those
+    std::copy(own.tensors.begin(), own.tensors.end(), all.tensors.begin());
+    std::copy(own.shared.begin(), own.shared.end(), all.shared.begin());
+    return all;
   }
 
   Program record_one(const Network& network) const {
     const bool grad = planned_.phase != "forward";
     if (target_.may_not_fit) return record_dry(network, planned_.dtype, grad);
-    return record_single(network, seeded_models(network, 1), grad);
+    return record_single(network, ensemble_of(network, 1), grad);
   }
 
   /// The phase's network of `forward`, and its Program(1).
@@ -141,6 +165,7 @@ class Preparation {
   const Target& target_;
   const SweepSettings& settings_;
   Stages& stages_;
+  std::optional<Subject> subject_;  // of a user's network
   PreparedCase& made_;
   Case& result_;
 };
