@@ -69,7 +69,7 @@ bool is_out_form(const c10::FunctionSchema& functional, const c10::FunctionSchem
 
 std::optional<OutVariant> find_out_variant(const Node& node, c10::DeviceType device) {
   auto& dispatcher = c10::Dispatcher::singleton();
-  const auto key = device == c10::kCUDA ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
+  const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, c10::Device(device));
   if (auto row = rows().find(node.name()); row != rows().end()) {
     auto op = dispatcher.findSchema({row->second.name, row->second.overload});
     if (op) return OutVariant{*op, row->second.adapt, writes_in_place(node.op)};
