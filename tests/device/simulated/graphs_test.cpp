@@ -1,0 +1,152 @@
+// Graphs of the simulated device, and the engine's modes on it.
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <gtest/gtest.h>
+
+#include "engine/check/check.h"
+#include "engine/compile.h"
+#include "engine/device.h"
+#include "engine/measure/baselines.h"
+#include "tests/device/simulated/backend.h"
+
+namespace wide::simulated {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+const at::TensorOptions& there() {
+  static const at::TensorOptions options = (install(), at::TensorOptions().device(kDevice));
+  return options;
+}
+
+class SimulatedGraphs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    there();
+    Streams::get().reset(1);
+  }
+  void TearDown() override { Streams::get().reset(1); }
+  static Lines violations() { return Streams::get().violations; }
+};
+
+TEST_F(SimulatedGraphs, ReplayWhatWasRecorded) {
+  const Tensor x = at::arange(4, there()).to(at::kFloat);
+  Tensor y = at::zeros({4}, there()), kept;
+  const auto graph = capture(kDevice, [&] {
+    kept = at::matmul(x.view({2, 2}), x.view({2, 2})) + 1;
+    y.copy_(kept.view({4}));
+  });
+  for (int i = 0; i < 3; ++i) {
+    x.add_(1);
+    y.zero_();
+    graph->replay();
+    const Tensor on_cpu = x.cpu().view({2, 2});
+    EXPECT_TRUE(y.cpu().equal((at::matmul(on_cpu, on_cpu) + 1).view({4})));
+  }
+  EXPECT_EQ(Streams::get().replays, 3);
+  EXPECT_EQ(violations(), Lines{});
+}
+
+TEST_F(SimulatedGraphs, DrawAnewAtEveryReplay) {
+  Tensor y = at::zeros({50}, there());
+  const auto draws = [&] { y.copy_(at::rand({50}, there()).add(at::rand({50}, there()))); };
+  at::manual_seed(3);
+  draws();
+  const Tensor first = y.clone();
+  draws();
+  const Tensor second = y.clone();
+  const auto graph = capture(kDevice, draws);
+  at::manual_seed(3);
+  graph->replay();
+  EXPECT_TRUE(y.equal(first));
+  graph->replay();
+  EXPECT_TRUE(y.equal(second));
+  EXPECT_EQ(violations(), Lines{});
+}
+
+TEST_F(SimulatedGraphs, ForkAndJoinByEvents) {
+  const Tensor x = at::ones({4}, there());
+  Tensor a = at::zeros({4}, there()), b = at::zeros({4}, there()), sum = at::zeros({4}, there());
+  synchronize(kDevice);
+  const Work two =
+      device_runtime(kDevice.type())
+          ->on_streams(kDevice, {[&] { a.copy_(x).mul_(2); }, [&] { b.copy_(x).mul_(3); }}, 2);
+  const auto graph = capture(kDevice, [&] {
+    two();
+    sum.copy_(a).add_(b);
+  });
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    Streams::get().reset(seed);
+    x.fill_(static_cast<double>(seed));
+    graph->replay();
+    EXPECT_EQ(sum.min().item<float>(), 5.0F * static_cast<float>(seed));
+    EXPECT_EQ(violations(), Lines{});
+  }
+}
+
+TEST_F(SimulatedGraphs, AFailedCaptureEnds) {
+  const Tensor x = at::ones({4}, there());
+  Tensor y = at::zeros({4}, there());
+  EXPECT_THROW(capture(kDevice, [&] { y.fill_(x.sum().item<float>()); }), c10::Error);
+  EXPECT_FALSE(Streams::get().capturing());
+  const auto graph = capture(kDevice, [&] { y.copy_(x); });
+  x.fill_(7);
+  graph->replay();
+  EXPECT_EQ(y.min().item<float>(), 7);
+}
+
+Network mlp() {
+  Network net;
+  net.name = "mlp";
+  net.tensors = {{"x", Role::input, {5, 7}},
+                 {"w", Role::parameter, {11, 7}},
+                 {"b", Role::parameter, {11}},
+                 {"v", Role::parameter, {3, 11}}};
+  net.forward = [](const Tensors& t) {
+    return Tensors{at::linear(at::gelu(at::linear(t[0], t[1], t[2])), t[3])};
+  };
+  return net;
+}
+
+TEST_F(SimulatedGraphs, BothModesOfTheEngineRun) {
+  const at::NoGradGuard no_grad;
+  const Network network = mlp();
+  for (const Mode mode : {Mode::default_, Mode::reduce_overhead})
+    for (const bool tune : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} tune {}", to_string(mode), tune));
+      const Ensemble ensemble = generate(network, 3, at::kFloat, kDevice, 3);
+      const Program single = record_single(network, ensemble);
+      CompileOptions options;
+      options.mode = mode;
+      options.threads = 1;
+      options.tune = tune;
+      const auto model = compile(network, ensemble, options, single);
+      const Correctness c = check(network, single, ensemble, as_function(*model, network), 1e-5);
+      EXPECT_TRUE(c.pass) << c.failure;
+      Tensors inputs{ensemble.tensors[0]};
+      EXPECT_FALSE(model->explain(inputs).empty());
+      model->timeline(inputs);
+      EXPECT_LT(max_relative_error(model->run(inputs), in_double(single, ensemble)), 1e-5);
+      EXPECT_EQ(violations(), Lines{});
+    }
+  EXPECT_GT(Streams::get().replays, 4);
+}
+
+TEST_F(SimulatedGraphs, BaselinesGiveTheSeparateModelsAnswers) {
+  const Network network = mlp();
+  const Ensemble ensemble = generate(network, 5, at::kFloat, kDevice, 3);
+  const Tensors right = in_double(record_single(network, ensemble), ensemble);
+  std::set<std::string> seen;
+  for (const Baseline& b : baselines(network, ensemble, 1)) {
+    if (!b.unavailable.empty()) continue;
+    seen.insert(b.name);
+    for (int i = 0; i < 3; ++i) b.call();
+    EXPECT_LT(max_relative_error(b.run(), right), 1e-5) << b.name;
+  }
+  for (const char* name : {"loop", "streams", "graph"}) EXPECT_TRUE(seen.count(name)) << name;
+  EXPECT_EQ(violations(), Lines{});
+}
+
+}  // namespace
+}  // namespace wide::simulated
