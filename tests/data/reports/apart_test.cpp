@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "data/preset.h"
+#include "data/reports/suites/suites.h"
 #include "data/reports/sweep/compare.h"
 #include "data/reports/sweep/figures.h"
 #include "data/reports/sweep/report_tables.h"
@@ -100,6 +102,30 @@ TEST(Apart, TablesNameTheMachine) {
   EXPECT_EQ(summary.rows[1][1].text, kB);
   EXPECT_EQ(summary.rows[1][2].text, "5") << "the largest N";
   EXPECT_EQ(crossovers(each.cases)[1].machine, kB);
+}
+
+TEST(Apart, SuitesHaveFilesOfEachMachine) {
+  const auto names = [](const std::vector<std::string>& machines) {
+    SweepReport report = report_on(machines, true);
+    for (Case& c : report.cases) c.target = find_preset("components").targets.front();
+    std::set<std::string> all;
+    for (const auto& file : suite_pages(report).files) {
+      all.insert(file.name);
+      if (file.name == "suite.md") {
+        EXPECT_EQ(
+            file.text.find("- machine2: c: another CPU, 2 cores, a GPU\n") != std::string::npos,
+            machines.size() > 1)
+            << file.text;
+      }
+    }
+    return all;
+  };
+  const auto one = names({kA}), both = names({kA, kC});
+  EXPECT_TRUE(one.count("components.csv") && one.count("components-n2.csv"));
+  for (const char* name : {"components-machine1.csv", "components-machine2.csv",
+                           "components-n5-machine1.csv", "components-n5-machine2.csv"})
+    EXPECT_TRUE(both.count(name)) << name;
+  EXPECT_EQ(both.size() - 1, 2 * (one.size() - 1));
 }
 
 /// "linear/einsum n=1 on b: FASTER" and so on.
