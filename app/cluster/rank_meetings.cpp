@@ -16,7 +16,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::chrono::milliseconds kPause{5};
 /// Where all find the same wrong, this process says it in its own words.
 constexpr std::chrono::seconds kOwnWords{3};
-constexpr int kCancelled = 130;
 constexpr std::chrono::seconds kOthersEnd{10};  // for the others to end, where one has failed
 
 }  // namespace
@@ -129,8 +128,6 @@ int RankMeetings::end(int code, const std::string& line) {
       break;
     }
     if (code == 0 || cluster_->rank() > 0) continue;
-    // The launcher, which has asked all of them to end, does not wait for a farewell.
-    if (code == kCancelled) cluster_->give_up("[workbench] cancelled");
     break;  // the others are told by its farewell
   }
   if (const int rank = failed(); code == 0 && rank >= 0)

@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 import unittest
@@ -34,18 +35,27 @@ class MpiTrain(RankTraining):
         self.assertEqual(len(report["models"]), N)
 
     def test_killed_and_resumed_with_others(self):
-        """Three ranks, of which one is killed; then two, then one process alone."""
+        """Three ranks, of which one is stopped, then one killed; then two, then one process alone."""
         self.alone("one", *RUN)
         command = self.command("three", *RUN, "--save-every", "5", "--quiet")
-        for victim in (1, 0):
-            saved = self.path("three/run.safetensors")
+        resume = "--resume", self.path("three"), "--quiet"
+        saved = self.path("three/run.safetensors")
+        for count, victim, signum, arguments in ((3, 2, signal.SIGSTOP, command), (3, 1, signal.SIGKILL, resume),
+                                                 (2, 0, signal.SIGKILL, resume)):
             begun = os.stat(saved).st_mtime_ns if os.path.exists(saved) else 0
-            job = self.start(*((3, *command) if victim else (2, "--resume", self.path("three"), "--quiet")))
-            ranks = self.ranks_of(job, 3 if victim else 2)
+            job = self.start(count, *arguments)
+            ranks = self.ranks_of(job, count)
             # Between two evaluations, from where a training loss goes on.
             self.await_saved("three", job, lambda step: step % EVERY and os.stat(saved).st_mtime_ns > begun)
-            self.kill(ranks[victim])
-            job.communicate(timeout=120)
+            self.kill(ranks[victim], signum)
+            stopped = time.monotonic()
+            text = job.communicate(timeout=120)[0]
+            if signum == signal.SIGSTOP:
+                self.assertLess(time.monotonic() - stopped, 80)
+                self.assertEqual([line for line in text.splitlines() if line.startswith("[") and "; try " in line],
+                                 ["[train] rank 2: got no sign of life for 40 s, expected one; try train --resume "
+                                  f"{self.path('three')} with as many as there are"], text)
+                self.assertEqual(job.returncode, 1, text)
             end = time.monotonic() + 60
             while any(os.path.exists(f"/proc/{pid}") for pid in ranks.values()):
                 self.assertLess(time.monotonic(), end, "ranks that stay")
@@ -55,6 +65,18 @@ class MpiTrain(RankTraining):
         self.same("one", "three")
         self.workbench("train", "--resume", self.path("alone"), "--quiet", "--db", self.path("runs.db"))
         self.same("one", "alone")
+
+    def test_ctrl_c_is_one_line(self):
+        """To mpirun, which asks the ranks to end and ends with 1; or to rank 0 alone."""
+        for victim in ("mpirun", "rank 0"):
+            job = self.begin(2, "train", *self.command(victim, "-n", "5", "--steps", "1000000", "--save-every", "5", "--quiet"), "--db",
+                             self.path("runs.db"), OMPI_MCA_odls_base_sigkill_timeout="4")
+            ranks = self.ranks_of(job, 2)
+            self.await_saved(victim, job, lambda step: step > 0)
+            self.kill(job.pid if victim == "mpirun" else ranks[0], signal.SIGINT)
+            text = job.communicate(timeout=120)[0]
+            self.assertEqual([line for line in text.splitlines() if line.startswith("[w")], ["[workbench] cancelled"], text)
+            self.assertEqual(job.returncode, 1 if victim == "mpirun" else 130, text)
 
     def test_all_models_of_a_rank_end_before_the_others(self):
         """By diverging between two evaluations, on the first and on the last rank; and all of all ranks."""
