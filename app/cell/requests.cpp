@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -145,13 +144,8 @@ class AskedKeeper final : public Keeper {
   }
   void tell_run(const nlohmann::ordered_json& rows) override { outside_->ask({{"tell", rows}}); }
   std::vector<RunRequest> take_requests(const std::string& run, int64_t step, bool waits) override {
-    std::vector<RunRequest> all;
     const Message reply = outside_->ask({{"asked", run}, {"step", step}, {"waits", waits}}).first;
-    for (const Message& m : reply.at("requests"))
-      all.push_back({m.at("id"), m.at("what"), m.at("model"), m.at("key"),
-                     m.at("value").is_number() ? m.at("value").get<double>() : std::nan(""),
-                     m.at("source")});
-    return all;
+    return run_requests_of(reply.at("requests"));
   }
   void end_run(const std::string& run, const nlohmann::ordered_json& document) override {
     outside_->ask({{"finish", document}, {"run", run}});
@@ -237,9 +231,11 @@ Answers::Reply Answers::reply_to(const Message& request) {
     allowed(is_log(path));
     places().append(path, request.at("text"));
   } else if (request.contains("begin")) {
-    // One run a sandbox: a new one, or the one that the file it goes on from names.
+    // One run a sandbox: a new one, or the one that the file it goes on from names. The first of
+    // several ranks begins it once more where it has the others' models too.
     const std::string run = request.at("run");
-    allowed(!rights_.db.empty() && run_.empty() && (run.empty() || run == rights_.run));
+    allowed(!rights_.db.empty() &&
+            (run_.empty() ? run.empty() || run == rights_.run : run == run_));
     run_ = keeper().begin_run(request["begin"], run, request.at("step"));
     return {{{"run", run_}}};
   } else if (request.contains("tell")) {
@@ -247,16 +243,8 @@ Answers::Reply Answers::reply_to(const Message& request) {
     keeper().tell_run(request["tell"]);
   } else if (request.contains("asked")) {
     allowed(!run_.empty() && request["asked"] == run_);
-    Message all = Message::array();
-    for (const RunRequest& r :
-         keeper().take_requests(run_, request.at("step"), request.at("waits")))
-      all.push_back({{"id", r.id},
-                     {"what", r.what},
-                     {"model", r.model},
-                     {"key", r.key},
-                     {"value", r.value},
-                     {"source", r.source}});
-    return {{{"requests", all}}};
+    const auto asked = keeper().take_requests(run_, request.at("step"), request.at("waits"));
+    return {{{"requests", to_json(asked)}}};
   } else if (request.contains("finish")) {
     allowed(!run_.empty() && request.at("run") == run_);
     keeper().end_run(run_, request["finish"]);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "app/cancel.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -127,7 +128,9 @@ int RankMeetings::end(int code, const std::string& line) {
       cluster_->give_up(cluster_->rank() == 0 ? line : "");
       break;
     }
-    if (code == 0 || cluster_->rank() > 0) continue;
+    // A run that was asked to stop has come to its end.
+    const bool at_its_end = code == 0 || (code == kCancelled && !cancelled());
+    if (at_its_end || cluster_->rank() > 0) continue;
     break;  // the others are told by its farewell
   }
   if (const int rank = failed(); code == 0 && rank >= 0)

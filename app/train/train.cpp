@@ -97,9 +97,17 @@ class Run {
     if (sinks.started.empty()) tell(first_line(run_, how) + "\n");
   }
 
-  /// One rank's models, from first to last step; what they have come to lies in their slice.
-  void train_slice() {
+  /// One rank's models, from first to last step; what they have come to lies in their slice. False
+  /// where the run was asked to stop before.
+  bool train_slice() {
     plan_first_step();
+    if (sinks_.store) {
+      RunFacts of_all = facts_;
+      of_all.dir = together_->options.save;
+      keeper().open(Store::path(sinks_.db));
+      state_.run =
+          keeper().begin_run(to_json(report_of_all(run_, of_all)), state_.run, state_.step);
+    }
     if (together_->leads()) {
       if (!sinks_.unstack.empty()) check_unstack_folder(sinks_.unstack);
       const int64_t model_bytes = bytes_of(trainer_->weights()) / run_.n();
@@ -111,11 +119,14 @@ class Run {
     RowLog log("", run_, state_.history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_, together_);
     recorder.save();  // whoever is killed from here on can be resumed
-    if (!Loop(run_, *trainer_, state_, recorder, &together_->group).run()) throw Cancelled();
+    const bool ended = Loop(run_, *trainer_, state_, recorder, &together_->group).run();
+    check_cancelled();
     recorder.save();
+    return ended;
   }
 
-  int operator()() {
+  /// `goes_on`: not where ranks were asked to stop.
+  int operator()(bool goes_on = true) {
     if (sinks_.bench) return timed();
     const double planned_ns = plan_first_step();
     if (sinks_.store) {
@@ -134,7 +145,7 @@ class Run {
     bool ended = false;
     try {
       Loop loop(run_, *trainer_, state_, recorder);
-      ended = loop.run();
+      ended = goes_on && loop.run();
       if (loop.first_call_ns() > 0) facts_.first_call_ns = planned_ns + loop.first_call_ns();
       look_at_trainer();
       note_recomputed();
@@ -488,23 +499,23 @@ int train(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* 
   const Together together{*rank_group(), options};
   TrainSinks of_all = sinks;
   of_all.started = utc_now();
+  bool ended = true;
   {
     const TrainOptions own = together.own_options();
     TrainSinks of_slice = sinks;
-    of_slice.store = false;
+    of_slice.store = sinks.store && together.leads();
     of_slice.quiet = sinks.quiet || !together.leads();
     of_slice.against = nullptr;
     std::optional<SavedRun> cut;
     if (saved) cut = cut_run(*saved, options.save, own);
-    Run(own, of_slice, cut ? &*cut : nullptr, &together).train_slice();
+    ended = Run(own, of_slice, cut ? &*cut : nullptr, &together).train_slice();
   }
   if (!together.leads()) return 0;
   // All have come to their ends: what looks at all models is left.
   SavedRun whole = merge_slices(together.slices());
   whole.options = options;
   whole.options.overwrite = false;
-  if (saved) whole.state.run = saved->state.run;
-  return Run(whole.options, of_all, &whole)();
+  return Run(whole.options, of_all, &whole)(ended);
 }
 
 }  // namespace wide

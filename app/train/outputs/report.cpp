@@ -113,6 +113,20 @@ RunReport run_report(const Prepared& run, const TrainState& state, const RunFact
   return r;
 }
 
+RunReport report_of_all(const Prepared& run, const RunFacts& facts) {
+  TrainState state;
+  state.models.resize(run.everyone.size());
+  RunReport r = run_report(run, state, facts);
+  r.settings.erase("part");
+  r.n = static_cast<int64_t>(run.everyone.size());
+  r.models.clear();
+  for (size_t i = 0; i < run.everyone.size(); ++i) {
+    r.models.push_back(model_of(run.everyone[i], state.models[i]));
+    r.models.back().number = static_cast<int64_t>(i);
+  }
+  return r;
+}
+
 int64_t learned_rows(const Prepared& run) {
   size_t sum = 0;
   if (run.data.by_model) {

@@ -22,6 +22,8 @@ struct RunFacts {
 };
 
 RunReport run_report(const Prepared& run, const TrainState& state, const RunFacts& facts);
+/// Of all models before the first step, some of which `run` trains.
+RunReport report_of_all(const Prepared& run, const RunFacts& facts);
 
 /// Of the rows that models learn from; with folds of all of these.
 int64_t learned_rows(const Prepared& run);

@@ -262,39 +262,53 @@ void Loop::set_hyperparameter(const RunRequest& request) {
       say(m, fmt::format("model {} at step {}: {} from {} to {}, asked to", m, state_.step,
                          request.key, before, request.value));
   }
-  if (request.model < 0)
+  if (request.model < 0 && leads())
     say(-1, fmt::format("all models at step {}: {} to {}, asked to", state_.step, request.key,
                         request.value));
 }
 
 void Loop::copy_model(const RunRequest& request) {
+  if (others_ && (request.source < 0 || request.source >= run_.n()))
+    fail("[train] source: got a model of another rank, expected {} to {}; try one process",
+         run_.first_model, run_.first_model + run_.n() - 1);
   trainer_.copy(request.source, request.model);
   say(request.model, fmt::format("model {} at step {}: takes the weights of model {}, asked to",
                                  request.model, state_.step, request.source));
 }
 
+void Loop::do_one(const RunRequest& request) {
+  const int64_t m = request.model;
+  if (request.what == "set") {
+    set_hyperparameter(request);
+  } else if (request.what == "copy") {
+    copy_model(request);
+  } else if (request.what == "stop" && m >= 0 && state_.models[static_cast<size_t>(m)].running()) {
+    stop(m, "stopped", fmt::format("model {} stopped at step {}: asked to", m, state_.step));
+  }
+}
+
 bool Loop::do_what_is_asked() {
   bool all = false;
-  for (const RunRequest& request : observer_.asked()) {
+  const int64_t first = others_ ? run_.first_model : 0;
+  const int64_t count = others_ ? static_cast<int64_t>(run_.everyone.size()) : run_.n();
+  for (RunRequest request : observer_.asked()) {
     const int64_t m = request.model;
+    const bool of_one = 0 <= m && m < count, own = first <= m && m < first + run_.n();
+    if (of_one && !own) continue;  // another rank's
     try {
-      if (m >= run_.n())
-        fail("[train] model: got {}, expected 0 to {}; try one of these", m, run_.n() - 1);
-      if (request.what == "set") {
-        set_hyperparameter(request);
-      } else if (request.what == "copy") {
-        copy_model(request);
-      } else if (request.what == "stop") {
-        all |= m < 0;
-        if (m >= 0 && state_.models[static_cast<size_t>(m)].running())
-          stop(m, "stopped", fmt::format("model {} stopped at step {}: asked to", m, state_.step));
-      }
+      if (m >= count)
+        fail("[train] model: got {}, expected 0 to {}; try one of these", m, count - 1);
+      if (of_one) request.model -= first;
+      request.source -= first;
+      do_one(request);
+      all |= request.what == "stop" && m < 0;
     } catch (const Error& e) {
       observer_.refused(request, e.what());
-      say(m, fmt::format("refused at step {}: {}", state_.step, e.what()));
+      if (own || leads())
+        say(request.model, fmt::format("refused at step {}: {}", state_.step, e.what()));
     }
   }
-  if (all) say(-1, fmt::format("the run stopped at step {}: asked to", state_.step));
+  if (all && leads()) say(-1, fmt::format("the run stopped at step {}: asked to", state_.step));
   return all;
 }
 

@@ -56,6 +56,10 @@ class Loop {
   void prune();
   /// Does what others ask; true where the whole run is to stop.
   bool do_what_is_asked();
+  /// Of a request that names models as these are numbered here.
+  void do_one(const RunRequest& request);
+  /// Of several ranks, the one that says what is of no single model.
+  bool leads() const { return !others_ || others_->rank() == 0; }
   void set_hyperparameter(const RunRequest& request);
   void copy_model(const RunRequest& request);
   void say(int64_t model, const std::string& what);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -97,14 +98,6 @@ void expect_all(const std::vector<SavedPart>& parts) {
              printable(p.folder), p.part.text(), p.run.state.step, printable(p.folder));
 }
 
-/// "model 2 stopped ..." of a part whose first model is number `first` of all.
-std::string renumbered(const std::string& text, int64_t model, int64_t first) {
-  const std::string own = fmt::format("model {}", model);
-  const size_t at = model < 0 ? std::string::npos : text.find(own);
-  if (at == std::string::npos) return text;
-  return text.substr(0, at) + fmt::format("model {}", first + model) + text.substr(at + own.size());
-}
-
 /// The number after "model " in a text, or -1.
 int64_t model_in(const std::string& text) {
   const size_t at = text.find("model ");
@@ -141,21 +134,23 @@ TrainState merge_states(const std::vector<SavedPart>& parts) {
     const auto of_all = static_cast<int64_t>(first);
     for (const Event& e : s.events)
       whole.events.push_back(
-          {e.step, e.model < 0 ? e.model : e.model + of_all, renumbered(e.what, e.model, of_all)});
+          {e.step, e.model < 0 ? e.model : e.model + of_all, renumbered(e.what, of_all)});
     for (const std::string& note : s.check_notes)
-      whole.check_notes.push_back(renumbered(note, model_in(note), of_all));
+      whole.check_notes.push_back(renumbered(note, of_all));
     whole.check_notes_left_out += s.check_notes_left_out;
     first += s.models.size();
   }
   for (auto& [step, row] : rows) whole.history.push_back(std::move(row));
   // In a step, what becomes of its loss comes before what its evaluation says, and that before who
-  // is pruned by it.
+  // is pruned by it, and that before what the run was asked for.
   const auto place = [](const Event& e) {
+    if (e.what.ends_with(" asked to") || e.what.starts_with("refused at step ")) return 3;
     const bool pruned = e.what.find(" pruned at step ") != std::string::npos;
-    return std::pair(e.step, pruned ? 2 : e.what.find(" stopped at step ") != std::string::npos);
+    return pruned ? 2 : e.what.find(" stopped at step ") != std::string::npos ? 1 : 0;
   };
-  std::stable_sort(whole.events.begin(), whole.events.end(),
-                   [&](const Event& a, const Event& b) { return place(a) < place(b); });
+  std::stable_sort(whole.events.begin(), whole.events.end(), [&](const Event& a, const Event& b) {
+    return std::pair(a.step, place(a)) < std::pair(b.step, place(b));
+  });
   return whole;
 }
 
@@ -188,6 +183,22 @@ Tensor joined(const Tensors& of_parts, const std::vector<int64_t>& counts, const
 
 }  // namespace
 
+std::string renumbered(const std::string& text, int64_t first) {
+  const std::string before = "model ";
+  std::string all;
+  size_t done = 0;
+  for (size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
+    at += before.size();
+    int64_t model = 0;
+    const char* digits = text.data() + at;
+    const auto [end, error] = std::from_chars(digits, text.data() + text.size(), model);
+    if (error != std::errc()) continue;
+    all += text.substr(done, at - done) + std::to_string(first + model);
+    done = at += static_cast<size_t>(end - digits);
+  }
+  return all + text.substr(done);
+}
+
 SavedRun merge_runs(const std::vector<std::string>& folders) {
   std::vector<SavedPart> parts;
   for (const std::string& folder : folders) parts.push_back(read_part(folder));
@@ -217,7 +228,9 @@ SavedRun merge_slices(const std::vector<std::string>& folders) {
                               parts.front().run.state.step),
                   1);
   }
-  return put_together(parts);
+  SavedRun whole = put_together(parts);
+  whole.state.run = parts.front().run.state.run;
+  return whole;
 }
 
 SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOptions& options) {
@@ -229,14 +242,14 @@ SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOp
     if (!list->empty()) *list = {list->begin() + first, list->begin() + last};
   };
   const auto mine = [&](int64_t model) {
-    return model < 0 ? first == 0 : first <= model && model < last;
+    return model < 0 || model >= n ? first == 0 : first <= model && model < last;
   };
   own.options = options;
   own.plan.clear();
   own.tensors_in = folder;
   own.first_model = first;
   TrainState& state = own.state;
-  state.run.clear();
+  if (first > 0) state.run.clear();
   cut(&state.models);
   for (Evaluated& row : state.history) {
     cut(&row.train_loss);
@@ -244,11 +257,11 @@ SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOp
   }
   std::erase_if(state.events, [&](const Event& e) { return !mine(e.model); });
   for (Event& e : state.events) {
-    e.what = renumbered(e.what, e.model, -first);
+    e.what = renumbered(e.what, -first);
     if (e.model >= 0) e.model -= first;
   }
   std::erase_if(state.check_notes, [&](const auto& note) { return !mine(model_in(note)); });
-  for (std::string& note : state.check_notes) note = renumbered(note, model_in(note), -first);
+  for (std::string& note : state.check_notes) note = renumbered(note, -first);
   if (first > 0) state.check_notes_left_out = 0;
   return own;
 }

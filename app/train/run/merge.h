@@ -15,6 +15,9 @@ SavedRun merge_slices(const std::vector<std::string>& folders);
 /// The models of `part` alone, which go on by themselves: `options` are theirs.
 SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOptions& options);
 
+/// "model 2 stopped ..." of a part whose first model is number `first` of all, as all number it.
+std::string renumbered(const std::string& text, int64_t first);
+
 /// The tensors of those parts put together, as `whole` has them; also those of `state`.
 TrainerState merge_tensors(const std::vector<std::string>& folders, const Trainer& whole,
                            TrainState* state);

@@ -9,6 +9,7 @@
 #include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/results/keeper.h"
+#include "app/train/run/merge.h"
 #include "app/train/run/slices.h"
 #include "data/bytes/new_file.h"
 #include "data/escape.h"
@@ -53,7 +54,8 @@ Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
       store_(sinks.store),
       waits_(sinks.wait),
       first_step_(state.step) {
-  store_rows();  // of a run that goes on: all that its file has
+  // Of a run that goes on: all that its file has. That of ranks is made of theirs.
+  if (!together_) store_rows(state_);
   if (waits_ && !quiet_)
     print_progress(run.options, fmt::format("run {} of {} waits for requests at each evaluation\n",
                                             state.run, printable(Store::path(sinks.db))));
@@ -61,7 +63,7 @@ Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
 
 void Recorder::evaluated(const Evaluated& row) {
   log_.add(row);
-  if (waits_) store_rows();  // for whoever answers
+  if (waits_) store_rows(state_);  // for whoever answers
   if (quiet_) return;
   std::vector<double> losses;
   for (const double loss : row.train_loss)
@@ -92,15 +94,23 @@ void Recorder::happened(const Event& event) {
 
 void Recorder::stepped(bool evaluated) {
   const int64_t every = run_.options.save_every;
-  bool due = every > 0 ? state_.step % every == 0
-                       : evaluated && seconds_since(saved_) * kSavingShare >= save_s_;
-  // All save after the same step: when the first of them says so.
-  if (together_ && every == 0 && evaluated)
-    due = together_->group.meet({{"save", due}}).front().at("save");
+  const bool due =
+      every > 0 ? state_.step % every == 0 : evaluated && (together_ ? due_ : is_due());
   if (due && state_.step < run_.steps) save();
 }
 
+bool Recorder::is_due() const { return seconds_since(saved_) * kSavingShare >= save_s_; }
+
 std::vector<RunRequest> Recorder::asked() {
+  const std::vector<RunRequest> own = asked_in_store();
+  if (!together_) return own;
+  // All save, and do what they are asked, after the same step: as the first of them says.
+  const Json word = together_->group.meet({{"save", is_due()}, {"requests", to_json(own)}}).front();
+  due_ = word.at("save");
+  return run_requests_of(word.at("requests"));
+}
+
+std::vector<RunRequest> Recorder::asked_in_store() {
   std::vector<RunRequest> all;
   if (!store_) return all;
   while (true) {
@@ -122,33 +132,42 @@ void Recorder::refused(const RunRequest& request, const std::string& why) {
 
 void Recorder::save() {
   const auto begun = Clock::now();
-  if (together_)
+  if (together_) {
     save_together();
-  else
+  } else {
     folder_.save_state(run_, trainer_, state_);
-  store_rows();
+    store_rows(state_);
+  }
   saved_ = Clock::now();
   save_s_ = std::chrono::duration<double>(saved_ - begun).count();
 }
 
 /// Each its own models; once all have, they are the file of all. Nobody writes while that is made.
-void Recorder::save_together() const {
+void Recorder::save_together() {
   together_->group.meet({{"saves", state_.step}});
   for (const std::string& folder : {ranks_folder(together_->options.save), folder_.path()})
     places().folder(folder);
   folder_.save_state(run_, trainer_, state_);
-  together_->group.meet({{"saved", state_.step}});
-  if (together_->leads()) save_slices(together_->slices(), run_, together_->options);
+  Json refused = Json::array();
+  if (!together_->leads())
+    for (const auto& [id, why] : std::exchange(refused_, {}))
+      refused.push_back({id, renumbered(why, run_.first_model)});
+  const std::vector<Json> said =
+      together_->group.meet({{"saved", state_.step}, {"refused", refused}});
+  if (!together_->leads()) return;
+  for (const Json& word : said)
+    for (const Json& one : word.at("refused")) refused_.emplace_back(one.at(0), one.at(1));
+  store_rows(save_slices(together_->slices(), run_, together_->options));
 }
 
 /// What the store has not seen yet: never newer than the file that a resume reads.
-void Recorder::store_rows() {
-  if (!store_ || (stored_rows_ == state_.history.size() && stored_events_ == state_.events.size() &&
+void Recorder::store_rows(const TrainState& of_all) {
+  if (!store_ || (stored_rows_ == of_all.history.size() && stored_events_ == of_all.events.size() &&
                   refused_.empty()))
     return;
   Json rows = Json::array(), events = Json::array(), times = Json::array();
-  for (; stored_rows_ < state_.history.size(); ++stored_rows_) {
-    const Evaluated& row = state_.history[stored_rows_];
+  for (; stored_rows_ < of_all.history.size(); ++stored_rows_) {
+    const Evaluated& row = of_all.history[stored_rows_];
     const auto put = [&](const std::string& metric, const std::vector<double>& values) {
       for (size_t m = 0; m < values.size(); ++m)
         if (!std::isnan(values[m])) rows.push_back({m, metric, row.step, values[m]});
@@ -157,8 +176,8 @@ void Recorder::store_rows() {
     put("train_loss", row.train_loss);
     for (const auto& [metric, values] : row.values) put(metric, values);
   }
-  for (; stored_events_ < state_.events.size(); ++stored_events_) {
-    const Event& e = state_.events[stored_events_];
+  for (; stored_events_ < of_all.events.size(); ++stored_events_) {
+    const Event& e = of_all.events[stored_events_];
     events.push_back({e.step, e.model < 0 ? Json(nullptr) : Json(e.model), e.what});
   }
   Json refused = Json::array();

@@ -30,8 +30,10 @@ class Recorder : public RunObserver {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void store_rows();
-  void save_together() const;
+  bool is_due() const;
+  std::vector<RunRequest> asked_in_store();
+  void store_rows(const TrainState& of_all);
+  void save_together();
 
   const Prepared& run_;
   Trainer& trainer_;
@@ -40,6 +42,7 @@ class Recorder : public RunObserver {
   RowLog& log_;
   const Together* together_;  // nullptr: all models are here
   bool quiet_, store_, waits_;
+  bool due_ = false;                                      // the ranks save after this evaluation
   std::vector<std::pair<int64_t, std::string>> refused_;  // what the store has not seen yet
   size_t stored_rows_ = 0, stored_events_ = 0;
   int64_t first_step_ = 0;

@@ -74,9 +74,9 @@ TrainerState load_models(const SavedRun& saved, const std::string& folder, const
   return own;
 }
 
-void save_slices(const std::vector<std::string>& slices, const Prepared& run,
-                 const TrainOptions& options) {
-  const SavedRun whole = merge_slices(slices);
+TrainState save_slices(const std::vector<std::string>& slices, const Prepared& run,
+                       const TrainOptions& options) {
+  SavedRun whole = merge_slices(slices);
   std::vector<RunFile> files;
   for (const std::string& slice : slices) files.push_back(load_run_file(slice));
   RunFile out;
@@ -119,6 +119,7 @@ void save_slices(const std::vector<std::string>& slices, const Prepared& run,
   out.metadata[kRunHead] = head.dump(-1, ' ', false, Json::error_handler_t::replace);
   out.metadata["plan"] = "";
   save_run_file(options.save, out);
+  return std::move(whole.state);
 }
 
 }  // namespace wide

@@ -13,8 +13,8 @@ TrainerState load_models(const SavedRun& saved, const std::string& folder, const
                          const Trainer& trainer, TrainState* state);
 
 /// Puts what `slices` have saved together as the file of the run of all models, which `options` ask
-/// for. `run`: of one of them.
-void save_slices(const std::vector<std::string>& slices, const Prepared& run,
-                 const TrainOptions& options);
+/// for, and returns where these stand. `run`: of one of them.
+TrainState save_slices(const std::vector<std::string>& slices, const Prepared& run,
+                       const TrainOptions& options);
 
 }  // namespace wide

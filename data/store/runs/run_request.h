@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace wide {
 
@@ -13,5 +15,10 @@ struct RunRequest {
   double value = 0;     // of set: its new value
   int64_t source = -1;  // of copy: the model whose weights and moments `model` takes
 };
+
+/// As processes tell each other.
+nlohmann::ordered_json to_json(const std::vector<RunRequest>& requests);
+/// Throws nlohmann's exception for anything else.
+std::vector<RunRequest> run_requests_of(const nlohmann::ordered_json& json);
 
 }  // namespace wide
