@@ -47,7 +47,7 @@ class MpiTrainRows(RankTraining):
         """The longest diverges, the last to end is stopped early, one ends in the midst of an idle rank's time."""
         self.write_rows()
         report = self.both("--rows", self.path("rows.csv"), "--normalize", "input=standard", "--set", "epochs=6,9,3,6,27,12,6", "--set",
-                           "lr=1e30,0.1,0.05,1e-7,0.1,0.2,1e30", "--eval-every", "3", "--patience", "2", "--min-delta", "1e-3",
+                           "lr=1e30,0.1,0.05,1e-7,0.1,0.2,1e30", "--eval-every", "5", "--patience", "2", "--min-delta", "1e-3",
                            "--prune", "2,4")
         self.assertEqual({m["status"] for m in report["models"]}, {"trained", "diverged", "stopped", "pruned"})
         saved = [safetensors.numpy.load_file(self.path(f"{run}/run.safetensors"))["normalize.mean.input"] for run in ("one", "ranks")]
