@@ -26,6 +26,10 @@ Access access_of(const at::Tensor& tensor, bool write, std::string what);
 /// CPU.
 void register_memory_operators(torch::Library& library);
 void register_operators(torch::Library& library);
+/// What computes on CPU tensors (arguments in, results out) an operator that the CPU has no kernel
+/// for, since it has better ones; null: its own kernel does.
+using Replacement = void (*)(torch::jit::Stack&);
+Replacement replacement_of(const c10::OperatorHandle& op);
 /// The engine's runtime of this device.
 void register_runtime();
 

@@ -72,6 +72,13 @@ TEST_F(SimulatedDevice, ComputesWhatTheCpuDoes) {
               {a, at::tensor({2, 0, 2, 1})});
   expect_same("mask", [](const Tensors& t) { return t[0].masked_select(t[0] > 0); }, {a});
   expect_same("where", [](const Tensors& t) { return at::where(t[0] > 0, t[0], -1); }, {a});
+  expect_same("outs", [](const Tensors& t) { return t[0].ge(0).logical_and(t[0].lt(t[1])); },
+              {a, row});
+  expect_same("batch norm",
+              [](const Tensors& t) {
+                return at::batch_norm(t[0], t[1], t[1], t[2], t[3], false, 0.1, 1e-5, false);
+              },
+              {numbers({4, 7}), row, numbers({7}), numbers({7}).abs()});
   expect_same("cat", [](const Tensors& t) { return at::cat({t[0], t[0].flip(0)}, 1); }, {a});
   expect_same("convolution", [](const Tensors& t) { return at::conv2d(t[0], t[1], t[2], 2, 1); },
               {numbers({2, 3, 9, 9}), numbers({4, 3, 3, 3}), numbers({4})});

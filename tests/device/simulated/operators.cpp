@@ -22,26 +22,10 @@ const std::set<std::string>& data_dependent() {
   return all;
 }
 
-/// Operators that the CPU has no kernel for, since it has better ones; by what it computes them.
-struct Replacement {
-  std::string by;
-  void (*adapt)(Stack& arguments);
-};
-
-void insert_bias_sizes(Stack& arguments) {
-  const Tensor& weight = arguments[2].toTensor();
-  const bool transposed = arguments[6].toBool();
-  const int64_t channels = transposed ? weight.size(1) * arguments[8].toInt() : weight.size(0);
-  const bool wanted = arguments[9].toBoolList().get(2);
-  arguments.insert(arguments.begin() + 3,
-                   wanted ? IValue(std::vector<int64_t>{channels}) : IValue());
-}
-
-const std::map<std::string, Replacement>& replacements() {
-  static const std::map<std::string, Replacement> all = {
-      {"aten::convolution_overrideable", {"aten::convolution", [](Stack&) {}}},
-      {"aten::convolution_backward_overrideable",
-       {"aten::convolution_backward", insert_bias_sizes}}};
+/// Operators that have a kernel for meta tensors before the engine adds its own, which know sizes
+/// only while it records.
+std::set<std::string>& with_meta_kernel() {
+  static std::set<std::string> all;
   return all;
 }
 
@@ -93,8 +77,7 @@ class Call {
  public:
   Call(const c10::OperatorHandle& op, Stack arguments)
       : op_(op), schema_(op.schema()), arguments_(std::move(arguments)) {
-    const auto found = replacements().find(schema_.name());
-    if (found != replacements().end()) replacement_ = &found->second;
+    replacement_ = replacement_of(op);
     for (size_t i = 0; i < arguments_.size(); ++i) note(i);
   }
 
@@ -157,8 +140,7 @@ class Call {
 
   void call(Stack& stack) const {
     if (!replacement_) return op_.callBoxed(&stack);
-    replacement_->adapt(stack);
-    c10::Dispatcher::singleton().findSchemaOrThrow(replacement_->by.c_str(), "").callBoxed(&stack);
+    (*replacement_)(stack);
   }
 
   /// What the operator gives, without values.
@@ -174,7 +156,7 @@ class Call {
         return other;
       };
     };
-    if (!replacement_ && op_.hasKernelForDispatchKey(c10::DispatchKey::Meta)) {
+    if (!replacement_ && with_meta_kernel().count(c10::toString(op_.operator_name())) > 0) {
       Stack stack = with(c10::kMeta, empty_like(c10::kMeta));
       try {
         op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
@@ -313,7 +295,7 @@ class Call {
   c10::OperatorHandle op_;
   const c10::FunctionSchema& schema_;
   Stack arguments_;
-  const Replacement* replacement_ = nullptr;
+  Replacement replacement_ = nullptr;
   std::vector<Access> accesses_;
   std::vector<Tensor> fresh_;
   c10::intrusive_ptr<DeviceGenerator> generator_ = {};
@@ -340,7 +322,9 @@ void register_operators(torch::Library& library) {
     const auto op = dispatcher.findSchema(name);
     if (!op || name.name.rfind("aten::", 0) != 0) continue;
     if (op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) continue;
-    const bool replaced = name.overload_name.empty() && replacements().count(name.name) > 0;
+    if (op->hasKernelForDispatchKey(c10::DispatchKey::Meta))
+      with_meta_kernel().insert(c10::toString(name));
+    const bool replaced = replacement_of(*op) != nullptr;
     const bool own = op->hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
                      !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
     if (!own && !replaced) continue;
