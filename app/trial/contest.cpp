@@ -11,7 +11,7 @@
 #include "data/machine/load.h"
 #include "data/text.h"
 #include "engine/device.h"
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 #include "engine/measure/clock.h"
 #include "engine/widen/derivative.h"
 

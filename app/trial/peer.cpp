@@ -16,7 +16,7 @@
 #include "data/text.h"
 #include "engine/check/check.h"
 #include "engine/error.h"
-#include "engine/lower/memory/caches.h"
+#include "engine/machine/caches.h"
 #include "engine/model/portable.h"
 #include "engine/widen/derivative.h"
 

@@ -14,7 +14,7 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 #include "engine/measure/clock.h"
 
 namespace wide {

@@ -8,7 +8,7 @@
 #include "engine/check/check_random.h"
 #include "engine/check/exact_operators.h"
 #include "engine/error.h"
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 
 namespace wide {
 namespace {

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "engine/error.h"
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 
 namespace wide::detail {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/lower/memory/caches.h"
 #include "engine/lower/memory/plain_memory.h"
-#include "engine/lower/threads.h"
+#include "engine/machine/caches.h"
+#include "engine/machine/threads.h"
 #include "engine/measure/clock.h"
 
 namespace wide {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/lower/memory/large_pages.h"
 #include "engine/lower/memory/plain_memory.h"
+#include "engine/machine/large_pages.h"
 
 namespace wide {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 #include "engine/measure/spread.h"
 #include "engine/measure/vmapped.h"
 #include "engine/widen/derivative.h"

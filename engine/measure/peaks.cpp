@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "engine/device.h"
-#include "engine/lower/memory/caches.h"
+#include "engine/machine/caches.h"
 #include "engine/measure/stopwatch.h"
 
 namespace wide {

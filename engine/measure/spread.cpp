@@ -6,7 +6,7 @@
 #include <exception>
 #include <mutex>
 
-#include "engine/lower/threads.h"
+#include "engine/machine/threads.h"
 
 namespace wide {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 
 namespace wide {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "engine/error.h"
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 #include "engine/train/optimizer/gradient_norm.h"
 
 namespace wide {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 
 namespace wide {
 

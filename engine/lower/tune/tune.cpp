@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/lower/memory/large_pages.h"
-#include "engine/lower/threads.h"
 #include "engine/lower/tune/quick_time.h"
+#include "engine/machine/large_pages.h"
+#include "engine/machine/threads.h"
 #include "engine/measure/roofline.h"
 #include "engine/measure/stopwatch.h"
 #include "engine/passes/pass.h"

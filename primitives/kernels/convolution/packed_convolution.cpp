@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/lower/plan/operator_traits.h"
-#include "engine/lower/threads.h"
+#include "engine/machine/threads.h"
 #include "engine/measure/clock.h"
 
 namespace wide::packed_convolution_kernel {

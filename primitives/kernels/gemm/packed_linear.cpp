@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "engine/lower/memory/large_pages.h"
 #include "engine/lower/plan/operator_traits.h"
+#include "engine/machine/large_pages.h"
 #include "engine/measure/roofline.h"
 #include "primitives/kernels/gemm/panel_gemm.h"
 #include "primitives/kernels/operators.h"

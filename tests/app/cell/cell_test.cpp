@@ -31,7 +31,7 @@
 #include "app/cli.h"
 #include "data/bytes/part_file.h"
 #include "engine/error.h"
-#include "engine/lower/threads.h"
+#include "engine/machine/threads.h"
 #include "tests/scratch.h"
 
 namespace wide::cell_test {

@@ -10,7 +10,7 @@
 #include "engine/error.h"
 #include "engine/lower/memory/arena.h"
 #include "engine/lower/memory/out_variant.h"
-#include "engine/lower/threads.h"
+#include "engine/machine/threads.h"
 #include "engine/widen/target.h"
 
 namespace wide::lower_test {

@@ -1,4 +1,4 @@
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>

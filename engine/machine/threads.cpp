@@ -1,4 +1,4 @@
-#include "engine/lower/threads.h"
+#include "engine/machine/threads.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -39,7 +39,7 @@ ptrdiff_t threads_now() {
 /// never end: everything runs on the calling thread there. If the parent had only one thread, there
 /// was no pool yet, and the new process makes its own.
 std::atomic<bool> had_threads{false}, forked{false};
-[[maybe_unused]] const int watching = pthread_atfork(
+[[maybe_unused]] const int fork_handlers = pthread_atfork(
     [] {
       had_threads = threads_now() > 1;
       at::get_num_threads();  // ATen says it to OpenMP once a thread, which is not to come later

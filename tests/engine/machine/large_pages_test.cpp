@@ -1,4 +1,4 @@
-#include "engine/lower/memory/large_pages.h"
+#include "engine/machine/large_pages.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

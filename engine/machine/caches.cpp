@@ -1,4 +1,4 @@
-#include "engine/lower/memory/caches.h"
+#include "engine/machine/caches.h"
 
 #include <sched.h>
 
