@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "app/cancel.h"
 #include "app/cluster/launch.h"
@@ -93,6 +94,10 @@ void Cluster::send(int to, const Json& message) {
 }
 
 void Cluster::pump() {
+  // While this process itself was stopped it could hear nobody.
+  const auto now = Clock::now(), before = std::exchange(turn_, now);
+  if (now - before > kAlive)
+    for (Peer& peer : peers_) peer.heard += now - before;
   int from = 0;
   for (int64_t size = 0; (size = transport_->probe(&from)) >= 0;) {
     std::string text(static_cast<size_t>(size), '\0');

@@ -53,7 +53,7 @@ class Cluster {
   bool given_up_ = false;
   std::string last_words_;
   std::vector<Peer> peers_;
-  Clock::time_point said_ = Clock::now();
+  Clock::time_point said_ = Clock::now(), turn_ = Clock::now();  // turn_: of listening
 };
 
 /// A rank that has said nothing for so long is lost.
