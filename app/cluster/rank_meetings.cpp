@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::chrono::milliseconds kPause{5};
 /// Where all find the same wrong, this process says it in its own words.
 constexpr std::chrono::seconds kOwnWords{3};
+constexpr int kCancelled = 130;
 constexpr std::chrono::seconds kOthersEnd{10};  // for the others to end, where one has failed
 
 }  // namespace

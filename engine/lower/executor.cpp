@@ -39,6 +39,19 @@ bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& s
   return bytes >= last_cache_bytes(threads);
 }
 
+/// Whether two nodes compute the same values of the same sizes.
+bool same_results(const Program& program, const Node& node, const Program& of, const Node& other) {
+  if (node.name() != other.name() || node.results.size() != other.results.size()) return false;
+  for (size_t r = 0; r < node.results.size(); ++r) {
+    const std::vector<ValueId>&mine = node.results[r].values, &theirs = other.results[r].values;
+    if (mine.size() != theirs.size()) return false;
+    for (size_t k = 0; k < mine.size(); ++k)
+      if (mine[k] != kNone && program.value(mine[k]).sizes != of.value(theirs[k]).sizes)
+        return false;
+  }
+  return true;
+}
+
 /// A range of models, by the thread that took it.
 struct RangeRan {
   int thread = 0, core = -1;
@@ -152,7 +165,8 @@ void Executor::run_shared(const Tensors& bound) {
     auto known = size.weights;
     for (size_t i = 0; i < program.bound.size(); ++i)
       if (shared_[i]) known[program.bound[i]] = bound[i];
-    // The shared work is the same for every size of range: done by the first, views aside.
+    // Shared work is done for the first size of range, and again for another one where its results
+    // have other sizes there: some have a row for each model of a range. Views are made again.
     std::vector<const Node*> nodes, done;
     for (const Node& node : program.nodes)
       if (node.phase == Phase::shared) nodes.push_back(&node);
@@ -161,7 +175,8 @@ void Executor::run_shared(const Tensors& bound) {
         if (node.phase == Phase::shared) done.push_back(&node);
     for (size_t k = 0; k < nodes.size(); ++k) {
       const Node& node = *nodes[k];
-      const bool again = first == nullptr || done.size() != nodes.size() || node.is_view();
+      const bool again = first == nullptr || done.size() != nodes.size() || node.is_view() ||
+                         !same_results(program, node, first->program->wide.program, *done[k]);
       if (again) {
         Stack stack = make_stack(node.arguments, [&](ValueId id) {
           const Value& v = program.value(id);

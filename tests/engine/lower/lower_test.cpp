@@ -221,6 +221,38 @@ TEST(CompiledModel, ResultsHeldByTheCallerStayAsTheyAre) {
   EXPECT_EQ(model->run({x})[0].data_ptr(), address) << "memory nobody holds is used again";
 }
 
+/// What is the same for all models is computed once; what it makes has a row for each model of a
+/// range, and ranges may be of two sizes.
+TEST(CompiledModel, SharedWorkFitsRangesOfEachSize) {
+  at::NoGradGuard no_grad;
+  Network net;
+  net.name = "loss";
+  net.tensors = {{"w", Role::parameter, {3, 6}}, {"x", Role::input, {4, 6}}};
+  net.tensors.push_back({"y", Role::input, {4}, at::kLong});
+  net.forward = [](const Tensors& t) {
+    return Tensors{at::nll_loss(at::log_softmax(at::linear(t[1], t[0]), 1), t[2])};
+  };
+  for (const int n : {2, 5, 7, 11}) {
+    Ensemble e = generate(net, n, at::kFloat, at::kCPU, 3);
+    for (const size_t i : {size_t{1}, size_t{2}}) {
+      e.shared[i] = true;
+      e.tensors[i] = e.tensors[i].select(0, 0).clone();
+    }
+    e.tensors[2] = at::tensor({2, 0, -100, 1}, at::kLong);  // one row is left out
+    for (const int ranges : {1, 2, 3}) {
+      CompileOptions options;
+      options.threads = 2;
+      options.ranges = ranges;
+      const auto model = compile(net, e, options);
+      const Tensor got = model->run({e.tensors[1], e.tensors[2]})[0];
+      for (int i = 0; i < n; ++i) {
+        const Tensor own = net.forward(e.model(i))[0];
+        EXPECT_NEAR(got[i].item<double>(), own.item<double>(), 1e-5) << n << " " << ranges;
+      }
+    }
+  }
+}
+
 TEST(CompiledModel, WhatIsFarOffIsTriedWholeAndOneByOneOnly) {
   at::NoGradGuard no_grad;
   const Network net = small();
