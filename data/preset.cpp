@@ -211,6 +211,11 @@ PresetNetwork network_of(const Json& json, const std::string& file, const fs::pa
   absolute(&network.file);
   absolute(&network.inputs);
   for (std::string& weights : network.weights) absolute(&weights);
+  for (const std::string& path : {network.file, network.inputs})
+    if (std::error_code error; !path.empty() && !fs::exists(path, error))
+      fail(
+          "[{}] {}: got no file, expected one that is there; try its path from the preset's folder",
+          file, printable(path));
   return network;
 }
 

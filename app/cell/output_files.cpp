@@ -1,6 +1,7 @@
 #include "app/cell/output_files.h"
 
 #include <filesystem>
+#include <map>
 
 #include "data/text.h"
 #include "engine/error.h"
@@ -27,12 +28,17 @@ bool replaces(const fs::path& output, const fs::path& input) {
 
 void check_apart(const OutputFiles& outputs, const std::vector<std::string>& read) {
   std::error_code error;
+  std::map<fs::path, std::string> option_of;
   for (const auto& [option, path] : outputs) {
     if (path.empty() || path == "-" || fs::is_character_file(path, error)) continue;
     for (const std::string& input : read)
       if (!input.empty() && replaces(path, input))
         fail("[{}] file: got {}, which is read here, expected another one; try another path",
              option, printable(input));
+    const auto [other, first] = option_of.emplace(fs::weakly_canonical(path, error), option);
+    if (!first && !fs::is_directory(path, error))
+      fail("[{}] file: got {}, which {} writes too, expected another one; try another path", option,
+           printable(path), other->second);
   }
 }
 

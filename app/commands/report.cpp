@@ -60,7 +60,9 @@ class ReportCommand : public Command {
   }
 
   int run() override {
-    for (const auto& [format, path] : files_) check_apart({{"--" + format, path}}, {which_});
+    OutputFiles outputs;
+    for (const auto& [format, path] : files_) outputs.emplace_back("--" + format, path);
+    check_apart(outputs, {which_});
     if (auto found = try_find_run(which_, db_)) return report_run(std::move(*found));
     SweepReport report = find_sweep(which_, db_, kOrRun);
     keep_targets(&report);
@@ -93,18 +95,18 @@ class ReportCommand : public Command {
     };
     const std::map<std::string, Text> texts{
         {"json", json}, {"csv", run_csv}, {"html", page}, {"junit", run_junit}, {"svg", picture}};
+    for (const auto& [format, path] : files_)
+      if (!path.empty() && !texts.count(format))
+        fail(
+            "[--{}] report: got a training run, expected a sweep; try --html, --csv, --json, "
+            "--svg or --junit",
+            format);
     run.by = by_;
     bool written = false, to_stdout = false;
     for (const ReportFormat& format : report_formats()) {
       const std::string& path = files_[format.name];
       if (path.empty()) continue;
-      const auto text = texts.find(format.name);
-      if (text == texts.end())
-        fail(
-            "[--{}] report: got a training run, expected a sweep; try --html, --csv, --json, "
-            "--svg or --junit",
-            format.name);
-      write_report(path, text->second(run));
+      write_report(path, texts.at(format.name)(run));
       written = true;
       to_stdout |= path == "-";
     }

@@ -158,6 +158,18 @@ inline Tensors channels_last(const ConvolutionConfig& c, const WideCall& call) {
   return as_groups(c, call, true);
 }
 
+/// oneDNN fills the channels of a group up with its neighbour's in bfloat16: a model whose values
+/// are no numbers would spoil others.
+inline Applies channels_last_applies(const std::string& name, const ConvolutionConfig& c,
+                                     const WideCall& call) {
+  const Tensor& x = call.inputs[0];
+  const bool reduced = x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf;
+  if (reduced && x.is_cpu() && c.groups * call.n > 1)
+    return reason(name + "/channels_last", "dtype", c10::toString(x.scalar_type()),
+                  "float32 or float64 on the CPU, where groups stay apart", "grouped");
+  return std::nullopt;
+}
+
 /// Patches gathered by one copy, then one batched GEMM: [N*g, B*L, K] x [N*g, K, O].
 inline Tensors unfold_gemm(const ConvolutionConfig& c, const WideCall& call) {
   const auto d = static_cast<size_t>(c.dims);
@@ -303,7 +315,8 @@ inline std::vector<Strategy> strategies(const Layer& layer) {
       strategy<Config>("direct", "summed straight from every model's images, inference", direct,
                        named(direct_applies)),
       strategy<Config>("grouped", "the models as groups of one convolution", grouped),
-      strategy<Config>("channels_last", "grouped, channels innermost in memory", channels_last)};
+      strategy<Config>("channels_last", "grouped, channels innermost in memory", channels_last,
+                       named(channels_last_applies))};
   if (!layer.transposed) {
     all.push_back(strategy<Config>("unfold", "patches gathered once, then one batched GEMM",
                                    unfold_gemm, named(unfold_applies)));

@@ -91,11 +91,12 @@ class Moves {
     return gradients_fit(found) ? std::optional(found) : std::nullopt;
   }
 
-  /// Whether the pool's gradient is read by that of relu alone, which passes on what is not 0.
+  /// Whether the pool's gradient is read by that of relu alone, which passes on what is not 0, and
+  /// the pool's indices by its gradient alone: without relu those of windows below 0 are others.
   bool gradients_fit(const Found& found) const {
-    if (found.of_pool == 0 || found.of_relu == 0 ||
-        operand(found.of_pool, 7) != node(found.pool).results[1].values[0] ||
-        node(found.of_relu).arguments[2].constant.toScalar().toDouble() != 0)
+    const ValueId indices = node(found.pool).results[1].values[0];
+    if (found.of_pool == 0 || found.of_relu == 0 || operand(found.of_pool, 7) != indices ||
+        uses_[indices] != 1 || node(found.of_relu).arguments[2].constant.toScalar().toDouble() != 0)
       return false;
     ValueId g = operand(found.of_relu);
     if (g == kNone || !same_layout(value(g), value(result(found.of_relu)))) return false;

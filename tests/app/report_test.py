@@ -428,6 +428,9 @@ class Reports(unittest.TestCase):
         self.refused(2, "no such file", "report", self.path("none.json"))
         self.refused(1, "writing: got No such file", "report", self.sweep, "--svg", "/nowhere/x.svg")
         self.refused(2, "target: got frob, expected one of", "report", self.sweep, "--targets", "frob")
+        self.refused(2, "which --html writes too, expected another one", "report", self.sweep, "--html", self.path("one.out"),
+                     "--svg", os.path.join(self.path("."), "one.out"))
+        self.assertFalse(os.path.exists(self.path("one.out")))
 
         def huge(data):
             for i, case in enumerate(data["cases"]):

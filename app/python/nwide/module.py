@@ -127,7 +127,11 @@ class WideModule(nn.Module):
                 getattr(at, kind)[leaf] = getattr(source_at, kind)[source]
 
     def _weights(self):
-        return [at.__dict__[kind][leaf] for at, kind, leaf in self._places]
+        try:
+            return [at.__dict__[kind][leaf] for at, kind, leaf in self._places]
+        except KeyError as error:
+            fail("wide", f"weight {error}", "none of this name", "the models' own, as tensors", "parametrisation or pruning of the "
+                 "models before nw.compile")
 
     # ------------------------------------------------------------------ calls
 
@@ -150,7 +154,7 @@ class WideModule(nn.Module):
         """A call on what `weights` gives; `take` gets those that it changes."""
         if torch.compiler.is_dynamo_compiling():
             return self._unseen(self, args, kwargs, weights, take)
-        refuse_traces()
+        refuse_traces((args, kwargs))
         # One tensor in, called like the last time: what was compiled then serves at once.
         single = len(args) == 1 and not kwargs and isinstance(args[0], torch.Tensor)
         if single and self._quick is not None and not torch.is_autocast_enabled("cpu"):
@@ -392,7 +396,10 @@ class WideModule(nn.Module):
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
         self._forget() if self._frozen else None
-        return super().load_state_dict(state_dict, strict, assign)
+        said = super().load_state_dict(state_dict, strict, assign)
+        for other, name in aliases_of(self._model, self._slots).items():
+            self._tie(other, name)  # assign=True gives each name a tensor of its own
+        return said
 
     def __getstate__(self):
         state = self.__dict__.copy()

@@ -80,7 +80,7 @@ class _Optimizer(torch.optim.Optimizer):
     def __init__(self, wide, params, values):
         if not isinstance(wide, WideModule):
             fail("nw.optim", "module", type(wide).__name__, "a wide module", "nw.compile, or torch.optim")
-        self.n = wide.n
+        self.n, self._own = wide.n, {id(p) for p in wide.parameters()}
         self._of_all = [p for p, shared in zip(wide._weights(), wide._shared) if shared]
         self._hyper = {}  # by group: what it was made of, and `[N, H]`
         names, states = _TABLE[self._name]
@@ -97,8 +97,11 @@ class _Optimizer(torch.optim.Optimizer):
             return tuple(self._value(part, v) for part, v in zip(self._split[name], value, strict=True))
         if isinstance(value, torch.Tensor):
             value = value.tolist()
-        if hasattr(value, "__iter__"):
-            value = PerModel(value)
+        if not isinstance(value, (int, float)):
+            try:
+                value = PerModel(value)
+            except (TypeError, ValueError):
+                fail("nw.optim", name, repr(value), "a number, or one for each model", "a list of numbers")
             if len(value) != self.n:
                 fail("nw.optim", name, f"{len(value)} values", f"{self.n}, one for each model", "one number for all")
         _, _, low, high = next(row for row in self._hyperparameters if row[0] == name)
@@ -108,22 +111,29 @@ class _Optimizer(torch.optim.Optimizer):
         return value
 
     def __getstate__(self):
-        own = {name: getattr(self, name) for name in ("n", "_of_all", "_hyperparameters", "_states", "_keys")}
+        own = {name: getattr(self, name) for name in ("n", "_own", "_of_all", "_hyperparameters", "_states", "_keys")}
         return {**super().__getstate__(), **own, "_hyper": {}}
 
     def add_param_group(self, group):
+        parameters = group["params"]
+        group = {**group, "params": [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)}
+        for p in group["params"]:
+            p = p[1] if isinstance(p, tuple) else p  # with its name
+            if id(p) not in self._own:  # its first dimension need not count these models
+                fail("nw.optim", "params", f"{tuple(p.shape)} that the wide module has not", "some of its parameters",
+                     "torch.optim for others")
         super().add_param_group({k: self._value(k, v) if k in self._keys else v for k, v in group.items()})
 
     def _values(self, group):
-        """By the kernel's names; what a list was put in place of is checked as at the beginning."""
+        """By the kernel's names. A list that was put in place of a number is checked as at the beginning, and stays as PerModel."""
         values = {}
         for key in self._keys:
-            if key in self._split:
-                values.update(zip(self._split[key], group[key]))
-            else:
-                values[key] = group[key]
-        return {name: value if isinstance(value, (int, float, PerModel)) else self._value(name, value)
-                for name, value in values.items()}
+            parts = group[key] if key in self._split else (group[key],)
+            if not isinstance(parts, tuple) or not all(isinstance(part, (int, float, PerModel)) for part in parts):
+                group[key] = self._value(key, group[key])
+                parts = group[key] if key in self._split else (group[key],)
+            values.update(zip(self._split.get(key, (key,)), parts))
+        return values
 
     def _hyper_of(self, index, values):
         """`[N, H]`, or `[1, H]` where all models have the same."""

@@ -1,6 +1,8 @@
 """Calls that only look: torch.compile leaves wide modules alone, everything else that traces is refused by name."""
 
 import torch
+from torch.autograd import forward_ad
+from torch.utils import _pytree as pytree
 
 from .errors import fail
 
@@ -8,8 +10,8 @@ _KEYS = torch._C._TorchDispatchModeKey
 _LOOKING = (_KEYS.FAKE, _KEYS.PROXY, _KEYS.FUNCTIONAL)
 
 
-def refuse_traces():
-    """Throws where the call's tensors have no values that a program could read."""
+def refuse_traces(args):
+    """Throws where the call's tensors have no values that a program could read, or a tangent, which none would carry on."""
     if torch._C._get_tracing_state() is not None:
         by = "torch.jit.trace"
     elif torch._C._functorch.peek_interpreter_stack() is not None:
@@ -17,6 +19,9 @@ def refuse_traces():
     elif torch.compiler.is_exporting() or (torch._C._len_torch_dispatch_stack() > 0 and any(
             torch._C._get_dispatch_mode(key) is not None for key in _LOOKING)):
         by = "torch.export or another trace"
+    elif forward_ad._current_level >= 0 and any(isinstance(t, torch.Tensor) and forward_ad.unpack_dual(t).tangent is not None
+                                                for t in pytree.tree_leaves(args)):
+        by = "forward-mode differentiation"
     else:
         return
     fail("forward", "call", f"one under {by}", "one that computes, of ordinary tensors",

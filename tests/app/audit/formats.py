@@ -228,6 +228,8 @@ def audit_junit(report, text):
                 wanted["median_ns"] = t["median_ns"]
             if c["disturbed"]:
                 wanted["disturbed"] = c["other_load"]
+            if c.get("machine"):
+                wanted["machine"] = c["machine"]
             if t["correctness"]:
                 wanted["max_rel"] = t["correctness"]["max_rel"]
             for name, s in (t["speedup"] or {}).items():

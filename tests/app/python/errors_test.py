@@ -153,6 +153,15 @@ class Refused(unittest.TestCase):
                              torch.compile(lambda one: wide.at([0, 1, 2])(one) + 0.0)):
                 torch.testing.assert_close(compiled(x), wanted)
 
+    def test_tangents_and_weights_under_another_name(self):
+        wide, x = nw.compile([nn.Linear(4, 3) for _ in range(3)]), torch.randn(3, 5, 4)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+            self.refused("got one under forward-mode differentiation", lambda: wide(dual))
+            wide(x)
+        nn.utils.parametrizations.weight_norm(wide, "weight")
+        self.refused("weight 'weight': got none of this name", lambda: wide(x))
+
     def test_tensors_that_do_not_fit(self):
         x = torch.randn(2, 4)
         self.refused("weight of model 1: got dtype", lambda: nw.compile([nn.Linear(4, 3), nn.Linear(4, 3).double()], x))

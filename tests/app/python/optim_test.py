@@ -144,7 +144,10 @@ class Optim(unittest.TestCase):
             nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
             optimizer.step()
         for p, q in zip(lists.parameters(), fixed.parameters()):
-            self.assertTrue(torch.equal(p, q))
+            torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-9)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(one, 0.5)
+        scheduler.step()
+        self.assertEqual(list(one.param_groups[0]["lr"]), [lr * 0.5 for lr in LR])
         one.param_groups[0]["lr"] = list(LR) + [0.1]
         with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] lr: got \d+ values, expected"):
             one.step()
@@ -301,7 +304,11 @@ class Optim(unittest.TestCase):
 
     def test_wrong_values_are_refused(self):
         _, wide = twins()
-        for make in (lambda: nw.optim.Adam(wide, lr=[0.1, 0.2]), lambda: nw.optim.Adam(wide, lr=-1.0),
+        other = nw.compile([net(i) for i in range(3)])
+        for make in (lambda: nw.optim.Adam(wide, params=[*wide.parameters(), *other.parameters()]),
+                     lambda: nw.optim.Adam(wide, lr=LR, params=[nn.Parameter(torch.zeros(()))]),
+                     lambda: nw.optim.Adam(wide, betas=[0.9]), lambda: nw.optim.Adam(wide, lr="a"),
+                     lambda: nw.optim.Adam(wide, lr=[0.1, 0.2]), lambda: nw.optim.Adam(wide, lr=-1.0),
                      lambda: nw.optim.Adam(net(0)), lambda: nw.optim.SGD(wide, lr=[0.1] * 4 + [-1])):
             self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] \w+: got .*, expected .*; try ", make)
 

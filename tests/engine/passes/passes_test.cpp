@@ -138,20 +138,24 @@ TEST(Passes, FasterKernels) {
 
 TEST(Passes, ReluAfterPool) {
   // Through views and a copy, as convolutions of all models make them; at once, with windows that
-  // overlap. Not where relu's result is read by another, nor where the pool's gradient is.
+  // overlap. Not where relu's result is read by another, nor where the pool's gradient or indices
+  // are.
   const auto pooled = [](const Tensor& y, const Tensor& g, bool moved) {
     const Tensor r = at::relu(moved ? y.transpose(0, 1) : y);
     const Tensor x = moved ? r.transpose(0, 1).clone() : r;
     const auto [out, indices] = at::max_pool2d_with_indices(x, {3, 3}, {2, 2}, {1, 1});
     const Tensor dx =
         at::max_pool2d_with_indices_backward(g, x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, indices);
-    return Tensors{out, at::threshold_backward(moved ? dx.transpose(0, 1) : dx, r, 0), r, dx};
+    return Tensors{out, at::threshold_backward(moved ? dx.transpose(0, 1) : dx, r, 0), r, dx,
+                   indices};
   };
   golden("relu-after-pool", {wide_input("x", {2, 3, 6, 5}), wide_input("g", {2, 3, 3, 3})},
          [&](const Tensors& t) {
            const Tensors a = pooled(t[0], t[1], true), b = pooled(t[0] - 1, t[1], false),
-                         c = pooled(t[0] + 1, t[1], false), d = pooled(t[0] * 2, t[1], false);
-           return Tensors{a[0], a[1], b[0], b[1], c[0], c[1], c[2], d[0], d[1], d[3]};
+                         c = pooled(t[0] + 1, t[1], false), d = pooled(t[0] * 2, t[1], false),
+                         e = pooled(t[0] - 2, t[1], false);
+           return Tensors{a[0], a[1], b[0], b[1], c[0], c[1], c[2],
+                          d[0], d[1], d[3], e[0], e[1], e[4]};
          });
 }
 

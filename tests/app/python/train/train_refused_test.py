@@ -50,6 +50,9 @@ class Arguments(Runs):
         self.no(line.format("batch_size", "batch"), batch_size=3, lr=[0.1])
         self.no(line.format("metric", "metrics"), metric="accuracy", lr=[0.1])
 
+    def test_advice_that_is_a_command(self):
+        self.no("[workbench train] usage: batch: got 0, expected a positive number; try workbench train --help", batch=0, seeds=2)
+
     def test_how_many(self):
         self.no("[train] models: got nothing that says how many, expected N of them; try seeds=8, or lr=[1e-4, 1e-3]",
                 lr=0.1)

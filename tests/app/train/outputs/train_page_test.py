@@ -95,6 +95,13 @@ class Page(Train):
             numpy.testing.assert_allclose(read, target, atol=0.01 * numpy.ptp(target) + 0.01)
         return curves
 
+    def test_a_format_that_runs_have_not(self):
+        """Refused before anything is written."""
+        self.train("--steps", "2", "--check", "0", "--quiet", "-n", "2")
+        run = self.workbench("report", self.path("run"), "--html", self.path("page.html"), "--md", self.path("page.md"), expect=2)
+        self.assertIn("[--md] report: got a training run, expected a sweep; try --html", run.stderr)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("page.")], [])
+
     def test_configurations(self):
         page = self.page("--grid", "lr=0.001,0.05,0.2", "--seeds", "2", "--epochs", "6", "--metric", "accuracy", "--test", "0.2")
         rows = Tables(page).tables["configurations"]
