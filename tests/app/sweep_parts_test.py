@@ -15,7 +15,7 @@ COUNT = 3
 
 def shell(db, sql):
     """Rows as SQLite's shell prints them."""
-    run = subprocess.run(["sqlite3", "-readonly", db, sql], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(["sqlite3", "-readonly", "-cmd", ".timeout 10000", db, sql], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()
 

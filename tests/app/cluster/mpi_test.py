@@ -26,7 +26,7 @@ TWICE = """SELECT 'trial', "case", strategy FROM trial GROUP BY 2, 3 HAVING coun
 
 
 def shell(db, sql):
-    run = subprocess.run(["sqlite3", "-readonly", db, sql], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(["sqlite3", "-readonly", "-cmd", ".timeout 10000", db, sql], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()
 
@@ -54,8 +54,8 @@ class Mpi(Ranks):
     def done(self):
         if not os.path.exists(self.db):
             return 0
-        run = subprocess.run(["sqlite3", "-readonly", self.db, """SELECT count(*) FROM "case" WHERE state = 'done'"""],
-                             capture_output=True, text=True, timeout=60)
+        run = subprocess.run(["sqlite3", "-readonly", "-cmd", ".timeout 10000", self.db,
+                              """SELECT count(*) FROM "case" WHERE state = 'done'"""], capture_output=True, text=True, timeout=60)
         return int(run.stdout or 0)
 
     def test_the_same_cases_as_alone(self):
