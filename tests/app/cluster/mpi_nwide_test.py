@@ -52,6 +52,14 @@ class MpiNwide(Ranks):
             self.assertEqual(rank["refused"], said)
         self.assertFalse(os.path.exists(self.path("three/r")))
 
+    def test_programs_that_work_alone_know_of_no_launcher(self):
+        """`workbench predict` of the second task of srun would keep its errors to itself."""
+        given = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "PMI_RANK": "1", "PMIX_RANK": "1", "OMPI_COMM_WORLD_RANK": "1",
+                 "HOME": "/"}
+        script = f"from nwide.training import ranks; print(ranks.without_launcher({given}))"
+        said = subprocess.run([self.python, "-c", script], capture_output=True, text=True, timeout=120)
+        self.assertEqual(said.stdout.strip(), "{'HOME': '/'}", said.stderr)
+
     def test_an_error_ends_all_and_is_said_once(self):
         text = self.run_ranks(2, "one_fails_alone", "run", expect=1)
         self.assertEqual(text.count("ValueError: of rank 1"), 1, text)

@@ -1,6 +1,6 @@
-"""Processes of Python that Open MPI's launcher started together: what they say to each other, and what the program
-`workbench train` that each starts says to the others' ones. A process can begin MPI but once, and a script may train
-several times: so MPI is begun here, and the programs' messages pass through."""
+"""The Python processes that Open MPI's launcher started together. A process can begin MPI only once, and a script may train
+several times: so each process begins MPI here, and passes on the messages between the `workbench train` programs that the
+processes start, beside their own."""
 
 import atexit
 import collections
@@ -21,7 +21,7 @@ from ..errors import Error, fail, one_line
 HEADER = struct.Struct("<iq")  # of a program's message: a rank, -1: end all of them; and bytes
 NUMBER = struct.Struct("<i")  # in front of what ranks send: of the training whose program it is for, 0: for Python
 ALIVE_S, LOST_S, PAUSE_S, IDLE_S, FIRST_SAYS_S = 5, 40, 0.002, 0.01, 3
-OURS = ("OMPI_", "PMIX_")
+LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "SLURM_")  # how their variables begin, as in app/cluster/launch.cpp
 
 
 class _Transport(ctypes.Structure):
@@ -52,7 +52,7 @@ def size():
 
 def without_launcher(environment):
     """What a program that works alone is started with: it would take itself for one of several."""
-    return {name: value for name, value in environment.items() if not name.startswith(OURS)}
+    return {name: value for name, value in environment.items() if not name.startswith(LAUNCHERS)}
 
 
 class Ranks:
