@@ -11,13 +11,20 @@ namespace wide {
 class Apart {
  public:
   explicit Apart(const std::vector<Case>& cases);
+  /// Of the machines of all cases, "" where nobody noted it. `each`: whether a case was measured on
+  /// several of them.
+  Apart(const std::vector<std::string>& machines, bool each);
   /// Cases with equal names may share a table or a line: the hardware, or the machine's name.
-  std::string of(const Case& c) const;
+  std::string of(const Case& c) const { return name(number(c)); }
+  const std::string& name(size_t number) const { return names_[number]; }
   /// The place of that name among all of them, from 0.
-  size_t number(const Case& c) const;
+  size_t number(const Case& c) const { return number(c.machine); }
+  size_t number(const std::string& machine) const;
   bool several() const { return names_.size() > 1; }
 
  private:
+  void take(const std::vector<std::string>& machines);
+
   bool each_ = false;
   std::vector<std::string> names_;  // in the order they come
 };

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "data/reports/apart.h"
 #include "data/reports/sweep/shape_axes.h"
 #include "engine/error.h"
 
@@ -56,50 +57,44 @@ Trial trial_of(const TrialTable& table, const TrialRow& row) {
   return t;
 }
 
-/// What `Apart` says of a report, of the rows of a table.
+/// Whether a case was measured on several machines.
+bool repeats(const TrialTable& table) {
+  std::map<std::array<int64_t, 7>, int32_t> of_case;
+  int64_t last = 0;
+  for (const TrialRow& r : table.rows) {
+    if (r.case_id == last || table.word(r.machine).empty()) continue;
+    last = r.case_id;
+    const auto [at, fresh] = of_case.try_emplace(
+        {r.target, r.shape, r.dtype, r.device, r.mode, r.phase, r.n}, r.machine);
+    if (at->second != r.machine) return true;
+  }
+  return false;
+}
+
+/// `Apart` of the rows of a table.
 class RowsApart {
  public:
-  explicit RowsApart(const TrialTable& table) {
-    std::set<int32_t> machines;
+  explicit RowsApart(const TrialTable& table) : apart_(machines_of(table), repeats(table)) {
     for (const TrialRow& r : table.rows)
-      if (!table.word(r.machine).empty()) machines.insert(r.machine);
-    if (machines.size() < 2) return;
-    const bool each = repeats(table);
-    std::map<std::string, int32_t> numbers;
-    for (const int32_t machine : machines) {
-      const std::string name = each ? table.word(machine) : hardware_of(table.word(machine));
-      const auto [at, fresh] = numbers.try_emplace(name, static_cast<int32_t>(names_.size()));
-      if (fresh) names_.push_back(name);
-      of_machine_[machine] = at->second;
-    }
+      if (const auto [at, fresh] = of_machine_.try_emplace(r.machine, 0); fresh)
+        at->second = static_cast<int32_t>(apart_.number(table.word(r.machine)));
   }
-  /// -1: not known. Of one alone all are.
-  int32_t number(const TrialRow& row) const {
-    if (names_.size() < 2) return 0;
-    const auto at = of_machine_.find(row.machine);
-    return at == of_machine_.end() ? -1 : at->second;
-  }
-  std::string name(int32_t number) const {
-    if (names_.size() < 2) return "";
-    return number < 0 ? "machine not known" : names_[static_cast<size_t>(number)];
+  int32_t number(const TrialRow& row) const { return of_machine_.at(row.machine); }
+  std::string name(const TrialRow& row) const {
+    const std::string& name = apart_.name(static_cast<size_t>(number(row)));
+    return !apart_.several() ? "" : name.empty() ? "machine not known" : name;
   }
 
  private:
-  /// Whether a case was measured on several machines.
-  static bool repeats(const TrialTable& table) {
-    std::map<std::array<int64_t, 7>, int32_t> of_case;
-    int64_t last = 0;
-    for (const TrialRow& r : table.rows) {
-      if (r.case_id == last || table.word(r.machine).empty()) continue;
-      last = r.case_id;
-      const auto [at, fresh] = of_case.try_emplace(
-          {r.target, r.shape, r.dtype, r.device, r.mode, r.phase, r.n}, r.machine);
-      if (at->second != r.machine) return true;
-    }
-    return false;
+  static std::vector<std::string> machines_of(const TrialTable& table) {
+    std::set<int32_t> words;
+    for (const TrialRow& r : table.rows) words.insert(r.machine);
+    std::vector<std::string> machines;
+    for (const int32_t word : words) machines.push_back(table.word(word));
+    return machines;
   }
 
-  std::vector<std::string> names_;
+  Apart apart_;
   std::map<int32_t, int32_t> of_machine_;
 };
 
@@ -146,7 +141,7 @@ std::vector<Group> groups_of(const TrialTable& table, const std::string& axis) {
                         table.word(r.dtype),
                         table.word(r.device),
                         table.word(r.phase),
-                        apart.name(apart.number(r)),
+                        apart.name(r),
                         has ? axis : "N",
                         n,
                         {}});
