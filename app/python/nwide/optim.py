@@ -80,7 +80,7 @@ class _Optimizer(torch.optim.Optimizer):
     def __init__(self, wide, params, values):
         if not isinstance(wide, WideModule):
             fail("nw.optim", "module", type(wide).__name__, "a wide module", "nw.compile, or torch.optim")
-        self.n, self._own = wide.n, {id(p) for p in wide.parameters()}
+        self.n, self._own = wide.n, list(wide.parameters())
         self._of_all = [p for p, shared in zip(wide._weights(), wide._shared) if shared]
         self._hyper = {}  # by group: what it was made of, and `[N, H]`
         names, states = _TABLE[self._name]
@@ -117,9 +117,10 @@ class _Optimizer(torch.optim.Optimizer):
     def add_param_group(self, group):
         parameters = group["params"]
         group = {**group, "params": [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)}
+        own = {id(p) for p in self._own}
         for p in group["params"]:
             p = p[1] if isinstance(p, tuple) else p  # with its name
-            if id(p) not in self._own:  # its first dimension need not count these models
+            if id(p) not in own:  # its first dimension need not count these models
                 fail("nw.optim", "params", f"{tuple(p.shape)} that the wide module has not", "some of its parameters",
                      "torch.optim for others")
         super().add_param_group({k: self._value(k, v) if k in self._keys else v for k, v in group.items()})

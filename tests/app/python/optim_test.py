@@ -152,6 +152,14 @@ class Optim(unittest.TestCase):
         with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] lr: got \d+ values, expected"):
             one.step()
 
+    def test_copies_know_whose_parameters_they_take(self):
+        _, wide = twins()
+        optimizer = nw.optim.Adam(wide, lr=LR, params=[wide.get_parameter("0.weight")])
+        other, again = copy.deepcopy((wide, optimizer))
+        again.add_param_group({"params": [other.get_parameter("2.weight")]})
+        with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] params: got .* that the wide module has not"):
+            again.add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
+
     def test_groups(self):
         models, wide = twins()
         optimizer = nw.optim.SGD(wide, lr=0.1, params=[
