@@ -158,8 +158,9 @@ inline Tensors channels_last(const ConvolutionConfig& c, const WideCall& call) {
   return as_groups(c, call, true);
 }
 
-/// oneDNN fills the channels of a group up with its neighbour's in bfloat16: a model whose values
-/// are no numbers would spoil others.
+/// With channels innermost, oneDNN's grouped convolution in bfloat16 lets NaN of one group into the
+/// next where a group has a few channels (seen with 3, 5 and 17): a model that has diverged would
+/// spoil others.
 inline Applies channels_last_applies(const std::string& name, const ConvolutionConfig& c,
                                      const WideCall& call) {
   const Tensor& x = call.inputs[0];
