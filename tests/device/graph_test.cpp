@@ -7,6 +7,7 @@
 #include "engine/measure/baselines.h"
 #include "engine/widen/target.h"
 #include "tests/device/fake_runtime.h"
+#include "tests/device/mlp.h"
 
 namespace wide::device_graph_test {
 namespace {
@@ -20,19 +21,6 @@ CompileOptions captured() {
   options.ranges = 1;
   options.tune = false;
   return options;
-}
-
-Network mlp() {
-  Network net;
-  net.name = "mlp";
-  net.tensors = {{"x", Role::input, {5, 7}},
-                 {"w", Role::parameter, {11, 7}},
-                 {"b", Role::parameter, {11}},
-                 {"v", Role::parameter, {3, 11}}};
-  net.forward = [](const Tensors& t) {
-    return Tensors{at::linear(at::gelu(at::linear(t[0], t[1], t[2])), t[3])};
-  };
-  return net;
 }
 
 Network dropout() {

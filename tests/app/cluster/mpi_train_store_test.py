@@ -6,15 +6,11 @@ import sys
 import time
 import unittest
 
-import numpy
-import torch
 from safetensors.torch import load_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rank_training import RankTraining
 from ranks import WHY_NOT
-
-import digits
 
 N = 7  # of three ranks the first has models 0 and 1, the second 2 and 3, the last 4 to 6
 RUN = ["--target", "y", "--exact", "-n", str(N), "--check", "0", "--validation", "0.25", "--lr", "log:1e-3..1e-2", "--eval-every", "10"]
@@ -25,10 +21,7 @@ ENDLESS = "100000000"
 class MpiTrainStore(RankTraining):
     def setUp(self):
         super().setUp()
-        random = numpy.random.default_rng(0)
-        x = random.normal(0, 1, (80, 4)).astype("float32")
-        numpy.savez(self.path("data.npz"), input=x, y=(x @ random.normal(0, 1, (4, 3))).argmax(1))
-        digits.export(torch.nn.Linear(4, 3), self.path("net.pt2"), torch.randn(3, 4))
+        self.linear_network_and_data()
 
     def query(self, sql, *values):
         store = sqlite3.connect(self.path("runs.db"), timeout=20)

@@ -4,6 +4,7 @@ import os
 import sys
 
 import jsonschema
+import numpy
 import referencing
 import torch
 
@@ -15,6 +16,15 @@ class Train(CommandLine):
     def setUp(self):
         super().setUp()
         torch.manual_seed(0)
+
+    def linear_network_and_data(self):
+        """A linear layer as `net.pt2`, and 80 rows of three classes that one can tell apart as `data.npz`."""
+        import digits  # loads scikit-learn
+
+        random = numpy.random.default_rng(0)
+        x = random.normal(0, 1, (80, 4)).astype("float32")
+        numpy.savez(self.path("data.npz"), input=x, y=(x @ random.normal(0, 1, (4, 3))).argmax(1))
+        digits.export(torch.nn.Linear(4, 3), self.path("net.pt2"), torch.randn(3, 4))
 
     def train(self, *arguments, expect=0, net="net.pt2", data="data.npz"):
         return self.workbench("train", self.path(net), "--data", self.path(data), "--no-store", "--save",

@@ -8,6 +8,7 @@
 #include "engine/compile.h"
 #include "engine/device.h"
 #include "engine/measure/baselines.h"
+#include "tests/device/mlp.h"
 #include "tests/device/simulated/backend.h"
 
 namespace wide::simulated {
@@ -94,19 +95,6 @@ TEST_F(SimulatedGraphs, AFailedCaptureEnds) {
   x.fill_(7);
   graph->replay();
   EXPECT_EQ(y.min().item<float>(), 7);
-}
-
-Network mlp() {
-  Network net;
-  net.name = "mlp";
-  net.tensors = {{"x", Role::input, {5, 7}},
-                 {"w", Role::parameter, {11, 7}},
-                 {"b", Role::parameter, {11}},
-                 {"v", Role::parameter, {3, 11}}};
-  net.forward = [](const Tensors& t) {
-    return Tensors{at::linear(at::gelu(at::linear(t[0], t[1], t[2])), t[3])};
-  };
-  return net;
 }
 
 TEST_F(SimulatedGraphs, BothModesOfTheEngineRun) {

@@ -7,10 +7,8 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy
-import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import digits
 from train_command import Train
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -45,10 +43,7 @@ class Tables(HTMLParser):
 class Page(Train):
     def setUp(self):
         super().setUp()
-        random = numpy.random.default_rng(0)
-        x = random.normal(0, 1, (80, 4)).astype("float32")
-        numpy.savez(self.path("data.npz"), input=x, y=(x @ random.normal(0, 1, (4, 3))).argmax(1))
-        digits.export(torch.nn.Linear(4, 3), self.path("net.pt2"), torch.randn(3, 4))
+        self.linear_network_and_data()
 
     def page(self, *arguments):
         self.train("--validation", "0.25", "--check", "0", "--quiet", "--overwrite", *arguments)

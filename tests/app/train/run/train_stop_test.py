@@ -6,21 +6,14 @@ import sys
 import time
 import unittest
 
-import numpy
-import torch
-
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import digits
 from train_command import Train
 
 
 class Stop(Train):
     def setUp(self):
         super().setUp()
-        random = numpy.random.default_rng(0)
-        x = random.normal(0, 1, (80, 4)).astype("float32")
-        numpy.savez(self.path("data.npz"), input=x, y=(x @ random.normal(0, 1, (4, 3))).argmax(1))
-        digits.export(torch.nn.Linear(4, 3), self.path("net.pt2"), torch.randn(3, 4))
+        self.linear_network_and_data()
 
     def query(self, sql, *values):
         store = sqlite3.connect(self.path("stop.db"), timeout=20)
