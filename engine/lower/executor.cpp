@@ -9,6 +9,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/lower/memory/arena.h"
 #include "engine/lower/memory/plain_memory.h"
 #include "engine/machine/caches.h"
 #include "engine/machine/threads.h"
@@ -92,6 +93,18 @@ std::vector<std::string> lanes_of(const ProgramRan& call) {
 
 }  // namespace
 
+Arenas make_arenas(int threads) {
+  Arenas arenas;
+  for (int t = 0; t < threads; ++t) arenas.push_back(std::make_shared<ArenaMemory>());
+  return arenas;
+}
+
+int64_t bytes_of(const Arenas& arenas) {
+  int64_t sum = 0;
+  for (const auto& memory : arenas) sum += memory->bytes();
+  return sum;
+}
+
 Executor::Executor(const Program& single, const Ensemble& ensemble, const MakeProgram& make,
                    const ExecutorOptions& options)
     : n_(ensemble.n), shared_(ensemble.shared), options_(options) {
@@ -100,6 +113,7 @@ Executor::Executor(const Program& single, const Ensemble& ensemble, const MakePr
     const int64_t begin = n_ * k / count, end = n_ * (k + 1) / count;
     ranges_.push_back({begin, end - begin, {}});
   }
+  if (options_.arenas.empty()) options_.arenas = make_arenas(options_.threads);
   make_plans(single, make, ensemble.tensors);
   set_weights(ensemble.tensors);
 }
@@ -135,8 +149,10 @@ void Executor::make_plans(const Program& single, const MakeProgram& make, const 
     plan.packing = std::make_shared<PackingChoices>();
     plan.apart = size.program->apart;
     plan.as_they_lie = size.program->as_they_lie;
-    for (int t = 0; t < threads; ++t)
+    for (int t = 0; t < threads; ++t) {
+      plan.memory = options_.arenas.at(static_cast<size_t>(t));
       size.plans.push_back(std::make_unique<Plan>(program, known, plan));
+    }
     size.bound_range.assign(static_cast<size_t>(threads), -1);
     for (ValueId id : size.plans[0]->outside()) size.bound_at.push_back(bound_index(program, id));
   }
@@ -416,7 +432,7 @@ int64_t Executor::arena_bytes() const {
 }
 
 int64_t Executor::bytes() const {
-  int64_t sum = 0;
+  int64_t sum = bytes_of(options_.arenas);
   std::set<const void*> counted;  // what ranges have in common is there once
   const auto add = [&](const Tensor& t) {
     if (!t.defined()) return;
@@ -425,7 +441,6 @@ int64_t Executor::bytes() const {
     sum += t.numel() * static_cast<int64_t>(t.element_size());  // an opaque one too
   };
   for (const auto& [n, size] : sizes_) {
-    for (const auto& plan : size.plans) sum += plan->arena_bytes();
     for (const Node& node : size.program->wide.program.nodes) {
       if (node.phase != Phase::shared) continue;
       for_each_value(node.arguments, [&, &weights = size.weights](ValueId id) {

@@ -21,11 +21,18 @@ struct RangeProgram {
 /// Makes Program(n) of the models [begin, begin + n).
 using MakeProgram = std::function<std::shared_ptr<const RangeProgram>(int64_t begin, int64_t n)>;
 
+/// By thread. Executors that share them must not run at the same time.
+using Arenas = std::vector<std::shared_ptr<ArenaMemory>>;
+
+Arenas make_arenas(int threads);
+int64_t bytes_of(const Arenas& arenas);
+
 struct ExecutorOptions {
   int threads = 1;
   int ranges = 1;       // contiguous ranges of models; 1: all at once, operators use the threads
   bool serial = false;  // operators use one thread also where there is one range, or one thread
   PlanOptions plan;
+  Arenas arenas = {};  // of each thread; none: the executor's own
 };
 
 /// Models [begin, begin + n) on a thread.
@@ -66,7 +73,7 @@ class Executor {
 
   int ranges() const { return static_cast<int>(ranges_.size()); }
   int64_t models_at_a_time() const { return ranges_.front().n; }
-  int64_t bytes() const;
+  int64_t bytes() const;        // arenas included, shared ones too
   int64_t arena_bytes() const;  // of one thread
   int64_t steps() const;        // operator calls of one call, over all ranges
   /// What the kernels of one call compute, where any computes other than the definition; else 0.

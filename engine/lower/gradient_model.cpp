@@ -42,6 +42,7 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
     : what_(what),
       n_(ensemble.n),
       shared_(ensemble.shared),
+      arenas_(make_arenas(options.threads)),
       forward_(make_forward(ensemble, options, whole)),
       backward_(make_backward(ensemble, options)) {
   const int64_t count = forward_.ranges();
@@ -60,6 +61,11 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
   for (const Update& u : program.updates) add(u.value);
   result_memory_.resize(results_.size());
   gradient_memory_.resize(of().size());
+}
+
+ExecutorOptions GradientModel::with_arenas(ExecutorOptions options) const {
+  options.arenas = arenas_;
+  return options;
 }
 
 Executor GradientModel::make_forward(const Ensemble& ensemble, const ExecutorOptions& options,
@@ -83,7 +89,7 @@ Executor GradientModel::make_forward(const Ensemble& ensemble, const ExecutorOpt
     }
     return size.halves.forward;
   };
-  return Executor(what_->form(), ensemble, make, options);
+  return Executor(what_->form(), ensemble, make, with_arenas(options));
 }
 
 Executor GradientModel::make_backward(const Ensemble& ensemble,
@@ -95,7 +101,7 @@ Executor GradientModel::make_backward(const Ensemble& ensemble,
   bound.shared.resize(bound.tensors.size(), false);
   return Executor(
       what_->form(), bound, [&](int64_t, int64_t n) { return sizes_.at(n).halves.backward; },
-      options);
+      with_arenas(options));
 }
 
 char* GradientModel::saved_at(const Tensor& saved, const RangeAt& at, size_t k) const {
@@ -106,7 +112,7 @@ char* GradientModel::saved_at(const Tensor& saved, const RangeAt& at, size_t k) 
 GradientModel::Forward GradientModel::forward(const Tensors& bound) {
   const at::NoGradGuard no_grad;
   const Tensors plain = plain_ones(bound);
-  const std::lock_guard lock(forward_mutex_);
+  const std::lock_guard lock(mutex_);
   Forward made;
   made.saved = saved_memory_.next({saved_bytes_}, at::kByte);
   Tensors results;
@@ -153,7 +159,7 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, co
                                                     ? in_plain_memory(cotangents[k].detach())
                                                     : at::zeros(v.sizes, v.dtype);
   }
-  const std::lock_guard lock(backward_mutex_);
+  const std::lock_guard lock(mutex_);
   Tensors gradients(of().size()), written;
   for (size_t k = 0; k < of().size(); ++k) {
     if (!reached_[k]) continue;
@@ -179,7 +185,9 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, co
   return gradients;
 }
 
-int64_t GradientModel::bytes() const { return forward_.bytes() + backward_.bytes(); }
+int64_t GradientModel::bytes() const {
+  return forward_.bytes() + backward_.bytes() - bytes_of(arenas_);
+}
 
 std::string GradientModel::plan_text() const {
   return fmt::format("forward pass that saves {} bytes: {}backward pass: {}", saved_bytes_,

@@ -19,7 +19,7 @@ class KeptMemory {
 
 /// N models' forward pass and their gradients, as two programs. What a forward pass saves is its
 /// caller's: any number may be alive before their backward passes, in any order. Several threads
-/// may call one; forward passes take turns, and so do backward passes.
+/// may call one; they take turns.
 class GradientModel {
  public:
   /// `bound` of `ensemble`: the network's tensors, then its cotangents, as `what.form()` is bound.
@@ -55,6 +55,7 @@ class GradientModel {
     int64_t bytes = 0;
   };
 
+  ExecutorOptions with_arenas(ExecutorOptions options) const;
   Executor make_forward(const Ensemble& ensemble, const ExecutorOptions& options,
                         const MakeProgram& whole);
   Executor make_backward(const Ensemble& ensemble, const ExecutorOptions& options) const;
@@ -64,12 +65,13 @@ class GradientModel {
   const std::shared_ptr<WithGradients> what_;
   const int64_t n_;
   const std::vector<bool> shared_;
+  const Arenas arenas_;
   std::vector<bool> differentiable_, reached_, reads_, reads_output_;
   std::map<int64_t, PerSize> sizes_;         // by models of a range
   std::map<int64_t, int64_t> range_offset_;  // by its first model
   int64_t saved_bytes_ = 0;
   std::vector<Value> results_;  // of all models: outputs, then updates
-  std::mutex forward_mutex_, backward_mutex_;
+  std::mutex mutex_;            // both passes use the arenas
   KeptMemory saved_memory_;
   std::vector<KeptMemory> result_memory_, gradient_memory_;
   Executor forward_, backward_;

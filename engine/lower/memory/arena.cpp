@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/machine/large_pages.h"
+
 namespace wide {
 
 ArenaLayout place(const std::vector<Lifetime>& lifetimes) {
@@ -31,6 +33,12 @@ ArenaLayout place(const std::vector<Lifetime>& lifetimes) {
     placed.push_back(i);
   }
   return layout;
+}
+
+void ArenaMemory::reserve(int64_t bytes, c10::Device device) {
+  if (bytes <= this->bytes()) return;
+  block_.reset();
+  block_ = empty_to_keep({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
 }
 
 }  // namespace wide

@@ -1,4 +1,6 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -17,5 +19,17 @@ struct ArenaLayout {
 
 /// Places buffers so that no two alive at once overlap: largest first, lowest gap that fits.
 ArenaLayout place(const std::vector<Lifetime>& lifetimes);
+
+/// The memory of the arenas of plans that never run at the same time: as large as the largest.
+class ArenaMemory {
+ public:
+  /// May move the memory; plans look where it lies before they run.
+  void reserve(int64_t bytes, c10::Device device);
+  char* data() const { return block_.defined() ? static_cast<char*>(block_.data_ptr()) : nullptr; }
+  int64_t bytes() const { return block_.defined() ? block_.numel() : 0; }
+
+ private:
+  at::Tensor block_;
+};
 
 }  // namespace wide

@@ -105,7 +105,15 @@ void Plan::execute(Step& step) {
   for (size_t w : step.releases) held_[w].reset();
 }
 
+void Plan::place_arena() {
+  char* const at = memory_->data();
+  if (at == arena_at_) return;
+  for (auto& [window, offset] : in_arena_) window.point_at(at + offset);
+  arena_at_ = at;
+}
+
 void Plan::run_steps() {
+  place_arena();
   for (Step& step : steps_) execute(step);
 }
 
@@ -116,6 +124,7 @@ void Plan::run() {
 
 std::vector<double> Plan::run_timed(c10::Device device) {
   // All are read at the end: a device that is waited for in between begins each step idle.
+  place_arena();
   std::vector<Stopwatch> watches;
   for (size_t s = 0; s < steps_.size(); ++s) watches.emplace_back(device);
   for (size_t s = 0; s < steps_.size(); ++s) {
@@ -132,6 +141,7 @@ std::vector<double> Plan::run_timed(c10::Device device) {
 void Plan::run_stamped(c10::Device device, std::vector<double>& at_ns) {
   at_ns.clear();
   at_ns.reserve(steps_.size() + 2);
+  place_arena();
   for (Step& step : steps_) {
     at_ns.push_back(now_ns());
     execute(step);

@@ -23,6 +23,7 @@ class Window {
 };
 
 struct PackedCall;
+class ArenaMemory;
 
 /// Which nodes run packed: measured by the first plan of a program and shared by its plans for
 /// other threads.
@@ -37,6 +38,8 @@ struct PlanOptions {
   bool serial = true;                 // to be run single-threaded, as a range among others
   std::set<ValueId> apart = {};       // made by a call of their own, by no kernel of an earlier one
   std::set<size_t> as_they_lie = {};  // results, by position, that keep their order of dimensions
+  /// Where the arena lies, for plans that never run at the same time; null: in memory of its own.
+  std::shared_ptr<ArenaMemory> memory = nullptr;
 };
 
 /// A result that the operator allocates itself: element -1 means the result is no list.
@@ -102,6 +105,7 @@ class Plan {
   friend class PlanBuilder;
   Plan() = default;
   void execute(Step& step);
+  void place_arena();  // where its memory lies now
 
   std::vector<Step> steps_;
   std::vector<ValueId> outside_;
@@ -113,7 +117,9 @@ class Plan {
                                                    // nor copied by the step that makes it
   std::vector<size_t> output_windows_;
   std::vector<Value> results_;
-  Tensor arena_;
+  std::shared_ptr<ArenaMemory> memory_;
+  char* arena_at_ = nullptr;                          // where `in_arena_` lie
+  std::vector<std::pair<Window, int64_t>> in_arena_;  // values, and their offsets
   int64_t arena_bytes_ = 0;
   std::vector<std::string> notes_;
 };

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/machine/large_pages.h"
 
 namespace wide {
 
@@ -243,8 +242,8 @@ void PlanBuilder::make_arena() {
   c10::Device device = c10::kCPU;
   for (const Value& v : program_.values)
     if (v.role != Role::constant) device = v.device;
-  plan_.arena_ = empty_to_keep({layout.bytes}, at::TensorOptions().dtype(at::kByte).device(device));
-  auto* base = static_cast<char*>(plan_.arena_.data_ptr());
+  plan_.memory_ = options_.memory ? options_.memory : std::make_shared<ArenaMemory>();
+  plan_.memory_->reserve(layout.bytes, device);
   for (size_t i = 0; i < buffer_.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
     if (output_of_[i] >= 0) {
@@ -253,10 +252,11 @@ void PlanBuilder::make_arena() {
       slot(id) = w.tensor().view(value(id).sizes);
     } else if (buffer_[i] != kNoBuffer) {
       Window w(value(id));
-      w.point_at(base + layout.offsets[static_cast<size_t>(buffer_[i])]);
+      plan_.in_arena_.emplace_back(w, layout.offsets[static_cast<size_t>(buffer_[i])]);
       slot(id) = w.tensor();
     }
   }
+  plan_.place_arena();
   // A result that is pooled at once has no memory. Its views are made anyway; nothing reads them.
   for (size_t p = 0; p < main_.size(); ++p)
     if (epilogues_[p].pool)

@@ -94,6 +94,20 @@ struct Subject {
   }
 };
 
+/// Both passes, of ranges of two and of three models, take turns in the memory of each thread.
+TEST(GradientModel, PassesShareAnArenaOfEachThread) {
+  const Subject subject(5, 2);
+  const std::string text = subject.model->plan_text(), word = "arena ";
+  int64_t most = 0, sum = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const int64_t bytes = std::stoll(text.substr(at + word.size()));
+    most = std::max(most, bytes);
+    sum += bytes;
+  }
+  EXPECT_GE(subject.model->bytes(), 2 * most);
+  EXPECT_LT(subject.model->bytes(), 2 * sum);
+}
+
 TEST(GradientModel, IsAutogradOfEveryModel) {
   for (const auto& [n, ranges] : {std::pair{1, 1}, {3, 1}, {5, 2}, {7, 7}, {7, 3}}) {
     const Subject s(n, ranges);
