@@ -18,29 +18,6 @@
 
 namespace wide {
 
-const char* to_string(Mode mode) {
-  switch (mode) {
-    case Mode::eager:
-      return "eager";
-    case Mode::default_:
-      return "default";
-    case Mode::reduce_overhead:
-      return "reduce-overhead";
-    case Mode::max_autotune:
-      return "max-autotune";
-  }
-  return "?";
-}
-
-Mode parse_mode(const std::string& name) {
-  for (const Mode m : kModes)
-    if (name == to_string(m)) return m;
-  fail(
-      "[--mode] name: got {}, expected eager, default, reduce-overhead or max-autotune; "
-      "try default",
-      name);
-}
-
 std::optional<std::string> unsupported(Mode mode, c10::Device device) {
   if (auto reason = unavailable(device)) return reason;
   if (mode != Mode::reduce_overhead || device_runtime(device.type())) return std::nullopt;

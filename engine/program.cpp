@@ -6,7 +6,7 @@
 #include <set>
 
 #include "engine/error.h"
-#include "engine/record/written_over.h"
+#include "engine/program/written_over.h"
 
 namespace wide {
 

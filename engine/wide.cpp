@@ -6,7 +6,7 @@
 #include "engine/error.h"
 #include "engine/model/module_source.h"
 #include "engine/model/portable.h"
-#include "engine/model/wide_impl.h"
+#include "engine/wide/wide_impl.h"
 #include "engine/widen/strategy_names.h"
 #include "engine/widen/target.h"
 

@@ -10,7 +10,7 @@
 #include "app/explorer/overlays/actions.h"
 #include "data/plot/svg_document.h"
 #include "data/reports/report_format.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 

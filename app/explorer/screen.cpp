@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "app/explorer/window/png.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

@@ -16,7 +16,7 @@
 #include "data/one_line.h"
 #include "data/reports/html_page.h"
 #include "data/text.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

@@ -8,7 +8,7 @@
 #include "data/text.h"
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

@@ -9,7 +9,7 @@
 #include "data/machine/load.h"
 #include "data/store/tuning.h"
 #include "engine/error.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "app/cli.h"
 #include "app/sweep/text.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

@@ -11,7 +11,7 @@
 #include "data/machine/gpu.h"
 #include "data/machine/load.h"
 #include "data/machine/peaks.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

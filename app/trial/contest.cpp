@@ -11,8 +11,8 @@
 #include "data/machine/load.h"
 #include "data/text.h"
 #include "engine/device.h"
+#include "engine/machine/clock.h"
 #include "engine/machine/large_pages.h"
-#include "engine/measure/clock.h"
 #include "engine/widen/derivative.h"
 
 namespace wide {

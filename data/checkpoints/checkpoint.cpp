@@ -14,8 +14,8 @@
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/error.h"
+#include "engine/machine/clock.h"
 #include "engine/machine/large_pages.h"
-#include "engine/measure/clock.h"
 
 namespace wide {
 namespace {

@@ -12,8 +12,8 @@
 #include "engine/lower/memory/arena.h"
 #include "engine/lower/memory/plain_memory.h"
 #include "engine/machine/caches.h"
+#include "engine/machine/clock.h"
 #include "engine/machine/threads.h"
-#include "engine/measure/clock.h"
 
 namespace wide {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "engine/compile.h"
+#include "engine/lower/compiled_model.h"
 #include "engine/lower/plan/plan.h"
 
 namespace wide {

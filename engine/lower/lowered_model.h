@@ -1,6 +1,6 @@
 #pragma once
-#include "engine/compile.h"
 #include "engine/device.h"
+#include "engine/lower/compile_options.h"
 #include "engine/lower/executor.h"
 #include "engine/lower/memory/result_memory.h"
 #include "engine/lower/tune/tuned_widening.h"

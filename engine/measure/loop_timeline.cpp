@@ -7,7 +7,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

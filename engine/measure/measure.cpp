@@ -7,7 +7,7 @@
 #include <random>
 
 #include "engine/device.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "engine/measure/statistics.h"
 
 namespace wide {

@@ -1,6 +1,6 @@
 #pragma once
 #include "engine/device.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

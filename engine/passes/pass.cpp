@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "engine/error.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 

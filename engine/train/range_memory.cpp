@@ -6,6 +6,7 @@
 #include <exception>
 #include <iterator>
 
+#include "engine/compile.h"
 #include "engine/record/dry/dry.h"
 #include "engine/record/dry/recording_budget.h"
 #include "engine/train/trainer_impl.h"

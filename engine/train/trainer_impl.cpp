@@ -13,7 +13,7 @@
 #include "engine/error.h"
 #include "engine/lower/tune/quick_time.h"
 #include "engine/lower/tune/tune.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "engine/train/step_check.h"
 
 namespace wide {

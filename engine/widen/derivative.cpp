@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/record/recorded_constant.h"
 #include "engine/train/optimizer/list_step.h"
@@ -204,21 +203,6 @@ Network phase_network(const Network& inner, const Program& single, const std::st
   in_place.instantiate = nullptr;
   network.instantiate = [in_place](const Tensors& weights) { return bind(in_place, weights); };
   return network;
-}
-
-std::function<void()> repeated_call(CompiledModel& model, const Network& network,
-                                    const Tensors& inputs) {
-  if (!network.derivative || network.derivative->feedback().empty())
-    return [&model, inputs] { model.run(inputs); };
-  std::vector<std::pair<size_t, size_t>> back;  // output, input
-  const std::vector<size_t> at = network.indices(true);
-  for (const auto& [output, tensor] : network.derivative->feedback())
-    back.emplace_back(output,
-                      static_cast<size_t>(std::find(at.begin(), at.end(), tensor) - at.begin()));
-  return [&model, back, state = inputs]() mutable {
-    const Tensors results = model.run(state);
-    for (const auto& [output, input] : back) state[input] = results[output];
-  };
 }
 
 }  // namespace wide

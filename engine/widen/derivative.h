@@ -69,11 +69,4 @@ class Derivative {
 Network phase_network(const Network& inner, const Program& single, const std::string& phase,
                       const std::string& optimizer = "adam");
 
-class CompiledModel;
-
-/// A call of a compiled network as its user would repeat it: of a step, what one call gives is
-/// what the next one starts from. Keeps `model` and a copy of `inputs`' handles.
-std::function<void()> repeated_call(CompiledModel& model, const Network& network,
-                                    const Tensors& inputs);
-
 }  // namespace wide

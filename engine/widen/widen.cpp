@@ -8,10 +8,10 @@
 
 #include "engine/error.h"
 #include "engine/passes/pass.h"
+#include "engine/program/written_over.h"
 #include "engine/record/process_switch.h"
 #include "engine/record/record.h"
 #include "engine/record/recorded_constant.h"
-#include "engine/record/written_over.h"
 #include "engine/widen/items.h"
 
 namespace wide {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide::fake_runtime {
 namespace {

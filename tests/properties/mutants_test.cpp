@@ -12,7 +12,7 @@
 #include <set>
 
 #include "app/cli.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "tests/data/python.h"
 
 namespace wide::mutants_test {

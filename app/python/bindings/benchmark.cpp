@@ -8,7 +8,7 @@
 #include "app/trial/contest.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/tensors.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "engine/record/process_switch.h"
 #include "engine/widen/target.h"
 

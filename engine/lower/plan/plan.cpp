@@ -5,7 +5,7 @@
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/lower/plan/plan_builder.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "engine/measure/stopwatch.h"
 #include "engine/passes/pass.h"
 

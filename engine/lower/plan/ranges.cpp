@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/lower/tune/quick_time.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

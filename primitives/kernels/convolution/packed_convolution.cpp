@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "engine/lower/plan/operator_traits.h"
+#include "engine/machine/clock.h"
 #include "engine/machine/threads.h"
-#include "engine/measure/clock.h"
 
 namespace wide::packed_convolution_kernel {
 

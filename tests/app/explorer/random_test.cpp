@@ -10,7 +10,7 @@
 #include <set>
 
 #include "app/explorer/window/picture.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
 

@@ -11,7 +11,7 @@
 #include "app/explorer/layout.h"
 #include "app/explorer/models/trials/run.h"
 #include "data/plot/figure_draw.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
 

@@ -7,7 +7,7 @@
 
 #include "app/explorer/window/picture.h"
 #include "app/explorer/window/png.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "tests/app/explorer/stored.h"
 #include "tests/data/store/stored_run.h"
 

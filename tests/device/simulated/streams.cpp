@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "engine/error.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide::simulated {
 namespace {

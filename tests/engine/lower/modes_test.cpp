@@ -9,7 +9,7 @@
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/lower/tune/tuning.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 #include "engine/widen/derivative.h"
 #include "engine/widen/target.h"
 

@@ -11,7 +11,7 @@
 #include "data/escape.h"
 #include "data/one_line.h"
 #include "engine/error.h"
-#include "engine/measure/clock.h"
+#include "engine/machine/clock.h"
 
 namespace wide {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/model/wide_impl.h"
+#include "engine/wide/wide_impl.h"
 
 #include <malloc.h>
 

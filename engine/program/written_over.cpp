@@ -1,4 +1,4 @@
-#include "engine/record/written_over.h"
+#include "engine/program/written_over.h"
 
 #include <ATen/ATen.h>
 

@@ -1,0 +1,64 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/lower/tune/tuning.h"
+#include "engine/measure/timeline.h"
+#include "engine/network.h"
+#include "engine/passes/pass.h"
+#include "engine/widen/widen.h"
+
+namespace wide {
+
+/// One line of `--explain`: a step of the wide program and what it costs.
+struct StepCost {
+  std::string op, module, primitive, strategy, shape;
+  double median_ns = 0;
+  double share = 0;           // of the sum over all steps
+  int32_t node = -1;          // where it comes from in the program of one model
+  double flops = 0;           // by the definition
+  double computed_flops = 0;  // what its kernel computes, where it says so; else 0
+  double bytes = 0;           // read and written
+};
+
+/// A compiled wide program with its weights. Not thread-safe: one call at a time.
+class CompiledModel {
+ public:
+  virtual ~CompiledModel() = default;
+  /// Inputs in the order of the network's inputs, `[N, ...]` (shared ones without N). Returns
+  /// the outputs, then the buffer updates, all `[N, ...]`. A result's memory is used again only
+  /// after the caller has let go of it.
+  virtual Tensors run(const Tensors& inputs) = 0;
+  /// New weights (all non-input tensors in the network's order); folding and packing run again.
+  virtual void set_weights(const Tensors& weights) = 0;
+
+  virtual const Program& single() const = 0;  // Program(1) as recorded
+  /// Program(N) after the passes, every call by the strategy that runs, where that applies to all
+  /// N at once; `differences` has those where it does not.
+  virtual const Program& program() const = 0;
+  virtual std::vector<std::string> differences() const { return {}; }
+  virtual const Coverage& coverage() const = 0;
+  /// What the passes did to the program of a range of models, which is what runs; to Program(N)
+  /// where their texts are kept.
+  virtual const std::vector<PassRecord>& passes() const = 0;
+  virtual std::vector<StepCost> explain(const Tensors& inputs) = 0;
+  /// One call, step by step, on the threads that run it.
+  virtual TimelineCall timeline(const Tensors& /*inputs*/) { return {}; }
+  virtual int ranges() const = 0;
+  virtual std::string plan_text() const = 0;   // the lowering in words: ranges, layouts, arena
+  virtual int64_t bytes() const = 0;           // weights as packed, plus arenas
+  virtual int64_t steps() const { return 0; }  // operator calls of one call, over all ranges
+  /// What the kernels of one call compute, where any computes other than the definition; else 0.
+  virtual double computed_flops() const { return 0; }
+  /// What was chosen, for compiling another size of the inputs alike.
+  virtual std::shared_ptr<const SizeChoices> size_choices() const { return nullptr; }
+};
+
+/// A call of a compiled network as its user would repeat it: of a step, what one call gives is
+/// what the next one starts from. Keeps `model` and a copy of `inputs`' handles.
+std::function<void()> repeated_call(CompiledModel& model, const Network& network,
+                                    const Tensors& inputs);
+
+}  // namespace wide
