@@ -10,67 +10,37 @@ import package  # noqa: E402
 
 package.enter()
 
-import math  # noqa: E402
-import random  # noqa: E402
-import statistics  # noqa: E402
 import unittest  # noqa: E402
 
 import ask_and_tell  # noqa: E402
+import optuna  # noqa: E402
+from optuna.trial import TrialState  # noqa: E402
 from separate_runs import Net, Runs, rows, separate, start  # noqa: E402
-
-
-class Trial:
-    """As Optuna's: values by step, given up where they are above the median of the trials before."""
-
-    def __init__(self, study):
-        self.study, self.reported = study, {}
-
-    def suggest_float(self, name, low, high, log=False):
-        self.rate = math.exp(self.study.draw.uniform(math.log(low), math.log(high)))
-        return self.rate
-
-    def report(self, value, step):
-        self.reported[step] = value
-
-    def should_prune(self):
-        step = max(self.reported)
-        others = [t.reported[step] for t in self.study.told if step in t.reported]
-        return bool(others) and self.reported[step] > statistics.median(others)
-
-
-class Study:
-    def __init__(self):
-        self.draw, self.told = random.Random(3), []
-
-    def ask(self):
-        return Trial(self)
-
-    def tell(self, trial, value):
-        trial.value = value
-        self.told.append(trial)
 
 
 class AskAndTell(Runs):
     def test_each_trial_is_as_alone(self):
         (x, y), (xv, yv) = rows(), rows(31, seed=4)
-        study = Study()
+        study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=3), pruner=optuna.pruners.MedianPruner(n_startup_trials=8))
         os.chdir(self.path(""))
         runs = ask_and_tell.search(study, Net, 3, data=(x, y), validation=(xv, yv), epochs=5, batch=16, order="sequential",
                                    dtype="f64", check=0, quiet=True, db=self.path("results.db"))
-        given_up = 0
-        for run, trials in zip(runs, (study.told[:8], study.told[8:16], study.told[16:])):
-            for i, trial in enumerate(trials):
-                looks, _ = separate(start(i), x, y, xv, yv, trial.rate, epochs=len(trial.reported))
-                self.assertEqual(list(trial.reported), [4 * (e + 1) for e in range(len(looks))])
-                for (_, loss, _), reported in zip(looks, trial.reported.values()):
-                    self.assertAlmostEqual(loss, reported, delta=1e-9)
-                self.assertAlmostEqual(trial.value, min(look[1] for look in looks), delta=1e-9)
-                self.assertEqual(run.table["step"][i], max(trial.reported))
-                stopped = run.table["status"][i] == "stopped"
-                given_up += stopped
-                self.assertTrue(stopped or len(looks) == 5)
-        self.assertGreater(given_up, 4)
-        self.assertLess(given_up, 20)
+        self.assertEqual(len(study.trials), 24)
+        for trial in study.trials:
+            run, i = runs[trial.number // 8], trial.number % 8
+            reported = trial.intermediate_values
+            looks, _ = separate(start(i), x, y, xv, yv, trial.params["lr"], epochs=len(reported))
+            self.assertEqual(list(reported), [4 * (e + 1) for e in range(len(looks))])
+            for (_, loss, _), value in zip(looks, reported.values()):
+                self.assertAlmostEqual(loss, value, delta=1e-9)
+            self.assertEqual(run.table["step"][i], max(reported))
+            self.assertEqual(run.table["status"][i], "trained" if trial.state == TrialState.COMPLETE else "stopped")
+            expected = min(look[1] for look in looks) if trial.state == TrialState.COMPLETE else looks[-1][1]
+            self.assertAlmostEqual(trial.value, expected, delta=1e-9)
+        given_up = study.get_trials(states=[TrialState.PRUNED])
+        self.assertGreater(len(given_up), 2)
+        self.assertGreaterEqual(min(trial.number for trial in given_up), 8)  # not before the first eight are told
+        self.assertLess(min(len(trial.intermediate_values) for trial in given_up), 5)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """A search by Optuna's ask and tell: eight trials at a time as one wide run, in which those that it gives up stop."""
 
+from optuna.trial import TrialState
+
 import nwide as nw
 
 
@@ -16,7 +18,7 @@ def search(study, make, rounds, **options):
                     look.stop(i)
 
         run = nw.train(make, nw.zip(lr=rates), callbacks=report, save=f"round-{number}", **options)
-        for trial, loss in zip(trials, run.table["loss"]):
-            study.tell(trial, loss)
+        for trial, loss, status in zip(trials, run.table["loss"], run.table["status"]):
+            study.tell(trial, loss, TrialState.COMPLETE) if status == "trained" else study.tell(trial, state=TrialState.PRUNED)
         runs.append(run)
     return runs
