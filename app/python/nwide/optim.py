@@ -102,13 +102,16 @@ class _Optimizer(torch.optim.Optimizer):
                 value = PerModel(value)
             except (TypeError, ValueError):
                 fail("nw.optim", name, repr(value), "a number, or one for each model", "a list of numbers")
-            if len(value) != self.n:
-                fail("nw.optim", name, f"{len(value)} values", f"{self.n}, one for each model", "one number for all")
-        _, _, low, high = next(row for row in self._hyperparameters if row[0] == name)
+        self._check(value, next(row for row in self._hyperparameters if row[0] == name))
+        return value
+
+    def _check(self, value, hyperparameter):
+        name, _, low, high = hyperparameter
+        if isinstance(value, PerModel) and len(value) != self.n:
+            fail("nw.optim", name, f"{len(value)} values", f"{self.n}, one for each model", "one number for all")
         for v in value if isinstance(value, PerModel) else (value,):
             if not low <= v <= high:
                 fail("nw.optim", name, v, f"{low:g} to {high:g}", "another value")
-        return value
 
     def __getstate__(self):
         own = {name: getattr(self, name) for name in ("n", "_own", "_of_all", "_hyperparameters", "_states", "_keys")}
@@ -126,7 +129,7 @@ class _Optimizer(torch.optim.Optimizer):
         super().add_param_group({k: self._value(k, v) if k in self._keys else v for k, v in group.items()})
 
     def _values(self, group):
-        """By the kernel's names. A list that was put in place of a number is checked as at the beginning, and stays as PerModel."""
+        """By the kernel's names. A list that was put in place of a number stays as PerModel."""
         values = {}
         for key in self._keys:
             parts = group[key] if key in self._split else (group[key],)
@@ -137,10 +140,13 @@ class _Optimizer(torch.optim.Optimizer):
         return values
 
     def _hyper_of(self, index, values):
-        """`[N, H]`, or `[1, H]` where all models have the same."""
+        """`[N, H]`, or `[1, H]` where all models have the same. Schedulers and users write numbers into groups: new ones are
+        checked as at the beginning."""
         made_of = tuple(values[name] for name, *_ in self._hyperparameters)
         known = self._hyper.get(index)
         if known is None or known[0] != made_of:
+            for value, hyperparameter in zip(made_of, self._hyperparameters):
+                self._check(value, hyperparameter)
             rows = self.n if any(isinstance(v, PerModel) for v in made_of) else 1
             columns = [v.values if isinstance(v, PerModel) else (float(v),) * rows for v in made_of]
             known = self._hyper[index] = made_of, torch.tensor(columns, dtype=torch.float64).T.contiguous()
@@ -160,8 +166,9 @@ class _Optimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         shared = {id(p) for p in self._of_all}
-        for index, group in enumerate(self.param_groups):
-            values = self._values(group)
+        all_values = [self._values(group) for group in self.param_groups]
+        hypers = [self._hyper_of(index, values) for index, values in enumerate(all_values)]  # wrong ones, before any step is taken
+        for group, values, hyper in zip(self.param_groups, all_values, hypers):
             kept = [not with_ or bool(_any(values[with_])) for _, with_ in self._states]
             names = [name for (name, _), keeps in zip(self._states, kept) if keeps]
             parameters, gradients, states, steps = [], [], [], []
@@ -180,7 +187,7 @@ class _Optimizer(torch.optim.Optimizer):
                 steps.append(step)
             if parameters:
                 _core.optimizer_step(self._name, parameters, gradients, states, steps, [id(p) in shared for p in parameters],
-                                     kept, self._hyper_of(index, values))
+                                     kept, hyper)
         return loss
 
 

@@ -152,6 +152,32 @@ class Optim(unittest.TestCase):
         with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] lr: got \d+ values, expected"):
             one.step()
 
+    def test_numbers_put_in_place_are_in_bounds(self):
+        """By users and by schedulers; where one is not, no group has stepped."""
+        models, wide = twins()
+        groups = [{"params": [p], "lr": lr} for p, lr in zip(wide.parameters(), (0.1, LR, 0.1, 0.2))]
+        optimizer = nw.optim.SGD(wide, params=groups)
+        x, y = batch(0)
+        nw.per_model(F.cross_entropy)(wide(x), y).sum().backward()
+        before = [p.detach().clone() for p in wide.parameters()]
+        for key, wrong, said in (("lr", -1, "-1"), ("lr", float("nan"), "nan"), ("lr", torch.tensor(-0.5), "-0.5"),
+                                 ("momentum", -0.25, "-0.25"), ("lr", nw.optim.PerModel([0.1] * 4 + [-1]), "-1.0"),
+                                 ("lr", nw.optim.PerModel(LR[:3]), "3 values"), ("lr", "fast", "'fast'")):
+            group = optimizer.param_groups[-1]
+            right, group[key] = group[key], wrong
+            with self.subTest(key=key, wrong=wrong), \
+                    self.assertRaisesRegex(nw.Error, rf"^\[nw.optim\] {key}: got {said}, expected .*; try "):
+                optimizer.step()
+            group[key] = right
+        for p, own in zip(wide.parameters(), before):
+            torch.testing.assert_close(p, own, rtol=0, atol=0)
+        falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step)
+        for _ in range(2):  # the second at 0 times its rate
+            optimizer.step()
+            falling.step()
+        with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] lr: got -"):
+            optimizer.step()
+
     def test_copies_know_whose_parameters_they_take(self):
         _, wide = twins()
         optimizer = nw.optim.Adam(wide, lr=LR, params=[wide.get_parameter("0.weight")])
