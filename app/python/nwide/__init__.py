@@ -11,7 +11,7 @@ TORCH = "2.11"
 if not torch.__version__.startswith(TORCH + "."):
     raise ImportError(f"[nwide] torch: got {torch.__version__}, expected {TORCH}; try pip install torch=={TORCH}.0")
 
-from . import optim  # noqa: E402
+from . import mixing, optim  # noqa: E402, F401
 from .compiling import compile  # noqa: E402
 from .constant import constant  # noqa: E402
 from .errors import Error  # noqa: E402

@@ -1,16 +1,17 @@
-"""Optimisers of N models, each with its own learning rate and other numbers, by the kernels that `workbench train` uses."""
+"""Optimisers of N models, each with its own learning rate and other numbers. Those that work number by number are the
+kernels that `workbench train` uses."""
 
-import functools
+import math
 
 import torch
-from torch import nn
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import _core
 from .errors import fail
-from .module import LIVE, WideModule
+from .module import WideModule
 
-_TABLE = _core.optimizers()
+# By name: hyperparameters (name, default, least, most), and states (name, what they are kept with).
+_TABLE = {**_core.optimizers(), "muon": ([("lr", 1e-3, 0, 1e300), ("weight_decay", 0.1, 0, 1e300), ("momentum", 0.95, 0, 1),
+                                          ("nesterov", 1, 0, 1)], [("momentum_buffer", "")])}
 _OTHER_STEPS = ("amsgrad", "maximize", "centered")  # switches of torch's optimisers that these have not
 
 
@@ -77,17 +78,18 @@ class _Optimizer(torch.optim.Optimizer):
     _name = ""
     _split = {}  # argument to the kernel's names: betas
 
-    def __init__(self, wide, params, values):
+    def __init__(self, wide, params, values, for_all=None):
+        """`values`: hyperparameters that may be one for each model; `for_all`: those that are one for all."""
         if not isinstance(wide, WideModule):
             fail("nw.optim", "module", type(wide).__name__, "a wide module", "nw.compile, or torch.optim")
-        self.n, self._own = wide.n, list(wide.parameters())
+        self.n, self._own = wide.n, dict(wide.named_parameters())
         self._of_all = [p for p, shared in zip(wide._weights(), wide._shared) if shared]
         self._hyper = {}  # by group: what it was made of, and `[N, H]`
         names, states = _TABLE[self._name]
         self._hyperparameters, self._states = names, states
         defaults = {key: self._value(key, v) for key, v in values.items()}
         self._keys = tuple(values)
-        super().__init__(wide.parameters() if params is None else params, defaults)
+        super().__init__(wide.parameters() if params is None else params, {**defaults, **(for_all or {})})
 
     def _value(self, name, value):
         """A number, or one for each model, of a hyperparameter."""
@@ -120,13 +122,17 @@ class _Optimizer(torch.optim.Optimizer):
     def add_param_group(self, group):
         parameters = group["params"]
         group = {**group, "params": [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)}
-        own = {id(p) for p in self._own}
+        names = {id(p): name for name, p in self._own.items()}
         for p in group["params"]:
             p = p[1] if isinstance(p, tuple) else p  # with its name
-            if id(p) not in own:  # its first dimension need not count these models
+            if id(p) not in names:  # its first dimension need not count these models
                 fail("nw.optim", "params", f"{tuple(p.shape)} that the wide module has not", "some of its parameters",
                      "torch.optim for others")
+            self._look_at(names[id(p)], p)
         super().add_param_group({k: self._value(k, v) if k in self._keys else v for k, v in group.items()})
+
+    def _look_at(self, name, parameter):
+        """Refuses a parameter that this optimiser has no step for."""
 
     def _values(self, group):
         """By the kernel's names. A list that was put in place of a number stays as PerModel."""
@@ -167,7 +173,8 @@ class _Optimizer(torch.optim.Optimizer):
                 loss = closure()
         shared = {id(p) for p in self._of_all}
         all_values = [self._values(group) for group in self.param_groups]
-        hypers = [self._hyper_of(index, values) for index, values in enumerate(all_values)]  # wrong ones, before any step is taken
+        # All before any step is taken: a wrong number raises.
+        hypers = [self._hyper_of(index, values) for index, values in enumerate(all_values)]
         for group, values, hyper in zip(self.param_groups, all_values, hypers):
             kept = [not with_ or bool(_any(values[with_])) for _, with_ in self._states]
             names = [name for (name, _), keeps in zip(self._states, kept) if keeps]
@@ -186,9 +193,12 @@ class _Optimizer(torch.optim.Optimizer):
                 states.append([state[name] for name in names])
                 steps.append(step)
             if parameters:
-                _core.optimizer_step(self._name, parameters, gradients, states, steps, [id(p) in shared for p in parameters],
-                                     kept, hyper)
+                self._step_group(group, parameters, gradients, states, steps, [id(p) in shared for p in parameters], kept, hyper)
         return loss
+
+    def _step_group(self, group, parameters, gradients, states, steps, shared, kept, hyper):
+        """`shared`: which parameters are one for all models; `kept`: which of the states there are; `hyper`: as `_hyper_of`."""
+        _core.optimizer_step(self._name, parameters, gradients, states, steps, shared, kept, hyper)
 
 
 def _any(value):
@@ -242,38 +252,57 @@ class Lion(_Optimizer):
         super().__init__(wide, params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
 
-# ---------------------------------------------------------------------- what mixes models
+class Muon(_Optimizer):
+    """torch.optim.Muon of every model: each model's weights `[out, in]` take a step along their momentum made orthogonal
+    (Jordan et al. 2024, Muon: An optimizer for hidden layers in neural networks), in bfloat16 as PyTorch computes it.
 
-_MIXING = {"Adafactor": "nw.optim.Adam", "LBFGS": "nw.optim.Adam", "Muon": "nw.optim.Adam"}
+    For matrices alone: `nw.optim.Muon(wide, params=[...])` with those, and `nw.optim.AdamW(wide, params=[...])` with biases,
+    embeddings and the rest. `ns_coefficients`, `eps`, `ns_steps` and `adjust_lr_fn` ("original", "match_rms_adamw") are one
+    for all models. The program `workbench train` does not have it."""
+
+    _name = "muon"
+
+    def __init__(self, wide, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
+                 ns_coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None, *, params=None):
+        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+            fail("nw.optim", "adjust_lr_fn", repr(adjust_lr_fn), "'original' or 'match_rms_adamw'", "leaving it out")
+        if type(ns_steps) is not int or not 1 <= ns_steps < 100:
+            fail("nw.optim", "ns_steps", ns_steps, "1 to 99", "5")
+        if not isinstance(ns_coefficients, tuple) or len(ns_coefficients) != 3:
+            fail("nw.optim", "ns_coefficients", ns_coefficients, "three numbers for all models", "(3.4445, -4.7750, 2.0315)")
+        super().__init__(wide, params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov},
+                         {"ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
+
+    def _look_at(self, name, parameter):
+        own = parameter.shape if any(parameter is p for p in self._of_all) else parameter.shape[1:]
+        if len(own) != 2:
+            fail("nw.optim", name, f"{tuple(own)} of each model, which Muon has no step for", "a matrix (out, in)",
+                 "params= with the matrices, and nw.optim.AdamW with params= of the others")
+
+    def _step_group(self, group, parameters, gradients, states, steps, shared, kept, hyper):
+        lr, decay, momentum, nesterov = hyper.T.unsqueeze(-1).unsqueeze(-1)
+        for of_all, *tensors in zip(shared, parameters, gradients, [state[0] for state in states]):
+            p, gradient, buffer = (t.unsqueeze(0) if of_all else t for t in tensors)
+            if p.dtype not in (torch.float32, torch.float64):
+                fail("nw.optim", "parameter", p.dtype, "float32 or float64", "torch.optim")
+            if of_all and len(hyper) > 1:
+                fail("nw.optim", "parameter", "one for all models and values for each", "one number for it", "a group of its own")
+            buffer.lerp_(gradient, (1 - momentum).to(p.dtype))
+            update = torch.where(nesterov > 0, gradient.lerp(buffer, momentum.to(p.dtype)), buffer)
+            direction = _orthogonal(update, group["ns_coefficients"], group["eps"], group["ns_steps"])
+            out, in_ = p.shape[1:]
+            scale = 0.2 * math.sqrt(max(out, in_)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, out / in_))
+            p.mul_((1 - lr * decay).to(p.dtype))
+            p.addcmul_(direction.to(p.dtype), (-lr * scale).to(p.dtype))
 
 
-def _wide_among(parameters):
-    """Whether any is of a wide module of several models."""
-    ids = {id(p) for p in parameters}
-    return any(id(p) in ids for wide in list(LIVE) if wide.n > 1 for p in wide.parameters())
-
-
-def _look(optimizer, *_):
-    name = type(optimizer).__name__
-    if name in _MIXING and type(optimizer).__module__.startswith("torch.optim") and _wide_among(
-            p for group in optimizer.param_groups for p in group["params"]):
-        fail(f"torch.optim.{name}", "parameters", "those of a wide module, which it would mix across models",
-             "an optimiser that works number by number", _MIXING[name])
-
-
-register_optimizer_step_pre_hook(_look)
-
-
-def _guarded(plain):
-    """torch.nn.utils.clip_grad_norm_, which would clip all models by their norm as one."""
-    @functools.wraps(plain)
-    def clip_grad_norm_(parameters, *args, **kwargs):
-        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        if _wide_among(parameters):
-            fail("torch.nn.utils.clip_grad_norm_", "parameters", "those of a wide module", "one model's",
-                 "nw.clip_grad_norm_(wide, max_norm), which clips each model by its own norm")
-        return plain(parameters, *args, **kwargs)
-    return clip_grad_norm_
-
-
-nn.utils.clip_grad_norm_ = nn.utils.clip_grad.clip_grad_norm_ = _guarded(nn.utils.clip_grad.clip_grad_norm_)
+def _orthogonal(matrices, coefficients, eps, steps):
+    """Of each of the matrices `[N, R, C]` one whose singular values are near 1, by a quintic Newton-Schulz iteration."""
+    a, b, c = coefficients
+    turned = matrices.shape[1] > matrices.shape[2]
+    x = (matrices.mT if turned else matrices).bfloat16()
+    x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp(min=eps)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if turned else x

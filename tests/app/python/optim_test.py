@@ -286,9 +286,10 @@ class Optim(unittest.TestCase):
 
     def test_copies_of_optimisers_go_on(self):
         x, y = batch(0)
-        for made in (nw.optim.SGD, nw.optim.Adam, nw.optim.AdamW, nw.optim.RMSprop, nw.optim.Lion):
+        for made in (nw.optim.SGD, nw.optim.Adam, nw.optim.AdamW, nw.optim.RMSprop, nw.optim.Lion, nw.optim.Muon):
             _, wide = twins()
-            optimizer = made(wide, lr=[0.01 * (i + 1) for i in range(N)])
+            chosen = [p for p in wide.parameters() if p.dim() == 3] if made is nw.optim.Muon else None
+            optimizer = made(wide, lr=[0.01 * (i + 1) for i in range(N)], params=chosen)
             for copies in (copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))):
                 pairs = [(wide, optimizer), copies((wide, optimizer))]
                 for _ in range(2):
@@ -313,6 +314,76 @@ class Optim(unittest.TestCase):
             jacobians = [torch.autograd.functional.jacobian(lambda a, f=nw.per_model(loss), b=target: f(a, b), out, vectorize=v)
                          for v in (True, False)]
             torch.testing.assert_close(*jacobians)
+
+    def test_matrices_by_muon(self):
+        """PyTorch's own of each model, tall and wide matrices, one of them held once by all; biases by AdamW beside it."""
+        for n in (1, N):
+            for settings in ({"lr": LR[:n], "momentum": [0.5, 0.95, 0.8, 0.9, 0.3][:n], "weight_decay": [0, 0.1, 0.01, 0.2, 0][:n]},
+                             {"lr": 0.02, "nesterov": [True, False, False, True, True][:n], "adjust_lr_fn": "match_rms_adamw"},
+                             {"lr": 0.05, "nesterov": False, "ns_steps": 3, "ns_coefficients": (1.5, -0.5, 0.0)}):
+                with self.subTest(n=n, **settings):
+                    models = [net(i) for i in range(n)]
+                    wide = nw.compile(copy.deepcopy(models), options=OPTIONS)
+                    matrices, biases = ([p for p in wide.parameters() if p.dim() == d] for d in (3, 2))
+                    ours = [nw.optim.Muon(wide, params=matrices, **settings), nw.optim.AdamW(wide, lr=LR[:n], params=biases)]
+                    theirs = [torch.optim.Muon([m[0].weight, m[2].weight], **{k: of_model(v, i) for k, v in settings.items()})
+                              for i, m in enumerate(models)]
+                    theirs += [torch.optim.AdamW([m[0].bias, m[2].bias], lr=LR[i]) for i, m in enumerate(models)]
+                    falling = [torch.optim.lr_scheduler.ExponentialLR(o, 0.9) for o in (*ours, *theirs)]
+                    for step in range(5):
+                        x, y = batch(step)
+                        wide.zero_grad()
+                        nw.per_model(F.cross_entropy)(wide(x[:n]), y[:n]).sum().backward()
+                        for i, model in enumerate(models):
+                            model.zero_grad()
+                            F.cross_entropy(model(x[i]), y[i]).backward()
+                        for each in (*ours, *theirs, *falling):
+                            each.step()
+                        self.same_weights(wide, models)
+                    for i, p in enumerate(matrices):
+                        state = ours[0].state_dict()["state"][i]["momentum_buffer"]
+                        torch.testing.assert_close(state[0], theirs[0].state_dict()["state"][i]["momentum_buffer"])
+
+    def test_muon_of_a_matrix_that_all_models_hold(self):
+        class Headed(nn.Module):
+            def __init__(self, base, i):
+                super().__init__()
+                self.base, self.head = base, net(i)[2]
+
+            def forward(self, x):
+                return self.head(self.base(x).tanh())
+
+        base = nn.Linear(6, 11, bias=False).double()
+        wide = nw.compile([Headed(base, i) for i in range(3)], options=OPTIONS)
+        own = copy.deepcopy(base)
+        x = batch(0)[0][:3]
+        nw.optim.Muon(wide, params=[{"params": [wide.get_parameter("base.weight")], "lr": 0.1}])
+        optimizer = nw.optim.Muon(wide, lr=0.1, params=[wide.get_parameter("base.weight")])
+        wide(x).square().sum().backward()
+        own.weight.grad = wide.get_parameter("base.weight").grad.clone()
+        optimizer.step()
+        torch.optim.Muon([own.weight], lr=0.1).step()
+        torch.testing.assert_close(wide.get_parameter("base.weight"), own.weight, rtol=1e-12, atol=1e-12)
+        optimizer.param_groups[0]["lr"] = [0.1, 0.2, 0.3]
+        with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] parameter: got one for all models and values for each"):
+            optimizer.step()
+
+    def test_what_muon_has_no_step_for(self):
+        _, wide = twins()
+        conv = nw.compile([nn.Conv2d(2, 3, 3) for _ in range(2)])
+        for words, make in ((r"0.bias: got \(11,\) of each model", lambda: nw.optim.Muon(wide)),
+                            (r"weight: got \(3, 2, 3, 3\) of each model", lambda: nw.optim.Muon(conv, params=[conv.weight])),
+                            ("adjust_lr_fn: got 'other'", lambda: nw.optim.Muon(wide, adjust_lr_fn="other")),
+                            ("ns_steps: got 100", lambda: nw.optim.Muon(wide, ns_steps=100)),
+                            ("ns_coefficients: got 3", lambda: nw.optim.Muon(wide, ns_coefficients=3)),
+                            ("momentum: got 1.5", lambda: nw.optim.Muon(wide, momentum=[1.5] * N))):
+            with self.assertRaisesRegex(nw.Error, rf"^\[nw.optim\] {words}.*, expected .*; try "):
+                make()
+        half = nw.compile([nn.Linear(4, 3, bias=False).bfloat16() for _ in range(2)])
+        optimizer = nw.optim.Muon(half)
+        half.weight.grad = torch.zeros_like(half.weight)
+        with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] parameter: got torch.bfloat16, expected float32 or float64"):
+            optimizer.step()
 
     def test_what_mixes_models_is_refused_by_name(self):
         _, wide = twins()

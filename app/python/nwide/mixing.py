@@ -1,0 +1,44 @@
+"""What PyTorch has for one model and would mix the parameters of several: refused by name."""
+
+import functools
+
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from .errors import fail
+from .module import LIVE
+
+_MIXING = {"Adafactor": "nw.optim.Adam", "LBFGS": "nw.optim.Adam", "Muon": "nw.optim.Muon"}
+
+
+def _wide_among(parameters):
+    """Whether any is of a wide module of several models."""
+    ids = {id(p) for p in parameters}
+    return any(id(p) in ids for wide in list(LIVE) if wide.n > 1 for p in wide.parameters())
+
+
+def _look(optimizer, *_):
+    name = type(optimizer).__name__
+    if name in _MIXING and type(optimizer).__module__.startswith("torch.optim") and _wide_among(
+            p for group in optimizer.param_groups for p in group["params"]):
+        fail(f"torch.optim.{name}", "parameters", "those of a wide module, which it would mix across models",
+             "an optimiser that keeps models apart", _MIXING[name])
+
+
+register_optimizer_step_pre_hook(_look)
+
+
+def _guarded(plain):
+    """torch.nn.utils.clip_grad_norm_, which would clip all models by their norm as one."""
+    @functools.wraps(plain)
+    def clip_grad_norm_(parameters, *args, **kwargs):
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        if _wide_among(parameters):
+            fail("torch.nn.utils.clip_grad_norm_", "parameters", "those of a wide module", "one model's",
+                 "nw.clip_grad_norm_(wide, max_norm), which clips each model by its own norm")
+        return plain(parameters, *args, **kwargs)
+    return clip_grad_norm_
+
+
+nn.utils.clip_grad_norm_ = nn.utils.clip_grad.clip_grad_norm_ = _guarded(nn.utils.clip_grad.clip_grad_norm_)
