@@ -399,7 +399,18 @@ class WideModule(nn.Module):
         said = super().load_state_dict(state_dict, strict, assign)
         for other, name in aliases_of(self._model, self._slots).items():
             self._tie(other, name)  # assign=True gives each name a tensor of its own
+        self._take_dtypes()
         return said
+
+    def _take_dtypes(self):
+        """After `assign=True`: the model that is recorded has the dtypes of the weights that were assigned."""
+        if all(slot.of(self._model).dtype == w.dtype for slot, w in zip(self._slots, self._weights())):
+            return
+        self.__dict__["_model"] = copy.deepcopy(self._model)  # copies of this module record with the other one
+        for slot, weight in zip(self._slots, self._weights()):
+            own = slot.of(self._model)
+            own.data = own.data.to(weight.dtype)
+        self._forget()
 
     def __getstate__(self):
         state = self.__dict__.copy()

@@ -65,20 +65,6 @@ class Calls(Close):
                 made = nw.compile(models, options=nw.Options(threads=1))(x)
                 self.assertEqual(made.isnan().flatten(1).any(1).tolist(), [False, True, False, False, False], (dtype, channels))
 
-    def test_ties_stay_when_a_state_is_assigned(self):
-        def twice():
-            layer = nn.Linear(4, 4)
-            return nn.Sequential(layer, nn.Tanh(), layer)
-
-        x = torch.randn(3, 5, 4)
-        wide, again = (nw.compile([twice() for _ in range(3)]) for _ in range(2))
-        wide.load_state_dict({name: value.clone() for name, value in wide.state_dict().items()}, assign=True)
-        self.assertEqual(len(list(wide.parameters())), 2)
-        wide(x).pow(2).sum().backward()
-        torch.optim.SGD(wide.parameters(), lr=0.1).step()
-        again.load_state_dict(wide.state_dict())
-        self.assertTrue(torch.equal(again(x), wide(x)))
-
     def test_equal_to_the_separate_models(self):
         for n in (1, 3, 7):
             models, x = mlps(n), torch.randn(n, 5, 6)

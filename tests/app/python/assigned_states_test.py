@@ -1,0 +1,65 @@
+"""load_state_dict(assign=True): the tensors given become the wide module's own."""
+
+import package
+
+package.enter()
+
+import copy  # noqa: E402
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+
+class Assigned(unittest.TestCase):
+    def test_a_state_of_another_dtype_is_assigned(self):
+        """As in PyTorch the module computes in it from there on; its copies stay as they were."""
+        for frozen in (False, True):
+            for dtype in (torch.float64, torch.bfloat16):
+                for called in (False, True):
+                    with self.subTest(dtype=dtype, called=called, frozen=frozen):
+                        models = [nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 2)) for _ in range(3)]
+                        wide, x = nw.compile(copy.deepcopy(models)), torch.randn(3, 5, 4)
+                        if called:
+                            wide(x).sum().backward()
+                            for model, one in zip(models, x):  # whose statistics changed too
+                                model(one)
+                        before = copy.deepcopy(wide)
+                        wide.freeze(frozen)
+
+                        def converted(module):
+                            return {k: v.to(dtype) if v.is_floating_point() else v for k, v in module.state_dict().items()}
+
+                        wide.load_state_dict(converted(wide), assign=True)
+                        for model in models:
+                            model.load_state_dict(converted(model), assign=True)
+                        got = wide(x.to(dtype))
+                        expected = torch.stack([model(one.to(dtype)) for model, one in zip(models, x)])
+                        self.assertEqual(got.dtype, dtype)
+                        scale = 1e-12 if dtype is torch.float64 else 0.05
+                        torch.testing.assert_close(got, expected, rtol=scale, atol=scale)
+                        self.assertEqual(wide[1].module()[0].weight.dtype, dtype)
+                        if not frozen:
+                            got.sum().backward()
+                            self.assertEqual(wide.get_parameter("0.weight").grad.dtype, dtype)
+                        self.assertEqual(before(x[:, :3]).dtype, torch.float32)
+
+    def test_ties_stay_when_a_state_is_assigned(self):
+        def twice():
+            layer = nn.Linear(4, 4)
+            return nn.Sequential(layer, nn.Tanh(), layer)
+
+        x = torch.randn(3, 5, 4)
+        wide, again = (nw.compile([twice() for _ in range(3)]) for _ in range(2))
+        wide.load_state_dict({name: value.clone() for name, value in wide.state_dict().items()}, assign=True)
+        self.assertEqual(len(list(wide.parameters())), 2)
+        wide(x).pow(2).sum().backward()
+        torch.optim.SGD(wide.parameters(), lr=0.1).step()
+        again.load_state_dict(wide.state_dict())
+        self.assertTrue(torch.equal(again(x), wide(x)))
+
+
+if __name__ == "__main__":
+    unittest.main()
