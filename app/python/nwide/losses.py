@@ -43,8 +43,8 @@ def per_model(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 
 
 def _plain(tensor):
-    """Whether it is seen by autograd's backward pass alone, as the losses of `_core` ask."""
-    return (type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
+    """Whether it is seen by autograd's backward pass alone, as the losses of `_core` ask. torch.compile sees PyTorch's operators."""
+    return (not torch.compiler.is_dynamo_compiling() and type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
             and tensor.dtype in (torch.float32, torch.float64, torch.long)
             and not tensor.is_neg() and torch._C._functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0
             and not torch.jit.is_tracing() and not torch._C._len_torch_dispatch_stack())

@@ -21,13 +21,15 @@ from .progress import Progress
 from .recording import Form, Recorder, argument_names, batched, look, looped, modes, named, placed, separate, torch_threads
 from .results import Benchmark, Coverage, Steps, Validation
 from .rows import Routed
-from .tracing import refuse_traces
+from .tracing import refuse, refuse_traces
 
 COMPILING = threading.RLock()  # recordings look at chance and flags that the whole process has
 KEEPING = threading.Lock()  # of what is compiled: threads look it up and throw it out
 os.register_at_fork(after_in_child=lambda: globals().update(  # nobody lets go of them there
     COMPILING=threading.RLock(), KEEPING=threading.Lock()))
 LIVE = weakref.WeakSet()  # all wide modules
+UNSEEN = ("a wide module is compiled already: torch.compile runs it as it is, between what it compiles, which fullgraph=True "
+          "and torch.export do not allow; try it without them")
 MOST_FORMS = 32  # kinds of calls kept compiled: arguments that are no tensors, modes, dtypes
 
 
@@ -67,7 +69,7 @@ class WideModule(nn.Module):
                              _fixed=None, _rows_apart=None, _some={}, _turn=threading.Lock(), _own_name=object(), _recorder=None)
         self.n = n
         if WideModule._unseen is None:  # not before: it loads torch.compile
-            WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call))
+            WideModule._unseen = staticmethod(torch.compiler.disable(WideModule._call, reason=UNSEEN))
         LIVE.add(self)
         for path, _ in model.named_modules():
             self._branch(path)
@@ -137,6 +139,9 @@ class WideModule(nn.Module):
 
     def forward(self, *args, **kwargs):
         return self._call(args, kwargs, self._current, self._take)
+
+    def __prepare_scriptable__(self):
+        refuse("torch.jit.script")
 
     def _current(self):
         return () if self._frozen else self._weights()
@@ -432,6 +437,10 @@ class WideModule(nn.Module):
         self.__dict__.update(_turn=threading.Lock(), _own_name=object())
         LIVE.add(self)
         self._find_places()
+
+    def __dir__(self):
+        """Without `coverage` where none is yet: torch.jit.trace asks for all that is listed."""
+        return [name for name in super().__dir__() if name != "coverage" or self._latest is not None]
 
     def __len__(self) -> int:
         return self.n

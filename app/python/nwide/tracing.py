@@ -1,6 +1,7 @@
 """Calls that only look: torch.compile leaves wide modules alone, everything else that traces is refused by name."""
 
 import torch
+import torch.fx
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
@@ -19,10 +20,17 @@ def refuse_traces(args):
     elif torch.compiler.is_exporting() or (torch._C._len_torch_dispatch_stack() > 0 and any(
             torch._C._get_dispatch_mode(key) is not None for key in _LOOKING)):
         by = "torch.export or another trace"
+    elif torch.fx._symbolic_trace.is_fx_symbolic_tracing():
+        by = "torch.fx.symbolic_trace"
     elif forward_ad._current_level >= 0 and any(isinstance(t, torch.Tensor) and forward_ad.unpack_dual(t).tangent is not None
                                                 for t in pytree.tree_leaves(args)):
         by = "forward-mode differentiation"
     else:
         return
+    refuse(by)
+
+
+def refuse(by):
+    """Throws that `by` wants to see what a wide module does."""
     fail("forward", "call", f"one under {by}", "one that computes, of ordinary tensors",
          "the wide module as it is: one call computes all models, backward() gives their gradients")

@@ -135,6 +135,11 @@ class Refused(unittest.TestCase):
         for warm in (False, True):
             for by, call in {
                     "torch.jit.trace": lambda w: torch.jit.trace(w, (x,)),
+                    "torch.jit.trace, exp": lambda w: torch.jit.trace(nn.Sequential(w, nn.ReLU()), (x,)),
+                    "torch.jit.script": torch.jit.script,
+                    "torch.jit.script, exp": lambda w: torch.jit.script(nn.Sequential(nn.ReLU(), w)),
+                    "torch.fx.symbolic_trace": torch.fx.symbolic_trace,
+                    "torch.fx.symbolic_trace, exp": lambda w: torch.fx.symbolic_trace(nn.Sequential(nn.ReLU(), w)),
                     "torch.func": lambda w: torch.vmap(w)(torch.stack([x, x])),
                     "vmap or grad": lambda w: torch.func.grad(lambda one: w(one).sum())(x),
                     "torch.func, such": lambda w: torch.vmap(w.at([0, 2]))(x[:2].expand(4, 2, 5, 4)),
@@ -142,7 +147,7 @@ class Refused(unittest.TestCase):
                     "another trace": lambda w: torch.fx.experimental.proxy_tensor.make_fx(w)(x)}.items():
                 with self.subTest(by=by, warm=warm):
                     wide = nw.compile(models)
-                    if warm or by == "torch.jit.trace":  # which looks at properties that need a call
+                    if warm:
                         wide(x)
                     self.refused(by, lambda: call(wide))
                     torch.testing.assert_close(wide(x), wanted)
@@ -152,6 +157,8 @@ class Refused(unittest.TestCase):
             for compiled in (lambda one: torch.compile(wide)(one), torch.compile(lambda one: wide(one) * 1.0),
                              torch.compile(lambda one: wide.at([0, 1, 2])(one) + 0.0)):
                 torch.testing.assert_close(compiled(x), wanted)
+            with self.assertRaisesRegex(RuntimeError, "a wide module is compiled already: .*; try it without them"):
+                torch.compile(lambda one: wide(one) + 1.0, fullgraph=True)(x)
 
     def test_tangents_and_weights_under_another_name(self):
         wide, x = nw.compile([nn.Linear(4, 3) for _ in range(3)]), torch.randn(3, 5, 4)

@@ -315,6 +315,24 @@ class Optim(unittest.TestCase):
                          for v in (True, False)]
             torch.testing.assert_close(*jacobians)
 
+    def test_losses_that_torch_compile_sees(self):
+        """As PyTorch's own operators, whole and without a word."""
+        out, y, real = torch.randn(N, 7, 4, requires_grad=True), torch.randint(0, 4, (N, 7)), torch.randn(N, 7, 4)
+        _, wide = twins()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for loss, target in ((F.cross_entropy, y), (F.mse_loss, real)):
+                own = nw.per_model(loss)
+                compiled = torch.compile(own, backend="aot_eager", fullgraph=True)
+                torch.testing.assert_close(compiled(out, target), own(out, target))
+                got, expected = (torch.autograd.grad(f(out, target).sum(), out) for f in (compiled, own))
+                torch.testing.assert_close(got, expected)
+            x, _ = batch(0)
+            got = torch.compile(lambda x, y: nw.per_model(F.cross_entropy)(wide(x), y), backend="aot_eager")(x, y)
+            torch.testing.assert_close(got, nw.per_model(F.cross_entropy)(wide(x), y))
+            got.sum().backward()
+        self.assertEqual([str(w.message) for w in said], [])
+
     def test_matrices_by_muon(self):
         """PyTorch's own of each model, tall and wide matrices, one of them held once by all; biases by AdamW beside it."""
         for n in (1, N):
