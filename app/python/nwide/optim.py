@@ -281,12 +281,13 @@ class Muon(_Optimizer):
 
     def _step_group(self, group, parameters, gradients, states, steps, shared, kept, hyper):
         lr, decay, momentum, nesterov = hyper.T.unsqueeze(-1).unsqueeze(-1)
-        for of_all, *tensors in zip(shared, parameters, gradients, [state[0] for state in states]):
-            p, gradient, buffer = (t.unsqueeze(0) if of_all else t for t in tensors)
+        for of_all, p in zip(shared, parameters):  # all before any step is taken
             if p.dtype not in (torch.float32, torch.float64):
                 fail("nw.optim", "parameter", p.dtype, "float32 or float64", "torch.optim")
             if of_all and len(hyper) > 1:
                 fail("nw.optim", "parameter", "one for all models and values for each", "one number for it", "a group of its own")
+        for of_all, *tensors in zip(shared, parameters, gradients, [state[0] for state in states]):
+            p, gradient, buffer = (t.unsqueeze(0) if of_all else t for t in tensors)
             buffer.lerp_(gradient, (1 - momentum).to(p.dtype))
             update = torch.where(nesterov > 0, gradient.lerp(buffer, momentum.to(p.dtype)), buffer)
             direction = _orthogonal(update, group["ns_coefficients"], group["eps"], group["ns_steps"])

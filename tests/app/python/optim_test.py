@@ -382,9 +382,11 @@ class Optim(unittest.TestCase):
         optimizer.step()
         torch.optim.Muon([own.weight], lr=0.1).step()
         torch.testing.assert_close(wide.get_parameter("base.weight"), own.weight, rtol=1e-12, atol=1e-12)
-        optimizer.param_groups[0]["lr"] = [0.1, 0.2, 0.3]
+        head, before = wide.get_parameter("head.weight"), wide.get_parameter("head.weight").detach().clone()
+        optimizer = nw.optim.Muon(wide, lr=[0.1, 0.2, 0.3], params=[head, wide.get_parameter("base.weight")])
         with self.assertRaisesRegex(nw.Error, r"^\[nw.optim\] parameter: got one for all models and values for each"):
             optimizer.step()
+        self.assertTrue(torch.equal(head, before))
 
     def test_what_muon_has_no_step_for(self):
         _, wide = twins()
