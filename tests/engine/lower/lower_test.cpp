@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <random>
 
@@ -10,7 +11,9 @@
 #include "engine/error.h"
 #include "engine/lower/memory/arena.h"
 #include "engine/lower/memory/out_variant.h"
+#include "engine/lower/plan/plan.h"
 #include "engine/machine/threads.h"
+#include "engine/record/record.h"
 #include "engine/widen/target.h"
 
 namespace wide::lower_test {
@@ -38,6 +41,29 @@ TEST(Arena, NeverPutsTwoLiveBuffersOnTopOfEachOther) {
       }
     }
     EXPECT_LT(layout.bytes, sum);
+  }
+}
+
+/// A plan writes where the memory lies when it runs, not where it lay when the plan was made.
+TEST(Arena, PlansFollowMemoryThatMoved) {
+  const Tensor x = at::randn({5, 3});
+  const Program program = record({{"x", Role::input, x, true}}, [](const Tensors& t) -> Tensors {
+    return {at::exp(t[0]).sum(1)};
+  });
+  const auto memory = std::make_shared<ArenaMemory>();
+  PlanOptions options;
+  options.memory = memory;
+  Plan plan(program, {}, options);
+  const Tensor sums = at::empty({5});
+  plan.bind(0, x.data_ptr());
+  plan.bind_outputs({sums.data_ptr()});
+  for (const int64_t more : {0, 1 << 10, 4 << 20}) {
+    memory->reserve(plan.arena_bytes() + more, at::kCPU);
+    std::memset(memory->data(), 0, static_cast<size_t>(memory->bytes()));
+    sums.zero_();
+    plan.run();
+    EXPECT_TRUE(at::equal(at::from_blob(memory->data(), {5, 3}), x.exp())) << more;
+    EXPECT_TRUE(at::allclose(sums, x.exp().sum(1))) << more;
   }
 }
 
