@@ -9,7 +9,7 @@ def search(study, make, rounds, **options):
     runs = []
     for number in range(rounds):
         trials = [study.ask() for _ in range(8)]
-        rates = [trial.suggest_float("lr", 1e-4, 1, log=True) for trial in trials]
+        rates = [trial.suggest_float("lr", 1e-4, 1e-1, log=True) for trial in trials]
 
         def report(look):
             for i in look.running:
