@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 constexpr const char* kResults = "Results and resources, also with --resume and --merge";
 constexpr const char* kLength = "Length, also with --resume";
 
-/// "adam, adamw": the optimisers that have this hyperparameter.
+/// The names of the optimisers that have this hyperparameter, with commas between them.
 std::string optimizers_with(const std::string& key) {
   std::vector<std::string> names;
   for (const Optimizer* o : optimizers())

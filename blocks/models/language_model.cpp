@@ -143,7 +143,7 @@ Target target() {
                 {{{"B", 1}, {"T", 4}, {"D", 6}, {"F", 4}, {"L", 1}, {"h", 2}},
                  "[language_model] h: got 2, expected heads of an even number of channels of D=6; "
                  "try h=1"}};
-  t.optimizer = "adamw";
+  t.optimizer = DefaultOf::training;
   t.may_not_fit = true;
   return t;
 }

@@ -48,7 +48,7 @@ struct StartTensor {
 struct TrainerOptions {
   int64_t n = 0;
   Loss loss;
-  std::string optimizer = "adamw";
+  std::string optimizer = default_optimizer(DefaultOf::training).name;
   /// By name, one value for each model or a single one for all. Those of the optimiser (`lr`,
   /// `weight_decay`, ...) and the trainer's own: `clip` (largest norm of a model's gradient; 0:
   /// none), `label_smoothing`, `dropout` (every p that the network has; -1: as the network has it),

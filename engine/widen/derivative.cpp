@@ -14,7 +14,7 @@ namespace wide {
 namespace {
 
 constexpr double kRate = 1e-2;     // the largest learning rate
-constexpr int64_t kStep = 100000;  // a late step, at which Adam's bias corrections are 1
+constexpr int64_t kStep = 100000;  // a late step, at which the corrections of moments' bias are 1
 
 bool is_real(const TensorSpec& spec) { return at::isFloatingType(spec.dtype); }
 
@@ -178,7 +178,10 @@ Network phase_network(const Network& inner, const Program& single, const std::st
   if (phase == "forward") return inner;
   const bool step = phase == "step";
   const auto derivative = std::make_shared<const Derivative>(
-      inner, single, step ? &optimizer(optimizer_name) : nullptr);
+      inner, single,
+      !step                    ? nullptr
+      : optimizer_name.empty() ? &default_optimizer(DefaultOf::step_phase)
+                               : &optimizer(optimizer_name));
   const auto has = [&](auto test) {
     return std::any_of(inner.tensors.begin(), inner.tensors.end(), test);
   };

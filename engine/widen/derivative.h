@@ -63,10 +63,11 @@ class Derivative {
 };
 
 /// The network of phase `forward`, `backward` or `step` of `inner`; `single` is its Program(1).
-/// A step is the optimiser's with its defaults, far into a training. Cotangents and, for a step,
+/// A step is that of the optimiser of this name ("": the default of phase `step`) with its default
+/// hyperparameters, far into a training. Cotangents and, for a step,
 /// everything that changes (parameters, learning rate and state) are inputs. Throws Unsupported
 /// with the reason: nothing to differentiate.
 Network phase_network(const Network& inner, const Program& single, const std::string& phase,
-                      const std::string& optimizer = "adam");
+                      const std::string& optimizer = "");
 
 }  // namespace wide

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "engine/network.h"
+#include "engine/train/optimizer/optimizer.h"
 #include "engine/widen/rule.h"
 
 namespace wide {
@@ -76,7 +77,7 @@ struct Target : Rule {
   /// Of networks in suites. `optimised`: the same, of the same tensors, in the fused forms that
   /// people write by hand; a baseline of that name.
   std::function<Network(const Shape&)> optimised;
-  std::string optimizer = "adam";  // of phase `step`
+  DefaultOf optimizer = DefaultOf::step_phase;  // whose default phase `step` takes
   /// Some of its shapes do not fit: what they need is known before anything is computed.
   bool may_not_fit = false;
   /// The axis of samples, first in every input and output, where they have nothing to do with each

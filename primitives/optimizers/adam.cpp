@@ -26,7 +26,8 @@ WIDE_OPTIMIZER({.name = "adam",
                 .step_f32 = adam_f32,
                 .step_f64 = adam_f64,
                 .step_lists = adam_lists,
-                .python = adam_in_python("Adam", "g = g + h['weight_decay'] * p")});
+                .python = adam_in_python("Adam", "g = g + h['weight_decay'] * p"),
+                .default_of = DefaultOf::step_phase});
 
 }  // namespace
 }  // namespace wide

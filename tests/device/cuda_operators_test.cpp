@@ -46,7 +46,8 @@ Operators recorded() {
                                      phase != "forward");
       try {
         if (phase != "forward") {
-          network = phase_network(network, single, phase, target->optimizer);
+          network =
+              phase_network(network, single, phase, default_optimizer(target->optimizer).name);
           single = record_single(network, generate(network, 1, at::kFloat, c10::kCPU, 3), true);
         }
       } catch (const Unsupported&) {

@@ -55,7 +55,8 @@ TEST(Suites, TheTransformersLossAfterThreeStepsOfAdamWIsPyTorchs) {
     const at::AutoGradMode grad(true);
     return record_one(forward, generate(forward, 1, at::kFloat, at::kCPU, 5).model(0));
   }();
-  const Network step = phase_network(forward, plain, "step", target.optimizer);
+  const Network step =
+      phase_network(forward, plain, "step", default_optimizer(target.optimizer).name);
   Ensemble ensemble = generate(step, kModels, at::kFloat, at::kCPU, 5);
   for (size_t k = 0; k < step.tensors.size(); ++k) {
     const std::string& name = step.tensors[k].name;

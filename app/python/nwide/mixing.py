@@ -8,8 +8,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from .errors import fail
 from .module import LIVE
-
-_MIXING = {"Adafactor": "nw.optim.Adam", "LBFGS": "nw.optim.Adam", "Muon": "nw.optim.Muon"}
+from .optim import INSTEAD
 
 
 def _wide_among(parameters):
@@ -20,10 +19,10 @@ def _wide_among(parameters):
 
 def _look(optimizer, *_):
     name = type(optimizer).__name__
-    if name in _MIXING and type(optimizer).__module__.startswith("torch.optim") and _wide_among(
+    if name in INSTEAD and type(optimizer).__module__.startswith("torch.optim") and _wide_among(
             p for group in optimizer.param_groups for p in group["params"]):
         fail(f"torch.optim.{name}", "parameters", "those of a wide module, which it would mix across models",
-             "an optimiser that keeps models apart", _MIXING[name])
+             "an optimiser that keeps models apart", f"nw.optim.{INSTEAD[name].__name__}")
 
 
 register_optimizer_step_pre_hook(_look)

@@ -307,3 +307,7 @@ def _orthogonal(matrices, coefficients, eps, steps):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if turned else x
+
+
+# Of torch.optim, by name: what mixes the parameters of several models, and what keeps them apart.
+INSTEAD = {"Adafactor": Adam, "LBFGS": Adam, "Muon": Muon}

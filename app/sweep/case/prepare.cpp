@@ -11,6 +11,7 @@
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/measure/roofline.h"
+#include "engine/train/optimizer/optimizer.h"
 #include "engine/widen/derivative.h"
 
 namespace wide {
@@ -77,7 +78,8 @@ class Preparation {
   /// The phase's network of `forward`, and its Program(1).
   std::pair<Network, Program> of_phase(const Network& forward) const {
     Program plain = record_one(forward);
-    Network network = phase_network(forward, plain, planned_.phase, target_.optimizer);
+    Network network =
+        phase_network(forward, plain, planned_.phase, default_optimizer(target_.optimizer).name);
     if (network.derivative) plain = record_one(network);
     return {std::move(network), std::move(plain)};
   }

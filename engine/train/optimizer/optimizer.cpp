@@ -47,7 +47,18 @@ const Optimizer& optimizer(const std::string& name) {
   }
   const std::string near = nearest(name, names);
   fail("[train] optimizer: got {}, expected one of {}; try {}", name, fmt::join(names, ", "),
-       near.empty() ? "adamw" : near);
+       near.empty() ? default_optimizer(DefaultOf::training).name : near);
+}
+
+const Optimizer& default_optimizer(DefaultOf use) {
+  const Optimizer* found = nullptr;
+  for (const Optimizer* o : optimizers()) {
+    if (o->default_of != use) continue;
+    WIDE_ASSERT(!found, "{} and {} are both the default", found->name, o->name);
+    found = o;
+  }
+  WIDE_ASSERT(found, "no optimiser is registered as the default");
+  return *found;
 }
 
 }  // namespace wide

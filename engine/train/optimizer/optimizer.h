@@ -35,12 +35,15 @@ struct OptimizerState {
   std::string only_with;  // kept where this hyperparameter of any model is not 0; "": always
 };
 
+/// What takes an optimiser where none is named: a training, or phase `step` of a target.
+enum class DefaultOf { nothing, training, step_phase };
+
 /// An optimiser by a formula for one parameter of one model: a row of the table that a file under
 /// primitives/optimizers/ registers.
 struct Optimizer {
   std::string name;                             // as torch.optim calls it, in lower case
   std::string summary;                          // one line
-  std::string source;                           // "torch.optim.AdamW", a paper
+  std::string source;                           // the class of torch.optim, or a paper
   std::vector<Hyperparameter> hyperparameters;  // the first is "lr", "weight_decay" among them
   std::vector<OptimizerState> state;
   void (*step_f32)(const ParameterStep<float>&) = nullptr;
@@ -54,6 +57,7 @@ struct Optimizer {
   /// torch.optim, and `update(p, g, lr, h, *state)`, what parameters become far into a training.
   /// `h` has the hyperparameters by name. "": it is no baseline of steps.
   std::string python{};
+  DefaultOf default_of = DefaultOf::nothing;
   std::string file{};
 
   /// Position of a hyperparameter; -1 where it has none of that name.
@@ -70,5 +74,8 @@ bool add_optimizer(Optimizer optimizer, const char* file);
 const std::vector<const Optimizer*>& optimizers();
 /// Throws Error for an unknown name, with the nearest known one.
 const Optimizer& optimizer(const std::string& name);
+/// The one that is registered as the default of a training or of phase `step`. Not during static
+/// initialisation.
+const Optimizer& default_optimizer(DefaultOf use);
 
 }  // namespace wide
