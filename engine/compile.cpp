@@ -268,7 +268,8 @@ std::unique_ptr<GradientModel> compile_gradients(const Network& network, const E
   check_pass_names(options.passes_off);
   const CompileOptions settled = of_mode(options);
   for (const ValueId id : single.bound) single.value(id).role = Role::input;
-  const auto what = std::make_shared<WithGradients>(std::move(single), of);
+  const auto what =
+      std::make_shared<WithGradients>("backward", std::move(single), of, Cotangents::bound);
   Ensemble all = in_plain_memory(ensemble);
   for (const int64_t at : what->cotangents()) {
     if (at < 0) continue;

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <set>
 
 #include "engine/error.h"
+#include "engine/widen/gradients.h"
 
 namespace wide {
 namespace {
@@ -55,7 +55,7 @@ Tensors StepChecker::computed(const Program& program, Tensors bound) const {
   Tensors result{loss.detach()};
   Tensors gradients;
   try {
-    gradients = torch::autograd::grad({loss}, of, {}, std::nullopt, false, true);
+    gradients = gradients_of({loss}, of);
   } catch (const c10::Error& e) {
     const std::string text = e.what_without_backtrace();
     std::set<std::string> operators;

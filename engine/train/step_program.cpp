@@ -109,27 +109,21 @@ Program record_loss(const LossNetwork& loss, const Tensors& one) {
 Tensors differentiate_wide(const Program& single, const std::vector<size_t>& trained, int64_t n,
                            const std::vector<WideValue>& bound, const WidenOptions& options,
                            Coverage* coverage, std::vector<bool>* reached) {
-  const at::AutoGradMode grad(true);
-  std::vector<WideValue> values = bound;
-  Tensors of;
-  for (const size_t i : trained)
-    of.push_back(values[i].tensor = values[i].tensor.detach().requires_grad_());
   WidenOptions differentiable = options;
   differentiable.differentiable = true;
-  const auto made = evaluate_wide(single, n, values, differentiable, coverage);
-  const Tensor loss = for_all(n, made[0]);
-  if (!loss.requires_grad())
+  const Value& loss = single.value(single.outputs[0]);
+  const ForwardAndBack pass =
+      forward_and_back("train", bound, trained, {at::ones(wide_sizes(n, loss.sizes), loss.dtype)},
+                       [&](const std::vector<WideValue>& values) {
+                         return evaluate_wide(single, n, values, differentiable, coverage);
+                       });
+  if (!pass.differentiable[0])
     throw Unsupported(reason("train", "loss", "one that depends on no trained parameter",
                              "something to differentiate", "to freeze less"));
-  Tensors results = differentiate("train", {loss.sum()}, of, {});
-  if (reached) reached->clear();
-  for (size_t k = 0; k < of.size(); ++k) {
-    if (reached) reached->push_back(results[k].defined());
-    if (!results[k].defined()) results[k] = at::zeros_like(of[k]);
-  }
-  results.insert(results.begin(), loss);
-  for (size_t k = 1; k < made.size(); ++k) results.push_back(for_all(n, made[k]));
-  for (Tensor& t : results) t = t.detach();
+  if (reached) *reached = pass.reached;
+  Tensors results{for_all(n, pass.made[0])};
+  results.insert(results.end(), pass.gradients.begin(), pass.gradients.end());
+  for (size_t k = 1; k < pass.made.size(); ++k) results.push_back(for_all(n, pass.made[k]));
   return results;
 }
 

@@ -67,25 +67,25 @@ DerivativeLayout Derivative::layout() const {
 }
 
 Tensors Derivative::gradients(const Tensors& bound, const Forward& forward) const {
-  const at::AutoGradMode grad(true);
-  Tensors inner(bound.begin(), bound.begin() + static_cast<ptrdiff_t>(inner_.tensors.size()));
-  Tensors of;
-  for (const size_t i : of_) of.push_back(inner[i] = inner[i].detach().requires_grad_());
-  const Tensors made = forward(inner);
-  Tensors outputs, cotangents;
-  for (size_t k = 0; k < outputs_.size(); ++k) {
-    const Tensor& output = made[outputs_[k]];
-    if (!output.requires_grad()) continue;
-    outputs.push_back(output);
-    cotangents.push_back(bound[cotangents_ + k]);
-  }
-  if (outputs.empty())
+  std::vector<WideValue> inner;
+  for (size_t i = 0; i < inner_.tensors.size(); ++i) inner.push_back({bound[i], true});
+  Tensors cotangents(outputs_.empty() ? 0 : outputs_.back() + 1);
+  for (size_t k = 0; k < outputs_.size(); ++k) cotangents[outputs_[k]] = bound[cotangents_ + k];
+  const ForwardAndBack pass = forward_and_back(inner_.name, inner, of_, cotangents,
+                                               [&](const std::vector<WideValue>& values) {
+                                                 Tensors tensors;
+                                                 for (const WideValue& v : values)
+                                                   tensors.push_back(v.tensor);
+                                                 std::vector<WideValue> made;
+                                                 for (const Tensor& t : forward(tensors))
+                                                   made.push_back({t, true});
+                                                 return made;
+                                               });
+  if (std::find(pass.differentiable.begin(), pass.differentiable.end(), true) ==
+      pass.differentiable.end())
     throw Unsupported(reason(inner_.name, "gradients", "no output that depends on a real tensor",
                              "something to differentiate", "--phase forward"));
-  Tensors gradients = differentiate(inner_.name, outputs, of, cotangents);
-  for (size_t k = 0; k < of.size(); ++k)
-    if (!gradients[k].defined()) gradients[k] = at::zeros_like(of[k]);
-  return gradients;
+  return pass.gradients;
 }
 
 Tensors Derivative::step(const Tensors& bound, const Tensors& gradients, int64_t n) const {

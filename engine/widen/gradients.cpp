@@ -26,19 +26,54 @@ auto with_reason(const std::string& thing, const Call& call) {
 
 }  // namespace
 
-Tensors differentiate(const std::string& thing, const Tensors& outputs, const Tensors& of,
-                      const Tensors& cotangents) {
-  return with_reason(thing, [&] {
-    return torch::autograd::grad(outputs, of, cotangents, /*retain_graph=*/std::nullopt,
-                                 /*create_graph=*/false, /*allow_unused=*/true);
-  });
+Tensors gradients_of(const Tensors& outputs, const Tensors& of, const Tensors& cotangents) {
+  return torch::autograd::grad(outputs, of, cotangents, /*retain_graph=*/std::nullopt,
+                               /*create_graph=*/false, /*allow_unused=*/true);
 }
 
-WithGradients::WithGradients(Program single, std::vector<size_t> of)
-    : single_(std::move(single)), form_(single_), of_(std::move(of)) {
+ForwardAndBack forward_and_back(
+    const std::string& thing, std::vector<WideValue> bound, const std::vector<size_t>& of,
+    const Tensors& cotangents,
+    const std::function<std::vector<WideValue>(const std::vector<WideValue>&)>& forward) {
+  const at::AutoGradMode grad(true);
+  Tensors leaves;
+  for (const size_t i : of)
+    leaves.push_back(bound[i].tensor = bound[i].tensor.detach().requires_grad_());
+  ForwardAndBack result;
+  result.made = forward(bound);
+  Tensors outputs, given;
+  result.differentiable.assign(cotangents.size(), false);
+  for (size_t k = 0; k < cotangents.size(); ++k) {
+    const auto& [made, wide] = result.made[k];
+    if (!cotangents[k].defined() || !made.requires_grad()) continue;
+    result.differentiable[k] = true;
+    const bool same = made.dim() == cotangents[k].dim();  // else each model has the one output
+    outputs.push_back(same ? made : expanded(cotangents[k].size(0), made));
+    given.push_back(cotangents[k]);
+  }
+  result.gradients.resize(of.size());
+  if (!outputs.empty())
+    result.gradients = with_reason(thing, [&] { return gradients_of(outputs, leaves, given); });
+  for (size_t k = 0; k < of.size(); ++k) {
+    result.reached.push_back(result.gradients[k].defined());
+    if (!result.reached[k]) result.gradients[k] = at::zeros_like(leaves[k]);
+  }
+  for (WideValue& v : result.made) v.tensor = v.tensor.detach();
+  for (Tensor& t : result.gradients) t = t.detach();
+  return result;
+}
+
+WithGradients::WithGradients(std::string thing, Program single, std::vector<size_t> of,
+                             Cotangents from)
+    : thing_(std::move(thing)),
+      single_(std::move(single)),
+      form_(single_),
+      of_(std::move(of)),
+      from_(from) {
   for (size_t k = 0; k < single_.outputs.size(); ++k) {
     const Value& output = single_.value(single_.outputs[k]);
-    if (!at::isFloatingType(output.dtype) && !at::isComplexType(output.dtype)) {
+    const bool real = at::isFloatingType(output.dtype) || at::isComplexType(output.dtype);
+    if (!real || from_ == Cotangents::ones) {
       cotangents_.push_back(-1);
       continue;
     }
@@ -52,43 +87,43 @@ WithGradients::WithGradients(Program single, std::vector<size_t> of)
   for (const size_t i : of_) form_.outputs.push_back(form_.bound[i]);  // as large as its gradient
 }
 
+Tensors WithGradients::cotangents_for(int64_t n, const std::vector<WideValue>& bound) const {
+  Tensors cotangents;
+  for (size_t k = 0; k < cotangents_.size(); ++k) {
+    const Value& output = single_.value(single_.outputs[k]);
+    if (from_ == Cotangents::ones)
+      cotangents.push_back(at::ones(wide_sizes(n, output.sizes), output.dtype));
+    else
+      cotangents.push_back(cotangents_[k] < 0 ? Tensor()
+                                              : bound[static_cast<size_t>(cotangents_[k])].tensor);
+  }
+  return cotangents;
+}
+
 std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<WideValue>& bound,
                                                const WidenOptions& options, Coverage* coverage) {
   for (const Node& node : single_.nodes)
     if (node.name().rfind("aten::rrelu_with_noise", 0) == 0)
-      throw Unsupported(reason("backward", "operator", "rrelu, whose slopes are not kept",
+      throw Unsupported(reason(thing_, "operator", "rrelu, whose slopes are not kept",
                                "operators with a gradient", "leaky_relu"));
-  const at::AutoGradMode grad(true);
-  std::vector<WideValue> values(bound.begin(),
-                                bound.begin() + static_cast<std::ptrdiff_t>(single_.bound.size()));
-  Tensors of;
-  for (const size_t i : of_)
-    of.push_back(values[i].tensor = values[i].tensor.detach().requires_grad_());
   WidenOptions differentiable = options;
   differentiable.differentiable = true;
-  const std::vector<WideValue> made = with_reason(
-      "backward", [&] { return evaluate_wide(single_, n, values, differentiable, coverage); });
-  Tensors outputs, cotangents;
-  differentiable_.assign(cotangents_.size(), false);
-  for (size_t k = 0; k < cotangents_.size(); ++k) {
-    if (cotangents_[k] < 0 || !made[k].tensor.requires_grad()) continue;
-    differentiable_[k] = true;
-    outputs.push_back(made[k].wide ? made[k].tensor : expanded(n, made[k].tensor));
-    cotangents.push_back(bound[static_cast<size_t>(cotangents_[k])].tensor);
+  const auto own = static_cast<std::ptrdiff_t>(single_.bound.size());
+  const ForwardAndBack pass = forward_and_back(
+      thing_, {bound.begin(), bound.begin() + own}, of_, cotangents_for(n, bound),
+      [&](const std::vector<WideValue>& values) {
+        return with_reason(
+            thing_, [&] { return evaluate_wide(single_, n, values, differentiable, coverage); });
+      });
+  differentiable_ = pass.differentiable;
+  reached_ = pass.reached;
+  const auto outputs = pass.made.begin() + static_cast<std::ptrdiff_t>(cotangents_.size());
+  std::vector<WideValue> results(pass.made.begin(), outputs);
+  for (size_t k = 0; k < of_.size(); ++k) {
+    const Tensor& gradient = pass.gradients[k];
+    results.push_back({bound[of_[k]].wide ? gradient : gradient.unsqueeze(0), true});
   }
-  Tensors gradients(of.size());
-  if (!outputs.empty()) gradients = differentiate("backward", outputs, of, cotangents);
-  std::vector<WideValue> results;
-  const auto add = [&](const WideValue& v) { results.push_back({v.tensor.detach(), v.wide}); };
-  for (size_t k = 0; k < cotangents_.size(); ++k) add(made[k]);
-  reached_.assign(of.size(), false);
-  for (size_t k = 0; k < of.size(); ++k) {
-    reached_[k] = gradients[k].defined();
-    if (!reached_[k]) gradients[k] = at::zeros_like(of[k]);
-    const bool own = bound[of_[k]].wide;
-    add({own ? gradients[k] : gradients[k].unsqueeze(0), true});
-  }
-  for (size_t k = cotangents_.size(); k < made.size(); ++k) add(made[k]);
+  results.insert(results.end(), outputs, pass.made.end());
   return results;
 }
 

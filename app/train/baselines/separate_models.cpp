@@ -1,11 +1,11 @@
 #include "app/train/baselines/separate_models.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include "app/train/inputs/empty_batch.h"
 #include "engine/measure/spread.h"
 #include "engine/measure/vmapped.h"
+#include "engine/widen/gradients.h"
 
 namespace wide {
 namespace {
@@ -63,8 +63,7 @@ void ListOptimizer::add(const Tensor& parameter) {
 }
 
 void ListOptimizer::step(const Tensor& loss) {
-  step_.gradients = torch::autograd::grad({loss}, step_.parameters, {}, std::nullopt, false,
-                                          /*allow_unused=*/true);
+  step_.gradients = gradients_of({loss}, step_.parameters);
   const at::NoGradGuard no_grad;
   leave_out(step_.gradients);
   std::erase_if(step_.gradients, [](const Tensor& gradient) { return !gradient.defined(); });

@@ -1,7 +1,6 @@
 #include "engine/lower/tune/tune.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 
@@ -13,6 +12,7 @@
 #include "engine/measure/stopwatch.h"
 #include "engine/passes/pass.h"
 #include "engine/record/record.h"
+#include "engine/widen/gradients.h"
 
 namespace wide {
 
@@ -79,7 +79,7 @@ Tensors run_strategy(const Strategy& strategy, const std::any& config, const Wid
       ones.push_back(at::ones_like(t));
     }
   if (outputs.empty()) return made;
-  for (const Tensor& t : torch::autograd::grad(outputs, of, ones, std::nullopt, false, true))
+  for (const Tensor& t : gradients_of(outputs, of, ones))
     if (t.defined()) results.push_back(t);
   return results;
 }
