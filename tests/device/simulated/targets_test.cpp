@@ -1,0 +1,105 @@
+// Every target by every strategy, as the engine runs it on a device: right, isolated, in order, and
+// by the rules of a device.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "app/sweep/plan.h"
+#include "engine/check/check.h"
+#include "engine/compile.h"
+#include "engine/error.h"
+#include "engine/widen/derivative.h"
+#include "tests/device/simulated/backend.h"
+
+namespace wide::simulated {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+class SimulatedTargets : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    install();
+    Streams::get().reset(1);
+    target_ = &find_target(GetParam());
+    if (GetParam() == "resnet18") GTEST_SKIP() << "the device itself fails: its heap is corrupted";
+    if (target_->may_not_fit) GTEST_SKIP() << "its networks are for machines with more memory";
+  }
+  void TearDown() override { Streams::get().reset(1); }
+
+  Network single_network() const { return target_->network(target_->sweeps.at("ci").shapes[0]); }
+
+  /// By every strategy in both modes. `expected`: of the separate models, on the CPU in float64.
+  void run_all(const Network& network, bool grad) {
+    const Ensemble on_cpu = generate(network, 3, at::kFloat, c10::kCPU, 11);
+    const Ensemble ensemble = generate(network, 3, at::kFloat, kDevice, 11);
+    const Tensors exact = in_double(record_single(network, on_cpu, grad), on_cpu);
+    const Program single = record_single(network, ensemble, grad);
+    const double tolerance = target_->tolerance_for(at::kFloat);
+    std::optional<Expected> expected;
+    for (const std::string& strategy : strategy_names(*target_))
+      for (const Mode mode : {Mode::default_, Mode::reduce_overhead}) {
+        SCOPED_TRACE(fmt::format("{} {}", strategy, to_string(mode)));
+        CompileOptions options;
+        options.mode = mode;
+        options.threads = 1;
+        options.tune = false;
+        options.widen = widen_options(*target_, strategy, {});
+        std::unique_ptr<CompiledModel> model;
+        try {
+          model = compile(network, ensemble, options, single);
+        } catch (const Unsupported&) {
+          continue;
+        }
+        if (!expected) expected = expect(network, single, ensemble);
+        const WideFunction run = as_function(*model, network);
+        if (!network.random) {
+          const Tensors got = run(ensemble);
+          Tensors back;
+          for (const Tensor& t : got) back.push_back(t.cpu());
+          EXPECT_LE(max_relative_error(back, exact),
+                    std::max(tolerance, 4 * expected->eager_max_rel));
+        }
+        const Correctness c = check(network, single, ensemble, run, tolerance,
+                                    /*masks_shared=*/strategy == "shared", &*expected);
+        EXPECT_TRUE(c.pass) << c.failure;
+        ++runs_;
+        ASSERT_EQ(Streams::get().violations, Lines{});
+      }
+  }
+
+  const Target* target_ = nullptr;
+  int runs_ = 0;
+};
+
+TEST_P(SimulatedTargets, AreRightForward) {
+  const at::NoGradGuard no_grad;
+  run_all(single_network(), false);
+  EXPECT_GE(runs_, 2);
+}
+
+TEST_P(SimulatedTargets, AreRightBackward) {
+  const at::NoGradGuard no_grad;
+  const Network inner = single_network();
+  const Program single =
+      record_single(inner, generate(inner, 1, at::kFloat, kDevice, 3), /*grad=*/true);
+  std::optional<Network> network;
+  try {
+    network = phase_network(inner, single, "backward");
+  } catch (const Unsupported&) {
+    GTEST_SKIP() << "nothing to differentiate";
+  }
+  run_all(*network, true);
+  EXPECT_GE(runs_, 2);
+}
+
+Lines names() {
+  Lines all;
+  for (const Target* target : targets()) all.push_back(target->name);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SimulatedTargets, ::testing::ValuesIn(names()),
+                         [](const auto& named) { return named.param; });
+
+}  // namespace
+}  // namespace wide::simulated
