@@ -4,6 +4,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "engine/device.h"
 #include "tests/device/simulated/backend.h"
@@ -205,6 +206,26 @@ TEST_F(SimulatedDevice, RunsOutOfMemoryAndBreaksByRequest) {
   EXPECT_THROW(expect_working(kDevice), BrokenDevice);
   EXPECT_THROW(x.add(1), c10::Error);
   x.reset();  // memory is given back all the same
+}
+
+/// Freed memory is overwritten, so that a result which lies there is seen.
+TEST_F(SimulatedDevice, SeveralResultsInArgumentsStayAlive) {
+  const at::NoGradGuard no_grad;
+  const auto options = at::TensorOptions().device(kDevice);
+  const Tensor x = numbers({2, 3, 4, 4}).to(kDevice), ones = at::ones({3}, options),
+               zeros = at::zeros({3}, options);
+  ASSERT_EQ(mallopt(M_PERTURB, 0x5a), 1);
+  for (int i = 0; i < 10; ++i) {
+    Tensors many(50);  // beyond what malloc keeps as it is
+    for (Tensor& t : many) t = at::empty({1}, at::kMeta);
+    many.clear();
+    Tensor out = at::empty_like(x), mean = at::empty({0}, options), scale = at::empty({0}, options);
+    at::native_batch_norm_out(out, mean, scale, x, ones, zeros, zeros, ones, false, 0.1, 0);
+    EXPECT_TRUE(out.equal(x));
+    EXPECT_EQ(mean.sizes(), at::IntArrayRef{0});
+  }
+  mallopt(M_PERTURB, 0);
+  EXPECT_EQ(violations(), Lines{});
 }
 
 TEST_F(SimulatedDevice, FreedMemoryIsTakenAgainByItsStreamAlone) {

@@ -138,7 +138,9 @@ class Call {
       to.unsafeGetTensorImpl()->set_wrapped_number(true);
   }
 
+  /// `kept`: LibTorch lets go of arguments before it returns several results that lie in them.
   void call(Stack& stack) const {
+    const Stack kept = stack;
     if (!replacement_) return op_.callBoxed(&stack);
     (*replacement_)(stack);
   }
@@ -158,6 +160,7 @@ class Call {
     };
     if (!replacement_ && with_meta_kernel().count(c10::toString(op_.operator_name())) > 0) {
       Stack stack = with(c10::kMeta, empty_like(c10::kMeta));
+      const Stack kept = stack;  // as in `call`
       try {
         op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
         return stack;
