@@ -258,8 +258,13 @@ class Watch {
 
   [[noreturn]] void crashed(const std::string& how) const {
     const std::string last = last_line(words_);
-    throw Error(fmt::format("[{}] sandbox: got {}{}, expected an end of its work; try another file",
-                            printable(rights_.what), how, last.empty() ? "" : " (" + last + ")"),
+    // What it read may be at fault, and where it read nothing, what the device needs and may not
+    // do.
+    throw Error(fmt::format("[{}] sandbox: got {}{}, expected an end of its work; try {}",
+                            printable(rights_.what), how, last.empty() ? "" : " (" + last + ")",
+                            rights_.read.empty()
+                                ? "--trust for fuse and train, which then use the device outside it"
+                                : "another file"),
                 5);
   }
 

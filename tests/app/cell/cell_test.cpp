@@ -349,10 +349,25 @@ TEST_F(Sandbox, ACrashIsOneLine) {
     ::raise(SIGKILL);
     return 0;
   });
-  fails("[net.pt2] sandbox: got exit code 0 in the midst of its work", [] {
-    ::_exit(0);
-    return 0;
-  });
+  fails(
+      "[net.pt2] sandbox: got exit code 0 in the midst of its work, expected an end of its work; "
+      "try another file\n",
+      [] {
+        ::_exit(0);
+        return 0;
+      });
+}
+
+TEST_F(Sandbox, ACrashWithoutAFileIsNotAFilesFault) {
+  rights_.what = "gpu-report";
+  rights_.read.clear();
+  fails(
+      "[gpu-report] sandbox: got exit code 0 in the midst of its work, expected an end of its "
+      "work; try --trust for fuse and train, which then use the device outside it\n",
+      [] {
+        ::_exit(0);
+        return 0;
+      });
 }
 
 TEST_F(Sandbox, AStackThatOverflowsIsACrash) {
