@@ -88,13 +88,19 @@ Tensors Derivative::gradients(const Tensors& bound, const Forward& forward) cons
   return pass.gradients;
 }
 
+Tensor Derivative::defaults_on(c10::Device device) const {
+  if (device.is_cpu()) return defaults_;
+  const std::lock_guard lock(mutex_);
+  const Unrecorded made_once;
+  if (!elsewhere_.defined() || elsewhere_.device() != device) elsewhere_ = defaults_.to(device);
+  return elsewhere_;
+}
+
 Tensors Derivative::step(const Tensors& bound, const Tensors& gradients, int64_t n) const {
   const at::NoGradGuard no_grad;
   const size_t count = of_.size();
-  if (!bound[of_.front()].is_cpu())
-    throw Unsupported(reason(inner_.name, "phase step", "a device", "the CPU", "--device cpu"));
   // All hyperparameters of every model: its learning rate, and the defaults.
-  const Tensor others = recorded_constant(defaults_);
+  const Tensor others = recorded_constant(defaults_on(bound[rate_].device()));
   const Tensor hyper = at::cat(
       {bound[rate_].to(at::kDouble).unsqueeze(-1), n > 0 ? expanded(n, others) : others}, -1);
   Tensors next((1 + moments_) * count);
@@ -111,9 +117,11 @@ Tensors Derivative::step_in_place(const Tensors& bound, const Tensors& gradients
   const at::NoGradGuard no_grad;
   const size_t count = of_.size();
   const double* defaults = defaults_.const_data_ptr<double>();
-  std::vector<double> hyper{bound[rate_].item<double>()};
+  const bool on_cpu = bound[rate_].is_cpu();
+  std::vector<double> hyper{on_cpu ? bound[rate_].item<double>() : kRate};
   hyper.insert(hyper.end(), defaults, defaults + defaults_.numel());
   ListStep list{.hyper = hyper.data(), .step = kStep};
+  if (!on_cpu) list.rate = bound[rate_];
   std::vector<Tensors> groups(1 + moments_);  // parameters, then each of the state
   for (size_t k = 0; k < count; ++k) {
     groups[0].push_back(bound[of_[k]]);

@@ -1,4 +1,6 @@
 #pragma once
+#include <mutex>
+
 #include "engine/network.h"
 #include "engine/train/optimizer/optimizer.h"
 #include "engine/widen/widen.h"
@@ -48,6 +50,7 @@ class Derivative {
   Tensors gradients(const Tensors& bound, const Forward& forward) const;
   Tensors step(const Tensors& bound, const Tensors& gradients, int64_t n) const;
   Tensors step_in_place(const Tensors& bound, const Tensors& gradients) const;
+  Tensor defaults_on(c10::Device device) const;
 
   Network inner_;
   Program single_;
@@ -59,6 +62,8 @@ class Derivative {
   size_t rate_ = 0, state_ = 0;  // of a step: learning rate (one a model), first of the state
   size_t moments_ = 0;           // tensors of state for each parameter
   Tensor defaults_;              // hyperparameters after the learning rate, float64
+  mutable Tensor elsewhere_;     // the same on the device that they were needed on last
+  mutable std::mutex mutex_;     // for it
   std::vector<std::pair<size_t, size_t>> feedback_;
 };
 

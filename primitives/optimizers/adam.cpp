@@ -26,6 +26,7 @@ WIDE_OPTIMIZER({.name = "adam",
                 .step_f32 = adam_f32,
                 .step_f64 = adam_f64,
                 .step_lists = adam_lists,
+                .step_tensors = adam_tensors<false>,
                 .python = adam_in_python("Adam", "g = g + h['weight_decay'] * p"),
                 .default_of = DefaultOf::step_phase});
 

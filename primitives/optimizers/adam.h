@@ -1,8 +1,9 @@
 #pragma once
-#include <ATen/ops/full.h>
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "engine/train/optimizer/list_step.h"
+#include "engine/train/optimizer/tensor_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide {
@@ -41,11 +42,34 @@ WIDE_FORMULA void adam_step(const ParameterStep<T>& s) {
 /// By one of ATen's fused kernels, `at::_fused_adam_` or `at::_fused_adamw_`.
 template <class Fused>
 void adam_lists(const ListStep& s, const Fused& fused) {
-  const std::vector<at::Tensor> steps(s.parameters.size(),
-                                      at::full({}, static_cast<double>(s.step), at::kFloat));
-  fused(s.parameters, s.gradients, s.state[0], s.state[1], /*max_exp_avg_sqs=*/at::TensorList(),
-        steps, s.hyper[kAdamLr], s.hyper[kAdamBeta1], s.hyper[kAdamBeta2],
-        s.hyper[kAdamWeightDecay], s.hyper[kAdamEps], /*amsgrad=*/false, /*maximize=*/false);
+  const std::vector<at::Tensor> steps(
+      s.parameters.size(),
+      at::full({}, static_cast<double>(s.step), s.parameters.front().options().dtype(at::kFloat)));
+  const auto with = [&](const auto& lr) {
+    fused(s.parameters, s.gradients, s.state[0], s.state[1], /*max_exp_avg_sqs=*/at::TensorList(),
+          steps, lr, s.hyper[kAdamBeta1], s.hyper[kAdamBeta2], s.hyper[kAdamWeightDecay],
+          s.hyper[kAdamEps], /*amsgrad=*/false, /*maximize=*/false);
+  };
+  if (s.rate.defined())
+    with(s.rate);
+  else
+    with(s.hyper[kAdamLr]);
+}
+
+/// What `adam_step` computes.
+template <bool decoupled>
+std::vector<at::Tensor> adam_tensors(const TensorStep& s) {
+  const double t = static_cast<double>(s.step);
+  const at::Tensor lr = s.number(kAdamLr), decay = s.number(kAdamWeightDecay);
+  const at::Tensor beta1 = s.number(kAdamBeta1), beta2 = s.number(kAdamBeta2), &p = s.parameter;
+  const at::Tensor rate = s.beside(lr / at::rsub(beta1.pow(t), 1));
+  const at::Tensor corrected = s.beside(at::rsub(beta2.pow(t), 1).rsqrt());
+  const at::Tensor g = decoupled ? s.gradient : s.gradient + s.beside(decay) * p;
+  const at::Tensor first = s.state[0] + s.beside(at::rsub(beta1, 1)) * (g - s.state[0]);
+  const at::Tensor second = s.beside(beta2) * s.state[1] + s.beside(at::rsub(beta2, 1)) * g * g;
+  const at::Tensor kept = decoupled ? s.beside(at::rsub(lr * decay, 1)) * p : p;
+  return {kept - rate * (first / (second.sqrt() * corrected + s.beside(s.number(kAdamEps)))), first,
+          second};
 }
 
 /// `decay`: the line that applies weight decay. Bias is not corrected, as far into a training.

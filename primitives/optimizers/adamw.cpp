@@ -26,6 +26,7 @@ WIDE_OPTIMIZER({.name = "adamw",
                 .step_f32 = adamw_f32,
                 .step_f64 = adamw_f64,
                 .step_lists = adamw_lists,
+                .step_tensors = adam_tensors<true>,
                 .python = adam_in_python("AdamW", "p = p - lr * h['weight_decay'] * p"),
                 .default_of = DefaultOf::training});
 

@@ -1,11 +1,10 @@
 // lion: c = beta1 m + (1 - beta1) g;  p = p - lr (sign(c) + weight_decay p);
 //       m = beta2 m + (1 - beta2) g
 // source: Chen et al., Symbolic Discovery of Optimization Algorithms (2023), algorithm 2
-#include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_sign.h>
+#include <ATen/ATen.h>
 
 #include "engine/train/optimizer/list_step.h"
+#include "engine/train/optimizer/tensor_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide::lion_optimizer {
@@ -38,10 +37,24 @@ void lion_lists(const ListStep& s) {
   const std::vector<at::Tensor> directions = at::_foreach_mul(moments, s.hyper[kBeta1]);
   at::_foreach_add_(directions, s.gradients, 1 - s.hyper[kBeta1]);
   at::_foreach_sign_(directions);
-  at::_foreach_mul_(s.parameters, 1 - s.hyper[kLr] * s.hyper[kWeightDecay]);
-  at::_foreach_add_(s.parameters, directions, -s.hyper[kLr]);
+  if (s.rate.defined()) {
+    at::_foreach_mul_(s.parameters, at::rsub(s.rate * s.hyper[kWeightDecay], 1));
+    at::_foreach_mul_(directions, s.rate);
+    at::_foreach_sub_(s.parameters, directions);
+  } else {
+    at::_foreach_mul_(s.parameters, 1 - s.hyper[kLr] * s.hyper[kWeightDecay]);
+    at::_foreach_add_(s.parameters, directions, -s.hyper[kLr]);
+  }
   at::_foreach_mul_(moments, s.hyper[kBeta2]);
   at::_foreach_add_(moments, s.gradients, 1 - s.hyper[kBeta2]);
+}
+
+std::vector<at::Tensor> lion_tensors(const TensorStep& s) {
+  const at::Tensor beta1 = s.number(kBeta1), beta2 = s.number(kBeta2), &m = s.state[0];
+  const at::Tensor c = s.beside(beta1) * m + s.beside(at::rsub(beta1, 1)) * s.gradient;
+  const at::Tensor taken = c.sign() + s.beside(s.number(kWeightDecay)) * s.parameter;
+  return {s.parameter - s.beside(s.number(kLr)) * taken,
+          s.beside(beta2) * m + s.beside(at::rsub(beta2, 1)) * s.gradient};
 }
 
 WIDE_OPTIMIZER({.name = "lion",
@@ -54,7 +67,8 @@ WIDE_OPTIMIZER({.name = "lion",
                 .state = {{"exp_avg", ""}},
                 .step_f32 = lion_f32,
                 .step_f64 = lion_f64,
-                .step_lists = lion_lists});
+                .step_lists = lion_lists,
+                .step_tensors = lion_tensors});
 
 }  // namespace
 }  // namespace wide::lion_optimizer

@@ -8,6 +8,7 @@
 
 #include "engine/error.h"
 #include "engine/train/optimizer/optimizer_operator.h"
+#include "engine/train/optimizer/tensor_step.h"
 
 namespace wide::optimizer_operator {
 namespace {
@@ -161,9 +162,26 @@ TORCH_LIBRARY_IMPL(wide, Meta, m) {
   m.impl("optimizer_step.two", three_shapes);
 }
 
+/// On a device; other types than float32 and float64 go by way of float32 here too.
+Tensors by_tensors(const Optimizer& optimizer, const Tensor& parameter, const Tensor& gradient,
+                   const Tensors& state, const Tensor& hyper, int64_t step) {
+  WIDE_ASSERT(optimizer.step_tensors != nullptr, "{} has no step of tensors", optimizer.name);
+  const at::ScalarType computed = parameter.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  TensorStep s{.parameter = parameter.to(computed),
+               .gradient = gradient.to(computed),
+               .hyper = hyper.to(at::kDouble),
+               .step = step};
+  for (const Tensor& t : state) s.state.push_back(t.to(computed));
+  Tensors made = optimizer.step_tensors(s);
+  for (size_t k = 0; k < made.size(); ++k)
+    made[k] = made[k].to((k == 0 ? parameter : state[k - 1]).scalar_type());
+  return made;
+}
+
 Tensors call(const Optimizer& optimizer, const Tensor& parameter, const Tensor& gradient,
              const Tensors& state, const Tensor& hyper, int64_t step) {
   WIDE_ASSERT(state.size() <= 2, "{} keeps {} tensors", optimizer.name, state.size());
+  if (!parameter.is_cpu()) return by_tensors(optimizer, parameter, gradient, state, hyper, step);
   Stack stack{parameter, gradient};
   for (const Tensor& t : state) stack.emplace_back(t);
   stack.emplace_back(hyper);

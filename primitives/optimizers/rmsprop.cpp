@@ -1,13 +1,10 @@
 // rmsprop: g = ∇ + weight_decay p;  v = alpha v + (1 - alpha) g²;  d = g / (sqrt(v) + eps);
 //          p = p - lr d, with momentum b = momentum b + d;  p = p - lr b
 // source: torch.optim.RMSprop
-#include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/_foreach_addcdiv.h>
-#include <ATen/ops/_foreach_addcmul.h>
-#include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ATen.h>
 
 #include "engine/train/optimizer/list_step.h"
+#include "engine/train/optimizer/tensor_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide::rmsprop_optimizer {
@@ -52,10 +49,32 @@ void rmsprop_lists(const ListStep& s) {
   at::_foreach_addcmul_(squares, gradients, gradients, 1 - kept);
   const std::vector<at::Tensor> roots = at::_foreach_sqrt(squares);
   at::_foreach_add_(roots, s.hyper[kEps]);
-  if (buffers.empty()) return at::_foreach_addcdiv_(s.parameters, gradients, roots, -s.hyper[kLr]);
-  at::_foreach_mul_(buffers, s.hyper[kMomentum]);
-  at::_foreach_addcdiv_(buffers, gradients, roots, 1);
-  at::_foreach_add_(s.parameters, buffers, -s.hyper[kLr]);
+  if (!buffers.empty()) {
+    at::_foreach_mul_(buffers, s.hyper[kMomentum]);
+    at::_foreach_addcdiv_(buffers, gradients, roots, 1);
+  }
+  if (s.rate.defined()) {
+    std::vector<at::Tensor> steps =
+        buffers.empty() ? at::_foreach_div(gradients, roots) : at::_foreach_mul(buffers, s.rate);
+    if (buffers.empty()) at::_foreach_mul_(steps, s.rate);
+    at::_foreach_sub_(s.parameters, steps);
+  } else if (buffers.empty()) {
+    at::_foreach_addcdiv_(s.parameters, gradients, roots, -s.hyper[kLr]);
+  } else {
+    at::_foreach_add_(s.parameters, buffers, -s.hyper[kLr]);
+  }
+}
+
+std::vector<at::Tensor> rmsprop_tensors(const TensorStep& s) {
+  const at::Tensor& p = s.parameter;
+  const at::Tensor g = s.gradient + s.beside(s.number(kWeightDecay)) * p;
+  const at::Tensor alpha = s.number(kAlpha), lr = s.beside(s.number(kLr));
+  const at::Tensor v = s.beside(alpha) * s.state[0] + s.beside(at::rsub(alpha, 1)) * g * g;
+  const at::Tensor direction = g / (v.sqrt() + s.beside(s.number(kEps)));
+  if (s.state.size() < 2) return {p - lr * direction, v};
+  const at::Tensor momentum = s.beside(s.number(kMomentum)), none = momentum == 0;
+  const at::Tensor b = at::where(none, s.state[1], momentum * s.state[1] + direction);
+  return {p - lr * at::where(none, direction, b), v, b};
 }
 
 WIDE_OPTIMIZER({.name = "rmsprop",
@@ -69,7 +88,8 @@ WIDE_OPTIMIZER({.name = "rmsprop",
                 .state = {{"square_avg", ""}, {"momentum_buffer", "momentum"}},
                 .step_f32 = rmsprop_f32,
                 .step_f64 = rmsprop_f64,
-                .step_lists = rmsprop_lists});
+                .step_lists = rmsprop_lists,
+                .step_tensors = rmsprop_tensors});
 
 }  // namespace
 }  // namespace wide::rmsprop_optimizer

@@ -1,9 +1,10 @@
 // sgd: g = ∇ + weight_decay p;  b = momentum b + (1 - dampening) g, at first g;
 //      p = p - lr (nesterov ? g + momentum b : b)
 // source: torch.optim.SGD
-#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ATen.h>
 
 #include "engine/train/optimizer/list_step.h"
+#include "engine/train/optimizer/tensor_step.h"
 #include "primitives/optimizers/formula.h"
 
 namespace wide::sgd_optimizer {
@@ -40,9 +41,28 @@ WIDE_FORMULA void sgd(const ParameterStep<T>& s) {
 WIDE_OPTIMIZER_STEPS(sgd)
 
 void sgd_lists(const ListStep& s) {
-  at::_fused_sgd_(s.parameters, s.gradients, s.state[0], s.hyper[kWeightDecay], s.hyper[kMomentum],
-                  s.hyper[kLr], s.hyper[kDampening], s.hyper[kNesterov] != 0, /*maximize=*/false,
-                  /*is_first_step=*/s.step == 1);
+  const auto with = [&](const auto& lr) {
+    at::_fused_sgd_(s.parameters, s.gradients, s.state[0], s.hyper[kWeightDecay],
+                    s.hyper[kMomentum], lr, s.hyper[kDampening], s.hyper[kNesterov] != 0,
+                    /*maximize=*/false, /*is_first_step=*/s.step == 1);
+  };
+  if (s.rate.defined())
+    with(s.rate);
+  else
+    with(s.hyper[kLr]);
+}
+
+std::vector<at::Tensor> sgd_tensors(const TensorStep& s) {
+  const at::Tensor& p = s.parameter;
+  const at::Tensor lr = s.beside(s.number(kLr));
+  const at::Tensor g = s.gradient + s.beside(s.number(kWeightDecay)) * p;
+  if (s.state.empty()) return {p - lr * g};
+  const at::Tensor momentum = s.beside(s.number(kMomentum)), none = momentum == 0;
+  const at::Tensor damped = s.beside(at::rsub(s.number(kDampening), 1)) * g;
+  const at::Tensor moved = s.step == 1 ? g : momentum * s.state[0] + damped;
+  const at::Tensor ahead =
+      at::where(s.beside(s.number(kNesterov)) != 0, g + momentum * moved, moved);
+  return {p - lr * at::where(none, g, ahead), at::where(none, s.state[0], moved)};
 }
 
 std::string conflict(const double* hyper) {
@@ -69,6 +89,7 @@ WIDE_OPTIMIZER({.name = "sgd",
                 .step_f32 = sgd_f32,
                 .step_f64 = sgd_f64,
                 .step_lists = sgd_lists,
+                .step_tensors = sgd_tensors,
                 .conflict = conflict,
                 .python = kInPython});
 

@@ -14,7 +14,9 @@ struct ListStep {
   std::vector<std::vector<at::Tensor>> state =
       {};                         // by `Optimizer::state`; empty where it is not kept
   const double* hyper = nullptr;  // in the order of `Optimizer::hyperparameters`
-  int64_t step = 1;               // counted from 1
+  /// On a device: the learning rate, a float32 scalar there, so that the host waits for nothing.
+  at::Tensor rate = {};
+  int64_t step = 1;  // counted from 1
 };
 
 /// Takes the step: by `Optimizer::step_lists`, or by the formula where there is none.

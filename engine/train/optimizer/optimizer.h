@@ -3,6 +3,10 @@
 #include <string>
 #include <vector>
 
+namespace at {
+class Tensor;
+}
+
 namespace wide {
 
 /// A number that every model has of its own. What is set is held against `low` and `high`.
@@ -28,6 +32,7 @@ struct ParameterStep {
 };
 
 struct ListStep;
+struct TensorStep;
 
 /// A tensor like each parameter that an optimiser keeps between steps; it begins as zeros.
 struct OptimizerState {
@@ -51,6 +56,9 @@ struct Optimizer {
   /// The same by ATen's fused or list operators: how separate models take it where they are the
   /// baseline (engine/train/optimizer/list_step.h). Null: by the formula.
   void (*step_lists)(const ListStep&) = nullptr;
+  /// The same for N models by operators that run on any device: the new parameter, then the new
+  /// state (engine/train/optimizer/tensor_step.h).
+  std::vector<at::Tensor> (*step_tensors)(const TensorStep&) = nullptr;
   /// Why one model's values do not go together, "" where they do; may be empty.
   std::string (*conflict)(const double* hyper) = nullptr;
   /// The same in Python, for torch.compile as a baseline: `fused(group, lr, h)`, the optimiser of

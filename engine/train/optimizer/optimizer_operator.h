@@ -7,7 +7,8 @@ namespace wide {
 /// What a step of `optimizer` makes of a parameter and of its state, as new tensors by one call of
 /// an operator, so that a recording sees it: the parameter first. For one model, or for N where
 /// `hyper` is `[N, H]` instead of `[H]` (float64, in the order of the optimiser's hyperparameters).
-/// State that is kept only with some hyperparameter may be left out at the end. On the CPU.
+/// State that is kept only with some hyperparameter may be left out at the end. On a device several
+/// ATen operators instead of that one.
 Tensors optimizer_step(const Optimizer& optimizer, const Tensor& parameter, const Tensor& gradient,
                        const Tensors& state, const Tensor& hyper, int64_t step);
 

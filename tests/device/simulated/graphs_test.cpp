@@ -8,6 +8,7 @@
 #include "engine/compile.h"
 #include "engine/device.h"
 #include "engine/measure/baselines.h"
+#include "engine/widen/derivative.h"
 #include "tests/device/mlp.h"
 #include "tests/device/simulated/backend.h"
 
@@ -134,6 +135,31 @@ TEST_F(SimulatedGraphs, BaselinesGiveTheSeparateModelsAnswers) {
   }
   for (const char* name : {"loop", "streams", "graph"}) EXPECT_TRUE(seen.count(name)) << name;
   EXPECT_EQ(violations(), Lines{});
+}
+
+/// Optimisers take their learning rate on the device: a graph could not hold a number that the host
+/// reads.
+TEST_F(SimulatedGraphs, BaselinesTakeTheStepsOfEveryOptimiser) {
+  const at::NoGradGuard no_grad;
+  const Network inner = mlp();
+  const Program plain = record_single(inner, generate(inner, 1, at::kFloat, c10::kCPU, 3));
+  for (const Optimizer* optimizer : optimizers()) {
+    SCOPED_TRACE(optimizer->name);
+    const Network network = phase_network(inner, plain, "step", optimizer->name);
+    const Ensemble on_cpu = generate(network, 3, at::kFloat, c10::kCPU, 3);
+    const Tensors right = in_double(record_single(network, on_cpu), on_cpu);
+    const Ensemble ensemble = generate(network, 3, at::kFloat, kDevice, 3);
+    std::set<std::string> seen;
+    for (const Baseline& b : baselines(network, ensemble, 1)) {
+      if (!b.unavailable.empty()) continue;
+      seen.insert(b.name);
+      for (int i = 0; i < 2; ++i) b.call();
+      EXPECT_LT(max_relative_error(b.run(), right), 1e-5) << b.name;
+    }
+    for (const char* name : {"loop", "streams", "graph", "vmap"})
+      EXPECT_TRUE(seen.count(name)) << name;
+    EXPECT_EQ(violations(), Lines{});
+  }
 }
 
 }  // namespace

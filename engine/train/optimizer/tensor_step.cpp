@@ -1,0 +1,15 @@
+#include "engine/train/optimizer/tensor_step.h"
+
+#include <ATen/ATen.h>
+
+namespace wide {
+
+at::Tensor TensorStep::number(int64_t k) const { return hyper.select(-1, k); }
+
+at::Tensor TensorStep::beside(const at::Tensor& numbers) const {
+  std::vector<int64_t> sizes(hyper.dim() == 2 ? static_cast<size_t>(parameter.dim()) : 0, 1);
+  if (!sizes.empty()) sizes[0] = hyper.size(0);
+  return numbers.to(parameter.scalar_type()).view(sizes);
+}
+
+}  // namespace wide
