@@ -65,16 +65,34 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
   return out;
 }
 
+namespace {
+
+/// CUDA, and whatever else has a runtime in this program.
+std::optional<c10::DeviceType> device_kind(const std::string& name) {
+  if (name == "cuda") return c10::kCUDA;
+  for (int k = 0; k < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++k) {
+    const auto type = static_cast<c10::DeviceType>(k);
+    if (type != c10::kCPU && device_runtime(type) &&
+        c10::DeviceTypeName(type, /*lower_case=*/true) == name)
+      return type;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 c10::Device parse_device(const std::string& text) {
+  if (text == "cpu") return c10::kCPU;
   int64_t index = 0;
-  const bool cuda = text == "cuda" || (text.rfind("cuda:", 0) == 0 &&
-                                       parse_int(std::string_view(text).substr(5), &index) &&
-                                       index >= 0 && index < 128);
-  if (text != "cpu" && !cuda)
+  const size_t colon = std::min(text.find(':'), text.size());
+  const bool counted =
+      colon == text.size() ||
+      (parse_int(std::string_view(text).substr(colon + 1), &index) && index >= 0 && index < 128);
+  const std::optional<c10::DeviceType> kind = device_kind(text.substr(0, colon));
+  if (!kind || !counted)
     fail("[--device] device: got {}, expected cpu, cuda or cuda:0; try --device cpu",
          printable(text));
-  if (!cuda) return c10::kCPU;
-  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
+  const c10::Device device(*kind, static_cast<c10::DeviceIndex>(index));
   if (const auto why = unavailable(device)) throw Error(*why, 6);
   return device;
 }

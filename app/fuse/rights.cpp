@@ -39,7 +39,7 @@ std::optional<Rights> rights_of(const SubjectOptions& options) {
   if (!file && options.weights.empty() && options.inputs.empty()) return std::nullopt;
   Rights rights;
   rights.what = options.model;
-  rights.device = options.device.rfind("cuda", 0) == 0;
+  rights.device = options.device != "cpu";
   if (file) rights.read.push_back(options.model);
   if (!options.inputs.empty()) rights.read.push_back(options.inputs);
   for (const std::string& argument : options.weights) {

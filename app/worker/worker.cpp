@@ -97,8 +97,9 @@ void serve(const std::string& line, Replies& replies) {
   limit_memory(planned, set_threads(settings.threads));
   if (settings.peaks) use_peaks(settings.peaks_device, settings.threads, *settings.peaks);
   const Case result = run_case(planned, settings, replies);
-  release_memory(planned.device);  // the next case asks for blocks of other sizes
   replies.send({{"result", to_json(result)}, {"resident", process_memory().resident}});
+  expect_working(planned.device);  // or the next case would be blamed
+  release_memory(planned.device);  // the next case asks for blocks of other sizes
 }
 
 }  // namespace
