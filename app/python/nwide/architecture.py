@@ -3,11 +3,15 @@
 import torch
 from torch import nn
 from torch.nn.utils import parametrize
+from torch.utils import _pytree as pytree
 
 from .classes import difference, place
 from .errors import fail
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+
+
+_REGISTERED = frozenset(vars(nn.Module()))  # names of nn.Module's own
 
 
 def path_text(path):
@@ -66,6 +70,34 @@ def _check_same_class(what, its, first):
         got += f" with another {differs}" + (f" (at {there})" if there else "")
         expected += f" (at {own})" if own else ""
     fail("compile", what, got, f"{expected} as in model 0", "models of one architecture")
+
+
+def check_kept_apart(models):
+    """Refuses tensors that a model has in a list or dict that nn.Module does not look into, where they differ from model 0's: they
+    are constants of the program."""
+    places = [(path, name) for path, module in models[0].named_modules() for name, value in vars(module).items()
+              if name not in _REGISTERED and isinstance(value, (list, tuple, dict))]
+    for path, name in places:
+        first = _unregistered(models[0], vars(models[0].get_submodule(path))[name])
+        for i, model in enumerate(models[1:], 1):
+            value = vars(model.get_submodule(path)).get(name)
+            own = _unregistered(model, value)
+            if len(own) != len(first) or not all(
+                    a is b or (a.shape, a.dtype) == (b.shape, b.dtype) and torch.equal(a, b) for a, b in zip(own, first)):
+                fail("compile", f"{path}.{name}".lstrip(".") + f" of model {i}", f"tensors of its own in a {type(value).__name__}",
+                     "those of model 0, as nn.Module does not know them", "nn.ModuleList, nn.ParameterList or register_buffer")
+
+
+def _unregistered(model, value):
+    """The tensors in it that are none of the model's parameters and buffers."""
+    found = []
+    for leaf in pytree.tree_leaves(value):
+        if isinstance(leaf, nn.Module):
+            found += [*leaf.parameters(), *leaf.buffers()]
+        elif isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+    known = {id(t) for t in (*model.parameters(), *model.buffers())} if found else ()
+    return [t for t in found if id(t) not in known]
 
 
 class Slot:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from .architecture import FunctionModule, check_same, check_values, gather, slots_of
+from .architecture import FunctionModule, check_kept_apart, check_same, check_values, gather, path_text, slots_of
 from .errors import Error, fail
 from .module import WideModule, moved
 from .options import Options
@@ -87,7 +87,9 @@ def assemble(kind, models, n, in_dims, options, one_for_each=False):
     if not isinstance(options, Options):
         fail("compile", "options", type(options).__name__, "nw.Options", "nw.Options.safe()")
     models = _models(models, n)
+    _check_recordable(models[0])
     check_same(models)
+    check_kept_apart(models)
     slots = slots_of(models[0])
     shared, one_for_all, weights = [], [], []
     for slot in slots:
@@ -100,6 +102,16 @@ def assemble(kind, models, n, in_dims, options, one_for_each=False):
                        else torch.stack([t.detach() for t in tensors]))
     own = copy.deepcopy(models[0])
     return kind(own, slots, weights, shared, one_for_all, len(models), in_dims, options), models
+
+
+def _check_recordable(model):
+    """Refuses modules whose operators a recording does not see."""
+    for path, module in model.named_modules():
+        if isinstance(module, WideModule):
+            fail("compile", path_text(path), "a wide module", "PyTorch's own modules", "its models in an nn.ModuleList, called one by one")
+        if isinstance(module, torch.jit.ScriptModule):
+            fail("compile", path_text(path), "a module of TorchScript", "one that Python runs",
+                 "the module as it was before torch.jit, or its file by the command workbench fuse")
 
 
 def _models(models, n):

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from .causes import refuse_hidden
 from .errors import fail
 
 
@@ -22,6 +23,7 @@ def pack(separate: Iterable[Any]) -> Any:
     for k, column in enumerate(zip(*(leaves for leaves, _ in forms))):
         if not isinstance(column[0], torch.Tensor):
             for i, value in enumerate(column):
+                refuse_hidden("pack", f"argument {k} of model {i}", value)
                 if isinstance(value, torch.Tensor) or value != column[0]:
                     fail("pack", f"argument {k} of model {i}", value, f"{column[0]} as of model 0", "a tensor for each model")
             columns.append(column[0])

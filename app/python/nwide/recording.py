@@ -12,9 +12,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _core
-from .architecture import path_text
+from .architecture import PLAIN, path_text
+from .causes import printing, refuse_hidden, told
 from .constant import Constant
-from .errors import Error, fail, one_line
+from .errors import Error, fail
 
 HERE = __name__.rpartition(".")[0]
 
@@ -236,12 +237,13 @@ class Recorder:
         self.model, self.arguments, self.exporting = model, arguments, exporting
         self.modes = modes(model)  # copies of a wide module may be in others by the time of a call
         self.results = {}  # form of the results, by the inputs' shapes
-        self.place = ""  # where the last call failed
+        self.place, self.printed = "", False  # where the last call failed, and whether there a tensor was to be text
+        self.counted = ""  # a number or text among the attributes that a call changed
         self.user = None  # which wide module called the program last, by a name of its own
         self.names = argument_names(model, arguments)
 
     def __call__(self, tensors):
-        self.place = ""
+        self.place, self.printed = "", False
         args, kwargs = self.arguments.call(tensors)
         before = {module: dict(vars(module)) for module in self.model.modules()}
         buffers = {module: dict(module._buffers) for module in self.model.modules()}
@@ -252,8 +254,11 @@ class Recorder:
             with as_for_export(self.exporting), WithoutNumpy(), DetachedData(), PlainGradients(), \
                     torch.compiler.set_stance("force_eager"):
                 results = self._rebound(buffers, Form(self.model(*args, **kwargs)))
+                for rest in results.rest:
+                    refuse_hidden("forward", "result", rest and rest[0])
         except Exception as error:
             self.place = place_of(error, self.model)
+            self.printed = printing(error)  # which the engine's own error would not tell
             raise
         finally:
             set_modes(self.model, now)
@@ -297,6 +302,9 @@ class Recorder:
         for path, module in self.model.named_modules():
             own = vars(module)
             for name, value in list(own.items()):
+                old = before.get(module, {}).get(name)
+                if isinstance(value, PLAIN) and name != "training" and not (isinstance(old, PLAIN) and old == value):
+                    self.counted = f"{path}.{name}".lstrip(".")
                 if name.startswith("_") and name in ("_parameters", "_buffers", "_modules"):
                     continue
                 if any(isinstance(leaf, torch.Tensor) and torch._is_functional_tensor(leaf)
@@ -337,8 +345,7 @@ def place_of(error, model):
 
 def explained(error, recorder):
     """The error of a recording as one of ours, with its place."""
-    text = str(error) if isinstance(error, Error) else (
-        f"[forward] call: got {one_line(error)}, expected an answer; try the model itself on this input")
+    text = told(error, recorder.printed)
     return Error(f"{text} ({recorder.place})" if recorder.place else text)
 
 
@@ -347,7 +354,7 @@ def placed(error, recorder):
     if not recorder.place and not isinstance(error, RuntimeError):
         return error
     own = explained(error, recorder) if recorder.place or not isinstance(error, Error) else error
-    recorder.place = ""  # of this error alone
+    recorder.place, recorder.printed = "", False  # of this error alone
     return own
 
 
@@ -362,7 +369,9 @@ def record(recorder, tensors, parameters, buffers, seed=0):
 
 
 def see(model, slots, form, seed=1):
-    """What a recording of one model's call sees, and whether it needs the flag of torch.export."""
+    """What a recording of one model's call sees, whether it needs the flag of torch.export, and what recorded it."""
+    for rest in form.rest:
+        refuse_hidden("forward", "argument", rest and rest[0])
     for exporting in (False, True):
         recorder = Recorder(model, form, exporting)
         try:
@@ -374,7 +383,7 @@ def see(model, slots, form, seed=1):
     for name in seen.updates:
         if name in recorder.names:
             fail("forward", f"input {name}", "a change in place", "an input left as it is", f"{name} = {name}.clone()")
-    return seen, exporting
+    return seen, exporting, recorder
 
 
 def named(model, slots):
@@ -389,8 +398,11 @@ def look(model, slots, form):
     """Whether a call must be recorded with the flag of torch.export set, by which libraries leave out
     checks of values, and the names of what it changes. Refuses what another call, with other chance
     outside of torch, would do otherwise."""
-    one, exporting = see(model, slots, form, seed=1)
+    one, exporting, recorder = see(model, slots, form, seed=1)
     if differ(one, see(model, slots, form, seed=2)[0]):
+        if recorder.counted:
+            fail("forward", "program", f"another one in each call, in which {recorder.counted} changes", "one that depends on sizes alone",
+                 f"a buffer in place of {recorder.counted}, and torch.where for a branch on it")
         fail("forward", "program", "another one in another call", "one that depends on sizes alone",
              "torch's own random numbers in place of random's and NumPy's")
     return exporting, one.updates

@@ -1,0 +1,75 @@
+"""Why a recording cannot follow a module: a line that names the cause and a way out."""
+
+import collections.abc
+import dataclasses
+import re
+import traceback
+
+import torch
+
+from .architecture import PLAIN
+from .constant import Constant
+from .errors import Error, fail, one_line
+
+_CONSTANT = "or nw.constant(...) for an argument that is the same for all models"
+_NUMBERS = f"a tensor in place of item(), int(), float() and branches on them (torch.where), {_CONSTANT}"
+_SIZES = f"a mask of fixed size instead of selecting by data, {_CONSTANT}"
+# In the engine's errors; where it knows no arguments of Python.
+_ADVICE = (("a Python number that depends on an input or parameter", _NUMBERS), ("a result shape that depends on", _SIZES))
+# In PyTorch's errors.
+_FOREIGN = (
+    (r"tolist\(\) shouldn't be called",
+     "tolist: got Python numbers of what depends on data, expected tensors; try torch's own operators"),
+    (r"HigherOrderOperator (\w+)",
+     "torch.{0}: got functions that it chooses between or repeats, expected PyTorch's plain operators; try torch.where in place of a "
+     "branch, a loop of fixed length"),
+    ("element 0 of tensors does not require grad",
+     "autograd: got a gradient inside of forward, which is recorded without grad mode, expected one that needs none; try "
+     "torch.func.grad, or torch.enable_grad() around it"))
+
+
+def told(error, printed):
+    """An exception of a recording as one line of ours."""
+    if printed:
+        return "[forward] print: got a tensor's values as text, expected none inside of forward; try its shape, or to print results"
+    text = str(error)
+    if isinstance(error, Error):
+        advice = next((advice for words, advice in _ADVICE if words in text), None)
+        return f"{text.rpartition('; try ')[0]}; try {advice}" if advice else text
+    for pattern, line in _FOREIGN:
+        found = re.search(pattern, text)
+        if found:
+            return f"[forward] {line.format(*found.groups())}"
+    return f"[forward] call: got {one_line(error)}, expected an answer; try the model itself on this input"
+
+
+def printing(error):
+    """Whether it was raised where a tensor's values become text."""
+    return any(frame.f_code.co_filename.endswith("_tensor_str.py") for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def refuse_hidden(thing, what, value):
+    """Throws where tensors lie in what PyTorch's pytree does not open: they would be taken as constants."""
+    if _hides_tensors(value):
+        name = type(value).__name__
+        fail(thing, what, f"tensors inside of {name}, which torch.utils._pytree does not open",
+             "tuples, lists, dicts or registered dataclasses of tensors",
+             f"torch.export.register_dataclass({name})" if dataclasses.is_dataclass(value) else "a tuple or dict")
+
+
+def _hides_tensors(value, depth=3):
+    """Whether tensors lie in it that PyTorch's pytree does not see."""
+    if isinstance(value, torch.Tensor):
+        return True
+    if isinstance(value, (*PLAIN, Constant, type, torch.nn.Module)) or callable(value) or depth == 0:
+        return False
+    if isinstance(value, collections.abc.Iterator):
+        return True
+    if isinstance(value, collections.abc.Mapping):
+        parts = value.values()
+    elif isinstance(value, (list, tuple, collections.abc.Set, collections.deque)):
+        parts = value
+    else:
+        parts = vars(value).values() if hasattr(value, "__dict__") else [
+            getattr(value, name) for name in getattr(value, "__slots__", ()) if hasattr(value, name)]
+    return any(_hides_tensors(part, depth - 1) for part in parts)
