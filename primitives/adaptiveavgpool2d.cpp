@@ -47,10 +47,9 @@ Tensors one_pass(const AdaptiveConfig& c, const WideCall& call) {
 }
 
 Applies one_pass_applies(const AdaptiveConfig&, const WideCall& call) {
-  if (adaptive_average_pool_applies(call.inputs[0])) return std::nullopt;
-  return reason("adaptiveavgpool2d/one_pass", "call",
-                "other than contiguous float32 inference on the CPU",
-                "contiguous float32 inference on the CPU", "batched");
+  if (call.inputs[0].is_contiguous()) return std::nullopt;
+  return reason("adaptiveavgpool2d/one_pass", "x", "one that is not contiguous", "a contiguous one",
+                "batched");
 }
 
 /// No weights, so N goes into the batch or into the channels, whichever needs no copy.
@@ -112,7 +111,7 @@ assert torch.allclose(torch.stack(means, -2), y, rtol=1e-12, atol=1e-12)
   t.claims = {{"aten::adaptive_avg_pool2d", claim}, {"aten::_adaptive_avg_pool2d", claim}};
   t.strategies = {
       strategy<AdaptiveConfig>("one_pass", "every plane read once, windows summed in cache",
-                               one_pass, one_pass_applies),
+                               one_pass, one_pass_applies, {"wide::adaptive_average_pool"}),
       strategy<AdaptiveConfig>("batched", "N folded into the batch or the channels", batched)};
   t.parameter_inputs = {false};
   return t;

@@ -7,7 +7,6 @@
 #include "engine/widen/describe.h"
 #include "primitives/kernels/attention/attention.h"
 #include "primitives/kernels/attention/blockwise_attention.h"
-#include "primitives/kernels/operators.h"
 #include "primitives/patterns/attention.h"
 
 namespace wide::attention_target {
@@ -125,20 +124,14 @@ Tensors packed(const AttentionConfig& c, const WideCall& call) {
 }
 
 Applies packed_applies(const AttentionConfig& c, const WideCall& call) {
-  const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
-  const Tensor& mask = call.inputs[3];
-  if (mask.defined() && mask.scalar_type() != at::kBool && mask.scalar_type() != at::kFloat)
-    return reason("attention/packed", "mask", c10::toString(mask.scalar_type()), "float32 or bool",
-                  "math");
+  const Tensor &q = call.inputs[0], &k = call.inputs[1];
   if (c.finite_fill())
     return reason("attention/packed", "mask", fmt::format("scores of {}", *c.fill), "-inf", "math");
   if (c.dropout > 0)
     return reason("attention/packed", "dropout", fmt::format("{}", c.dropout), "none", "math");
   if (c.grouped_queries && q.size(-3) != k.size(-3))
     return reason("attention/packed", "heads", "fewer of keys than of queries", "as many", "fused");
-  if (kernels::takes({&q, &k, &v})) return std::nullopt;
-  return reason("attention/packed", "call", "other than float32 on the CPU without gradient",
-                "float32 inference on the CPU", "fused");
+  return std::nullopt;
 }
 
 /// As `packed`, but a block of scores at a time, with a backward pass that computes them again.
@@ -155,7 +148,7 @@ Tensors blockwise(const AttentionConfig& c, const WideCall& call) {
 }
 
 Applies blockwise_applies(const AttentionConfig& c, const WideCall& call) {
-  const Tensor &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
+  const Tensor &q = call.inputs[0], &k = call.inputs[1];
   if (call.inputs[3].defined())
     return reason("attention/blockwise", "mask", "one", "none, or a causal one", "fused");
   if (c.dropout > 0)
@@ -163,10 +156,6 @@ Applies blockwise_applies(const AttentionConfig& c, const WideCall& call) {
   if (c.grouped_queries && q.size(-3) != k.size(-3))
     return reason("attention/blockwise", "heads", "fewer of keys than of queries", "as many",
                   "fused");
-  for (const Tensor* t : {&q, &k, &v})
-    if (!t->is_cpu() || t->scalar_type() != at::kFloat || t->numel() == 0)
-      return reason("attention/blockwise", "call", "other than float32 on the CPU",
-                    "float32 on the CPU", "fused");
   return std::nullopt;
 }
 
@@ -298,11 +287,11 @@ y = layer(x, x, x, attn_mask=mask if a.causal else None, need_weights=False)[0]
   t.patterns = attention_written_out();
   t.strategies = {
       strategy<AttentionConfig>("packed", "the engine's GEMM around a softmax, inference", packed,
-                                packed_applies),
+                                packed_applies, {"wide::attention"}),
       strategy<AttentionConfig>("fused", "N folded into the batch of the attention kernel", fused,
                                 fused_applies),
       strategy<AttentionConfig>("blockwise", "a block of scores at a time, with a backward pass",
-                                blockwise, blockwise_applies),
+                                blockwise, blockwise_applies, {"wide::blockwise_attention"}),
       strategy<AttentionConfig>("math", "two batched GEMMs around a softmax", math, math_applies)};
   t.parameter_inputs = {false, false, false, false};
   return t;

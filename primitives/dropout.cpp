@@ -55,9 +55,12 @@ Applies one_pass_applies(const DropoutConfig& c, const WideCall& call) {
   if (c.mask)
     return reason("dropout/one_pass", "mask", "one that is read", "one that is used up at once",
                   "independent");
-  if (dropout_applies(call.inputs[0], c.p)) return std::nullopt;
-  return reason("dropout/one_pass", "call", "other than contiguous float32 inference on the CPU",
-                "contiguous float32 inference on the CPU", "independent");
+  if (c.p <= 0 || c.p >= 1)
+    return reason("dropout/one_pass", "p", fmt::format("{}", c.p), "one between 0 and 1",
+                  "independent");
+  if (call.inputs[0].is_contiguous()) return std::nullopt;
+  return reason("dropout/one_pass", "x", "one that is not contiguous", "a contiguous one",
+                "independent");
 }
 
 Tensors masked(const DropoutConfig& c, const Tensor& x, const Tensor& like) {
@@ -104,7 +107,7 @@ Target target() {
               {"aten::native_dropout", [](const CallView& c) { return claim_native(c, true); }}};
   t.strategies = {
       strategy<DropoutConfig>("one_pass", "every element draws, multiplied in the same pass",
-                              one_pass, one_pass_applies),
+                              one_pass, one_pass_applies, {"wide::dropout"}),
       strategy<DropoutConfig>("independent", "every model draws its own mask", independent),
       strategy<DropoutConfig>("shared", "one mask for all models", shared)};
   t.strategies.back().only_when_asked = true;

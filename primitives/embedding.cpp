@@ -65,12 +65,6 @@ Tensors rows(const EmbeddingConfig&, const WideCall& call) {
   return {lookup(call.inputs[1], call.inputs[0])};
 }
 
-Applies rows_applies(const EmbeddingConfig&, const WideCall& call) {
-  if (lookup_applies(call.inputs[1], call.inputs[0])) return std::nullopt;
-  return reason("embedding/rows", "call", "other than float32 inference on the CPU",
-                "float32 inference on the CPU", "indexed");
-}
-
 /// Rows picked along the vocabulary axis of every model's own table.
 Tensors gather(const EmbeddingConfig& c, const WideCall& call) {
   const Tensor &ids = call.inputs[0], &w = call.inputs[1];
@@ -112,8 +106,8 @@ Target target() {
   t.oracle = "y = load(nn.Embedding(a.V, a.D))(t['ids'])";
   t.claims = {{"aten::embedding", claim}};
   t.strategies = {
-      strategy<EmbeddingConfig>("rows", "rows copied from every model's own table", rows,
-                                rows_applies),
+      strategy<EmbeddingConfig>("rows", "rows copied from every model's own table", rows, {},
+                                {"wide::lookup"}),
       strategy<EmbeddingConfig>("indexed", "one lookup in the tables joined to one", indexed),
       strategy<EmbeddingConfig>("gather", "a gather along every model's own table", gather)};
   t.parameter_inputs = {false, true};

@@ -3,6 +3,7 @@
 // source: torch.nn.Linear
 #include <ATen/ATen.h>
 
+#include "engine/widen/capabilities.h"
 #include "engine/widen/describe.h"
 #include "primitives/kernels/gemm/bf16_linear.h"
 #include "primitives/kernels/gemm/packed_linear.h"
@@ -104,7 +105,8 @@ Tensors packed(const LinearConfig& config, const WideCall& call) {
   if (call.inputs[2].defined()) bias = call.inputs[2];
   Sizes result = call.inputs[0].sizes().vec();
   result.back() = w.size(2);
-  if (bf16_linear_applies(x, w)) return {shaped(bf16_linear(x, pack_pairs(w), bias), result)};
+  if (takes("wide::bf16_linear", {x, w}))
+    return {shaped(bf16_linear(x, pack_pairs(w), bias), result)};
   const auto single = [](const Tensor& t) { return t.to(at::kFloat); };
   const Tensor rows = single(x.size(2) == 1 || x.stride(2) == 1 ? x : x.contiguous());
   if (bias) bias = single(*bias);
@@ -112,12 +114,9 @@ Tensors packed(const LinearConfig& config, const WideCall& call) {
   return {shaped(y, result).to(x.scalar_type())};
 }
 
-Applies packed_applies(const LinearConfig& config, const WideCall& call) {
-  if (!config.pack)
-    return reason("linear/packed", "call", "a matrix that is computed", "a weight", "einsum");
-  if (packed_linear_applies(call.inputs[0], call.inputs[1])) return std::nullopt;
-  return reason("linear/packed", "call", "other than float32 or bfloat16 on the CPU, or a gradient",
-                "inference in float32 or bfloat16 on the CPU", "einsum");
+Applies packed_applies(const LinearConfig& config, const WideCall&) {
+  if (config.pack) return std::nullopt;
+  return reason("linear/packed", "call", "a matrix that is computed", "a weight", "einsum");
 }
 
 Tensors einsum(const LinearConfig& config, const WideCall& call) {
@@ -186,11 +185,12 @@ Target target() {
   t.claims = {{"aten::linear", claim_linear}, {"aten::addmm", claim_addmm}, {"aten::mm", claim_mm}};
   t.strategies = {
       strategy<LinearConfig>("packed", "the engine's GEMM over packed weights, inference", packed,
-                             packed_applies),
+                             packed_applies, {"wide::pack_panels", "wide::packed_linear"}),
       strategy<LinearConfig>("einsum", "one batched GEMM over packed weights, bias after it",
                              einsum),
       strategy<LinearConfig>("baddbmm", "one batched GEMM that adds the bias", baddbmm,
                              baddbmm_applies)};
+  t.strategies.front().converts = {at::kBFloat16};
   t.parameter_inputs = {false, true, true};
   return t;
 }

@@ -49,9 +49,8 @@ Tensors one_pass(const PreluConfig&, const WideCall& call) {
 }
 
 Applies one_pass_applies(const PreluConfig&, const WideCall& call) {
-  if (prelu_applies(call.inputs[0], call.inputs[1])) return std::nullopt;
-  return reason("prelu/one_pass", "call", "other than contiguous float32 inference on the CPU",
-                "contiguous float32 inference on the CPU", "wide");
+  if (call.inputs[0].is_contiguous()) return std::nullopt;
+  return reason("prelu/one_pass", "x", "one that is not contiguous", "a contiguous one", "wide");
 }
 
 /// Slopes `[N, 1, C, 1, ...]` broadcast over x.
@@ -101,7 +100,7 @@ Target target() {
   t.claims = {{"aten::prelu", claim}};
   t.strategies = {
       strategy<PreluConfig>("one_pass", "planes with their own slope, written once", one_pass,
-                            one_pass_applies),
+                            one_pass_applies, {"wide::prelu"}),
       strategy<PreluConfig>("wide", "slopes broadcast over batch and space", broadcast)};
   t.parameter_inputs = {false, true};
   return t;

@@ -109,13 +109,11 @@ Program record_loss(const LossNetwork& loss, const Tensors& one) {
 Tensors differentiate_wide(const Program& single, const std::vector<size_t>& trained, int64_t n,
                            const std::vector<WideValue>& bound, const WidenOptions& options,
                            Coverage* coverage, std::vector<bool>* reached) {
-  WidenOptions differentiable = options;
-  differentiable.differentiable = true;
   const Value& loss = single.value(single.outputs[0]);
   const ForwardAndBack pass =
       forward_and_back("train", bound, trained, {at::ones(wide_sizes(n, loss.sizes), loss.dtype)},
                        [&](const std::vector<WideValue>& values) {
-                         return evaluate_wide(single, n, values, differentiable, coverage);
+                         return evaluate_wide(single, n, values, options, coverage);
                        });
   if (!pass.differentiable[0])
     throw Unsupported(reason("train", "loss", "one that depends on no trained parameter",

@@ -299,7 +299,6 @@ Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a
   for (size_t i = 0; i < some.tensors.size(); ++i)
     values.push_back({some.tensors[i], !some.shared[i]});
   // Every call is chosen on the way forward; a way back would keep what is made there.
-  widen.differentiable = p.step;
   if (p.step && !may_be_short(p, at_a_time))
     differentiate_wide(p.single, p.trained, at_a_time, values, widen, nullptr, nullptr);
   else

@@ -159,14 +159,12 @@ std::vector<WideValue> Derivative::evaluate(int64_t n, const std::vector<WideVal
                                "--phase forward"));
     tensors.push_back(bound[i].tensor);
   }
-  WidenOptions differentiable = options;
-  differentiable.differentiable = true;
   Tensors updates;
   const Forward forward = [&](const Tensors& inner) {
     std::vector<WideValue> values;
     for (const Tensor& t : inner) values.push_back({t, true});
     Tensors outputs;
-    for (WideValue& v : evaluate_wide(single_, n, values, differentiable, coverage)) {
+    for (WideValue& v : evaluate_wide(single_, n, values, options, coverage)) {
       if (!v.wide) v.tensor = expanded(n, v.tensor);
       outputs.push_back(v.tensor);
     }

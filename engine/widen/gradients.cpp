@@ -106,14 +106,12 @@ std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<Wide
     if (node.name().rfind("aten::rrelu_with_noise", 0) == 0)
       throw Unsupported(reason(thing_, "operator", "rrelu, whose slopes are not kept",
                                "operators with a gradient", "leaky_relu"));
-  WidenOptions differentiable = options;
-  differentiable.differentiable = true;
   const auto own = static_cast<std::ptrdiff_t>(single_.bound.size());
   const ForwardAndBack pass = forward_and_back(
       thing_, {bound.begin(), bound.begin() + own}, of_, cotangents_for(n, bound),
       [&](const std::vector<WideValue>& values) {
-        return with_reason(
-            thing_, [&] { return evaluate_wide(single_, n, values, differentiable, coverage); });
+        return with_reason(thing_,
+                           [&] { return evaluate_wide(single_, n, values, options, coverage); });
       });
   differentiable_ = pass.differentiable;
   reached_ = pass.reached;

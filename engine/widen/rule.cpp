@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "engine/widen/capabilities.h"
+
 namespace wide {
 
 namespace {
@@ -28,6 +30,20 @@ const Strategy* Rule::strategy(const std::string& wanted) const {
   for (const Strategy& s : strategies)
     if (s.name == wanted) return &s;
   return nullptr;
+}
+
+/// What is tried instead of a strategy whose operators cannot be called: one of ATen's alone.
+Applies Rule::applies(const Strategy& s, const std::any& config, const WideCall& call) const {
+  for (const std::string& op : s.operators) {
+    const auto lack = lacks(op, call.inputs, s.converts);
+    if (!lack) continue;
+    const auto other = std::find_if(strategies.begin(), strategies.end(), [](const Strategy& o) {
+      return o.operators.empty() && !o.only_when_asked;
+    });
+    return reason(name + "/" + s.name, "call", lack->got, lack->expected,
+                  other == strategies.end() ? "per_model" : other->name);
+  }
+  return s.applies(config, call);
 }
 
 bool add_rules(std::vector<Rule> rules, const char* file) {

@@ -19,6 +19,8 @@ struct Rule {
   std::string file{};  // where it is registered
 
   const Strategy* strategy(const std::string& name) const;
+  /// nullopt where one of the strategies applies to a call, else the reason.
+  Applies applies(const Strategy& strategy, const std::any& config, const WideCall& call) const;
 };
 
 /// Registers at static initialisation; `file` is __FILE__. Returns true.

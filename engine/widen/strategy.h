@@ -29,17 +29,23 @@ struct Strategy {
   std::function<Tensors(const std::any& config, const WideCall& call)> run;
   std::function<std::string(const std::any& config)> config_text;  // canonical: the tuning key
   bool only_when_asked = false;  // means something else (one mask for all): never chosen by itself
-  bool differentiable = true;
+  /// Operators of this project that it calls, "wide::prelu": where one of them has no form for a
+  /// call's device, dtypes or gradients (engine/widen/capabilities.h), neither has the strategy.
+  std::vector<std::string> operators{};
+  std::vector<at::ScalarType> converts{};  // dtypes that it turns into one of theirs beforehand
 };
 
-/// A Strategy of functions that take the primitive's own configuration.
+/// A Strategy of functions that take the primitive's own configuration. `applies` says what the
+/// operators' capabilities do not.
 template <class Config>
 Strategy strategy(std::string name, std::string summary,
                   std::function<Tensors(const Config&, const WideCall&)> run,
-                  std::function<Applies(const Config&, const WideCall&)> applies = {}) {
+                  std::function<Applies(const Config&, const WideCall&)> applies = {},
+                  std::vector<std::string> operators = {}) {
   Strategy s;
   s.name = std::move(name);
   s.summary = std::move(summary);
+  s.operators = std::move(operators);
   s.run = [run](const std::any& c, const WideCall& call) {
     return run(std::any_cast<const Config&>(c), call);
   };

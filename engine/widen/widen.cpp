@@ -261,20 +261,13 @@ class Evaluator {
         if (s.name == wanted && options_.strict) throw Unsupported(no->second);
         continue;
       }
-      if (options_.differentiable && !s.differentiable) {
-        const std::string no = reason(rule.name + "/" + s.name, "gradients", "a backward pass",
-                                      "a forward pass only", "per_model");
-        if (why.empty() || s.name == wanted) why = no;
-        if (s.name == wanted && options_.strict) throw Unsupported(no);
-        continue;
-      }
       if (shares_parameters(rule, call)) {  // vmap handles parameters that all models share
         if (s.name == wanted && options_.strict)
           throw Unsupported(reason(rule.name + "/" + s.name, "parameters", "one for all models",
                                    "one for each model", "vmap"));
         continue;
       }
-      if (auto no = s.applies(config, call)) {
+      if (auto no = rule.applies(s, config, call)) {
         if (why.empty() || s.name == wanted) why = *no;
         if (s.name == wanted && options_.strict) throw Unsupported(*no);
         continue;

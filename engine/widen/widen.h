@@ -59,7 +59,6 @@ struct WidenOptions {
   std::set<std::string> never;  // "conv2d/unfold": not chosen by itself, as where it crashed before
   bool strict = false;          // a forced strategy that does not apply throws Unsupported
   bool fold = true;             // use the registered folds (eval-mode batch norm into convolution)
-  bool differentiable = false;  // only strategies that gradients can be taken of
   /// While recording: strategies that use others are passed over.
   std::optional<OperatorsAllowed> only;
 };

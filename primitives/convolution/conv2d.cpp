@@ -22,9 +22,6 @@ Applies winograd_applies(const std::string& name, const ConvolutionConfig& c,
                       const std::string& expected) {
     return reason("conv2d/" + name, what, got, expected, "direct");
   };
-  if (!direct_convolution_applies(call.inputs[0], w))
-    return no("call", "other than float32 on the CPU without gradient",
-              "float32 inference on the CPU");
   if (w.size(3) != w.size(4) || (w.size(3) != 3 && w.size(3) != 5))
     return no("kernel", fmt::format("{} x {}", w.size(3), w.size(4)), "3 x 3 or 5 x 5");
   if (c.stride != Sizes{1, 1} || c.dilation != Sizes{1, 1} || c.groups != 1)
@@ -40,7 +37,8 @@ Strategy winograd_strategy(const std::string& name, const std::string& help) {
   return strategy<ConvolutionConfig>(name, help, winograd<kTile>,
                                      [name](const ConvolutionConfig& c, const WideCall& call) {
                                        return winograd_applies(name, c, call);
-                                     });
+                                     },
+                                     {"wide::winograd_convolution"});
 }
 
 Target target() {

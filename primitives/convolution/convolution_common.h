@@ -244,9 +244,6 @@ inline Tensors direct(const ConvolutionConfig& c, const WideCall& call) {
 
 inline Applies direct_applies(const std::string& name, const ConvolutionConfig& c,
                               const WideCall& call) {
-  if (!direct_convolution_applies(call.inputs[0], call.inputs[1]))
-    return reason(name + "/direct", "call", "other than float32 on the CPU without gradient",
-                  "float32 inference on the CPU", "grouped");
   const int64_t filters = filters_per_group(c, call.inputs[1]);
   if (c.groups > 1 && filters < 4)
     return reason(name + "/direct", "groups", fmt::format("{} filters each", filters),
@@ -267,9 +264,6 @@ inline Tensors pointwise(const ConvolutionConfig& /*c*/, const WideCall& call) {
 inline Applies pointwise_applies(const std::string& name, const ConvolutionConfig& c,
                                  const WideCall& call) {
   const Tensor& w = call.inputs[1];
-  if (!direct_convolution_applies(call.inputs[0], w))
-    return reason(name + "/pointwise", "call", "other than float32 on the CPU without gradient",
-                  "float32 inference on the CPU", "grouped");
   const auto all = [](const Sizes& list, int64_t value) {
     return std::all_of(list.begin(), list.end(), [&](int64_t v) { return v == value; });
   };
@@ -295,9 +289,6 @@ inline Tensors depthwise(const ConvolutionConfig& c, const WideCall& call) {
 inline Applies depthwise_applies(const std::string& name, const ConvolutionConfig& /*c*/,
                                  const WideCall& call) {
   const Tensor& w = call.inputs[1];
-  if (!direct_convolution_applies(call.inputs[0], w))
-    return reason(name + "/depthwise", "call", "other than float32 on the CPU without gradient",
-                  "float32 inference on the CPU", "grouped");
   if (w.size(2) != 1)
     return reason(name + "/depthwise", "groups", fmt::format("{} channels each", w.size(2)),
                   "one channel per group", "direct");
@@ -314,7 +305,7 @@ inline std::vector<Strategy> strategies(const Layer& layer) {
       };
   std::vector<Strategy> all{
       strategy<Config>("direct", "summed straight from every model's images, inference", direct,
-                       named(direct_applies)),
+                       named(direct_applies), {"wide::direct_convolution"}),
       strategy<Config>("grouped", "the models as groups of one convolution", grouped),
       strategy<Config>("channels_last", "grouped, channels innermost in memory", channels_last,
                        named(channels_last_applies))};
@@ -322,11 +313,13 @@ inline std::vector<Strategy> strategies(const Layer& layer) {
     all.push_back(strategy<Config>("unfold", "patches gathered once, then one batched GEMM",
                                    unfold_gemm, named(unfold_applies)));
     all.push_back(strategy<Config>("pointwise", "one tap: weights times images as they lie",
-                                   pointwise, named(pointwise_applies)));
+                                   pointwise, named(pointwise_applies),
+                                   {"wide::pointwise_convolution"}));
   }
   if (!layer.transposed && layer.dims() < 3)
     all.push_back(strategy<Config>("depthwise", "every channel by filters of its own, inference",
-                                   depthwise, named(depthwise_applies)));
+                                   depthwise, named(depthwise_applies),
+                                   {"wide::depthwise_convolution"}));
   return all;
 }
 

@@ -69,18 +69,14 @@ Tensor lookup_kernel(const Tensor& tables, const Tensor& ids) {
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  kernels::add_operator(m, "lookup", "Tensor tables, Tensor ids", lookup_kernel, lookup_out);
+  kernels::add_operator(m, "lookup", "Tensor tables, Tensor ids", lookup_kernel, lookup_out,
+                        {.others = {at::kLong, at::kInt}});
 }
 
 }  // namespace
 
 Tensor lookup(const Tensor& tables, const Tensor& ids) {
   return kernels::call("lookup", {tables, ids});
-}
-
-bool lookup_applies(const Tensor& tables, const Tensor& ids) {
-  return kernels::takes({&tables}) && ids.is_cpu() && ids.numel() > 0 &&
-         (ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt);
 }
 
 }  // namespace wide

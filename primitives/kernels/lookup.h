@@ -8,7 +8,4 @@ namespace wide {
 /// the CPU; its gradient is refused.
 at::Tensor lookup(const at::Tensor& tables, const at::Tensor& ids);
 
-/// Whether the operator can take these.
-bool lookup_applies(const at::Tensor& tables, const at::Tensor& ids);
-
 }  // namespace wide

@@ -29,8 +29,16 @@ void define(torch::Library& m, const std::string& name, const std::string& argum
     m.def(fmt::format("{}.out({}, *{}) -> {}", name, arguments, parameters, returned(written))
               .c_str(),
           schema.tags);
-  m.impl(name.c_str(), torch::dispatch(c10::DispatchKey::Autograd,
-                                       torch::autograd::autogradNotImplementedFallback()));
+  if (!schema.gradients)
+    m.impl(name.c_str(), torch::dispatch(c10::DispatchKey::Autograd,
+                                         torch::autograd::autogradNotImplementedFallback()));
+  add_capabilities(m._resolve(name.c_str()).name,
+                   {{{c10::kCPU, schema.dtypes}}, schema.others, schema.gradients});
+}
+
+void add_device(torch::Library& m, const std::string& name, c10::DeviceType device,
+                const std::vector<at::ScalarType>& dtypes) {
+  add_capabilities(m._resolve(name.c_str()).name, {{{device, dtypes}}});
 }
 
 }  // namespace wide::kernels::detail

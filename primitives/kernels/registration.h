@@ -2,46 +2,68 @@
 #include <torch/library.h>
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "engine/widen/capabilities.h"
 
 /// How the engine's own operators are registered with PyTorch's dispatcher.
 namespace wide::kernels {
 
-/// What an operator's schema says beside its name and its arguments.
+/// What an operator says beside its name and its arguments.
 struct OperatorSchema {
   std::vector<std::string> results = {"out"};  // names of the tensors that the out-form writes
   std::vector<at::Tag> tags = {};
+  std::vector<at::ScalarType> dtypes = {at::kFloat};  // of real numbers, on the CPU
+  std::vector<at::ScalarType> others = {};            // of masks and indices, on every device
+  /// Whoever defines the operator registers its gradient with the key Autograd; else autograd
+  /// refuses to differentiate it.
+  bool gradients = false;
 };
 
 namespace detail {
-/// Defines `NAME(ARGUMENTS)`, and `NAME.out` where `has_out`. Autograd refuses to differentiate it.
+/// Defines `NAME(ARGUMENTS)`, and `NAME.out` where `has_out`, and what it can be called with on the
+/// CPU.
 void define(torch::Library& m, const std::string& name, const std::string& arguments, bool has_out,
             const OperatorSchema& schema);
+/// States what it can be called with on one more device.
+void add_device(torch::Library& m, const std::string& name, c10::DeviceType device,
+                const std::vector<at::ScalarType>& dtypes);
 
 template <class Function>
-void implement(torch::Library& m, const std::string& name, Function&& function) {
-  m.impl(name.c_str(), torch::dispatch(c10::DispatchKey::CPU, std::forward<Function>(function)));
+void implement(torch::Library& m, const std::string& name, c10::DeviceType device,
+               Function&& function) {
+  m.impl(name.c_str(), torch::dispatch(device, std::forward<Function>(function)));
 }
 }  // namespace detail
 
-/// Registers an operator without an out-form, computed by `kernel` on the CPU. A call whose
-/// arguments need a gradient is refused when the gradient is computed.
+/// Registers an operator without an out-form, computed by `kernel` on the CPU.
 template <class Kernel>
 void add_operator(torch::Library& m, const std::string& name, const std::string& arguments,
-                  Kernel&& kernel) {
-  detail::define(m, name, arguments, false, OperatorSchema());
-  detail::implement(m, name, std::forward<Kernel>(kernel));
+                  Kernel&& kernel, const OperatorSchema& schema = OperatorSchema()) {
+  detail::define(m, name, arguments, false, schema);
+  detail::implement(m, name, c10::kCPU, std::forward<Kernel>(kernel));
 }
 
 /// The same with the form `NAME.out`, computed by `out_kernel`.
 template <class Kernel, class OutKernel>
-void add_operator(torch::Library& m, const std::string& name, const std::string& arguments,
-                  Kernel&& kernel, OutKernel&& out_kernel,
-                  const OperatorSchema& schema = OperatorSchema()) {
+requires(!std::is_same_v<std::decay_t<OutKernel>, OperatorSchema>) void add_operator(
+    torch::Library& m, const std::string& name, const std::string& arguments, Kernel&& kernel,
+    OutKernel&& out_kernel, const OperatorSchema& schema = OperatorSchema()) {
   detail::define(m, name, arguments, true, schema);
-  detail::implement(m, name, std::forward<Kernel>(kernel));
-  detail::implement(m, name + ".out", std::forward<OutKernel>(out_kernel));
+  detail::implement(m, name, c10::kCPU, std::forward<Kernel>(kernel));
+  detail::implement(m, name + ".out", c10::kCPU, std::forward<OutKernel>(out_kernel));
+}
+
+/// Registers what computes an operator, and its out-form, on another device than the CPU, for
+/// `dtypes` of real numbers.
+template <class Kernel, class OutKernel>
+void add_form(torch::Library& m, const std::string& name, c10::DeviceType device,
+              const std::vector<at::ScalarType>& dtypes, Kernel&& kernel, OutKernel&& out_kernel) {
+  detail::add_device(m, name, device, dtypes);
+  detail::implement(m, name, device, std::forward<Kernel>(kernel));
+  detail::implement(m, name + ".out", device, std::forward<OutKernel>(out_kernel));
 }
 
 }  // namespace wide::kernels

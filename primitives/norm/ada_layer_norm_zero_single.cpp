@@ -101,13 +101,6 @@ Tensors one_pass(const ModulatedConfig& c, const WideCall& call) {
                             c.d, c.eps, /*rms=*/false)};
 }
 
-Applies one_pass_applies(const ModulatedConfig&, const WideCall& call) {
-  if (norms::applies(call.inputs)) return std::nullopt;
-  return reason("ada_layer_norm_zero_single/one_pass", "call",
-                "other than float32 on the CPU without gradient", "float32 inference on the CPU",
-                "fused");
-}
-
 // ------------------------------------------------------------------------------ registration
 
 Target target() {
@@ -154,7 +147,7 @@ y = [normal * (1 + scale) + shift, gate]
   t.strategies = {
       strategy<ModulatedConfig>("one_pass",
                                 "a row is read once, modulated on the way out, inference", one_pass,
-                                one_pass_applies),
+                                {}, {"wide::layer_norm"}),
       strategy<ModulatedConfig>("fused", "one normalisation, then one multiply-add", fused)};
   t.parameter_inputs = {false, false, false};
   return t;

@@ -246,13 +246,7 @@ if a.train and a.track:
       strategy<Config>("one_pass",
                        "one pass over memory: statistics and own affine part while a channel is in "
                        "cache, inference",
-                       one_pass,
-                       [name](const Config&, const WideCall& call) -> Applies {
-                         if (norms::applies(call.inputs)) return std::nullopt;
-                         return reason(name + "/one_pass", "call",
-                                       "other than float32 on the CPU without gradient",
-                                       "float32 inference on the CPU", "wide");
-                       }),
+                       one_pass, {}, {"wide::batch_norm", "wide::scale_shift"}),
       strategy<Config>("wide", "eval: one multiply-add; train: the models as channels of one norm",
                        wide_norm)};
   t.parameter_inputs = {false, true, true, true, true};

@@ -92,7 +92,7 @@ Target target() {
   t.claims = {{"aten::group_norm", claim_region}, {"aten::native_group_norm", claim_node}};
   t.strategies = {
       strategy<GroupNormConfig>("one_pass", "statistics and own affine part in one pass, inference",
-                                one_pass, one_pass_applies<GroupNormConfig>("groupnorm")),
+                                one_pass, {}, {"wide::group_norm"}),
       strategy<GroupNormConfig>("fused", "the models' groups as groups of one group norm", fused)};
   t.parameter_inputs = {false, true, true};
   return t;

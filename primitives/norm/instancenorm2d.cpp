@@ -110,9 +110,9 @@ if a.track:
 )";
   t.claims = {{"aten::instance_norm", claim}};
   t.strategies = {
-      strategy<InstanceNormConfig>(
-          "one_pass", "statistics and own affine part in one pass, inference", one_pass,
-          one_pass_applies<InstanceNormConfig>("instancenorm2d")),
+      strategy<InstanceNormConfig>("one_pass",
+                                   "statistics and own affine part in one pass, inference",
+                                   one_pass, {}, {"wide::group_norm"}),
       strategy<InstanceNormConfig>("fused", "every channel a group of one group norm", fused)};
   t.parameter_inputs = {false, true, true};
   return t;

@@ -81,13 +81,10 @@ Tensors one_pass(const LayerNormConfig& c, const WideCall& call) {
                             c10::multiply_integers(c.normalized), c.eps, /*rms=*/false)};
 }
 
-Applies one_pass_applies(const LayerNormConfig& c, const WideCall& call) {
-  if (c.statistics)
-    return reason("layernorm/one_pass", "results", "mean and rstd read as well",
-                  "the normalised values alone", "wide");
-  if (norms::applies(call.inputs)) return std::nullopt;
-  return reason("layernorm/one_pass", "call", "other than float32 on the CPU without gradient",
-                "float32 inference on the CPU", "wide");
+Applies one_pass_applies(const LayerNormConfig& c, const WideCall&) {
+  if (!c.statistics) return std::nullopt;
+  return reason("layernorm/one_pass", "results", "mean and rstd read as well",
+                "the normalised values alone", "wide");
 }
 
 // ------------------------------------------------------------------------------ registration
@@ -125,7 +122,7 @@ Target target() {
   t.patterns = {{"aten::add", written_out}};
   t.strategies = {
       strategy<LayerNormConfig>("one_pass", "statistics and own affine part in one pass, inference",
-                                one_pass, one_pass_applies),
+                                one_pass, one_pass_applies, {"wide::layer_norm"}),
       strategy<LayerNormConfig>(
           "wide", "one normalisation without affine part, then one multiply-add", wide_norm)};
   t.parameter_inputs = {false, true, true};

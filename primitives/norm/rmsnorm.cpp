@@ -156,12 +156,6 @@ Tensors one_pass(const RmsNormConfig& c, const WideCall& call) {
                             /*rms=*/true)};
 }
 
-Applies one_pass_applies(const RmsNormConfig&, const WideCall& call) {
-  if (norms::applies(call.inputs)) return std::nullopt;
-  return reason("rmsnorm/one_pass", "call", "other than float32 on the CPU without gradient",
-                "float32 inference on the CPU", "batched");
-}
-
 // ------------------------------------------------------------------------------ registration
 
 Target target() {
@@ -198,7 +192,7 @@ Target target() {
   t.patterns = {{"aten::mul", match}, {"aten::div", match}};
   t.strategies = {
       strategy<RmsNormConfig>("one_pass", "a row is read once, own weights on the way, inference",
-                              one_pass, one_pass_applies),
+                              one_pass, {}, {"wide::layer_norm"}),
       strategy<RmsNormConfig>("batched", "one normalisation, then one product with the weights",
                               batched)};
   t.parameter_inputs = {false, true};

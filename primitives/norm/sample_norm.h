@@ -24,15 +24,4 @@ inline Tensor sample_norm(const WideCall& call, int64_t groups, double eps) {
   return y;
 }
 
-/// When the engine's own kernel takes a call of `primitive`.
-template <class Config>
-std::function<Applies(const Config&, const WideCall&)> one_pass_applies(const char* primitive) {
-  return [primitive](const Config&, const WideCall& call) -> Applies {
-    if (norms::applies(call.inputs)) return std::nullopt;
-    return reason(fmt::format("{}/one_pass", primitive), "call",
-                  "other than float32 on the CPU without gradient", "float32 inference on the CPU",
-                  "fused");
-  };
-}
-
 }  // namespace wide

@@ -9,6 +9,7 @@
 #include "engine/error.h"
 #include "engine/train/optimizer/optimizer_operator.h"
 #include "engine/train/optimizer/tensor_step.h"
+#include "engine/widen/capabilities.h"
 
 namespace wide::optimizer_operator {
 namespace {
@@ -195,7 +196,10 @@ Tensors call(const Optimizer& optimizer, const Tensor& parameter, const Tensor& 
   return made;
 }
 
-[[maybe_unused]] const bool registered = set_optimizer_operator("wide::optimizer_step", call);
+[[maybe_unused]] const bool registered =
+    set_optimizer_operator("wide::optimizer_step", call) &&
+    add_capabilities("wide::optimizer_step",
+                     {{{c10::kCPU, {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}}}});
 
 }  // namespace
 }  // namespace wide::optimizer_operator

@@ -11,6 +11,7 @@
 
 #include "engine/lower/plan/epilogue.h"
 #include "engine/passes/pass.h"
+#include "engine/widen/capabilities.h"
 #include "primitives/kernels/pointwise/chain_code.h"
 
 namespace wide::chain_pass {
@@ -49,8 +50,7 @@ struct Writer {
     if (v.role == Role::constant && v.sizes.empty() && v.device.is_cpu() &&
         !c10::isComplexType(v.dtype))
       return number(v.constant.item().toDouble());
-    if (!v.strided || !v.device.is_cpu() || (v.dtype != at::kFloat && v.dtype != at::kBool))
-      fits = false;
+    if (!takes("wide::chain", v)) fits = false;
     auto at = std::find(inputs.begin(), inputs.end(), id);
     if (at == inputs.end()) at = inputs.insert(at, id);
     return fmt::format("x{}", at - inputs.begin());
@@ -329,7 +329,7 @@ class Chains {
         node.results[0].kind != Argument::Kind::value || !writes().count(node.name()))
       return false;
     const Value& made = result_of(i);
-    if (!made.strided || !made.device.is_cpu()) return false;
+    if (!takes("wide::chain", made)) return false;
     Writer alone = write({i});
     if (!alone.fits || alone.inputs.empty()) return false;
     const std::string& line = alone.lines.back();

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/passes/pass.h"
+#include "engine/widen/capabilities.h"
 
 namespace wide::faster_kernels_pass {
 namespace {
@@ -15,8 +16,6 @@ using Uses = ByValue<int32_t>;
 const Value& operand(const Node& node, const Program& program) {
   return program.value(node.arguments[0].values[0]);
 }
-
-bool plain(const Value& v) { return v.device.is_cpu() && v.dtype == at::kFloat && v.strided; }
 
 void become(Node& node, const char* name, std::vector<Argument> arguments) {
   node.op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
@@ -34,7 +33,8 @@ std::vector<int64_t> two(const Node& node, size_t argument) {
 /// Max pooling whose indices are unused: ATen computes them anyway, which is most of its cost.
 bool max_pool(Node& node, const Program& program, const Uses& uses) {
   const Value& x = operand(node, program);
-  if (uses[node.results[1].values[0]] > 0 || !plain(x) || x.sizes.size() != 4) return false;
+  if (uses[node.results[1].values[0]] > 0 || !takes("wide::max_pool", x) || x.sizes.size() != 4)
+    return false;
   become(node, "wide::max_pool",
          {node.arguments[0], Argument::of(two(node, 1)), Argument::of(two(node, 2)),
           Argument::of(two(node, 3)), Argument::of(two(node, 4)), node.arguments[5]});
@@ -47,8 +47,8 @@ bool average_pool(Node& node, const Program& program, const Uses&) {
   const IValue &ceil = node.arguments[4].constant, &padded = node.arguments[5].constant,
                &divisor = node.arguments[6].constant;
   const std::vector<int64_t> padding = two(node, 3);
-  if (!plain(x) || x.sizes.size() != 4 || ceil.toBool() || !divisor.isNone() ||
-      (!padded.toBool() && padding != std::vector<int64_t>{0, 0}))
+  if (!takes("wide::average_pool", x) || x.sizes.size() != 4 || ceil.toBool() ||
+      !divisor.isNone() || (!padded.toBool() && padding != std::vector<int64_t>{0, 0}))
     return false;
   become(node, "wide::average_pool",
          {node.arguments[0], Argument::of(two(node, 1)), Argument::of(two(node, 2)),
@@ -61,8 +61,8 @@ bool softmax(Node& node, const Program& program, bool log) {
   const Value &x = operand(node, program), &y = program.value(node.results[0].values[0]);
   const auto last = static_cast<int64_t>(x.sizes.size()) - 1;
   const int64_t dim = node.arguments[1].constant.toInt();
-  if (last < 0 || (dim != last && dim != -1) || !plain(x) || !plain(y) || !x.contiguous() ||
-      !y.contiguous())
+  if (last < 0 || (dim != last && dim != -1) || !takes("wide::softmax", x) ||
+      !takes("wide::softmax", y) || !x.contiguous() || !y.contiguous())
     return false;
   become(node, "wide::softmax", {node.arguments[0], Argument::of(log)});
   return true;
@@ -72,7 +72,8 @@ bool softmax(Node& node, const Program& program, bool log) {
 bool reduction(Node& node, const Program& program, const char* kind) {
   const Value &x = operand(node, program), &y = program.value(node.results[0].values[0]);
   const auto rank = static_cast<int64_t>(x.sizes.size());
-  if (!plain(x) || !x.contiguous() || !y.contiguous() || x.numel() == 0) return false;
+  if (!takes("wide::reduce_rows", x) || !x.contiguous() || !y.contiguous() || x.numel() == 0)
+    return false;
   for (size_t i = 1; i < node.arguments.size(); ++i)
     if (node.arguments[i].kind != Argument::Kind::constant) return false;
   if (node.arguments.size() > 3 && !node.arguments[3].constant.isNone()) return false;  // a type
@@ -112,7 +113,8 @@ bool softmax_backward(Node& node, const Program& program, bool log) {
   const auto last = static_cast<int64_t>(y.sizes.size()) - 1;
   const int64_t dim = node.arguments[2].constant.toInt();
   for (const Value* v : {&g, &y, &made})
-    if (last < 0 || !plain(*v) || !v->contiguous() || v->sizes != y.sizes) return false;
+    if (last < 0 || !takes("wide::softmax_backward", *v) || !v->contiguous() || v->sizes != y.sizes)
+      return false;
   if (dim != last && dim != -1) return false;
   become(node, "wide::softmax_backward", {node.arguments[0], node.arguments[1], Argument::of(log)});
   return true;

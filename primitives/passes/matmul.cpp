@@ -7,11 +7,12 @@
 
 #include "engine/lower/plan/uses.h"
 #include "engine/passes/pass.h"
+#include "engine/widen/capabilities.h"
 
 namespace wide::matmul_pass {
 namespace {
 
-bool plain(const Value& v) { return v.device.is_cpu() && v.dtype == at::kFloat && v.strided; }
+bool plain(const Value& v) { return takes("wide::matmul", v); }
 
 /// Whether the node shows its first argument with the last two of three dimensions exchanged.
 bool transposes(const Node& node, const Program& program) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "engine/passes/pass.h"
+#include "engine/widen/capabilities.h"
 
 namespace wide::pool_places_pass {
 namespace {
@@ -17,16 +18,15 @@ bool channels_last(const Value& v) {
   return v.sizes.size() == 4 && v.strides == Sizes(c10::get_channels_last_strides_2d(v.sizes));
 }
 
-bool takes(const Value& v) {
-  return v.device.is_cpu() && v.dtype == at::kFloat && v.strided && v.sizes.size() == 4;
-}
-
-/// Float32 images in the kernels' layouts, all in one: planes, or channels last.
+/// What the kernel takes, in one of its layouts, all in the same: planes, or channels last.
 bool in_one_layout(const std::vector<const Value*>& images) {
   const auto all = [&](auto is) {
     return std::all_of(images.begin(), images.end(), [&](const Value* v) { return is(*v); });
   };
-  return all(takes) && (all([](const Value& v) { return v.contiguous(); }) || all(channels_last));
+  return all([](const Value& v) {
+           return v.sizes.size() == 4 && takes("wide::max_pool_places", v);
+         }) &&
+         (all([](const Value& v) { return v.contiguous(); }) || all(channels_last));
 }
 
 /// A list of one number or two; the kernel's where a stride is not given.
@@ -74,7 +74,8 @@ class Pairs {
     if (uses_[indices] != static_cast<int32_t>(gradients.size())) return false;
     for (const size_t i : gradients) {
       const Node& node = program_.nodes[i];
-      if (node.arguments[1].values[0] != x || !takes(program_.value(node.arguments[0].values[0])))
+      if (node.arguments[1].values[0] != x ||
+          !takes("wide::max_pool_backward", program_.value(node.arguments[0].values[0])))
         return false;
       images.push_back(&program_.value(node.results[0].values[0]));
     }

@@ -270,14 +270,8 @@ inline Target target(const std::string& name, int64_t gates,
   t.strategies = {
       strategy<RecurrentConfig>(
           "resident", "models outside, time inside: one model's weights stay in cache, inference",
-          [](const RecurrentConfig& c, const WideCall& w) { return run(c, w, nullptr); },
-          [name](const RecurrentConfig& c, const WideCall& w) -> Applies {
-            if (recurrent_layer_applies(w.inputs[0], w.inputs[1], w.inputs[1 + c.states()]))
-              return std::nullopt;
-            return reason(name + "/resident", "call",
-                          "other than float32 on the CPU without gradient",
-                          "float32 inference on the CPU", "fused");
-          }),
+          [](const RecurrentConfig& c, const WideCall& w) { return run(c, w, nullptr); }, {},
+          {"wide::pack_panels", "wide::recurrent_layer"}),
       strategy<RecurrentConfig>("fused",
                                 "the input's GEMM over all steps, then one batched GEMM per step",
                                 [cell](const RecurrentConfig& c, const WideCall& w) {

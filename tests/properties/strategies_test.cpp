@@ -217,7 +217,6 @@ TEST_P(StrategyGradient, EqualsSeparateModels) {
     const Network network = subject.network();
     const Target& target = *subject.target;
     if (target.name == "resnet18") return;
-    if (const Strategy* s = target.strategy(strategy); s && !s->differentiable) return;
     // The operator that recording leaves of training batch norm has no gradient of its own.
     if (network.training && !target.strategy(strategy)) return;
     // functorch's rule for embedding forgets that the padding row learns nothing.

@@ -155,7 +155,7 @@ double flops(const Program& program, const Node& node) {
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(m, "attention",
                         "Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale",
-                        attention_kernel, attention_out);
+                        attention_kernel, attention_out, {.others = {at::kBool}});
 }
 
 }  // namespace

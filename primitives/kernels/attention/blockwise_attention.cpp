@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +12,7 @@
 #include "engine/measure/roofline.h"
 #include "primitives/kernels/attention/attention_rows.h"
 #include "primitives/kernels/gemm/panel_gemm.h"
-#include "primitives/kernels/operators.h"
+#include "primitives/kernels/registration.h"
 
 namespace wide {
 namespace {
@@ -416,32 +415,16 @@ double product_flops(const Program& program, const Node& node, size_t q) {
               [](const Program& p, const Node& n) { return 5 * product_flops(p, n, 1); });
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def(
-      "blockwise_attention(Tensor q, Tensor k, Tensor v, bool causal, float scale) -> (Tensor, "
-      "Tensor)");
-  m.def(
-      "blockwise_attention.out(Tensor q, Tensor k, Tensor v, bool causal, float scale, *, "
-      "Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))");
-  m.def(
-      "blockwise_attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor out, "
-      "Tensor sums, bool causal, float scale) -> (Tensor, Tensor, Tensor)");
-  m.def(
-      "blockwise_attention_backward.out(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor out, "
-      "Tensor sums, bool causal, float scale, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) "
-      "out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))");
+  kernels::add_operator(m, "blockwise_attention",
+                        "Tensor q, Tensor k, Tensor v, bool causal, float scale", forward,
+                        forward_out, {.results = {"out0", "out1"}, .gradients = true});
+  kernels::add_operator(m, "blockwise_attention_backward",
+                        "Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor out, Tensor sums, "
+                        "bool causal, float scale",
+                        backward, backward_out, {.results = {"out0", "out1", "out2"}});
 }
 
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("blockwise_attention", forward);
-  m.impl("blockwise_attention.out", forward_out);
-  m.impl("blockwise_attention_backward", backward);
-  m.impl("blockwise_attention_backward.out", backward_out);
-}
-
-TORCH_LIBRARY_IMPL(wide, Autograd, m) {
-  m.impl("blockwise_attention", autograd);
-  m.impl("blockwise_attention_backward", torch::CppFunction::makeFallthrough());
-}
+TORCH_LIBRARY_IMPL(wide, Autograd, m) { m.impl("blockwise_attention", autograd); }
 
 }  // namespace
 

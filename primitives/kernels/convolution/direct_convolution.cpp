@@ -537,10 +537,4 @@ Tensor pack_filters(const Tensor& weight, int64_t groups, bool transposed) {
       .contiguous();
 }
 
-bool direct_convolution_applies(const Tensor& x, const Tensor& weight) {
-  return x.is_cpu() && x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat &&
-         x.numel() > 0 && weight.numel() > 0 &&
-         !(at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad()));
-}
-
 }  // namespace wide

@@ -26,7 +26,4 @@ at::Tensor direct_convolution(const at::Tensor& x, const at::Tensor& filters,
 /// them: `[N, groups, blocks of 8 filters, taps, C/groups, 8]`, missing filters zero.
 at::Tensor pack_filters(const at::Tensor& weight, int64_t groups, bool transposed);
 
-/// Whether the operator can take these; else use the ATen form.
-bool direct_convolution_applies(const at::Tensor& x, const at::Tensor& weight);
-
 }  // namespace wide

@@ -113,9 +113,21 @@ Tensor bf16_linear_kernel(const Tensor& x, const Tensor& pairs, const std::optio
 [[maybe_unused]] const bool registered =
     add_operator_traits({.op = "wide::bf16_linear", .absorbs = activations::names()});
 
+/// Whether this processor multiplies bfloat16.
+bool has_instructions() {
+  const auto known = at::cpu::get_cpu_capabilities();
+  const auto has = [&](const char* name) {
+    const auto found = known.find(name);
+    return found != known.end() && found->second.toBool();
+  };
+  return has("avx512_bf16") || has("amx_bf16");
+}
+
 TORCH_LIBRARY_FRAGMENT(wide, m) {
+  const std::vector<at::ScalarType> none, bfloat16{at::kBFloat16};
   kernels::add_operator(m, "bf16_linear", "Tensor x, Tensor pairs, Tensor? bias, str activation",
-                        bf16_linear_kernel, bf16_linear_out);
+                        bf16_linear_kernel, bf16_linear_out,
+                        {.dtypes = has_instructions() ? bfloat16 : none});
 }
 
 }  // namespace
@@ -129,22 +141,6 @@ Tensor pack_pairs(const Tensor& weight) {
 Tensor bf16_linear(const Tensor& x, const Tensor& pairs, const std::optional<Tensor>& bias) {
   return kernels::call("bf16_linear",
                        {x, pairs, bias ? c10::IValue(*bias) : c10::IValue(), "none"});
-}
-
-bool bf16_linear_applies(const Tensor& x, const Tensor& weight) {
-  static const bool instructions = [] {
-    const auto known = at::cpu::get_cpu_capabilities();
-    const auto has = [&](const char* name) {
-      const auto found = known.find(name);
-      return found != known.end() && found->second.toBool();
-    };
-    return has("avx512_bf16") || has("amx_bf16");
-  }();
-  for (const Tensor* t : {&x, &weight})
-    if (!t->is_cpu() || t->scalar_type() != at::kBFloat16 || t->numel() == 0 ||
-        (at::GradMode::is_enabled() && t->requires_grad()))
-      return false;
-  return instructions;
 }
 
 }  // namespace wide

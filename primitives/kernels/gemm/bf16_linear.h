@@ -16,7 +16,4 @@ at::Tensor pack_pairs(const at::Tensor& weight);
 at::Tensor bf16_linear(const at::Tensor& x, const at::Tensor& pairs,
                        const std::optional<at::Tensor>& bias);
 
-/// Whether the operator can take these and this CPU multiplies bfloat16; else compute in float32.
-bool bf16_linear_applies(const at::Tensor& x, const at::Tensor& weight);
-
 }  // namespace wide

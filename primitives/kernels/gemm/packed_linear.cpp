@@ -151,12 +151,4 @@ Tensor packed_linear(const Tensor& x, const Tensor& panels, int64_t out_features
   return kernels::call("packed_linear", {x, panels, out_features, c10::IValue(), "none"});
 }
 
-bool packed_linear_applies(const Tensor& x, const Tensor& weight) {
-  const auto able = [](const Tensor& t) {
-    return t.is_cpu() && (t.scalar_type() == at::kFloat || t.scalar_type() == at::kBFloat16) &&
-           t.numel() > 0 && !(at::GradMode::is_enabled() && t.requires_grad());
-  };
-  return able(x) && able(weight);
-}
-
 }  // namespace wide

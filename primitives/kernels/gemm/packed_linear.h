@@ -15,8 +15,4 @@ at::Tensor pack_panels(const at::Tensor& weight, const std::optional<at::Tensor>
 /// and `activation` ("none" or what activations::find takes) are set by the plan.
 at::Tensor packed_linear(const at::Tensor& x, const at::Tensor& panels, int64_t out_features);
 
-/// Whether the operators can take these once they are float32: float32 or bfloat16 on the CPU, not
-/// empty, no gradient wanted.
-bool packed_linear_applies(const at::Tensor& x, const at::Tensor& weight);
-
 }  // namespace wide

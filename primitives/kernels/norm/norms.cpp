@@ -380,13 +380,6 @@ Tensor scale_shift(const Tensor& x, const Tensor& scale, const Tensor& shift) {
   return call("wide::scale_shift", {x, scale, shift, "none", false})[0].toTensor();
 }
 
-bool applies(const std::vector<Tensor>& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& t) {
-    return !t.defined() || (t.is_cpu() && t.scalar_type() == at::kFloat && t.numel() > 0 &&
-                            !(at::GradMode::is_enabled() && t.requires_grad()));
-  });
-}
-
 Tensor with_whole_samples(const Tensor& x) {
   return Images(x).whole_samples() ? x : x.contiguous();
 }

@@ -34,9 +34,6 @@ std::vector<at::Tensor> batch_norm(const at::Tensor& x, const OptionalTensor& we
 /// x * scale + shift, one of both `[N, C]` per channel of x `[N, B, C, ...]`.
 at::Tensor scale_shift(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift);
 
-/// Whether the operators take these: defined ones float32 on the CPU, not empty, without gradient.
-bool applies(const std::vector<at::Tensor>& tensors);
-
 /// x `[N, B, C, ...]` itself where group_norm can read it, else a contiguous copy; and the same for
 /// batch_norm and scale_shift, which also read channels that lie innermost.
 at::Tensor with_whole_samples(const at::Tensor& x);

@@ -259,7 +259,8 @@ void chain_out_boxed(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(m, "chain", "Tensor[] inputs, str code, int[] strides",
                         torch::CppFunction::makeFromBoxedFunction<&chain_boxed>(),
-                        torch::CppFunction::makeFromBoxedFunction<&chain_out_boxed>());
+                        torch::CppFunction::makeFromBoxedFunction<&chain_out_boxed>(),
+                        {.others = {at::kBool}});
 }
 
 [[maybe_unused]] const bool registered =

@@ -230,20 +230,16 @@ Tensor dropout_autograd(const Tensor& x, const Tensor& seed, const Tensor& step,
 }
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
-  m.def(
-      "counter_dropout(Tensor x, Tensor seed, Tensor step, Tensor p, float otherwise, int site, "
-      "int drawn) -> Tensor");
-  m.def(
-      "counter_dropout.out(Tensor x, Tensor seed, Tensor step, Tensor p, float otherwise, int "
-      "site, int drawn, *, Tensor(a!) out) -> Tensor(a!)");
+  const std::vector<at::ScalarType> real{at::kFloat, at::kDouble}, counts{at::kLong};
+  kernels::add_operator(
+      m, "counter_dropout",
+      "Tensor x, Tensor seed, Tensor step, Tensor p, float otherwise, int site, int drawn",
+      dropout_kernel, dropout_out, {.dtypes = real, .others = counts, .gradients = true});
   const std::string arguments = "Tensor seed, Tensor step, int site, int[] size, ScalarType dtype";
-  kernels::add_operator(m, "counter_uniform", arguments, uniform_kernel);
-  kernels::add_operator(m, "counter_normal", arguments, normal_kernel);
-}
-
-TORCH_LIBRARY_IMPL(wide, CPU, m) {
-  m.impl("counter_dropout", dropout_kernel);
-  m.impl("counter_dropout.out", dropout_out);
+  kernels::add_operator(m, "counter_uniform", arguments, uniform_kernel,
+                        {.dtypes = real, .others = counts});
+  kernels::add_operator(m, "counter_normal", arguments, normal_kernel,
+                        {.dtypes = real, .others = counts});
 }
 
 TORCH_LIBRARY_IMPL(wide, Autograd, m) { m.impl("counter_dropout", dropout_autograd); }

@@ -133,9 +133,5 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 
 Tensor dropout(const Tensor& x, double p) { return kernels::call("dropout", {x, p}); }
 
-bool dropout_applies(const Tensor& x, double p) {
-  return kernels::takes({&x}) && x.is_contiguous() && p > 0 && p < 1;
-}
-
 }  // namespace wide
 #endif

@@ -8,7 +8,4 @@ namespace wide {
 /// it alone, not on the number of threads. float32 on the CPU; its gradient is refused.
 at::Tensor dropout(const at::Tensor& x, double p);
 
-/// Whether the operator can take this.
-bool dropout_applies(const at::Tensor& x, double p);
-
 }  // namespace wide

@@ -129,9 +129,5 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 
 Tensor prelu(const Tensor& x, const Tensor& slopes) { return kernels::call("prelu", {x, slopes}); }
 
-bool prelu_applies(const Tensor& x, const Tensor& slopes) {
-  return kernels::takes({&x, &slopes}) && x.is_contiguous();
-}
-
 }  // namespace wide
 #endif

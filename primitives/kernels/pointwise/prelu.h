@@ -7,7 +7,4 @@ namespace wide {
 /// or `[N, 1]` for one slope per model. float32 on the CPU; its gradient is refused.
 at::Tensor prelu(const at::Tensor& x, const at::Tensor& slopes);
 
-/// Whether the operator can take these.
-bool prelu_applies(const at::Tensor& x, const at::Tensor& slopes);
-
 }  // namespace wide

@@ -81,8 +81,4 @@ Tensor adaptive_average_pool(const Tensor& x, at::IntArrayRef output_size) {
   return kernels::call("adaptive_average_pool", {x, output_size.vec()});
 }
 
-bool adaptive_average_pool_applies(const Tensor& x) {
-  return kernels::takes({&x}) && x.is_contiguous();
-}
-
 }  // namespace wide

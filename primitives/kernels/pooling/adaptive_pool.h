@@ -8,7 +8,4 @@ namespace wide {
 /// its gradient is refused.
 at::Tensor adaptive_average_pool(const at::Tensor& x, at::IntArrayRef output_size);
 
-/// Whether the operator can take this.
-bool adaptive_average_pool_applies(const at::Tensor& x);
-
 }  // namespace wide

@@ -389,7 +389,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(m, "max_pool_backward",
                         "Tensor g, Tensor places, int[] sizes, int[] kernel, int[] stride, int[] "
                         "padding, bool channels_last",
-                        max_pool_backward_kernel, max_pool_backward_out);
+                        max_pool_backward_kernel, max_pool_backward_out, {.others = {at::kByte}});
 }
 
 std::vector<int64_t> two(const int64_t (&numbers)[2]) { return {numbers[0], numbers[1]}; }

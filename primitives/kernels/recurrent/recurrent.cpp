@@ -263,12 +263,4 @@ std::pair<Tensor, Tensor> recurrent_layer(const RecurrentLayer& layer) {
   return {stack[0].toTensor(), stack[1].toTensor()};
 }
 
-bool recurrent_layer_applies(const Tensor& x, const Tensor& h0, const Tensor& weight) {
-  for (const Tensor* t : {&x, &h0, &weight})
-    if (!t->is_cpu() || t->scalar_type() != at::kFloat || t->numel() == 0 ||
-        (at::GradMode::is_enabled() && t->requires_grad()))
-      return false;
-  return true;
-}
-
 }  // namespace wide

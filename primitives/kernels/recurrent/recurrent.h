@@ -29,7 +29,4 @@ struct RecurrentLayer {
 /// Models outside, time inside: a model's weights stay in cache over its whole sequence.
 std::pair<at::Tensor, at::Tensor> recurrent_layer(const RecurrentLayer& layer);
 
-/// Whether the operator can take a layer of such an input, state and parameter.
-bool recurrent_layer_applies(const at::Tensor& x, const at::Tensor& h0, const at::Tensor& weight);
-
 }  // namespace wide

@@ -117,7 +117,7 @@ class Refused(unittest.TestCase):
         wide = WideConv2d.from_modules(convolutions, strategy="depthwise")
         self.refused("[conv2d/depthwise]", wide, torch.randn(2, 1, 3, 5, 5))
         halves = WideRMSNorm.from_modules([norm.double() for norm in norms(2)], strategy="one_pass")
-        self.refused("[rmsnorm/one_pass] call: got other than float32", halves, torch.randn(2, 3, 7).double())
+        self.refused("[rmsnorm/one_pass] call: got float64 on the CPU, expected float32 on the CPU; try batched", halves, torch.randn(2, 3, 7).double())
 
     def test_a_strategy_that_does_not_apply_to_another_call(self):
         wide = nw.from_modules([nn.RMSNorm(7, elementwise_affine=False) for _ in range(2)], strategy="one_pass")
