@@ -93,19 +93,21 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   if (!options.weights.empty())
     weights = static_cast<int64_t>(find_checkpoints(options.weights).files.size());
   fingerprint = wide::fingerprint(data);
-  plan = plan_models(options,
-                     {{"--weights", weights},
-                      {"--rows", data.by_model ? static_cast<int64_t>(data.train_rows.size()) : 0}},
-                     data.folds, loss.label_smoothing);
+  configurations = configure_models(
+      options,
+      {{"--weights", weights},
+       {"--rows", data.by_model ? static_cast<int64_t>(data.train_rows.size()) : 0}},
+      data.folds, loss.label_smoothing);
   check_settings();
   network.settle(data.train, rows_for_a_batch(data), options.drop_last);
   if (options.batch == 0) defaults["batch"] = std::to_string(network.batch());
   frozen = matching("--freeze", options.freeze, network.tensors());
   no_decay = matching("--no-decay", options.no_decay, network.tensors());
   check_data();
-  const uint64_t first_order = plan.models[0].seed_order;
+  const uint64_t first_order = configurations.models[0].seed_order;
   take_part();
-  feed = std::make_unique<Feed>(options, data, network, loss.loss, plan.models, first_order);
+  feed =
+      std::make_unique<Feed>(options, data, network, loss.loss, configurations.models, first_order);
   if (feed->left_out())
     notes.push_back(fmt::format("batches of {} alone: {} of {} rows are left out of each epoch",
                                 network.batch(), feed->left_out(), feed->rows()));
@@ -117,21 +119,22 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   network_fingerprint = wide::network_fingerprint(network);
   identity = identity_text(*this);
   if (loss.balanced)
-    loss.loss.weight = balanced_weights(data, plan.models, data.classes, loss.loss.ignore_index)
-                           .to(network.dtype());
+    loss.loss.weight =
+        balanced_weights(data, configurations.models, data.classes, loss.loss.ignore_index)
+            .to(network.dtype());
   for (Tensor* weight : {&loss.loss.weight, &loss.loss.pos_weight})
     if (weight->defined()) *weight = weight->to(network.dtype());
-  for (const auto& [key, value] : plan.models[0].hyper)
-    if ((key == "lr" || key == "weight_decay") && !plan.said.count(key))
+  for (const auto& [key, value] : configurations.models[0].hyper)
+    if ((key == "lr" || key == "weight_decay") && !configurations.said.count(key))
       defaults[key] = fmt::format("{}", value);
 }
 
 /// What was set is of no use here, or means something else than it seems to.
 void Prepared::check_settings() {
   const auto any = [&](const char* key) {
-    return std::any_of(plan.models.begin(), plan.models.end(), [&](const ModelPlan& m) {
-      return m.hyper.count(key) && m.hyper.at(key) > 0;
-    });
+    return std::any_of(
+        configurations.models.begin(), configurations.models.end(),
+        [&](const ModelSettings& m) { return m.hyper.count(key) && m.hyper.at(key) > 0; });
   };
   if (loss.loss.name != "cross_entropy" && any("label_smoothing"))
     fail(
@@ -147,7 +150,7 @@ void Prepared::check_settings() {
   const bool counted =
       folds.empty() || (folds.front() == 0 && folds.back() + 1 == double(folds.size()));
   if (counted) return;
-  if (plan.said.count("fold"))
+  if (configurations.said.count("fold"))
     fail(
         "[fold] column {}: got {} to {}, expected folds counted from 0 to {} as the key has them; "
         "try to number them so",
@@ -193,11 +196,11 @@ void Prepared::check_data() {
 /// Leaves the models of `--part`, and what is theirs of columns of each model's own.
 void Prepared::take_part() {
   const int64_t all = n();
-  everyone = plan.models;
+  everyone = configurations.models;
   data.all_models = all;
   if (options.part.empty()) return;
-  const bool own_epochs = std::any_of(plan.models.begin(), plan.models.end(),
-                                      [](const ModelPlan& m) { return m.epochs > 0; });
+  const bool own_epochs = std::any_of(configurations.models.begin(), configurations.models.end(),
+                                      [](const ModelSettings& m) { return m.epochs > 0; });
   if ((data.by_model || own_epochs) && !rank_group())
     fail(
         "[--part] models: got rows or epochs of their own, with which parts end at different "
@@ -210,7 +213,8 @@ void Prepared::take_part() {
     fail("[--part] parts: got {} of {} models, expected no more than there are; try 1/{}",
          part.count, all, all);
   const int64_t first = first_model = part.first(all), last = part.last(all);
-  plan.models = {plan.models.begin() + first, plan.models.begin() + last};
+  configurations.models = {configurations.models.begin() + first,
+                           configurations.models.begin() + last};
   data.take_models(first, last - first);
 }
 
@@ -403,7 +407,7 @@ void Prepared::count_steps() {
     fail("[--epochs] length: got {}, expected above 0; try --epochs 10",
          std::min(options.epochs, options.steps));
   const bool all_own = std::all_of(everyone.begin(), everyone.end(),
-                                   [](const ModelPlan& m) { return m.epochs > 0; });
+                                   [](const ModelSettings& m) { return m.epochs > 0; });
   if (all_own && options.epochs > 0)
     fail("[--epochs] length: got the key epochs too, expected one of them; try to leave one out");
   if (options.epochs == 0 && options.steps == 0 && !all_own)
@@ -422,7 +426,7 @@ void Prepared::count_steps() {
   steps = *std::max_element(ends_of_all.begin(), ends_of_all.end());
   const std::string schedule = options.schedule.substr(0, options.schedule.find(':'));
   const bool own = std::any_of(everyone.begin(), everyone.end(),
-                               [](const ModelPlan& m) { return m.epochs > 0; });
+                               [](const ModelSettings& m) { return m.epochs > 0; });
   const bool one_end = *std::min_element(ends_of_all.begin(), ends_of_all.end()) == steps;
   if (!one_end && (schedule == "cosine" || schedule == "linear" || schedule == "onecycle"))
     fail(
@@ -433,7 +437,7 @@ void Prepared::count_steps() {
 }
 
 Start Prepared::start() const {
-  return start_models(options, network, plan.models, frozen, everyone, first_model);
+  return start_models(options, network, configurations.models, frozen, everyone, first_model);
 }
 
 Trainer Prepared::trainer(const Start& start, const std::string& plan_text) const {
@@ -441,13 +445,13 @@ Trainer Prepared::trainer(const Start& start, const std::string& plan_text) cons
   o.n = n();
   o.loss = loss.loss;
   o.optimizer = options.optimizer;
-  for (const auto& [key, value] : plan.models[0].hyper)
-    for (const ModelPlan& m : plan.models)
+  for (const auto& [key, value] : configurations.models[0].hyper)
+    for (const ModelSettings& m : configurations.models)
       if (key != kOwnEpochs) o.hyperparameters[key].push_back(m.hyper.at(key));
   o.schedule = parse_schedule(options.schedule, warmup_steps(options.warmup, steps), steps);
   o.no_decay = no_decay;
   o.frozen = frozen;
-  for (const ModelPlan& m : plan.models) o.seeds.push_back(m.seed_dropout);
+  for (const ModelSettings& m : configurations.models) o.seeds.push_back(m.seed_dropout);
   o.exact = options.exact;
   o.threads = options.threads;
   o.plan = plan_text;

@@ -18,9 +18,10 @@ struct Prepared {
   LossText loss;
   TrainNetwork network;
   TrainingData data;
-  Configurations plan;
-  std::vector<ModelPlan> everyone;  // those of all parts; without --part the models of `plan`
-  int64_t first_model = 0;          // of `plan` among them
+  Configurations configurations;
+  std::vector<ModelSettings>
+      everyone;             // those of all parts; without --part those of `configurations`
+  int64_t first_model = 0;  // of `configurations` among them
   std::unique_ptr<Feed> feed;
   std::set<std::string> frozen, no_decay;
   std::vector<WantedMetric> metrics;  // the first is monitored
@@ -36,7 +37,7 @@ struct Prepared {
   std::vector<std::string> notes;
   std::map<std::string, std::string> defaults;  // what was not said, in words
 
-  int64_t n() const { return static_cast<int64_t>(plan.models.size()); }
+  int64_t n() const { return static_cast<int64_t>(configurations.models.size()); }
   const WantedMetric& monitor() const { return metrics.front(); }
   RowSet validation() const { return {&data.validation_parts(), &data.validation}; }
   /// At its start, or where nothing starts because it goes on.

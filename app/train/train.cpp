@@ -427,18 +427,18 @@ class Run {
     std::vector<std::vector<int64_t>> sets;  // by set the model of each fold
     std::vector<int64_t> set_of;
     for (int64_t m = 0; m < run_.n(); ++m) {
-      const ModelPlan& plan = run_.plan.models[static_cast<size_t>(m)];
+      const ModelSettings& settings = run_.configurations.models[static_cast<size_t>(m)];
       size_t s = 0;
       for (; s < sets.size(); ++s) {
         const auto& first =
             *std::find_if(sets[s].begin(), sets[s].end(), [](int64_t other) { return other >= 0; });
-        if (run_.plan.models[static_cast<size_t>(first)].config == plan.config &&
-            sets[s][static_cast<size_t>(plan.fold)] < 0)
+        if (run_.configurations.models[static_cast<size_t>(first)].config == settings.config &&
+            sets[s][static_cast<size_t>(settings.fold)] < 0)
           break;
       }
       if (s == sets.size())
         sets.emplace_back(static_cast<size_t>(run_.data.folds), static_cast<int64_t>(-1));
-      sets[s][static_cast<size_t>(plan.fold)] = m;
+      sets[s][static_cast<size_t>(settings.fold)] = m;
       set_of.push_back(static_cast<int64_t>(s));
     }
     Tensor predictions;

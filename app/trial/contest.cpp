@@ -40,7 +40,7 @@ class Holding {
     }
     drawn_.resize(contest_.candidates.size());
     for (const Candidate& candidate : contest_.candidates) {
-      ContestTrial& t = result_.trials.emplace_back();
+      TriedCandidate& t = result_.trials.emplace_back();
       t.trial.strategy = t.trial.timing.name = candidate.name;
       t.trial.timing.kind = "candidate";
     }
@@ -49,16 +49,16 @@ class Holding {
       guarded(result_.trials[i], [&] { prepare(i); });
     }
     const bool any = std::any_of(result_.trials.begin(), result_.trials.end(),
-                                 [](const ContestTrial& t) { return t.model != nullptr; });
+                                 [](const TriedCandidate& t) { return t.model != nullptr; });
     if (any) time_all();
     for (size_t i = 0; i < result_.trials.size(); ++i) {
-      ContestTrial& t = result_.trials[i];
+      TriedCandidate& t = result_.trials[i];
       // Wrong results are kept too: they are what the user asked for, and the report says so.
       if (!t.model || (t.trial.status != Status::ok && !contest_.keep_results)) continue;
       stages_.begin("check", contest_.candidates[i].name);
       guarded(t, [&] { check_after(i); });
     }
-    for (ContestTrial& t : result_.trials)
+    for (TriedCandidate& t : result_.trials)
       compare(t.trial, result_.baselines, result_.disturbed, contest_.seed);
     return std::move(result_);
   }
@@ -71,7 +71,7 @@ class Holding {
   };
 
   /// What goes wrong inside one trial ends that trial only.
-  void guarded(ContestTrial& t, const std::function<void()>& work) const {
+  void guarded(TriedCandidate& t, const std::function<void()>& work) const {
     try {
       work();
     } catch (...) {
@@ -79,7 +79,7 @@ class Holding {
     }
   }
 
-  void end(ContestTrial& t, std::exception_ptr thrown) const {
+  void end(TriedCandidate& t, std::exception_ptr thrown) const {
     expect_working(contest_.device);  // or whoever comes next would be blamed for it too
     const Outcome outcome = outcome_of(thrown, t.trial.strategy, contest_.memory);
     t.trial.status = outcome.status;
@@ -103,7 +103,7 @@ class Holding {
   }
 
   void prepare(size_t i) {
-    ContestTrial& t = result_.trials[i];
+    TriedCandidate& t = result_.trials[i];
     Timing& timing = t.trial.timing;
     {
       const Clocked clocked(&result_.seconds.compile);
@@ -145,7 +145,7 @@ class Holding {
 
   void check_after(size_t i) {
     const Clocked clocked(&result_.seconds.check);
-    ContestTrial& t = result_.trials[i];
+    TriedCandidate& t = result_.trials[i];
     const bool copied = contest_.keep_results || contest_.network.random;
     const Tensors now = copied ? draw(*t.model) : t.model->run(inputs_);
     if (contest_.keep_results) t.results = now;
@@ -159,7 +159,7 @@ class Holding {
   }
 
   /// Against float64 again: a path that spoils its own buffers is right at first only.
-  void check_values(ContestTrial& t, const Tensors& results, const char* when) const {
+  void check_values(TriedCandidate& t, const Tensors& results, const char* when) const {
     Correctness& c = *t.trial.correctness;
     const double error = error_of(results, allowed(c));
     c.max_rel = std::max(c.max_rel, error);
@@ -222,7 +222,7 @@ class Holding {
                            return true;
                          });
     result_.notes = std::move(honest.notes);
-    for (ContestTrial& t : result_.trials)
+    for (TriedCandidate& t : result_.trials)
       if (!honest.disagreement.empty() && t.trial.status == Status::ok)
         fail_check(t.trial, honest.disagreement);
     for (Baseline& b : honest.good)
@@ -292,7 +292,7 @@ class Holding {
         result_.baselines.push_back(std::move(t));
         continue;
       }
-      ContestTrial& of = result_.trials[*timed[i].candidate];
+      TriedCandidate& of = result_.trials[*timed[i].candidate];
       t.first_call_ns = of.trial.timing.first_call_ns;
       t.peak_bytes = of.trial.timing.peak_bytes;
       judge.candidate(t, *of.model);

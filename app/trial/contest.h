@@ -47,7 +47,7 @@ struct Contest {
 };
 
 /// A trial and what runs it.
-struct ContestTrial {
+struct TriedCandidate {
   Trial trial;
   std::unique_ptr<CompiledModel> model;  // with the ensemble's weights; null: none that runs
   std::exception_ptr thrown;             // what ended it, in full
@@ -56,7 +56,7 @@ struct ContestTrial {
 
 struct ContestResult {
   std::vector<Timing> baselines;
-  std::vector<ContestTrial> trials;  // by candidate
+  std::vector<TriedCandidate> trials;  // by candidate
   std::vector<std::string> notes;
   double other_load = 0;  // share of the cores that other processes took during timing
   bool disturbed = false;

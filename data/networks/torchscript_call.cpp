@@ -29,18 +29,18 @@ namespace {
 using Part = ForwardCall::Part;
 using PartPtr = std::unique_ptr<Part>;
 
-class Planner {
+class PartBuilder {
  public:
-  Planner(const std::vector<std::string>& names, std::string file)
+  PartBuilder(const std::vector<std::string>& names, std::string file)
       : names_(names), file_(std::move(file)), used_(names.size(), false) {}
 
   /// The part for `name` of this type; nullptr when nothing was given for it.
-  PartPtr plan(const c10::TypePtr& type, const std::string& name) {
+  PartPtr build(const c10::TypePtr& type, const std::string& name) {
     switch (type->kind()) {
       case c10::TypeKind::TensorType:
         return tensor(name);
       case c10::TypeKind::OptionalType: {
-        if (PartPtr inner = plan(type->expectRef<c10::OptionalType>().getElementType(), name))
+        if (PartPtr inner = build(type->expectRef<c10::OptionalType>().getElementType(), name))
           return inner;
         return nullptr;
       }
@@ -77,9 +77,9 @@ class Planner {
     bool any = false;
     std::string missing;
     for (size_t i = 0; i < type.elements().size(); ++i) {
-      PartPtr element = plan(type.elements()[i], fmt::format("{}.{}", name, i));
+      PartPtr element = build(type.elements()[i], fmt::format("{}.{}", name, i));
       if (!element && i < fields.size())
-        element = plan(type.elements()[i], name + "." + fields[i].name());
+        element = build(type.elements()[i], name + "." + fields[i].name());
       any = any || element;
       if (!element && type.elements()[i]->kind() == c10::TypeKind::OptionalType)
         element = std::make_unique<Part>();
@@ -97,7 +97,7 @@ class Planner {
     auto part = std::make_unique<Part>();
     part->kind = Part::Kind::list;
     part->type = element;
-    while (PartPtr next = plan(element, fmt::format("{}.{}", name, part->parts.size())))
+    while (PartPtr next = build(element, fmt::format("{}.{}", name, part->parts.size())))
       part->parts.push_back(std::move(next));
     return part->parts.empty() ? nullptr : std::move(part);
   }
@@ -116,7 +116,7 @@ class Planner {
         keys.insert(plain ? rest : rest.substr(0, rest.find('.')));
       }
     for (const std::string& key : keys)
-      if (PartPtr value = plan(part->type, name + "." + key)) {
+      if (PartPtr value = build(part->type, name + "." + key)) {
         part->keys.push_back(key);
         part->parts.push_back(std::move(value));
       }
@@ -220,11 +220,11 @@ std::vector<std::string> result_names(const torch::jit::Graph& forward) {
 ForwardCall::ForwardCall(const c10::FunctionSchema& schema, const std::vector<std::string>& names,
                          const std::string& path) {
   const std::string file = printable(path);
-  Planner planner(names, file);
+  PartBuilder builder(names, file);
   std::vector<std::string> missing;
   for (size_t i = 1; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
-    PartPtr part = planner.plan(argument.type(), argument.name());
+    PartPtr part = builder.build(argument.type(), argument.name());
     if (!part) {
       part = std::make_unique<Part>();
       if (argument.default_value())
@@ -236,7 +236,7 @@ ForwardCall::ForwardCall(const c10::FunctionSchema& schema, const std::vector<st
   }
   std::vector<std::string> unexpected;
   for (size_t i = 0; i < names.size(); ++i)
-    if (!planner.used()[i]) unexpected.push_back(names[i]);
+    if (!builder.used()[i]) unexpected.push_back(names[i]);
   if (!missing.empty() || !unexpected.empty())
     fail(
         "[{}] inputs: got {}, expected ({}); try --inputs FILE.safetensors with these names or "

@@ -418,7 +418,7 @@ void WideModel::Impl::check_primitive(const Program& single) const {
   widen.force = options.strategies;
   // What is forced to vmap or one by one is claimed by nobody.
   widen.force.erase(primitive);
-  for (const Item& item : plan_items(single, widen)) {
+  for (const Item& item : find_items(single, widen)) {
     const bool view = !item.rule && single.nodes[item.begin].is_view();  // of a weight, mostly
     if (!view && (!item.rule || item.rule->name != primitive))
       fail("[{}] modules: got {}{}, expected this primitive alone; try wide::compile", primitive,

@@ -6,12 +6,12 @@ namespace wide {
 
 namespace {
 
-class Planner {
+class ItemFinder {
  public:
-  Planner(const Program& program, const WidenOptions& options)
+  ItemFinder(const Program& program, const WidenOptions& options)
       : program_(program), options_(options), uses_(program.uses()) {}
 
-  std::vector<Item> plan() {
+  std::vector<Item> find() {
     std::vector<const Region*> by_begin(program_.regions.size());
     for (size_t i = 0; i < by_begin.size(); ++i) by_begin[i] = &program_.regions[i];
     std::sort(by_begin.begin(), by_begin.end(), [](const Region* a, const Region* b) {
@@ -197,8 +197,8 @@ Item plain_item(const Program& program, size_t i) {
           {}};
 }
 
-std::vector<Item> plan_items(const Program& program, const WidenOptions& options) {
-  return Planner(program, options).plan();
+std::vector<Item> find_items(const Program& program, const WidenOptions& options) {
+  return ItemFinder(program, options).find();
 }
 
 std::string forced_strategy(const WidenOptions& options, const Rule& rule) {

@@ -29,7 +29,7 @@ Item plain_item(const Program& program, size_t i);
 
 /// Splits the program: the outermost claimed closed region first, then claimed groups of nodes,
 /// then nodes. A group is computed where it ends.
-std::vector<Item> plan_items(const Program& program, const WidenOptions& options);
+std::vector<Item> find_items(const Program& program, const WidenOptions& options);
 
 /// The strategy asked for by name, or "".
 std::string forced_strategy(const WidenOptions& options, const Rule& rule);

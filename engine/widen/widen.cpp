@@ -104,7 +104,7 @@ class Evaluator {
         at(id) = {recorded_constant(program_.value(id).constant), false};
     const VmapFallbackOff no_fallback;
     const bool grad = at::GradMode::is_enabled();
-    items_ = plan_items(program_, options_);
+    items_ = find_items(program_, options_);
     for (size_t k = 0; k < items_.size(); ++k) {
       const Item& item = items_[k];
       const at::AutoGradMode mode(grad && program_.nodes[item.begin].grad);

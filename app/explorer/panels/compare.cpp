@@ -229,7 +229,7 @@ class ComparePanel : public Panel {
     ImGui::EndTable();
   }
 
-  static void moment(Explorer& explorer, Ui& ui, const TrialMoment& m) {
+  static void moment(Explorer& explorer, Ui& ui, const PastTrial& m) {
     const auto cell = [&](int column, const std::string& text, bool is_muted = false) {
       ImGui::TableSetColumnIndex(column);
       ui.fitted(text, ImGui::GetContentRegionAvail().x, is_muted);
@@ -395,7 +395,7 @@ class ComparePanel : public Panel {
   bool changed_only_ = true;
   std::optional<PointKey> point_;  // the window's selection as it was followed last
   std::optional<TrialKey> chosen_;
-  std::vector<TrialMoment> moments_;  // of `chosen_`
+  std::vector<PastTrial> moments_;  // of `chosen_`
 };
 
 const bool registered =

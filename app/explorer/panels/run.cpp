@@ -283,17 +283,18 @@ class RunPanel : public Panel {
   }
 
   static void estimate(Ui& ui, RunModel& run) {
-    const RunPlan& plan = run.plan();
+    const RunEstimate& estimate = run.estimate();
     ImGui::Dummy({0, ui.px(2)});
-    if (!plan.error.empty() && !run.planning())
-      ui.tinted(ui.fit(plan.error, ImGui::GetContentRegionAvail().x), ui.theme().bad);
+    if (!estimate.error.empty() && !run.estimating())
+      ui.tinted(ui.fit(estimate.error, ImGui::GetContentRegionAvail().x), ui.theme().bad);
     else
-      ui.wrapped(run.planning() ? "estimating"
-                                : fmt::format("{} cases, {} trials, about {}", plan.cases.size(),
-                                              plan.trials, duration_text(plan.seconds)),
+      ui.wrapped(run.estimating()
+                     ? "estimating"
+                     : fmt::format("{} cases, {} trials, about {}", estimate.cases.size(),
+                                   estimate.trials, duration_text(estimate.seconds)),
                  false);
-    if (!plan.error.empty()) ui.tip(plan.error);
-    const bool able = plan.error.empty() && !plan.cases.empty();
+    if (!estimate.error.empty()) ui.tip(estimate.error);
+    const bool able = estimate.error.empty() && !estimate.cases.empty();
     if (ui.button("Start", Look::primary, able, command_of(run.choices()))) run.start();
     ImGui::SameLine();
     if (ui.button("Copy command", Look::plain, able, "The same sweep, from a terminal."))

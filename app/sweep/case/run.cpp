@@ -153,7 +153,7 @@ void explain_forms(const PreparedCase& made, const ContestResult& held, Case* re
   };
   add("naive", count_traffic(made.single), n, baseline("loop"));
   add("optimised", count_traffic(without_preparing(*made.optimised)), n, baseline("optimised"));
-  for (const ContestTrial& t : held.trials)
+  for (const TriedCandidate& t : held.trials)
     if (t.model && t.trial.status == Status::ok) {
       add("compiled", count_traffic(t.model->program()), 1, &t.trial.timing);
       break;
@@ -193,8 +193,8 @@ void ask_torch_compile(const PlannedCase& planned, const SweepSettings& settings
 
 /// How many ranges the fastest trial cuts the models into.
 int fastest_ranges(const ContestResult& held) {
-  const ContestTrial* best = nullptr;
-  for (const ContestTrial& t : held.trials)
+  const TriedCandidate* best = nullptr;
+  for (const TriedCandidate& t : held.trials)
     if (t.model && t.trial.status == Status::ok &&
         (best == nullptr || t.trial.timing.median_ns < best->trial.timing.median_ns))
       best = &t;

@@ -63,7 +63,7 @@ BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, dou
   } catch (const std::exception& e) {
     result.notes.push_back("no vmap: " + one_line(e));
   }
-  if (!contenders.empty() && contenders.back().name == "vmap" && !run.plan.varied.empty())
+  if (!contenders.empty() && contenders.back().name == "vmap" && !run.configurations.varied.empty())
     result.notes.emplace_back(
         "vmap steps with the first model's hyperparameters: ATen's optimisers take one for all");
   contenders.push_back({"wide", "candidate", [&] {

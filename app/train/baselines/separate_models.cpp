@@ -23,7 +23,7 @@ Forward forward_of(const Prepared& run, const Batch& batch) {
 
 /// Undefined: the model's targets are as they are.
 Tensor smoothing_of(const Prepared& run, int64_t model) {
-  const std::map<std::string, double>& hyper = run.plan.models[size_t(model)].hyper;
+  const std::map<std::string, double>& hyper = run.configurations.models[size_t(model)].hyper;
   const auto found = hyper.find("label_smoothing");
   if (run.loss.loss.name != "cross_entropy" || found == hyper.end() || found->second == 0)
     return {};
@@ -102,7 +102,7 @@ SeparateModel::SeparateModel(const Prepared& run, const Start& start, const Batc
       forward_(forward_of(run, batch)),
       batch_(run, batch, model),
       smoothing_(smoothing_of(run, model)),
-      optimizer_(run.options.optimizer, run.plan.models[size_t(model)].hyper),
+      optimizer_(run.options.optimizer, run.configurations.models[size_t(model)].hyper),
       bound_(batch_.inputs) {
   for (const TensorSpec& spec : run.network.tensors()) {
     const StartTensor& from = start.tensors.at(spec.name);
@@ -122,7 +122,7 @@ VmappedModels::VmappedModels(const Prepared& run, const Start& start, const Batc
     : loss_(run.loss.loss),
       forward_(forward_of(run, batch)),
       smoothing_(smoothing_of(run, 0)),
-      optimizer_(run.options.optimizer, run.plan.models[0].hyper),
+      optimizer_(run.options.optimizer, run.configurations.models[0].hyper),
       n_(run.n()) {
   std::vector<Tensors> own;  // by model
   for (int64_t m = 0; m < run.n(); ++m) {

@@ -34,7 +34,7 @@ struct TrainingData {
   const DataParts& validation_parts() const { return validation_file ? *validation_file : train; }
   const DataParts& test_parts() const { return test_file ? *test_file : train; }
   /// Of a model its place in rows that there are several of.
-  size_t group_of(const std::vector<ModelPlan>& models, int64_t model) const {
+  size_t group_of(const std::vector<ModelSettings>& models, int64_t model) const {
     if (by_model) return static_cast<size_t>(first_model + model);
     return static_cast<size_t>(std::max<int64_t>(0, models[static_cast<size_t>(model)].fold));
   }

@@ -26,7 +26,7 @@ int64_t longest(const std::vector<Rows>& rows) {
 }  // namespace
 
 Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
-           const Loss& loss, const std::vector<ModelPlan>& models, uint64_t first_order)
+           const Loss& loss, const std::vector<ModelSettings>& models, uint64_t first_order)
     : options_(options),
       data_(data),
       network_(network),
@@ -36,7 +36,7 @@ Feed::Feed(const TrainOptions& options, const TrainingData& data, const TrainNet
   if (options.order != "shuffled" && options.order != "sequential")
     fail("[--order] order: got {}, expected shuffled or sequential; try shuffled", options.order);
   same_order_ = options.same_order || options.order == "sequential" ||
-                std::all_of(models.begin(), models.end(), [&](const ModelPlan& m) {
+                std::all_of(models.begin(), models.end(), [&](const ModelSettings& m) {
                   return m.seed_order == models[0].seed_order;
                 });
   augmentation_ = parse_augmentation(options.augment);

@@ -25,7 +25,7 @@ struct HeldBatch {
 class Feed {
  public:
   Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
-       const Loss& loss, const std::vector<ModelPlan>& models, uint64_t first_order);
+       const Loss& loss, const std::vector<ModelSettings>& models, uint64_t first_order);
 
   int64_t rows() const { return rows_; }  // of an epoch; where models have their own: the longest
   int64_t steps_per_epoch() const { return steps_of(rows_); }
@@ -79,7 +79,7 @@ class Feed {
   const TrainingData& data_;
   const TrainNetwork& network_;
   const Loss& loss_;
-  const std::vector<ModelPlan>& models_;
+  const std::vector<ModelSettings>& models_;
   std::optional<DataParts> of_epoch_;
   std::vector<int64_t> group_;  // of each model in the statistics of normalisation
   Augmentation augmentation_;

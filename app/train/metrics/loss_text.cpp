@@ -98,7 +98,7 @@ LossText parse_loss(const std::string& text, const std::string& output,
   return parsed;
 }
 
-Tensor balanced_weights(const TrainingData& data, const std::vector<ModelPlan>& models,
+Tensor balanced_weights(const TrainingData& data, const std::vector<ModelSettings>& models,
                         int64_t classes, int64_t ignore_index) {
   const DataPart& target = *data.train.target;
   const auto weights_of = [&](size_t fold, int64_t model) {

@@ -25,7 +25,7 @@ size_t output_number(const std::string& option, const std::string& text,
 
 /// Weights of classes as scikit-learn's "balanced" has them, from the rows that each model learns
 /// from: [C], or [N, C] where these differ.
-Tensor balanced_weights(const TrainingData& data, const std::vector<ModelPlan>& models,
+Tensor balanced_weights(const TrainingData& data, const std::vector<ModelSettings>& models,
                         int64_t classes, int64_t ignore_index);
 
 }  // namespace wide

@@ -21,9 +21,10 @@ const std::set<std::string> kSeedKeys = {"seed", "seed.init", "seed.order", "see
 using Row = std::map<std::string, double>;
 using Counts = std::vector<std::pair<std::string, int64_t>>;  // who says how many
 
-class Planner {
+class ConfigurationBuilder {
  public:
-  Planner(const TrainOptions& options, Counts counts, int64_t folds, double label_smoothing)
+  ConfigurationBuilder(const TrainOptions& options, Counts counts, int64_t folds,
+                       double label_smoothing)
       : options_(options),
         counts_(std::move(counts)),
         folds_(folds),
@@ -36,7 +37,7 @@ class Planner {
     }
   }
 
-  Configurations plan() {
+  Configurations build() {
     read_settings();
     read_grid();
     if (!options_.models.empty()) read_models();
@@ -261,8 +262,8 @@ class Planner {
            h.value >= h.low ? h.value : 0.1);
   }
 
-  ModelPlan model(int64_t i, int64_t config) const {
-    ModelPlan m;
+  ModelSettings model(int64_t i, int64_t config) const {
+    ModelSettings m;
     Row said;
     const int64_t row = config / grid_size_;
     for (const auto& [key, values] : spread_) said[key] = values[static_cast<size_t>(row)];
@@ -316,7 +317,7 @@ class Planner {
 
   static void number_configs(Configurations* all) {
     std::vector<Row> found;
-    for (ModelPlan& m : all->models) {
+    for (ModelSettings& m : all->models) {
       const auto it = std::find(found.begin(), found.end(), m.hyper);
       m.config = it - found.begin();
       if (it == found.end()) found.push_back(m.hyper);
@@ -363,10 +364,10 @@ std::vector<std::string> weights_of_table(const std::string& path) {
   return all;
 }
 
-Configurations plan_models(const TrainOptions& options,
-                           const std::vector<std::pair<std::string, int64_t>>& counts,
-                           int64_t folds, double label_smoothing) {
-  return Planner(options, counts, folds, label_smoothing).plan();
+Configurations configure_models(const TrainOptions& options,
+                                const std::vector<std::pair<std::string, int64_t>>& counts,
+                                int64_t folds, double label_smoothing) {
+  return ConfigurationBuilder(options, counts, folds, label_smoothing).build();
 }
 
 }  // namespace wide

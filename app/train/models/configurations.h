@@ -11,7 +11,7 @@
 namespace wide {
 
 /// One of the N models: what makes it differ from the others.
-struct ModelPlan {
+struct ModelSettings {
   int64_t config = 0;                   // models that differ in seed and fold alone share it
   std::map<std::string, double> hyper;  // of the optimiser and the trainer, all of them
   uint64_t seed = 0, seed_init = 0, seed_order = 0, seed_dropout = 0;
@@ -22,7 +22,7 @@ struct ModelPlan {
 };
 
 struct Configurations {
-  std::vector<ModelPlan> models;
+  std::vector<ModelSettings> models;
   std::vector<std::map<std::string, double>> configs;  // what was set, by configuration
   std::vector<std::string> varied;  // hyperparameters that differ between configurations
   std::set<std::string> said;       // keys that an option or the table of models gives
@@ -36,9 +36,9 @@ inline constexpr const char* kOwnEpochs = "epochs";
 /// folds, in this order. `counts`: options that give one thing a model, and how many; 0: none.
 /// `folds`: 0: none. Throws Error for counts that disagree, unknown keys, and keys that change the
 /// program.
-Configurations plan_models(const TrainOptions& options,
-                           const std::vector<std::pair<std::string, int64_t>>& counts,
-                           int64_t folds, double label_smoothing = 0);
+Configurations configure_models(const TrainOptions& options,
+                                const std::vector<std::pair<std::string, int64_t>>& counts,
+                                int64_t folds, double label_smoothing = 0);
 
 /// What the column `weights` of a table of models names; empty where there is none. Throws Error
 /// for a file that is no table.

@@ -44,8 +44,8 @@ Ensemble one_model(const Network& network, at::ScalarType dtype) {
 class Starter {
  public:
   Starter(const TrainOptions& options, const TrainNetwork& network,
-          const std::vector<ModelPlan>& models, const std::set<std::string>& frozen,
-          const std::vector<ModelPlan>& everyone, int64_t first)
+          const std::vector<ModelSettings>& models, const std::set<std::string>& frozen,
+          const std::vector<ModelSettings>& everyone, int64_t first)
       : options_(options),
         network_(network),
         models_(models),
@@ -55,7 +55,7 @@ class Starter {
 
   Start start() {
     std::vector<std::string> files = options_.weights;
-    for (const ModelPlan& m : everyone_)
+    for (const ModelSettings& m : everyone_)
       if (!m.weights.empty()) files.push_back(m.weights);
     if (!files.empty() && files.size() != options_.weights.size() && !options_.weights.empty())
       fail(
@@ -192,15 +192,15 @@ class Starter {
   }
 
   void draw_all(const TensorSpec& spec, const Tensor& like, const StartingValues& rule, size_t k) {
-    const auto own = [&](const ModelPlan& m) {
+    const auto own = [&](const ModelSettings& m) {
       return draw(rule, like, draw_bits(m.seed_init, "init", k));
     };
-    const bool same = std::all_of(everyone_.begin(), everyone_.end(), [&](const ModelPlan& m) {
+    const bool same = std::all_of(everyone_.begin(), everyone_.end(), [&](const ModelSettings& m) {
       return m.seed_init == models_[0].seed_init;
     });
     if (same) return put(spec.name, own(models_[0]), true);
     Tensors all;
-    for (const ModelPlan& m : models_) all.push_back(own(m));
+    for (const ModelSettings& m : models_) all.push_back(own(m));
     start_.tensors[spec.name] = {at::stack(all), false};
   }
 
@@ -219,9 +219,9 @@ class Starter {
 
   const TrainOptions& options_;
   const TrainNetwork& network_;
-  const std::vector<ModelPlan>& models_;
+  const std::vector<ModelSettings>& models_;
   const std::set<std::string>& frozen_;
-  const std::vector<ModelPlan>& everyone_;
+  const std::vector<ModelSettings>& everyone_;
   int64_t first_;
   Start start_;
 };
@@ -248,8 +248,8 @@ std::set<std::string> matching(const std::string& option, const std::vector<std:
 }
 
 Start start_models(const TrainOptions& options, const TrainNetwork& network,
-                   const std::vector<ModelPlan>& models, const std::set<std::string>& frozen,
-                   const std::vector<ModelPlan>& everyone, int64_t first) {
+                   const std::vector<ModelSettings>& models, const std::set<std::string>& frozen,
+                   const std::vector<ModelSettings>& everyone, int64_t first) {
   return Starter(options, network, models, frozen, everyone, first).start();
 }
 

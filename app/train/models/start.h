@@ -20,7 +20,7 @@ std::set<std::string> matching(const std::string& option, const std::vector<std:
 /// is shared, so that a part computes as the whole does. Throws Error where NET's values are of no
 /// default and nobody said what to do, naming the tensor.
 Start start_models(const TrainOptions& options, const TrainNetwork& network,
-                   const std::vector<ModelPlan>& models, const std::set<std::string>& frozen,
-                   const std::vector<ModelPlan>& everyone, int64_t first);
+                   const std::vector<ModelSettings>& models, const std::set<std::string>& frozen,
+                   const std::vector<ModelSettings>& everyone, int64_t first);
 
 }  // namespace wide

@@ -14,15 +14,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-ModelReport model_of(const ModelPlan& plan, const ModelState& state) {
+ModelReport model_of(const ModelSettings& settings, const ModelState& state) {
   const auto seed = [](uint64_t value) { return static_cast<int64_t>(value); };
   ModelReport m;
-  m.name = plan.name;
-  m.config = plan.config;
-  m.fold = plan.fold;
-  m.seeds = {seed(plan.seed_init), seed(plan.seed_order), seed(plan.seed_dropout)};
-  m.hyperparameters = plan.hyper;
-  m.labels = plan.labels;
+  m.name = settings.name;
+  m.config = settings.config;
+  m.fold = settings.fold;
+  m.seeds = {seed(settings.seed_init), seed(settings.seed_order), seed(settings.seed_dropout)};
+  m.hyperparameters = settings.hyper;
+  m.labels = settings.labels;
   m.status = state.status;
   m.at_step = state.at_step;
   if (state.best) m.best = BestEvaluation{state.best_step, state.at_best};
@@ -97,8 +97,8 @@ RunReport run_report(const Prepared& run, const TrainState& state, const RunFact
   r.loop_seconds = facts.loop_seconds;
   r.results = facts.results;
   r.environment = facts.environment;
-  for (size_t i = 0; i < run.plan.models.size(); ++i) {
-    r.models.push_back(model_of(run.plan.models[i], state.models[i]));
+  for (size_t i = 0; i < run.configurations.models.size(); ++i) {
+    r.models.push_back(model_of(run.configurations.models[i], state.models[i]));
     r.models.back().number = static_cast<int64_t>(i);
   }
   for (const Event& e : state.events) r.events.push_back({e.step, e.model, e.what});
@@ -140,7 +140,7 @@ int64_t learned_rows(const Prepared& run) {
 
 std::string first_line(const Prepared& run, const std::string& start) {
   std::vector<std::string> parts;
-  const size_t configs = run.plan.configs.size();
+  const size_t configs = run.configurations.configs.size();
   parts.push_back(fmt::format("{} models of {}{}", run.n(), printable(run.options.network),
                               configs > 1 ? fmt::format(" ({} configurations)", configs) : ""));
   if (rank_group())
@@ -161,7 +161,8 @@ std::string first_line(const Prepared& run, const std::string& start) {
   parts.push_back("start " + start);
   if (const std::string text = run.network.switched_text(); !text.empty()) parts.push_back(text);
   std::vector<std::string> labels;
-  for (const auto& [label, text] : run.plan.models[0].labels) labels.push_back(printable(label));
+  for (const auto& [label, text] : run.configurations.models[0].labels)
+    labels.push_back(printable(label));
   if (!labels.empty())
     parts.push_back(fmt::format("label{} {}", labels.size() > 1 ? "s" : "", listing(labels, 9)));
   if (!run.frozen.empty()) parts.push_back(fmt::format("{} frozen", run.frozen.size()));

@@ -57,7 +57,7 @@ RowLog::RowLog(const std::string& path, const Prepared& run, const std::vector<E
     begin_file(path_, text);
   } else if (kind_ == LogKind::events) {
     const double begun_s = history.empty() ? wall_s() : history[0].wall_s - history[0].seconds;
-    for (size_t m = 0; m < run_.plan.models.size(); ++m) {
+    for (size_t m = 0; m < run_.configurations.models.size(); ++m) {
       places().folder(event_folder(path_, m));
       begin_file(event_file(path_, m), event_head(m, begun_s) + rows_of(m));
     }
@@ -91,15 +91,15 @@ std::string RowLog::head() const {
 }
 
 std::string RowLog::event_head(size_t model, double wall_s) const {
-  const ModelPlan& plan = run_.plan.models[model];
-  std::map<std::string, double> numbers = plan.hyper;
-  numbers["seed"] = double(plan.seed);
-  numbers["seed.init"] = double(plan.seed_init);
-  numbers["seed.order"] = double(plan.seed_order);
-  numbers["seed.dropout"] = double(plan.seed_dropout);
-  if (plan.fold >= 0) numbers["fold"] = double(plan.fold);
-  std::map<std::string, std::string> texts = plan.labels;
-  if (!plan.name.empty()) texts["name"] = plan.name;
+  const ModelSettings& settings = run_.configurations.models[model];
+  std::map<std::string, double> numbers = settings.hyper;
+  numbers["seed"] = double(settings.seed);
+  numbers["seed.init"] = double(settings.seed_init);
+  numbers["seed.order"] = double(settings.seed_order);
+  numbers["seed.dropout"] = double(settings.seed_dropout);
+  if (settings.fold >= 0) numbers["fold"] = double(settings.fold);
+  std::map<std::string, std::string> texts = settings.labels;
+  if (!settings.name.empty()) texts["name"] = settings.name;
   return event_file_head(wall_s) + event_hyperparameters(wall_s, numbers, texts);
 }
 

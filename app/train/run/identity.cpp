@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 /// Settings, seeds and names of all models, those of other parts too.
 std::string models_digest(const Prepared& run) {
   Json all = Json::array();
-  for (const ModelPlan& m : run.everyone)
+  for (const ModelSettings& m : run.everyone)
     all.push_back({m.config, m.hyper, m.seed_init, m.seed_order, m.seed_dropout, m.epochs, m.fold,
                    m.name, m.labels});
   const std::string text = all.dump(-1, ' ', false, Json::error_handler_t::replace);

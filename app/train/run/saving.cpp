@@ -89,8 +89,9 @@ void RunFolder::save_state(const Prepared& run, const Trainer& trainer,
     tensors.emplace_back("normalize.std." + n.input, n.std);
   }
   std::vector<int64_t> groups;
-  for (size_t i = 0; i < run.plan.models.size(); ++i)
-    groups.push_back(run.data.folds > 0 ? run.plan.models[i].fold : static_cast<int64_t>(i));
+  for (size_t i = 0; i < run.configurations.models.size(); ++i)
+    groups.push_back(run.data.folds > 0 ? run.configurations.models[i].fold
+                                        : static_cast<int64_t>(i));
   Json head = {{"schema", 1},
                {"more_is_better", run.monitor().more_is_better},
                {"groups", groups},
@@ -175,8 +176,8 @@ void RunFolder::save_models(const Prepared& run, const TrainState& state) const 
   if (!exists()) return;
   std::vector<std::string> head{"model",     "name",       "config",      "fold",
                                 "seed.init", "seed.order", "seed.dropout"};
-  for (const auto& [key, value] : run.plan.models[0].hyper) head.push_back(key);
-  for (const auto& [key, value] : run.plan.models[0].labels) head.push_back(key);
+  for (const auto& [key, value] : run.configurations.models[0].hyper) head.push_back(key);
+  for (const auto& [key, value] : run.configurations.models[0].labels) head.push_back(key);
   for (const char* more : {"status", "at_step", "best_step"}) head.emplace_back(more);
   for (const WantedMetric& metric : run.metrics) head.push_back("best." + metric.name);
   std::string text;
@@ -185,8 +186,8 @@ void RunFolder::save_models(const Prepared& run, const TrainState& state) const 
     text += "\n";
   };
   line(head);
-  for (size_t i = 0; i < run.plan.models.size(); ++i) {
-    const ModelPlan& m = run.plan.models[i];
+  for (size_t i = 0; i < run.configurations.models.size(); ++i) {
+    const ModelSettings& m = run.configurations.models[i];
     const ModelState& s = state.models[i];
     std::vector<std::string> cells{std::to_string(i),
                                    m.name,

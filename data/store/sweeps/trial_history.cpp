@@ -4,10 +4,10 @@
 
 namespace wide {
 
-std::vector<TrialMoment> trial_history(const std::string& path, const TrialKey& key) {
+std::vector<PastTrial> trial_history(const std::string& path, const TrialKey& key) {
   Connection connection(path, StoreOptions{}, Access::read);
   return connection.read([&] {
-    std::vector<TrialMoment> moments;
+    std::vector<PastTrial> moments;
     Query query(
         connection,
         "SELECT s.id, k.id, s.name, s.started, e.git, coalesce(k.machine, e.host || ': ' || "
@@ -22,7 +22,7 @@ std::vector<TrialMoment> trial_history(const std::string& path, const TrialKey& 
         key.target, key.shape, key.dtype, key.device, key.mode, key.phase, key.n, key.strategy,
         key.machine, key.machine);
     while (query.step()) {
-      TrialMoment m;
+      PastTrial m;
       m.sweep = query.integer(0);
       m.case_id = query.integer(1);
       int column = 2;

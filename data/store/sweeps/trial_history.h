@@ -8,7 +8,7 @@
 namespace wide {
 
 /// What one sweep measured of a trial.
-struct TrialMoment {
+struct PastTrial {
   int64_t sweep = 0, case_id = 0;
   std::string name, started, git;  // of the sweep; `git` is the commit of the program
   std::string machine;             // that its case was measured on
@@ -20,6 +20,6 @@ struct TrialMoment {
 
 /// The same trial in all sweeps of the store at `path`, the oldest sweep first; on all machines
 /// where the key names none.
-std::vector<TrialMoment> trial_history(const std::string& path, const TrialKey& key);
+std::vector<PastTrial> trial_history(const std::string& path, const TrialKey& key);
 
 }  // namespace wide

@@ -132,7 +132,7 @@ TEST_F(ExplorerCompare, PointsLieWhereTheirTimesSay) {
 TEST_F(ExplorerCompare, ATrialThroughAllSweepsIsThatOfTheStore) {
   for (const double first : {0.5, 0.7, 1.5}) store_times(file_.path(), first, false);
   const TrialKey key{"linear", "B16 D256", "f32", "cpu", "default", "forward", "s1", 8};
-  const std::vector<TrialMoment> moments = trial_history(file_.path(), key);
+  const std::vector<PastTrial> moments = trial_history(file_.path(), key);
   SQLite::Database db(file_.path(), SQLite::OPEN_READONLY);
   SQLite::Statement query(
       db,

@@ -105,7 +105,7 @@ TEST_F(ExplorerMachines, ATrialNamesTheMachineThatItWasMeasuredOn) {
   EXPECT_EQ(library.detail()->of.machine, machine_name(large_));
   EXPECT_TRUE(driver_->sees("large"));
   EXPECT_TRUE(driver_->sees("another processor, "));
-  for (const TrialMoment& m : trial_history(
+  for (const PastTrial& m : trial_history(
            file_.path(), {"linear", "B16 D256", "f32", "cpu", "default", "forward", "s1", 16}))
     EXPECT_EQ(m.machine, machine_name(large_));
 }

@@ -29,18 +29,18 @@ RunChoices choices() {
 }
 
 TEST(ExplorerRun, PlanIsThatOfTheCommandLine) {
-  const RunPlan plan = plan_of(choices());
-  ASSERT_EQ(plan.error, "");
+  const RunEstimate estimate = estimate_of(choices());
+  ASSERT_EQ(estimate.error, "");
   SweepChoices typed;
   typed.targets = {"conv2d", "linear"};
   typed.n = "2,5";
   typed.axes = {"linear.D=64"};
   const std::vector<PlannedCase> expected = plan_sweep(find_preset("ci"), typed);
-  ASSERT_EQ(plan.cases.size(), expected.size());
+  ASSERT_EQ(estimate.cases.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i)
-    EXPECT_TRUE(is_result_of(empty_case(plan.cases[i]), expected[i])) << i;
-  EXPECT_EQ(plan.trials, count_trials(expected));
-  EXPECT_GT(plan.seconds, 0);
+    EXPECT_TRUE(is_result_of(empty_case(estimate.cases[i]), expected[i])) << i;
+  EXPECT_EQ(estimate.trials, count_trials(expected));
+  EXPECT_GT(estimate.seconds, 0);
   EXPECT_EQ(command_of(choices()),
             "workbench sweep ci --targets conv2d,linear -n 2,5 --axis linear.D=64 --mode default "
             "--dtype f32 --device cpu --phase forward --budget 0.05");
@@ -49,20 +49,20 @@ TEST(ExplorerRun, PlanIsThatOfTheCommandLine) {
 TEST(ExplorerRun, RefusalsAreALine) {
   RunChoices c = choices();
   c.n = "2,many";
-  EXPECT_NE(plan_of(c).error.find("[--n] models: got many"), std::string::npos);
+  EXPECT_NE(estimate_of(c).error.find("[--n] models: got many"), std::string::npos);
   c = choices();
   c.targets.clear();
-  EXPECT_EQ(plan_of(c).error.find("[run] targets: got none"), 0u);
+  EXPECT_EQ(estimate_of(c).error.find("[run] targets: got none"), 0u);
   c = choices();
   c.budget_s = 0;
-  EXPECT_EQ(plan_of(c).error.find("[run] seconds a trial: got 0"), 0u);
+  EXPECT_EQ(estimate_of(c).error.find("[run] seconds a trial: got 0"), 0u);
 }
 
 TEST(ExplorerRun, AStoredSweepIsPlannedAgainAsItWas) {
   RunChoices chosen = choices();
   chosen.targets = {"conv2d", "linear", "embedding"};
   chosen.axes.push_back("embedding.padding_idx=-1");
-  const RunPlan plan = plan_of(chosen);
+  const RunEstimate estimate = estimate_of(chosen);
   SweepSettings settings;
   settings.budget_s = 0.05;
   settings.seed = 7;
@@ -71,7 +71,7 @@ TEST(ExplorerRun, AStoredSweepIsPlannedAgainAsItWas) {
   settings.forced = {{"linear", "vmap"}};
   StoreFile file;
   const SweepPlan stored =
-      store_plan("again", plan.cases, settings, capture_environment("again", "0.1", "abc"));
+      store_plan("again", estimate.cases, settings, capture_environment("again", "0.1", "abc"));
   Store store = Store::create(file.path());
   const int64_t sweep = store.begin(stored);
   SweepSettings back;
@@ -93,9 +93,9 @@ TEST(ExplorerRun, APresetIsTaken) {
   RunModel model(jobs, file.path());
   model.take_preset("ci");
   ASSERT_TRUE(jobs.finish());
-  const RunPlan& plan = model.plan();
-  EXPECT_EQ(plan.error, "");
-  EXPECT_EQ(plan.cases.size(), plan_sweep(find_preset("ci"), {}).size());
+  const RunEstimate& estimate = model.estimate();
+  EXPECT_EQ(estimate.error, "");
+  EXPECT_EQ(estimate.cases.size(), plan_sweep(find_preset("ci"), {}).size());
   EXPECT_EQ(model.progress().state, RunState::idle);
 }
 
@@ -109,28 +109,28 @@ TEST(ExplorerRun, NoPlanIsComputedOnTheWindowsThread) {
   ASSERT_TRUE(jobs.finish());
   model.set_choices(choices());
   ASSERT_TRUE(jobs.finish());
-  ASSERT_EQ(model.plan().error, "");
+  ASSERT_EQ(model.estimate().error, "");
   {
     const OccupiedJobs occupied(jobs);
     EXPECT_EQ(model.preset_seconds("quick"), 0);
     model.start();
     EXPECT_FALSE(model.active());
-    EXPECT_TRUE(model.planning());
+    EXPECT_TRUE(model.estimating());
     model.resume(1);
     EXPECT_EQ(model.progress().error, "") << "the store was read at once";
     model.set_choices(nothing);
     model.start();
-    EXPECT_EQ(model.plan().error, "");
+    EXPECT_EQ(model.estimate().error, "");
   }
   ASSERT_TRUE(jobs.finish());
-  EXPECT_EQ(model.plan().error.find("[run] targets: got none"), 0u);
+  EXPECT_EQ(model.estimate().error.find("[run] targets: got none"), 0u);
   EXPECT_FALSE(model.active());
   EXPECT_EQ(model.progress().state, RunState::idle);
   RunModel other(jobs, file.path());
   other.take_preset("quick");
   ASSERT_TRUE(jobs.finish());
   EXPECT_GT(model.preset_seconds("quick"), 0);
-  EXPECT_EQ(model.preset_seconds("quick"), other.plan().seconds);
+  EXPECT_EQ(model.preset_seconds("quick"), other.estimate().seconds);
   model.resume(1);
   ASSERT_TRUE(jobs.finish());
   EXPECT_NE(model.progress().error, "");

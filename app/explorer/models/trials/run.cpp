@@ -86,8 +86,8 @@ std::string command_of(const RunChoices& c) {
   return line;
 }
 
-RunPlan plan_of(const RunChoices& c) {
-  RunPlan plan;
+RunEstimate estimate_of(const RunChoices& c) {
+  RunEstimate estimate;
   try {
     if (c.targets.empty())
       fail("[run] targets: got none, expected at least one; try a preset, or tick one in the list");
@@ -96,13 +96,13 @@ RunPlan plan_of(const RunChoices& c) {
     const SweepChoices choices{
         {}, c.axes, {}, list_of(c.devices), list_of(c.dtypes), list_of(c.modes), list_of(c.phases),
         c.n};
-    plan.cases = plan_sweep(preset_of(c), choices);
-    plan.trials = count_trials(plan.cases);
-    plan.seconds = estimate_seconds(plan.cases, c.budget_s);
+    estimate.cases = plan_sweep(preset_of(c), choices);
+    estimate.trials = count_trials(estimate.cases);
+    estimate.seconds = estimate_seconds(estimate.cases, c.budget_s);
   } catch (const std::exception& e) {
-    plan.error = one_line(e);
+    estimate.error = one_line(e);
   }
-  return plan;
+  return estimate;
 }
 
 const char* to_string(RunState state) {
@@ -225,8 +225,8 @@ RunModel::~RunModel() {
 
 void RunModel::set_choices(RunChoices choices) {
   choices_ = std::move(choices);
-  jobs_.start("plan", [this, c = choices_]() -> Jobs::Result {
-    return [this, plan = plan_of(c)]() mutable { plan_ = std::move(plan); };
+  jobs_.start("estimate", [this, c = choices_]() -> Jobs::Result {
+    return [this, estimate = estimate_of(c)]() mutable { estimate_ = std::move(estimate); };
   });
 }
 
@@ -236,13 +236,13 @@ double RunModel::preset_seconds(const std::string& name) {
   const auto [known, first_question] = preset_seconds_.try_emplace(name, 0);
   if (first_question)
     jobs_.start("preset " + name, [this, name]() -> Jobs::Result {
-      const double seconds = plan_of(choices_of(name)).seconds;
+      const double seconds = estimate_of(choices_of(name)).seconds;
       return [this, name, seconds] { preset_seconds_[name] = seconds; };
     });
   return known->second;
 }
 
-bool RunModel::planning() const { return jobs_.busy("plan") || jobs_.busy(kStart); }
+bool RunModel::estimating() const { return jobs_.busy("estimate") || jobs_.busy(kStart); }
 
 bool RunModel::active() const {
   const std::lock_guard lock(mutex_);
@@ -252,10 +252,10 @@ bool RunModel::active() const {
 void RunModel::start() {
   if (active()) return;
   jobs_.start(kStart, [this, db = db_, c = choices_]() -> Jobs::Result {
-    RunPlan plan = plan_of(c);
-    if (!plan.error.empty())
-      return [this, plan = std::move(plan)]() mutable { plan_ = std::move(plan); };
-    return launched({c.name.empty() ? c.preset : c.name, command_of(c), std::move(plan.cases),
+    RunEstimate estimate = estimate_of(c);
+    if (!estimate.error.empty())
+      return [this, estimate = std::move(estimate)]() mutable { estimate_ = std::move(estimate); };
+    return launched({c.name.empty() ? c.preset : c.name, command_of(c), std::move(estimate.cases),
                      settings_of(c), db, Resume::no});
   });
 }

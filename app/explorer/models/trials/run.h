@@ -30,13 +30,13 @@ struct RunChoices {
 std::string command_of(const RunChoices& choices);
 
 /// What would run, and how long it would take.
-struct RunPlan {
+struct RunEstimate {
   std::vector<PlannedCase> cases;
   int64_t trials = 0;
   double seconds = 0;
   std::string error;  // one line: why nothing can run
 };
-RunPlan plan_of(const RunChoices& choices);
+RunEstimate estimate_of(const RunChoices& choices);
 
 enum class RunState { idle, preparing, running, paused, cancelling, ended };
 const char* to_string(RunState state);
@@ -71,19 +71,19 @@ class RunModel {
   // ---- what to run ----
   const std::vector<Preset>& presets() const { return presets_; }
   const RunChoices& choices() const { return choices_; }
-  /// The plan follows as a job.
+  /// A job then estimates what the choices would take.
   void set_choices(RunChoices choices);
   void take_preset(const std::string& name);
-  const RunPlan& plan() const { return plan_; }
-  /// Whether a job computes a plan, be it to show or to run.
-  bool planning() const;
+  const RunEstimate& estimate() const { return estimate_; }
+  /// Whether a job estimates the sweep, be it to show or to run it.
+  bool estimating() const;
   /// Estimated seconds of a preset's sweep. The first call starts a job that estimates them; until
   /// it has ended the answer is 0.
   double preset_seconds(const std::string& name);
 
   // ---- running it ----
   /// Plans the sweep in a job; the sweep starts when the job's result is delivered. Where nothing
-  /// can run, plan() then says why.
+  /// can run, estimate() then says why.
   void start();
   /// Continues an interrupted or cancelled sweep of the store, or measures its disturbed cases
   /// again. Reading the store is a job, as for start().
@@ -112,7 +112,7 @@ class RunModel {
   std::string db_;
   std::vector<Preset> presets_;
   RunChoices choices_;
-  RunPlan plan_;
+  RunEstimate estimate_;
   std::map<std::string, double> preset_seconds_;  // 0: a job estimates it
 
   mutable std::mutex mutex_;
