@@ -27,6 +27,7 @@ struct PackRequest {
 struct OperatorTraits {
   std::string op;         // "wide::layer_norm", all its overloads
   bool in_place = false;  // its out-form may write over an argument of the result's layout
+  bool cheap = false;     // element-wise: a backward pass makes its result again from what is kept
   /// Activations that it can do itself, by the first word of `activation_text`: the texts are
   /// values of its argument `activation`, or what `pack` may be asked for.
   std::vector<std::string> absorbs = {};
