@@ -12,6 +12,7 @@
 namespace wide {
 namespace {
 
+/// Stands before each message on the socket, in both directions.
 struct RelayHeader {
   int32_t rank = 0;
   int64_t size = 0;
@@ -19,7 +20,7 @@ struct RelayHeader {
 
 struct Relay {
   int socket = -1;
-  std::string come;  // not taken yet
+  std::string come;  // bytes received that `take` has not taken yet
 };
 
 Relay& relay() {
@@ -27,7 +28,8 @@ Relay& relay() {
   return only;
 }
 
-/// As MPI does where its launcher is gone: there is nobody to work with.
+/// Ends this rank when the process that relays its messages is gone, as MPI ends ranks whose
+/// launcher is gone.
 [[noreturn]] void without_parent() { std::_Exit(1); }
 
 void put(const void* data, size_t size) {

@@ -2,25 +2,27 @@
 #include <cstddef>
 #include <cstdint>
 
-// What the MPI plugin offers to the program, which knows nothing else of MPI. One thread calls it.
+// How ranks send each other messages. The MPI plugin (`mpi.cpp`) implements it, as does `relay`;
+// the program (`cluster`) knows nothing else of MPI. Only one thread may call it.
 extern "C" {
 
 struct MpiTransport {
   int rank, size;
-  /// Takes a copy; returns at once.
+  /// Copies the message, sends it to rank `to` and does not wait until it has arrived.
   void (*send)(int to, const char* text, size_t size);
-  /// Bytes of a message that has come, and whose it is; -1: none.
+  /// Size in bytes of the next message that has arrived, and its sender; -1 where none has.
   int64_t (*probe)(int* from);
-  /// Takes the message that `probe` has found.
+  /// Receives the message that `probe` has found; `text` must hold the `size` that it returned.
   void (*take)(int from, char* text, size_t size);
-  /// True once all that was sent is on its way for good.
+  /// Whether all messages were handed over, so that `finish` loses none.
   bool (*sent)();
-  void (*finish)();
-  /// Ends all ranks.
+  void (*finish)();  // the end of this rank's part in the run
+  /// Ends all ranks, with exit code `code`.
   void (*abort)(int code);
 };
 
-/// Joins the others; nullptr where that fails, as MPI's own words have said.
+/// Starts MPI; nullptr where that fails, after MPI has printed its own message. The plugin exports
+/// the function under the name `kJoinMpi`.
 using JoinMpi = const MpiTransport* (*)();
 inline constexpr const char* kJoinMpi = "workbench_join_mpi";
 }

@@ -17,6 +17,9 @@
 namespace wide::explorer_command {
 namespace {
 
+/// `workbench explorer`: opens the window, writes a picture of one view (`--screenshot`), or runs a
+/// test script. Exit codes: 2 for an unknown view, sweep or target, 1 for OpenGL errors, 6 where
+/// there is no display.
 class ExplorerCommand : public Command {
  public:
   std::string name() const override { return "explorer"; }
@@ -103,7 +106,7 @@ class ExplorerCommand : public Command {
     return {width, height};
   }
 
-  /// What is to be seen first.
+  /// Opens the sweep of `--open` and selects the target of `--targets`.
   void choose(Screen& screen, Driver& driver) const {
     if (open_.empty() && target_.empty()) return;
     Library& library = screen.explorer().library;

@@ -31,6 +31,10 @@
 namespace wide::report_command {
 namespace {
 
+/// `workbench report`: finds a stored sweep or training run and writes it in each format that was
+/// asked for, or prints it as text where none was. Exit codes: 2 for a result, target or
+/// format that does not exist, 1 where a file cannot be written, 3 where `--against` finds it
+/// slower.
 class ReportCommand : public Command {
  public:
   std::string name() const override { return "report"; }
@@ -114,6 +118,7 @@ class ReportCommand : public Command {
     return complain(against_.check(run, db_, to_stdout));
   }
 
+  /// --csv-suite: tables and plots of the suites in `presets/README.md`.
   void write_suite(const SweepReport& report) const {
     const SuitePages pages = suite_pages(report);
     std::error_code error;
@@ -130,6 +135,7 @@ class ReportCommand : public Command {
     }
   }
 
+  /// --targets: drops the cases of all other targets.
   void keep_targets(SweepReport* report) const {
     if (targets_.empty()) return;
     std::vector<std::string> known;
@@ -156,7 +162,7 @@ class ReportCommand : public Command {
   std::map<std::string, std::string> files_;  // format to path
   std::vector<std::string> targets_, by_;
   bool published_ = false;
-  Against against_;
+  Against against_;  // --against and --fail-on-regression: a comparison with an earlier result
 };
 
 const bool registered = add_command([] { return std::make_unique<ReportCommand>(); });

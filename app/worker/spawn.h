@@ -7,35 +7,37 @@
 
 namespace wide {
 
-/// This program, started again as a command of its own: in a process group of its own, and killed
-/// by the system when the thread that started it ends, whatever ends that.
+/// A child process that runs this program with another command: a sweep's worker, a fusion of the
+/// explorer, a stage of the GPU report. It has its own process group. When the thread that started
+/// it ends, for whatever reason, the kernel kills it.
 class Spawned {
  public:
-  /// `arguments` as on the command line, without the program's name. `descriptors`: ours, and the
-  /// number it has there; besides those and the standard three, none is open there. Throws Error
-  /// with exit code 1, beginning with `who` ("worker"), where there can be no new process.
+  /// `arguments` as on the command line, without the program's name. `descriptors`: pairs of a file
+  /// descriptor here and its number in the child; besides those and the standard three, none is
+  /// open there. Throws Error with exit code 1, beginning with `who` ("worker"), where no process
+  /// can be started.
   Spawned(const std::string& who, std::vector<std::string> arguments,
           const std::vector<std::pair<int, int>>& descriptors);
-  /// Ends it.
+  /// Kills and reaps the child.
   ~Spawned();
   Spawned(const Spawned&) = delete;
   Spawned& operator=(const Spawned&) = delete;
 
-  /// Whether it has ended, by itself or not.
+  /// Whether the child has ended, by itself or killed.
   bool ended() const;
-  /// Returns when it has ended.
+  /// Waits until the child has ended.
   void await() const;
-  /// Ends it, and whatever it has started; from any thread, until `reap` is called.
+  /// Kills the child's process group. May be called from any thread, until `reap` is called.
   void kill() const;
-  /// Ends what it has left behind, and takes its status, as waitpid says: once, and of this process
-  /// alone. Before it has ended this ends it.
+  /// Kills what is left of the process group, the child too if it still runs, and returns the
+  /// child's status as waitpid has it. To be called once.
   int reap();
 
  private:
   pid_t pid_ = -1;
 };
 
-/// Throws as Spawned does, of the error that `errno` holds.
+/// Throws the Error that Spawned's constructor throws, with the reason that `errno` holds.
 [[noreturn]] void cannot_spawn(const std::string& who);
 
 }  // namespace wide

@@ -8,7 +8,8 @@
 
 namespace wide {
 
-/// What a machine reaches at most with so many threads, measured.
+/// The most that a machine reaches with so many threads, as measured. Times are reported as a share
+/// of it (`roofline.h`), and strategies that were not timed are estimated from it (`lower/tune`).
 struct Peaks {
   /// Bytes per second of a triad (two arrays read, one written) over `working_set` bytes.
   struct Bandwidth {
@@ -19,9 +20,10 @@ struct Peaks {
   std::vector<Bandwidth> bandwidth;              // from the inner caches to the memory
   double step_ns = 0;                            // of one operator call that computes nothing much
 
-  /// Of memory that no cache holds; 0 when not measured.
+  /// The bandwidth of main memory, for data that no cache holds; 0 when not measured.
   double memory_bytes_per_s() const;
-  /// Of the smallest measured working set that holds `bytes`, else of the memory.
+  /// The bandwidth for a call that touches `bytes`: that of the smallest measured working set that
+  /// holds so many, else of main memory.
   double bytes_per_s(double bytes) const;
 };
 
@@ -29,8 +31,9 @@ struct Peaks {
 /// caches, the outer cache and beyond it, and an operator on one element.
 Peaks measure_peaks(c10::Device device, int threads);
 
-/// A kernel that may reach more of the CPU's float32 peak than the library's GEMM does: whoever has
-/// one says so beside it.
+/// A kernel of this project that may reach more float32 operations per second than ATen's GEMM.
+/// `measure_peaks` times it too. It is registered where kernels are (`primitives/kernels`), since
+/// the engine knows none of them.
 struct PeakProbe {
   std::string name;
   struct Work {
@@ -42,7 +45,7 @@ struct PeakProbe {
 /// Registers at static initialisation.
 bool add_peak_probe(PeakProbe probe);
 
-/// What a core of a usual machine reaches, for estimates that need no more than the proportions.
+/// Peaks of a usual machine, without measuring: for estimates that only compare strategies.
 Peaks typical_peaks(int threads);
 
 }  // namespace wide

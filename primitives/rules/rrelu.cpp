@@ -1,5 +1,6 @@
-// A leaky relu with random slopes, when it is not training: the mean of both, as its kernel has it.
-// LibTorch has no batching rule for any of its forms.
+// rrelu(x) = x where x > 0, else slope * x. In training the slope is drawn from [lower, upper];
+// otherwise it is their mean. functorch has no batching rule for it, so outside training the
+// recorder replaces it by leaky_relu, which has one. In training it stays as it is.
 #include <ATen/ATen.h>
 
 #include "engine/record/record.h"
@@ -12,7 +13,7 @@ Tensor leaky(const IValue& x, const IValue& lower, const IValue& upper) {
   return at::leaky_relu(x.toTensor(), slope);
 }
 
-// self, lower, upper, training, generator
+// Arguments on the stack: self, lower, upper, training, generator.
 void rrelu(Stack& stack) {
   const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - 5);
   const Tensor y = leaky(in[0], in[1], in[2]);
@@ -20,7 +21,7 @@ void rrelu(Stack& stack) {
   stack.emplace_back(y);
 }
 
-// self, noise, lower, upper, training, generator; returns the noise as it was
+// Arguments: self, noise, lower, upper, training, generator. Also returns the noise, unchanged.
 void rrelu_with_noise(Stack& stack) {
   const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - 6);
   const Tensor y = leaky(in[0], in[2], in[3]), noise = in[1].toTensor();

@@ -3,11 +3,14 @@
 namespace wide {
 namespace {
 
-/// Keys that hold a place in a text or end it: their order among characters counts.
+/// Keys that move the cursor of a text field or end its editing: characters typed before and after
+/// them belong in different frames.
 bool moves_text(int key) { return key >= key::kEscape && key < key::kShift; }
 
 }  // namespace
 
+// A frame sees the final state of keys and buttons alone. So events are taken up to the first that
+// would hide an earlier one: the rest waits in the queue for the next frame.
 void Input::take() {
   std::bitset<512> keys_changed;
   bool buttons_changed[3] = {}, any_button = false, wheeled = false, typed = false, moved = false;

@@ -6,7 +6,7 @@
 
 namespace wide {
 
-/// One thing that a person did, as a window tells it.
+/// One event from the window: a movement, click, wheel turn, key or character.
 struct InputEvent {
   enum class Kind { move, button, wheel, key, character };
   Kind kind = Kind::move;
@@ -16,8 +16,8 @@ struct InputEvent {
   char32_t character = 0;
 };
 
-/// What a person does, as the next frame takes it: from a window's events, or from a script. Keys
-/// have GLFW's numbers.
+/// Mouse and keyboard as the next frame sees them. A window (`platform`) or a script (`driver`)
+/// fills it in; `ui` reads it. Keys have GLFW's numbers.
 struct Input {
   float x = -1, y = -1;  // of the mouse; below 0: not over the window
   bool down[3] = {};     // left, right, middle
@@ -27,13 +27,13 @@ struct Input {
   std::u32string characters;
   std::vector<std::string> dropped;  // files
   bool focused = true;
-  /// What a window has told and no frame has taken. A whole chord, or a click, may be told at once.
+  /// Events of the window that no frame has taken yet. A whole chord or click may come at once.
   std::deque<InputEvent> queue;
 
   /// Takes from the queue what one frame can tell apart: a key or button that goes down and up
   /// again does so in two frames.
   void take();
-  /// What holds for one frame only goes.
+  /// After a frame: resets what counts for one frame only.
   void next() {
     for (bool& p : pressed) p = false;
     wheel_x = wheel_y = 0;

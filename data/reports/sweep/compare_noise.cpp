@@ -10,11 +10,13 @@
 namespace wide {
 namespace {
 
-constexpr int kNoiseResamples = 200;  // for a standard error, not for an end of an interval
+constexpr int kNoiseResamples = 200;  // enough for a standard error; interval ends need more
 constexpr size_t kFewestSamples = 3;
+/// Noise between two sweeps before any change is seen, and how many seen changes it weighs as much
+/// as.
 constexpr double kGuess = 0.025, kGuessWeight = 5;
 
-/// log of the median and of the medians of resamples.
+/// The log of the samples' median, and of the median of each bootstrap resample.
 struct Medians {
   double value = 0;
   std::vector<double> drawn;
@@ -28,7 +30,8 @@ double log_median(std::vector<double>& values) {
   return std::log((high + *std::max_element(values.begin(), values.begin() + half)) / 2);
 }
 
-/// `draws` are positions in 0..1, the same for all contenders of a case: rounds stay together.
+/// Resamples blocks of consecutive samples. `draws` are positions in 0..1, the same for all
+/// contenders of a case, so that samples of one round stay together.
 Medians medians_of(const std::vector<double>& samples, const std::vector<float>& draws) {
   Medians m;
   std::vector<double> values = samples;
@@ -87,7 +90,7 @@ std::vector<Change> changes_of(const Case& before, const Case& after,
   const auto drawn = [&](const Timing& a, const Timing& b) {
     return std::pair{medians_of(a.samples_ns, draws[0]), medians_of(b.samples_ns, draws[1])};
   };
-  // How much slower the machine is, as each baseline sees it.
+  // By how much each baseline became slower: the change of the machine between the two sweeps.
   std::vector<std::pair<Medians, Medians>> baselines;
   for (const Timing& a : before.baselines) {
     const Timing* b = baseline_of(after, a.name);
@@ -139,8 +142,8 @@ Noise noise_of(const std::vector<Change>& changes, const std::vector<double>& ap
       scatter.push_back((log - middle) * std::sqrt(count / (count - 1)));
   }
   for (double& s : scatter) s = std::abs(s);
-  // As wide as a normal distribution with this median, or with this 80 % quantile: tails are
-  // heavier than normal, and up to a fifth may have changed in truth.
+  // The standard deviation of a normal distribution with this median of absolute values, or with
+  // this 80 % quantile: tails are heavier than normal, and up to a fifth may be real changes.
   const double seen = std::max(quantile(scatter, 0.5) / 0.6745, quantile(scatter, 0.8) / 1.2816);
   const auto count = static_cast<double>(scatter.size());
   Noise noise;
