@@ -18,7 +18,7 @@ told = set()  # notes that this process has given
 class Options:
     """Start from a preset, then change what is to be changed: `dataclasses.replace(o, threads=2)`."""
 
-    # "default", "eager", "reduce-overhead" or "max-autotune", as app/python/README.md tells them apart;
+    # "default", "eager", "reduce-overhead" or "max-autotune", as app/python/reference.md tells them apart;
     # None: the quickest that starts at once
     mode: str | None = "default"
     threads: int = 0  # 0: as many as PyTorch uses
