@@ -1,4 +1,4 @@
-"""What stands at the top of the project and of its folders, and how long a file may be."""
+"""What stands at the top of the project and of its folders, how long a file may be, and which folders need a README."""
 
 import collections
 import os
@@ -8,7 +8,7 @@ import sources
 
 TOP = {"workbench", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "presets", *sources.FOLDERS}
 LONGEST = 600
-DOZEN = 12
+DOZEN = 12  # files at the top of engine, data and app; a folder of tests with more has a README
 MOST = 25  # files of a folder, without its README
 ROOMS_ALONE = ("engine", "data", "app")  # what is in them lies in rooms
 
@@ -44,11 +44,24 @@ def crowded(top):
     return found
 
 
+def undescribed(top):
+    """Folders of the product with code and without a README.md."""
+    folders = {os.path.dirname(path) for path in sources.code_files(top, sources.CODE + (".py",))}
+    return [f"{folder}/: got no README.md, expected one that says what is here, how data flows and how to add to it"
+            for folder in sorted(folders)
+            if not folder.startswith("tests") and not os.path.exists(os.path.join(top, folder, "README.md"))]
+
+
 class Layout(unittest.TestCase):
     def test_project(self):
         self.assertEqual(strangers(sources.root()), [])
         self.assertEqual(too_long(sources.root()), [])
         self.assertEqual(crowded(sources.root()), [])
+        self.assertEqual(undescribed(sources.root()), [])
+
+    def test_finds_folders_without_a_page(self):
+        with sources.Tree({"engine/room/a.cpp": "", "app/b.py": "", "app/README.md": "", "tests/engine/c.cpp": ""}) as top:
+            self.assertEqual([line.split(":")[0] for line in undescribed(top)], ["engine/room/"])
 
     def test_finds_what_is_planted(self):
         with sources.Tree({"scripts/run.sh": "", "engine/a.cpp": "\n"}) as top:
