@@ -10,7 +10,7 @@ namespace wide {
 
 class Store;
 
-/// Where trial fusions and training runs are kept, and what tuning found on the way.
+/// Where fusions and training runs are kept, and what tuning found on the way.
 class Keeper {
  public:
   Keeper();

@@ -122,7 +122,7 @@ FuseReport read_fuse(Connection& connection, int64_t fuse) {
   Query head(connection, select_rows(kFuse, "WHERE id = ?"), fuse);
   if (!head.step())
     fail(
-        "[fusion {}] store: got no such number, expected a stored trial fusion; try workbench "
+        "[fusion {}] store: got no such number, expected a stored fusion; try workbench "
         "list fusions",
         fuse);
   Json json = {{"schema", kReportSchema}};

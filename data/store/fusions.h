@@ -1,7 +1,7 @@
 #pragma once
 #include "data/store/connection.h"
 
-// Trial fusions in the tables. Every function works inside the transaction that `Store` has opened.
+// Fusions in the tables. Every function works inside the transaction that `Store` has opened.
 namespace wide {
 
 /// `document` as `fuse_document` makes it.

@@ -1,7 +1,7 @@
 #pragma once
 #include "data/store/rows.h"
 
-// How the parts that sweeps and trial fusions share lie in the tables.
+// How the parts that sweeps and fusions share lie in the tables.
 namespace wide {
 
 int64_t insert_environment(Connection& connection, Json environment);

@@ -94,7 +94,7 @@ CREATE TABLE reference(
 ) STRICT;
 CREATE INDEX reference_sweep ON reference(sweep);
 )sql",
-      // 2: trial fusions, tuning, samples as rows, sweeps that are known again in another store
+      // 2: fusions, tuning, samples as rows, sweeps that are known again in another store
       R"sql(
 ALTER TABLE sweep ADD COLUMN uuid TEXT;
 UPDATE sweep SET uuid = lower(hex(randomblob(16)));

@@ -91,7 +91,7 @@ struct StoreFacts {
   int64_t schema = 0, bytes = 0, sweeps = 0, trials = 0, samples = 0, fusions = 0, tunings = 0;
 };
 
-/// The results of all sweeps and trial fusions: one SQLite file, which several processes may use
+/// The results of all sweeps and fusions: one SQLite file, which several processes may use
 /// at once. What a call has acknowledged by returning is on disk. Every failure (full disk, lock
 /// held too long, read-only, corrupt, newer schema) is an Error in one line with exit code 1, and
 /// leaves the file as it was. Tables: schema.cpp. Not for several threads.
@@ -155,7 +155,7 @@ class Store {
   /// The network file system that it lies on, as "NFS"; "" for any other.
   const std::string& network() const;
 
-  // ---- trial fusions: a report comes back as it was, but for how every node went ----
+  // ---- fusions: a report comes back as it was, but for how every node went ----
 
   int64_t add_fuse(const FuseReport& report);
   /// The same of what `fuse_document` made. Throws nlohmann's exception for anything else.

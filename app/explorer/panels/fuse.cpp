@@ -521,7 +521,7 @@ class FusePanel : public Panel {
 };
 
 const bool registered =
-    add_panel({"fuse", "Trial fusion", "Fuse a network of your own: coverage, speedup, memory.",
+    add_panel({"fuse", "Fusion", "Fuse a network of your own: coverage, speedup, memory.",
                Place::middle, 4, [] { return std::make_unique<FusePanel>(); }});
 
 }  // namespace

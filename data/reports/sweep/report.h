@@ -26,7 +26,7 @@ struct Speedup {
   std::string best_baseline;
 };
 
-/// One trial fusion: N models of one network.
+/// One fusion: N models of one network.
 struct FuseResult {
   int64_t n = 0;
   std::map<Way, int64_t> coverage;
@@ -171,7 +171,7 @@ std::vector<Crossover> crossovers(const std::vector<Case>& cases);
 /// Of a fusion's wide program over the best baseline; "" where there is no speedup.
 std::string verdict_of(const FuseResult& result);
 
-/// Of the points of a trial fusion along N.
+/// Of the points of a fusion along N.
 AlongN along_n(const std::vector<FuseResult>& curve);
 
 /// The index of the best baseline (smallest median), and the speedup of a candidate.

@@ -1,4 +1,4 @@
-"""The JSON report of a trial fusion, and the outputs that it wrote."""
+"""The JSON report of a fusion, and the outputs that it wrote."""
 import copy
 import math
 import os

@@ -399,9 +399,8 @@ TEST(Fields, TheSchemasOfTheReportsAreTheirFields) {
                 {{"case", schema_of<Case>()}, {"trial", trial}});
   Json fusion = report_schema<FuseReport>();
   fusion["properties"]["curve"]["minItems"] = 2;
-  expect_schema("fuse.json",
-                "Report of a trial fusion; with several N the largest stands at the top", fusion,
-                {{"point", schema_of<FuseResult>()}});
+  expect_schema("fuse.json", "Report of a fusion; with several N the largest stands at the top",
+                fusion, {{"point", schema_of<FuseResult>()}});
   Json run = schema_of<RunReport>();
   Json properties = {{"schema", {{"const", kRunSchema}}}, {"kind", {{"const", "run"}}}};
   properties.update(run["properties"]);

@@ -8,7 +8,7 @@
 
 namespace wide {
 
-/// What is asked of a trial fusion.
+/// What is asked of a fusion.
 struct FuseChoices {
   std::string model;  // a file, or a registered name
   std::vector<std::string> weights;
