@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kStreams = 8;
 
-/// InferenceMode is the faster way to say "no gradients", but a network that differentiates inside
-/// (a training step) cannot run under it.
+/// Turns gradients off: by InferenceMode, which is faster, except for a network that differentiates
+/// inside (a training step), which cannot run under it.
 enum class Quiet { inference_mode, no_grad };
 
 void quietly(Quiet quiet, const Work& work) {
@@ -43,7 +43,7 @@ std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Runs `work` quietly; throws what both ways throw.
+/// Runs `work` without gradients (InferenceMode, else no_grad); throws if both ways throw.
 Quiet choose_quiet(const Work& work) {
   try {
     quietly(Quiet::inference_mode, work);
@@ -65,8 +65,8 @@ Tensors stack_outputs(const std::vector<Tensors>& outputs) {
   return stacked;
 }
 
-/// N separate models as their users hold them: every weight and input in memory of its own, so
-/// that what a model updates in place is its own too.
+/// N separate models as users hold them: every weight and input is a tensor of its own, so a model
+/// that updates a buffer in place changes no other.
 struct Separate {
   std::vector<Model> models;
   std::vector<Tensors> inputs;
@@ -79,7 +79,7 @@ struct Separate {
     const auto own = [&](const Tensors& tensors, const std::vector<size_t>& indices) {
       Tensors result;
       for (size_t k : indices) {
-        // What is shared is one tensor for all, unless the models would write to it.
+        // A shared tensor exists once, unless the models write to it.
         if (ensemble.shared[k] && !network.training) {
           if (!shared[k].defined()) shared[k] = copy_to_keep(tensors[k]);
           result.push_back(shared[k]);
@@ -150,7 +150,7 @@ Baseline no_baseline(const std::string& name, const std::string& reason) {
   return baseline;
 }
 
-/// N models that are timed, made at the first call: what making them costs is part of it.
+/// The models of a timed baseline. They are made at its first call, whose time includes that.
 class Late {
  public:
   Late(const Network& network, const Ensemble& ensemble) : network_(network), ensemble_(ensemble) {}
@@ -165,17 +165,17 @@ class Late {
   std::shared_ptr<Separate> made_;
 };
 
-/// Everything the baselines of one case hold in common. `run` makes models anew, since those that
-/// are timed have changed their buffers by then.
+/// What the baselines of one case share. `run`, for the check, makes models anew, since timing has
+/// changed the buffers of those that are timed.
 struct Case {
   Network network;
   Ensemble ensemble;
   Quiet quiet;
-  Tensors alone;  // results of a single model, where finding `quiet` gave them
+  Tensors alone;  // results of a single model, if finding out `quiet` computed them
 
   std::shared_ptr<Late> late() const { return std::make_shared<Late>(network, ensemble); }
 
-  /// Models of their own, `at_a_time` of them held at once.
+  /// Runs fresh models, with at most `at_a_time` of them in memory at once.
   std::function<Tensors()> fresh(int64_t at_a_time,
                                  const std::function<void(Separate&)>& call_all) const {
     return [net = network, ens = ensemble, at_a_time, call_all] {
@@ -275,7 +275,7 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
   const c10::Device device = given.ensemble.device();
   const Quiet quiet = given.quiet;
   const auto captured = [device, quiet, net = given.network, ens = given.ensemble] {
-    // Models of its own: the graph keeps writing to the outputs it was captured with.
+    // The graph needs models of its own: it keeps writing to the outputs it was captured with.
     const auto models = std::make_shared<Separate>(net, ens);
     const Work all = [models, quiet] { quietly(quiet, [&] { models->call_all(); }); };
     const std::shared_ptr<DeviceGraph> graph = capture(device, all);
@@ -294,7 +294,7 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
   };
   baseline.run = [=, &runtime, net = given.network, ens = given.ensemble] {
     if (net.training) {
-      // Warming up and capturing has moved the buffers; the answer is that of the same models.
+      // Warming up and capturing has changed the buffers; the check needs results of fresh models.
       Separate fresh(net, ens);
       quietly(quiet, [&] { fresh.call_all(); });
       return stack_outputs(fresh.outputs);
@@ -315,7 +315,7 @@ std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble
   {
     Separate one(network, ensemble.models(0, 1));
     given.quiet = choose_quiet([&] { one.call(0); });
-    // A second attempt finds buffers that the first one has changed.
+    // A second attempt would start from buffers that the first one has changed.
     if (ensemble.n == 1 && given.quiet == Quiet::inference_mode) given.alone = one.outputs[0];
   }
   const c10::Device device = ensemble.device();

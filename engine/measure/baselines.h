@@ -15,11 +15,11 @@ struct Baseline {
   std::function<Tensors()> run;  // outputs of all models, stacked; for the check
   /// What is timed: as users write it, outputs kept per model. The first call makes the models.
   std::function<void()> call;
-  std::function<void(size_t model)> one = {};  // of the loop: a model's part of that call
+  std::function<void(size_t model)> one = {};  // baseline `loop`: the call of one model
   std::string unavailable;                     // reason, when `call` is empty
 };
-/// `wanted`: those that are made, by name; the others are left out. Empty: all. Finding out whether
-/// vmap can run a network costs a call of it.
+/// Makes the baselines whose names `wanted` accepts; an empty function accepts all. Finding out
+/// whether vmap can run the network costs one call of it.
 std::vector<Baseline> baselines(const Network& network, const Ensemble& ensemble, int threads,
                                 const std::function<bool(const std::string&)>& wanted = {});
 

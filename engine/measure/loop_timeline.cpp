@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-/// Operators that were called on this thread, by no other operator.
+/// Records the outermost operators called on this thread: those that no other operator called.
 struct OperatorWatch {
   struct Ran {
     std::string name;
@@ -33,7 +33,7 @@ void operator_ends(const at::RecordFunction&, at::ObserverContext*) {
   if (watching != nullptr && --watching->depth == 0) watching->ran.back().end_ns = now_ns();
 }
 
-/// PyTorch tells this thread's operators to the watch as long as this object lives.
+/// While this object lives, PyTorch reports this thread's operators to the watch.
 class Watched {
  public:
   explicit Watched(OperatorWatch* watch)

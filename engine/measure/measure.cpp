@@ -14,7 +14,7 @@ namespace wide {
 namespace {
 
 constexpr double kWarmupNs = 20e6;
-constexpr double kLongNs = 1e9;  // a call this long has warmed up by the time it ends
+constexpr double kLongNs = 1e9;  // a call this long needs no further warm-up call
 constexpr int kColdCalls = 5;
 constexpr int64_t kMostCalls = 1 << 22;  // of a sample, whatever the clock says
 constexpr int kResamples = 2000;
@@ -22,7 +22,7 @@ constexpr int kCheckResamples = 500;  // for deciding when to stop, not for what
 constexpr double kSameBand = 0.03;
 constexpr double kSurely = 1.432;  // from a 95 % interval to a 99.5 % one, in logarithms
 
-constexpr double kRefillNs = 2e7;  // a call this long fills its caches as a small part of itself
+constexpr double kRefillNs = 2e7;  // for a call this long, refilling the caches is negligible
 
 /// One contender on its way through warm-up, calibration and rounds.
 class Runner {
@@ -61,11 +61,11 @@ class Runner {
   void take_sample() {
     int64_t calls = 0;
     double elapsed = 0;
-    // Warm: the contender before has left its own data in the caches. A call that takes longer
-    // than filling them does so by itself.
+    // Make the caches warm again, as the previous contender has left its own data there. A long
+    // call refills them in a small part of its time.
     if (!timer_ && shortest_ns_ < kRefillNs) rewarm();
-    // More than once only when the calls have become faster than they were while warming up, or
-    // when the one call that warmed them was disturbed: later samples then start with more.
+    // Repeats only if calls have become faster than during warm-up, or if the warm-up call was
+    // disturbed; later samples then consist of more calls.
     for (;;) {
       elapsed += run(timing_.calls_per_sample);
       calls += timing_.calls_per_sample;
@@ -75,8 +75,8 @@ class Runner {
     timing_.samples_ns.push_back(elapsed / static_cast<double>(calls));
   }
 
-  /// Beside the plain samples: as many as there must be of those, fewer where they would cost more
-  /// than a quarter of the contender's budget again.
+  /// Times calls with packing: `min_samples` of them, or fewer where they would take more than a
+  /// quarter of the contender's budget.
   void time_with_packing() {
     if (!contender_.call_with_packing) return;
     const double begun = now();
@@ -95,7 +95,7 @@ class Runner {
     timing_.with_packing_ns = median(std::move(samples));
   }
 
-  /// Has had its samples and its share of the time.
+  /// Whether the contender has its samples and has used up its budget.
   bool retired() const { return has_enough() && spent_ >= options_.budget_s * 1e9; }
   bool has_enough() const {
     return timing_.samples_ns.size() >= static_cast<size_t>(std::max(options_.min_samples, 1));
@@ -125,7 +125,8 @@ class Runner {
     return timer_ ? device_ns : elapsed;
   }
 
-  // On a device calls in a row overlap their launches with the work before; alone they do not.
+  // On a device, consecutive calls overlap their launches with earlier work. This times a single
+  // call, which cannot.
   void time_cold() {
     std::vector<double> alone;
     for (int i = 0; i < kColdCalls; ++i) {
@@ -147,8 +148,8 @@ class Runner {
   double shortest_ns_ = 0;
 };
 
-/// The pairs whose ratio somebody will read: every candidate with the loop and with the fastest
-/// baseline. Without baselines or candidates the first contender stands for what is missing.
+/// The pairs whose ratio is reported: every candidate with the loop and with the fastest baseline.
+/// If there are no baselines or no candidates, the first contender stands in for them.
 std::vector<std::pair<size_t, size_t>> pairs_of_interest(const std::vector<Runner>& runners) {
   std::vector<size_t> anchors, others;
   size_t fastest = runners.size();
@@ -182,7 +183,7 @@ std::vector<std::pair<size_t, size_t>> pairs_of_interest(const std::vector<Runne
 
 bool narrow_enough(const std::vector<Runner>& runners, const MeasureOptions& options) {
   for (const auto& [anchor, other] : pairs_of_interest(runners)) {
-    // A ratio gains nothing more once one of its two sides takes no further samples.
+    // A ratio's interval cannot become narrower once one side takes no further samples.
     if (runners[anchor].retired() || runners[other].retired()) continue;
     const std::vector<double>& samples = runners[other].timing().samples_ns;
     const std::vector<double> constant(samples.size(), 1.0);
@@ -207,7 +208,8 @@ std::vector<Timing> measure(const std::vector<Contender>& contenders,
   std::mt19937_64 generator(options.seed);
   std::vector<size_t> order(runners.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // Looking after every round would cost more than the samples; the gaps grow with what is there.
+  // Checking after every round would cost more than the samples: the gaps between checks grow with
+  // the number of rounds.
   size_t next_look = static_cast<size_t>(std::max(options.min_samples, 1));
   for (size_t round = 1;; ++round) {
     // Fisher-Yates by hand: std::shuffle differs between libraries. The bias is below 2^-50.

@@ -21,30 +21,30 @@ struct Timing {
   int outliers = 0;                // beyond 1.5 interquartile ranges, counted only
   int64_t calls_per_sample = 0;
   double first_call_ns = 0;
-  double cold_ns = 0;           // not the CPU: one call alone, from its start to its end
+  double cold_ns = 0;           // on a device: a single call, from its start to its end
   int64_t peak_bytes = 0;       // counted during the first call
   double with_packing_ns = 0;   // median of a call that also stacks inputs and splits outputs
   double flops = 0, bytes = 0;  // of one call for all N; 0: not known
   int64_t steps = 0;            // operator calls of one call; 0: not known
-  /// Of the measured peaks; 0: not measured. `flops` are those of the definition: what needs fewer
-  /// of them, as Winograd's convolution, may pass 1.
+  /// Shares of the measured peaks; 0: not measured. `flops` follow the definition, so that an
+  /// algorithm that needs fewer (Winograd's convolution) may exceed 1.
   double flops_share = 0, bytes_share = 0;
-  /// What the kernels of a candidate compute, where any of them says that it is another number than
-  /// by the definition, and its share of the peak; else 0.
+  /// FLOPs that a candidate's kernels execute, where a kernel says that they differ from the
+  /// definition, and their share of the peak; else 0.
   double computed_flops = 0, computed_share = 0;
   std::string bound;  // why no faster: compute, memory, launch or unknown; empty: not judged
 };
 
-/// Something to be timed: one call does the whole work and waits for its end. Elsewhere than on
-/// the CPU it need not wait: a sample is then the device's own time between two events.
+/// Something to be timed. On the CPU a call does all work before it returns. On a device it need
+/// not wait: a sample is the time between two events of the device.
 struct Contender {
   std::string name;
   std::string kind;
   std::function<void()> call;
   c10::Device device = c10::kCPU;
-  /// The same call for a user with separate tensors: inputs stacked before, outputs split after.
+  /// The same call for a user with separate tensors: stacks inputs, runs, splits outputs.
   std::function<void()> call_with_packing = {};
-  /// It ran before: a first call that is long enough is all the warming it needs.
+  /// Whether it has run before. Then one call that is long enough warms it up.
   bool has_run = false;
 };
 

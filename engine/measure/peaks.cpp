@@ -13,9 +13,9 @@
 namespace wide {
 namespace {
 
-constexpr double kLongEnoughNs = 60e6;  // for each of the things tried
+constexpr double kLongEnoughNs = 60e6;  // for each thing that is timed
 constexpr int kMostPeakCalls = 400;
-constexpr double kBusyNs = 5e6;  // a device that works so long at a product has all units at work
+constexpr double kBusyNs = 5e6;  // a product that takes a device this long uses all of its units
 
 /// The shortest of many calls: whatever disturbs a call only makes it longer.
 class Shortest {
@@ -63,7 +63,7 @@ double triad_bytes_per_s(const Shortest& shortest, const at::TensorOptions& opti
   const auto count = std::max<int64_t>(1024, static_cast<int64_t>(bytes / 3 / sizeof(float)));
   const Tensor a = at::ones({count}, options), b = at::ones({count}, options);
   Tensor c = at::zeros({count}, options);
-  const int repeats = bytes < 4e6 ? 8 : 1;  // of a short one the clock and the call would show
+  const int repeats = bytes < 4e6 ? 8 : 1;  // else clock and call would dominate a short triad
   const double ns = shortest([&] {
     for (int i = 0; i < repeats; ++i) at::add_out(c, a, b, 3.0);
   });
@@ -113,8 +113,8 @@ Peaks measure_peaks(c10::Device device, int threads) {
       best = std::max(best, 1e9 * work.flops / shortest(work.call));
     }
 
-  // The outer cache of a virtual machine is larger than it says: four times that is beyond it. Of
-  // a large one that many share, twice will do: a gigabyte may be more than there is.
+  // A virtual machine may report too small an outer cache, so four times its size is used to exceed
+  // it. For a large shared cache twice its size is enough: a gigabyte may not be free.
   constexpr double kEnough = 5e8;
   const auto inner =
       static_cast<double>(cache_bytes(2, peaks.threads, peaks.threads * (int64_t{1} << 20)));
@@ -126,7 +126,7 @@ Peaks measure_peaks(c10::Device device, int threads) {
     try {
       const double speed = triad_bytes_per_s(shortest, real.dtype(at::kFloat), bytes);
       peaks.bandwidth.push_back({bytes, speed});
-    } catch (const c10::Error&) {  // no memory: what was seen last counts for all beyond it
+    } catch (const c10::Error&) {  // out of memory: the last measurement stands for larger sets
       if (peaks.bandwidth.empty()) throw;
     }
   }

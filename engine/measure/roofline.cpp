@@ -8,7 +8,7 @@
 namespace wide {
 namespace {
 
-constexpr double kExplains = 0.4;  // of the median, for a bound to be named
+constexpr double kExplains = 0.4;  // least share of the median for a bound to be named
 
 double product(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), 1.0,
@@ -33,7 +33,7 @@ class NodeWork {
     if (node_.is_view()) return 0;
     if (name_ == "aten::mm" || name_ == "aten::bmm") return product_of(0, 1);
     if (name_ == "aten::addmm" || name_ == "aten::baddbmm") return product_of(1, 2);
-    // Of a vector and a matrix or vector every element is multiplied and added once.
+    // Products with a vector: each element of the larger operand is multiplied and added once.
     if (name_ == "aten::mv" || name_ == "aten::dot") return 2 * product(argument(0));
     if (name_ == "aten::addmv") return 2 * product(argument(1));
     if (name_ == "aten::convolution") return convolution(result(0), argument(1), argument(0), 6);
@@ -43,7 +43,7 @@ class NodeWork {
     return own == registered_flops().end() ? elements() : own->second.flops(program_, node_);
   }
 
-  /// 0 where it is not known to be another number than by the definition.
+  /// FLOPs that the kernel executes; 0 where they are those of the definition.
   double computed() const {
     const auto own = registered_flops().find(name_);
     const bool known = own != registered_flops().end() && own->second.computed;
@@ -65,8 +65,8 @@ class NodeWork {
     return a.empty() || b.empty() ? 0 : 2 * product(a) * static_cast<double>(b.back());
   }
 
-  // Every element of the side without the window meets every weight of its channel once.
-  // `transposed`: the argument that says so.
+  // Each element of the output (of the input, if transposed) is multiplied with each weight of its
+  // channel once. `transposed`: the position of that argument.
   double convolution(const Sizes& out, const Sizes& weight, const Sizes& in,
                      size_t transposed) const {
     if (out.empty() || weight.empty()) return 0;

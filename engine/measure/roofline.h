@@ -9,7 +9,7 @@
 
 namespace wide {
 
-/// What one call for all N models has to do at least.
+/// The least work of one call for all N models.
 struct WorkLoad {
   double flops = 0;  // multiplications and additions
   double bytes = 0;  // inputs and weights read once, results written once
@@ -19,24 +19,24 @@ struct WorkLoad {
 /// one for every element of any other result. `shared`, by `program.bound`: read once for all.
 WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& shared);
 
-/// What the operators of a program do one after the other, views and what is done once left out.
+/// Work of a program's operators one by one, without views and the prologue.
 struct Traffic {
   int64_t operators = 0;
   double flops = 0;
   double bytes = 0;   // read and written by each
-  double passes = 0;  // `bytes` by those of all inputs, weights and outputs
+  double passes = 0;  // `bytes` divided by the bytes of all inputs, weights and outputs
 };
 Traffic count_traffic(const Program& program);
 
-/// The least time of `program`'s main nodes one after the other: each the longer of its FLOPs and
-/// its bytes at the peaks (in float32), and a step.
+/// The least time of `program`'s main nodes one after the other. A node takes the time of its FLOPs
+/// or of its bytes at the peaks (in float32), whichever is longer, and the cost of a call.
 double estimate_ns(const Program& program, const Peaks& peaks);
 
-/// The products and sums of one call of an operator that is none of ATen's; without it as many as
-/// it has results.
+/// FLOPs of a call of an operator that is not ATen's. Without such a function: one for each element
+/// of its results.
 using CountFlops = std::function<double(const Program& program, const Node& node)>;
 /// Registers at static initialisation; `op` without its overload. `flops` are those of the
-/// definition; `computed` those of a kernel that gets by with fewer, or does more. Returns true.
+/// definition; `computed` those that the kernel executes, if they differ. Returns true.
 bool add_flops(const std::string& op, CountFlops flops, CountFlops computed = {});
 
 struct StepWork {
@@ -46,10 +46,10 @@ struct StepWork {
 };
 StepWork work_of(const Program& program, const Node& node);
 
-/// Fills flops, bytes, their shares of the peaks and `bound`. The least time that the FLOPs
-/// (`compute`), the bytes (`memory`) and the timing's steps (`launch`) would take at the peaks is
-/// held against the median: the largest of the three is the word when it makes up at least 40 % of
-/// the median, else `unknown`. `parallel_steps`: how many steps run side by side.
+/// Fills flops, bytes, their shares of the peaks and `bound`. Three least times at the peaks are
+/// compared with the median: of the FLOPs (`compute`), the bytes (`memory`) and the timing's steps
+/// (`launch`). The largest names the bound if it is at least 40 % of the median, else the bound is
+/// `unknown`. `parallel_steps`: how many steps run side by side.
 void judge(Timing& timing, const WorkLoad& load, const Peaks& peaks, at::ScalarType dtype,
            double parallel_steps = 1);
 

@@ -16,7 +16,7 @@ void call_spread(int64_t count, int threads, const std::function<void(int64_t, i
   std::mutex failure_mutex;
 #pragma omp parallel num_threads(threads)
   {
-    // ATen, MKL and oneDNN see that they are in a parallel region already.
+    // Inside a parallel region ATen, MKL and oneDNN use one thread each.
     use_one_thread();
     // An exception must not leave the region, neither from the guard nor from a model.
     try {

@@ -8,8 +8,9 @@
 namespace wide {
 namespace {
 
-// Resampled medians fall on few values and scatter a little more than medians do. With this factor
-// 95 % intervals cover 93 to 97 times in 100, for 24 to 150 samples of the tests' kinds of noise.
+// Resampled medians take few distinct values and scatter a little more than true medians. With this
+// factor 95 % intervals cover in 93 to 97 of 100 cases, for 24 to 150 samples of the noise in
+// tests.
 constexpr double kCalibration = 0.95;
 constexpr double kMostCorrelation = 0.95;
 constexpr double kPi = 3.14159265358979323846;
@@ -33,8 +34,8 @@ size_t draw_index(std::mt19937_64& generator, size_t bound) {
   return static_cast<size_t>(draw % range);
 }
 
-// Correlation of the log ratio of one round with the next, outliers pulled in. What a few samples
-// show is too small on average, and what it misses costs more coverage than what it makes up.
+// Autocorrelation of the log ratio between successive rounds, with outliers clipped. With few
+// samples the estimate is too low on average, which costs coverage; it is corrected upwards.
 double correlation_of_neighbours(const std::vector<double>& a, const std::vector<double>& b) {
   const auto count = static_cast<double>(a.size());
   std::vector<double> logs(a.size());
@@ -60,8 +61,8 @@ double correlation_of_neighbours(const std::vector<double>& a, const std::vector
   return std::min(kMostCorrelation, unbiased * (1 + 2 / count) + 0.5 / std::sqrt(count));
 }
 
-// How much wider the medians' ratio varies than if the rounds were independent of each other: as
-// for the median of a first-order autoregression, whose signs correlate by 2/pi asin(rho^k).
+// Factor by which the variance of the medians' ratio exceeds that of independent rounds: as for the
+// median of a first-order autoregression, whose signs have correlation 2/pi asin(rho^k) at lag k.
 double variance_inflation(const std::vector<double>& a, const std::vector<double>& b) {
   const double rho = correlation_of_neighbours(a, b);
   const auto count = static_cast<double>(a.size());
@@ -111,7 +112,8 @@ Interval ratio_of_medians(const std::vector<double>& a, const std::vector<double
   interval.low = quantile(ratios, (1 - level) / 2);
   interval.high = quantile(std::move(ratios), (1 + level) / 2);
   if (!(interval.low > 0) || !std::isfinite(interval.high)) return interval;
-  // Widened by a factor: times are, and so is what disturbs them.
+  // The interval is widened as a factor (in logs), since times are positive and disturbances scale
+  // with them.
   interval.low = interval.value * std::pow(interval.low / interval.value, widening);
   interval.high = interval.value * std::pow(interval.high / interval.value, widening);
   return interval;

@@ -18,14 +18,14 @@ class Stopwatch {
     else
       start_ns_ = now_ns();
   }
-  /// Does not wait.
+  /// Does not wait for the device.
   void stop() {
     if (timer_)
       timer_->stop();
     else
       stop_ns_ = now_ns();
   }
-  /// Of the last start and stop; waits for the end.
+  /// Nanoseconds between the last start and stop; waits until the device has passed the stop.
   double ns() { return timer_ ? timer_->ns() : stop_ns_ - start_ns_; }
   template <class Call>
   double time_ns(const Call& call) {

@@ -5,7 +5,7 @@
 
 namespace wide {
 
-/// What ran, once or more often in a call.
+/// Something that runs once or several times in a call: a model, an operator, a range or a step.
 struct TimelineItem {
   std::string kind;  // "model", "operator" (of the loop); "shared", "range", "step" (of a program)
   std::string name;
@@ -16,22 +16,22 @@ struct TimelineItem {
   double bytes = 0;           // of a step: read and written
 };
 
-/// From when to when, in nanoseconds since the call began.
+/// One run of an item: begin and end in nanoseconds since the call began.
 struct TimelineSpan {
   int32_t item = 0, lane = 0;
-  int32_t core = -1;  // that the lane's thread was on at its end; -1: not asked
+  int32_t core = -1;  // the thread's core at its end; -1: not asked
   double begin_ns = 0, end_ns = 0;
 };
 
-/// One call that was watched: of several, the one of median length.
+/// One call on a timeline: of several that were watched, the one of median length.
 struct TimelineCall {
   std::string name;          // "loop", "wide"
   int64_t calls = 0;         // that were watched
   double call_ns = 0;        // the length of the one that is shown: the median of those
-  int64_t cores_a_lane = 1;  // that what runs in a lane may use
+  int64_t cores_a_lane = 1;  // cores that work in one lane may use
   std::vector<std::string> lanes;
   std::vector<TimelineItem> items;
-  std::vector<TimelineSpan> spans;  // by begin; what lies inside another one comes behind it
+  std::vector<TimelineSpan> spans;  // sorted by begin; a nested span comes after its parent
   std::vector<std::string> notes;   // what could not be measured
 };
 

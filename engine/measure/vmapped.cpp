@@ -24,7 +24,7 @@ struct Layer {
 
 struct Batched {
   Tensor value;
-  int64_t dimension;  // of the models; -1: the same for all
+  int64_t dimension;  // along which the models lie; -1: the same for all
 };
 
 std::vector<Batched> call_batched(const std::function<Tensors(const Tensors&)>& function,
@@ -52,7 +52,7 @@ std::vector<Batched> call_batched(const std::function<Tensors(const Tensors&)>& 
 Tensors vmapped(const std::function<Tensors(const Tensors&)>& function, const Tensors& arguments,
                 const std::vector<bool>& shared, int64_t n) {
   Tensors results;
-  // What nothing of the single models went into is repeated.
+  // A result that is the same for all models is repeated.
   for (const auto& [value, dimension] : call_batched(function, arguments, shared, n))
     results.push_back(dimension >= 0 ? value.movedim(dimension, 0) : expanded(n, value));
   return results;
