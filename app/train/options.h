@@ -5,8 +5,8 @@
 
 namespace wide {
 
-/// What `train` is asked for, as it was typed: every text is read where it is used. Kept in the
-/// run, so that a resume need not be told again.
+/// The options of `train` as they were typed; texts are parsed where they are used. Saved with the
+/// run, so that a resume needs none of them.
 struct TrainOptions {
   std::string network, eval_model;
   std::vector<std::string> weights;
@@ -25,7 +25,7 @@ struct TrainOptions {
   uint64_t seed = 0;
   std::string models;                  // a CSV
   std::vector<std::string> set, grid;  // KEY=VALUE
-  std::string part;                    // "2/3": these of the models alone; "": all
+  std::string part;                    // "2/3": only that share of the models; "": all
   std::string lr, weight_decay, momentum;
 
   std::string loss, optimizer, schedule = "constant", warmup = "0";

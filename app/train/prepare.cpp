@@ -33,7 +33,8 @@ int64_t warmup_steps(const std::string& text, int64_t steps) {
   return static_cast<int64_t>(share ? std::llround(number / 100 * double(steps)) : number);
 }
 
-/// Of which a batch can be: models with fewer rows of their own have it filled up.
+/// Rows of the smallest training set, which limits the batch size; with rows of models' own the
+/// largest, as batches of the others are filled up.
 int64_t rows_for_a_batch(const TrainingData& data) {
   size_t least = SIZE_MAX;
   size_t most = 0;
@@ -72,7 +73,7 @@ bool has_rows(const Tensor& output, int64_t batch) {
   return output.dim() > 0 && output.size(0) == batch;
 }
 
-/// Without Loss's knowledge of the data.
+/// A stand-in while no loss is chosen yet.
 Loss any_loss() {
   Loss loss;
   loss.name = "mse";
@@ -129,7 +130,7 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
       defaults[key] = fmt::format("{}", value);
 }
 
-/// What was set is of no use here, or means something else than it seems to.
+/// Refuses keys that would have no effect, or another one than the user expects.
 void Prepared::check_settings() {
   const auto any = [&](const char* key) {
     return std::any_of(
@@ -193,7 +194,7 @@ void Prepared::check_data() {
          with_rows, n(), with_rows);
 }
 
-/// Leaves the models of `--part`, and what is theirs of columns of each model's own.
+/// Keeps only the models of `--part`, and their slices of columns that are [N, S, ...].
 void Prepared::take_part() {
   const int64_t all = n();
   everyone = configurations.models;
@@ -218,7 +219,8 @@ void Prepared::take_part() {
   data.take_models(first, last - first);
 }
 
-/// Batch norm of one number a channel has no variance: its statistics would never be numbers again.
+/// Refuses a last batch of one row where a batch norm would compute the variance of a single
+/// number: its running statistics would be NaN from then on.
 void Prepared::check_smallest_batch() const {
   if (feed->fills_up_training()) return;  // all are of one size
   const int64_t last = feed->rows() - (feed->steps_per_epoch() - 1) * network.batch();
@@ -240,9 +242,9 @@ void Prepared::check_smallest_batch() const {
            network.batch() > 1 ? "--drop-last" : "a larger --batch");
 }
 
-/// Rows that only fill a batch up have weight 0; they must not reach the others either, as they do
-/// where a batch norm computes its statistics. Of one batch, the first row's answer is to be the
-/// same whatever the other rows are.
+/// Refuses a network in which rows of a batch affect each other, as in a batch norm: there rows
+/// that only fill up would change the others although their weight is 0. Checks that the first
+/// row's output stays the same when the other rows change.
 void Prepared::check_filled_batches() const {
   if (!feed->fills_up_training()) return;
   const at::NoGradGuard no_grad;
@@ -274,7 +276,7 @@ void Prepared::check_filled_batches() const {
   }
 }
 
-/// What the network gives on rows of zeros: the loss must fit it, and classes lie in it.
+/// Runs the network on zeros, and checks that the loss fits its output and classes are in range.
 void Prepared::check_outputs() {
   const at::NoGradGuard no_grad;
   const Network& net = network.eval_form();
@@ -322,7 +324,8 @@ void Prepared::check_outputs() {
   check_classes();
 }
 
-/// One column of a table is [S], and cannot be given as the [S, 1] that the network's answers are.
+/// A single column of a table is [S]. Makes it [S, 1] if the network's output is, since a CSV file
+/// cannot say that.
 void Prepared::shape_single_column() {
   const auto shape = [](DataParts& parts) {
     if (parts.columns.table && parts.target->values.dim() == 1)
@@ -333,7 +336,8 @@ void Prepared::shape_single_column() {
   if (data.test_file) shape(*data.test_file);
 }
 
-/// Numbers for a batch are means over its rows: none may be there twice, and all count the same.
+/// For losses and metrics that are one number for a batch: batches must not be filled up, and rows
+/// must have equal weights.
 void Prepared::check_batch_numbers(const Tensors& outputs) {
   std::vector<std::string> whose;
   if (loss.loss.name == "output" && outputs[loss.loss.output].dim() == 0)
@@ -455,7 +459,7 @@ Trainer Prepared::trainer(const Start& start, const std::string& plan_text) cons
   o.exact = options.exact;
   o.threads = options.threads;
   o.plan = plan_text;
-  o.memory_limit = available_memory() / 2;  // the rest for the models and their data
+  o.memory_limit = available_memory() / 2;  // the rest is for models and data
   return Trainer(network.forms(), network.input_forms(), start.tensors, o);
 }
 

@@ -10,7 +10,7 @@ struct Halving {
   int64_t factor = 0, grace = 0;  // 0: none is pruned
 };
 
-/// All that a run is made of, checked before its first step.
+/// Everything that a run consists of, read from the options and checked before the first step.
 struct Prepared {
   explicit Prepared(const TrainOptions& asked);
 
@@ -20,27 +20,28 @@ struct Prepared {
   TrainingData data;
   Configurations configurations;
   std::vector<ModelSettings>
-      everyone;             // those of all parts; without --part those of `configurations`
-  int64_t first_model = 0;  // of `configurations` among them
+      everyone;             // models of all parts; without --part equal to `configurations`
+  int64_t first_model = 0;  // index of this part's first model in `everyone`
   std::unique_ptr<Feed> feed;
   std::set<std::string> frozen, no_decay;
   std::vector<WantedMetric> metrics;  // the first is monitored
-  bool answers_rows = true;           // what forward answers has a row for each of the batch
+  bool answers_rows = true;           // forward's output has a row for each row of the batch
   int64_t steps = 0;                  // of the whole run
-  std::vector<int64_t> ends;          // by model: after how many steps
+  std::vector<int64_t> ends;          // by model: its number of steps
   std::vector<int64_t> ends_of_all;   // those of `everyone`
   int64_t eval_every = 0;
   Halving halving;
   std::string fingerprint;  // of the data
   std::string network_fingerprint;
-  std::string identity;  // of all else that a resume must find unchanged
+  std::string identity;  // digests of all else that a resume requires unchanged
   std::vector<std::string> notes;
-  std::map<std::string, std::string> defaults;  // what was not said, in words
+  std::map<std::string, std::string> defaults;  // options that were not given, and their values
 
   int64_t n() const { return static_cast<int64_t>(configurations.models.size()); }
   const WantedMetric& monitor() const { return metrics.front(); }
   RowSet validation() const { return {&data.validation_parts(), &data.validation}; }
-  /// At its start, or where nothing starts because it goes on.
+  /// The weights before the first step; when a run is resumed, its saved state replaces their
+  /// values.
   Start start() const;
   Trainer trainer(const Start& start, const std::string& plan_text) const;
 

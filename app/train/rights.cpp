@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kGraceS = 600;  // to end a step and to save
+constexpr double kGraceS = 600;  // time to finish a step and save
 
 std::vector<std::string> named_in_table(const std::string& models) {
   std::error_code error;
@@ -22,11 +22,11 @@ std::vector<std::string> named_in_table(const std::string& models) {
   try {
     return weights_of_table(models);
   } catch (const Error&) {
-    return {};  // said where it is read
+    return {};  // reading it again later reports the error
   }
 }
 
-/// To open the network and what its models start from; nullopt where that is in no file.
+/// Files needed to open the network and the models' weights; nullopt if there are none.
 std::optional<Rights> to_start(const TrainOptions& options) {
   SubjectOptions subject;
   subject.model = options.network;
@@ -37,7 +37,7 @@ std::optional<Rights> to_start(const TrainOptions& options) {
   return rights_of(subject);
 }
 
-/// Those, and what else is read.
+/// Those files, and all others that the run reads.
 Rights reading(const TrainOptions& options, std::optional<Rights> start) {
   Rights rights = std::move(start).value_or(Rights());
   if (!options.eval_model.empty()) rights.read.push_back(options.eval_model);
@@ -48,7 +48,7 @@ Rights reading(const TrainOptions& options, std::optional<Rights> start) {
   return rights;
 }
 
-/// What a rank saves, and what the first one reads of the others.
+/// The folder of a rank's slice; for rank 0 also those of the others, which it reads.
 void add_slice(const TrainOptions& options, const SavedRun* saved, Rights* rights) {
   const std::string slice = slice_folder(options.save, launch().rank);
   rights->write.push_back((fs::path(slice) / kRunState).string());
@@ -79,7 +79,7 @@ std::vector<std::string> files_read(const TrainOptions& options) {
 std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& sinks,
                                 const SavedRun* saved) {
   std::optional<Rights> rights = to_start(options);
-  const bool ranks = launch().size > 1;  // what they say to each other goes through outside
+  const bool ranks = launch().size > 1;  // ranks talk to each other through the process outside
   if (!rights && options.models.empty() && !ranks) return std::nullopt;
   rights = reading(options, std::move(rights));
   rights->what = options.network;

@@ -6,8 +6,8 @@
 
 namespace wide {
 
-/// What the files that training names take to be read and written; nullopt where the network and
-/// the weights are no files.
+/// The rights that the sandbox of a training needs: files to read, folders to write. nullopt if
+/// neither network nor weights are files, so that no sandbox is needed.
 std::optional<Rights> rights_of(const TrainOptions& options, const TrainSinks& sinks,
                                 const SavedRun* saved);
 

@@ -39,13 +39,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kLongRun = 200;  // steps: a single one of a separate model is next to nothing
-constexpr double kEstimateShare = 0.05;  // of the run's time, for what separate runs would take
+constexpr int64_t kLongRun = 200;        // steps; in a shorter run the estimate would take too long
+constexpr double kEstimateShare = 0.05;  // of the run's time, for the estimate of separate runs
 constexpr double kEstimateSeconds = 10;  // at most
 
 class Run {
  public:
-  /// `together`: of a run of which these options are one rank's.
+  /// `together`: the run of all ranks, if this is one rank's slice of it.
   Run(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* saved,
       const Together* together = nullptr)
       : sinks_(sinks),
@@ -97,8 +97,8 @@ class Run {
     if (sinks.started.empty()) tell(first_line(run_, how) + "\n");
   }
 
-  /// One rank's models, from first to last step; what they have come to lies in their slice. False
-  /// where the run was asked to stop before.
+  /// Trains one rank's models, and saves the result in the rank's slice. Returns false if the run
+  /// was asked to stop before its end.
   bool train_slice() {
     plan_first_step();
     if (sinks_.store) {
@@ -118,14 +118,15 @@ class Run {
     catch_cancel();
     RowLog log("", run_, state_.history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_, together_);
-    recorder.save();  // whoever is killed from here on can be resumed
+    recorder.save();  // from here on the run can be resumed
     const bool ended = Loop(run_, *trainer_, state_, recorder, &together_->group).run();
     check_cancelled();
     recorder.save();
     return ended;
   }
 
-  /// `goes_on`: not where ranks were asked to stop.
+  /// Trains to the end and writes all results; returns the exit code. `goes_on` false: ranks were
+  /// asked to stop, so no step is made.
   int operator()(bool goes_on = true) {
     if (sinks_.bench) return timed();
     const double planned_ns = plan_first_step();
@@ -140,8 +141,7 @@ class Run {
     RowLog log(run_.options.log, run_, state_.history);
     Recorder recorder(run_, *trainer_, state_, folder_, log, sinks_);
     if (state_.step == 0 || merged_ || !folder_.has_split()) folder_.save_split(run_);
-    if (state_.step == 0 || merged_)
-      recorder.save();  // whoever is killed from here on can be resumed
+    if (state_.step == 0 || merged_) recorder.save();  // from here on the run can be resumed
     bool ended = false;
     try {
       Loop loop(run_, *trainer_, state_, recorder);
@@ -150,7 +150,7 @@ class Run {
       look_at_trainer();
       note_recomputed();
     } catch (...) {
-      // What was saved last is whole: it goes on from there.
+      // The last saved state is complete, so the run can be resumed from there.
       facts_.state = "interrupted";
       if (sinks_.store) keeper().end_run(state_.run, to_json(run_report(run_, state_, facts_)));
       throw;
@@ -161,7 +161,7 @@ class Run {
   }
 
  private:
-  /// With the data that it began with, and not to where it has been.
+  /// Refuses to resume with other data, another network, or fewer steps than were made.
   void check_goes_on(const SavedRun& saved) {
     if (!saved.data.empty()) check_same_data(saved.data, run_.fingerprint, run_.data);
     if (!saved.identity.empty())
@@ -194,8 +194,8 @@ class Run {
             printable(r.text));
   }
 
-  /// What cannot be trained is refused while nothing is written and no earlier run is gone. Returns
-  /// the nanoseconds that it took.
+  /// Records and plans the first step, so that a network that cannot be trained is refused before
+  /// anything is written or an earlier run is removed. Returns the nanoseconds that it took.
   double plan_first_step() {
     const auto begun = std::chrono::steady_clock::now();
     if (state_.step < run_.steps && !trainer_->running().empty())
@@ -234,7 +234,7 @@ class Run {
                       steps, models));
   }
 
-  /// Times a step, trains nothing and keeps nothing but the report.
+  /// --bench: times a step. Trains nothing, and writes only the report.
   int timed() {
     const Start start = run_.start();
     const BenchResult result = bench(run_, start, *trainer_, sinks_.budget_s);
@@ -319,10 +319,10 @@ class Run {
     return complain(complaints);
   }
 
-  /// Once all that the run is about is written and said: whatever happens here, that stays.
+  /// Estimates the time of separate runs. Comes last: if it fails, the results are already written.
   void say_separate_runs() {
     if (run_.steps < kLongRun || merged_) return;  // parts may be of other machines
-    int64_t steps = 0;  // that models have made: what was pruned or stopped has fewer
+    int64_t steps = 0;  // made by all models; pruned and stopped ones made fewer
     for (const ModelState& m : state_.models) steps += m.at_step;
     const double budget_s = std::min(kEstimateShare * state_.seconds, kEstimateSeconds);
     const auto separate = estimate_separate_runs(run_, trainer_->weights(), steps, budget_s);
@@ -336,7 +336,7 @@ class Run {
     tell(fmt::format("  {}\n", facts_.notes.back()));
   }
 
-  /// A metric that is never a number, as auc of rows of one class, says nothing of any model.
+  /// Notes models without a best value, as their metric was always NaN (auc of rows of one class).
   void note_without_best() {
     if (!run_.data.has_validation()) return;
     const auto without =
@@ -349,7 +349,7 @@ class Run {
                       without, run_.n(), run_.monitor().name));
   }
 
-  /// As the run begins: none has been anywhere yet.
+  /// State before the first step.
   TrainState planned() const {
     TrainState state;
     state.models.resize(static_cast<size_t>(run_.n()));
@@ -372,8 +372,8 @@ class Run {
     return models;
   }
 
-  /// Looks once at what no choice was made by: the test rows, the folds, and the mean of all
-  /// models.
+  /// Computes with the best weights what no choice depended on: test metrics, out-of-fold
+  /// predictions and the mean answer.
   void with_best_weights() {
     const at::NoGradGuard no_grad;
     trainer_->set_weights(best_or_last());
@@ -389,7 +389,7 @@ class Run {
     if (run_.data.folds > 0 && folder_.exists()) save_out_of_fold();
   }
 
-  /// Nothing where there is no mean answer.
+  /// Metrics of the mean answer; empty if there is none.
   std::map<std::string, double> ensemble(const RowSet& set) {
     if (has_own_rows(run_, set)) return {};
     const std::vector<int64_t> models = answering_models(state_.models);
@@ -414,8 +414,9 @@ class Run {
     return weights;
   }
 
-  /// Predictions of each row by the model that never saw it, for each set of models that share
-  /// all but the fold. A model that diverged before it was ever evaluated predicts nothing (NaN).
+  /// Writes oof.npz: each row is predicted by the model that did not learn from it, for each set of
+  /// models that differ only in the fold. NaN for a model that diverged before its first
+  /// evaluation.
   void save_out_of_fold() {
     if (!run_.answers_rows) {
       facts_.notes.push_back(fmt::format(
@@ -424,7 +425,7 @@ class Run {
           run_.loss.answer));
       return;
     }
-    std::vector<std::vector<int64_t>> sets;  // by set the model of each fold
+    std::vector<std::vector<int64_t>> sets;  // for each set the model of each fold
     std::vector<int64_t> set_of;
     for (int64_t m = 0; m < run_.n(); ++m) {
       const ModelSettings& settings = run_.configurations.models[static_cast<size_t>(m)];
@@ -488,7 +489,7 @@ class Run {
   RunFolder folder_;
   RunFacts facts_;
   TrainState state_;
-  bool merged_ = false;  // of parts that have come to their ends
+  bool merged_ = false;  // made of parts that have ended
   std::unique_ptr<Trainer> trainer_;
 };
 
@@ -511,7 +512,7 @@ int train(const TrainOptions& options, const TrainSinks& sinks, const SavedRun* 
     ended = Run(own, of_slice, cut ? &*cut : nullptr, &together).train_slice();
   }
   if (!together.leads()) return 0;
-  // All have come to their ends: what looks at all models is left.
+  // All slices have ended: now compute what needs all models.
   SavedRun whole = merge_slices(together.slices());
   whole.options = options;
   whole.options.overwrite = false;

@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kSameLoss = 3e-4;  // relative, of a mean over a batch in float32
 
-/// Throws Error where a baseline computed something else than the wide step did, from the same
-/// weights and rows. With dropout every way draws masks of its own: losses are not compared.
+/// Throws Error if a baseline's loss differs from that of the wide step on the same weights and
+/// rows. With dropout losses are not compared, since each contender draws masks of its own.
 void check_losses(const Prepared& run, const Tensor& got, const Tensor& wide) {
   if (run.network.has_dropout()) return;
   const Tensor losses = got.to(at::kDouble);
@@ -41,7 +41,8 @@ BenchResult bench(const Prepared& run, const Start& start, Trainer& trainer, dou
   const Tensor wide = trainer.step(batch).losses;
   result.first_call_ns = std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
   std::vector<Contender> contenders;
-  /// `step` of all models, whose first call says whether it can run and computes the same.
+  /// Adds a baseline whose `step` trains all models. Its first call finds out whether it can run,
+  /// and checks its losses.
   const auto add = [&](const char* name, std::function<Tensor()> step) {
     try {
       check_losses(run, step(), wide);

@@ -72,7 +72,7 @@ void ListOptimizer::step(const Tensor& loss) {
   list_step(optimizer_, step_);
 }
 
-/// Forgets the parameters that have no gradient: torch.optim skips them at every step.
+/// Removes the parameters that have no gradient, as torch.optim skips them at every step.
 void ListOptimizer::leave_out(const Tensors& gradients) {
   const auto without = [](size_t i, Tensors* list) {
     if (!list->empty()) list->erase(list->begin() + static_cast<ptrdiff_t>(i));

@@ -8,7 +8,7 @@
 #include "app/train/prepare.h"
 #include "engine/train/optimizer/list_step.h"
 
-// Models as people train them without this program: what the wide step is measured beside.
+// Baselines of training: models trained separately, as people do without this program.
 namespace wide {
 
 /// One model's forward pass, as `Network::forward`.
@@ -20,7 +20,7 @@ class ListOptimizer {
   ListOptimizer(const std::string& name, const std::map<std::string, double>& hyper);
 
   void add(const Tensor& parameter);
-  /// Down the gradients of `loss`; parameters that it does not reach are left as they are.
+  /// A step by the gradients of `loss`. Parameters on which it does not depend stay as they are.
   void step(const Tensor& loss);
 
  private:
@@ -39,8 +39,8 @@ struct OwnBatch {
   Tensor target, weight;  // undefined: none
 };
 
-/// One model as its users train it: autograd, and ATen's fused optimiser where there is one. All
-/// its steps are on the batch that it was made with.
+/// One model as users train it: by autograd, and ATen's fused optimiser where there is one. Every
+/// step uses the batch that it was made with.
 class SeparateModel {
  public:
   SeparateModel(const Prepared& run, const Start& start, const Batch& batch, int64_t model);
@@ -56,8 +56,9 @@ class SeparateModel {
   Tensors bound_;
 };
 
-/// All models as torch.func users train them: vmap of the loss, autograd and one optimiser on wide
-/// tensors. It has the first model's hyperparameters for all: ATen's kernels take no others.
+/// All models as users of torch.func train them: vmap of the loss, autograd, and one optimiser on
+/// wide tensors. All models get the hyperparameters of the first, since ATen's kernels take only
+/// one number for a tensor.
 class VmappedModels {
  public:
   VmappedModels(const Prepared& run, const Start& start, const Batch& batch);

@@ -17,14 +17,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kWidest = 1.5;      // upper end of the interval over the lower one
-constexpr int64_t kManySteps = 20;   // of an epoch: the size of its last batch counts for little
-constexpr double kForSamples = 0.5;  // of the budget; the rest is for making models and warming up
-constexpr double kNarrow = 0.05;     // half an interval that needs no more samples
+constexpr int64_t kManySteps = 20;   // in an epoch this long the smaller last batch hardly counts
+constexpr double kForSamples = 0.5;  // share of the budget; the rest is making models, warming up
+constexpr double kNarrow = 0.05;     // relative half width at which sampling stops
 constexpr int kResamples = 1000;
 
 struct OutOfTime {};
 
-/// A batch that stands for a share of all steps.
+/// A batch size, and the share of all steps that have it.
 struct BatchShare {
   int64_t step = 0;
   double share = 1;
@@ -62,7 +62,7 @@ std::optional<SeparateRuns> estimate_separate_runs(const Prepared& run,
   const int64_t at_a_time = std::min<int64_t>(threads, run.n());
   const std::vector<BatchShare> batches = batches_of(run);
   const Start start = start_from(run, weights);
-  std::vector<Contender> contenders;  // by batch the loop, and the threads where there are several
+  std::vector<Contender> contenders;  // for each batch size the loop and, with several, the threads
   const auto add = [&](const char* name, std::function<void()> step) {
     contenders.push_back({name, "baseline", [check_time, step = std::move(step)] {
                             check_time();
@@ -97,7 +97,7 @@ std::optional<SeparateRuns> estimate_separate_runs(const Prepared& run,
         seconds.low += batches[k].share * ns.low / 1e9;
         seconds.high += batches[k].share * ns.high / 1e9;
       }
-      // Of the models that run at a time the last ones may be fewer.
+      // The last group of models that run at a time may be smaller.
       const bool alone = way == 0;
       const int64_t together = alone ? 1 : at_a_time, turns = (run.n() + together - 1) / together;
       const double steps = double(model_steps) * double(turns) / double(run.n());
@@ -112,7 +112,7 @@ std::optional<SeparateRuns> estimate_separate_runs(const Prepared& run,
   } catch (const OutOfTime&) {
     return std::nullopt;
   } catch (const std::exception&) {
-    return std::nullopt;  // the training itself does not need it
+    return std::nullopt;  // the training is complete without this estimate
   }
 }
 

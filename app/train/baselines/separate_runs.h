@@ -7,16 +7,16 @@
 
 namespace wide {
 
-/// What training the models of a run one by one would have taken.
+/// An estimate of the time that training the models of a run separately would have taken.
 struct SeparateRuns {
   Interval seconds;  // 95 %
   std::string how;   // "one after the other", or how many at a time
 };
 
-/// Times single steps of separate models with the weights of `weights`: one model on all threads,
-/// and as many models as threads on one thread each; the faster way counts. `model_steps`: how many
-/// steps the models have made, all together. Takes at most `budget_s`, but for the step in which
-/// that ends. Nothing where the models cannot be run separately, the budget was too small, it was
+/// Times single steps of separate models that have `weights`, in two ways: one model on all
+/// threads, and one model on each thread. The faster way counts. `model_steps`: steps that all
+/// models have made together. Takes at most `budget_s`, except that a step under way is finished.
+/// Returns nothing if the models cannot be run separately, the budget is too small, the user
 /// cancelled, or the interval is wider than a factor of 1.5.
 std::optional<SeparateRuns> estimate_separate_runs(const Prepared& run,
                                                    const std::map<std::string, Tensor>& weights,

@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// Where each number of one image comes from.
+/// What is done to one image: flip, position of the window, the square that is cut out.
 struct Window {
   bool flipped = false;
   int64_t down = 0, right = 0;                                 // of the window
@@ -39,7 +39,8 @@ Window draw(const Augmentation& how, uint64_t key, uint64_t image, int64_t heigh
   return w;
 }
 
-/// T has a number's size: zeros are zeros in all dtypes.
+/// T is any type of the dtype's size: numbers are only moved, and zero has the same bits in all
+/// dtypes.
 template <class T>
 void augment_as(const Augmentation& how, uint64_t key, const Tensor& images) {
   const int64_t channels = images.size(1), height = images.size(2), width = images.size(3);

@@ -7,11 +7,11 @@
 
 namespace wide {
 
-/// `--augment` as it was typed: what is done to images in training, in this order.
+/// `--augment`, parsed: changes of training images, applied in this order.
 struct Augmentation {
   bool flip = false;   // left and right, of every second image
-  int64_t crop = 0;    // zeros around, of which a window of the image's size is cut; 0: none
-  int64_t cutout = 0;  // side of a square of zeros around any point; 0: none
+  int64_t crop = 0;    // width of zero padding, from which a random window is cut; 0: none
+  int64_t cutout = 0;  // side of a square that is set to zero at a random place; 0: none
 
   bool any() const { return flip || crop > 0 || cutout > 0; }
 };
@@ -19,8 +19,8 @@ struct Augmentation {
 /// "flip", "crop:PAD", "cutout:SIZE". Throws Error.
 Augmentation parse_augmentation(const std::vector<std::string>& parts);
 
-/// Changes `images` [B, C, H, W], contiguous, in place. All depends on the model's `seed`, the step
-/// and the place in the batch.
+/// Changes `images` [B, C, H, W], contiguous, in place. The random draws depend only on the model's
+/// `seed`, the step and the image's position in the batch.
 void augment(const Augmentation& how, uint64_t seed, int64_t step, const Tensor& images);
 
 }  // namespace wide

@@ -16,7 +16,7 @@
 namespace wide {
 namespace {
 
-/// The fraction that an option's text is, or nullopt for a file.
+/// The number, if the option's text is a fraction; nullopt if it names a file.
 std::optional<double> fraction_of(const std::string& option, const std::string& text) {
   double share = 0;
   if (!parse_number(text, &share)) return std::nullopt;
@@ -31,7 +31,8 @@ Rows to_rows(const Tensor& t) {
   return {plain.const_data_ptr<int64_t>(), plain.const_data_ptr<int64_t>() + plain.numel()};
 }
 
-/// A class a row: of bce_with_logits where each is 0 or 1.
+/// Group and class of each row, for the split. Under bce_with_logits there are classes only if all
+/// targets are 0 or 1.
 RowKinds row_kinds(const DataParts& parts, const Loss& loss) {
   RowKinds kinds;
   kinds.groups = parts.group;
@@ -45,7 +46,7 @@ RowKinds row_kinds(const DataParts& parts, const Loss& loss) {
   return kinds;
 }
 
-/// Folds that a column says keep groups together too.
+/// Refuses a column of folds that splits a group between folds.
 void check_groups(const TrainOptions& options, const TrainingData& data, const Rows& rows) {
   if (data.train.group.empty()) return;
   std::map<int64_t, int64_t> fold_of_group;
@@ -61,12 +62,12 @@ void check_groups(const TrainOptions& options, const TrainingData& data, const R
   }
 }
 
-/// Statistics of one input over the rows that `index` selects, as a row's mean and deviation: of
-/// each feature [F], of each channel [C, 1, ...].
+/// Mean and standard deviation of one input over the rows that `index` selects: for each feature
+/// [F], or for each channel [C, 1, ...].
 std::pair<Tensor, Tensor> statistics(const Tensor& rows) {
   std::vector<int64_t> over{0};
   for (int64_t d = 2; d < rows.dim(); ++d) over.push_back(d);
-  // In pieces: a file of small integers need not be there in float64 at once.
+  // In pieces, so that a file of small integers is never converted to float64 as a whole.
   const int64_t piece = std::max<int64_t>(1, (1 << 22) / std::max<int64_t>(1, rows[0].numel()));
   Tensor sum, squares;
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
@@ -87,7 +88,7 @@ std::pair<Tensor, Tensor> statistics(const Tensor& rows) {
   return {mean[0], at::where(std == 0, at::ones_like(std), std)[0]};
 }
 
-/// Which rows are whose, and that nothing else says so too.
+/// Reads `--rows`, and refuses other options that say which rows are held back.
 OwnRows own_rows(const TrainOptions& options, const DataParts& data, bool folded) {
   if (folded) fail("[--rows] rows: got folds too, expected one of them; try to leave one out");
   OwnRows own = read_own_rows(options.rows, data.rows);
@@ -103,8 +104,7 @@ OwnRows own_rows(const TrainOptions& options, const DataParts& data, bool folded
   return own;
 }
 
-/// Of each model the rows that are in `kept` too: what is held back of all models is no one's to
-/// learn from.
+/// For each model, its rows that are also in `kept`: no model learns from rows held back from all.
 std::vector<Rows> kept_of(const TrainOptions& options, const std::vector<Rows>& own,
                           const Rows& kept, int64_t all) {
   std::vector<bool> is_kept(static_cast<size_t>(all), false);
@@ -286,7 +286,7 @@ std::function<void(int64_t, const Tensor&)> preparation(const TrainingData& data
     if (n.input != input) continue;
     return [n, group](int64_t model, const Tensor& rows) {
       const int64_t g = n.mean.size(0) == 1 || model < 0 ? 0 : group.at(static_cast<size_t>(model));
-      // In float64 as the statistics are: what a user's own code gives.
+      // In float64, as the statistics are: the result equals that of a user's own NumPy code.
       rows.copy_((rows.to(at::kDouble) - n.mean[g]) / n.std[g]);
     };
   }

@@ -68,8 +68,8 @@ const Rows& Feed::rows_to_learn(int64_t model) const {
   return data_.train_rows[data_.group_of(models_, model)];
 }
 
-/// Folds of different sizes have epochs of one length, that of the smallest; rows of models' own
-/// have theirs.
+/// Sets the length of epochs. With folds it is the size of the smallest training set, for all
+/// models; models with rows of their own each have an epoch of their own length.
 void Feed::count_rows() {
   int64_t least = INT64_MAX, most = 0;
   const auto look = [&](const Rows& rows) {
@@ -140,7 +140,7 @@ DataParts Feed::read_rows(int64_t epoch) const {
 void Feed::begin_epoch(int64_t epoch) {
   if (epoch_ == epoch) return;
   epoch_ = epoch;
-  of_epoch_.reset();  // before the next one is read: one at a time is enough
+  of_epoch_.reset();  // first, so that only one epoch's rows are in memory
   if (!options_.epoch_data.empty()) of_epoch_ = read_rows(epoch);
   const auto n = static_cast<int64_t>(models_.size());
   if (same_rows()) {
@@ -184,8 +184,8 @@ Batch Feed::make_batch(const DataParts& parts, const Tensor& rows, int64_t step)
   return batch;
 }
 
-/// Of batches of one size the model's own next one, which a model with fewer rows has as well. What
-/// it is short of is its first row once more, of weight 0.
+/// A batch for models with different numbers of rows. All get the same batch size; where a model
+/// has too few rows left, its first row of the batch is repeated with weight 0.
 Batch Feed::own_training(int64_t step) {
   const auto n = static_cast<int64_t>(models_.size());
   const int64_t batch = network_.batch();
@@ -216,7 +216,7 @@ Batch Feed::training(int64_t step) {
   const int64_t begin = step % steps_per_epoch() * network_.batch();
   const int64_t size = std::min(network_.batch(), rows_ - begin);
   Tensor rows = order_.narrow(-1, begin, size);
-  // Each model draws for itself, of the same rows too.
+  // Each model draws its own augmentation, even of the same rows.
   if (augmentation_.any() && rows.dim() == 1)
     rows = rows.expand({static_cast<int64_t>(models_.size()), size});
   return make_batch(of_epoch_ ? *of_epoch_ : data_.train, rows.contiguous(), step);
@@ -241,7 +241,7 @@ std::vector<Feed::HeldPart> Feed::held_parts(const RowSet& set) const {
       parts.push_back({begin, size});
     return parts;
   }
-  // Folds of one size together, each in parts as equal as can be.
+  // Folds with equally many rows are taken together, in batches of nearly equal size.
   std::set<int64_t> counts;
   for (const Rows& rows : *set.rows) counts.insert(static_cast<int64_t>(rows.size()));
   for (const int64_t rows : counts) {
@@ -274,7 +274,7 @@ HeldBatch Feed::held(const RowSet& set, int64_t index) const {
   const int64_t size = part.size;
   HeldBatch held;
   held.first = part.begin;
-  // Normalised for each fold or model, a row is not the same for all.
+  // If statistics differ between folds or models, a normalised row is not the same for all.
   const bool by_model =
       set.rows->size() > 1 || data_.folds > 0 || (data_.by_model && !data_.normalization.empty());
   const int64_t models = by_model ? static_cast<int64_t>(models_.size()) : 1;

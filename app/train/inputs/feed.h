@@ -6,22 +6,22 @@
 
 namespace wide {
 
-/// Rows that models are to answer, by fold; one list where there are none.
+/// Rows to evaluate, a list for each fold; one list if there are no folds.
 struct RowSet {
   const DataParts* parts = nullptr;
   const std::vector<Rows>* rows = nullptr;
 };
 
-/// A part of a row set, the same number of rows for all models; what is short is filled up, and so
-/// is a model that has no row here.
+/// A batch of a row set, with the same number of rows for all models. A model with fewer rows, or
+/// none, gets rows that only fill up (`present` is 0).
 struct HeldBatch {
   Batch batch;
   Tensor rows;     // int64 [B], or [N, B]
-  Tensor present;  // float64 like rows; 0: only there to fill up
+  Tensor present;  // float64, like rows; 0: the row only fills up
   int64_t first = 0;
 };
 
-/// What each model sees at each step: nothing of it depends on what came before.
+/// Makes the batch of each step. A batch depends on the step's number alone, not on earlier steps.
 class Feed {
  public:
   Feed(const TrainOptions& options, const TrainingData& data, const TrainNetwork& network,
@@ -31,22 +31,22 @@ class Feed {
   int64_t steps_per_epoch() const { return steps_of(rows_); }
   int64_t rows_of(int64_t model) const { return rows_of_[static_cast<size_t>(model)]; }
   int64_t steps_per_epoch(int64_t model) const { return steps_of(rows_of(model)); }
-  /// Of an epoch of so many rows.
+  /// Steps of an epoch of so many rows.
   int64_t steps_of(int64_t rows) const;
-  /// Whether models have different numbers of rows: what their batches are short of is filled up
-  /// with rows of weight 0.
+  /// Whether training batches are filled up with rows of weight 0, since models have different
+  /// numbers of rows.
   bool fills_up_training() const { return mixed_ && !drop_; }
-  int64_t left_out() const { return left_out_; }  // rows of each epoch, as the batch is fixed
-  /// Step `step` of the run, counted from 0.
+  int64_t left_out() const { return left_out_; }  // rows of each epoch, if the batch size is fixed
+  /// The batch of step `step` of the run, counted from 0.
   Batch training(int64_t step);
 
-  /// Of a network that gives one number for a batch, rows that only fill it up would count: from
-  /// here on parts of their real sizes alone. Throws Error where the network takes no such part of
-  /// one of `sets`; `what`: whose number it is.
+  /// For networks that compute one number for a batch, which rows that fill up would change: from
+  /// now on `held` gives batches without such rows. Throws Error if the network cannot take the
+  /// batch sizes that `sets` then need; `what` (a loss or metric) begins the message.
   void never_fill_up(const std::string& what, const std::vector<RowSet>& sets);
   int64_t held_batches(const RowSet& set) const;
   HeldBatch held(const RowSet& set, int64_t index) const;
-  /// Targets and weights of the batch for `models`, as metrics take them.
+  /// Adds the batch's targets and weights for `models` to what metrics read.
   void add_targets(const RowSet& set, const HeldBatch& held, const std::vector<int64_t>& models,
                    AnsweredRows* answers) const;
   int64_t fold_of(int64_t model) const {
@@ -57,19 +57,19 @@ class Feed {
   bool same_rows() const { return same_order_ && data_.folds == 0 && !data_.by_model; }
   void count_rows();
   const Rows& rows_to_learn(int64_t model) const;
-  /// Of a model in the order of its own epoch.
+  /// A model's rows, in the order of its own epoch `epoch`.
   const Rows& own_order(int64_t model, int64_t epoch);
   Batch own_training(int64_t step);
   void begin_epoch(int64_t epoch);
-  /// The rows of an epoch, where each has its own. Throws Error where they are no others of the
-  /// training data.
+  /// Reads the file of an epoch (--epoch-data). Throws Error if its columns or sizes differ from
+  /// those of the training data.
   DataParts read_rows(int64_t epoch) const;
   Rows order_of(int64_t model, int64_t epoch) const;
-  /// `step`: of training, whose images are augmented; -1: none.
+  /// `step`: the training step, by which images are augmented; -1: no augmentation.
   Batch make_batch(const DataParts& parts, const Tensor& rows, int64_t step = -1) const;
   Column column(const DataPart& part, const Tensor& rows, int64_t step = -1) const;
   int64_t held_size(const RowSet& set) const;
-  /// Rows [begin, begin + size) of all models, or of those with `of` rows.
+  /// Rows [begin, begin + size) of each fold or model; if `of` >= 0, only of those with `of` rows.
   struct HeldPart {
     int64_t begin = 0, size = 0, of = -1;
   };
@@ -81,15 +81,15 @@ class Feed {
   const Loss& loss_;
   const std::vector<ModelSettings>& models_;
   std::optional<DataParts> of_epoch_;
-  std::vector<int64_t> group_;  // of each model in the statistics of normalisation
+  std::vector<int64_t> group_;  // index of each model in the statistics of normalisation
   Augmentation augmentation_;
-  uint64_t first_order_;  // the seed of all under --same-order
+  uint64_t first_order_;  // the order's seed for all models under --same-order
   bool same_order_ = false, fills_up_ = true;
   bool mixed_ = false, drop_ = false;
   int64_t rows_ = 0, left_out_ = 0, epoch_ = -1;
   std::vector<int64_t> rows_of_;                      // by model
   Tensor order_;                                      // int64 [N, rows], or [rows]
-  std::vector<std::pair<int64_t, Rows>> own_orders_;  // by model: an epoch of its own
+  std::vector<std::pair<int64_t, Rows>> own_orders_;  // by model: an epoch, and its order
 };
 
 }  // namespace wide

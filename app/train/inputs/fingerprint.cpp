@@ -16,9 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kHashed = 16 << 20;  // bytes of a column
+constexpr int64_t kHashed = 16 << 20;  // bytes of a column that are read at most
 
-/// Of all rows, or of as many as may be read, evenly from the first to the last.
+/// A hash of all rows, or of as many evenly spaced rows as `kHashed` allows.
 std::string hash_of(const DataPart& part) {
   Tensor values = part.values;
   const auto bytes = static_cast<int64_t>(values.nbytes());
@@ -64,7 +64,7 @@ Json files_of(const TrainingData& data) {
   return files;
 }
 
-/// Operators, their arguments and sizes, and the values of constants.
+/// A digest of a program: operators, their arguments and sizes, and the values of constants.
 std::string text_with_constants(const Program& program) {
   std::string text = program.text();
   for (const Value& value : program.values) {
@@ -117,7 +117,7 @@ std::string split_fingerprint(const TrainingData& data) {
 
 std::string network_fingerprint(const TrainNetwork& network) {
   try {
-    // Not the batch of the run, which is no part of the network.
+    // Recorded at a fixed batch size, so that the run's --batch does not change the digest.
     const int64_t batch = network.takes(2) ? 2 : network.batch();
     const Forms forms = network.forms();
     const auto text = [&](const NetworkSource& form) {

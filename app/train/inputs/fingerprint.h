@@ -6,22 +6,24 @@
 
 namespace wide {
 
-/// What the data of a run are, as JSON: sizes, types and a hash of each column that it reads, of
-/// large ones of some rows. Kept in the run, as its split and its normalisation depend on them.
+/// A fingerprint of a run's data, as JSON: sizes, types and a hash of each column that is read (of
+/// some rows if it is large). Saved with the run, whose split and normalisation depend on the data.
 std::string fingerprint(const TrainingData& data);
 
-/// Stands for which rows are learned from, validated and tested.
+/// A digest of the split: which rows are learned from, validated and tested.
 std::string split_fingerprint(const TrainingData& data);
 
-/// Stands for what both forms compute: operators, sizes and constants, not weights. "" for a
-/// network that cannot be recorded, which the trainer refuses by its own words.
+/// A digest of what both forms of the network compute: operators, sizes and constants, but not the
+/// weights. "" for a network that cannot be recorded; the trainer refuses it later, with the
+/// reason.
 std::string network_fingerprint(const TrainNetwork& network);
 
-/// In words, what differs first in the data of two fingerprints: "other values in column x"; "":
-/// nothing does.
+/// The first difference between two fingerprints in words, such as "other values in column x"; ""
+/// if they are equal.
 std::string data_difference(const std::string& one, const std::string& other);
 
-/// Throws Error naming what is different in `now`, the fingerprint of `data`, from what was saved.
+/// Throws Error that names the difference if `now`, the fingerprint of `data`, is not the saved
+/// one.
 void check_same_data(const std::string& saved, const std::string& now, const TrainingData& data);
 
 }  // namespace wide

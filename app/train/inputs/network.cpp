@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kBatch = 32;
 
-/// A registered name, or nullptr for a file.
+/// The registered target of this name; nullptr for a file.
 const Target* registered_name(const std::string& model) {
   std::error_code error;
   if (std::filesystem::exists(model, error)) return nullptr;
@@ -34,7 +34,8 @@ at::ScalarType training_dtype(const std::string& text) {
        printable(text));
 }
 
-/// A registered network has one function for both forms, which asks for each flag.
+/// A registered network in its training form. Its one function asks in each call of dropout and
+/// batch norm which form it runs in.
 Network for_training(Network network) {
   network.forward = [forward = network.forward](const Tensors& bound) {
     const TrainingForm form;
@@ -43,7 +44,7 @@ Network for_training(Network network) {
   return network;
 }
 
-/// How many of its calls ask which form it is in.
+/// How many of the network's calls ask in which form it runs.
 int64_t training_flags(const Network& network) {
   Ensemble zeros;
   zeros.n = 1;
@@ -169,13 +170,14 @@ std::optional<BatchRange> TrainNetwork::eval_batches() const {
   });
 }
 
-/// Between the size of the export and one that it refuses: what lies nearest to the latter in the
-/// range of a dynamic batch dimension; `exported` where there is none.
+/// The batch size nearest to `refused` that the export's dynamic batch dimension allows, searched
+/// between the exported size and `refused`; the exported size if its batch is fixed.
 int64_t TrainNetwork::nearest_batch(int64_t exported, int64_t refused) const {
   return last_taken(exported, refused, [&](int64_t batch) { return takes(batch); });
 }
 
-/// Also a size right above or below what is exported says that the dimension is dynamic.
+/// A size right above or below the exported one is tried too, to find out whether the dimension is
+/// dynamic.
 void TrainNetwork::refuse_batch(int64_t wanted, int64_t nearest, int64_t exported) const {
   if (nearest == exported && !takes(exported + 1) && (exported == 1 || !takes(exported - 1)))
     fail(
@@ -222,7 +224,7 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
   if (batch_ > rows && any_batch_ && !drop_last && takes(rows)) {
     notes_.push_back(
         fmt::format("batches of {}, not {}: there are no more rows to learn from", rows, batch_));
-    batch_ = rows;  // an epoch is one batch, the last one, as PyTorch's DataLoader makes it
+    batch_ = rows;  // an epoch is one smaller batch, as PyTorch's DataLoader makes it
   }
   if (batch_ > rows)
     fail("[{}] --batch: got {}, expected at most the {} rows to learn from; try {}", name_, batch_,
@@ -233,8 +235,8 @@ void TrainNetwork::settle(const DataParts& data, int64_t rows, bool drop_last) {
   check_evaluation_form();
 }
 
-/// Only calls of dropout and batch norm are switched. What else a train-mode export does only in
-/// training, as the power iteration of spectral_norm, would be done in evaluations too.
+/// Refuses a train-mode export that would still change buffers in evaluations, as the power
+/// iteration of spectral_norm does: only dropout and batch norm can be switched.
 void TrainNetwork::check_evaluation_form() const {
   if (!file_ || eval_file_ || eval_as_ != Form::evaluate) return;
   const Program program = recorded(eval_);

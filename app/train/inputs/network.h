@@ -12,18 +12,19 @@
 
 namespace wide {
 
-/// The network that is trained: a file or a registered name, in both its forms.
+/// The network that is trained, from a file or a registered name, in its forms for training and
+/// evaluation.
 class TrainNetwork {
  public:
-  /// Throws Error, also for a file whose forms cannot be told apart.
+  /// Throws Error, also for a file of which one form cannot be made from the other.
   explicit TrainNetwork(const TrainOptions& options);
 
-  /// Forward's arguments. Sizes are of one batch where the network says them.
+  /// Forward's arguments. Sizes are those of one batch, if the network states them.
   const std::vector<TensorSpec>& asked() const { return asked_; }
   bool knows_sizes() const { return knows_sizes_; }
   at::ScalarType dtype() const { return dtype_; }
 
-  /// Chooses the batch size once the data's sizes are known. `rows`: of the smallest training set.
+  /// Chooses the batch size, once the data are known. `rows`: size of the smallest training set.
   void settle(const DataParts& data, int64_t rows, bool drop_last);
 
   int64_t batch() const { return batch_; }
@@ -33,25 +34,26 @@ class TrainNetwork {
   /// The sizes of batches that the evaluation form takes; nullopt: `batch()` alone.
   std::optional<BatchRange> eval_batches() const;
   std::vector<TensorSpec> inputs(int64_t batch) const;
-  /// At `batch()`; its `initial` are the file's own values, or none of a registered name.
+  /// For batches of `batch()` rows. `initial` values are the file's own; a registered network has
+  /// none.
   const Network& train_form() const { return train_; }
   const Network& eval_form() const { return eval_; }
   Network eval_form(int64_t batch) const { return eval_source_(inputs(batch)); }
-  /// One of its forms recorded, with weights of zeros.
+  /// Records one of the forms, with zeros as weights.
   Program recorded(const Network& form) const;
   std::vector<TensorSpec> tensors() const;
   Forms forms() const;
   std::vector<InputForm> input_forms() const;
 
-  /// Of forward's results, flattened; empty where NET does not name them.
+  /// Names of forward's results, flattened; empty if the network does not name them.
   std::vector<std::string> output_names() const;
 
   bool registered() const { return target_ != nullptr; }
-  /// Whether the training form may call dropout; what is registered is not asked.
+  /// Whether the training form calls dropout; true for every registered network.
   bool has_dropout() const;
   int64_t switched_dropout() const { return switched_dropout_; }
   int64_t switched_batch_norm() const { return switched_batch_norm_; }
-  /// What was switched, for which form, in words; "" for nothing.
+  /// Which calls were switched for which form, as text; "" if none were.
   std::string switched_text() const;
   const std::vector<std::string>& notes() const { return notes_; }
 

@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-/// Whole numbers, one a line.
+/// A column of integers below a bound, one for each row.
 Rows whole_column(const Dataset& data, const std::string& name, int64_t below) {
   const std::string file = printable(data.path);
   const Tensor& column = data.column(name);
@@ -32,7 +32,7 @@ Rows whole_column(const Dataset& data, const std::string& name, int64_t below) {
   return numbers;
 }
 
-/// Each model has some, or none has.
+/// Refuses held-back rows that only some models have.
 void check_all_or_none(const std::string& file, const std::vector<Rows>& rows, const char* what) {
   const auto none = [](const Rows& of) { return of.empty(); };
   const auto empty = std::find_if(rows.begin(), rows.end(), none);
@@ -41,7 +41,8 @@ void check_all_or_none(const std::string& file, const std::vector<Rows>& rows, c
        empty - rows.begin(), what);
 }
 
-/// A metric over rows that a model has learned says nothing about unseen ones.
+/// Refuses rows that a model both learns and is validated or tested on: a metric over learned rows
+/// says nothing about unseen ones.
 void check_apart(const std::string& file, const std::vector<Rows>& learned,
                  const std::vector<Rows>& held, const char* uses) {
   for (size_t m = 0; m < held.size(); ++m) {

@@ -20,7 +20,7 @@ bool has(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// No name where an option was not given.
+/// The option's value as a list; empty if it was not given.
 Names one_or_none(const std::string& name) { return name.empty() ? Names{} : Names{name}; }
 
 std::string listed_names(const Names& names) { return listing(names, 9); }
@@ -84,14 +84,14 @@ class PartReader {
   }
 
  private:
-  /// Whether `columns` are all of a table that had no other meaning: nobody named them.
+  /// Whether `columns` are all remaining columns of a table, rather than ones that the user named.
   bool takes_the_rest(const std::string& input, const Names& columns) const {
     const auto said = said_.find(input);
     return columns != (said == said_.end() ? Names{input} : said->second);
   }
 
-  /// Holds this file's names against those of the training data. Refuses names that lack, and in a
-  /// table names that training would have taken as features.
+  /// Compares this file's column names with those of the training data. Refuses missing columns
+  /// and, in a table, additional columns that training would have taken as features.
   void match_with_training(RowsTo what) {
     Names features, wanted;
     bool rest = false;
@@ -161,7 +161,7 @@ class PartReader {
     if (by_position_ && !data_.table && data_.find(spec.name)) return {spec.name};
     const auto said = said_.find(spec.name);
     const Names wanted = said == said_.end() ? Names{spec.name} : said->second;
-    // `x` of a table is all that is left.
+    // The input `x` of a table consists of all columns without another meaning.
     if (data_.table && wanted == Names{"x"} && !data_.find("x")) return rest_of_table();
     if (said != said_.end() || data_.find(spec.name)) return wanted;
     if (what == RowsTo::predict)
@@ -174,7 +174,7 @@ class PartReader {
          data_.table ? "x" : printable(data_.names()[0]));
   }
 
-  /// Holds an input against what forward says of it.
+  /// Checks an input's sizes and dtype against forward's argument.
   void fit(const TensorSpec& spec, size_t columns, DataPart* p) const {
     const bool floating = spec.dtype == at::kFloat;
     if (!floating && c10::isFloatingType(p->values.scalar_type()))
@@ -295,7 +295,7 @@ class PartReader {
   const TrainOptions& options_;
   const DataWanted& wanted_;
   const DataColumns* trained_;
-  bool by_position_ = false;  // of a file without the names that the training data have
+  bool by_position_ = false;  // features are matched by position, as the files have no common names
   std::string file_;
   Dataset data_;
   Names own_;

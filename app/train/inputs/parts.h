@@ -20,7 +20,7 @@ struct DataPart {
   bool whole = false;  // the file has whole numbers
   bool real = true;    // forward takes real numbers
   int64_t rows() const { return values.size(own ? 1 : 0); }
-  /// Of one row, without S (and N).
+  /// Sizes of one row: `values` without S (and N).
   Sizes row_sizes() const { return values.sizes().slice(own ? 2 : 1).vec(); }
 };
 
@@ -36,29 +36,29 @@ struct DataParts {
   std::vector<std::string> notes;  // columns left out, columns taken by position
 };
 
-/// What the network says of its data.
+/// What the network expects of its data.
 struct DataWanted {
   std::vector<TensorSpec> inputs;  // of one batch of one model
-  bool knows_sizes = true;         // else the data say them
+  bool knows_sizes = true;         // false: sizes follow from the data
   const Loss* loss = nullptr;
   at::ScalarType dtype = at::kFloat;
 };
 
-/// What is asked of a file: folds and groups say how the rows to learn from are split, rows that
-/// are predicted need no more than inputs. Columns that have such a meaning are never inputs.
+/// What the rows of a file are for. Rows to learn from may have folds and groups, by which they are
+/// split; rows to predict need only inputs. Columns of folds, groups and weights are never inputs.
 enum class RowsTo { learn, hold, predict };
 
-/// The parts of one file, matched with forward's arguments. `trained`: the columns of the training
-/// data, which this file must have by name; nullptr for the training data themselves. Throws Error
-/// for columns that lack, and for columns that training did not know in a table whose columns were
-/// all features.
+/// Reads a file and matches its columns with forward's arguments. `trained`: columns of the
+/// training data, which this file must have too; nullptr when the training data are read. Throws
+/// Error for missing columns, and for unknown ones in a table whose remaining columns were all
+/// features.
 DataParts read_parts(const TrainOptions& options, const std::string& path, const DataWanted& wanted,
                      RowsTo what, const DataColumns* trained);
 
-/// Of columns of each model's own, leaves those of `count` models from `first` on.
+/// Keeps the slices of `count` models from `first` on of all columns that are [N, S, ...].
 void take_models(DataParts* parts, int64_t first, int64_t count);
 
-/// Names behind an option, which may be given several times and with commas.
+/// Names given to an option, which may be repeated and may hold commas.
 std::vector<std::string> named_columns(const std::vector<std::string>& texts);
 
 }  // namespace wide

@@ -23,15 +23,16 @@ std::string wants_scores_of_classes(const Loss& loss) {
   return loss.classifies() ? "" : "cross_entropy or nll";
 }
 
-/// Rows of all positions, flat: scores [R, M, C], classes [R, M], weights [R, M]; of M so many in
-/// turn are the labels of one row.
+/// Answers of R models, flattened to M positions: scores [R, M, C], classes [R, M], weights [R, M].
+/// With several labels, consecutive positions belong to one row.
 struct Flat {
   Tensor scores, classes, weights;
   int64_t labels = 1;
 };
 
-/// Of two classes where the loss is of logits: each number is a row, its scores [1 - p, p]. What is
-/// not finite becomes a number that can be sorted: a model with such answers has no metrics.
+/// Flattens a batch. Under bce_with_logits each number becomes two scores [1 - p, p]. Values that
+/// are not finite are replaced, so that scores can be sorted; such a model's metrics are NaN
+/// anyway.
 Flat flatten(const Loss& loss, const AnsweredRows& a) {
   const Tensor output = a.outputs.at(loss.output).to(at::kDouble).nan_to_num();
   const int64_t models = output.size(0), rows = output.size(1);
@@ -101,7 +102,7 @@ class Top5 final : public Share {
   }
 };
 
-/// The mean over classes that are there or are answered, or over labels.
+/// Mean over the classes that occur in targets or answers, or over labels.
 class F1 final : public Metric {
  public:
   explicit F1(const MetricTask& task) : task_(task) {}
@@ -130,7 +131,7 @@ class F1 final : public Metric {
   Tensor confusion_;
 };
 
-/// Keeps all scores: areas need their order.
+/// Keeps all scores, since the area under the curve depends on their order.
 class Auc final : public Metric {
  public:
   explicit Auc(const MetricTask& task) : task_(task) {}
@@ -149,7 +150,7 @@ class Auc final : public Metric {
     for (int64_t m = 0; m < scores.size(0); ++m) {
       const int64_t count = scores.size(2);
       double sum = 0;
-      const int64_t first = count == 2 ? 1 : 0;  // of two classes the second's
+      const int64_t first = count == 2 ? 1 : 0;  // with two classes only the second's curve
       for (int64_t label = 0; label < labels_; ++label)
         for (int64_t c = first; c < count; ++c) {
           const auto own = [&](const Tensor& t) {
@@ -163,7 +164,7 @@ class Auc final : public Metric {
   }
 
  private:
-  /// Of the curve by trapezoids; NaN where one of both kinds is missing.
+  /// Area under the curve by trapezoids; NaN if there are only positives or only negatives.
   static double area(const Tensor& scores, const Tensor& is, const Tensor& weights) {
     const double* s = scores.const_data_ptr<double>();
     const double* w = weights.const_data_ptr<double>();

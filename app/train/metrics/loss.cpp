@@ -10,8 +10,8 @@
 namespace wide::loss_metrics {
 namespace {
 
-/// Of all models at once: a set of rows is small beside what calls of operators for each would
-/// cost.
+/// Computed for all models at once, since calling the operators for each model would cost more than
+/// they compute.
 class MeanLoss final : public Metric {
  public:
   explicit MeanLoss(const MetricTask& task) : task_(task) {
@@ -25,8 +25,8 @@ class MeanLoss final : public Metric {
   void add(const AnsweredRows& a) override {
     const Loss& loss = *task_.loss;
     const Tensor output = a.outputs.at(loss.output).to(at::kDouble);
-    if (loss.name == "output" && output.dim() == 1) {  // the network's own mean over the rows
-      const Tensor rows = a.weight.sum(1);             // 0: another model's
+    if (loss.name == "output" && output.dim() == 1) {  // a mean that the network computed
+      const Tensor rows = a.weight.sum(1);             // 0: the batch has no rows of this model
       sum_ += at::where(rows > 0, output * rows, at::zeros_like(output));
       weights_ += rows;
       return;
@@ -35,7 +35,7 @@ class MeanLoss final : public Metric {
     if (target.defined() && !loss.classifies()) target = target.to(at::kDouble);
     Tensors given{output, a.weight};
     std::vector<bool> shared{false, false};
-    // The place of what only some losses have.
+    // An undefined tensor stands for the weight that only some losses have.
     const auto give = [&](const Tensor& tensor, bool same_for_all) -> std::optional<size_t> {
       if (!tensor.defined()) return std::nullopt;
       given.push_back(tensor);

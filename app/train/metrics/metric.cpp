@@ -26,7 +26,7 @@ class MeanOutput final : public Metric {
       const auto m = static_cast<int64_t>(i);
       const Tensor x = output[m].to(at::kDouble), w = a.weight[m];
       const double rows = w.sum().item<double>();
-      if (rows == 0) continue;  // another model's rows
+      if (rows == 0) continue;  // the batch has no rows of this model
       const bool by_row = x.dim() > 0 && x.size(0) == w.size(0);
       sum_[i] += by_row ? (x.reshape({x.size(0), -1}).mean(1) * w).sum().item<double>()
                         : x.mean().item<double>() * rows;

@@ -9,22 +9,22 @@
 
 namespace wide {
 
-/// A batch of rows that R models have answered.
+/// The outputs of R models for a batch of rows.
 struct AnsweredRows {
   Tensors outputs;      // of forward, each [R, B, ...]
-  Tensor target;        // [R, B, ...], undefined where the loss needs none
-  Tensor weight;        // float64 [R, B]; 0: a row that is not there
-  Tensor class_weight;  // float64 [R, C] or [C] for all; undefined where the loss has none
+  Tensor target;        // [R, B, ...]; undefined if the loss needs none
+  Tensor weight;        // float64 [R, B]; 0: the row does not count
+  Tensor class_weight;  // float64 [R, C] or [C] for all; undefined if the loss has none
 };
 
-/// What a metric is of.
+/// What a metric is computed for: the loss, and the models.
 struct MetricTask {
   const Loss* loss = nullptr;
   std::vector<int64_t> models;          // R models, by their numbers
-  std::vector<double> label_smoothing;  // of each of them
+  std::vector<double> label_smoothing;  // by model
 };
 
-/// One number for each of R models over rows that come in batches.
+/// Accumulates batches, then gives one number for each of R models.
 class Metric {
  public:
   virtual ~Metric() = default;
@@ -37,7 +37,7 @@ struct MetricKind {
   std::string name;
   bool more_is_better = true;
   std::string summary;
-  /// Why it cannot be had with a loss, or "".
+  /// Why the metric is not defined with this loss; "" if it is.
   std::function<std::string(const Loss&)> unsuited;
   std::function<std::unique_ptr<Metric>(const MetricTask&)> make;
 };
@@ -50,10 +50,10 @@ struct WantedMetric {
   std::string name;
   bool more_is_better = true;
   std::function<std::unique_ptr<Metric>(const MetricTask&)> make;
-  std::optional<size_t> output = {};  // of forward's, which it is the mean of
+  std::optional<size_t> output = {};  // index of the output whose mean it is
 };
-/// `outputs`: names of forward's, if any. Throws Error for an unknown name, and for one that the
-/// loss has no use for.
+/// `outputs`: names of forward's outputs, if it has names. Throws Error for an unknown metric, and
+/// for one that is not defined with the loss.
 WantedMetric find_metric(const std::string& option, const std::string& name, const Loss& loss,
                          const std::vector<std::string>& outputs);
 

@@ -1,4 +1,4 @@
-// mean_absolute_error, root_mean_squared_error, r2_score: means over what a row has
+// mean_absolute_error, root_mean_squared_error, r2_score: means over the numbers of a row
 #include <ATen/ATen.h>
 
 #include "app/train/metrics/metric.h"
@@ -24,7 +24,7 @@ class Sums : public Metric {
     const auto put = [](Tensor& sum, const Tensor& more) {
       sum = sum.defined() ? sum + more : more;
     };
-    if (!shift_.defined()) shift_ = y.narrow(1, 0, 1);  // variances are of what differs from it
+    if (!shift_.defined()) shift_ = y.narrow(1, 0, 1);  // subtracted, so that variances stay exact
     const Tensor from = y - shift_;
     put(rows_, w.sum(1));
     put(absolute_, ((x - y).abs() * w).sum(1));
@@ -60,7 +60,7 @@ class R2 final : public Sums {
   using Sums::Sums;
   std::vector<double> values() override {
     const Tensor total = sum_of_squares_ - sum_.square() / rows_;
-    // What does not vary is explained in whole, or not at all.
+    // A constant target has R² 1 if it is met exactly, else 0, as in scikit-learn.
     const Tensor constant = squares_.eq(0).to(at::kDouble);
     return mean(at::where(total > 0, 1 - squares_ / total, constant));
   }

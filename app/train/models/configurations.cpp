@@ -19,7 +19,7 @@ namespace {
 const std::set<std::string> kSeedKeys = {"seed", "seed.init", "seed.order", "seed.dropout"};
 
 using Row = std::map<std::string, double>;
-using Counts = std::vector<std::pair<std::string, int64_t>>;  // who says how many
+using Counts = std::vector<std::pair<std::string, int64_t>>;  // option, number of models
 
 class ConfigurationBuilder {
  public:
@@ -32,7 +32,7 @@ class ConfigurationBuilder {
     for (const Hyperparameter& h : optimizer_.hyperparameters) known_.push_back(h);
     for (Hyperparameter h : trainer_hyperparameters()) {
       if (h.name == "label_smoothing") h.value = label_smoothing;
-      if (h.name == "dropout") h.low = 0;  // below: as the network has it, which is not to be said
+      if (h.name == "dropout") h.low = 0;  // negative means the network's own, for the engine only
       known_.push_back(h);
     }
   }
@@ -56,7 +56,7 @@ class ConfigurationBuilder {
  private:
   int64_t seeds() const { return std::max<int64_t>(options_.seeds, 1); }
 
-  /// Each configuration is there once for every fold, unless models say which is theirs.
+  /// Models for each configuration and seed: one for every fold, unless the key `fold` says which.
   int64_t fold_models() const {
     const bool said =
         settings_.count("fold") || (!table_.empty() && table_.front().numbers.count("fold"));
@@ -74,7 +74,7 @@ class ConfigurationBuilder {
     return names;
   }
 
-  /// Error for a key that cannot be set; `option` is where it stands.
+  /// Throws Error for a key that cannot be set; `option` is where the user wrote it.
   void check_key(const std::string& option, const std::string& key) const {
     if (is_known(key)) return;
     if (of_the_program(key))
@@ -135,7 +135,7 @@ class ConfigurationBuilder {
     }
   }
 
-  /// A column that is no key is a label, unless it may be meant for a key.
+  /// Refuses a column that is neither a key nor a label, as it may be a misspelt key.
   void check_column(const std::string& column) const {
     if (is_known(column) || column == "name" || column == "weights") return;
     const bool of_another =
@@ -203,7 +203,7 @@ class ConfigurationBuilder {
         x, a, y, b);
   }
 
-  /// `-n` that is no multiple of what every configuration is there for.
+  /// Refuses `-n` that is no multiple of the models of each configuration.
   [[noreturn]] void refuse_total(int64_t each) const {
     std::vector<std::string> factors;
     if (grid_size_ > 1) factors.push_back(fmt::format("{} of --grid", grid_size_));
@@ -213,7 +213,7 @@ class ConfigurationBuilder {
          options_.n, each, fmt::join(factors, " × "), options_.n * each);
   }
 
-  /// How many rows (what stands side by side) and models there are.
+  /// Computes the numbers of configurations and of models.
   void count() {
     for (const auto& [who, many] : rows_said_)
       if (many != rows_said_[0].second)

@@ -10,15 +10,15 @@
 
 namespace wide {
 
-/// One of the N models: what makes it differ from the others.
+/// The settings of one of the N models.
 struct ModelSettings {
-  int64_t config = 0;                   // models that differ in seed and fold alone share it
+  int64_t config = 0;                   // shared by models that differ only in seed and fold
   std::map<std::string, double> hyper;  // of the optimiser and the trainer, all of them
   uint64_t seed = 0, seed_init = 0, seed_order = 0, seed_dropout = 0;
-  int64_t epochs = 0;                         // of its own; 0: as all have
-  int64_t fold = -1;                          // learns without it; -1: there are none
+  int64_t epochs = 0;                         // its own number; 0: the run's
+  int64_t fold = -1;                          // the fold that is held back; -1: no folds
   std::string name, weights;                  // of --models
-  std::map<std::string, std::string> labels;  // its other columns
+  std::map<std::string, std::string> labels;  // other columns of --models
 };
 
 struct Configurations {
@@ -28,20 +28,20 @@ struct Configurations {
   std::set<std::string> said;       // keys that an option or the table of models gives
 };
 
-/// Among a model's hyperparameters, how many epochs it is trained, where a model says it: nothing
-/// that the trainer knows.
+/// The key for a model's own number of epochs. It stands among the hyperparameters, but the trainer
+/// does not know it.
 inline constexpr const char* kOwnEpochs = "epochs";
 
 /// The N models that the options ask for: configurations (`--grid`, lists, `--models`) × seeds ×
-/// folds, in this order. `counts`: options that give one thing a model, and how many; 0: none.
-/// `folds`: 0: none. Throws Error for counts that disagree, unknown keys, and keys that change the
-/// program.
+/// folds, in this order. `counts`: other options that give one value for each model, and how many.
+/// `folds` 0: no folds. Throws Error for counts that disagree, for unknown keys, and for keys that
+/// would need another program.
 Configurations configure_models(const TrainOptions& options,
                                 const std::vector<std::pair<std::string, int64_t>>& counts,
                                 int64_t folds, double label_smoothing = 0);
 
-/// What the column `weights` of a table of models names; empty where there is none. Throws Error
-/// for a file that is no table.
+/// The files that the column `weights` of --models names; empty if there is no such column. Throws
+/// Error for a file that is no table.
 std::vector<std::string> weights_of_table(const std::string& path);
 
 }  // namespace wide

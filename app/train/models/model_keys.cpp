@@ -18,7 +18,7 @@ std::string plain(const std::string& key) {
   return made;
 }
 
-// As `plain` makes them.
+// Names spelt as `plain` returns them.
 const std::set<std::string> kOfTheProgram = {
     "batch",       "batchsize",   "batchsizes", "bs",          "optimizer",    "optimiser",
     "optim",       "steps",       "numsteps",   "maxsteps",    "loss",         "lossfn",
@@ -55,7 +55,7 @@ std::string usual_key(const std::string& key) {
 std::string near_miss(const std::string& key, const std::vector<std::string>& known) {
   for (const std::string& name : known)
     if (plain(key) == plain(name)) return name;
-  // In a few letters everything is near: `id` is no misspelt `lr`.
+  // Very short names are near to everything: `id` is no misspelt `lr`.
   return key.size() < 5 ? "" : nearest(key, known);
 }
 

@@ -4,17 +4,17 @@
 
 namespace wide {
 
-// What the columns of `--models` and the keys of `--set` and `--grid` may be called, besides the
-// names of hyperparameters.
+// Names of columns of `--models` and of keys of `--set` and `--grid` that are no hyperparameters:
+// which are labels, and which are refused as probable mistakes.
 
-/// Whether all models of a run share it: a batch size, an optimiser, sizes of layers. However it is
-/// spelt: "Batch size" is "batch".
+/// Whether the name stands for something that all models of a run share: batch size, optimiser,
+/// sizes of layers. Spelling does not matter: "Batch size" is "batch".
 bool of_the_program(const std::string& key);
 
-/// The key that others call so, as "lr" for "learning_rate"; "" for none.
+/// The key that other programs call so: "lr" for "learning_rate"; "" if there is none.
 std::string usual_key(const std::string& key);
 
-/// One of `known` that `key` is too like to be another's label, or "".
+/// The name in `known` of which `key` is probably a misspelling; "" if there is none.
 std::string near_miss(const std::string& key, const std::vector<std::string>& known);
 
 /// Whether the run's models.csv has a column of this name for every run.

@@ -21,7 +21,7 @@ bool is_constant(const Tensor& t) {
          t.eq(t.reshape({-1})[0]).all().item<bool>();
 }
 
-/// One model on which the network is recorded: the file's own values, inputs of zeros.
+/// Tensors to record the network on: the file's own values, and inputs of zeros.
 Ensemble one_model(const Network& network, at::ScalarType dtype) {
   if (network.initial.empty()) return generate(network, 1, dtype, c10::kCPU, 0);
   Ensemble e;
@@ -91,7 +91,7 @@ class Starter {
           "[--weights] checkpoints: got {}, expected one for each of {} models; try --init file "
           "for one start",
           found.files.size(), everyone_.size());
-    // Which frozen ones are equal in all models only all checkpoints can say.
+    // Whether a frozen parameter is equal in all models is known only after all checkpoints.
     const bool all = !frozen_.empty();
     if (!all) found.files = {found.files.begin() + first_, found.files.begin() + first_ + n()};
     LoadedWeights loaded = load_checkpoints(net(), found.files, network_.dtype(), true);
@@ -105,7 +105,7 @@ class Starter {
     }
   }
 
-  /// One value for all: kept once where it is frozen.
+  /// Gives all models one value; a frozen parameter is stored only once.
   void put(const std::string& name, const Tensor& values, bool shared) {
     if (!shared || frozen_.count(name))
       start_.tensors[name] = {values, shared};
@@ -204,7 +204,7 @@ class Starter {
     start_.tensors[spec.name] = {at::stack(all), false};
   }
 
-  /// A registered network has no values of its own.
+  /// Refuses to start a registered network from its own values, as it has none.
   void registered(const TensorSpec& spec, const StartingValues* rule, size_t k) {
     const auto dtype = spec.dtype == at::kFloat ? network_.dtype() : spec.dtype;
     const Tensor like = at::empty(spec.sizes, dtype);

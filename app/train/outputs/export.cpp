@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-/// The first rows of an input, as often as a batch of that size takes.
+/// A batch made of an input's first rows, repeated where there are too few.
 Tensor first_rows(const Prepared& run, const DataPart& part, const TensorSpec& spec,
                   int64_t batch) {
   const Tensor rows = at::arange(batch, at::kLong).remainder(part.rows());
@@ -20,7 +20,7 @@ Tensor first_rows(const Prepared& run, const DataPart& part, const TensorSpec& s
   return part.values.index_select(part.own ? 1 : 0, rows).to(dtype);
 }
 
-/// What a model's rows are normalised with, as buffers behind its weights: those of its fold.
+/// Adds each model's normalisation (of its fold) as buffers to its weights.
 void add_normalization(const Prepared& run, Network* network, Ensemble* models) {
   for (const Normalization& n : run.data.normalization) {
     std::vector<int64_t> groups;
@@ -48,8 +48,8 @@ void add_normalization(const Prepared& run, Network* network, Ensemble* models) 
   network->instantiate = nullptr;
 }
 
-/// All models in evaluation as one program for batches of that size. Throws Error, with exit code
-/// 4, where its answers are not those of separate models.
+/// Compiles the evaluation form of all models for one batch size. Throws Error (exit code 4) if its
+/// results differ from those of separate models.
 Portable portable_run(const Prepared& run, const std::map<std::string, Tensor>& weights,
                       const std::string& path, int64_t batch) {
   Network network = run.network.eval_form(batch);

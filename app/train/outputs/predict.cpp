@@ -76,7 +76,7 @@ class Predictor {
     const auto n = static_cast<int64_t>(saved_.state.models.size());
     models_.resize(static_cast<size_t>(n));
     std::iota(models_.begin(), models_.end(), 0);
-    if (options_.reduce != "none") {  // each of all is asked for there, in their order
+    if (options_.reduce != "none") {  // "none" gives all models' answers, in their order
       models_ = answering_models(saved_.state.models);
       left_out_ = left_out_text(saved_.state.models);
       if (models_.empty())
@@ -109,7 +109,7 @@ class Predictor {
                        [](const ModelState& m) { return m.pruned(); });
   }
 
-  /// The weights of these models, and what inputs are normalised with.
+  /// Loads the weights of these models and their normalisation.
   void load() {
     std::map<std::string, Tensor> all;
     for (auto& [name, tensor] : load_tensors((fs::path(options_.folder) / "run.safetensors")))
@@ -129,7 +129,7 @@ class Predictor {
         fail("[{}] tensor {}: got none, expected it in the run; try another folder",
              printable(options_.folder), printable(spec.name));
       const bool shared = from->dim() == static_cast<int64_t>(spec.sizes.size());
-      // One copy for each model: what is not trained may be shared only where it is frozen.
+      // Repeated for each model: only a frozen tensor may be shared.
       start[spec.name] = {shared
                               ? expanded(static_cast<int64_t>(models_.size()), *from).contiguous()
                               : from->index_select(0, index),
@@ -162,7 +162,7 @@ class Predictor {
 
   void take(int64_t begin, int64_t count, int64_t size) {
     Batch batch;
-    // The last batch is filled up with its own rows.
+    // The last batch is filled up by repeating its own rows.
     const Tensor rows = at::arange(size, at::kLong).clamp_max(count - 1) + begin;
     const bool same = std::all_of(data_.normalization.begin(), data_.normalization.end(),
                                   [](const Normalization& n) { return n.mean.size(0) == 1; });
@@ -216,7 +216,7 @@ class Predictor {
     result_.narrow(dim, begin, x.size(dim)).copy_(x);
   }
 
-  /// The class that most models score highest; the first of equals.
+  /// The class that most models score highest; on a tie the first of them.
   static Tensor voted(const Tensor& x) {
     if (x.dim() < 3)
       fail("[--reduce] vote: got one number a row, expected scores of classes; try mean");
@@ -264,9 +264,9 @@ class Predictor {
   TrainNetwork network_;
   LossText text_;
   DataParts parts_;
-  TrainingData data_;  // what is normalised
+  TrainingData data_;  // only the statistics of normalisation
   std::vector<int64_t> models_, groups_;
-  std::string left_out_;  // why the mean answer is not of all, in words
+  std::string left_out_;  // which models the mean answer leaves out, and why
   std::unique_ptr<Trainer> trainer_;
   Tensor result_;
 };

@@ -12,11 +12,11 @@ struct PredictOptions {
   int threads = 0;
 };
 
-/// Throws Error for words that mean nothing, before anything is read.
+/// Throws Error for unknown values of the options, before any file is read.
 void check_predict(const PredictOptions& options);
 
-/// What the models of a run say of the rows of a file, in batches, written to `out`: [S, ...], or
-/// [N, S, ...] where nothing is reduced. Returns a line about it.
+/// Runs the models of a run on the rows of a file, in batches, and writes their outputs to `out`:
+/// [S, ...], or [N, S, ...] without reducing. Returns a line for the user.
 std::string predict(const PredictOptions& options, const SavedRun& saved);
 
 }  // namespace wide

@@ -31,7 +31,8 @@ ModelReport model_of(const ModelSettings& settings, const ModelState& state) {
   return m;
 }
 
-/// Of a fold where there are folds; of all models where these have rows of their own.
+/// How many rows are in a set: of one fold if there are folds, of all models together if they have
+/// rows of their own.
 int64_t held_rows(const Prepared& run, const std::vector<Rows>& rows) {
   size_t sum = 0;
   for (const Rows& own : rows)
@@ -39,8 +40,8 @@ int64_t held_rows(const Prepared& run, const std::vector<Rows>& rows) {
   return static_cast<int64_t>(sum);
 }
 
-/// What was set besides hyperparameters and what the report has by itself. Left out: where files
-/// are, which data and models, how long it trains, and what changes no number but in its last bits.
+/// Options to be listed in the report. Left out: hyperparameters and what the report states anyway,
+/// paths, data and models, the length of the run, and options that change only the last bits.
 std::map<std::string, JsonText> settings_of(const TrainOptions& options) {
   Json settings = to_json(options);
   for (const char* key :

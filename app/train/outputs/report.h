@@ -5,7 +5,7 @@
 
 namespace wide {
 
-/// What a run's report says besides its state.
+/// Facts for a run's report that are not part of its state.
 struct RunFacts {
   std::string name, command, state = "running";  // complete, interrupted
   std::string dir;                               // "": nothing was saved
@@ -13,7 +13,7 @@ struct RunFacts {
   Environment environment;
   std::vector<Timing> results;  // of --bench
   double first_call_ns = 0;     // of the first step; 0: none was made
-  bool trained_here = true;     // false: in parts, whose memory and recordings are their own
+  bool trained_here = true;     // false: merged from parts, so memory and recordings are unknown
   TrainerMemory memory;         // state_bytes before the first step, the rest after the last
   int64_t recordings = 0;       // programs that were recorded for steps and evaluations
   std::map<std::string, double> ensemble, ensemble_test;  // by metric, with the best weights
@@ -22,13 +22,13 @@ struct RunFacts {
 };
 
 RunReport run_report(const Prepared& run, const TrainState& state, const RunFacts& facts);
-/// Of all models before the first step, some of which `run` trains.
+/// The report of all models before the first step, of which `run` trains a part.
 RunReport report_of_all(const Prepared& run, const RunFacts& facts);
 
-/// Of the rows that models learn from; with folds of all of these.
+/// Rows that models learn from; with folds those of all folds together.
 int64_t learned_rows(const Prepared& run);
 
-/// The first line of a run: what is trained on what, what was switched, and what was not said.
+/// The first line of a run: models, data, switched calls, and defaults that were used.
 std::string first_line(const Prepared& run, const std::string& start);
 
 }  // namespace wide

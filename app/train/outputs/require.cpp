@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kRelations[] = {">=", "<=", "==", ">", "<"};
 
-/// Of the metric at the best evaluation of each model that was not pruned, as in the report.
+/// Values of the metric at each model's best evaluation, as in the report, without pruned models.
 double value_of(const Requirement& r, const TrainState& state,
                 const std::map<std::string, double>& ensemble) {
   std::vector<double> values;
@@ -70,7 +70,7 @@ std::vector<Requirement> parse_requirements(const std::vector<std::string>& text
     const auto is_known = [&] {
       return std::find(known.begin(), known.end(), r.metric) != known.end();
     };
-    // A metric's own name may begin as one of these does: min:output.2.
+    // The name of a metric may begin with such a word too: min:output.2.
     for (const char* over : {"mean", "min", "best", "ensemble"})
       if (!is_known() && r.metric.rfind(fmt::format("{}:", over), 0) == 0) {
         r.over = over;

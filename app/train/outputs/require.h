@@ -5,11 +5,11 @@
 
 namespace wide {
 
-/// `--require 'min:accuracy>=0.95'`: something that must hold of the result.
+/// `--require 'min:accuracy>=0.95'`: a condition on the result.
 struct Requirement {
   std::string text;    // as typed
   std::string over;    // mean, min, best, ensemble
-  std::string metric;  // or "diverged", how many models did
+  std::string metric;  // or "diverged": the number of models that diverged
   std::string relation;
   double bound = 0;
   bool more_is_better = true;  // of the metric
@@ -17,12 +17,12 @@ struct Requirement {
   bool holds(double value) const;
 };
 
-/// Throws Error for what cannot be read, and for a metric that is not measured.
+/// Throws Error for a malformed condition, and for a metric that the run does not compute.
 std::vector<Requirement> parse_requirements(const std::vector<std::string>& texts,
                                             const std::vector<WantedMetric>& metrics,
                                             bool validated);
 
-/// Exit code 3 and its line for those that do not hold.
+/// A complaint (exit code 3) for each requirement that does not hold.
 std::vector<Complaint> unmet(const std::vector<Requirement>& requirements, const TrainState& state,
                              const std::map<std::string, double>& ensemble);
 

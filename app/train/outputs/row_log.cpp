@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Under its name whole, in place of what was there: who is killed here keeps the old one.
+/// Replaces a file at once: if the process is killed meanwhile, the old file stays.
 void begin_file(const std::string& path, const std::string& text) {
   PartFile file(path);
   file.write(text.data(), text.size());

@@ -13,12 +13,12 @@ enum class LogKind { none, lines, csv, json_lines, events };
 /// TensorBoard's event files. Throws Error for another name.
 LogKind log_kind(const std::string& path);
 
-/// Rows of `--log`: one a model and evaluation, while it runs.
+/// `--log`: a row for each model and evaluation, written while the run goes on.
 class RowLog {
  public:
-  /// Begins the files anew, with the rows of `history`, which a run that goes on has behind it: a
-  /// reader finds each evaluation once, and none that the run has forgotten. Event files are
-  /// "DIR/model-0007/events...". Throws Error (exit code 1) where they cannot be written.
+  /// Rewrites the files with the rows of `history`, the evaluations before a resume: then the log
+  /// has each evaluation once, and none from after the saved state. Event files are
+  /// "DIR/model-0007/events...". Throws Error (exit code 1) if files cannot be written.
   RowLog(const std::string& path, const Prepared& run, const std::vector<Evaluated>& history);
   void add(const Evaluated& row);
 

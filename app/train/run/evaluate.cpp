@@ -11,15 +11,15 @@ namespace wide {
 
 namespace {
 
-/// Of `models` [R, C], or [C] where all have the same; undefined where the loss has none.
+/// Class weights of `models`: [R, C], or [C] if all have the same; undefined if the loss has none.
 Tensor class_weights(const Loss& loss, const std::vector<int64_t>& models) {
   if (!loss.weight.defined()) return {};
   const Tensor exact = loss.weight.to(at::kDouble);
   return exact.dim() < 2 ? exact : exact.index_select(0, at::tensor(models, at::kLong));
 }
 
-/// Which of R models have answered with numbers. NaN and infinite ones are no answers, but a score
-/// of -inf among those of classes: it excludes its class.
+/// Which of R models gave finite outputs for all rows. A class score of -inf is allowed: it
+/// excludes the class.
 class Answers {
  public:
   Answers(const Loss& loss, size_t models) : loss_(loss), lost_(models, false) {}
@@ -33,7 +33,7 @@ class Answers {
     const Tensor lost = rows.logical_and(counts).any(1).contiguous();
     for (size_t i = 0; i < lost_.size(); ++i) lost_[i] = lost_[i] || lost.const_data_ptr<bool>()[i];
   }
-  /// Leaves no number of a metric of the loss's output where there was no answer.
+  /// Sets metrics of the loss's output to NaN for models without finite outputs.
   void keep(const WantedMetric& metric, std::vector<double>* values) const {
     if (metric.output) return;
     for (size_t i = 0; i < lost_.size(); ++i)

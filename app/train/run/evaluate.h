@@ -3,23 +3,23 @@
 
 namespace wide {
 
-/// Every metric of `run` over a row set, by metric, for all models of the run: NaN for those that
-/// the trainer does not have running, and for those whose answer to some row is no number.
+/// Computes every metric of `run` over a row set, for all models of the run. NaN for models that
+/// the trainer is not running, and for those with an output that is not finite.
 std::map<std::string, std::vector<double>> evaluate(const Prepared& run, Trainer& trainer,
                                                     const RowSet& set);
 
-/// The same of the models' mean answer, as `predict` gives it: of probabilities under
-/// cross_entropy, nll and bce_with_logits, of outputs otherwise. Of folds each row is answered by
-/// those models that never saw it. Class weights are the mean of those that the models which answer
-/// were trained with. Of `models` alone; all models must run.
+/// The same for the mean answer of `models`, as `predict` computes it: the mean of probabilities
+/// under cross_entropy, nll and bce_with_logits, else of outputs. With folds each row is answered
+/// by models that did not learn from it. Class weights are the mean of those of the models that
+/// answer. All models of the run must be running in the trainer.
 std::map<std::string, double> evaluate_ensemble(const Prepared& run, Trainer& trainer,
                                                 const RowSet& set,
                                                 const std::vector<int64_t>& models);
 
-/// Whether models have rows of their own, of which no mean answer can be had.
+/// Whether models have rows of their own in `set`; then there is no mean answer.
 bool has_own_rows(const Prepared& run, const RowSet& set);
 
-/// Calls `take` with the outputs of the running models for each part of a row set.
+/// Calls `take` with the running models' outputs for each batch of a row set.
 void answer(const Prepared& run, Trainer& trainer, const RowSet& set,
             const std::function<void(const HeldBatch&, const Tensors& outputs)>& take);
 

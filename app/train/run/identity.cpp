@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Settings, seeds and names of all models, those of other parts too.
+/// Digest of settings, seeds and names of all models, including other parts'.
 std::string models_digest(const Prepared& run) {
   Json all = Json::array();
   for (const ModelSettings& m : run.everyone)
@@ -24,7 +24,8 @@ std::string models_digest(const Prepared& run) {
   return digest(text);
 }
 
-/// Of earlier runs, and of networks that cannot be recorded, some are not known.
+/// Whether two digests differ. An empty one is unknown (earlier versions, networks that cannot be
+/// recorded) and differs from none.
 bool differs(const Json& one, const Json& other, const char* key) {
   const std::string a = one.value(key, ""), b = other.value(key, "");
   return !a.empty() && !b.empty() && a != b;

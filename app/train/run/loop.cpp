@@ -37,7 +37,7 @@ bool Loop::run() {
   if (others_) meet();
   while (state_.step < run_.steps && goes_on()) {
     if (cancelled()) return false;
-    if (trainer_.running().empty()) {  // others go on, and meet at evaluations
+    if (trainer_.running().empty()) {  // other ranks go on, and meet this one at evaluations
       ++state_.step;
       ++state_.loss_steps;
     } else {
@@ -49,7 +49,7 @@ bool Loop::run() {
     if (due) look();
     finish();
     state_.seconds = before + std::chrono::duration<double>(Clock::now() - begun).count();
-    // Before it is saved: what was done stands in the file.
+    // Before saving, so that the file holds what the requests changed.
     if (due && do_what_is_asked()) return false;
     observer_.stepped(due);
   }
@@ -69,7 +69,7 @@ void Loop::make_step() {
   const StepResult result = trainer_.step(batch);
   if (first_call_ns_ == 0)
     first_call_ns_ = std::chrono::duration<double, std::nano>(Clock::now() - asked).count();
-  // What is not finite has nothing to be held against.
+  // Models that are not finite cannot be compared.
   if (checked && !check.pass && !result.suppressed.any().item<bool>()) refuse(check);
   ++state_.step;
   note_differences(check);
@@ -91,7 +91,7 @@ std::vector<Loop::Standing> Loop::standings() const {
 }
 
 void Loop::meet() {
-  int64_t last = 0;  // step at which a model of these ran
+  int64_t last = 0;  // last step at which one of these models ran
   for (const ModelState& m : state_.models)
     last = std::max(last, m.running() ? state_.step : m.at_step);
   Json word = {{"running", trainer_.running().size()}, {"last", last}, {"best", Json::array()}};
@@ -131,8 +131,8 @@ void Loop::note_differences(const StepCheck& check) {
   }
 }
 
-/// Losses, and models whose loss or gradient is not finite: nothing of them was written. Where no
-/// row counted that was no fault of theirs.
+/// Adds up losses. A model whose loss or gradient is not finite was not changed by the step: it is
+/// stopped as diverged, or skips the step if no row of its batch counts.
 void Loop::note(const Batch& batch, const StepResult& result) {
   Tensor losses = result.losses.to(at::kDouble, false, /*copy=*/true);
   ++state_.loss_steps;
@@ -152,7 +152,7 @@ void Loop::note(const Batch& batch, const StepResult& result) {
 void Loop::skip(int64_t model) {
   ModelState& m = state_.models[static_cast<size_t>(model)];
   ++m.skipped_since;
-  if (m.skipped++ > 0) return;  // said once
+  if (m.skipped++ > 0) return;  // only the first one is an event
   say(model,
       fmt::format("model {} skips step {}: nothing in its batch counts (ignored, or of weight 0)",
                   model, state_.step));
@@ -214,7 +214,7 @@ void Loop::look() {
   else if (rung_is_next())
     standings_ = standings();
   const bool rung = rung_is_next();
-  if (over_ && over_since_ < state_.step) {  // as one process would have seen it at once
+  if (over_ && over_since_ < state_.step) {  // one process would have ended at that step
     state_.step = row.step = over_since_;
     row.epoch = double(row.step) / double(run_.feed->steps_per_epoch());
     if (!state_.history.empty() && state_.history.back().step == row.step) return;
@@ -294,7 +294,7 @@ bool Loop::do_what_is_asked() {
   for (RunRequest request : observer_.asked()) {
     const int64_t m = request.model;
     const bool of_one = 0 <= m && m < count, own = first <= m && m < first + run_.n();
-    if (of_one && !own) continue;  // another rank's
+    if (of_one && !own) continue;  // concerns a model of another rank
     try {
       if (m >= count)
         fail("[train] model: got {}, expected 0 to {}; try one of these", m, count - 1);
@@ -323,7 +323,7 @@ void Loop::keep_best(const std::vector<int64_t>& improved) {
   }
 }
 
-/// The best `1/factor` go on, of all models, the others' too.
+/// The best 1/factor of all models, including other ranks', go on; the others are pruned.
 void Loop::prune() {
   next_rung_ *= prune_factor_;
   const auto value = [&](const Standing& s) {
@@ -335,7 +335,7 @@ void Loop::prune() {
                    [&](const Standing& a, const Standing& b) { return value(a) < value(b); });
   const auto factor = static_cast<size_t>(prune_factor_);
   const size_t kept = std::max<size_t>(1, (standings_.size() + factor - 1) / factor);
-  std::vector<int64_t> pruned;  // of these models
+  std::vector<int64_t> pruned;  // models of this rank
   for (size_t i = kept; i < standings_.size(); ++i)
     if (const int64_t m = standings_[i].model - run_.first_model; 0 <= m && m < run_.n())
       pruned.push_back(m);

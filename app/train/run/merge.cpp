@@ -38,8 +38,8 @@ SavedPart read_part(const std::string& folder) {
   return p;
 }
 
-/// What makes a part another plan's. Where results go, and how fast, is each part's own, and so is
-/// where files lie: what is in them is compared.
+/// The options that all parts of a run must share. Left out: where results go, speed, and paths,
+/// since files are compared by their contents.
 Json plan_of(const SavedRun& run) {
   Json options = to_json(run.options);
   for (const char* file : {"validation", "test"})  // or a share
@@ -109,7 +109,7 @@ void put(const std::vector<double>& values, size_t first, size_t n, std::vector<
   std::copy(values.begin(), values.end(), all->begin() + static_cast<std::ptrdiff_t>(first));
 }
 
-/// Models, evaluations and events of all parts; without tensors.
+/// Joins models, evaluations and events of all parts; no tensors.
 TrainState merge_states(const std::vector<SavedPart>& parts) {
   TrainState whole;
   size_t n = 0;
@@ -120,7 +120,7 @@ TrainState merge_states(const std::vector<SavedPart>& parts) {
     const TrainState& s = p.run.state;
     whole.step = std::max(whole.step, s.step);
     whole.loss_steps = std::max(whole.loss_steps, s.loss_steps);
-    whole.seconds = std::max(whole.seconds, s.seconds);  // they may have run side by side
+    whole.seconds = std::max(whole.seconds, s.seconds);  // parts may have run at the same time
     whole.models.insert(whole.models.end(), s.models.begin(), s.models.end());
     for (const Evaluated& e : s.history) {
       Evaluated& row = rows[e.step];
@@ -141,8 +141,7 @@ TrainState merge_states(const std::vector<SavedPart>& parts) {
     first += s.models.size();
   }
   for (auto& [step, row] : rows) whole.history.push_back(std::move(row));
-  // In a step, what becomes of its loss comes before what its evaluation says, and that before who
-  // is pruned by it, and that before what the run was asked for.
+  // Order of events within a step: divergence, then the evaluation, then pruning, then requests.
   const auto place = [](const Event& e) {
     if (e.what.ends_with(" asked to") || e.what.starts_with("refused at step ")) return 3;
     const bool pruned = e.what.find(" pruned at step ") != std::string::npos;
@@ -158,14 +157,14 @@ SavedRun put_together(const std::vector<SavedPart>& parts) {
   SavedRun whole = parts.front().run;
   whole.options.part.clear();
   whole.options.log.clear();
-  whole.plan.clear();  // ranges and strategies of the parts are for fewer models
+  whole.plan.clear();  // the parts chose strategies and ranges for fewer models
   whole.state = merge_states(parts);
   for (const SavedPart& p : parts) whole.parts.push_back(p.folder);
   return whole;
 }
 
-/// Rows of all parts one below the other, as many dimensions as `like` has: what all models of a
-/// part share there is repeated. `counts`: models of each part.
+/// Concatenates the tensors of all parts along the models, to the dimensions of `like`. A tensor
+/// that the models of a part share is repeated. `counts`: models of each part.
 Tensor joined(const Tensors& of_parts, const std::vector<int64_t>& counts, const Tensor& like) {
   Tensors rows;
   for (size_t k = 0; k < of_parts.size(); ++k) {
@@ -292,7 +291,7 @@ TrainerState merge_tensors(const std::vector<std::string>& folders, const Traine
   for (const auto& [name, like] : whole.weights()) {
     Tensors all;
     for (size_t k = 0; k < states.size(); ++k) {
-      // A part without any best keeps what its models ended with.
+      // If no model of a part has a best evaluation, its last weights are taken.
       const auto best = states[k].best.find(name);
       all.push_back(best == states[k].best.end() ? trainers[k].tensors.at(weight + name)
                                                  : best->second);

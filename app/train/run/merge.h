@@ -3,22 +3,22 @@
 
 namespace wide {
 
-/// The run that those in `folders` are parts of (`train --part`), as one process would have saved
-/// it at its end. Throws Error where they are not all of one plan, each once and at its end. Needs
-/// no LibTorch: `parts` of what is returned names the folders, in order, for the tensors.
+/// The run whose parts (`train --part`) are in `folders`, as one process would have saved it at its
+/// end. Throws Error unless the folders hold all parts of one run, each once and complete. Needs no
+/// LibTorch: the result's `parts` names the folders, in order, from which tensors are read later.
 SavedRun merge_runs(const std::vector<std::string>& folders);
 
-/// The same of slices that ranks train together and have saved after the same step, wherever that
-/// is. Throws Error (exit code 1) where one of them is not there.
+/// The same for the slices of MPI ranks, all saved after the same step, which need not be the last.
+/// Throws Error (exit code 1) if a slice is missing.
 SavedRun merge_slices(const std::vector<std::string>& folders);
 
-/// The models of `part` alone, which go on by themselves: `options` are theirs.
+/// The state of the models of `part` alone, to be resumed as a run of its own with `options`.
 SavedRun cut_run(const SavedRun& whole, const std::string& folder, const TrainOptions& options);
 
-/// "model 2 stopped ..." of a part whose first model is number `first` of all, as all number it.
+/// Renumbers the model in "model 2 stopped ...": a part's first model is number `first` of all.
 std::string renumbered(const std::string& text, int64_t first);
 
-/// The tensors of those parts put together, as `whole` has them; also those of `state`.
+/// Joins the tensors of the parts to those of `whole`; fills in the tensors of `state` too.
 TrainerState merge_tensors(const std::vector<std::string>& folders, const Trainer& whole,
                            TrainState* state);
 

@@ -21,10 +21,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Of the time of a run that goes into its files.
+/// The largest share of a run's time that saving may take.
 constexpr double kSavingShare = 0.02;
 
-/// Between two looks for an answer that a run waits for.
+/// Pause between two looks into the store while the run waits for a request.
 constexpr std::chrono::milliseconds kLookAgain{2};
 
 double seconds_since(std::chrono::steady_clock::time_point then) {
@@ -54,7 +54,7 @@ Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
       store_(sinks.store),
       waits_(sinks.wait),
       first_step_(state.step) {
-  // Of a run that goes on: all that its file has. That of ranks is made of theirs.
+  // A resumed run's store gets all rows of its file, which the store may lack.
   if (!together_) store_rows(state_);
   if (waits_ && !quiet_)
     print_progress(run.options, fmt::format("run {} of {} waits for requests at each evaluation\n",
@@ -63,7 +63,7 @@ Recorder::Recorder(const Prepared& run, Trainer& trainer, TrainState& state,
 
 void Recorder::evaluated(const Evaluated& row) {
   log_.add(row);
-  if (waits_) store_rows(state_);  // for whoever answers
+  if (waits_) store_rows(state_);  // the other process decides by these rows
   if (quiet_) return;
   std::vector<double> losses;
   for (const double loss : row.train_loss)
@@ -104,7 +104,7 @@ bool Recorder::is_due() const { return seconds_since(saved_) * kSavingShare >= s
 std::vector<RunRequest> Recorder::asked() {
   const std::vector<RunRequest> own = asked_in_store();
   if (!together_) return own;
-  // All save, and do what they are asked, after the same step: as the first of them says.
+  // Rank 0 decides, so that all ranks save and obey requests after the same step.
   const Json word = together_->group.meet({{"save", is_due()}, {"requests", to_json(own)}}).front();
   due_ = word.at("save");
   return run_requests_of(word.at("requests"));
@@ -142,7 +142,8 @@ void Recorder::save() {
   save_s_ = std::chrono::duration<double>(saved_ - begun).count();
 }
 
-/// Each its own models; once all have, they are the file of all. Nobody writes while that is made.
+/// Each rank saves its slice. When all have, rank 0 joins them into the run's file while the others
+/// wait.
 void Recorder::save_together() {
   together_->group.meet({{"saves", state_.step}});
   for (const std::string& folder : {ranks_folder(together_->options.save), folder_.path()})
@@ -160,7 +161,8 @@ void Recorder::save_together() {
   store_rows(save_slices(together_->slices(), run_, together_->options));
 }
 
-/// What the store has not seen yet: never newer than the file that a resume reads.
+/// Adds to the store what it has not seen, up to the last save: never more than a resume finds in
+/// the run's file.
 void Recorder::store_rows(const TrainState& of_all) {
   if (!store_ || (stored_rows_ == of_all.history.size() && stored_events_ == of_all.events.size() &&
                   refused_.empty()))

@@ -11,10 +11,10 @@
 
 namespace wide {
 
-/// For people: on standard output, or where the rows of `--log -` go there, on standard error.
+/// Prints progress on standard output, or on standard error if `--log -` writes rows to the former.
 void print_progress(const TrainOptions& options, const std::string& text);
 
-/// Prints, logs, stores and saves what a loop says.
+/// Prints, logs, stores and saves the events of a loop.
 class Recorder : public RunObserver {
  public:
   Recorder(const Prepared& run, Trainer& trainer, TrainState& state, const RunFolder& folder,
@@ -25,7 +25,7 @@ class Recorder : public RunObserver {
   void stepped(bool evaluated) override;
   std::vector<RunRequest> asked() override;
   void refused(const RunRequest& request, const std::string& why) override;
-  /// Now, whatever the time.
+  /// Saves now, however short ago the last save was.
   void save();
 
  private:
@@ -43,7 +43,7 @@ class Recorder : public RunObserver {
   const Together* together_;  // nullptr: all models are here
   bool quiet_, store_, waits_;
   bool due_ = false;                                      // the ranks save after this evaluation
-  std::vector<std::pair<int64_t, std::string>> refused_;  // what the store has not seen yet
+  std::vector<std::pair<int64_t, std::string>> refused_;  // requests, reasons; not yet in the store
   size_t stored_rows_ = 0, stored_events_ = 0;
   int64_t first_step_ = 0;
   Clock::time_point begun_ = Clock::now(), saved_ = Clock::now();

@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kOwnerBytes = 4096;  // a longer file is not one of ours
+constexpr size_t kOwnerBytes = 4096;  // a longer file is no lock file of this program
 
-/// Who wrote `text`, in words.
+/// The owner that the lock file `text` names, as part of a message.
 std::string owner_of(const std::string& text) {
   const Json owner = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   try {
@@ -30,7 +30,7 @@ std::string owner_of(const std::string& text) {
                        printable(owner.at("host").get<std::string>(), 80),
                        printable(owner.at("start").get<std::string>(), 40));
   } catch (const Json::exception&) {
-    return "another process trains";  // which has not yet written who it is
+    return "another process trains";  // it has not written its name yet
   }
 }
 
@@ -43,18 +43,18 @@ RunLock::RunLock(std::string folder)
 }
 
 RunLock::~RunLock() {
-  // Before the lock ends: afterwards the file may be another process's.
+  // Removed while the lock is held: afterwards the file may belong to another process.
   if (lack_.empty()) ::unlink(file_.c_str());
   ::close(fd_);
   for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) ::rmdir(folder->c_str());
 }
 
-/// The file, open and locked; false where it has to be tried again.
+/// Opens and locks the file. Returns false if it must be tried again.
 bool RunLock::open_file() {
   make_folder();
   fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   if (fd_ < 0) {
-    if (errno == ENOENT) return false;  // a process that ended has removed the folder it had made
+    if (errno == ENOENT) return false;  // an ending process has just removed the folder
     cannot_write(std::strerror(errno));
   }
   int failed = 0;
@@ -68,7 +68,7 @@ bool RunLock::open_file() {
     ::unlink(file_.c_str());
     return true;
   }
-  // Whoever had the lock until now removed its file, and this may be that one.
+  // The previous owner removes its file: check that the locked one is still at this path.
   struct stat held {
   }, named{};
   if (::fstat(fd_, &held) || ::stat(file_.c_str(), &named) || held.st_ino != named.st_ino ||
@@ -108,7 +108,7 @@ void RunLock::refuse() const {
               1);
 }
 
-/// For messages alone: a full disk leaves them without a name.
+/// Writes the owner for messages. Errors are ignored: on a full disk messages lack the name.
 void RunLock::write_owner() const {
   char host[256] = {};
   if (::gethostname(host, sizeof host - 1)) std::strcpy(host, "unknown");

@@ -4,20 +4,20 @@
 
 namespace wide {
 
-/// Keeps other processes out of a run's folder: while this object lives, none can make another one
-/// of the same folder. The kernel ends the lock with the process, however that ends. The lock's
-/// file, `run.lock`, names host, process and start, for the message of whoever is kept out.
+/// A lock on a run's folder (flock on `run.lock`): one process at a time can hold it. The kernel
+/// releases it when the process ends, however it ends. The file names host, process and start, for
+/// the error message of other processes.
 class RunLock {
  public:
-  /// Makes the folder where there is none. Throws Error (exit code 1) where another process has the
-  /// lock, and where nothing can be written.
+  /// Makes the folder if it does not exist. Throws Error (exit code 1) if another process holds the
+  /// lock, or the folder cannot be written.
   explicit RunLock(std::string folder);
   /// Removes the lock's file, and the folders that were made if they are still empty.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// Why other processes are not kept out, in words; "": they are.
+  /// Why there is no lock (a file system without locks), for a note; "" if it is held.
   const std::string& lack() const { return lack_; }
 
  private:

@@ -60,7 +60,7 @@ void RunFolder::prepare(const Prepared& run, int64_t model_bytes, int64_t state_
   if (!exists()) return;
   places().folder(path_);
   const int64_t kept = run.options.keep > 0 ? std::min(run.options.keep, run.n()) : run.n();
-  // Twice the state: the new file is written before the old one goes.
+  // Twice the state, since the new file is complete before the old one is removed.
   const int64_t wanted = 2 * kept * model_bytes + 2 * state_bytes;
   std::error_code error;
   const fs::space_info space = fs::space(path_, error);
@@ -70,7 +70,7 @@ void RunFolder::prepare(const Prepared& run, int64_t model_bytes, int64_t state_
                             printable(path_), bytes_text(static_cast<double>(space.available)),
                             bytes_text(static_cast<double>(wanted)), run.n()),
                 1);
-  // All that could be refused has been: until here the earlier run was whole.
+  // After all checks: up to here the earlier run is untouched.
   if (run.options.overwrite)
     for (const std::string& part : run_parts(path_)) places().remove(part);
   for (const char* kind : {"best", "last"}) places().folder(file(kind));
@@ -127,7 +127,7 @@ void save_checkpoint(const std::string& path, const Prepared& run,
     const bool shared = tensor.dim() == static_cast<int64_t>(spec.sizes.size());
     own[spec.name] = shared ? tensor : tensor[model];
   }
-  // Tied weights are one tensor under several names, which a state_dict all has.
+  // Tied weights are one tensor; a state_dict has it under each of its names.
   Named named(own.begin(), own.end());
   for (const auto& [alias, name] : run.network.train_form().aliases)
     if (own.count(name)) named.emplace_back(alias, own.at(name));
@@ -153,7 +153,7 @@ void RunFolder::save_split(const Prepared& run) const {
   const auto add = [&](const char* name, const Rows& rows) {
     arrays.emplace_back(name, at::tensor(rows, at::kLong));
   };
-  // Rows of models' own: one list after the other, and beside it whose each is.
+  // With rows of models' own: all lists joined, and an array of the model of each row.
   const auto add_all = [&](const std::string& name, const std::vector<Rows>& lists) {
     Rows all, model;
     for (size_t m = 0; m < lists.size(); ++m) {

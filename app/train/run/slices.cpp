@@ -12,13 +12,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What follows `prefix` in `name`; "": another name.
+/// The rest of `name` after `prefix`; "" if it does not begin with it.
 std::string after(const std::string& prefix, const std::string& name) {
   return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : "";
 }
 
-/// Of a parameter or buffer, how many dimensions one model's has; -1 of anything else, of which no
-/// two models share one.
+/// Dimensions of one model's tensor, for a parameter or buffer; -1 for other tensors, which models
+/// never share.
 int64_t own_dims(const Prepared& run, const std::string& name) {
   for (const char* kind : {kWeightTensors, kBestTensors})
     for (const TensorSpec& spec : run.network.tensors())
@@ -26,8 +26,8 @@ int64_t own_dims(const Prepared& run, const std::string& name) {
   return -1;
 }
 
-/// `rows` of the models of a file as `like` has those from `first` on: with a row for each, or one
-/// tensor that they share.
+/// The slice of a file's tensor for the models from `first` on, in the form of `like`: a row for
+/// each model, or one tensor that they share.
 Tensor fitted(const Tensor& rows, bool rows_shared, int64_t first, const Tensor& like,
               bool like_shared) {
   if (rows_shared && like_shared) return rows;
@@ -36,7 +36,7 @@ Tensor fitted(const Tensor& rows, bool rows_shared, int64_t first, const Tensor&
   return rows.slice(0, first, first + like.size(0)).contiguous();
 }
 
-/// It has a row for each model.
+/// Expands the tensor to a row for each model.
 bool is_own_normalization(const Prepared& run, const std::string& name) {
   std::string input = after("normalize.mean.", name);
   if (input.empty()) input = after("normalize.std.", name);
@@ -54,7 +54,7 @@ TrainerState load_models(const SavedRun& saved, const std::string& folder, const
   TrainerState own = trainer.state();
   for (auto& [name, like] : own.tensors) {
     const auto there = from.tensors.find(name);
-    if (there == from.tensors.end()) continue;  // refused by the trainer
+    if (there == from.tensors.end()) continue;  // the trainer reports that it is missing
     const int64_t dims = own_dims(run, name);
     like = fitted(there->second, there->second.dim() == dims, saved.first_model, like,
                   like.dim() == dims);
@@ -89,7 +89,7 @@ TrainState save_slices(const std::vector<std::string>& slices, const Prepared& r
     bool shared = true;
     const int64_t dims = own_dims(run, name);
     for (const RunFile& file : files) {
-      // A slice without any best keeps what its models have now.
+      // If no model of a slice has a best evaluation, its current weights are taken.
       const auto at = file.tensors.find(name);
       const Tensor& t = at != file.tensors.end()
                             ? at->second

@@ -4,16 +4,16 @@
 
 #include "app/train/run/saving.h"
 
-// The file of a run from files that hold some of its models each, and back.
+// Joins files of some models each into the file of the whole run, and takes such a file apart.
 namespace wide {
 
-/// The tensors of `saved` as `trainer` has them, of its models among all that the file has; also
-/// those of `state`.
+/// The slices of `saved`'s tensors that belong to the models of `trainer`; fills in those of
+/// `state` too.
 TrainerState load_models(const SavedRun& saved, const std::string& folder, const Prepared& run,
                          const Trainer& trainer, TrainState* state);
 
-/// Puts what `slices` have saved together as the file of the run of all models, which `options` ask
-/// for, and returns where these stand. `run`: of one of them.
+/// Joins the files in the folders `slices` into the file of the run of all models, which has
+/// `options`, and returns that run's state. `run`: one rank's part of it.
 TrainState save_slices(const std::vector<std::string>& slices, const Prepared& run,
                        const TrainOptions& options);
 

@@ -20,7 +20,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
 
 namespace {
 
-/// null stands for what is no number.
+/// JSON's null stands for NaN.
 double number(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
 
 std::vector<double> numbers(const Json& json) {

@@ -32,7 +32,7 @@ TrainOptions Together::own_options() const {
 
 RanksFolder::RanksFolder(const std::string& folder) : path_(ranks_folder(folder)) {
   std::error_code error;
-  fs::remove_all(path_, error);  // of a run that was killed
+  fs::remove_all(path_, error);  // left by a run that was killed
   fs::create_directories(path_, error);
 }
 

@@ -5,7 +5,7 @@
 #include "app/cell/group.h"
 #include "app/train/options.h"
 
-// A run whose models ranks train together, each a part of them (its slice).
+// A run over MPI ranks, each of which trains some of the models (its slice).
 namespace wide {
 
 struct Together {
@@ -13,17 +13,17 @@ struct Together {
   TrainOptions options;  // of the whole run
 
   bool leads() const { return group.rank() == 0; }
-  /// The folders that slices are saved in, by rank.
+  /// Folders in which ranks save their slices, by rank.
   std::vector<std::string> slices() const;
-  /// Those of this rank.
+  /// The options for this rank's slice.
   TrainOptions own_options() const;
 };
 
-/// In a run's folder, what ranks need until it has ended.
+/// Name of the folder inside a run's folder that holds the ranks' slices until the run has ended.
 std::string ranks_folder(const std::string& folder);
 std::string slice_folder(const std::string& folder, int rank);
 
-/// That folder, as long as this object lives.
+/// Makes that folder, and removes it at the end of its life.
 class RanksFolder {
  public:
   explicit RanksFolder(const std::string& folder);
