@@ -12,10 +12,26 @@
 namespace wide {
 namespace {
 
+/// What stands for all registered targets of a kind.
+const std::map<std::string, Kind>& target_groups() {
+  static const std::map<std::string, Kind> groups = {
+      {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
+  return groups;
+}
+
+/// Refuses a network's file whose name, which is its target's, means something else already.
+void check_own_name(const Preset& preset, const std::string& name) {
+  const bool registered = std::any_of(targets().begin(), targets().end(),
+                                      [&](const Target* t) { return t->name == name; });
+  if (registered || target_groups().count(name))
+    fail("[{}] targets: got a file of the name {}, which is {}, expected another; try {}.pt2",
+         printable(preset.name), printable(name),
+         registered ? "a registered target's" : "that of a group of targets", printable(name));
+}
+
 /// Names and groups to targets, each once, in the order they are asked for.
 std::vector<const Target*> find_targets(const std::vector<std::string>& names) {
-  const std::map<std::string, Kind> groups = {
-      {"primitives", Kind::primitive}, {"blocks", Kind::block}, {"models", Kind::model}};
+  const std::map<std::string, Kind>& groups = target_groups();
   std::vector<const Target*> found;
   const auto add = [&](const Target* t) {
     if (std::find(found.begin(), found.end(), t) == found.end()) found.push_back(t);
@@ -154,6 +170,7 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
   std::vector<std::string> names = preset.targets;
   for (const PresetNetwork& network : preset.networks) {
     const Target& target = user_target(network);
+    check_own_name(preset, target.name);
     if (std::count(names.begin(), names.end(), target.name))
       fail("[{}] targets: got two files of the name {}, expected one; try another name for a copy",
            printable(preset.name), printable(target.name));

@@ -2,6 +2,7 @@
 cannot be measured says why."""
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import unittest
@@ -115,6 +116,13 @@ class Networks(CommandLine):
             self.assertEqual(len(run.stderr.splitlines()), 1)
         run = self.workbench("sweep", self.preset(self.own(), self.own(weights=[])), "--dry-run", expect=2)
         self.assertRegex(run.stderr, r"targets: got two files of the name net\.pt2")
+        for name, whose in (("primitives", "that of a group of targets"), ("models", "that of a group of targets"),
+                            ("linear", "a registered target's")):
+            shutil.copy(self.path("nets/net.pt2"), self.path(f"nets/{name}"))
+            for beside in ([], ["layernorm"], [name]):
+                run = self.workbench("sweep", self.preset(*beside, self.own(file=f"nets/{name}")), "--dry-run", expect=2)
+                self.assertRegex(run.stderr, rf"^\S* *\[mine\] targets: got a file of the name {name}, which is {whose}, expected "
+                                             rf"another; try {name}\.pt2\n$")
 
 
 if __name__ == "__main__":
