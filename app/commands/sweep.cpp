@@ -174,7 +174,9 @@ class SweepCommand : public Command {
     const SweepReport& report = session.report();
     if (!json_.empty()) write_json(json_, to_json(report));
     if (state == "cancelled") throw Cancelled();
-    if (!quiet_) print_plain(summary_text(report, {top_, preset.published, preset.published_note}));
+    if (!quiet_)
+      print_plain(
+          summary_text(report, {top_, preset.published, preset.published_note, preset.networks}));
     std::vector<Complaint> complaints = against_.check(report, db_, quiet_);
     complaints.push_back(failed_trials(report));
     return complain(complaints);

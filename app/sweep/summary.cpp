@@ -6,6 +6,8 @@
 
 #include "app/results/table.h"
 #include "app/sweep/text.h"
+#include "app/sweep/user_network.h"
+#include "data/escape.h"
 #include "data/reports/apart.h"
 #include "data/reports/sweep/report_tables.h"
 #include "data/text.h"
@@ -107,15 +109,26 @@ std::string time_line(const SweepReport& report) {
   return text + "\n";
 }
 
+/// The target as `workbench trace` takes it, from any folder.
+std::string traced(const Case& c, const std::vector<PresetNetwork>& networks) {
+  for (const PresetNetwork& network : networks)
+    if (user_target(network).name == c.target)
+      return shell_word(network.file) +
+             (network.inputs.empty() ? "" : " --inputs " + shell_word(network.inputs));
+  return c.target;
+}
+
 /// What failed first, and the command that looks at it; else what the results are good for.
-std::string next_line(const SweepReport& report, const std::vector<Row>& rows) {
+std::string next_line(const SweepReport& report, const std::vector<Row>& rows,
+                      const std::vector<PresetNetwork>& networks) {
   for (const bool wrong : {true, false})
     for (const Case& c : report.cases)
       for (const Trial& t : c.trials)
         if (wrong ? t.status == Status::incorrect : is_bad(t))
           return fmt::format(
               "  next: workbench trace {} --wide {} shows the programs; first of {}: {} N={} {}\n",
-              c.target, c.n, to_string(t.status), t.strategy, c.n, printable(t.reason, 90));
+              traced(c, networks), c.n, to_string(t.status), t.strategy, c.n,
+              printable(t.reason, 90));
   for (const Row& row : rows)
     if (row.best)
       return fmt::format(
@@ -167,7 +180,7 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
   if (hidden > 0) text += fmt::format("  and {} more; --top 0 shows all\n", hidden);
   if (published) text += "  published: " + printable(options.published_note, 400) + "\n";
   if (const std::string why = disturbed_text(report.cases); !why.empty()) text += "  " + why + "\n";
-  return text + time_line(report) + next_line(report, all);
+  return text + time_line(report) + next_line(report, all, options.networks);
 }
 
 }  // namespace wide

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/preset.h"
 #include "data/reports/sweep/report.h"
 
 namespace wide {
@@ -13,6 +14,7 @@ struct SummaryOptions {
   /// Figures of others to set beside ours: target to N to speedup, and where they come from.
   std::map<std::string, std::map<int64_t, double>> published;
   std::string published_note;
+  std::vector<PresetNetwork> networks;  // of the user's own: what looks at them needs their files
 };
 
 /// One line per target at its largest N, where the time went, what is wrong, and what to do next.

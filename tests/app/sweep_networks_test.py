@@ -2,8 +2,11 @@
 cannot be measured says why."""
 import json
 import os
+import re
+import shlex
 import shutil
 import sqlite3
+import subprocess
 import sys
 import unittest
 
@@ -11,7 +14,7 @@ import safetensors.torch
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from command_line import CommandLine, randomised
+from command_line import BINARY, CommandLine, randomised
 
 
 def network():
@@ -83,6 +86,19 @@ class Networks(CommandLine):
                 self.assertEqual({t["status"] for t in case["trials"]}, {"incorrect"})
                 [case] = self.cases(self.preset(), "--no-store", "-n", "2")
                 self.assertEqual({t["status"] for t in case["trials"]}, {"ok"})
+
+    def test_what_the_end_proposes_for_a_failed_one_runs_in_any_folder(self):
+        weights = randomised(network, 2).state_dict()
+        weights["2.bias"], weights["2.weight"] = torch.full((3,), 3e38), torch.full((3, 11), 3e38)
+        self.save(2, weights)
+        os.rename(self.path("nets/net.pt2"), self.path("nets/my net.pt2"))
+        preset = self.preset(self.own(file="nets/my net.pt2"))
+        text = self.workbench("sweep", preset, "--no-store", "-n", "3", expect=4).stdout
+        proposed = re.search(r"^  next: workbench (trace .* --wide 3) shows the programs; first of incorrect", text, re.M)
+        self.assertTrue(proposed, text)
+        run = subprocess.run([BINARY, *shlex.split(proposed[1])], cwd="/", capture_output=True, text=True, timeout=400)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("# 3 models as they run", run.stdout)
 
     def test_more_models_than_checkpoints_say_why(self):
         [case] = self.cases(self.preset(), "--no-store", "-n", "4")

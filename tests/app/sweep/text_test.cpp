@@ -53,7 +53,7 @@ TEST(SweepText, TopShowsTheLargestSpeedupsAndWhatIsWrong) {
   report.cases[2].trials[0].status = Status::incorrect;
   report.cases[2].trials[0].reason = "[target1/fused] value: too far";
   report.cases[2].trials[0].speedup.reset();
-  const std::string text = summary_text(report, {2, {}, ""});
+  const std::string text = summary_text(report, {2, {}, "", {}});
   EXPECT_NE(text.find("target28 "), std::string::npos) << text;
   EXPECT_NE(text.find("target27 "), std::string::npos);
   EXPECT_NE(text.find("target1 "), std::string::npos);
@@ -73,7 +73,7 @@ TEST(SweepText, KindsOfOneTargetHaveLinesOfTheirOwn) {
 
 TEST(SweepText, PublishedFiguresStandBesideTheirN) {
   const std::string text =
-      summary_text(report_of(2), {0, {{"target1", {{4, 7.5}, {32, 8.8}}}}, "from elsewhere"});
+      summary_text(report_of(2), {0, {{"target1", {{4, 7.5}, {32, 8.8}}}}, "from elsewhere", {}});
   EXPECT_NE(text.find("7.5x\n"), std::string::npos) << text;
   EXPECT_NE(text.find("8.8x\n"), std::string::npos);
   EXPECT_NE(text.find("published: from elsewhere"), std::string::npos);
