@@ -124,6 +124,7 @@ TEST(SoftmaxBackward, IsRightForEveryWidth) {
 
 TEST(SoftmaxBackward, IsWhatAProgramCalls) {
   const at::NoGradGuard guard;
+  at::manual_seed(5);
   const Tensor g = at::randn({2, 3, 7}), y = at::softmax(at::randn({2, 3, 7}), -1);
   Program program = record(
       {{"g", Role::input, g, true}, {"y", Role::input, y, true}},
@@ -140,7 +141,9 @@ TEST(SoftmaxBackward, IsWhatAProgramCalls) {
   EXPECT_EQ(names, (std::vector<std::string>{"wide::softmax_backward", "wide::softmax_backward",
                                              "aten::_softmax_backward_data"}));
   const auto after = interpret(program, {g, y});
-  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::allclose(before[i], after[i], 1e-5));
+  // A gradient near 0 is what is left of terms near 1, with the rounding of these.
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::allclose(before[i], after[i], 1e-5, 1e-6));
 }
 
 }  // namespace
