@@ -9,8 +9,8 @@
 namespace wide {
 
 /// Execution modes under the names of torch.compile:
-/// eager            operator by operator through LibTorch, the program that an export writes:
-///                  strategies of ATen operators alone; no passes but those that clean up
+/// eager            operator by operator through LibTorch, as an exported program would run:
+///                  strategies of ATen operators only; only passes that clean up
 /// default          planned ahead of its calls, with kernels that were compiled with this project
 /// reduce-overhead  as default, captured as one CUDA graph
 /// max-autotune     as default, after measuring whole programs with every strategy; remembered
@@ -30,10 +30,10 @@ struct CompileOptions {
   bool verify = false;               // verify the program after every pass
   bool keep_text = false;
   bool tune = true;  // measure strategies, layouts and the number of ranges; false: guess
-  std::shared_ptr<const SizeChoices> like = {};  // measured at another size: taken as they are
+  std::shared_ptr<const SizeChoices> like = {};  // choices measured at another size, to be reused
   double autotune_s = 5;  // mode max-autotune: seconds of measuring beyond what mode default does
-  /// A strategy whose call takes longer than this is not tried at every number of ranges, only with
-  /// all models at once and with one at a time; 0: all are.
+  /// A strategy whose call takes longer than this is timed with all models at once and with one at
+  /// a time, but not with every number of ranges between; 0: with every number.
   double far_off_ns = 0;
 };
 

@@ -28,20 +28,20 @@ class CompiledModel {
  public:
   virtual ~CompiledModel() = default;
   /// Inputs in the order of the network's inputs, `[N, ...]` (shared ones without N). Returns
-  /// the outputs, then the buffer updates, all `[N, ...]`. A result's memory is used again only
-  /// after the caller has let go of it.
+  /// the outputs, then the buffer updates, all `[N, ...]`. The memory of a result is reused only
+  /// after the caller has released the tensor.
   virtual Tensors run(const Tensors& inputs) = 0;
   /// New weights (all non-input tensors in the network's order); folding and packing run again.
   virtual void set_weights(const Tensors& weights) = 0;
 
   virtual const Program& single() const = 0;  // Program(1) as recorded
-  /// Program(N) after the passes, every call by the strategy that runs, where that applies to all
-  /// N at once; `differences` has those where it does not.
+  /// Program(N) after the passes, for display: with the strategies that run. Ranges of fewer models
+  /// may use a strategy that does not apply to all N at once; `differences` lists such calls.
   virtual const Program& program() const = 0;
   virtual std::vector<std::string> differences() const { return {}; }
   virtual const Coverage& coverage() const = 0;
-  /// What the passes did to the program of a range of models, which is what runs; to Program(N)
-  /// where their texts are kept.
+  /// What each pass did to the program of a range of models, which is the one that runs; where the
+  /// programs' texts are kept, to Program(N).
   virtual const std::vector<PassRecord>& passes() const = 0;
   virtual std::vector<StepCost> explain(const Tensors& inputs) = 0;
   /// One call, step by step, on the threads that run it.
@@ -50,14 +50,15 @@ class CompiledModel {
   virtual std::string plan_text() const = 0;   // the lowering in words: ranges, layouts, arena
   virtual int64_t bytes() const = 0;           // weights as packed, plus arenas
   virtual int64_t steps() const { return 0; }  // operator calls of one call, over all ranges
-  /// What the kernels of one call compute, where any computes other than the definition; else 0.
+  /// FLOPs that the kernels of one call execute, where that differs from the definition (Winograd);
+  /// else 0.
   virtual double computed_flops() const { return 0; }
-  /// What was chosen, for compiling another size of the inputs alike.
+  /// The strategies and ranges chosen, to be reused when another input size is compiled.
   virtual std::shared_ptr<const SizeChoices> size_choices() const { return nullptr; }
 };
 
-/// A call of a compiled network as its user would repeat it: of a step, what one call gives is
-/// what the next one starts from. Keeps `model` and a copy of `inputs`' handles.
+/// A call that can be repeated for timing. For a training step, the results of one call are the
+/// state that the next one starts from. Keeps a reference to `model`, and `inputs` alive.
 std::function<void()> repeated_call(CompiledModel& model, const Network& network,
                                     const Tensors& inputs);
 

@@ -27,8 +27,8 @@ int64_t bound_index(const Program& program, ValueId id) {
   return at == program.bound.end() ? -1 : at - program.bound.begin();
 }
 
-/// Whether inputs and results of a call are more than the last-level cache keeps until the next
-/// one: then results written past it cost no reading of what they replace.
+/// Whether a call's inputs and results exceed the last-level cache. Then results are written past
+/// the cache, which saves reading the memory that they overwrite.
 bool outgrows_cache(const Program& single, int64_t n, const std::vector<bool>& shared,
                     int threads) {
   int64_t bytes = 0;
@@ -53,7 +53,7 @@ bool same_results(const Program& program, const Node& node, const Program& of, c
   return true;
 }
 
-/// A range of models, by the thread that took it.
+/// A range of models that a thread ran, for the timeline.
 struct RangeRan {
   int thread = 0, core = -1;
   double begin_ns = 0;
@@ -78,7 +78,7 @@ TimelineItem item_of(const Step& step) {
           step.work.bytes};
 }
 
-/// Each thread is a lane; a thread that was on one core alone says so.
+/// The timeline's lanes: one for each thread, named with its core if the thread stayed on one.
 std::vector<std::string> lanes_of(const ProgramRan& call) {
   std::map<int, std::set<int>> cores;
   for (const RangeRan& range : call.ranges) cores[range.thread].insert(range.core);
@@ -181,8 +181,8 @@ void Executor::run_shared(const Tensors& bound) {
     auto known = size.weights;
     for (size_t i = 0; i < program.bound.size(); ++i)
       if (shared_[i]) known[program.bound[i]] = bound[i];
-    // Shared work is done for the first size of range, and again for another one where its results
-    // have other sizes there: some have a row for each model of a range. Views are made again.
+    // Shared work runs once, for the first size of range. For another size it runs again only where
+    // a result's sizes depend on the number of models in a range. Views are made again.
     std::vector<const Node*> nodes, done;
     for (const Node& node : program.nodes)
       if (node.phase == Phase::shared) nodes.push_back(&node);
@@ -210,7 +210,7 @@ void Executor::run_shared(const Tensors& bound) {
     size.shared = std::move(known);
     if (first == nullptr) first = &size;
   }
-  // Of all that was made only what the ranges read is kept.
+  // Keep only those results that the ranges read.
   for (auto& [n, size] : sizes_) {
     std::unordered_map<ValueId, Tensor> kept;
     for (const ValueId id : size.plans[0]->outside())

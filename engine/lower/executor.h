@@ -21,7 +21,7 @@ struct RangeProgram {
 /// Makes Program(n) of the models [begin, begin + n).
 using MakeProgram = std::function<std::shared_ptr<const RangeProgram>(int64_t begin, int64_t n)>;
 
-/// By thread. Executors that share them must not run at the same time.
+/// One arena for each thread. Executors that share arenas must not run at the same time.
 using Arenas = std::vector<std::shared_ptr<ArenaMemory>>;
 
 Arenas make_arenas(int threads);
@@ -30,7 +30,7 @@ int64_t bytes_of(const Arenas& arenas);
 struct ExecutorOptions {
   int threads = 1;
   int ranges = 1;       // contiguous ranges of models; 1: all at once, operators use the threads
-  bool serial = false;  // operators use one thread also where there is one range, or one thread
+  bool serial = false;  // operators use one thread even where there is only one range
   PlanOptions plan;
   Arenas arenas = {};  // of each thread; none: the executor's own
 };
@@ -41,13 +41,13 @@ struct RangeAt {
   int64_t begin = 0, n = 0;
 };
 
-/// What a call does with each range, for callers that hold the models' tensors otherwise than side
-/// by side. Called from the threads, before and after the range's steps.
+/// For callers whose models' tensors are not stacked: where a range's inputs and results lie.
+/// Called on the threads, before and after the range's steps.
 struct RangeHooks {
-  /// Where bound value `i` lies for this range, as it was planned (null where it has no elements);
-  /// nullopt: where `bound` has it.
+  /// Address of bound value `i` for this range, laid out as planned (null if it has no elements);
+  /// nullopt: the slice of the tensor in `bound`.
   std::function<std::optional<void*>(const RangeAt& at, size_t i)> source;
-  /// Where the results go, contiguous, in their order.
+  /// Addresses that the results are written to, contiguous, in their order.
   std::function<std::vector<void*>(const RangeAt& at)> results;
   std::function<void(const RangeAt& at)> done;
 };
@@ -59,12 +59,13 @@ class Executor {
   Executor(const Program& single, const Ensemble& ensemble, const MakeProgram& make,
            const ExecutorOptions& options);
 
-  /// Packs and folds again. `weights` by the ensemble's tensors; inputs in it are ignored.
+  /// New weights: packing and folding run again. `bound` is in the order of `single.bound`; inputs
+  /// in it are ignored.
   void set_weights(const Tensors& bound);
   /// `bound`: all tensors in the order of `single.bound`, inputs contiguous. Fills `results`
   /// (outputs, then updates), contiguous `[N, ...]`.
   void run(const Tensors& bound, const Tensors& results);
-  /// The same by hooks: of `bound` only what they give no source for has to be there.
+  /// The same with hooks. `bound` needs only the tensors for which `source` returns nullopt.
   void run(const Tensors& bound, const RangeHooks& hooks);
   /// Per step of one range: its cost in nanoseconds.
   std::vector<StepCost> explain(const Tensors& bound, const Tensors& results);
@@ -76,7 +77,7 @@ class Executor {
   int64_t bytes() const;        // arenas included, shared ones too
   int64_t arena_bytes() const;  // of one thread
   int64_t steps() const;        // operator calls of one call, over all ranges
-  /// What the kernels of one call compute, where any computes other than the definition; else 0.
+  /// FLOPs that the kernels of one call execute, where that differs from the definition; else 0.
   double computed_flops() const;
   std::string text() const;
   /// The program of the first range; of the others it differs by their number of models at most.
@@ -85,22 +86,22 @@ class Executor {
   const std::shared_ptr<const RangeProgram>& program(int64_t n) const {
     return sizes_.at(n).program;
   }
-  /// Sizes and types of the results for all N models; what a range has one of lies in the row of
-  /// its first model.
+  /// Sizes and types of the results for all N models. A result that a range has only one of lies in
+  /// the row of the range's first model.
   std::vector<Value> results() const;
 
  private:
   struct Range {
     int64_t begin = 0, n = 0;
-    Tensors fixed;  // outside values that only weights decide, by position in outside(); else none
+    Tensors fixed;  // by position in outside(): values that depend on weights alone; else undefined
   };
   struct PerSize {
     std::shared_ptr<const RangeProgram> program;
     std::vector<std::unique_ptr<Plan>> plans;     // by thread
     std::vector<int64_t> bound_at;                // by position in outside(): index in bound, or -1
-    std::vector<int> bound_range;                 // by thread: whose fixed values are bound
-    std::unordered_map<ValueId, Tensor> weights;  // what weights decide, for the shared phase
-    std::unordered_map<ValueId, Tensor> shared;   // what the shared phase made in this call
+    std::vector<int> bound_range;                 // by thread: the range whose values are bound
+    std::unordered_map<ValueId, Tensor> weights;  // values of weights, for the shared phase
+    std::unordered_map<ValueId, Tensor> shared;   // this call's results of the shared phase
   };
 
   void make_plans(const Program& single, const MakeProgram& make, const Tensors& bound);

@@ -11,7 +11,7 @@
 namespace wide {
 namespace {
 
-constexpr int64_t kLine = 128;  // bytes that no two ranges write to
+constexpr int64_t kLine = 128;  // bytes; ranges on two threads never write into the same one
 
 int64_t up_to_line(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
@@ -20,7 +20,7 @@ char* row(const Tensor& t, int64_t begin) {
   return static_cast<char*>(t.data_ptr()) + begin * stride * static_cast<int64_t>(t.element_size());
 }
 
-/// The tensors in plain memory; undefined ones stay.
+/// The tensors as contiguous ones (`in_plain_memory`); undefined ones stay undefined.
 Tensors plain_ones(const Tensors& tensors) {
   Tensors plain;
   for (const Tensor& t : tensors) plain.push_back(t.defined() ? in_plain_memory(t.detach()) : t);
@@ -135,7 +135,7 @@ GradientModel::Forward GradientModel::forward(const Tensors& bound) {
   return made;
 }
 
-/// What ranges have added up for their models each, added up.
+/// The sum over ranges, each of which has summed over its own models.
 Tensor GradientModel::sum_of_ranges(const Tensor& rows) const {
   Tensor sum;
   for (const auto& [begin, offset] : range_offset_) {

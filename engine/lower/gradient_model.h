@@ -13,13 +13,13 @@ class KeptMemory {
   Tensor next(c10::IntArrayRef sizes, const at::TensorOptions& options);
 
  private:
-  static constexpr size_t kMost = 4;  // pieces that wait for another call
+  static constexpr size_t kMost = 4;  // pieces kept for later calls
   Tensors pieces_;
 };
 
-/// N models' forward pass and their gradients, as two programs. What a forward pass saves is its
-/// caller's: any number may be alive before their backward passes, in any order. Several threads
-/// may call one; they take turns.
+/// The forward pass of N models and its backward pass, as two programs. The caller owns what a
+/// forward pass saves, so any number of passes may wait for their backward pass, in any order.
+/// Several threads may call one; they take turns.
 class GradientModel {
  public:
   /// `bound` of `ensemble`: the network's tensors, then its cotangents, as `what.form()` is bound.
@@ -29,13 +29,13 @@ class GradientModel {
 
   struct Forward {
     Tensors outputs, updates;  // `[N, ...]`
-    Tensor saved;              // in no output
+    Tensor saved;              // for the backward pass: what is in no output
   };
   /// `bound`: the network's tensors, `[N, ...]` or shared.
   Forward forward(const Tensors& bound);
-  /// Gradients by `of()`, as large as what they are of; undefined where no output depends on it.
-  /// Of `bound` and `outputs` only those have to be there that it `reads`. A cotangent may be
-  /// undefined: zeros.
+  /// Gradients of the tensors that `of()` lists, each with its tensor's sizes; undefined where no
+  /// output depends on the tensor. Only those of `bound` and `outputs` are needed that `reads`
+  /// names. An undefined cotangent stands for zeros.
   Tensors backward(const Tensors& bound, const Tensors& outputs, const Tensor& saved,
                    const Tensors& cotangents);
 

@@ -26,10 +26,11 @@ void LoweredModel::set_weights(const Tensors& weights) {
   for (size_t k = 0; k < at.size(); ++k)
     made_.ensemble.tensors[at[k]] = in_plain_memory(weights[k]);
   made_.executor->set_weights(made_.ensemble.tensors);
-  graph_.reset();  // it reads the packed weights where they were
+  graph_.reset();  // it was captured with the addresses of the old packed weights
 }
 
-/// Where models run in ranges this program is not run: it only says what --explain shows.
+/// Program(N) of all models at once. Where models run in ranges it is never run, only shown by
+/// --explain.
 const RangeProgram& LoweredModel::whole_program() const {
   if (!whole_) whole_ = made_.whole(made_.ensemble);
   return *whole_;
@@ -59,15 +60,16 @@ TimelineCall LoweredModel::timeline(const Tensors& inputs) {
   return call;
 }
 
-/// One launch of everything: inputs are copied to where the captured graph reads them, results
-/// out of where it leaves them.
+/// Replays the captured CUDA graph: copies the inputs to the addresses that it reads, launches it,
+/// and copies the results from the addresses that it writes.
 Tensors LoweredModel::replay(const Tensors& inputs) {
   at::NoGradGuard no_grad;
   const auto at = made_.network.indices(true);
   for (size_t k = 0; k < at.size(); ++k) check_input(k, inputs);
   if (!graph_) {
     bind_inputs(inputs);
-    // Of its own: other calls bind other inputs and take the executor's results.
+    // The graph needs memory of its own: other calls bind other inputs and take the executor's
+    // results.
     slots_ = made_.ensemble.tensors;
     for (size_t i : at) slots_[i] = slots_[i].clone();
     captured_.clear();
@@ -82,7 +84,7 @@ Tensors LoweredModel::replay(const Tensors& inputs) {
   return results;
 }
 
-/// Throws Error unless input k is there with the sizes and type that were compiled for.
+/// Throws Error unless input k has the sizes and type that the model was compiled for.
 void LoweredModel::check_input(size_t k, const Tensors& inputs) const {
   const auto at = made_.network.indices(true);
   if (inputs.size() != at.size())

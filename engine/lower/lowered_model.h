@@ -7,7 +7,7 @@
 
 namespace wide {
 
-/// What `compile` hands over to be run.
+/// What `compile` has made, to be run by a LoweredModel.
 struct Lowered {
   Network network;
   Ensemble ensemble;  // contiguous; the tensors that calls bind their inputs into
@@ -50,8 +50,8 @@ class LoweredModel final : public CompiledModel {
 
   Lowered made_;
   mutable std::shared_ptr<const RangeProgram> whole_;
-  // Of mode reduce-overhead: what the graph reads, in the ensemble's order, and where it leaves its
-  // results. Both lie where they lay when it was captured.
+  // Mode reduce-overhead: the tensors that the graph reads, in the ensemble's order, and those that
+  // it writes. Their addresses are fixed since it was captured.
   Tensors slots_, captured_;
   std::unique_ptr<DeviceGraph> graph_;
 };

@@ -20,10 +20,11 @@ struct ArenaLayout {
 /// Places buffers so that no two alive at once overlap: largest first, lowest gap that fits.
 ArenaLayout place(const std::vector<Lifetime>& lifetimes);
 
-/// The memory of the arenas of plans that never run at the same time: as large as the largest.
+/// One block of memory for plans that never run at the same time; as large as the largest of their
+/// arenas.
 class ArenaMemory {
  public:
-  /// May move the memory; plans look where it lies before they run.
+  /// Grows the block, which may move it: plans look up its address before each run.
   void reserve(int64_t bytes, c10::Device device);
   char* data() const { return block_.defined() ? static_cast<char*>(block_.data_ptr()) : nullptr; }
   int64_t bytes() const { return block_.defined() ? block_.numel() : 0; }

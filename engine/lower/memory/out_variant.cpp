@@ -12,7 +12,8 @@ namespace {
 
 Stack unchanged(Stack stack) { return stack; }
 
-/// x op scalar as x op wrapped-number tensor: the scalar forms have no out-kernel of their own.
+/// Turns the scalar argument into a zero-dimensional tensor, since ATen's scalar overloads have no
+/// out-kernel of their own.
 Stack scalar_as_tensor(Stack stack) {
   Tensor number = c10::scalar_to_tensor(stack[1].toScalar());
   number.unsafeGetTensorImpl()->set_wrapped_number(true);

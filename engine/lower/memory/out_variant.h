@@ -5,7 +5,7 @@
 
 namespace wide {
 
-/// How a node writes into memory it is given.
+/// The overload of a node's operator that writes into given tensors, such as `add.out`.
 struct OutVariant {
   c10::OperatorHandle op;
   Stack (*adapt)(Stack);  // functional arguments to the variant's, out-tensors not included

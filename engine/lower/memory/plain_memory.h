@@ -3,12 +3,12 @@
 
 namespace wide {
 
-/// A tensor whose elements lie in memory row by row as they are: contiguous, no conjugate or minus
-/// yet to be taken. Itself where it is so already.
+/// The tensor, contiguous and with conjugation and negation resolved, as kernels read it; the same
+/// tensor if it is so already.
 Tensor in_plain_memory(const Tensor& tensor);
 
-/// The tensor laid out as it is, with no conjugate or minus yet to be taken. Itself where it is so
-/// already.
+/// The tensor with its strides kept and conjugation and negation resolved; the same tensor if it is
+/// so already.
 Tensor resolved(const Tensor& tensor);
 
 }  // namespace wide

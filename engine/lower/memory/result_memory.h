@@ -5,8 +5,8 @@
 
 namespace wide {
 
-/// Memory for an executor's results: that of an earlier call, once the caller has released all of
-/// its results. There are two blocks, so that results that are fed back as inputs need no third.
+/// Memory for an executor's results. A block is reused once the caller has released all results of
+/// the call that it was used for. Two blocks suffice where results are fed back as inputs.
 class ResultMemory {
  public:
   const Tensors& next(const Executor& executor);

@@ -99,7 +99,7 @@ class Cutting {
     }
   }
 
-  /// The second half reads a copy of what `root` was in the first, where that is bound.
+  /// If `root` is a bound value, notes that the second half reads it, or a saved copy of it.
   void mark_bound(ValueId root) {
     const std::vector<ValueId>& bound = program_.bound;
     if (std::find(bound.begin(), bound.end(), root) != bound.end()) read_[root] = true;
@@ -122,7 +122,7 @@ class Cutting {
            program_.value(root).contiguous() && program_.value(output).contiguous();
   }
 
-  /// An output that is all of a saved value, in its order, keeps it.
+  /// A saved value that is identical to an output needs no memory of its own.
   void find_in_outputs() {
     for (Saved& s : saved_)
       for (size_t k = 0; k < outputs_ && s.output < 0; ++k)
@@ -144,7 +144,7 @@ class Cutting {
     program.outputs.resize(outputs_);
     for (const Saved& s : saved_) {
       if (s.output >= 0) continue;
-      half.as_they_lie.insert(program.outputs.size());  // an output of the same value may not
+      half.as_they_lie.insert(program.outputs.size());  // saved with its strides, unlike outputs
       program.outputs.push_back(s.id);
     }
     program.verify();

@@ -5,26 +5,27 @@ namespace wide {
 
 /// A value of the first half that the second one reads.
 struct SavedValue {
-  Value value;          // as both halves have it
-  int64_t output = -1;  // the result of the first half that holds just this, or -1
+  Value value;          // with its id in both halves
+  int64_t output = -1;  // the output of the first half that has the same elements, or -1
 };
 
-/// Both halves of a program of forward pass and gradients.
+/// A forward pass and its backward pass, cut out of one program.
 struct Halves {
-  /// Returns the outputs, what is saved in no output, then the updates. Bound as the whole.
+  /// Returns the outputs, the saved values that are no output, then the updates. Its bound values
+  /// are those of the whole program.
   std::shared_ptr<const RangeProgram> forward;
-  /// Bound as the whole, then to what is saved. Returns the gradients.
+  /// Its bound values are those of the whole program, then the saved ones. Returns the gradients.
   std::shared_ptr<const RangeProgram> backward;
   std::vector<SavedValue> saved;
-  /// By bound value of the whole: whether the second half reads it, or a copy of it that was saved.
+  /// For each bound value of the whole program: whether the second half reads it or a saved copy.
   std::vector<bool> reads;
 };
 
-/// Cuts a program whose first `outputs` results are those of the forward pass and whose others are
-/// gradients, of which those with `keep` are wanted. The first half is what outputs and updates
-/// need, and every draw of random numbers; the second is the rest. What is saved are results of
-/// calls: views are taken again, and what is made of constants or is the same for all models is
-/// made again.
+/// Cuts a program whose first `outputs` results are the forward pass's outputs and whose other
+/// results are gradients; `keep` says which gradients are wanted. The first half computes outputs
+/// and updates, and makes all random draws; the second half computes the rest. Results of calls are
+/// saved; views, and values that come from constants or are the same for all models, are
+/// recomputed.
 Halves cut(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep);
 
 }  // namespace wide

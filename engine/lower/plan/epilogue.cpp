@@ -8,7 +8,7 @@ namespace wide {
 
 namespace {
 
-/// Where a value is made in main, as a view too; -1 for what comes from outside.
+/// Position in main of the node that makes a value or a view of it; -1 for values from outside.
 int64_t made_at(const Program& program, const std::vector<size_t>& main, ValueId id) {
   for (size_t p = 0; p < main.size(); ++p) {
     bool here = false;
@@ -63,7 +63,7 @@ Epilogue epilogue_of(const Program& program, const std::vector<size_t>& main, co
       continue;
     const ValueId added =
         uses.covers_root(other.values[0]) ? uses.root(other.values[0]) : other.values[0];
-    // It must be there when the operator runs.
+    // The added value must exist before the operator runs.
     if (made_at(program, main, added) >= static_cast<int64_t>(position)) continue;
     found.sum = reader;
     found.residual = added;

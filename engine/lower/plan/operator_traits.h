@@ -6,7 +6,8 @@
 
 namespace wide {
 
-/// A node's call with the weight laid out once per set of weights and an activation behind it.
+/// A call that reads its weight in a packed layout, made once for each set of weights, and applies
+/// an activation.
 struct PackedCall {
   c10::OperatorHandle op;
   Stack stack;  // arguments; [0] input, [1] weight and [2] bias are filled by the caller
@@ -14,33 +15,34 @@ struct PackedCall {
   double packed_ns = 0, plain_ns = 0;  // medians of a call either way
 };
 
-/// A node whose arguments begin with input, weight and bias, and what its plan knows of it.
+/// A node whose first arguments are input, weight and bias, as a kernel's `pack` is asked about it.
 struct PackRequest {
   const Node& node;
   const Value &input, &result;
   Tensor weight, bias;     // samples; the bias undefined where there is none
-  std::string activation;  // to be done with it, and to be timed with the plain form; "" for none
-  bool serial = false;     // to be run single-threaded, as a range among others
+  std::string activation;  // applied to the result, in both timed forms; "" for none
+  bool serial = false;     // will run on one thread, as one range of several
 };
 
-/// What a plan may do with an operator besides calling it. Registered where its kernel is.
+/// What a plan may do with an operator besides calling it. Registered in the file of its kernel.
 struct OperatorTraits {
   std::string op;         // "wide::layer_norm", all its overloads
   bool in_place = false;  // its out-form may write over an argument of the result's layout
   bool cheap = false;     // element-wise: a backward pass makes its result again from what is kept
-  /// Activations that it can do itself, by the first word of `activation_text`: the texts are
-  /// values of its argument `activation`, or what `pack` may be asked for.
+  /// Activations that the kernel can apply, by the first word of `activation_text`. The text is
+  /// given as its argument `activation`, or to `pack`.
   std::vector<std::string> absorbs = {};
-  /// Before the activation it can add a tensor of the result's layout: its argument `residual`.
+  /// Whether it can add a tensor of the result's layout, its argument `residual`, before the
+  /// activation.
   bool adds = false;
-  /// Of an operator that pools planes: what it makes of each, in words, if planes lie one after the
-  /// other in its argument and in its result; else "".
+  /// For an operator that pools planes: window and sizes as text, if the planes of its argument and
+  /// of its result are contiguous; else "".
   std::function<std::string(const Program&, const Node&)> pool_text = {};
-  /// Whether behind the activation it can do a pooling of these words to a result like this, given
-  /// as its argument `pool`, with " then " and an activation behind that where there is one.
+  /// Whether it can apply this pooling after the activation, with a result like `result`. The text
+  /// is given as its argument `pool`, followed by " then " and an activation where there is one.
   std::function<bool(const std::string& pool_text, const Value& result)> pools = {};
-  /// Measures the packed call against the plain one, on tensors of the planned sizes and strides;
-  /// nullopt where there is none. Which one is run is the plan's affair.
+  /// Times the packed call beside the plain one, on tensors of the planned sizes and strides;
+  /// nullopt if there is no packed call. The plan decides which one runs.
   std::function<std::optional<PackedCall>(const PackRequest&)> pack = {};
 };
 

@@ -12,7 +12,7 @@
 namespace wide {
 
 namespace {
-// What PlanBuilder does by PlanOptions::kernels and PlanOptions::arena.
+// The names and switches of PlanOptions::kernels and PlanOptions::arena, which PlanBuilder obeys.
 [[maybe_unused]] const bool passes_registered =
     add_pass(
         {"kernels",
@@ -79,7 +79,7 @@ void Plan::execute(Step& step) {
   stack.reserve(std::max(step.stack.size(), size_t{4}));
   stack.assign(step.stack.begin(), step.stack.end());
   for (const auto& [argument, outside] : step.patches) stack[argument] = kept_[outside];
-  // PyTorch takes those in the list itself.
+  // The operator would resolve conjugates in the list itself: give it a copy.
   for (const size_t argument : step.lists) stack[argument] = stack[argument].toTensorList().copy();
   step.op.callBoxed(&stack);
   for (const FreshResult& r : step.results) {
@@ -94,7 +94,7 @@ void Plan::execute(Step& step) {
           step.op.schema().name(), fmt::format("[{}]", fmt::join(made.sizes(), ", ")),
           fmt::format("[{}]", fmt::join(planned.sizes(), ", ")));
     if (made.strides() != planned.strides()) {
-      // Same elements, other strides than when it was recorded: lay them out as planned.
+      // The kernel chose other strides than in the recording: copy into the planned strides.
       Tensor laid = at::empty_strided(planned.sizes(), planned.strides(), made.options());
       made = laid.copy_(made);
     }
@@ -123,7 +123,7 @@ void Plan::run() {
 }
 
 std::vector<double> Plan::run_timed(c10::Device device) {
-  // All are read at the end: a device that is waited for in between begins each step idle.
+  // Timers are read at the end: waiting for the device after each step would leave it idle.
   place_arena();
   std::vector<Stopwatch> watches;
   for (size_t s = 0; s < steps_.size(); ++s) watches.emplace_back(device);

@@ -8,8 +8,8 @@
 
 namespace wide {
 
-/// Memory that a tensor and its views look at and that can be pointed somewhere else between
-/// calls, without making the views again.
+/// A tensor whose memory can be moved to another address between calls, together with all its
+/// views, without making the views again.
 class Window {
  public:
   Window() = default;
@@ -25,24 +25,24 @@ class Window {
 struct PackedCall;
 class ArenaMemory;
 
-/// Which nodes run packed: measured by the first plan of a program and shared by its plans for
+/// Which nodes run packed. The first plan of a program measures it and shares it with the plans for
 /// other threads.
 using PackingChoices = std::unordered_map<size_t, std::shared_ptr<const PackedCall>>;
 
 struct PlanOptions {
   bool arena = true;    // results into one arena; off: every step allocates
-  bool kernels = true;  // pack weights, and let operators do the activation behind them
+  bool kernels = true;  // pack weights, and let kernels apply the activation that follows
   std::shared_ptr<PackingChoices> packing = std::make_shared<PackingChoices>();
-  /// Results that nothing reads again go past the caches, for operators that can `stream`.
+  /// Results of the program are written past the caches, by operators that can `stream`.
   bool stream_results = false;
-  bool serial = true;                 // to be run single-threaded, as a range among others
-  std::set<ValueId> apart = {};       // made by a call of their own, by no kernel of an earlier one
-  std::set<size_t> as_they_lie = {};  // results, by position, that keep their order of dimensions
-  /// Where the arena lies, for plans that never run at the same time; null: in memory of its own.
+  bool serial = true;                 // runs on one thread, as one range of several
+  std::set<ValueId> apart = {};       // values that no other node's epilogue may compute
+  std::set<size_t> as_they_lie = {};  // positions of results that keep their strides
+  /// Memory of the arena, shared by plans that never run at the same time; null: the plan's own.
   std::shared_ptr<ArenaMemory> memory = nullptr;
 };
 
-/// A result that the operator allocates itself: element -1 means the result is no list.
+/// A result that the operator allocates itself; `element` is -1 unless it is a list's element.
 struct FreshResult {
   size_t result = 0;
   int64_t element = -1;
@@ -55,44 +55,45 @@ struct Step {
   Stack stack;                                     // arguments, out-tensors included
   std::vector<std::pair<size_t, size_t>> patches;  // argument index, index into `outside`
   std::vector<FreshResult> results;
-  std::vector<std::pair<Tensor, Tensor>> copies;  // of fresh results to the program's results
-  std::vector<size_t> releases;                   // windows whose fresh result goes after this step
+  std::vector<std::pair<Tensor, Tensor>> copies;  // fresh result, result of the program
+  std::vector<size_t> releases;                   // windows whose fresh result is freed afterwards
   Origin origin;
   std::string shape;               // of the first result, for --explain
   std::string text;                // operator as it is run
-  std::vector<size_t> lists = {};  // arguments: lists with a conjugate or minus yet to be taken
+  std::vector<size_t> lists = {};  // arguments that are lists with conjugated or negated tensors
   StepWork work = {};
 };
 
-/// The main part of Program(N), planned for one thread at a time: views made once, results in an
-/// arena by lifetime, packed weights, in-place where an argument dies.
+/// The main part of Program(N), ready to run on one thread: views are made once, results lie in an
+/// arena by lifetime, weights are packed, and kernels write over arguments that are not read again.
 class Plan {
  public:
-  /// `prologue` gives sample tensors for the values the prologue makes (for packing decisions).
+  /// `prologue`: sample tensors of the values that the prologue makes; packing is timed on them.
   Plan(const Program& program, const std::unordered_map<ValueId, Tensor>& prologue,
        const PlanOptions& options = {});
-  /// Bytes of the arena that a plan of `program` would take, without taking them; of packed weights
-  /// it knows nothing.
+  /// Bytes of the arena that a plan of `program` would take, without allocating it or timing packed
+  /// weights.
   static int64_t arena_bytes_of(const Program& program, const PlanOptions& options = {});
 
   /// Values that come from outside: bound values, prologue and shared results read by main.
   const std::vector<ValueId>& outside() const { return outside_; }
-  /// Points outside value k at a tensor of the planned sizes and strides. Opaque ones are kept.
+  /// Gives outside value k a tensor of the planned sizes and strides. A tensor without strides
+  /// (such as oneDNN's) is kept; of others only the address.
   void bind(size_t k, const Tensor& tensor);
-  /// The same for a value with strides, by address.
+  /// The same by address, for a value with strides.
   void bind(size_t k, void* data) { windows_[k].point_at(data); }
-  /// What value k of `outside` becomes once per set of weights (packing); identity mostly.
+  /// Packs outside value k, once for each set of weights; returns `tensor` where it is not packed.
   Tensor prepare(size_t k, const Tensor& tensor) const;
-  /// Outputs, then updates, each at `data[k]`: contiguous where not `as_they_lie`.
+  /// Addresses of outputs, then updates; contiguous, except those of `as_they_lie`.
   void bind_outputs(const std::vector<void*>& data);
-  /// Runs all steps on this thread, then copies results out that no step has written.
+  /// Runs all steps on this thread, then copies those results that no step wrote in place.
   void run();
   /// The steps alone.
   void run_steps();
   /// Runs and returns the nanoseconds of each step.
   std::vector<double> run_timed(c10::Device device);
-  /// Runs, and says when: `at_ns[s]` is when step s began; then when the last one ended, and when
-  /// results were copied out. Elsewhere than on the CPU each step is waited for.
+  /// Runs and fills `at_ns` with times: when each step began, when the last step ended, and when
+  /// the results were copied. On a device it waits after each step.
   void run_stamped(c10::Device device, std::vector<double>& at_ns);
   bool copies_out() const { return !copies_.empty(); }
 
@@ -105,7 +106,7 @@ class Plan {
   friend class PlanBuilder;
   Plan() = default;
   void execute(Step& step);
-  void place_arena();  // where its memory lies now
+  void place_arena();  // moves values to where the arena's memory lies now
 
   std::vector<Step> steps_;
   std::vector<ValueId> outside_;
@@ -124,8 +125,7 @@ class Plan {
   std::vector<std::string> notes_;
 };
 
-/// Runs the nodes of one phase with the interpreter. `known` has what they read and gets what
-/// they make.
+/// Runs the nodes of one phase with the interpreter: reads values from `known`, adds results to it.
 void run_phase(const Program& program, Phase phase, std::unordered_map<ValueId, Tensor>& known);
 
 }  // namespace wide

@@ -16,7 +16,7 @@ IValue* find_argument(const c10::OperatorHandle& op, Stack& stack, const std::st
   return at ? &stack[static_cast<size_t>(*at)] : nullptr;
 }
 
-/// Whether any is seen through a conjugate or a minus yet to be taken.
+/// Whether any tensor has pending conjugation or negation.
 bool reckons(const Tensors& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const Tensor& t) { return t.defined() && (t.is_conj() || t.is_neg()); });
@@ -100,15 +100,15 @@ void PlanBuilder::choose_forms() {
   }
 }
 
-/// An operator does what it can of what follows it, and those that can be packed are where that is
-/// faster.
+/// Merges the nodes that follow an operator into its epilogue as far as its kernel can do them, and
+/// packs weights where that is faster.
 void PlanBuilder::absorb_epilogues() {
   if (!options_.kernels) return;
   for (size_t p = 0; p < main_.size(); ++p) {
     const OperatorTraits& traits = operator_traits(node(p).op);
     if (traits.absorbs.empty() && !traits.pack) continue;
     Epilogue epilogue = epilogue_of(program_, main_, uses_, p, options_.apart);
-    if (!forms_[p]) epilogue.pool = epilogue.last = {};  // done in memory that is given
+    if (!forms_[p]) epilogue.pool = epilogue.last = {};  // only out-forms can pool
     if (traits.pack) {
       const auto call = packed(p, epilogue.text);
       if (!call) continue;
@@ -118,7 +118,7 @@ void PlanBuilder::absorb_epilogues() {
     epilogues_[p] = epilogue;
     epilogue.merge(program_, main_, p, uses_);
     for (const size_t reader : epilogue.readers()) forms_[reader].reset();
-    // What a reader makes is what `made` holds already, seen through the same views.
+    // The reader's result is what `made` holds already, seen through the same views.
     const auto absorb = [&](const std::optional<size_t>& reader, ValueId made) {
       if (!reader) return;
       for_each_value(node(*reader).arguments, [&](ValueId id) {
@@ -143,7 +143,8 @@ std::vector<ValueId> PlanBuilder::made_by(size_t p) const {
   return made;
 }
 
-/// The packed call of a node whose weight is made by the prologue for it alone, if that is faster.
+/// The packed call of a node, if it is faster; its weight must come from the prologue and have no
+/// other reader.
 std::shared_ptr<const PackedCall> PlanBuilder::packed(size_t p, const std::string& activation) {
   const std::vector<Argument>& arguments = node(p).arguments;
   if (arguments[0].kind != Argument::Kind::value) return nullptr;
@@ -199,7 +200,8 @@ void PlanBuilder::choose_outputs() {
   }
 }
 
-/// Every out-form result gets a buffer; where the form allows it, that of an argument that dies.
+/// Gives each result of an out-form a buffer of the arena, or that of an argument that is not read
+/// again where the kernel may write over it.
 void PlanBuilder::share_buffers() {
   buffer_.assign(program_.values.size(), kNoBuffer);
   for (size_t p = 0; p < main_.size(); ++p) {
@@ -247,7 +249,7 @@ void PlanBuilder::make_arena() {
   for (size_t i = 0; i < buffer_.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
     if (output_of_[i] >= 0) {
-      // Written where the caller wants it; the window lies as the value does.
+      // Written to the caller's memory; the window has the value's strides.
       const Window& w = plan_.windows_[plan_.output_windows_[static_cast<size_t>(output_of_[i])]];
       slot(id) = w.tensor().view(value(id).sizes);
     } else if (buffer_[i] != kNoBuffer) {
@@ -257,7 +259,7 @@ void PlanBuilder::make_arena() {
     }
   }
   plan_.place_arena();
-  // A result that is pooled at once has no memory. Its views are made anyway; nothing reads them.
+  // A result that its kernel pools has no memory. Views of it are made, but nothing reads them.
   for (size_t p = 0; p < main_.size(); ++p)
     if (epilogues_[p].pool)
       for_each_value(node(p).results, [&](ValueId id) { slot(id) = Window(value(id)).tensor(); });
@@ -289,8 +291,8 @@ void PlanBuilder::make_steps() {
   plan_.held_.resize(plan_.windows_.size());
 }
 
-/// Of the operator and of all that it does behind it. What those would read and write in between
-/// stays in registers.
+/// FLOPs and bytes of a step: those of the operator and its epilogue, without the values between
+/// them, which stay in registers.
 StepWork PlanBuilder::work_of(size_t p) const {
   StepWork work = wide::work_of(program_, node(p));
   for (const size_t reader : epilogues_[p].readers()) {
@@ -367,12 +369,12 @@ void PlanBuilder::add_step(size_t p) {
   plan_.steps_.push_back(std::move(step));
 }
 
-/// Sets the arguments that say what else the operator does; returns the words for it.
+/// Sets the arguments that ask the kernel for the epilogue; returns its text for --explain.
 std::string PlanBuilder::add_epilogue(size_t p, Stack& stack) {
   const Epilogue& epilogue = epilogues_[p];
   std::string words;
   if (epilogue.sum) {
-    // The two lie in memory alike, so that one can be seen as the other.
+    // Both have one memory layout, so one can be viewed as the other.
     const Value& made = value(node(p).results[0].values[0]);
     *find_argument(node(p).op, stack, "residual") =
         tensor(epilogue.residual).as_strided(made.sizes, made.strides);
@@ -397,7 +399,7 @@ void PlanBuilder::make_copies() {
   for (size_t p = 0; p < main_.size(); ++p)
     if (!node(p).is_view() && absorbed_[p] == kNone) step_of[p] = s++;
   std::unordered_map<ValueId, size_t> fresh;  // root -> the step that makes it
-  // A fresh result is held until the step that reads it last.
+  // A result that its operator allocates is held until its last reader has run.
   for (const auto& [p, made] : step_of) {
     size_t next = 0;
     for_each_value(node(p).results, [&](ValueId id) {

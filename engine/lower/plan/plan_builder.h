@@ -15,7 +15,7 @@ class PlanBuilder {
   PlanBuilder(Plan& plan, const Program& program,
               const std::unordered_map<ValueId, Tensor>& prologue, const PlanOptions& options);
   void build();
-  /// Decides where results go, and nothing else: the bytes of the arena. Instead of `build`.
+  /// Instead of `build`: only places the results, and returns the bytes of the arena.
   int64_t arena_bytes();
 
  private:
@@ -31,7 +31,7 @@ class PlanBuilder {
   void make_steps();
   void make_copies();
 
-  /// What the step of a node makes: its results, or what it pools them to.
+  /// Values that a node's step makes: its results, or the pooled ones.
   std::vector<ValueId> made_by(size_t position) const;
   const Value& value(ValueId id) const { return program_.value(id); }
   Tensor& slot(ValueId id) { return slots_[static_cast<size_t>(id)]; }
@@ -51,9 +51,9 @@ class PlanBuilder {
   Uses uses_;
   std::vector<int32_t> made_at_;                  // by value: position in main_, -1 outside
   std::vector<std::optional<OutVariant>> forms_;  // by position
-  std::vector<ValueId> absorbed_;    // by position: what holds the result of a node that an earlier
-                                     // step did too, or kNone
-  std::vector<Epilogue> epilogues_;  // by position: what its kernel does too
+  std::vector<ValueId> absorbed_;    // by position: for a node that is part of an earlier epilogue,
+                                     // the value that holds its result; else kNone
+  std::vector<Epilogue> epilogues_;  // by position
   std::unordered_map<size_t, std::shared_ptr<const PackedCall>> packed_;  // by position
   std::unordered_map<ValueId, size_t> outside_index_;
   std::vector<int32_t> buffer_;     // by root value: arena buffer

@@ -17,8 +17,8 @@ bool draws_random_numbers(const Program& program) {
                      [](const Node& node) { return node.is_random(); });
 }
 
-/// Numbers of ranges that may pay: one model each, then fewer and longer ones down to one for each
-/// thread, then all models at once. What the short calls teach spares trying it on the long ones.
+/// Numbers of ranges worth timing: one model each, then fewer and longer ranges down to one for
+/// each thread, then all models at once. This order lets short calls rule out longer ones untimed.
 std::vector<int> candidates(const Program& single, const Ensemble& ensemble,
                             const RangeOptions& options) {
   const auto n = static_cast<int>(ensemble.n);
@@ -47,18 +47,18 @@ class Race {
     const double ns = next.ns = time(next);
     const bool better = best_ns_ == 0 || ns < best_ns_;
     lost_ = better ? 0 : lost_ + (ns > kClearlyWorse * best_ns_ ? 1 : 0);
-    // Long ones are not held side by side: their weights may be large.
+    // Of slow executors only the best is kept: their weights may be large.
     if (better && ns > kShortCall_ns) runners_.clear();
     if (better) best_ns_ = ns;
     if (better || best_ns_ < kShortCall_ns) runners_.push_back(std::move(next));
     return ns;
   }
 
-  /// Ever longer ranges only lose from here.
+  /// Whether two executors since the best one were clearly slower: longer ranges are not tried.
   bool only_loses() const { return lost_ >= 2; }
 
-  /// The fastest. A few milliseconds in which others had the cores must not decide about all calls
-  /// to come: short ones are timed again in turns, and each counts by its best turn.
+  /// The fastest. Executors with short calls are timed again in turns, and each counts by its best
+  /// turn, so that a moment in which other programs had the cores does not decide.
   std::unique_ptr<Executor> winner() {
     constexpr int kTurns = 3;
     constexpr double kTurn_ns = 1e6;
@@ -84,7 +84,7 @@ class Race {
     double ns = 0;
   };
 
-  /// By the mean of several calls where one is too short for the clock.
+  /// Nanoseconds of a call: the mean of several where one is too short for the clock.
   double call_ns(Runner& r) {
     constexpr double kClear_ns = 2e4;
     const int calls = r.ns > 0 ? std::clamp(static_cast<int>(kClear_ns / r.ns), 1, 64) : 1;
@@ -94,7 +94,7 @@ class Race {
     return (now_ns() - start) / calls;
   }
 
-  /// The median of a few calls; no closer look at one far above the best.
+  /// The median of a few calls; fewer where the first is far above the best.
   double time(Runner& r) {
     const auto once = [&] { return call_ns(r); };
     const double first = r.ns = first_look_ns(once, 2 * best_ns_);
@@ -106,14 +106,14 @@ class Race {
   ResultMemory& results_;
   std::vector<Runner> runners_;
   double best_ns_ = 0;
-  int lost_ = 0;  // clearly, since the best
+  int lost_ = 0;  // executors since the best one that were clearly slower
 };
 
 /// What to try after a call with one model at a time.
 enum class Then { fewer_ranges, all_at_once, nothing };
 
-/// Where one model takes longer, sharing the cost of starting operators wins nothing; all models at
-/// once may still keep threads busy that would wait for the last model.
+/// Longer ranges share the cost of starting operators. Where one model takes long that cost is
+/// nothing; all models at once may still use threads that would wait for the last model.
 Then after_one_at_a_time(double ns, int models, const RangeOptions& options) {
   constexpr double kLongModel_ns = 2e6;
   constexpr double kShortModel_ns = 3e5;  // may owe most of its time to starting operators

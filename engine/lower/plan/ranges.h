@@ -6,21 +6,21 @@ namespace wide {
 
 struct RangeOptions {
   int threads = 1;
-  int asked = 0;        // so many; 0: chosen here
+  int asked = 0;        // this number of ranges; 0: chosen by timing
   bool split = true;    // false: all models at once
   bool measure = true;  // false: one range for each thread
-  /// A call that takes longer than this with one model at a time is tried with all at once, and at
-  /// no number in between; 0: at every number.
+  /// Where a call with one model at a time takes longer than this, only that and all at once are
+  /// timed, no number between; 0: every number.
   double far_off_ns = 0;
-  bool every = false;  // tries every number, whatever the short calls teach about the long ones
+  bool every = false;  // times every number, also those that shorter calls rule out
 };
 
 /// Lowers the program for so many ranges of models.
 using MakeExecutor = std::function<std::unique_ptr<Executor>(int ranges)>;
 
-/// The executor with the number of ranges that measures fastest on `ensemble`. What is timed writes
-/// into `results`, which then serve the first call. Networks that draw random numbers are never
-/// split, as the order of their draws would change with it.
+/// The executor with the number of ranges that is fastest on `ensemble`. Timed calls write into
+/// `results`, which can be used for the first call. Networks that draw random numbers are never
+/// split, since that would change the order of their draws.
 std::unique_ptr<Executor> choose_ranges(const Program& single, const Ensemble& ensemble,
                                         const RangeOptions& options, const MakeExecutor& lower,
                                         ResultMemory& results);

@@ -6,7 +6,8 @@ namespace wide {
 
 namespace {
 
-/// Views whose elements are not what lies in memory.
+/// Whether the node is a view with pending conjugation or negation: its elements differ from
+/// memory.
 bool reckons(const Node& node) {
   const std::string name = node.name();
   return name == "aten::_conj" || name == "aten::_neg_view";

@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-constexpr double kFaster = 0.98;  // of the best so far: what is nearer is noise
+constexpr double kFaster = 0.98;  // share of the best time so far; a smaller gain is noise
 
 class Autotune {
  public:

@@ -20,17 +20,17 @@ using MakeAttempt = std::function<Attempt(const AttemptOptions& options)>;
 
 struct AutotuneOptions {
   double budget_s = 5;
-  TuningKey key;  // what stands for the whole program in the tuning table
+  TuningKey key;  // of the whole program, in the tuning table
 };
 
-/// The text that tells programs with other strategies asked for apart, for a TuningKey's config.
+/// A TuningKey's config for a whole program: a hash of its text and of the strategies asked for.
 std::string hash_text(const std::string& program, const std::map<std::string, std::string>& forced);
 
-/// Mode max-autotune: begins with what mode default takes, then times the whole program with every
-/// other strategy of every kind of call, those of the longest calls first, and with every number of
-/// ranges; keeps what is faster by 2 % over several turns. Stops beginning anything new after
-/// `budget_s`. The tuning table remembers the result, so that the next such compilation in any mode
-/// takes these strategies, and one in this mode measures nothing.
+/// Mode max-autotune: starts from the choices of mode default, then times the whole program with
+/// every other strategy of every kind of call, the longest calls first, and with every number of
+/// ranges; keeps what is faster by 2 % over several turns. Starts nothing new after `budget_s`. The
+/// tuning table remembers the result: the next such compilation in any mode takes these strategies,
+/// and one in this mode measures nothing.
 Attempt autotune(const Ensemble& ensemble, const AutotuneOptions& options, const MakeAttempt& make,
                  ResultMemory& results);
 

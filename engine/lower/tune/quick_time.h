@@ -2,19 +2,19 @@
 #include <algorithm>
 #include <vector>
 
-// Times for choosing among ways to do the same, in a few milliseconds each. `once` makes one call
-// and returns its nanoseconds.
+// Quick timing, to choose among ways of computing the same: a few milliseconds each. `once` makes
+// one call and returns its nanoseconds.
 namespace wide {
 
 constexpr double kShortCall_ns = 1e6;
-/// On calls this long what disturbs them averages out, and every further look costs.
+/// For calls this long one or two samples suffice: disturbances average out within a call.
 constexpr double kSteadyCall_ns = 2e7;
-/// A call this long is made once: what comes first adds little to it.
+/// A call this long is made once: warming up is a small part of it.
 constexpr double kOneCall_ns = 1e9;
 
-/// The shortest of two calls (one of a second will do); of up to eight short ones while that is
-/// beyond `far_ns`, since threads that had to wake up first are no reason to give something up.
-/// `far_ns` 0: two will do.
+/// The shortest of two calls, or of one that takes a second. While the shortest is above `far_ns`,
+/// up to eight short calls are made, since the first ones may have had to wake threads up. `far_ns`
+/// 0: two calls.
 template <class Once>
 double first_look_ns(Once once, double far_ns) {
   constexpr int kMore = 6;

@@ -18,14 +18,14 @@ namespace wide {
 
 namespace {
 
-// An estimate knows nothing of caches and kernels: the default strategy stays unless another one
-// should be far ahead of it.
+// An estimate ignores caches and kernels: another strategy is preferred to the default one only if
+// its estimate is below this share of the default's.
 constexpr double kFarAhead = 0.6;
 
-// Who takes this many times as long as the best is not looked at more closely.
+// A strategy that takes this many times as long as the best is not timed more precisely.
 constexpr double kFarOff = 1.5;
-// On calls this long the cost of starting operators no longer counts, which is what more models at
-// once would share.
+// For calls this long the cost of starting operators is negligible, so more models at once, which
+// share it, change nothing.
 constexpr double kLongCall_ns = 1e6;
 
 std::string inputs_text(const WideCall& call, bool strides) {
@@ -62,7 +62,7 @@ struct Recorded {
   Program program;
 };
 
-/// The results, and where asked for the gradients of their sum, as training takes them.
+/// The strategy's results and, with `gradients`, the gradients of their sum, as in training.
 Tensors run_strategy(const Strategy& strategy, const std::any& config, const WideCall& call,
                      bool gradients) {
   if (!gradients) return strategy.run(config, call);
@@ -90,7 +90,7 @@ Recorded record_strategy(const Rule& rule, const Strategy& strategy, const std::
   std::vector<size_t> position;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (!call.inputs[i].defined()) continue;
-    // What a step changes is not packed beforehand.
+    // A training step changes its parameters, so they are not packed beforehand.
     const bool parameter =
         !options.gradients && i < rule.parameter_inputs.size() && rule.parameter_inputs[i];
     recorded.bindings.push_back(
@@ -112,7 +112,7 @@ Recorded record_strategy(const Rule& rule, const Strategy& strategy, const std::
 }  // namespace
 
 double with_readers_ns(const Program& program, double ns) {
-  constexpr double kOutOfOrder = 1.1;  // of two that are as fast the other one is taken
+  constexpr double kOutOfOrder = 1.1;  // penalty: of two equally fast ones the contiguous one wins
   const bool in_order = std::all_of(program.outputs.begin(), program.outputs.end(),
                                     [&](ValueId id) { return program.value(id).contiguous(); });
   return in_order ? ns : kOutOfOrder * ns;
@@ -145,7 +145,7 @@ double time_strategy(const Rule& rule, const Strategy& strategy, const std::any&
     out.push_back(results.back().data_ptr());
   }
   plan.bind_outputs(out);
-  // A result that a later step could read as a view costs no copy there: time the steps alone.
+  // Times the steps without copying results out: a later step would read the result as a view.
   Stopwatch watch(results.empty() ? c10::Device(c10::kCPU) : results.front().device());
   auto once = [&] { return watch.time_ns([&] { plan.run_steps(); }); };
   double median = 0;

@@ -23,14 +23,14 @@ struct TunedChoice {
 };
 
 struct TunerOptions {
-  bool serial = false;     // calls are those of a range, single-threaded among others
+  bool serial = false;     // calls are those of one range, which runs on one thread
   int threads = 1;         // of the whole network
   int64_t n = 0;           // models of the whole network
   bool measure = true;     // false: estimate what the table does not know
   bool gradients = false;  // calls are differentiated: forward and backward count together
   /// Strategies that lost by far on a long call; not tried on such a call of more models.
   std::shared_ptr<std::set<std::string>> far_off = std::make_shared<std::set<std::string>>();
-  DecidedStrategies decided = {};  // goes before what the table knows and what is measured
+  DecidedStrategies decided = {};  // take precedence over the table and over measuring
 };
 
 /// Chooses strategies: what was decided, else what won when whole networks like this were timed,

@@ -9,7 +9,7 @@
 namespace wide {
 namespace {
 
-/// Both kinds of tuner know together what lost by far.
+/// Both tuners share the set of strategies that were far slower.
 TunerOptions with_serial(TunerOptions options, bool serial) {
   options.serial = serial;
   return options;
@@ -42,7 +42,8 @@ WideProgram TunedWidening::widen(const Ensemble& models) {
   return widen_as_for(models.n, models);
 }
 
-/// An evaluation that nothing records, since what is tried would be recorded too.
+/// Chooses strategies by evaluating outside of any recording: a recording would hold all that is
+/// tried.
 void TunedWidening::choose(const Ensemble& models) {
   const at::NoGradGuard no_grad;
   Tuner& tuner = models.n == n_ ? whole_ : serial_;

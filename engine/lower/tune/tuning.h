@@ -15,7 +15,7 @@ struct SizeChoices {
   std::map<std::pair<int32_t, std::string>, std::string> strategies;
 };
 
-/// What decides which strategy is the best.
+/// What the best strategy depends on: the key of a measurement in the tuning table.
 struct TuningKey {
   /// "network": won when whole networks were timed. "call": won when this call alone was timed.
   std::string scope;
@@ -33,7 +33,7 @@ struct TuningEntry {
   double median_ns = 0;
 };
 
-/// What was measured before. Used from any thread.
+/// Measurements of earlier compilations. Can be used from any thread.
 class TuningTable {
  public:
   virtual ~TuningTable() = default;
@@ -41,9 +41,9 @@ class TuningTable {
   virtual void store(const TuningKey& key, const TuningEntry& entry) = 0;
 };
 
-/// What the engine asks: one in memory until another is set, then that one from there on.
+/// The table that the engine uses: one in memory, until `set_tuning_table` sets another.
 TuningTable& tuning_table();
-/// Null: a new, empty one in memory. At any time, from any thread.
+/// Null: a new, empty table in memory. Can be called at any time, from any thread.
 void set_tuning_table(std::shared_ptr<TuningTable> table);
 
 }  // namespace wide
