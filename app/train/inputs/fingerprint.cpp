@@ -40,10 +40,12 @@ Json column_of(const DataPart& part) {
           {"hash", hash_of(part)}};
 }
 
-Json kinds_of(const char* name, const Rows& kinds) {
+constexpr const char* kKinds = "kinds";
+
+Json kinds_of(const char* name, const std::vector<std::string>& column, const Rows& kinds) {
   return {{"name", name},
-          {"columns", name},
-          {"type", "kinds"},
+          {"columns", column.empty() ? name : column.front()},
+          {"type", kKinds},
           {"hash", digest(kinds.data(), kinds.size() * sizeof(int64_t))}};
 }
 
@@ -52,8 +54,10 @@ Json parts_of(const DataParts& parts) {
   for (const DataPart& part : parts.inputs) all["columns"].push_back(column_of(part));
   if (parts.target) all["columns"].push_back(column_of(*parts.target));
   if (parts.weight) all["columns"].push_back(column_of(*parts.weight));
-  if (!parts.fold.empty()) all["columns"].push_back(kinds_of("fold", parts.fold));
-  if (!parts.group.empty()) all["columns"].push_back(kinds_of("group", parts.group));
+  if (!parts.fold.empty())
+    all["columns"].push_back(kinds_of("fold", parts.columns.fold, parts.fold));
+  if (!parts.group.empty())
+    all["columns"].push_back(kinds_of("group", parts.columns.group, parts.group));
   return all;
 }
 
@@ -62,6 +66,12 @@ Json files_of(const TrainingData& data) {
   if (data.validation_file) files["validation"] = parts_of(*data.validation_file);
   if (data.test_file) files["test"] = parts_of(*data.test_file);
   return files;
+}
+
+/// An option says which column folds or groups are; in files of the first versions nothing else
+/// does.
+bool other_columns(const Json& one, const Json& other) {
+  return one.at("type") != kKinds && one.at("columns") != other.at("columns");
 }
 
 /// A digest of a program: operators, their arguments and sizes, and the values of constants.
@@ -87,7 +97,8 @@ void check_same(const std::string& file, const Json& saved, const Json& now) {
   differ("columns", columns.size(), before.size());
   for (size_t i = 0; i < columns.size(); ++i) {
     const std::string column = columns[i].at("columns");
-    differ("columns", columns[i].at("columns"), before[i].at("columns"));
+    if (other_columns(columns[i], before[i]))
+      differ("columns", columns[i].at("columns"), before[i].at("columns"));
     differ("column " + column, columns[i].at("type"), before[i].at("type"));
     if (columns[i].at("hash") != before[i].at("hash"))
       fail(
@@ -140,9 +151,9 @@ std::string data_difference(const std::string& one, const std::string& other) {
     if (mine.size() != its.size()) return fmt::format("another number of columns of --{}", file);
     for (size_t i = 0; i < mine.size(); ++i) {
       const std::string column = mine[i].at("columns");
-      for (const char* key : {"name", "columns", "type"})
-        if (mine[i][key] != its[i][key])
-          return fmt::format("another column {} of --{}", printable(column), file);
+      if (mine[i]["name"] != its[i]["name"] || mine[i]["type"] != its[i]["type"] ||
+          other_columns(mine[i], its[i]))
+        return fmt::format("another column {} of --{}", printable(column), file);
       if (mine[i]["hash"] != its[i]["hash"])
         return fmt::format("other values in column {} of --{}", printable(column), file);
     }

@@ -26,6 +26,10 @@ class Resumed(Train):
         numpy.savez(self.path("more.npz"), **self.more)
         digits.export(torch.nn.Linear(4, 3), self.path("net.pt2"), torch.randn(3, 4))
 
+    def metadata(self):
+        with safe_open(self.path("run/run.safetensors"), "pt") as run:
+            return run.metadata()
+
     def resume(self, *options, expect=0):
         run = self.workbench("train", "--resume", self.path("run"), "--no-store", *options, expect=expect)
         self.assertEqual(run.stderr.count("\n"), 1 if expect else 0, run.stderr)
@@ -62,8 +66,7 @@ class Data(Resumed):
         """As it was in files of the first versions."""
         self.train("-n", "2", "--epochs", "1", "--target", "y")
         file = self.path("run/run.safetensors")
-        with safe_open(file, "pt") as run:
-            metadata = run.metadata()
+        metadata = self.metadata()
         del metadata["data"]
         save_file(load_file(file), file, metadata)
         self.columns["input"][3] += 1
@@ -83,12 +86,21 @@ class Data(Resumed):
             numpy.savez(self.path("data.npz"), input=changed, y=columns["y"])
             self.assertIn("[data.npz] column input: got other values", self.resume("--steps", "4", expect=2))
 
-    def test_folds(self):
-        fold = numpy.arange(60) % 3
-        numpy.savez(self.path("data.npz"), **self.columns, f=fold)
-        self.train("--fold", "f", "--sample-weight", "w", "--epochs", "1")
-        numpy.savez(self.path("data.npz"), **self.columns, f=fold[::-1])
-        self.assertIn("[data.npz] column fold: got other values", self.resume("--epochs", "2", expect=2))
+    def test_folds_and_groups_are_of_the_columns_that_were_asked_for(self):
+        kinds = numpy.arange(60) % 3
+        for option, column, more in (("--fold", "part", []), ("--group", "person", ["--validation", "0.4", "-n", "2"])):
+            numpy.savez(self.path("data.npz"), **self.columns, **{column: kinds})
+            self.train(option, column, "--sample-weight", "w", "--epochs", "1", "--overwrite", *more)
+            numpy.savez(self.path("data.npz"), **self.columns, **{column: kinds[::-1]})
+            self.assertEqual(self.resume("--epochs", "2", expect=2),
+                             f"[data.npz] column {column}: got other values, expected those that the run began with; try the file of "
+                             "then\n")
+            numpy.savez(self.path("data.npz"), **self.columns, **{column: kinds})
+            metadata, file = self.metadata(), self.path("run/run.safetensors")
+            data = json.loads(metadata["data"])
+            data["data"]["columns"][-1]["columns"] = option[2:]  # as in files of the first versions
+            save_file(load_file(file), file, {**metadata, "data": json.dumps(data)})
+            self.resume("--epochs", "2")
 
 
 class Network(Resumed):
@@ -126,8 +138,7 @@ class Network(Resumed):
         self.export(self.Scaled([1.0, 2.0, 3.0]))
         self.train("-n", "2", "--epochs", "1", "--target", "y")
         file = self.path("run/run.safetensors")
-        with safe_open(file, "pt") as run:
-            metadata = run.metadata()
+        metadata = self.metadata()
         metadata["identity"] = json.dumps({**json.loads(metadata["identity"]), "network": "0", "build": "another"})
         save_file(load_file(file), file, metadata)
         self.resume("--epochs", "2")
