@@ -7,7 +7,6 @@
 
 #include "app/cell/group.h"
 #include "app/train/baselines/separate_models.h"
-#include "app/train/inputs/fingerprint.h"
 #include "app/train/models/values.h"
 #include "app/train/run/identity.h"
 #include "data/bytes/csv.h"

@@ -1,5 +1,6 @@
 #pragma once
 #include "app/train/inputs/feed.h"
+#include "app/train/inputs/fingerprint.h"
 #include "app/train/metrics/loss_text.h"
 #include "app/train/models/start.h"
 
@@ -32,7 +33,7 @@ struct Prepared {
   int64_t eval_every = 0;
   Halving halving;
   std::string fingerprint;  // of the data
-  std::string network_fingerprint;
+  NetworkFingerprint network_fingerprint;
   std::string identity;  // digests of all else that a resume requires unchanged
   std::vector<std::string> notes;
   std::map<std::string, std::string> defaults;  // options that were not given, and their values

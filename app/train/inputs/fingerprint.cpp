@@ -126,7 +126,7 @@ std::string split_fingerprint(const TrainingData& data) {
   return digest(all);
 }
 
-std::string network_fingerprint(const TrainNetwork& network) {
+NetworkFingerprint network_fingerprint(const TrainNetwork& network) {
   try {
     // Recorded at a fixed batch size, so that the run's --batch does not change the digest.
     const int64_t batch = network.takes(2) ? 2 : network.batch();
@@ -134,9 +134,10 @@ std::string network_fingerprint(const TrainNetwork& network) {
     const auto text = [&](const NetworkSource& form) {
       return text_with_constants(network.recorded(form(network.inputs(batch))));
     };
-    return digest(text(forms.train) + text(forms.evaluate));
+    const std::string evaluation = text(forms.evaluate);
+    return {digest(text(forms.train) + evaluation), digest(evaluation)};
   } catch (const std::exception&) {
-    return "";
+    return {};
   }
 }
 

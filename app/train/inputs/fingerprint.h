@@ -13,10 +13,12 @@ std::string fingerprint(const TrainingData& data);
 /// A digest of the split: which rows are learned from, validated and tested.
 std::string split_fingerprint(const TrainingData& data);
 
-/// A digest of what both forms of the network compute: operators, sizes and constants, but not the
-/// weights. "" for a network that cannot be recorded; the trainer refuses it later, with the
-/// reason.
-std::string network_fingerprint(const TrainNetwork& network);
+/// Digests of what a network computes: operators, sizes and constants, but not the weights. Empty
+/// for a network that cannot be recorded; the trainer refuses it later, with the reason.
+struct NetworkFingerprint {
+  std::string both, evaluation;  // of both forms, and of the form for evaluation alone
+};
+NetworkFingerprint network_fingerprint(const TrainNetwork& network);
 
 /// The first difference between two fingerprints in words, such as "other values in column x"; ""
 /// if they are equal.

@@ -45,8 +45,7 @@ class Predictor {
                         saved.columns ? &*saved.columns : nullptr);
     network_.settle(parts_, std::numeric_limits<int64_t>::max(), false);
     if (!saved.identity.empty()) {
-      const auto note =
-          check_network(saved.identity, network_fingerprint(network_), saved.options.network);
+      const auto note = check_network(saved.identity, network_fingerprint(network_), saved.options);
       if (!note.empty()) parts_.notes.push_back(note);
     }
     choose_models();

@@ -66,7 +66,7 @@ RunReport run_report(const Prepared& run, const TrainState& state, const RunFact
   r.run = {state.run,     facts.name, facts.command, facts.state,  facts.dir,
            facts.started, state.step, run.steps,     state.seconds};
   r.network = run.options.network;
-  r.network_fingerprint = run.network_fingerprint;
+  r.network_fingerprint = run.network_fingerprint.both;
   r.n = run.n();
   r.device = run.options.device;
   r.dtype = short_name(run.network.dtype());

@@ -34,7 +34,8 @@ bool differs(const Json& one, const Json& other, const char* key) {
 }  // namespace
 
 std::string identity_text(const Prepared& run) {
-  return Json{{"network", run.network_fingerprint},
+  return Json{{"network", run.network_fingerprint.both},
+              {"evaluation", run.network_fingerprint.evaluation},
               {"rows", split_fingerprint(run.data)},
               {"models", models_digest(run)},
               {"build", version_line()}}
@@ -51,21 +52,24 @@ std::vector<std::string> check_identity(const std::string& saved, const Prepared
     refuse(run.options.models.empty() ? "--set" : run.options.models, "models");
   if (differs(before, now, "rows"))
     refuse(run.options.rows.empty() ? run.options.data : run.options.rows, "rows of models");
-  const std::string note = check_network(saved, run.network_fingerprint, run.options.network);
+  const std::string note = check_network(saved, run.network_fingerprint, run.options);
   return note.empty() ? std::vector<std::string>{} : std::vector<std::string>{note};
 }
 
-std::string check_network(const std::string& saved, const std::string& network,
-                          const std::string& file) {
-  const Json before = Json::parse(saved), now = {{"network", network}};
+std::string check_network(const std::string& saved, const NetworkFingerprint& network,
+                          const TrainOptions& options) {
+  const Json before = Json::parse(saved),
+             now = {{"network", network.both}, {"evaluation", network.evaluation}};
   if (!differs(before, now, "network")) return "";
   if (before.at("build") != version_line())
     return "the network's file was not compared with the one that the run began with, as another "
            "build of the program began it";
+  // The evaluation form is of a file of its own where there is one, and of NET where there is none.
+  const bool own = !options.eval_model.empty() && differs(before, now, "evaluation");
   fail(
       "[{}] operators and constants: got others, expected those that the run began with; try the "
       "file of then",
-      printable(file));
+      printable(own ? options.eval_model : options.network));
 }
 
 std::string identity_difference(const std::string& one, const std::string& other) {

@@ -4,7 +4,9 @@
 
 namespace wide {
 
+struct NetworkFingerprint;
 struct Prepared;
+struct TrainOptions;
 
 /// The identity of a run apart from its data, as JSON: digests of the network, of the split and of
 /// the settings of all parts' models, and the build of the program that recorded the network.
@@ -15,10 +17,10 @@ std::string identity_text(const Prepared& run);
 /// the network cannot be compared.
 std::vector<std::string> check_identity(const std::string& saved, const Prepared& run);
 
-/// The same for the network alone: its digest now is `network`, its file `file`. Returns a note, or
-/// "".
-std::string check_network(const std::string& saved, const std::string& network,
-                          const std::string& file);
+/// The same for the network alone: its digests now are `network`, its files those of `options`.
+/// Returns a note, or "".
+std::string check_network(const std::string& saved, const NetworkFingerprint& network,
+                          const TrainOptions& options);
 
 /// Names what differs between two identities; "" if they are equal.
 std::string identity_difference(const std::string& one, const std::string& other);

@@ -134,6 +134,24 @@ class Network(Resumed):
         self.resume("--epochs", "2")
         self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("out.npz"))
 
+    def test_of_two_files_the_one_that_was_replaced_is_named(self):
+        files, scales = ("net.pt2", "eval.pt2"), ([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
+
+        def export(file, scale):
+            digits.export(self.Scaled(scale), self.path(file), torch.randn(3, 4), train=file == "net.pt2")
+
+        for file in files:
+            export(file, scales[0])
+        self.train("-n", "2", "--epochs", "1", "--target", "y", "--eval-model", self.path("eval.pt2"))
+        for file in files:
+            export(file, scales[1])
+            said = f"[{file}] operators and constants: got others, expected those that the run began with; try the file of then\n"
+            self.assertEqual(self.resume("--epochs", "2", expect=2), said)
+            predicted = self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("out.npz"), expect=2)
+            self.assertEqual(predicted.stderr.replace(self.folder + "/", ""), said)
+            export(file, scales[0])
+        self.resume("--epochs", "2")
+
     def test_of_a_run_by_another_build_is_not_compared_and_that_is_said(self):
         self.export(self.Scaled([1.0, 2.0, 3.0]))
         self.train("-n", "2", "--epochs", "1", "--target", "y")
