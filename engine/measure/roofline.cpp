@@ -40,7 +40,8 @@ class NodeWork {
     if (name_ == "aten::convolution_backward") return convolution_backward();
     if (name_.rfind("aten::_scaled_dot_product", 0) == 0) return attention();
     const auto own = registered_flops().find(name_);
-    return own == registered_flops().end() ? elements() : own->second.flops(program_, node_);
+    if (own != registered_flops().end()) return own->second.flops(program_, node_);
+    return node_.op.hasTag(at::Tag::reduction) ? product(argument(0)) : elements();
   }
 
   /// FLOPs that the kernel executes; 0 where they are those of the definition.

@@ -15,8 +15,9 @@ struct WorkLoad {
   double bytes = 0;  // inputs and weights read once, results written once
 };
 
-/// Counted from Program(1): 2MNK of matrix products and convolutions (and of their gradients),
-/// one for every element of any other result. `shared`, by `program.bound`: read once for all.
+/// Counted from Program(1): 2MNK of matrix products and convolutions (and of their gradients), one
+/// for every element that a reduction or a pooling window reads, and one for every element of any
+/// other result. `shared`, by `program.bound`: read once for all.
 WorkLoad count_work(const Program& single, int64_t n, const std::vector<bool>& shared);
 
 /// Work of a program's operators one by one, without views and the prologue.
@@ -32,8 +33,8 @@ Traffic count_traffic(const Program& program);
 /// or of its bytes at the peaks (in float32), whichever is longer, and the cost of a call.
 double estimate_ns(const Program& program, const Peaks& peaks);
 
-/// FLOPs of a call of an operator that is not ATen's. Without such a function: one for each element
-/// of its results.
+/// FLOPs of one call of an operator. Without such a function an operator that is tagged as a
+/// reduction counts the elements that it reads, and any other the elements of its results.
 using CountFlops = std::function<double(const Program& program, const Node& node)>;
 /// Registers at static initialisation; `op` without its overload. `flops` are those of the
 /// definition; `computed` those that the kernel executes, if they differ. Returns true.

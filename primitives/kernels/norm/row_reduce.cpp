@@ -173,7 +173,7 @@ Tensor reduce_rows_kernel(const Tensor& x, c10::string_view kind, int64_t dims, 
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(m, "reduce_rows", "Tensor x, str kind, int dims, bool keepdim",
-                        reduce_rows_kernel, reduce_rows_out);
+                        reduce_rows_kernel, reduce_rows_out, {.tags = {at::Tag::reduction}});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/measure/roofline.h"
 #include "primitives/kernels/norm/row_reduce.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/registration.h"
@@ -69,6 +70,26 @@ Tensor pool_kernel(const Tensor& x, at::IntArrayRef output_size) {
   Tensor out = at::empty(sizes, x.options());
   return pool_out(x, output_size, out);
 }
+
+/// How many elements all windows over one axis read; an element may lie in two of them.
+int64_t covered(int64_t windows, int64_t size) {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < windows; ++i) sum += Window(i, windows, size).count();
+  return sum;
+}
+
+double adaptive_flops(const Program& program, const Node& node) {
+  const at::IntArrayRef x = program.value(node.arguments[0].values[0]).sizes;
+  const auto windows = node.arguments[1].constant.toIntVector();
+  const int64_t h = x[x.size() - 2], w = x[x.size() - 1];
+  return double(c10::multiply_integers(x.slice(0, x.size() - 2))) *
+         double(covered(windows[0], h) * covered(windows[1], w));
+}
+
+[[maybe_unused]] const bool adaptive_counted =
+    add_flops("wide::adaptive_average_pool", adaptive_flops) &&
+    add_flops("aten::_adaptive_avg_pool2d", adaptive_flops) &&
+    add_flops("aten::adaptive_max_pool2d", adaptive_flops);
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
   kernels::add_operator(m, "adaptive_average_pool", "Tensor x, int[] output_size", pool_kernel,

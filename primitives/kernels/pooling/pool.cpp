@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "engine/lower/plan/operator_traits.h"
+#include "engine/measure/roofline.h"
 #include "primitives/kernels/operators.h"
 #include "primitives/kernels/registration.h"
 
@@ -284,6 +285,18 @@ std::string pool_text(const Program& program, const Node& node, bool average) {
       {x.sizes[1], x.sizes[2], x.sizes[3], y.sizes[2], y.sizes[3]}}
       .text();
 }
+
+/// A window for every result. The list has one number where all sides of a window are equal.
+double flops(const Program& program, const Node& node) {
+  const auto kernel = node.arguments[1].constant.toIntVector();
+  return double(program.value(node.results[0].values[0]).numel()) * double(kernel.front()) *
+         double(kernel.back());
+}
+
+[[maybe_unused]] const bool counted =
+    add_flops("wide::max_pool", flops) && add_flops("wide::max_pool_places", flops) &&
+    add_flops("wide::average_pool", flops) && add_flops("aten::max_pool2d_with_indices", flops) &&
+    add_flops("aten::avg_pool2d", flops);
 
 [[maybe_unused]] const bool registered =
     add_operator_traits(

@@ -59,6 +59,47 @@ TEST(Roofline, GradientsOfATransposedConvolutionCostWhatItCostsEach) {
             2 * 2.0 * (2 * 4 * 5 * 5) * (3 * 2 * 2));
 }
 
+TEST(Roofline, CountsWhatReductionsRead) {
+  const Tensor x = at::randn({3, 5, 7});
+  const auto of_x = [&](const std::function<Tensors(const Tensor&)>& function) {
+    return flops({x}, [&](const Tensors& t) { return function(t[0]); });
+  };
+  EXPECT_EQ(of_x([](const Tensor& t) -> Tensors { return {at::mean(t, {1, 2})}; }), 3 * 5 * 7);
+  EXPECT_EQ(of_x([](const Tensor& t) -> Tensors { return {at::sum(t).relu()}; }), 3 * 5 * 7 + 1);
+  EXPECT_EQ(of_x([](const Tensor& t) -> Tensors {
+              const auto [variance, mean] = at::var_mean(t, {2}, true);
+              return {variance, mean, at::argmax(t, 1)};
+            }),
+            2 * 3 * 5 * 7);
+  EXPECT_EQ(of_x([](const Tensor& t) -> Tensors { return {std::get<0>(at::max(t, 0))}; }),
+            3 * 5 * 7);
+  // Of two tensors it is no reduction.
+  EXPECT_EQ(of_x([](const Tensor& t) -> Tensors { return {at::max(t.select(0, 0), t)}; }),
+            3 * 5 * 7);
+}
+
+TEST(Roofline, CountsWhatPoolingWindowsRead) {
+  const auto of_image = [](const std::function<Tensor(const Tensor&)>& function) {
+    return flops({at::randn({2, 3, 7, 11})},
+                 [&](const Tensors& t) -> Tensors { return {function(t[0])}; });
+  };
+  EXPECT_EQ(of_image([](const Tensor& t) {
+              return at::adaptive_avg_pool2d(t, {1, 1});
+            }),
+            2 * 3 * 7 * 11);
+  // Of 7 rows in 3 windows two are in two of them, and so are three of 11 columns in 4.
+  EXPECT_EQ(of_image([](const Tensor& t) {
+              return at::adaptive_avg_pool2d(t, {3, 4});
+            }),
+            2 * 3 * (7 + 2) * (11 + 3));
+  EXPECT_EQ(of_image([](const Tensor& t) {
+              return at::avg_pool2d(t, {3, 2}, {2, 1});
+            }),
+            2 * 3 * (3 * 10) * (3 * 2));
+  EXPECT_EQ(of_image([](const Tensor& t) { return at::max_pool2d(t, 3, 2); }),
+            2 * 3 * (3 * 5) * (3 * 3));
+}
+
 TEST(Roofline, CountsBytesOnceWhereShared) {
   const Program program =
       recorded({at::randn({5, 7}), at::randn({7, 3}), at::randn({100})},

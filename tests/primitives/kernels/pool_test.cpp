@@ -4,11 +4,14 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
+#include "engine/measure/roofline.h"
+#include "primitives/kernels/pooling/adaptive_pool.h"
 #include "primitives/kernels/pooling/pool_places.h"
 #include "tests/primitives/kernels/each_target.h"
 
@@ -229,6 +232,37 @@ TEST(MaxPoolPlaces, AreThoseOfAtenAndSoIsTheGradient) {
           EXPECT_TRUE(last_dx.is_contiguous(at::MemoryFormat::ChannelsLast)) << target;
         });
       }
+}
+
+/// The products and sums of `pool` on planes of 7 x 11.
+double counted(const std::function<Tensor(const Tensor&)>& pool) {
+  const Program program = record({{"x", Role::input, at::randn({2, 3, 7, 11})}},
+                                 [&](const Tensors& t) -> Tensors { return {pool(t[0])}; });
+  return count_work(program, 1, {}).flops;
+}
+
+TEST(Pooling, IsCountedByWhatItsWindowsRead) {
+  const at::NoGradGuard no_grad;
+  const PoolWindow p{{3, 2}, {2, 1}, {0, 0}, {1, 1}};
+  constexpr double planes = 2 * 3, results = planes * 3 * 10;
+  EXPECT_EQ(counted([&](const Tensor& x) { return max_pool(x, p, false); }), results * 3 * 2);
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("wide::max_pool_places", "");
+  const auto with_places = [&](const Tensor& x) {
+    std::vector<c10::IValue> stack{x, list(p.kernel), list(p.stride), list(p.padding), false};
+    op.callBoxed(&stack);
+    return stack[0].toTensor();
+  };
+  EXPECT_EQ(counted(with_places), results * 3 * 2);
+  EXPECT_EQ(counted([&](const Tensor& x) { return average_pool(x, p); }), results * 3 * 2);
+  EXPECT_EQ(counted([](const Tensor& x) {
+              return adaptive_average_pool(x, {1, 1});
+            }),
+            planes * 7 * 11);
+  // Of 7 rows in 3 windows two are in two of them, and so are three of 11 columns in 4.
+  EXPECT_EQ(counted([](const Tensor& x) {
+              return adaptive_average_pool(x, {3, 4});
+            }),
+            planes * (7 + 2) * (11 + 3));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
+#include "engine/measure/roofline.h"
 #include "tests/primitives/kernels/each_target.h"
 
 namespace wide::row_reduce_test {
@@ -131,6 +132,16 @@ TEST(RowReduce, StandsInForAtensInWidePrograms) {
     broken[1].fill_(NAN);
     const Tensor y = model->run({broken})[0];
     EXPECT_TRUE(y[0].equal(clean[0]) && y[2].equal(clean[2])) << c.name;
+  }
+}
+
+TEST(RowReduce, IsCountedByWhatItReads) {
+  const at::NoGradGuard no_grad;
+  for (const std::string& kind : kKinds) {
+    const Program program =
+        record({{"x", Role::input, at::randn({3, 5, 7})}},
+               [&](const Tensors& t) -> Tensors { return {reduce_rows(t[0], kind, 2, false)}; });
+    EXPECT_EQ(count_work(program, 1, {}).flops, 3 * 5 * 7) << kind;
   }
 }
 
