@@ -29,7 +29,7 @@ void check_own_name(const Preset& preset, const std::string& name) {
          registered ? "a registered target's" : "that of a group of targets", printable(name));
 }
 
-/// Names and groups to targets, each once, in the order they are asked for.
+/// Turns names and groups (primitives, blocks, models) into targets, each once, in the order given.
 std::vector<const Target*> find_targets(const std::vector<std::string>& names) {
   const std::map<std::string, Kind>& groups = target_groups();
   std::vector<const Target*> found;
@@ -53,7 +53,7 @@ std::vector<const Target*> find_targets(const std::vector<std::string>& names) {
 
 using Axes = std::map<std::string, std::map<std::string, std::vector<int64_t>>>;
 
-/// "linear.D=256,512".
+/// Parses an option such as "linear.D=256,512".
 void parse_axis(const std::string& text, Axes* axes) {
   const size_t dot = text.find('.'), equals = text.find('=');
   if (dot == std::string::npos || equals == std::string::npos || dot > equals)
@@ -78,7 +78,7 @@ void check_axis(const Target& target, const std::string& axis) {
        listing(known, 99), target.name, near.empty() && !known.empty() ? known.front() : near);
 }
 
-/// Refuses axes that leave no shape the target can have, with the target's own reason.
+/// Refuses axes for which the target has no valid shape, with the target's own reason.
 void check_shapes(const Target& target, const std::vector<Shape>& shapes) {
   std::exception_ptr why;
   for (const Shape& shape : shapes) {
@@ -128,8 +128,8 @@ std::vector<std::string> strategies_of(const Target& target, const Preset& prese
   return wanted.empty() ? own : wanted;
 }
 
-/// A target's part in a preset. One with published figures has those rows: at the target's
-/// `published` shape where it has one, and at every N with a figure.
+/// A target's shapes and Ns in a preset. In a preset with published figures: the target's
+/// `published` shape, if it has one, and every N that has a figure.
 std::vector<Sweep> sweeps_of(const Target& target, const Preset& preset) {
   const auto own = target.sweeps.find(preset.sweep);
   if (preset.published.empty())
@@ -164,7 +164,7 @@ std::vector<std::string> strategy_names(const Target& target) {
 
 std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices) {
   Axes axes = preset.axes, typed;
-  for (const auto& [name, unused] : axes) find_target(name);  // or it is misspelt
+  for (const auto& [name, unused] : axes) find_target(name);  // throws for a misspelt name
   for (const std::string& text : choices.axes) parse_axis(text, &typed);
   const auto forced = parse_strategies(choices.strategies);
   std::vector<std::string> names = preset.targets;
@@ -192,7 +192,7 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
 
   std::vector<PlannedCase> cases;
   std::set<std::string> seen;
-  const auto add = [&](PlannedCase next) {  // each once, whatever lists repeat
+  const auto add = [&](PlannedCase next) {  // drops repeated cases
     const Case c = empty_case(next);
     if (seen.insert(fmt::format("{}|{}|{}|{}|{}|{}|{}", c.target, c.shape, c.n, c.dtype, c.device,
                                 c.mode, c.phase))
@@ -265,7 +265,7 @@ int64_t count_trials(const std::vector<PlannedCase>& cases) {
 
 namespace {
 
-/// What one model takes in and draws or computes elementwise, and whether it draws.
+/// Elements that one model reads or computes, and whether it draws random numbers.
 struct Size {
   double elements = 0;
   bool random = false;
@@ -279,7 +279,7 @@ Size size_of(const PlannedCase& planned) {
     for (const TensorSpec& t : network.tensors)
       size.elements += static_cast<double>(c10::multiply_integers(t.sizes));
   } catch (const std::exception&) {
-    // A shape that is refused: running the case says so.
+    // The shape is refused: the case reports that when it runs.
   }
   return size;
 }
@@ -287,7 +287,7 @@ Size size_of(const PlannedCase& planned) {
 }  // namespace
 
 double estimate_call_s(const PlannedCase& planned) {
-  // What a desktop core reaches on these shapes; the ETA corrects it as cases are done.
+  // Speeds of a desktop core on these shapes; the ETA corrects them as cases are done.
   constexpr double kFlopsPerSecond = 8e10, kElementsPerSecond = 1e9, kDrawsPerSecond = 1.2e8;
   const double flops = planned.target->flops ? planned.target->flops(planned.shape) : 0;
   const Size size = size_of(planned);
@@ -297,8 +297,8 @@ double estimate_call_s(const PlannedCase& planned) {
 }
 
 double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
-  // Calls outside the timed ones: measuring ranges and layouts, the check, its reference; what
-  // draws random numbers is checked by its statistics, over many calls.
+  // Calls that are not samples: timing ranges and layouts, the check and its reference. Random
+  // networks are checked by statistics of many calls.
   constexpr double kOtherCalls = 10, kRandomCalls = 60, kMinSamples = 10, kBaselines = 3;
   double seconds = 0;
   for (const PlannedCase& c : cases) {

@@ -11,7 +11,7 @@
 
 namespace wide {
 
-/// What the command line says on top of a preset.
+/// Options of the command line that change a preset.
 struct SweepChoices {
   std::vector<std::string> targets, axes, strategies, devices, dtypes, modes, phases;
   std::string n;
@@ -27,29 +27,30 @@ struct PlannedCase {
   Mode mode = Mode::default_;
   std::string phase = "forward";
   std::vector<std::string> strategies;
-  std::string machine = {};  // the only one that may measure it, by `machine_name`; "": any
+  std::string machine = {};  // `machine_name` of the only machine that may measure it; "": any
 };
 
-/// The result of a case before it has run: what it is, and its trials by name.
+/// The result of a case before it has run: its identity, and its trials without results.
 Case empty_case(const PlannedCase& planned);
 /// Whether `result` is of this case: the same target, N, shape, dtype, device, mode and phase.
 bool is_result_of(const Case& result, const PlannedCase& planned);
 
-/// The strategy of targets that have none of their own: what the engine chooses for each part.
+/// Name of the trial in which the engine chooses a strategy for each call: for targets without
+/// strategies of their own.
 inline constexpr const char* kChosen = "wide";
 
-/// Everything that can be asked of a target: its own strategies, or of a composition what the
-/// engine chooses and what it forces on parts; then those the engine gives to all.
+/// All strategies that a target can be run by: its own; for a composition the engine's choice and
+/// those forced on its parts; then vmap and per_model.
 std::vector<std::string> strategy_names(const Target& target);
 
 /// Cases in the order of targets, shapes, then N. Throws Error for unknown names and axes.
 std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices);
 
-/// What has to be forced so that a trial of `strategy` is what it says.
+/// Strategies to force on the primitives inside, so that a trial uses `strategy`.
 WidenOptions widen_options(const Target& target, const std::string& strategy,
                            const std::map<std::string, std::string>& forced);
 
-/// Trials of a plan, baselines included, and a rough time for them.
+/// Number of trials and baselines of a plan, and a rough estimate of their time.
 int64_t count_trials(const std::vector<PlannedCase>& cases);
 /// A rough time of one call of a case for all its models.
 double estimate_call_s(const PlannedCase& planned);

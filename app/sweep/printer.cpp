@@ -14,7 +14,7 @@
 namespace wide {
 namespace {
 
-/// Columns of the terminal behind standard error.
+/// Width of the terminal on standard error, in columns.
 size_t columns() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
@@ -46,7 +46,7 @@ void SweepPrinter::show(const std::string& doing) {
     return;
   }
   if (!doing.empty()) text += " · " + doing;
-  // A line that wraps could not be taken back.
+  // A progress line that wraps could not be erased.
   size_t shown = 0, bytes = 0;
   for (; bytes < text.size() && shown + 1 < columns(); ++shown) do
       ++bytes;

@@ -3,9 +3,9 @@
 
 namespace wide {
 
-/// What the terminal shows of a sweep as it goes: progress with rate and time left, and the table
-/// of each target once all of its cases are done, in whatever order that is. On a terminal the
-/// progress rewrites its line; elsewhere it is a plain line a case.
+/// Prints a sweep's progress with rate and time left, and the table of each target once all of its
+/// cases are done, in any order. On a terminal progress rewrites its line; elsewhere there is a
+/// plain line for each case.
 class SweepPrinter : public SweepObserver {
  public:
   SweepPrinter(SweepSession& session, bool quiet);
@@ -17,9 +17,9 @@ class SweepPrinter : public SweepObserver {
 
  private:
   struct Group {
-    size_t left = 0;              // cases that are to come
-    std::map<size_t, Case> done;  // by their places in the plan
-    std::string machine = {};     // of a plan whose cases each machine measures
+    size_t left = 0;              // cases still to run
+    std::map<size_t, Case> done;  // by position in the plan
+    std::string machine = {};     // with --each-machine: whose table this is
   };
   void add(const PlannedCase& planned, const Case& result);
   void print(Group& group);
@@ -28,10 +28,10 @@ class SweepPrinter : public SweepObserver {
 
   SweepSession& session_;
   double start_s_;
-  size_t begun_ = 0, run_ = 0;  // cases; `run_` without those that were done before
+  size_t begun_ = 0, run_ = 0;  // numbers of cases; `run_` without those known from a resume
   bool quiet_, terminal_;
   std::string line_;
-  std::vector<size_t> group_of_;  // of every case of the plan
+  std::vector<size_t> group_of_;  // by case: index in `groups_`
   std::vector<Group> groups_;     // one table each
 };
 

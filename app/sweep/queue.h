@@ -7,15 +7,15 @@
 
 namespace wide {
 
-/// Cases that wait for a worker, and how often each was lost together with the one that had it.
+/// Cases that wait for a worker, and how often each was lost together with its worker.
 class CaseQueue {
  public:
-  /// Numbers of cases below `count`, in the order in which they are handed out.
+  /// `order`: positions of cases, below `count`, in the order in which they are handed out.
   CaseQueue(std::vector<size_t> order, size_t count)
       : waiting_(order.begin(), order.end()), lost_(count) {}
 
   bool empty() const { return waiting_.empty(); }
-  /// The next one that fits, which whoever takes it has to finish or give back; nullopt: none does.
+  /// Takes the next case that fits; the caller must finish it or give it back. nullopt: none fits.
   template <class Fits>
   std::optional<size_t> take(const Fits& fits) {
     const auto at = std::find_if(waiting_.begin(), waiting_.end(), fits);
@@ -24,9 +24,10 @@ class CaseQueue {
     waiting_.erase(at);
     return next;
   }
-  /// The next one of all. There is one.
+  /// The next case, whether it fits or not. The queue must not be empty.
   size_t front() const { return waiting_.front(); }
-  /// Lost with its worker: the next one to be taken. Returns how often that has happened to it.
+  /// Puts a case whose worker was lost back to the front. Returns how often that has happened to
+  /// it.
   int give_back(size_t index) {
     waiting_.push_front(index);
     return ++lost_.at(index);

@@ -6,42 +6,43 @@
 
 namespace wide {
 
-/// What a sweep is to do anew of one that was run before.
+/// Which cases of an earlier sweep run again.
 enum class Resume {
-  no,         // it is a new one
-  missing,    // continues an unfinished one: what has no result yet
-  disturbed,  // continues any: also what other programs disturbed
+  no,         // a new sweep
+  missing,    // continue an unfinished sweep: cases without a result
+  disturbed,  // continue any sweep: also cases that other programs disturbed
 };
 
-/// What a sweep is asked to do, as the store remembers it.
+/// A sweep's plan (cases and settings) in the form in which the store keeps it.
 SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& cases,
                      const SweepSettings& settings, const Environment& environment);
-/// The cases that a stored sweep has planned, and its settings, to be resumed. Throws Error where
-/// its targets are not registered here.
+/// Cases and settings of a stored sweep, to be resumed. Throws Error if a target is not registered
+/// in this build.
 std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings);
 
-/// Puts a sweep into the store as it goes: what has been told to it is on disk.
+/// Writes a running sweep to the store. When a call returns, the result is on disk.
 class SweepRecorder : public SweepObserver {
  public:
-  /// Begins a sweep, or continues the one that was asked the same.
+  /// Begins a sweep, or continues the stored one that has the same plan.
   SweepRecorder(Store store, const SweepPlan& plan, Resume resume);
-  /// What has not ended is interrupted: this process may live on.
+  /// Marks a sweep that has not ended as interrupted, as the process may go on (the explorer).
   ~SweepRecorder() override;
   SweepRecorder(const SweepRecorder&) = delete;
   SweepRecorder& operator=(const SweepRecorder&) = delete;
-  /// Has `runner` leave out what is done, and tell of the rest. Once, before it runs.
+  /// Makes `runner` skip finished cases and report the others to this object. To be called once,
+  /// before it runs.
   void attach(SweepRunner& runner);
 
   void on_begin(const PlannedCase& planned) override;
   void on_case(const PlannedCase& planned, const Case& result) override;
   void on_end(const std::string& state) override;
 
-  /// Cases are measured on this machine too.
+  /// Adds a machine on which cases are measured.
   void add_machine(const Environment& machine) { store_.add_machine(id_, machine); }
   /// After the end: how the environment changed while the sweep ran.
   void add_changes(const std::vector<std::string>& changes) { store_.add_changes(id_, changes); }
 
-  /// What the store has of the sweep by now.
+  /// The sweep's report as stored by now.
   SweepReport stored() { return store_.load(id_); }
   int64_t id() const { return id_; }
   const std::string& network() const { return store_.network(); }

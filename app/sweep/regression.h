@@ -8,12 +8,13 @@
 
 namespace wide {
 
-/// Exit code 4 where a trial is incorrect, else 5 where one crashed, hung or ran out of memory; one
-/// line says which.
+/// A complaint with exit code 4 if a trial is incorrect, else 5 if one crashed, hung or ran out of
+/// memory; its line names them.
 Complaint failed_trials(const SweepReport& report);
 
-/// What a comparison says against `report`: exit code 3 names the trials that are SLOWER by more
-/// than `percent` more time; 1 says what nothing can be said of, since other programs disturbed it.
+/// Complaints about `report` from a comparison: exit code 3 with the trials that are SLOWER and
+/// take more than `percent` more time; exit code 1 with the trials that were disturbed, so that
+/// nothing is known.
 std::vector<Complaint> slower_trials(const SweepReport& report, const SweepReport& reference,
                                      const Comparison& comparison, double percent);
 
@@ -21,11 +22,11 @@ std::vector<Complaint> slower_trials(const SweepReport& report, const SweepRepor
 class Against {
  public:
   void declare(CLI::App& app);
-  /// To be called before the work: half of the options without the other half is refused, and so
-  /// is a reference that there is not.
+  /// To be called before the work. Throws Error if only one of the two options is given, or the
+  /// reference does not exist.
   void prepare(const std::string& db);
-  /// Compares, and says on stdout, unless `quiet`, what changed. Nothing without --against; no
-  /// complaints without --fail-on-regression.
+  /// Compares, and prints what changed on stdout unless `quiet`. Does nothing without --against;
+  /// returns no complaints without --fail-on-regression.
   std::vector<Complaint> check(const SweepReport& report, const std::string& db,
                                bool quiet = false);
   /// The same of a training run, against another one: as `train --against`.

@@ -17,15 +17,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long a single worker is waited for, and how often several are looked after: rarely, as who
-/// looks takes time of the cores that measure.
+/// How long to wait for news of a single worker, and the pause between looks at several: long,
+/// since looking takes time from the cores that measure.
 constexpr milliseconds kPatience{100}, kLook{10};
-/// A case that was lost with so many workers is given to no other.
+/// A case that was lost with so many workers is not given to another one.
 constexpr int kMostLost = 3;
 
 }  // namespace
 
-/// One run: who is at which case.
+/// One call of `run`: which worker has which case.
 class SweepRunner::Round {
  public:
   Round(SweepRunner& runner, std::vector<std::unique_ptr<Worker>> workers)
@@ -35,7 +35,8 @@ class SweepRunner::Round {
     for (auto& worker : workers) seats_.push_back({std::move(worker), std::nullopt});
   }
 
-  /// Throws Cancelled when asked to stop, once that is told of the cases on their way.
+  /// Runs all cases. When asked to stop, reports the running cases as cancelled and throws
+  /// Cancelled.
   void operator()() {
     for (;;) {
       if (runner_.stopped() && (busy() || !queue_.empty())) cancel();
@@ -55,7 +56,7 @@ class SweepRunner::Round {
  private:
   struct Seat {
     std::unique_ptr<Worker> worker;
-    std::optional<size_t> index;  // of the case that it has
+    std::optional<size_t> index;  // position of the case that the worker has
   };
 
   const PlannedCase& planned(size_t index) const { return runner_.cases_[index]; }
@@ -67,7 +68,7 @@ class SweepRunner::Round {
     return (own.empty() ? runner_.machine_ : own) == wanted;
   }
 
-  /// Of cases that wait for a machine without a worker.
+  /// Throws Error when the remaining cases need a machine that has no worker.
   [[noreturn]] void refuse_waiting() const {
     throw Error(fmt::format("[sweep] workers: got none left on {}, expected one; try --resume",
                             printable(planned(queue_.front()).machine)),
@@ -99,7 +100,7 @@ class SweepRunner::Round {
     }
   }
 
-  /// True where there was news.
+  /// Takes news of a worker; returns whether there was any.
   bool listen(Seat& seat, milliseconds patience) {
     if (!seat.index) return false;
     std::optional<WorkerNews> news = seat.worker->receive(patience);
@@ -120,7 +121,7 @@ class SweepRunner::Round {
     for (SweepObserver* o : runner_.observers_) o->on_case(of, result);
   }
 
-  /// What lost workers had goes to others.
+  /// Gives the cases of lost workers to others.
   void bury() {
     for (Seat& seat : seats_) {
       if (seat.worker->alive()) continue;

@@ -16,12 +16,13 @@
 namespace wide {
 namespace {
 
-/// Long enough for the system's count of processor time to say something.
+/// Time over which the load of other programs is measured: the system counts processor time
+/// coarsely.
 constexpr double kLookS = 0.3;
-/// The first cases say little about the rest: until so many are done the estimate counts as it is.
+/// Until so many cases are done, the time left is the plan's estimate, uncorrected by their times.
 constexpr size_t kSomeCases = 10;
 
-/// This machine, with what the cases need of it.
+/// Captures this machine's environment, with the GPU that the cases use.
 Environment this_machine(const std::string& command, const std::vector<PlannedCase>& cases) {
   Environment e = capture_environment(command, version(), git_state());
   for (const PlannedCase& c : cases)
@@ -29,7 +30,7 @@ Environment this_machine(const std::string& command, const std::vector<PlannedCa
   return e;
 }
 
-/// What is to be run: of a sweep on each machine the cases of all.
+/// The cases to run; with --each-machine repeated for every machine.
 std::vector<PlannedCase> cases_of(SweepRequest* request) {
   std::vector<PlannedCase> cases = std::move(request->cases);
   if (!request->settings.each_machine || !cases.front().machine.empty()) return cases;
@@ -84,7 +85,7 @@ SweepSession::SweepSession(SweepRequest request)
       machines.push_back(kept.environment);
     }
     report_.id = std::to_string(recorder_->id());
-    recorder_->attach(runner_);  // first: what is shown as done is stored
+    recorder_->attach(runner_);  // first, so that what other observers show as done is stored
   }
   for (const PlannedCase& c : cases) {
     estimates_s_.push_back(estimate_seconds({c}, settings.budget_s));
@@ -105,7 +106,7 @@ SweepSession::SweepSession(SweepRequest request)
 }
 
 std::string SweepSession::run() {
-  runner_.add(*this);  // last: a case begins when nobody waits any more
+  runner_.add(*this);  // last, so that a case's time does not include other observers' work
   workers_ = runner_.workers();
   std::string state = runner_.run();
   sort_cases();
@@ -114,7 +115,7 @@ std::string SweepSession::run() {
 }
 
 void SweepSession::note_changes() {
-  if (elsewhere_) return;  // what this machine does says nothing of those
+  if (elsewhere_) return;  // this machine's load does not affect the measuring ones
   Environment now;
   now.cores = usable_cores();
   now.threads = report_.environment.threads;

@@ -9,34 +9,35 @@ struct SweepRequest {
   std::string name, command;
   std::vector<PlannedCase> cases;
   SweepSettings settings;
-  std::string db;  // the store's file, for results and for who won; "": nothing is kept
+  std::string db;  // the store's file, for results and tuning; "": nothing is stored
   Resume resume = Resume::no;
-  /// Of the machines that measure, where that is not this one alone: the first stands for all.
+  /// Environments of the machines that measure, if there are others than this one; the first is
+  /// shown for the sweep.
   std::vector<Environment> machines = {};
 };
 
-/// A sweep from the first look at the machine to the last, with all that is kept of it. The one way
-/// a sweep is run: by the command line and by the explorer.
+/// A whole sweep: environment, peaks, store, runner, time left. The command line and the explorer
+/// both run sweeps through it.
 class SweepSession : private SweepObserver {
  public:
-  /// Captures the environment, measures or finds the machine's peaks, and opens the store. Throws
-  /// Error where that cannot be written, or the sweep to continue is none.
+  /// Captures the environment, measures the machine's peaks or takes them from the cache, and opens
+  /// the store. Throws Error if the store cannot be written, or there is no sweep to resume.
   explicit SweepSession(SweepRequest request);
 
-  /// Who else is told of it, after the store; and who ends it.
+  /// To add observers (they are called after the store's), and to stop the sweep.
   SweepRunner& runner() { return runner_; }
-  /// Runs what is left; returns "complete" or "cancelled".
+  /// Runs the cases without results; returns "complete" or "cancelled".
   std::string run();
 
-  /// What has run so far; of a finished one also how the environment changed.
+  /// The report so far; after the end with changes of the environment.
   const SweepReport& report() const { return report_; }
   int64_t stored_as() const { return recorder_ ? recorder_->id() : 0; }
-  /// The network file system that the store lies on, as "NFS"; "" for any other.
+  /// The kind of network file system that the store lies on, such as "NFS"; "" if it is local.
   std::string network() const { return recorder_ ? recorder_->network() : ""; }
   size_t done_before() const { return recorder_ ? recorder_->done_before() : 0; }
-  /// Why its times may not be worth much: others use the machine as it begins. "" where none do.
+  /// A warning that other programs use the machine as the sweep begins; "" if none do.
   const std::string& busy() const { return busy_; }
-  /// Of all cases that are left; from any thread.
+  /// Estimated seconds for the remaining cases; from any thread.
   double left_s() const;
 
  private:
@@ -55,12 +56,12 @@ class SweepSession : private SweepObserver {
   SweepRunner runner_;
   std::optional<SweepRecorder> recorder_;
 
-  std::vector<size_t> places_;  // of the report's cases in the plan
+  std::vector<size_t> places_;  // by case of the report: its position in the plan
 
-  mutable std::mutex mutex_;          // of the time left
-  std::vector<double> estimates_s_;   // of every case, in order
-  std::map<size_t, double> begun_s_;  // of cases that run now
-  size_t run_ = 0;                    // cases, without those that were known
+  mutable std::mutex mutex_;          // guards what the time left is computed from
+  std::vector<double> estimates_s_;   // by position in the plan
+  std::map<size_t, double> begun_s_;  // start times of the cases that run now
+  size_t run_ = 0;                    // number of cases run, without those known from a resume
   size_t workers_ = 1;
   double left_estimate_s_ = 0, run_estimate_s_ = 0, run_s_ = 0;
 };

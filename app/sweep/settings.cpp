@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// Who keeps a setting.
+/// Where a setting is kept: sent to workers, stored with the sweep, or both.
 enum Keeper { kStore = 1, kWorker = 2, kBoth = 3 };
 
 struct Setting {
@@ -33,7 +33,7 @@ std::string joined(const std::map<std::string, std::string>& forced) {
   return fmt::format("{}", fmt::join(all, ","));
 }
 
-/// Sweeps of older versions lack it: it is kept where there are some.
+/// A setting that sweeps stored by older versions lack; stored only if it has a value.
 constexpr const char* kNetworks = "networks";
 
 /// A new setting that workers or a resumed sweep need is a row here.
@@ -42,7 +42,7 @@ constexpr Setting kSettings[] = {
      [](Text t, Into s) { s->budget_s = std::stod(t); }},
     {"--seed", kBoth, [](Of s) { return std::to_string(s.seed); },
      [](Text t, Into s) { s->seed = std::stoull(t); }},
-    // Each machine has as many as it has cores, where nobody asked for a number.
+    // 0 if the user gave no number: each machine then uses all of its cores.
     {"--threads", kStore, [](Of s) { return std::to_string(s.all_cores ? 0 : s.threads); },
      [](Text t, Into s) {
        s->threads = std::stoi(t);

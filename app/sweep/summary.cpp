@@ -15,7 +15,8 @@
 namespace wide {
 namespace {
 
-/// The cases of one line: those of a table, at one N where every N has a figure of its own.
+/// Cases that share a line of the summary: those of one table, or of one N if published figures are
+/// compared for every N.
 struct Row {
   std::string label;
   std::vector<const Case*> cases;
@@ -25,13 +26,13 @@ struct Row {
   double published = 0;
 };
 
-/// Nothing came of it, and nothing is wrong with it.
+/// Whether a trial has no result although nothing is wrong: skipped or unsupported.
 bool is_left_out(const Trial& t) {
   return t.status == Status::unsupported || t.status == Status::skipped;
 }
 bool is_bad(const Trial& t) { return t.status != Status::ok && !is_left_out(t); }
 
-/// What tells the tables of one target apart, where the report has several kinds.
+/// Device, dtype, mode or phase, as far as the report has several of them.
 std::string label_of(const Case& c, const std::vector<Case>& all, const Apart& apart) {
   std::string text = c.target;
   const auto add = [&](std::string Case::*field) {
@@ -118,7 +119,8 @@ std::string traced(const Case& c, const std::vector<PresetNetwork>& networks) {
   return c.target;
 }
 
-/// What failed first, and the command that looks at it; else what the results are good for.
+/// The next step for the user: the command that shows the first failure, else one that uses the
+/// results.
 std::string next_line(const SweepReport& report, const std::vector<Row>& rows,
                       const std::vector<PresetNetwork>& networks) {
   for (const bool wrong : {true, false})
@@ -150,7 +152,7 @@ std::string summary_text(const SweepReport& report, const SummaryOptions& option
       const auto value = [](const Row& r) { return r.best ? r.best->speedup->vs_best.value : 0; };
       return value(a) > value(b);
     });
-    // What is wrong is never left out.
+    // Targets with failures are always shown.
     const auto end =
         std::stable_partition(rows.begin() + std::min<ptrdiff_t>(options.top, std::ssize(rows)),
                               rows.end(), [](const Row& row) { return row.bad > 0; });

@@ -10,8 +10,8 @@
 namespace wide {
 
 struct SummaryOptions {
-  int64_t top = 0;  // rows shown, the largest speedups first; 0: all, in their order
-  /// Figures of others to set beside ours: target to N to speedup, and where they come from.
+  int64_t top = 0;  // number of rows, the largest speedups first; 0: all, in their order
+  /// Published speedups to compare with, by target and N, and their source.
   std::map<std::string, std::map<int64_t, double>> published;
   std::string published_note;
   std::vector<PresetNetwork> networks;  // of the user's own: what looks at them needs their files

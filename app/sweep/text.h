@@ -9,12 +9,12 @@ namespace wide {
 /// Whether two cases go into one table: the same target, device, dtype, mode and phase.
 bool same_table(const Case& a, const Case& b);
 
-/// The trials of one target: N, strategy, time, speedups, error, verdict; then its crossovers and
-/// what is to be said of its baselines. `machine` is named above them.
+/// A table of one target's trials: N, strategy, time, speedups, error, verdict; then crossovers and
+/// notes on baselines. `machine` is named above the table.
 std::string cases_text(const std::vector<Case>& cases, const std::string& machine = "");
 
-/// All tables of `cases`, in the order in which they come; machines are named where they stand
-/// apart, or `machine`.
+/// All tables of `cases`, in their order. Machines are named if there are several; else `machine`
+/// is.
 std::string tables_text(const std::vector<Case>& cases, const std::string& machine = "");
 
 /// "3 min 20 s".

@@ -19,7 +19,7 @@ struct UserTarget {
 
 struct UserTargets {
   std::mutex mutex;
-  std::deque<UserTarget> all;  // cases point to them
+  std::deque<UserTarget> all;  // a deque, since cases point to its elements
 };
 
 UserTargets& user_targets() {

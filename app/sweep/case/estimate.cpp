@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-/// What kernels take beside their results, and allocators keep.
+/// Memory that kernels need beside their results and that allocators keep, as a factor.
 constexpr double kMargin = 1.15;
 
 int64_t with_margin(int64_t bytes) {
@@ -43,8 +43,8 @@ int64_t result_bytes(const Program& program) {
   return bytes;
 }
 
-/// The wide program in operators whose shapes are known; what the engine's own kernels do in one
-/// pass takes less.
+/// The wide program by ATen operators, whose shapes are known without running them. The engine's
+/// own kernels take less memory, so this is an upper estimate.
 Program wide_dry(const Network& network, const Program& single, int64_t n, at::ScalarType dtype) {
   WidenOptions options;
   options.only = aten_alone(/*optimizer_steps=*/true);
@@ -75,7 +75,7 @@ CaseBytes estimate_case(const Network& network, const Program& single, const Pro
   const int64_t bound = bound_bytes(single), results = result_bytes(single), n = planned.n;
   bytes.loop = with_margin(n * (bound + results) + single.peak_bytes() - bound);
   bytes.exact = 2 * with_margin(reference.peak_bytes());
-  // Data, and in another order; expected results in float64 and in the dtype itself.
+  // Data, twice (as given and permuted); expected results, in float64 and in the dtype itself.
   bytes.check = n * (2 * bound + 3 * results);
   int64_t parameters = 0;
   for (const ValueId id : single.bound)

@@ -5,34 +5,33 @@
 
 namespace wide {
 
-/// Program(1) of a network whose tensors are of `dtype`, recorded without computing anything: no
-/// memory, milliseconds, whatever its size. Throws Unsupported for operators whose shapes nobody
-/// knows beforehand.
+/// Records Program(1) of a network in `dtype` without computing anything: takes milliseconds and no
+/// memory, whatever its size. Throws Unsupported for operators whose result shapes depend on data.
 Program record_dry(const Network& network, at::ScalarType dtype, bool grad);
 
-/// Bytes that the parts of a case take by estimate.
+/// Estimated bytes of the parts of a case.
 struct CaseBytes {
-  int64_t loop = 0;      // the N models in a loop, what a call keeps for its backward pass included
+  int64_t loop = 0;      // the N models in a loop, with what a call saves for its backward pass
   int64_t compiled = 0;  // all N by the wide program, weights packed
-  int64_t check = 0;     // what is held all along: data, expected results
+  int64_t check = 0;     // held throughout: data, expected results
   int64_t exact = 0;     // one model, or one sample of it, in float64
 
-  /// What has to be there for the one and for the other to be measured.
+  /// Bytes needed to measure the loop, and the wide program.
   int64_t with_loop() const { return check + std::max(exact, loop + compiled); }
   int64_t without_loop() const { return check + std::max(exact, compiled); }
 };
 
-/// `single`: of `network`; `reference`: what is computed in float64 at a time, as `single` or of
-/// fewer samples. Both recorded dry.
+/// `single`: Program(1) of `network`; `reference`: the program that the float64 reference runs at a
+/// time, `single` itself or the same of fewer samples. Both are dry recordings.
 CaseBytes estimate_case(const Network& network, const Program& single, const Program& reference,
                         const PlannedCase& planned);
 
-/// What is expected of a network whose samples have nothing to do with each other, from the program
-/// of one of them: of sample `k` of each model for every `k` in `samples`, as `[N, samples, ...]`.
+/// Expected results of a network whose samples are independent, computed sample by sample with the
+/// program of one sample. Returns `[N, samples, ...]` for the positions in `samples`.
 Expected expect_of_samples(const Network& network, const Program& one, const Ensemble& ensemble,
                            const std::vector<int64_t>& samples);
 
-/// Those samples of results `[N, B, ...]`.
+/// The same samples of results `[N, B, ...]`.
 Tensors pick_samples(const Tensors& results, const std::vector<int64_t>& samples);
 
 }  // namespace wide

@@ -17,8 +17,8 @@
 namespace wide {
 namespace {
 
-constexpr double kLongestCall = 50;           // in budgets: what takes longer is not tried
-constexpr double kEagerBytesPerSecond = 5e9;  // operator by operator, results in fresh memory
+constexpr double kLongestCall = 50;           // times the budget: slower calls are not tried
+constexpr double kEagerBytesPerSecond = 5e9;  // estimate for eager ATen, results in new memory
 
 class Preparation {
  public:
@@ -51,7 +51,7 @@ class Preparation {
     options.weights = own.weights;
     options.inputs = own.inputs;
     options.n = std::to_string(planned_.n);
-    options.trusted = true;  // presets take no other
+    options.trusted = true;  // a preset is refused unless its networks are trusted
     options.dtype = short_name(planned_.dtype);
     options.device = planned_.device.str();
     options.seed = settings_.seed;
@@ -59,11 +59,11 @@ class Preparation {
     result_.notes = subject_->notes();
   }
 
-  /// Drawn by the seed; of a user's network what the user gave.
+  /// Tensors of the N models: drawn by the seed, or a user's own weights and inputs.
   Ensemble ensemble_of(const Network& network, int64_t n) const {
     Ensemble all = generate(network, n, planned_.dtype, planned_.device, settings_.seed);
     if (!subject_) return all;
-    const Ensemble own = subject_->ensemble(n);  // a phase adds tensors after those
+    const Ensemble own = subject_->ensemble(n);  // a phase adds further tensors behind these
     std::copy(own.tensors.begin(), own.tensors.end(), all.tensors.begin());
     std::copy(own.shared.begin(), own.shared.end(), all.shared.begin());
     return all;
@@ -75,7 +75,7 @@ class Preparation {
     return record_single(network, ensemble_of(network, 1), grad);
   }
 
-  /// The phase's network of `forward`, and its Program(1).
+  /// Makes the network of the case's phase from the forward network, and records it.
   std::pair<Network, Program> of_phase(const Network& forward) const {
     Program plain = record_one(forward);
     Network network =
@@ -84,7 +84,7 @@ class Preparation {
     return {std::move(network), std::move(plain)};
   }
 
-  /// Bytes that can be had where the case runs.
+  /// Bytes available on the device of the case.
   int64_t available() const {
     const auto memory = device_memory(planned_.device);
     return memory ? memory->free : available_memory();
@@ -142,7 +142,7 @@ class Preparation {
     made_.has_loop = false;
   }
 
-  /// The form that people write by hand, in a loop; it must agree before anything is timed.
+  /// Adds the hand-optimised form of the network as a baseline. Throws if its results differ.
   Baseline optimised() {
     const auto [network, program] = of_phase(target_.optimised(planned_.shape));
     made_.optimised = program;
@@ -167,7 +167,7 @@ class Preparation {
   const Target& target_;
   const SweepSettings& settings_;
   Stages& stages_;
-  std::optional<Subject> subject_;  // of a user's network
+  std::optional<Subject> subject_;  // the user's network, if the target is one
   PreparedCase& made_;
   Case& result_;
 };

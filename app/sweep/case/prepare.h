@@ -10,22 +10,22 @@ struct PreparedCase {
   Program single;   // Program(1) of it
   Ensemble ensemble;
   MemoryNeed memory;
-  /// Of a network whose samples have nothing to do with each other: Program(1) of one sample, from
-  /// which the expected results are computed sample by sample.
+  /// For a network whose samples are independent: Program(1) of one sample, by which expected
+  /// results are computed sample by sample.
   std::optional<Program> one_sample;
-  std::optional<Program> optimised;     // Program(1) of the form that people write by hand,
-  std::vector<Baseline> own_baselines;  // which is a baseline
-  bool fits = true;      // false: nothing of the case is tried, and its result says why
-  bool has_loop = true;  // false: its separate models are not run, and its result says why
+  std::optional<Program> optimised;     // Program(1) of the hand-optimised form, if there is one
+  std::vector<Baseline> own_baselines;  // that form as a baseline
+  bool fits = true;                     // false: nothing of the case is run; its result says why
+  bool has_loop = true;                 // false: separate models are not run; the result says why
 };
 
-/// Records the network of a case and makes the tensors of its N models. Trials and baselines that
-/// would take too much time or memory by estimate are marked in `result`. `prepared` is filled as
-/// far as it goes: throws Error where the case does not fit, or its forms differ.
+/// Records the network of a case and makes the tensors of its N models. Marks in `result` the
+/// trials and baselines that would take too much time or memory by estimate. Throws Error if the
+/// case does not fit or its forms differ; `prepared` then holds what was made before.
 void prepare_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages,
                   PreparedCase* prepared, Case* result);
 
-/// What went wrong outside of any trial went wrong for all.
+/// Gives all trials this outcome, when something failed that concerns all of them.
 void end_all(const Outcome& outcome, Case* result);
 
 }  // namespace wide

@@ -19,9 +19,9 @@
 namespace wide {
 namespace {
 
-constexpr double kLongToCheckS = 0.3;  // a call by estimate
+constexpr double kLongToCheckS = 0.3;  // of a call by estimate; beyond it few samples are checked
 
-/// Throws where a compiled trial is not what its strategy says.
+/// Throws if a compiled trial does not use the strategy that it is named after.
 void expect_strategy(const Target& target, const std::string& strategy, const Coverage& coverage) {
   const bool chosen = strategy == kChosen && target.strategy(kChosen) == nullptr;
   if (chosen || strategy == "per_model") return;
@@ -55,7 +55,7 @@ CompileOptions compile_options(const PlannedCase& planned, const SweepSettings& 
   return options;
 }
 
-/// All N models computed by one strategy. Throws where it does not apply.
+/// Compiles all N models by one strategy. Throws if the strategy does not apply.
 std::unique_ptr<CompiledModel> compile_strategy(const PlannedCase& planned,
                                                 const SweepSettings& settings,
                                                 const PreparedCase& made,
@@ -65,7 +65,7 @@ std::unique_ptr<CompiledModel> compile_strategy(const PlannedCase& planned,
   options.widen = widen_options(target, strategy, settings.forced);
   options.far_off_ns = far_off_ns;
   if (strategy == "vmap") {
-    // What has no rule shows with one model too, before the best way of running it is searched.
+    // A missing batching rule shows with one model already, before ranges are timed.
     CompileOptions untuned = options;
     untuned.tune = false;
     const StrategyChoice one = choose_strategies(made.network, made.ensemble.models(0, 1), untuned,
@@ -77,7 +77,7 @@ std::unique_ptr<CompiledModel> compile_strategy(const PlannedCase& planned,
   return model;
 }
 
-/// The samples whose results are held against float64: all, or of long calls the first and last.
+/// Samples to check against float64: all, or only the first and last if calls are long.
 std::vector<int64_t> checked_samples(const PlannedCase& planned) {
   const int64_t count = planned.shape[planned.target->samples];
   std::vector<int64_t> samples;
@@ -86,7 +86,7 @@ std::vector<int64_t> checked_samples(const PlannedCase& planned) {
   return samples;
 }
 
-/// Every strategy of the case beside its baselines. Keeps references to all that it is given.
+/// The contest of a case: every strategy, and the baselines. Keeps references to its arguments.
 Contest contest_of(const PlannedCase& planned, const SweepSettings& settings,
                    const PreparedCase& made) {
   const Target& target = *planned.target;
@@ -97,7 +97,7 @@ Contest contest_of(const PlannedCase& planned, const SweepSettings& settings,
                               return compile_strategy(planned, settings, made, strategy,
                                                       far_off_ns);
                             },
-                            // The strategy that shares one mask must be found to do so.
+                            // Strategy `shared` must draw the same masks for all models.
                             made.network.random && strategy == "shared"});
   c.device = planned.device;
   c.dtype = planned.dtype;
@@ -123,7 +123,8 @@ Contest contest_of(const PlannedCase& planned, const SweepSettings& settings,
   return c;
 }
 
-/// What is made of weights alone is made once.
+/// Moves nodes that depend on weights alone into the prologue, which runs once for a set of
+/// weights.
 Program without_preparing(Program program) {
   ByValue<bool> varies(program.values.size(), false);
   for (const ValueId id : program.bound) varies[id] = program.value(id).role == Role::input;
@@ -136,7 +137,7 @@ Program without_preparing(Program program) {
   return program;
 }
 
-/// What the forms do in a call, of targets that have more than one.
+/// Operators and bytes of the forms of a target that has more than one.
 void explain_forms(const PreparedCase& made, const ContestResult& held, Case* result) {
   if (!made.optimised) return;
   std::vector<const Timing*> timings;
@@ -161,7 +162,7 @@ void explain_forms(const PreparedCase& made, const ContestResult& held, Case* re
   result->explanation = explanation_of(result->work, timings);
 }
 
-/// Puts what came of the contest into the case's result.
+/// Copies the contest's results into the case's.
 void take_results(ContestResult held, Case* result) {
   const double setup_s = result->seconds.setup;
   result->seconds = held.seconds;
@@ -174,7 +175,7 @@ void take_results(ContestResult held, Case* result) {
     result->trials[i] = std::move(held.trials[i].trial);
 }
 
-/// Times the same case in a Python that has torch; where it cannot, the case's notes say why.
+/// Times torch.compile on the same case, in another Python; if it cannot, a note says why.
 void ask_torch_compile(const PlannedCase& planned, const SweepSettings& settings, Stages& stages,
                        const PreparedCase& made, Case* result) {
   if (settings.peer.empty() || result->trials.empty() || !made.has_loop) return;
@@ -191,7 +192,7 @@ void ask_torch_compile(const PlannedCase& planned, const SweepSettings& settings
   for (std::string& absent : peer.absent) result->notes.push_back(std::move(absent));
 }
 
-/// How many ranges the fastest trial cuts the models into.
+/// Number of ranges of the fastest trial.
 int fastest_ranges(const ContestResult& held) {
   const TriedCandidate* best = nullptr;
   for (const TriedCandidate& t : held.trials)
@@ -201,13 +202,13 @@ int fastest_ranges(const ContestResult& held) {
   return best == nullptr ? 1 : best->model->ranges();
 }
 
-/// The strategy that the engine takes by itself among those that ran; "" where none did. `keys`:
-/// what it looked it up by.
+/// The strategy that the engine would choose among those that ran; "" if none ran. `keys`: the keys
+/// that it looked up in the tuning table.
 std::string automatic_strategy(const PlannedCase& planned, const SweepSettings& settings,
                                const PreparedCase& made, int ranges, const Case& result,
                                std::vector<TuningKey>* keys) {
   const Target& target = *planned.target;
-  if (target.strategies.empty()) return kChosen;  // one trial is just that
+  if (target.strategies.empty()) return kChosen;  // this trial is the engine's choice
   std::vector<std::string> able;
   std::set<std::string> ran;
   for (const Trial& t : result.trials) {
@@ -217,7 +218,7 @@ std::string automatic_strategy(const PlannedCase& planned, const SweepSettings& 
   if (able.size() < 2) return able.empty() ? "" : able.front();
   CompileOptions options = compile_options(planned, settings);
   options.ranges = ranges;
-  // Choosing tries what it chooses from: nothing that may have taken a worker with it.
+  // Choosing runs the strategies: leave out those that failed, as they may have ended a worker.
   for (const Strategy& s : target.strategies)
     if (!ran.count(s.name)) options.widen.never.insert(target.name + "/" + s.name);
   StrategyChoice choice =
@@ -228,7 +229,7 @@ std::string automatic_strategy(const PlannedCase& planned, const SweepSettings& 
   return "vmap";
 }
 
-/// Lets the tuning table know what won among the strategies that the engine chooses from.
+/// Stores the fastest of the strategies that the engine chooses from in the tuning table.
 void remember_winner(const Target& target, const Case& result, const std::vector<TuningKey>& keys) {
   const Timing* best = nullptr;
   for (const Trial& t : result.trials) {
@@ -240,7 +241,7 @@ void remember_winner(const Target& target, const Case& result, const std::vector
   for (const TuningKey& key : keys) tuning_table().store(key, {best->name, best->median_ns});
 }
 
-/// Marks what the engine takes by itself, and then tells it what won.
+/// Marks the trial that the engine would choose; then stores the winner in the tuning table.
 void mark_chosen(const PlannedCase& planned, const SweepSettings& settings,
                  const PreparedCase& made, int ranges, Case* result) {
   const Clocked clocked(&result->seconds.compile);
@@ -249,7 +250,7 @@ void mark_chosen(const PlannedCase& planned, const SweepSettings& settings,
   try {
     automatic = automatic_strategy(planned, settings, made, ranges, *result, &keys);
   } catch (const std::exception&) {
-    return;  // nothing is chosen; the trials are what they are
+    return;  // no trial is marked; their results stay
   }
   for (Trial& t : result->trials) t.chosen = t.status == Status::ok && t.strategy == automatic;
   remember_winner(*planned.target, *result, keys);

@@ -5,9 +5,9 @@
 
 namespace wide {
 
-/// Runs one case in this process: makes its models, holds the contest of its strategies, and lets
-/// the tuning table know who won. A trial that fails is a result, not an error. `stages` is told
-/// what is going on.
+/// Runs one case in this process: makes its models, holds the contest of its strategies, and stores
+/// the winner in the tuning table. A trial that fails is a result, not an error. Reports progress
+/// to `stages`.
 Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages);
 
 }  // namespace wide
