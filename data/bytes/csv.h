@@ -5,8 +5,8 @@
 
 namespace wide {
 
-/// A table of texts: a line of names, then rows of as many cells. RFC 4180: cells may stand in
-/// quotes, and a quote within them twice; lines end in LF or CR LF.
+/// Reads CSV (RFC 4180): a line of names, then rows with as many cells. Cells may be quoted, with a
+/// quote inside written twice; lines end in LF or CR LF.
 class CsvReader {
  public:
   /// `bytes` must live as long as this; `file` is for messages. Throws Error for names that are
@@ -16,7 +16,7 @@ class CsvReader {
   const std::vector<std::string>& names() const { return names_; }
   /// The next row's cells; false at the end. Throws Error for a row of another length.
   bool next(std::vector<std::string_view>* cells);
-  /// Of the row read last, counted from 1, the names' line included: where an editor shows it.
+  /// Line number of the row read last, counted from 1 with the names' line, as editors show it.
   int64_t line() const { return line_; }
 
  private:
@@ -29,10 +29,10 @@ class CsvReader {
   std::vector<std::string> names_, unquoted_;
 };
 
-/// The whole text as a number, also "nan" and "inf"; false for anything else.
+/// Parses the whole text as a number, also "nan" and "inf"; false for anything else.
 bool parse_number(std::string_view text, double* number);
 
-/// A cell as it stands in a CSV file: in quotes where it has to be.
+/// A cell as it is written to a CSV file: quoted if necessary.
 std::string csv_cell(const std::string& text);
 
 }  // namespace wide

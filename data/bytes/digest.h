@@ -4,7 +4,7 @@
 
 namespace wide {
 
-/// 16 hexadecimal digits that stand for these bytes: others have others. Not against forgery.
+/// A hash of the bytes as 16 hexadecimal digits. Not cryptographic.
 std::string digest(const void* data, size_t bytes);
 std::string digest(const std::string& text);
 

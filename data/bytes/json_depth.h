@@ -4,8 +4,8 @@
 
 namespace wide {
 
-/// Throws Error for JSON that nests deeper than what recurses over it has stack for. `file` is for
-/// the message.
+/// Throws Error for JSON that is nested so deeply that a recursive parser would overflow the stack.
+/// `file` is for the message.
 void check_json_depth(std::string_view text, const std::string& file);
 
 }  // namespace wide

@@ -4,7 +4,7 @@
 
 namespace wide {
 
-/// A whole file in memory, mapped privately: whoever writes to it changes a copy, not the file.
+/// A file mapped into memory, privately: writing to the memory never changes the file.
 class MappedFile {
  public:
   /// Throws Error when there is no regular file that can be read.

@@ -4,7 +4,8 @@
 
 namespace wide {
 
-/// A file that has no name yet: it gets one when it is committed, whole, or is gone.
+/// A file being written, without a name. `commit` gives it its name when it is complete; without a
+/// commit nothing remains.
 class NewFile {
  public:
   virtual ~NewFile() = default;
@@ -14,35 +15,38 @@ class NewFile {
 
   /// Open for writing; belongs to this object.
   virtual int descriptor() const = 0;
-  /// Once the bytes are on the disk the file gets its name, in place of what had it: whenever the
-  /// power goes, there is the old file or the new one. Throws Error (exit code 1).
+  /// Flushes the bytes to the disk, then replaces the file of that name. After a power failure
+  /// there is the old file or the new one. Throws Error (exit code 1).
   virtual void commit() = 0;
 };
 
-/// A name beside `path` that no other writer has and nobody can have put there before. Throws Error
-/// (exit code 1).
+/// A new, unpredictable name in the folder of `path` for a temporary file. Throws Error (exit code
+/// 1).
 std::string fresh_name(const std::string& path);
-/// What lies whole at `part` gets the name `path` in the same folder, on the disk too. Throws Error
-/// (exit code 1).
+/// Renames the complete file `part` to `path`, in the same folder, and flushes the folder. Throws
+/// Error (exit code 1).
 void give_name(const std::string& part, const std::string& path);
 
-/// Where new files come from.
+/// How files are created, changed and removed: by the file system, or in the sandbox by requests to
+/// the process outside.
 class Places {
  public:
   virtual ~Places() = default;
-  /// For `path`, in a folder that exists. A symbolic link there is replaced, not followed; to a
-  /// pipe or a device it is written directly. Throws Error (exit code 1) where no file can be made.
+  /// A new file for `path`, in a folder that exists. A symbolic link at `path` is replaced, not
+  /// followed; a pipe or device is written directly. Throws Error (exit code 1) if it cannot be
+  /// made.
   virtual std::unique_ptr<NewFile> file(const std::string& path);
-  /// Adds to the end of a file, which is made where there is none: for logs, which are read while
-  /// they grow. Throws Error (exit code 1).
+  /// Appends to a file, which is made if it does not exist: for logs that are read while they grow.
+  /// Throws Error (exit code 1).
   virtual void append(const std::string& path, const std::string& text);
-  /// A file, or a folder with all that is in it. What is not there, or cannot be removed, stays so.
+  /// Removes a file, or a folder with its contents. Errors are ignored.
   virtual void remove(const std::string& path);
-  /// Makes a folder and those around it. What stands in the way shows when it is used.
+  /// Makes a folder and its parents. Errors are ignored: they show when the folder is used.
   virtual void folder(const std::string& path);
 };
 
-/// Of this process: the file system's own, unless it may name no path for writing and has to ask.
+/// The `Places` of this process: the file system's, except in the sandbox, which must ask for
+/// files.
 Places& places();
 void set_places(std::unique_ptr<Places> places);
 

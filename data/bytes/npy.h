@@ -15,13 +15,13 @@ struct Array {
   uint64_t begin = 0, end = 0;  // from the start of the file
 };
 
-/// True for bytes that begin as such a file does.
+/// Whether the bytes begin as a .npy file does.
 bool probe(std::string_view bytes);
 /// Reads and checks all but the values; `file` is only for messages. Throws Error for objects
 /// (pickles), texts, records, big-endian numbers, and a file shorter or longer than it says.
 Array parse(std::string_view bytes, const std::string& file);
 
-/// What stands before the values of a row-major array.
+/// The header of a row-major array's file.
 std::string header(const std::string& dtype, const std::vector<int64_t>& shape);
 
 }  // namespace wide::npy

@@ -7,8 +7,8 @@
 
 namespace wide {
 
-/// A file that appears under its name only when all of it is written and on the disk; nothing is
-/// left of it when writing fails.
+/// A file that appears under its name only once it is completely on the disk. If writing fails,
+/// nothing of it remains.
 class PartFile {
  public:
   /// Throws Error (exit code 1) where the file cannot be made.
@@ -17,7 +17,8 @@ class PartFile {
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
-  /// A failure is kept for `commit`: the writers of archives do not survive it themselves.
+  /// Writes bytes. A failure is reported by `commit`, since the archive writers that call this
+  /// cannot handle exceptions.
   void write(const void* data, size_t size);
   /// Gives the file its name. Throws Error (exit code 1) when anything before failed.
   void commit();
@@ -29,7 +30,8 @@ class PartFile {
   int error_ = 0;  // errno of the first failure
 };
 
-/// Throws Error (exit code 2) where `path` lies in no folder or is one: said before the work.
+/// Throws Error (exit code 2) if the folder of `path` does not exist or `path` is a folder; called
+/// before long work begins.
 void check_writable_place(const std::string& path);
 
 }  // namespace wide

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-// Python's pickles, read without running anything: plain values come out, and what a name in the
-// pickle stands for is for `Meaning` to say. Knows no LibTorch, so that any bytes can be thrown at
-// it; nothing recurses, and what is built is bounded by the bytes read and by `kMostValues`.
+// Reads Python's pickles without running code. The result is plain values; a `Meaning` says what
+// the names of classes and functions in a pickle stand for. Knows no LibTorch and can be fed any
+// bytes: nothing recurses, and memory is bounded by the bytes read and by `kMostValues`.
 namespace wide::pickle {
 
 enum class Kind : uint8_t {
@@ -23,7 +23,7 @@ enum class Kind : uint8_t {
   set,
   dict,
   name,     // of a Python function or class, "collections.OrderedDict"
-  storage,  // made by a Meaning, as is a tensor: `number` is what it chose
+  storage,  // made by a Meaning, as is a tensor; `number` is the Meaning's own id for it
   tensor
 };
 const char* to_string(Kind kind);
@@ -51,7 +51,7 @@ class Values {
   /// Throws Error beyond `kMostValues`.
   Id add(Value value);
   Id add(Kind kind, std::vector<Id> items = {});
-  /// Keeps a text that does not stand in the bytes as it is.
+  /// Stores a text that is not contained in the bytes as it is.
   std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
   const std::string& file() const { return file_; }
 
@@ -61,17 +61,17 @@ class Values {
   std::deque<std::string> kept_;
 };
 
-/// What the names in a pickle mean. All may throw Error.
+/// Interprets the names in a pickle. All functions may throw Error.
 class Meaning {
  public:
   virtual ~Meaning() = default;
-  /// Whether the name may stand in a pickle at all.
+  /// Whether the name may occur in a pickle.
   virtual bool knows(std::string_view name) const = 0;
-  /// What calling `name` with the tuple `arguments` would give.
+  /// The result of calling `name` with the tuple `arguments`.
   virtual Id call(Values& values, std::string_view name, Id arguments) = 0;
-  /// An object gets its attributes; an OrderedDict's or a parameter's say nothing of use.
+  /// Sets an object's attributes (BUILD). Those of an OrderedDict or parameter are not needed.
   virtual void build(Values&, Id /*object*/, Id /*state*/) {}
-  /// What a persistent id stands for.
+  /// The value of a persistent id: a storage.
   virtual Id persistent(Values& values, Id id) = 0;
 };
 

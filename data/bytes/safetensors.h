@@ -34,7 +34,7 @@ int bits_of(std::string_view dtype);
 /// Throws Error for every breach of the format's rules.
 Index parse(std::string_view bytes, const std::string& file);
 
-/// A file in memory. Whoever writes to its data changes a copy, not the file.
+/// A file mapped into memory. Writing to its data never changes the file.
 class File {
  public:
   explicit File(const std::string& path);
@@ -56,7 +56,7 @@ struct Item {
   const void* data = nullptr;
 };
 
-/// Writes to a file beside and renames, so that no half-written file is ever seen under `path`.
+/// Writes a temporary file and renames it, so that `path` never shows a half-written file.
 /// Order: widest dtype first (keeps all data aligned), then by name; equal input, equal bytes.
 void write(const std::string& path, std::vector<Item> items,
            const std::map<std::string, std::string>& metadata = {});

@@ -8,19 +8,19 @@ namespace wide {
 
 /// The weights of N models, one checkpoint each.
 struct LoadedWeights {
-  Tensors tensors;           // per weight of the network, `[N, ...]`, or without N where shared
-  std::vector<bool> shared;  // equal in all checkpoints, when asked for
-  std::vector<bool> given;   // some checkpoint has it; else all keep the network's own value
+  Tensors tensors;           // for each weight of the network, `[N, ...]`, or without N if shared
+  std::vector<bool> shared;  // with `share`: the weight is equal in all checkpoints
+  std::vector<bool> given;   // false: no checkpoint has it, and the network's own value is used
   std::vector<std::string> notes;
-  int64_t equal_bytes = 0;   // that sharing would save (or saves): N - 1 copies of equal weights
+  int64_t equal_bytes = 0;   // what sharing saves or would save: N - 1 copies of equal weights
   int64_t file_bytes = 0;    // of all checkpoints
   int64_t packed_bytes = 0;  // of `tensors`
   double seconds = 0;        // from opening the first to packing the last
 };
 
 /// Matches every checkpoint against the network's weights and packs them one file at a time.
-/// `dtype` replaces kFloat of the network's weights. With `share`, weights that are equal to the
-/// last bit in all files are kept once. Throws Error naming the file and the tensor.
+/// `dtype` replaces float32 weights. With `share`, weights that are bitwise equal in all files are
+/// kept once. Throws Error naming the file and the tensor.
 LoadedWeights load_checkpoints(const Network& network, const std::vector<std::string>& files,
                                at::ScalarType dtype, bool share);
 

@@ -10,8 +10,8 @@
 
 namespace wide {
 
-/// The weights of one model, in whatever format, mapped into memory: the bytes are read where they
-/// are used. A sharded checkpoint opens all its files.
+/// A checkpoint of one model in any format, mapped into memory, so that bytes are read only when
+/// they are used. A sharded checkpoint opens all its files.
 class CheckpointFile {
  public:
   /// Throws Error naming the file.
@@ -19,14 +19,14 @@ class CheckpointFile {
 
   const std::string& path() const { return path_; }
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  /// Of a tensor: throws Error (naming file and tensor) for those that LibTorch does not have.
+  /// The dtype of a tensor. Throws Error (naming file and tensor) for one that LibTorch lacks.
   at::ScalarType dtype(size_t index) const;
   /// A tensor over the file's own memory (which it keeps alive) where alignment and byte order
   /// allow, else a copy.
   at::Tensor tensor(size_t index) const;
-  /// The bytes of a tensor, where they are in the order of its elements in memory; else nullptr.
+  /// The bytes of a tensor, if they are contiguous in the order of its elements; else nullptr.
   const char* plain_bytes(size_t index) const;
-  /// Where the tensor lies: equal for two names of one.
+  /// The tensor's address, which is equal for two names of one tensor.
   bool same_place(size_t a, size_t b) const;
   int64_t bytes() const;  // of all files
 

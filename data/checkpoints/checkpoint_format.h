@@ -6,18 +6,18 @@
 #include <string_view>
 #include <vector>
 
-// What a checkpoint file holds, whatever its format. Parsing knows no LibTorch: bytes to names,
-// dtypes, sizes, strides and ranges of bytes; making tensors is data/checkpoints/checkpoint_file.h.
+// The contents of a checkpoint file in any format: names, dtypes, sizes, strides and byte ranges.
+// Parsing knows no LibTorch; tensors are made in data/checkpoints/checkpoint_file.h.
 namespace wide {
 
-/// Of a file, in bytes.
+/// A range of a file, in bytes.
 struct ByteRange {
   uint64_t begin = 0, end = 0;
 };
 
 struct StoredTensor {
   std::string name;   // keys of nested containers joined by dots: "state_dict.fc.weight"
-  size_t nested = 0;  // length of the part of the name that are containers': 11 above
+  size_t nested = 0;  // length of the containers' part of the name: 11 in this example
   std::string dtype;  // the name that safetensors has for it: "F32"
   std::vector<int64_t> sizes, strides;  // strides in elements
   ByteRange range;                      // from its first element to its last
@@ -26,7 +26,7 @@ struct StoredTensor {
 
 struct CheckpointIndex {
   std::vector<StoredTensor> tensors;
-  /// Further files, beside this one, that hold tensors of these names (a sharded checkpoint).
+  /// For a sharded checkpoint: files in the same folder, and the names of the tensors in each.
   std::map<std::string, std::vector<std::string>> parts;
 };
 
@@ -34,7 +34,7 @@ struct CheckpointIndex {
 struct CheckpointFormat {
   std::string name;                     // "safetensors"
   std::vector<std::string> extensions;  // ".safetensors": what a folder is searched for
-  int order = 0;  // of a folder's files those of the lowest are taken: an index before its parts
+  int order = 0;  // in a folder, files of the lowest order are taken: an index, not its parts
   std::function<bool(std::string_view bytes)> probe;
   /// Throws Error for every breach of the format's rules; `file` is only for messages.
   std::function<CheckpointIndex(std::string_view bytes, const std::string& file)> parse;
@@ -43,7 +43,7 @@ bool add_checkpoint_format(CheckpointFormat format);
 /// By name.
 const std::vector<CheckpointFormat>& checkpoint_formats();
 
-/// The format by what the bytes are, not by what the file is called. Throws Error for none.
+/// The format, recognised by the bytes, not by the file's name. Throws Error if there is none.
 const CheckpointFormat& checkpoint_format(std::string_view bytes, const std::string& file);
 
 /// Bits of one element of a safetensors dtype (and of C128), or 0 for what is none.

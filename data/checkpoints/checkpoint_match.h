@@ -8,7 +8,7 @@
 
 namespace wide {
 
-/// The weights that a network wants, by every name that a checkpoint may have for them.
+/// The network's weights, by every name that a checkpoint may have for them.
 class WantedWeights {
  public:
   explicit WantedWeights(const Network& network);
@@ -17,7 +17,7 @@ class WantedWeights {
   const std::vector<TensorSpec>& specs() const { return specs_; }
   /// Index in `specs`, or -1.
   int64_t find(const std::string& name) const;
-  /// Parts, with their dots, that all names begin with: "", "model.", "model.net.".
+  /// Prefixes that all names have in common: "", "model.", "model.net.".
   const std::vector<std::string>& prefixes() const { return prefixes_; }
 
  private:
@@ -29,16 +29,16 @@ class WantedWeights {
 
 constexpr size_t kAbsent = SIZE_MAX;
 
-/// Which tensor of a checkpoint is which weight.
+/// The assignment of a checkpoint's tensors to the network's weights.
 struct CheckpointMatch {
-  std::vector<size_t> tensors;  // per weight the tensor in the file, or kAbsent: the network's own
+  std::vector<size_t> tensors;  // by weight: index of the file's tensor, or kAbsent
   std::vector<std::string> notes;
 };
 
-/// Finds what stands before the names in the file but not in the network (containers such as
-/// `state_dict`, wrappers such as `module.`), or the other way round. Throws Error naming the file
-/// and the tensor where sizes or dtypes differ, where tied weights do, and for a weight that is not
-/// there and that the network cannot do without.
+/// Matches names, after removing a prefix that only the file has (containers such as `state_dict`,
+/// wrappers such as `module.`) or only the network. Throws Error naming the file and the tensor if
+/// sizes or dtypes differ, if tied weights have different values, and for a missing weight that the
+/// network needs.
 CheckpointMatch match_checkpoint(const CheckpointFile& file, const WantedWeights& wanted);
 
 }  // namespace wide

@@ -4,15 +4,15 @@
 
 namespace wide {
 
-/// The checkpoints behind `--weights`, one a model.
+/// The checkpoints that `--weights` names, one for each model.
 struct FoundCheckpoints {
-  std::vector<std::string> files;  // of a sharded checkpoint its index
+  std::vector<std::string> files;  // for a sharded checkpoint its index
   std::vector<std::string> notes;  // what a folder or a glob stood for
 };
 
-/// A folder or a glob stands for its checkpoints, numbers in their names in the order of numbers; a
-/// folder with a sharded checkpoint's index for that one model. Throws Error for what does not
-/// exist or holds none.
+/// Expands folders and globs to checkpoints, sorted so that model 10 comes after model 9. A folder
+/// with the index of a sharded checkpoint is one model. Throws Error for a path that does not exist
+/// or holds no checkpoint.
 FoundCheckpoints find_checkpoints(const std::vector<std::string>& arguments);
 
 }  // namespace wide

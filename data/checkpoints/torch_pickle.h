@@ -6,14 +6,15 @@
 #include "data/bytes/pickle.h"
 #include "data/checkpoints/checkpoint_format.h"
 
-// The names that a pickle of torch.save may hold, and what they make: storages and views of them.
+// The names that a pickle of torch.save may contain, and what they build: storages and tensors on
+// them.
 namespace wide::torch_pickle {
 
-/// A run of elements in a file's storage of the same key.
+/// A range of elements of a storage, which is found in the file by its key.
 struct Storage {
   std::string key;
-  std::string dtype;               // of safetensors; "U8" for one without
-  uint64_t offset = 0, numel = 0;  // elements of `dtype`; a part of the stored ones for a view
+  std::string dtype;               // safetensors' name; "U8" for an untyped storage
+  uint64_t offset = 0, numel = 0;  // in elements of `dtype`; a view covers a part of the storage
 };
 
 struct View {
@@ -31,9 +32,9 @@ class Meaning : public pickle::Meaning {
 
   const std::vector<Storage>& storages() const { return storages_; }
 
-  /// Every tensor in the containers under `root`, named by the keys on the way to it. `places`:
-  /// bytes of each storage in the file, by key. Throws Error for a tensor beyond its storage, and
-  /// where there is no tensor at all.
+  /// All tensors in the containers under `root`, named by the path of keys. `places`: byte range of
+  /// each storage, by key. Throws Error for a tensor that exceeds its storage, and if there is no
+  /// tensor.
   std::vector<StoredTensor> tensors(const pickle::Values& values, pickle::Id root,
                                     const std::map<std::string, ByteRange>& places,
                                     bool big_endian) const;

@@ -10,22 +10,22 @@ namespace wide {
 /// A named array of a data set, over the file's own memory where its format allows.
 struct DatasetColumn {
   std::string name;
-  at::Tensor values;  // [S, ...], or [N, S, ...] where a user says that models have their own
+  at::Tensor values;  // [S, ...], or [N, S, ...] for a column that the user gives each model
 };
 
-/// What a data file holds. Which column is what (inputs, targets, folds) is for others to say.
+/// The columns of a data file. What each is used for (input, target, fold) is decided elsewhere.
 struct Dataset {
   std::string path;
   std::vector<DatasetColumn> columns;
-  /// The columns are those of a table, a number a row: `joined` puts several into one.
+  /// Whether the columns come from a table, one number in each row; `joined` stacks several.
   bool table = false;
 
-  /// nullptr: none of that name.
+  /// The column of this name; nullptr if there is none.
   const at::Tensor* find(const std::string& name) const;
   std::vector<std::string> names() const;
-  /// Throws Error that names the nearest column.
+  /// The column of this name. Throws Error that names the most similar column.
   const at::Tensor& column(const std::string& name) const;
-  /// Of one name its column; of several [S, F], each of them [S]. Throws Error.
+  /// For one name, its column; for several names of columns [S], their stack [S, F]. Throws Error.
   at::Tensor joined(const std::vector<std::string>& names) const;
 };
 
@@ -33,7 +33,7 @@ struct Dataset {
 struct DatasetFormat {
   std::string name;                     // "CSV"
   std::vector<std::string> extensions;  // ".csv", what people usually call such files
-  int order = 0;                        // probed in this order; what any bytes may be comes last
+  int order = 0;                        // probed in this order; CSV last, as any text may be CSV
   std::function<bool(const std::string& path)> probe;
   /// Reads and checks the file as a whole. Throws Error.
   std::function<Dataset(const std::string& path)> load;
@@ -41,7 +41,7 @@ struct DatasetFormat {
 bool add_dataset_format(DatasetFormat format);
 const std::vector<DatasetFormat>& dataset_formats();
 
-/// Opens a data set by what the file holds. Throws Error.
+/// Opens a data set; the format is recognised by the file's contents. Throws Error.
 Dataset open_dataset(const std::string& path);
 
 }  // namespace wide

@@ -4,8 +4,8 @@
 
 namespace wide {
 
-/// Numbers by position: no state, the same on every machine. SplitMix64 of a key that mixes all
-/// that is given.
+/// Random numbers by position, without state, the same on every machine: SplitMix64 of a key that
+/// is mixed from all arguments.
 uint64_t draw_bits(uint64_t seed, std::string_view what, uint64_t index);
 /// In [0, 1).
 double uniform_draw(uint64_t seed, std::string_view what, uint64_t index);

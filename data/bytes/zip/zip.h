@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-// Zip archives as PyTorch writes them: every record stored as it is, none compressed. Bytes to
-// names and byte ranges; knows no LibTorch, so that any bytes can be thrown at it.
+// Zip archives as PyTorch writes them, with uncompressed records: from bytes to names and byte
+// ranges. Knows no LibTorch, and can be fed any bytes.
 namespace wide::zip {
 
 /// One record. `begin` and `end` of its bytes count from the start of the archive.
@@ -14,7 +14,7 @@ struct Entry {
   uint64_t begin = 0, end = 0;
   uint64_t size = 0;  // of its content; more than those bytes where it is compressed
   bool compressed = false;
-  uint32_t crc32 = 0;  // as written; PyTorch can be told to write none that is right
+  uint32_t crc32 = 0;  // as written; PyTorch has an option that leaves it wrong
 };
 
 struct Index {
@@ -31,19 +31,19 @@ bool probe(std::string_view bytes);
 /// Whether `parse` takes an archive of which records are compressed, as TorchScript's code is.
 enum class Compressed { refused, taken };
 
-/// Reads and checks the directory, not the records' bytes. Archives may lie in one another: a
-/// record's bytes are an archive of their own here. `file` is only for messages. Throws Error for
+/// Reads and checks the directory, not the records' bytes. A record may be an archive itself: call
+/// this on its bytes. `file` is only for messages. Throws Error for
 /// compressed or encrypted records, several parts, names that are there twice or lead out of the
 /// archive, and records that overlap or do not lie in the file.
 Index parse(std::string_view bytes, const std::string& file,
             Compressed compressed = Compressed::refused);
 
-/// The bytes of a record, as they stand in the archive.
+/// The bytes of a record, as stored in the archive.
 inline std::string_view bytes_of(std::string_view archive, const Entry& entry) {
   return archive.substr(entry.begin, entry.end - entry.begin);
 }
 
-/// Throws Error when a record's bytes are not those that its checksum was made of.
+/// Throws Error if a record's bytes do not match its checksum.
 void check_crc(std::string_view archive, const Entry& entry, const std::string& file);
 
 }  // namespace wide::zip

@@ -11,9 +11,8 @@ struct Item {
   std::vector<std::string_view> parts;
 };
 
-/// Writes an archive of records as they are, none compressed: equal input, equal bytes. It appears
-/// under its name when it is whole. Throws Error (exit code 1), also beyond the 4 GB of plain
-/// archives.
+/// Writes an archive of uncompressed records; equal input gives equal bytes. The file gets its name
+/// once it is complete. Throws Error (exit code 1), also beyond 4 GB, the limit without zip64.
 void write(const std::string& path, const std::vector<Item>& items);
 
 }  // namespace wide::zip
