@@ -7,13 +7,13 @@
 
 namespace wide {
 
-/// What a measured working set reaches.
+/// Measured bandwidth of a working set.
 struct MemoryLevel {
   double working_set = 0;  // bytes
   double bytes_per_s = 0;
 };
 
-/// What a GPU's driver says of it. 0 (-1 of counts) or empty: it does not say.
+/// Facts that a GPU's driver reports. 0 (-1 for counts) or empty: unknown.
 struct GpuState {
   std::string driver, capability, compute_mode;  // "570.86", "9.0", "default"
   std::string tf32;                              // "on": float32 factors were rounded to TF32
@@ -23,8 +23,8 @@ struct GpuState {
   int64_t processes = -1;  // that had work on it, this one included
 };
 
-/// What a measurement was taken on; without it a number means nothing. 0 (-1 of counts) or
-/// "unknown": the system does not say.
+/// The machine and software that a measurement was made with. 0 (-1 for counts) or "unknown": the
+/// system does not report it.
 struct Environment {
   std::string cpu;
   int cores = 0;         // that this process may use
@@ -49,17 +49,17 @@ struct Environment {
 Environment capture_environment(const std::string& command, const std::string& version,
                                 const std::string& git);
 
-/// What the system says of its processor in files below `root`: governor, clocks, temperature and
-/// throttling. "" is the system itself.
+/// Reads governor, clocks, temperature and throttling from the system's files below `root`; "" is
+/// the real system.
 void read_processor(Environment& environment, const std::string& root = "");
 
-/// What is different in `after` that changes what a time means, one line each: "governor:
-/// powersave, was performance". Clocks count from 10 % on, temperatures from 10 degrees.
+/// Changes of the environment that affect times, one line each: "governor: powersave, was
+/// performance". Clocks must differ by 10 %, temperatures by 10 degrees.
 std::vector<std::string> changes_between(const Environment& before, const Environment& after);
 
-/// The machine that an environment is of, in one line: "HOST: PROCESSOR, 2 cores, GPU".
+/// The machine of an environment in one line: "HOST: PROCESSOR, 2 cores, GPU".
 std::string machine_name(const Environment& environment);
-/// What times depend on, of a machine of this name: all but the host's name.
+/// The hardware part of a machine's name, on which times depend: all but the host.
 std::string hardware_of(const std::string& machine);
 
 /// The time, UTC, as ISO 8601.
@@ -78,7 +78,7 @@ struct ProcessMemory {
 };
 ProcessMemory process_memory();
 
-/// Memory that this process can have: without swapping, within its container and its limits.
+/// Memory available to this process without swapping, within its container and limits.
 int64_t available_memory();
 
 /// The command line as it could be typed again.

@@ -13,15 +13,15 @@ struct CpuTimes {
 /// From the text of /proc/stat, the lines of `cores` only; `ticks_per_s` is its unit.
 CpuTimes cpu_times(const std::string& stat, const std::vector<int>& cores, double ticks_per_s);
 
-/// A case is marked as disturbed when others took more than this share of the cores meanwhile.
+/// A case is disturbed if other processes used more than this share of the cores meanwhile.
 inline constexpr double kDisturbedShare = 0.1;
 
-/// Watches what other processes take of the cores that this one may use.
+/// Measures how much other processes use the cores that this one may use.
 class LoadWatch {
  public:
   LoadWatch();
-  /// Share of the cores, from 0 to 1, that others took since the watch began. 0 where the system
-  /// does not say, and within the first tenth of a second.
+  /// Share of the cores, 0 to 1, that other processes have used since the object was made. 0 if
+  /// unknown, and within the first tenth of a second.
   double other_load() const;
 
  private:

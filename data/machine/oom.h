@@ -10,7 +10,7 @@ namespace wide {
 /// the system itself.
 std::optional<int64_t> memory_kills(const std::string& root = "");
 
-/// Looks whether the system ended a process for want of memory since this object was made.
+/// Finds out whether the system has killed a process for lack of memory since this object was made.
 class MemoryKills {
  public:
   bool any() const {

@@ -12,16 +12,15 @@ namespace wide {
 /// be read or written is no error: it is measured then.
 Peaks machine_peaks(c10::Device device, int threads, bool again = false);
 
-/// What `machine_peaks` returns in this process from here on, whatever the cache comes to hold: all
-/// shares of a sweep, whose cases run in several processes, are of the peaks that its report
-/// states.
+/// Sets what `machine_peaks` returns in this process from now on. A sweep's workers use it, so that
+/// all of its shares refer to the peaks in its report, even if the cache changes.
 void use_peaks(c10::Device device, int threads, const Peaks& peaks);
 
 nlohmann::json peaks_json(const Peaks& peaks);
 /// Throws nlohmann's exception for anything else.
 Peaks peaks_of(const nlohmann::json& json);
 
-/// Into what is stored with a sweep.
+/// Adds the peaks to an environment, which is stored with a sweep.
 void add_peaks(Environment& environment, const Peaks& peaks);
 
 /// `${XDG_CACHE_HOME:-~/.cache}/workbench`: what can be made again. Empty without a home.

@@ -6,18 +6,18 @@
 
 namespace wide {
 
-/// Which machines' results stand apart in tables and plots: those of other hardware, and where a
-/// case was measured on several machines, each of them.
+/// Decides which machines' results are shown separately in tables and plots: machines with
+/// different hardware; with --each-machine, every machine.
 class Apart {
  public:
   explicit Apart(const std::vector<Case>& cases);
-  /// Of the machines of all cases, "" where nobody noted it. `each`: whether a case was measured on
-  /// several of them.
+  /// `machines`: of all cases, "" if unknown. `each`: whether a case was measured on several of
+  /// them.
   Apart(const std::vector<std::string>& machines, bool each);
   /// Cases with equal names may share a table or a line: the hardware, or the machine's name.
   std::string of(const Case& c) const { return name(number(c)); }
   const std::string& name(size_t number) const { return names_[number]; }
-  /// The place of that name among all of them, from 0.
+  /// Index of that name among all of them, from 0.
   size_t number(const Case& c) const { return number(c.machine); }
   size_t number(const std::string& machine) const;
   bool several() const { return names_.size() > 1; }

@@ -11,13 +11,13 @@
 
 namespace wide {
 
-/// `create` writes, and makes what is not there; `read` leaves the file as it is, byte for byte.
+/// `create` writes, and makes the file if it does not exist; `read` never changes a byte of it.
 enum class Access { create, read };
 
 /// An open store file of the newest schema, and its statements. One thread at a time.
 class Connection {
  public:
-  /// Throws Error with exit code 1, whatever is wrong with the file.
+  /// Opens the file. Throws Error with exit code 1 for everything that is wrong with it.
   Connection(const std::string& path, const StoreOptions& options, Access access);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -26,8 +26,8 @@ class Connection {
   SQLite::Database& db() { return *db_; }
   const std::string& path() const { return path_; }
 
-  /// Runs `work` in one transaction that has the write lock from its start: when this returns,
-  /// all of it is on disk; when it throws, none.
+  /// Runs `work` in one transaction that holds the write lock from its start. When this returns,
+  /// all changes are on disk; when it throws, none are.
   template <class Work>
   auto write(Work&& work) {
     return guarded([&] {
@@ -43,7 +43,7 @@ class Connection {
     });
   }
 
-  /// Runs `work` on one state of the store, whoever writes meanwhile.
+  /// Runs `work` on one consistent state of the store, even if others write meanwhile.
   template <class Work>
   auto read(Work&& work) {
     return guarded([&] {
@@ -52,14 +52,14 @@ class Connection {
     });
   }
 
-  /// Makes the file complete by itself: without the log beside it that writers use.
+  /// Moves the write-ahead log into the file, so that the file alone is the whole store.
   void leave_wal();
-  /// The network file system that it lies on, as "NFS"; "" for any other. There processes of
-  /// several machines share no memory, which the log needs: writers keep a journal that they
-  /// delete.
+  /// The network file system that the file lies on, such as "NFS"; "" if it is local. On one, the
+  /// write-ahead log cannot be used, as it needs memory that all processes share: a rollback
+  /// journal takes its place.
   const std::string& network() const { return network_; }
 
-  /// A statement that is compiled once.
+  /// A statement, compiled at its first use and kept.
   SQLite::Statement& statement(const std::string& sql);
 
  private:
@@ -91,7 +91,7 @@ class Connection {
   std::map<std::string, std::unique_ptr<SQLite::Statement>> statements_;  // go before db_
 };
 
-/// One use of a statement: binds values in order, and lets go of it at the end of its scope.
+/// One use of a statement: binds values in order, and resets the statement at the end of its scope.
 class Query {
  public:
   template <class... Values>
@@ -117,7 +117,7 @@ class Query {
     else
       bind(std::nullopt);
   }
-  /// Not copied: must live until the statement has run.
+  /// The text is not copied: it must live until the statement has run.
   void bind_blob(const void* data, size_t size) {
     statement_.bindNoCopy(++bound_, data, static_cast<int>(size));
   }

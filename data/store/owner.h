@@ -3,11 +3,11 @@
 
 namespace wide {
 
-/// This process, as a text that no other process has, now or after a restart.
+/// A text that identifies this process, different from every other process's, also after a reboot.
 std::string this_process();
 
-/// Whether the process that `owner` names runs. One that another host or container would have to
-/// be asked about counts as gone.
+/// Whether the process that `owner` names is running. A process of another host or container cannot
+/// be checked, and counts as ended.
 bool runs(const std::string& owner);
 
 }  // namespace wide

@@ -22,21 +22,22 @@ struct Field {
   bool boolean;
 };
 
-/// What the column `more` of a table holds of an object.
+/// Which fields of an object go into the column `more`.
 enum class More {
   none,  // there is no such column
   rest,  // what has no column of its own
   all
 };
 
-/// How an object of a report lies in a table. Columns are what people search and sort by; all else
-/// the object holds goes to the column `more`, so nothing that a report learns to say is lost.
+/// How an object of a report is stored as a row. Fields that people search and sort by have
+/// columns; all others go into the column `more` as JSON, so that new fields of reports are never
+/// lost.
 struct Layout {
   /// The columns are those that the rules of the visited fields name.
   Layout(const char* table, std::vector<const char*> keys,
          const std::function<void(Fields&)>& visit, More more = More::rest);
   const char* table;
-  std::vector<const char*> keys;  // columns that no report holds: whose row it is, its position
+  std::vector<const char*> keys;  // columns that are in no report: the owner's id, the position
   std::vector<Field> fields;
   More more;
 };
@@ -47,21 +48,21 @@ extern const Layout kEnvironment, kCase, kTrial, kTiming, kCorrectness, kFuse, k
 /// A key's value; nullopt: NULL.
 using Key = std::optional<int64_t>;
 
-/// Adds a row, and returns its id. What `object` holds and the columns have is taken out of it;
-/// the rest goes to `more`, or stays in `object` when the table has none.
+/// Adds a row, and returns its id. Fields that have columns are removed from `object`; the rest
+/// goes into `more`, or stays in `object` if the table has no such column.
 int64_t insert_row(Connection& connection, const Layout& layout, const std::vector<Key>& keys,
                    Json& object);
-/// Takes what the columns have out of `object`.
+/// Removes the fields that have columns from `object`.
 void take_fields(const Layout& layout, Json& object);
-/// What a column holds of JSON. Throws as SQLite does for a damaged file where it nests so deep
-/// that copying it, which recurses, would run out of stack.
+/// Parses a column with JSON. Throws, as SQLite does for a damaged file, if it is nested so deeply
+/// that copying it recursively would overflow the stack.
 Json stored_json(const std::string& text);
-/// As text of a column: whatever bytes a name holds, the column is valid JSON.
+/// JSON as text for a column, valid whatever bytes a name contains.
 std::string json_text(const Json& json);
 
 /// SELECT id, keys, fields and `more` of a table, then `rest` (WHERE, ORDER BY).
 std::string select_rows(const Layout& layout, const std::string& rest);
-/// The row a query of `select_rows` stands on.
+/// The current row of a query of `select_rows`.
 Json row_object(Query& query, const Layout& layout);
 int64_t row_id(Query& query);
 /// Value of key number `i` of the row.

@@ -17,9 +17,9 @@ class Connection;
 
 struct StoreOptions {
   int busy_ms = 10'000;   // how long to wait for another process's write
-  int64_t max_pages = 0;  // the file may not grow beyond this; 0: only the disk's end counts
-  bool durable = true;    // committed is on the disk, also when the power goes
-  int64_t magic = 0;      // of its file system, as statfs has it; 0: statfs is asked
+  int64_t max_pages = 0;  // the file may not grow beyond this; 0: until the disk is full
+  bool durable = true;    // a committed transaction survives a power failure
+  int64_t magic = 0;      // statfs's number of the file system; 0: statfs is called
 };
 
 /// A case as it is planned: what identifies it in its sweep.
@@ -27,20 +27,20 @@ struct CasePlan {
   std::string target, shape, dtype, device, mode, phase;
   int64_t n = 0;
   std::vector<std::string> strategies;
-  std::string machine = {};  // the only one that may measure it; "": any
+  std::string machine = {};  // the only machine that may measure it; "": any
   bool operator==(const CasePlan&) const = default;
 };
 
-/// What a sweep is asked to do. A resumed one must be asked the same.
+/// A sweep's plan: its cases and settings. To resume a sweep, the plan must be the same.
 struct SweepPlan {
   std::string name, command;
   Environment environment;
-  std::map<std::string, std::string> settings;  // "--seed" to "0": all that decides the numbers
+  std::map<std::string, std::string> settings;  // "--seed" to "0": all that results depend on
   std::vector<CasePlan> cases;
-  /// Of a part of a plan (`--part`): the place of each case in the whole. Empty: 0, 1, ...
+  /// With `--part`: the position of each case in the whole plan. Empty: 0, 1, ...
   std::vector<int64_t> positions = {};
 
-  /// Several machines measure: one that resumes it may be another than the first.
+  /// Whether several machines measure: then any machine may resume the sweep.
   bool any_machine = false;
 
   int64_t position(size_t index) const {
@@ -48,15 +48,15 @@ struct SweepPlan {
   }
 };
 
-/// Settings of a plan that a part of it has, and the whole has not.
+/// Settings that only parts of a plan have.
 inline constexpr const char* kPartSetting = "--part";    // "2/3"
-inline constexpr const char* kWholeSetting = "of plan";  // stands for all cases of the whole
-/// Of a plan whose cases are repeated on every machine: "on". `kWholeSetting` stands for those of
-/// one.
+inline constexpr const char* kWholeSetting = "of plan";  // digest of all cases of the plan
+/// "on" if the plan's cases are repeated on every machine. `kWholeSetting` is then the digest of
+/// one machine's cases.
 inline constexpr const char* kEachSetting = "--each-machine";
 
-/// A sweep in a listing. `state`: running, complete, cancelled or interrupted; one whose process
-/// is gone is interrupted.
+/// A sweep in a listing. `state`: running, complete, cancelled or interrupted; a sweep whose
+/// process has ended without a word is interrupted.
 struct SweepRow {
   int64_t id = 0;
   std::string name, state, started, finished, command, host, cpu, gpu;
@@ -77,7 +77,7 @@ struct RunRow {
   std::map<std::string, int64_t> statuses;  // of its models
 };
 
-/// A fusion as the store takes it: all of the report, and how every node went.
+/// A fusion as it is stored: the whole report, and the coverage of every node.
 nlohmann::ordered_json fuse_document(const FuseReport& report);
 
 struct ReferenceRow {
@@ -101,61 +101,61 @@ class Store {
   static std::string path(const std::string& option = "");
   /// Opens a store to write; makes it if there is none, and brings an older schema up to date.
   static Store create(const std::string& path, const StoreOptions& options = {});
-  /// Opens one that exists to read; nothing is written, so any schema up to this program's, a
-  /// read-only file or folder will do. A call that writes throws Error.
+  /// Opens an existing store for reading. Nothing is written, so an older schema and a read-only
+  /// file or folder will do. Calls that write throw Error.
   static Store read(const std::string& path, const StoreOptions& options = {});
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  // ---- a sweep, by the process that runs it ----
+  // ---- writing a sweep, by the process that runs it ----
 
   /// A new sweep with its cases planned, owned by this process. Returns its number.
   int64_t begin(const SweepPlan& plan);
-  /// Takes over the latest unfinished sweep that was asked the same as `plan`. Throws Error when
-  /// there is none, saying what differs; when it runs still; when the machine is another.
-  /// `again_disturbed`: also a finished one, and its disturbed cases have no result that counts as
-  /// done any more; the old one is kept until `add_case` brings another.
+  /// Takes over the latest unfinished sweep with the same plan. Throws Error if there is none, and
+  /// says what differs; if it is still running; or if the machine is another. `again_disturbed`:
+  /// also takes a finished sweep, and counts its disturbed cases as not done; their old results are
+  /// kept until `add_case` replaces them.
   int64_t resume(const SweepPlan& plan, bool again_disturbed = false);
   /// Positions in the plan that have no result yet.
   std::vector<int64_t> missing(int64_t sweep);
-  /// The results there are, by position in the plan.
+  /// The stored results, by position in the plan.
   std::map<int64_t, Case> done(int64_t sweep);
-  /// Says that a case runs now: should the process die, its trials are `interrupted`.
+  /// Notes that a case is running: if the process dies, its trials are `interrupted`.
   void begin_case(int64_t sweep, int64_t position);
-  /// Stores a case and all that belongs to it. Throws Error when it is stored already, or when
-  /// another process took the sweep over. One with cancelled trials stays missing.
+  /// Stores a case and all that belongs to it. Throws Error if it is stored already, or another
+  /// process has taken the sweep over. A case with cancelled trials still counts as not done.
   void add_case(int64_t sweep, int64_t position, const Case& result);
-  /// Says that cases are measured on this machine too, besides the one that began the sweep.
+  /// Adds a machine that measures cases, besides the one that began the sweep.
   void add_machine(int64_t sweep, const Environment& machine);
   /// Ends a sweep: state complete, cancelled or interrupted. `changes` are added to those stored.
   void finish(int64_t sweep, const std::string& state, const std::vector<std::string>& changes);
 
-  /// What is found out about the machine after a sweep has ended.
+  /// Adds changes of the environment that are found after the sweep has ended.
   void add_changes(int64_t sweep, const std::vector<std::string>& changes);
 
   // ---- reading ----
 
   /// Newest first.
   std::vector<SweepRow> sweeps(int64_t limit = -1, int64_t offset = 0);
-  /// A number, `last`, a reference's name, or a sweep's name (its latest).
+  /// Finds a sweep by its number, `last`, a reference's name, or its own name (the latest of it).
   std::optional<int64_t> find(const std::string& which);
-  /// All of a sweep that has run; its id is its number. Of one that was interrupted, the trials of
-  /// the case that ran are `interrupted`.
+  /// The report of all cases that have run; its id is the sweep's number. If the sweep was
+  /// interrupted, the trials of the case that was running are `interrupted`.
   SweepReport load(int64_t sweep);
   /// The same without its cases.
   SweepReport load_head(int64_t sweep);
-  /// What `load` gives, as rows without samples: for tables of very many trials.
+  /// The trials of a sweep as rows without samples, for tables of very many trials.
   TrialTable trials(int64_t sweep);
-  /// One case with its samples, by the number that `trials` gives; nullopt when it is gone.
+  /// One case with its samples, by the number that `trials` gives; nullopt if it was deleted.
   std::optional<Case> load_case(int64_t case_id);
-  /// The cases of a sweep as they were planned, and what else it was asked.
+  /// The plan of a stored sweep: its cases and settings.
   SweepPlan plan(int64_t sweep);
   StoreFacts facts();
   /// The network file system that it lies on, as "NFS"; "" for any other.
   const std::string& network() const;
 
-  // ---- fusions: a report comes back as it was, but for how every node went ----
+  // ---- fusions: reading gives the report that was stored, without the coverage of nodes ----
 
   int64_t add_fuse(const FuseReport& report);
   /// The same of what `fuse_document` made. Throws nlohmann's exception for anything else.
@@ -163,20 +163,21 @@ class Store {
   std::vector<FuseRow> fusions(int64_t limit = -1, int64_t offset = 0);
   FuseReport load_fuse(int64_t fuse);
 
-  // ---- training runs: a report's JSON comes back as it was ----
+  // ---- training runs: reading gives the JSON that was stored ----
 
-  /// A new run of `document` (a report without its history), owned by this process; or one that
-  /// goes on from `step`: newer rows and all events go, as the run adds its own again. Its number.
+  /// Begins a run with `document` (a report without its history), owned by this process; or resumes
+  /// `run` from `step`: newer rows and all events are deleted, as the run adds them again. Returns
+  /// the run's number.
   std::string begin_run(const nlohmann::ordered_json& document, const std::string& run,
                         int64_t step);
   /// {"run": number, "rows": [[model, metric, step, value]], "events": [[step, model, text]],
   /// "times": [[step, seconds]], "refused": [[id of a request, text]]}
   void add_run_rows(const nlohmann::ordered_json& rows);
   void end_run(const std::string& run, const nlohmann::ordered_json& document);
-  /// Asks a run that goes on to stop `model` at its next evaluation, or (-1) itself.
+  /// Asks a running run to stop `model`, or (-1) the whole run, at its next evaluation.
   void ask_to_stop(int64_t run, int64_t model);
-  /// By the process that runs it, at its evaluation after `step` steps: what it is asked, each
-  /// once.
+  /// Takes the requests to a run; called by its own process at the evaluation after `step` steps.
+  /// Each request is returned once.
   std::vector<RunRequest> take_requests(const std::string& run, int64_t step);
   std::vector<RunRow> runs(int64_t limit = -1, int64_t offset = 0);
   /// A number, `last`, or a name (its latest).
@@ -189,13 +190,12 @@ class Store {
   void remove(int64_t sweep);
   /// Writes one sweep as a store of its own. The file must not exist.
   void export_sweep(int64_t sweep, const std::string& path);
-  /// Adds the sweeps of another store that are not here yet; returns their numbers here.
+  /// Imports the sweeps of another store that are missing here; returns their numbers here.
   std::vector<int64_t> import_sweeps(const std::string& path);
 
-  /// Writes a new store with the sweep that those in `parts` are parts of, or with what several
-  /// machines measured of one plan, all samples included. Throws Error where they are not all of
-  /// one plan, each part or machine once and complete; then there is no file. Returns how many
-  /// cases it has.
+  /// Joins the parts of a sweep, or the results of several machines for one plan, into a new store,
+  /// all samples included. Throws Error unless `parts` are all of one plan, each part or machine
+  /// once and complete; then no file is written. Returns the number of cases.
   static int64_t merge(const std::string& path, const std::vector<std::string>& parts);
 
   void set_reference(const std::string& name, int64_t sweep);

@@ -6,14 +6,14 @@
 
 namespace wide {
 
-/// Shares of what the cores that a step may use can do at most, by the machine's measured peaks;
-/// nullopt where the work or the peak is not known.
+/// Shares of the measured peaks of the cores that a step may use; nullopt if the work or the peak
+/// is unknown.
 struct PeakShares {
-  std::optional<double> flops;     // by the definition: may pass 1
-  std::optional<double> computed;  // what the kernel computes; where it is another number
-  std::optional<double> bytes;     // of the bandwidth
+  std::optional<double> flops;     // FLOPs by the definition: may exceed 1
+  std::optional<double> computed;  // FLOPs that the kernel executes, if they differ
+  std::optional<double> bytes;     // share of the bandwidth
 };
-/// Of a step that took so long on so many cores.
+/// Shares of a step that took this long on this many cores.
 PeakShares shares_of(const StepWork& work, double ns, int64_t cores, const FuseReport& report);
 PeakShares shares_of(const TimelineSpan& span, const TimelineCall& call, const FuseReport& report);
 

@@ -33,21 +33,21 @@ struct TrialKey {
   std::string text() const;
 };
 
-/// A trial that is in both sweeps, timed and right in both.
+/// A trial that is correct and timed in both sweeps.
 struct ComparedTrial {
   TrialKey key;
   double before_ns = 0, after_ns = 0;
-  Interval change;          // of its speed against the baselines: 0.5 is half as fast
+  Interval change;          // speed after / before, relative to the baselines: 0.5 is half as fast
   std::string verdict;      // FASTER, SLOWER, SAME, UNCLEAR: after against before
-  std::string why_unclear;  // where no number could be trusted
-  bool disturbed = false;   // by other programs, in one of the two: that alone is why
+  std::string why_unclear;  // why no number can be trusted; else ""
+  bool disturbed = false;   // it is UNCLEAR only because other programs disturbed a sweep
   /// Percent more time than before, as `--fail-on-regression` counts.
   double slower_percent() const { return 100 * (1 / change.value - 1); }
 };
 
 struct StatusChange {
   TrialKey key;
-  std::string before, after;  // "" where there is no such trial
+  std::string before, after;  // status; "" if the sweep has no such trial
 };
 
 struct CrossoverChange {
@@ -61,9 +61,9 @@ struct Difference {
 
 struct Comparison {
   std::string before, after;            // the sweeps' names with their dates
-  std::vector<std::string> hardware;    // why no times can be compared; empty: some can
-  std::vector<Difference> environment;  // all that differs and does not change by itself
-  double noise = 0;                     // between runs, of the logarithm of a ratio
+  std::vector<std::string> hardware;    // why no times can be compared; empty if some can
+  std::vector<Difference> environment;  // differences, without what varies by itself (clocks)
+  double noise = 0;                     // between sweeps: standard deviation of a log ratio
   std::vector<ComparedTrial> trials;    // slowest change first
   std::vector<StatusChange> statuses;   // also of trials that only one of them has
   std::vector<CrossoverChange> crossovers;
@@ -71,8 +71,9 @@ struct Comparison {
 
 Comparison compare_sweeps(const SweepReport& before, const SweepReport& after);
 
-/// SLOWER by more than `percent` more time against the baselines, and by half of that by the clock
-/// as well: a baseline that ran faster this time is no regression. Slowest first.
+/// Trials that are SLOWER and take more than `percent` more time relative to the baselines, and at
+/// least half of that in absolute time too, so that a faster baseline alone is no regression.
+/// Slowest first.
 std::vector<ComparedTrial> regressions(const Comparison& comparison, double percent);
 
 nlohmann::ordered_json to_json(const Comparison& comparison);

@@ -6,9 +6,9 @@
 
 namespace wide {
 
-/// What each step up saves, a sentence each, in the quantities of `work`; what stays is said so.
-/// And how fast it does the rest, by the shares of the machine's peaks of `timings`, which are of
-/// the same forms (null: it was not timed): all there is to say where nothing was saved.
+/// A sentence for each step from one form to the next: which operators and bytes it saves, by
+/// `work`, and how near to the machine's peaks it runs, by `timings` of the same forms (null: not
+/// timed).
 std::string explanation_of(const std::vector<FormWork>& work,
                            const std::vector<const Timing*>& timings);
 

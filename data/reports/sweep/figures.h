@@ -9,12 +9,12 @@ namespace wide {
 struct FigureOptions {
   bool over_loop = false;  // instead of over the best baseline
   Measure measure = Measure::speedup;
-  bool published = false;  // with what others published as a dashed reference
-  std::string axis;        // of the shapes, that values stand along; "": the number of models
+  bool published = false;  // with published figures as dashed curves
+  std::string axis;        // the shape's axis to plot along; "": the number of models
 };
 
-/// One figure for cases that differ in N (or the axis), mode and strategy only, in the report's
-/// order. The crossover is always against the best baseline, and along N.
+/// Figures of the report in its order, one for all cases that differ only in N (or the axis), mode
+/// and strategy. Crossovers are always along N, against the best baseline.
 std::vector<Figure> figures_of(const std::vector<Case>& cases, const FigureOptions& options);
 
 }  // namespace wide

@@ -6,7 +6,7 @@
 
 namespace wide {
 
-/// What was published for a target elsewhere, or none.
+/// Published speedups of a target, to be drawn beside ours; nullopt if there are none.
 std::optional<PublishedLine> published_line(const std::string& target);
 
 }  // namespace wide

@@ -11,7 +11,7 @@
 
 namespace wide {
 
-/// How often each way was taken, or its share of the time.
+/// By way of widening: the number of nodes, or the share of the time.
 using Ways = std::map<Way, double>;
 
 struct Fallback {
@@ -19,9 +19,9 @@ struct Fallback {
   std::string op, reason;
 };
 
-/// Against the loop, and against the best of all honest baselines.
+/// Speedups over the loop and over the best correct baseline.
 struct Speedup {
-  std::optional<Interval> vs_loop;  // where the loop is among the baselines
+  std::optional<Interval> vs_loop;  // none if the loop was not timed
   Interval vs_best;
   std::string best_baseline;
 };
@@ -30,7 +30,7 @@ struct Speedup {
 struct FuseResult {
   int64_t n = 0;
   std::map<Way, int64_t> coverage;
-  Ways coverage_time;  // empty when it was not asked for
+  Ways coverage_time;  // empty unless asked for
   std::vector<Fallback> fallbacks;
   std::vector<Timing> results;
   std::string chosen;  // the fastest correct candidate
@@ -49,14 +49,14 @@ struct FuseResult {
   std::string plan;
 };
 
-/// What several Ns say together.
+/// What the results of several Ns show together.
 struct AlongN {
   std::optional<int64_t> crossover;  // as of a sweep, below
-  int64_t best_n = 0;                // of the highest throughput; 0: nothing was right
-  double models_per_s = 0;           // there: models times calls in a second
+  int64_t best_n = 0;                // N with the highest throughput; 0: no correct result
+  double models_per_s = 0;           // throughput at that N: models times calls in a second
 };
 
-/// Checkpoints as they were loaded.
+/// Facts about the checkpoints that were loaded.
 struct WeightsLoaded {
   int64_t checkpoints = 0, file_bytes = 0, packed_bytes = 0;
   int64_t equal_bytes = 0;  // that sharing equal weights saves, or would save
@@ -74,7 +74,7 @@ struct FuseReport {
   std::vector<FuseResult> curve;  // ascending n; one entry for one N
 };
 
-/// The words of the contract; `interrupted`: begun, and its end was never recorded.
+/// The status words of reports; `interrupted`: it began, and no end was recorded.
 enum class Status {
   ok,
   incorrect,
@@ -84,7 +84,7 @@ enum class Status {
   crashed,
   cancelled,
   interrupted,
-  skipped,  // its budget is too small for it
+  skipped,  // not run: the budget is too small
 };
 const char* to_string(Status status);
 /// Throws Error for any other word.
@@ -95,21 +95,21 @@ struct Trial {
   std::string strategy;
   Status status = Status::ok;
   std::string reason;
-  bool chosen = false;  // what the engine takes when nothing is forced
+  bool chosen = false;  // the strategy that the engine chooses by itself
   Timing timing;
   std::optional<Speedup> speedup;  // of correct trials only
   std::string verdict;             // against the best baseline
   std::optional<Correctness> correctness;
-  int64_t needed_bytes = 0;  // by estimate, of one that may not fit; 0: not estimated
+  int64_t needed_bytes = 0;  // estimate, for a trial that may not fit; 0: not estimated
 };
 
-/// Where the time of a case went. `total` is all of it, with the worker's start and with what was
-/// lost to trials that took the worker with them.
+/// Where the time of a case went. `total` includes the worker's start, and the time of trials that
+/// ended the worker.
 struct CaseSeconds {
-  double setup = 0;      // recording one model, making data, what the separate models give
-  double compile = 0;    // of all strategies, tuning and first call included
-  double check = 0;      // before and after timing
-  double baselines = 0;  // preparing them
+  double setup = 0;      // recording one model, making data and expected results
+  double compile = 0;    // all strategies, with tuning and first call
+  double check = 0;      // checks before and after timing
+  double baselines = 0;  // making and checking baselines
   double timing = 0;
   double total = 0;
 };
@@ -122,22 +122,22 @@ struct MissingBaseline {
   int64_t needed_bytes = 0;  // by estimate; 0: not known
 };
 
-/// What one form of a network does in a call.
+/// Work of one form of a network in a call.
 struct FormWork {
   std::string form;       // "naive", "optimised", "compiled"
   int64_t operators = 0;  // that compute something
   double bytes = 0;       // that they read and write
-  double passes = 0;      // as often as all that goes in and comes out
+  double passes = 0;      // bytes divided by those of all inputs and outputs
   double flops = 0;
 };
 
 struct Case {
   std::string target, shape, dtype, device, mode, phase = "forward";
   int64_t n = 0;
-  std::string machine;         // that it was measured on, by `machine_name`; "": not known
+  std::string machine;         // `machine_name` of where it was measured; "": unknown
   double other_load = 0;       // share of the cores that other processes took while it was timed
-  bool disturbed = false;      // they took too much for its times to be trusted
-  int64_t window_frames = -1;  // that the explorer drew while it was timed; -1: there was no window
+  bool disturbed = false;      // that share was too large for the times to be trusted
+  int64_t window_frames = -1;  // frames that the explorer drew meanwhile; -1: no window
   CaseSeconds seconds;
   std::vector<std::string> notes;  // on baselines that are missing
   std::vector<Timing> baselines;
@@ -147,7 +147,7 @@ struct Case {
   std::vector<Trial> trials;
 };
 
-/// The smallest N from which every larger measured N is FASTER than the best baseline; none: null.
+/// The smallest N from which on every measured N is FASTER than the best baseline; null if none.
 struct Crossover {
   std::string target, shape, dtype, device, mode, phase, strategy;
   std::string machine;  // or its hardware, where there are several: as `Apart` names them
@@ -162,25 +162,25 @@ struct SweepReport {
   std::vector<Case> cases;
 };
 
-/// Of the machine that a case was measured on.
+/// The environment of the machine that a case was measured on.
 const Environment& environment_of(const SweepReport& report, const Case& c);
 
 /// Crossovers over all cases that differ in N only, per strategy and what `Apart` tells apart.
 std::vector<Crossover> crossovers(const std::vector<Case>& cases);
 
-/// Of a fusion's wide program over the best baseline; "" where there is no speedup.
+/// Verdict of a fusion's wide program over the best baseline; "" if there is no speedup.
 std::string verdict_of(const FuseResult& result);
 
-/// Of the points of a fusion along N.
+/// Crossover and best N of a fusion's results along N.
 AlongN along_n(const std::vector<FuseResult>& curve);
 
 /// The index of the best baseline (smallest median), and the speedup of a candidate.
 Speedup speedup_of(const std::vector<Timing>& baselines, const Timing& candidate, uint64_t seed);
 
-/// "3 of 12 cases are disturbed: ...", and what to do about it; "" where none is.
+/// "3 of 12 cases are disturbed: ...", with advice; "" if none are.
 std::string disturbed_text(const std::vector<Case>& cases);
 
-/// As tables show numbers: "3.62x [3.55, 3.70]" and "2.1e-07"; nothing for what is not known.
+/// Numbers as tables show them: "3.62x [3.55, 3.70]", "2.1e-07"; "" if unknown.
 std::string speedup_text(const std::optional<Interval>& interval);
 std::string error_text(double relative);
 

@@ -7,8 +7,8 @@
 
 namespace wide {
 
-/// Training runs for those who watch them: a list, and the curves of one, of which only what is
-/// new is read again. Reads the store at `path`, which has to be there.
+/// Reads training runs for a viewer: a list, and the curves of one run, of which only new values
+/// are read each time. The store at `path` must exist.
 class RunReader {
  public:
   explicit RunReader(const std::string& path);
@@ -17,9 +17,9 @@ class RunReader {
   RunReader& operator=(const RunReader&) = delete;
 
   std::vector<RunRow> runs(int64_t limit);
-  /// The run `id` as it is now; nullptr where it was deleted. `before` is what an earlier call
-  /// gave, or null: its curves are taken over unless the run was resumed or is another one. The
-  /// same pointer comes back where nothing is new.
+  /// The run `id` as it is now; nullptr if it was deleted. `before`: the result of an earlier call,
+  /// or null. Its curves are reused unless the run was resumed or is another one; `before` itself
+  /// is returned if nothing is new.
   std::shared_ptr<const RunHistory> read(int64_t id, std::shared_ptr<const RunHistory> before);
 
  private:
