@@ -2,15 +2,14 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/core/symbol.h>
 
-// The operators that a network from a file may call: a reviewed list. What is missing from it can
-// be called with NetworkOptions::trusted alone.
+// The reviewed list of operators that a network from a file may call. Others are allowed only with
+// NetworkOptions::trusted.
 namespace wide {
 
-/// Whether it is an operator of ATen that computes on the tensors that it is given, in place or
-/// not, and reaches nothing else.
+/// Whether it is an ATen operator that only reads and writes the tensors given to it.
 bool may_call(const c10::FunctionSchema& schema);
 
-/// Whether it belongs to what else TorchScript is made of: control flow, numbers, lists.
+/// Whether it is one of TorchScript's own operators for control flow, numbers and lists.
 bool may_call_in_script(c10::Symbol kind);
 
 }  // namespace wide

@@ -5,20 +5,20 @@
 
 namespace wide {
 
-/// An operator's argument that says whether it trains or evaluates.
+/// The argument of an operator that selects training or evaluation, such as dropout's `train`.
 struct ModeFlag {
   std::string_view op, argument;
   enum class What { dropout, batch_norm } what = What::dropout;
   /// The flag means something only where this argument is given; "": always.
   std::string_view needs = "";
-  bool probability = false;  // a number that is 0 in evaluation, not a flag
+  bool probability = false;  // the argument is a probability that is 0 in evaluation
 };
 
-/// All operators that have one.
+/// All operators with such an argument.
 const std::vector<ModeFlag>& mode_flags();
-/// nullptr for an operator that has none. `op` as "aten::dropout".
+/// The flag of an operator such as "aten::dropout"; nullptr if it has none.
 const ModeFlag* mode_flag(std::string_view op);
-/// Operators that exist for one mode alone: nothing says what they were before.
+/// Operators that exist only for one mode, so that the other form cannot be derived from them.
 bool is_bound_to_mode(std::string_view op);
 
 }  // namespace wide

@@ -9,45 +9,45 @@
 
 namespace wide {
 
-/// How dropout and batch norm act: as in the file, or switched.
+/// The form of a network: dropout and batch norm act as in the file, or are switched to training or
+/// evaluation.
 enum class Form { as_exported, train, evaluate };
 
-/// Calls whose flag can be switched.
+/// Numbers of calls whose flag can be switched.
 struct FormCalls {
-  int64_t all = 0, on = 0;  // the latter: of these in the file
+  int64_t all = 0, on = 0;  // `on`: those that are set to training in the file
 };
 
-/// What a file says of its two forms.
+/// What is known about the two forms of a file's network.
 struct FormFlags {
-  bool exported_for_training = false;  // some flag is on in the file
+  bool exported_for_training = false;  // some flag is set to training in the file
   FormCalls dropout, batch_norm;
-  /// A call, in words, whose meaning depends on the mode that it was exported in and cannot be
-  /// switched; "": none.
+  /// A call, as text, that depends on the mode of the export and cannot be switched; "" if there is
+  /// none.
   std::string bound;
-  /// How many flags this form has otherwise than the file.
+  /// How many flags of this form differ from the file's.
   int64_t switched(Form form, const FormCalls& calls) const {
     if (form == Form::evaluate) return calls.on;
     return form == Form::train && !exported_for_training ? calls.all : 0;
   }
 };
 
-/// One architecture as a file holds it, before the sizes of its inputs are known.
+/// A network from a file, before the sizes of its inputs are known.
 class NetworkFile {
  public:
   virtual ~NetworkFile() = default;
-  /// What forward takes, in words for people: "x: Tensor, mask: Tensor?".
+  /// Forward's arguments for messages: "x: Tensor, mask: Tensor?".
   virtual std::string wanted() const = 0;
-  /// Names of the plain tensor inputs when forward takes nothing else: how many there are and
-  /// what a file or an option must call them.
+  /// Names of the inputs, if forward takes only tensors: a file or option must use these names.
   virtual std::vector<std::string> input_names() const = 0;
-  /// The inputs that the file was exported with, where it says so; else empty.
+  /// Names and sizes of the inputs that the file was exported with; empty if it does not state
+  /// them.
   virtual std::vector<TensorSpec> sample_inputs() const { return {}; }
-  /// Names of forward's results, flattened, by the path that leads to each: "logits", "aux.0".
-  /// Empty where the file does not say, and for one that has none.
+  /// Names of forward's results, flattened, as paths: "logits", "aux.0". Empty if the file does not
+  /// name them, or forward returns one tensor.
   virtual std::vector<std::string> output_names() const { return {}; }
-  /// `inputs` with batches of another size, where the file says which sizes belong to the batch
-  /// (the first dimension of an input that has a dynamic one); nullopt where none does or it says
-  /// nothing.
+  /// `inputs` for another batch size, if the file marks sizes as dependent on the batch (a dynamic
+  /// first dimension of an input); else nullopt.
   virtual std::optional<std::vector<TensorSpec>> with_batch(
       const std::vector<TensorSpec>& /*inputs*/, int64_t /*batch*/) const {
     return std::nullopt;
@@ -55,19 +55,19 @@ class NetworkFile {
   /// Dtype of the file's own floating weights.
   virtual at::ScalarType dtype() const = 0;
   /// The network for inputs of these names and sizes (of one model). Throws Error naming an input
-  /// that is missing, too many or not a tensor. The file must outlive nothing: the network keeps
-  /// what it needs.
-  /// `form`: in training exported nets keep what was frozen; the others switch all on.
+  /// that is missing, unknown or not a tensor. The network keeps all that it needs of the file.
+  /// `form` training: in a file exported for training, calls that were frozen stay so; otherwise
+  /// all calls are switched.
   virtual Network network(const std::vector<TensorSpec>& inputs,
                           Form form = Form::as_exported) const = 0;
   virtual FormFlags forms() const = 0;
 };
 
-/// What a caller decides about a file that it opens.
+/// Options for opening a network's file.
 struct NetworkOptions {
-  /// The caller knows who made the file: it may call every operator that LibTorch has, also those
-  /// that write files. Else a reviewed list of them (allowed_operators.h), checked before anything
-  /// of the file runs.
+  /// The caller trusts the file: it may call every operator of LibTorch, also those that write
+  /// files. Otherwise only those of a reviewed list (allowed_operators.h), which is checked before
+  /// anything in the file runs.
   bool trusted = false;
 };
 
@@ -81,7 +81,7 @@ struct NetworkFormat {
 bool add_network_format(NetworkFormat format);
 const std::vector<NetworkFormat>& network_formats();
 
-/// Opens a network by what the file holds, not by what it is called. Throws Error.
+/// Opens a network; the format is recognised by the contents, not by the name. Throws Error.
 std::unique_ptr<NetworkFile> open_network(const std::string& path,
                                           const NetworkOptions& options = {});
 

@@ -3,9 +3,9 @@
 
 namespace wide {
 
-/// A batch norm with momentum=None reads the number of batches that it has seen off its tensor, to
-/// weigh the new one: a number that no recording has. Afterwards it keeps the means over all
-/// batches by tensors alone, as the same values. Changes the code of the module, before it runs.
+/// A batch norm with momentum=None reads its count of batches from a tensor into a Python number,
+/// which cannot be recorded. Rewrites the module's code, before it runs, so that it computes the
+/// same running means with tensors only.
 void average_by_tensors(const torch::jit::Module& module);
 
 }  // namespace wide

@@ -1,7 +1,7 @@
 #pragma once
 #include "data/networks/pt2/schema.h"
 
-// Where everything of a torch.export archive lies. Knows no LibTorch.
+// Finds the program and tensors in a torch.export archive. Knows no LibTorch.
 namespace wide::pt2 {
 
 /// A tensor of the archive: `[begin, end)` are the bytes of its storage, counted from the start of
@@ -12,7 +12,7 @@ struct Stored {
   uint64_t begin = 0, end = 0;
 };
 
-/// Two of them in the same memory, seen in the same way: one tensor under two names.
+/// Whether two entries are one tensor under two names: same memory, sizes and strides.
 bool same_tensor(const Stored& a, const Stored& b);
 
 struct Archive {

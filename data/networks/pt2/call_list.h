@@ -7,14 +7,14 @@
 
 namespace wide::pt2 {
 
-/// How a place in an operator's arguments is filled at every call; all other places are constant.
+/// An argument of an operator that is filled in at every call; other arguments are constant.
 struct Filling {
   enum class Kind { value, number_tensor, real, tensors, optional_tensors, integers, reals };
   Kind kind = Kind::value;
   size_t place = 0;
-  std::vector<int> values;       // registers; -1: none, or the number of the same place
-  std::vector<int64_t> numbers;  // of integers
-  bool last = false;             // the register is read here for the last time, and once
+  std::vector<int> values;       // registers; -1: None, or the entry of `numbers`
+  std::vector<int64_t> numbers;  // for lists of integers
+  bool last = false;             // this is the last read of the register, which may be moved out
 };
 
 /// One step of an exported graph.
@@ -34,14 +34,14 @@ struct Step {
   std::vector<c10::IValue> arguments;  // constants in place, the others empty
   std::vector<Filling> fillings;
   std::vector<std::vector<int>> results;  // registers per result; several for a list; -1: unused
-  std::vector<int> dead;                  // registers that go after this step
+  std::vector<int> dead;                  // registers to clear after this step
   int64_t detail = 0;
   std::string text;
   c10::DeviceType device = c10::kCPU;                // of autocast
   at::ScalarType dtype = at::ScalarType::Undefined;  // of autocast; undefined: the device's own
 };
 
-/// The registers of one run. Those of the graph's inputs keep what is put in.
+/// The registers of one run. Registers of the graph's inputs keep their values.
 using Registers = std::vector<c10::IValue>;
 
 /// An exported graph as a list of steps: sub-graphs inlined, arguments looked up, values dropped at
@@ -53,11 +53,11 @@ struct CallList {
   size_t register_count = 0;                           // input i of the graph is register i
   std::vector<std::pair<int, c10::IValue>> constants;  // by register
   std::vector<int> outputs;                            // registers; -1: none, or a plain number
-  std::set<size_t> written;  // graph inputs whose memory an operator writes to
+  std::set<size_t> written;  // graph inputs that an operator changes in place
 
-  /// Registers with the constants in them.
+  /// New registers, filled with the constants.
   Registers registers() const;
-  /// Runs all steps and gives what is in the registers of the graph's outputs, None for -1.
+  /// Runs all steps and returns the graph's outputs; None for register -1.
   std::vector<c10::IValue> run(Registers& registers) const;
 };
 

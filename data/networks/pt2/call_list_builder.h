@@ -3,8 +3,8 @@
 
 namespace wide::pt2 {
 
-/// Throws Error naming the operator for what LibTorch does not have, for control flow, and, unless
-/// `trusted`, for what files may not call.
+/// Builds the list of calls. Throws Error that names the operator if LibTorch lacks it, if it is
+/// control flow, or, unless `trusted`, if files may not call it.
 CallList list_calls(const Program& program, const Setting& setting, const std::string& file,
                     bool trusted);
 

@@ -5,11 +5,11 @@
 
 #include "data/networks/pt2/schema.h"
 
-// What the schema's plain data is in LibTorch.
+// Converts the schema's plain data to LibTorch's values.
 namespace wide::pt2 {
 
-/// What an exported graph is run as: its own floating dtype becomes the one asked for, its device
-/// the one where the weights are.
+/// Dtype and device in which an exported graph runs: its own floating dtype is replaced by the one
+/// asked for, its device by that of the weights.
 struct Setting {
   at::ScalarType from = at::kFloat, to = at::kFloat;
   c10::Device device = c10::kCPU;
@@ -19,11 +19,11 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
-/// A constant argument as a value of the operator's type, or nothing when it does not fit there.
+/// A constant argument as a value of the operator's declared type; nullopt if it does not fit.
 std::optional<c10::IValue> constant(const Argument& argument, const c10::TypePtr& type,
                                     std::optional<int32_t> length, const Setting& setting);
 
-/// A number where an operator takes a tensor.
+/// A number as a tensor, for an operator that takes a tensor there.
 at::Tensor number_tensor(const c10::IValue& number);
 
 }  // namespace wide::pt2

@@ -9,13 +9,13 @@
 // The schema's enumerations and c10's, for the reader and the writer of `.pt2` files.
 namespace wide::pt2 {
 
-/// Undefined for what LibTorch does not have.
+/// The dtype in LibTorch; Undefined if it has none.
 at::ScalarType scalar_type(Dtype dtype);
-/// Dtype::unknown for what the schema does not have.
+/// The dtype in the schema; Dtype::unknown if it has none.
 Dtype dtype_of(at::ScalarType type);
 
 std::optional<at::MemoryFormat> memory_format(int64_t number);
-/// 0 for what the schema does not have.
+/// The number in the schema; 0 if it has none.
 int64_t number_of(at::MemoryFormat format);
 
 /// The only layout that is read or written; 0 is none.

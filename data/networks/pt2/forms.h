@@ -4,10 +4,10 @@
 
 namespace wide::pt2 {
 
-/// What the calls say of the two forms.
+/// Finds out what the calls tell about the forms for training and evaluation.
 FormFlags form_flags(const CallList& calls);
-/// Switches the calls' flags. Batch norms exported for evaluation with momentum=None count their
-/// batches when they train. `program`: what the calls are of.
+/// Switches the calls' flags to a form. In training, batch norms that were exported for evaluation
+/// with momentum=None count their batches. `program`: the program that has these calls.
 void bring_into(Form form, const Program& program, CallList* calls);
 
 }  // namespace wide::pt2

@@ -16,14 +16,14 @@ struct DataColumns {
   bool table = false;                                      // a CSV file, each column a number a row
   std::map<std::string, std::vector<std::string>> inputs;  // by forward's argument, in order
   std::vector<std::string> target, weight, fold, group;    // at most one but for the target
-  std::vector<std::string> left_out;                       // used for nothing
+  std::vector<std::string> left_out;                       // columns that are not used
 };
 
 struct RunHead {
   std::string id;  // number in the store; "": not stored
   std::string name, command, state = "running", dir, started;
-  int64_t step = 0, steps = 0;  // made, planned
-  double seconds = 0;           // of training
+  int64_t step = 0, steps = 0;  // steps made, steps in all
+  double seconds = 0;           // time spent training
 };
 
 /// The metric by which a run's models are compared.
@@ -32,15 +32,15 @@ struct RunMonitor {
   bool more_is_better = false;
 };
 
-/// What was trained with. Fingerprints stand for contents; "" in reports of earlier versions.
+/// The data of a run. Fingerprints identify contents; "" in reports of earlier versions.
 struct RunData {
   int64_t rows = 0, validation_rows = 0, test_rows = 0, folds = 0;
-  int64_t classes = 0;  // 0: the target is no class
+  int64_t classes = 0;  // 0: targets are not classes
   std::optional<DataColumns> columns;
   std::string fingerprint, split;
 };
 
-/// How many operators were switched to the mode that they are not exported in.
+/// Numbers of operators that were switched to the other mode than they were exported in.
 struct SwitchedModes {
   int64_t dropout = 0, batch_norm = 0;
 };
@@ -63,12 +63,12 @@ struct ModelReport {
   ModelSeeds seeds;
   std::map<std::string, double> hyperparameters;  // "lr" to 0.1
   std::map<std::string, std::string> labels;
-  std::string status;   // of a run that goes on: running, or how it ended
-  int64_t at_step = 0;  // of the status, where it is not "trained"
+  std::string status;   // running, or how the model ended
+  int64_t at_step = 0;  // the step at which it ended
   std::optional<BestEvaluation> best;
   std::map<std::string, double> last, test;  // by metric; test: of the test rows
 
-  /// Whether halving ended it before the others.
+  /// Whether it was pruned.
   bool pruned() const { return status == "pruned"; }
 };
 
@@ -80,7 +80,7 @@ struct RunEvent {
 /// All models at one evaluation; NaN: a model that did not run.
 struct RunEvaluation {
   int64_t step = 0;
-  double epoch = -1, seconds = -1;  // of training; -1: not known, the store keeps neither
+  double epoch = -1, seconds = -1;  // of training; -1: unknown, as in the store
   std::vector<double> train_loss;
   std::map<std::string, std::vector<double>> values;  // by metric, of the validation rows
 };
@@ -102,18 +102,18 @@ struct RunReport {
   int64_t batch = 0;
   int64_t steps_per_epoch = 1;
   RunMonitor monitor;
-  std::map<std::string, std::string> defaults;  // what was not said, by option
+  std::map<std::string, std::string> defaults;  // values of options that were not given
   SwitchedModes switched;
   RunData data;
   std::map<std::string, JsonText> settings;  // by option; empty in reports of earlier versions
   std::vector<std::string> frozen;
   int64_t no_decay = 0;
-  std::optional<TrainerMemory> memory;  // none: of a run that was put together from parts
+  std::optional<TrainerMemory> memory;  // none for a run that was merged from parts
   int64_t recordings = 0;    // programs that were recorded for steps and evaluations; 0: not known
-  double first_call_ns = 0;  // of the first step, recording and planning included; 0: none was made
+  double first_call_ns = 0;  // first step, with recording and planning; 0: no step was made
   int64_t checked_steps = 0;
-  double loop_seconds = 0;      // that separate runs would have taken; 0: not known
-  std::vector<Timing> results;  // of --bench
+  double loop_seconds = 0;      // estimate for separate runs; 0: unknown
+  std::vector<Timing> results;  // with --bench
   Environment environment;
   std::vector<ModelReport> models;
   std::vector<RunEvent> events;

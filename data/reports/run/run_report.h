@@ -7,16 +7,16 @@
 
 #include "data/reports/run/run.h"
 
-// What a training run's report says, taken together and as tables.
+// Summaries and tables of a training run's report.
 namespace wide {
 
-/// Of numbers over seeds and folds.
+/// Statistics of a number over seeds and folds.
 struct Spread {
   int64_t n = 0;
   double mean = 0, sd = 0, iqm = 0;  // sd with n - 1; iqm: mean of the middle half
   double low = 0, high = 0;          // 95 %, bootstrapped, of the mean
 };
-/// nullopt for no number.
+/// nullopt if there are no numbers.
 std::optional<Spread> spread_of(std::vector<double> values);
 /// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52", or of one number that alone; "-" for none.
 std::string spread_text(const std::optional<Spread>& spread);
@@ -25,7 +25,7 @@ std::string spread_text(const std::optional<Spread>& spread);
 /// none.
 std::optional<double> number_at(const std::map<std::string, double>& values,
                                 const std::string& key);
-/// The same of a model's best evaluation.
+/// The same for a model's best evaluation.
 std::optional<double> best_at(const ModelReport& model, const std::string& metric);
 
 /// A metric over the models of one configuration that were not pruned.
@@ -56,14 +56,14 @@ std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std
 std::string config_name(const ConfigSummary& config);
 /// "3 trained, 1 diverged".
 std::string statuses_text(const RunReport& run);
-/// How many models the mean answer is of.
+/// How many models the mean answer is made of.
 int64_t answering_models(const RunReport& run);
 
-/// Metrics of the mean answer, by the rows that they are of: "validation", "test".
+/// Metrics of the mean answer by row set: "validation", "test".
 std::vector<std::pair<std::string, std::map<std::string, double>>> answers_of(
     const MeanAnswer& answer);
 
-/// In words and tables for a terminal.
+/// The report as text with tables, for a terminal.
 std::string run_text(const RunReport& run, const std::vector<std::string>& keys);
 
 }  // namespace wide

@@ -9,13 +9,13 @@
 #include "data/reports/suites/suite_rows.h"
 #include "data/reports/suites/suites.h"
 
-// What the files of this folder have in common: one for each suite, the CSV file, tables and plots
-// of a preset whose rows set vanilla against compiled.
+// What the suites share. There is a file for each suite: it writes the CSV files, tables and plots
+// of one preset.
 namespace wide {
 
-/// How the rows of one preset are written up. Registers itself at static initialisation.
+/// A suite: how the rows of one preset are written. Registers itself at static initialisation.
 struct Suite {
-  std::string preset;  // its targets are the rows' targets, its name is that of the files
+  std::string preset;  // its targets give the rows, its name the names of files
   /// Adds files and plots, and its part of the page of tables.
   std::function<void(const SweepReport& report, const std::vector<SuiteRow>& rows,
                      SuitePages* pages, std::string* page)>
@@ -36,7 +36,7 @@ struct SuiteTable {
   std::string markdown() const;
 };
 
-/// As tables have times in milliseconds, and ratios.
+/// A time in milliseconds and a ratio, as tables show them.
 std::string ms(double value);
 std::string times(double value);
 /// A time, or why there is none: "OOM 12.3 GB".

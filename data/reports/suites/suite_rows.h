@@ -6,16 +6,16 @@
 
 #include "data/reports/sweep/report.h"
 
-// Rows of vanilla against compiled, as the suites of `presets/README.md` show them, out of a
-// sweep's cases.
+// Makes the rows of the suites (`presets/README.md`) out of a sweep's cases: each compares a
+// vanilla network with its compiled forms.
 namespace wide {
 
-/// How one form of a network fared in one phase.
+/// The result of one form of a network in one phase.
 struct SuiteCell {
   Status status = Status::skipped;
   double mean_ms = 0, std_ms = 0, median_ns = 0;
   int64_t samples = 0;
-  int64_t peak_bytes = 0;  // counted; of what does not fit by estimate
+  int64_t peak_bytes = 0;  // counted; an estimate if it does not fit
   const Timing* timing = nullptr;
 
   bool ok() const { return status == Status::ok; }
