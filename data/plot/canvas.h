@@ -16,7 +16,7 @@ struct Box {
   double bottom() const { return y + height; }
 };
 
-/// What a colour means; the canvas knows which one that is, in the light and in the dark.
+/// The meaning of a colour. The canvas chooses the colour, for light and dark themes.
 enum class Tone { paper, text, muted, grid, rule, wrong, series };
 
 struct Colour {
@@ -44,7 +44,7 @@ struct TextStyle {
   double size = 11;
   Align align = Align::left;
   bool bold = false;
-  bool halo = false;  // on a rim of paper, readable across lines
+  bool halo = false;  // with a rim in the background's colour, to be readable across lines
 };
 
 class Canvas {
@@ -57,19 +57,20 @@ class Canvas {
                     const Colour& colour) = 0;
   /// `size` is the width. A cross and a ring are strokes, the others are filled.
   virtual void marker(Point at, Shape2D shape, double size, const Colour& colour) = 0;
-  /// `at` is on the baseline. One line; what a font lacks is up to the canvas.
+  /// Draws one line of text; `at` is on the baseline. The canvas decides about characters that its
+  /// font lacks.
   virtual void text(Point at, const std::string& text, const TextStyle& style) = 0;
   virtual double text_width(const std::string& text, const TextStyle& style) const = 0;
   virtual void push_clip(const Box& box) = 0;
   virtual void pop_clip() = 0;
-  /// What is drawn until `end` belongs together: `kind` for machines, `about` for people who point
-  /// at it. Canvases without either ignore them.
+  /// Groups what is drawn until `end`: `kind` is for programs, `about` is the tooltip. A canvas
+  /// without groups ignores this.
   virtual void begin(const std::string& kind, const std::string& about) = 0;
   virtual void end() = 0;
 };
 
-/// How curve number `series` looks: no two of the first dozen are alike in any one of these alone
-/// next to each other, and no two of all are alike in all three.
+/// Colour, shape and dash of curve number `series`. Neighbours among the first dozen differ in each
+/// of the three; any two curves differ in at least one.
 inline Shape2D series_shape(int series) {
   constexpr Shape2D kShapes[] = {Shape2D::circle,  Shape2D::square,        Shape2D::triangle,
                                  Shape2D::diamond, Shape2D::triangle_down, Shape2D::pentagon};

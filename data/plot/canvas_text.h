@@ -6,10 +6,10 @@
 
 namespace wide {
 
-/// `text` in lines not wider than `width`.
+/// Breaks `text` into lines that are not wider than `width`.
 std::vector<std::string> wrap(const Canvas& canvas, const std::string& text, const TextStyle& style,
                               double width);
-/// `text`, or its beginning and an ellipsis.
+/// `text`, shortened with an ellipsis if it is too wide.
 std::string shorten(const Canvas& canvas, const std::string& text, const TextStyle& style,
                     double width);
 

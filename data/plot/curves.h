@@ -10,7 +10,7 @@ namespace wide {
 
 enum class CurveEnd { none, stopped, diverged };
 
-/// What one of very many models had along an axis.
+/// The curve of one of very many models.
 struct CurveLine {
   int64_t key = 0;            // identifies the line to the caller
   std::string name;           // "model 7"
@@ -21,7 +21,7 @@ struct CurveLine {
   CurveEnd end = CurveEnd::none;
 };
 
-/// Median and quartiles of the lines of one group at each x, over those that have a value there.
+/// Median and quartiles of the curves of one group at each x, over those with a value there.
 struct CurveGroup {
   std::string name;
   Colour colour;
@@ -31,19 +31,19 @@ struct CurveGroup {
   std::vector<Point> raw;  // the median before smoothing
 };
 
-/// Curves of very many models: all of them faint, what they have in common on top.
+/// A plot of very many models' curves: all of them faint, medians and quartiles on top.
 struct CurvesFigure {
   std::string title, x_name, y_name;
   bool log_y = false;
   std::vector<CurveLine> lines;
-  std::vector<CurveGroup> groups;  // the best one first; those in grey have faint lines alone
-  std::string others;              // says how many those are; "": none
-  std::vector<size_t> labelled;    // of the lines, the best one first
-  double x_end = 1;                // of the axis: also what is planned and not there yet
-  size_t shown = 0, total = 0;     // models; total 0: nothing is said of them
+  std::vector<CurveGroup> groups;  // the best one first; grey groups have only faint lines
+  std::string others;              // text about the number of grey groups; "" if there are none
+  std::vector<size_t> labelled;    // indices of lines with labels, the best one first
+  double x_end = 1;                // end of the axis, including steps that are not made yet
+  size_t shown = 0, total = 0;     // numbers of models; total 0: not stated
 };
 
-/// The middle of numbers in ascending order as NumPy's `percentile` has it; `share` 0.5: the
+/// The quantile `share` of sorted numbers, as NumPy's `percentile` interpolates it; 0.5: the
 /// median.
 double quantile_of(const std::vector<double>& ascending, double share);
 
@@ -72,12 +72,12 @@ struct CurvesLayout {
 };
 CurvesLayout curves_layout(const Canvas& canvas, const CurvesFigure& figure, const Box& room);
 
-/// Axes that show all of the figure but far outliers of a linear axis.
+/// Axes that show the whole figure, except far outliers on a linear axis.
 CurveAxes fitted_axes(const CurvesFigure& figure, const Box& plot);
 
 struct CurvesLook {
-  bool faint = true;  // false: whoever calls has drawn the faint lines itself
-  int64_t lit = -1;   // the key of the line that is drawn in full
+  bool faint = true;  // false: the caller draws the faint lines itself
+  int64_t lit = -1;   // key of the highlighted line; -1: none
 };
 
 /// Where something was drawn, in units.
@@ -89,14 +89,14 @@ struct DrawnCurveEnd {
 /// `room`: how far the line below the axes, which says what they are, may reach.
 void draw_curve_axes(Canvas& canvas, const CurvesFigure& figure, const CurveAxes& axes,
                      const Box& room);
-/// All that lies over the axes. Returns the ends of lines that are marked or labelled.
+/// Draws everything inside the axes. Returns the ends of lines that are marked or labelled.
 std::vector<DrawnCurveEnd> draw_curves(Canvas& canvas, const CurvesFigure& figure,
                                        const CurveAxes& axes, const CurvesLayout& layout,
                                        const CurvesLook& look);
-/// How strong one of so many faint lines is.
+/// Opacity of a faint line among so many.
 double faint_opacity(size_t lines);
 
-/// All of it as one SVG document, or as an element of a page.
+/// The whole plot as an SVG document, or as an element of an HTML page.
 std::string curves_document(const CurvesFigure& figure, const std::string& footer);
 std::string curves_element(const CurvesFigure& figure);
 

@@ -6,9 +6,9 @@
 
 namespace wide {
 
-/// How many of very many curves pass each pixel. Of a curve's points inside one column of pixels
-/// the lowest and highest count, so that no peak is lost. A curve that has grown is drawn on from
-/// where it ended: the counts are those of drawing it at once.
+/// Counts how many of very many curves pass through each pixel. Inside one column of pixels a curve
+/// covers the range from its lowest to its highest point, so that no peak is lost. A curve that has
+/// grown is continued from its end, with the same counts as if it were drawn at once.
 class CurveDensity {
  public:
   CurveDensity(int width, int height) : width_(width), height_(height) {

@@ -15,9 +15,9 @@ struct CurvePoint {
   // low, high: the 95 % interval of a speedup, the quartiles of a time. Without a value no point.
   std::optional<double> value, low, high;
   bool incorrect = false;       // drawn as a cross
-  bool chosen = false;          // what the engine takes at this n
-  std::optional<double> error;  // max relative error; not finite: beyond every scale
-  std::string about;            // in words, for who points at it
+  bool chosen = false;          // the engine's choice at this n
+  std::optional<double> error;  // max relative error; may be infinite or NaN
+  std::string about;            // text of the tooltip
 };
 
 /// One strategy in one mode, ascending in n.
@@ -31,7 +31,7 @@ struct Curve {
   bool chosen = false;  // at some n
 };
 
-/// Figures somebody else published, set beside ours.
+/// Published speedups of others, for comparison.
 struct PublishedLine {
   std::string name;
   std::vector<Point> points;  // x: N, y: speedup
@@ -40,7 +40,7 @@ struct PublishedLine {
   bool comparable = false;
 };
 
-/// What the error of a trial at `n` may be, and the separate models' own.
+/// The tolerance of a trial's error at `n`, and the error of separate models.
 struct Allowance {
   double n = 1, allowed = 0, separate = 0;
 };
@@ -59,10 +59,11 @@ struct Figure {
   std::vector<std::string> notes;  // sentences: what is not drawn, or not to be trusted, and why
 };
 
-/// More curves than this in one plot cannot be told apart: `split` such figures.
+/// The most curves in one plot that can be distinguished; `split` figures with more.
 inline constexpr size_t kMostCurves = 12;
 
-/// The figure in parts of at most a dozen curves, those of one mode together; all on the same axes.
+/// Splits a figure into parts of at most a dozen curves with the same axes, keeping curves of one
+/// mode together.
 std::vector<Figure> split(const Figure& figure);
 
 /// What the axes show; parts of one figure share it.
