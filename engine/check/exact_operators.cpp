@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 namespace wide {
 namespace {
@@ -48,13 +49,16 @@ class Writer {
 
   /// The output alone: what else the fused operator returns is for its own gradient.
   void forward(const Node& node, const Attention& a) {
+    node_ = &node;
     const bool grouped = size(a.query, -3) != size(a.key, -3);
     Node made = like(node, "aten::_scaled_dot_product_attention_math", "");
     made.arguments = {value(a.query), value(a.key),      value(a.value),
                       value(a.bias),  constant(0.0),     constant(a.causal),
                       constant({}),   constant(a.scale), constant(grouped)};
-    made.results = {node.results[0], Argument::of_value(kNone)};
+    const ValueId output = program_.add_value(program_.value(node.results[0].values[0]));
+    made.results = {Argument::of_value(output), Argument::of_value(kNone)};
     program_.nodes.push_back(std::move(made));
+    give(0, output);
   }
 
   /// By the chain rule, from the softmax computed again.
@@ -128,15 +132,25 @@ class Writer {
     v.constant = at::ones(v.sizes, at::device(v.device).dtype(at::kBool)).triu(1);
     return program_.add_value(v);
   }
-  /// What was made last becomes result `k`, under its own id: readers know that one.
+  /// What was made last becomes result `k`, under its own id: readers know that one. They may view
+  /// it, so it lies in memory as the fused operator's does: heads beside each other in each step.
   void give(size_t k, ValueId made) {
     if (k >= node_->results.size() || node_->results[k].kind != Argument::Kind::value ||
         node_->results[k].values[0] == kNone)
       return;
-    Node same = like(*node_, "aten::contiguous", "");
-    same.arguments = {value(made), constant(static_cast<int64_t>(at::MemoryFormat::Contiguous))};
-    same.results = {node_->results[k]};
-    program_.nodes.push_back(std::move(same));
+    const Sizes strides = program_.value(node_->results[k].values[0]).strides;
+    std::vector<int64_t> outer_first(strides.size()), back(strides.size());
+    std::iota(outer_first.begin(), outer_first.end(), 0);
+    std::stable_sort(outer_first.begin(), outer_first.end(), [&](int64_t a, int64_t b) {
+      return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)];
+    });
+    for (size_t i = 0; i < back.size(); ++i)
+      back[static_cast<size_t>(outer_first[i])] = static_cast<int64_t>(i);
+    made = call("aten::permute", "", {value(made), constant(outer_first)});
+    made = call("aten::contiguous", "",
+                {value(made), constant(static_cast<int64_t>(at::MemoryFormat::Contiguous))});
+    call("aten::permute", "", {value(made), constant(back)});
+    program_.nodes.back().results = {node_->results[k]};
   }
 
   Program program_;

@@ -43,7 +43,11 @@ Program fused(const Kind& kind, const Ensemble& e) {
         (std::string("aten::_scaled_dot_product_") + kind.name + "_attention" + suffix).c_str(),
         "");
   };
-  const auto made = [&](const Tensor& like) { return p.add_value(describe(like)); };
+  // Heads lie beside each other in each step.
+  const auto made = [&](const Tensor& like) {
+    return p.add_value(
+        describe(like.dim() == 4 ? like.transpose(1, 2).contiguous().transpose(1, 2) : like));
+  };
   const ValueId output = made(e.model(0)[3]);
   const std::vector<ValueId> gradients = {made(e.model(0)[0]), made(e.model(0)[1]),
                                           made(e.model(0)[2]),
@@ -84,7 +88,23 @@ Program fused(const Kind& kind, const Ensemble& e) {
                                                          : kNone));
     p.nodes.push_back(std::move(node));
   }
-  p.outputs = {output, gradients[0], gradients[1], gradients[2]};
+  // What networks make of the output, a view of it.
+  const Tensor steps = e.model(0)[3].transpose(1, 2).contiguous();
+  const ValueId turned = p.add_value(describe(steps)),
+                flat = p.add_value(describe(steps.flatten(2)));
+  const auto view = [&](const char* name, const char* overload, std::vector<Argument> arguments,
+                        ValueId result) {
+    Node node{c10::Dispatcher::singleton().findSchemaOrThrow(name, overload), {}, {}, {}};
+    node.arguments = std::move(arguments);
+    node.results = {Argument::of_value(result)};
+    p.nodes.push_back(std::move(node));
+  };
+  view("aten::transpose", "int",
+       {Argument::of_value(output), Argument::of(int64_t{1}), Argument::of(int64_t{2})}, turned);
+  view("aten::view", "",
+       {Argument::of_value(turned), Argument::of(std::vector<int64_t>{1, kRows, kHeads * kWidth})},
+       flat);
+  p.outputs = {flat, gradients[0], gradients[1], gradients[2]};
   if (kind.biased) p.outputs.push_back(gradients[3]);
   return p;
 }
@@ -100,7 +120,7 @@ Tensors separate_in_double(const Kind& kind, const Tensors& own) {
   if (kind.causal)
     scores = scores.masked_fill(at::ones({kRows, kColumns}, at::kBool).triu(1), -INFINITY);
   const Tensor output = at::matmul(at::softmax(scores, -1), t[2]);
-  Tensors of = {t[0], t[1], t[2]}, results = {output.detach()};
+  Tensors of = {t[0], t[1], t[2]}, results = {output.detach().transpose(1, 2).flatten(2)};
   if (kind.biased) of.push_back(t[4]);
   for (const Tensor& g : torch::autograd::grad({output}, of, {t[3]})) results.push_back(g);
   return results;
