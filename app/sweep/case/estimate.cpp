@@ -19,12 +19,13 @@ int64_t with_margin(int64_t bytes) {
   return static_cast<int64_t>(kMargin * static_cast<double>(bytes));
 }
 
-Ensemble without_memory(const Network& network, int64_t n, at::ScalarType dtype) {
+Ensemble without_memory(const Network& network, int64_t n, at::ScalarType dtype,
+                        c10::Device device) {
   Ensemble ensemble;
   ensemble.n = n;
   for (const TensorSpec& spec : network.tensors) {
-    ensemble.tensors.push_back(
-        without_elements(wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype));
+    ensemble.tensors.push_back(without_elements(
+        wide_sizes(n, spec.sizes), spec.dtype == at::kFloat ? dtype : spec.dtype, device));
     ensemble.shared.push_back(false);
   }
   return ensemble;
@@ -45,11 +46,12 @@ int64_t result_bytes(const Program& program) {
 
 /// The wide program by ATen operators, whose shapes are known without running them. The engine's
 /// own kernels take less memory, so this is an upper estimate.
-Program wide_dry(const Network& network, const Program& single, int64_t n, at::ScalarType dtype) {
+Program wide_dry(const Network& network, const Program& single, int64_t n, at::ScalarType dtype,
+                 c10::Device device) {
   WidenOptions options;
   options.only = aten_alone(/*optimizer_steps=*/true);
   options.fold = false;
-  const Ensemble models = without_memory(network, n, dtype);
+  const Ensemble models = without_memory(network, n, dtype, device);
   std::vector<WideValue> values;
   for (const Tensor& t : models.tensors) values.push_back({t, true});
   EvaluateWide evaluate = evaluate_wide;
@@ -63,9 +65,9 @@ Program wide_dry(const Network& network, const Program& single, int64_t n, at::S
 
 }  // namespace
 
-Program record_dry(const Network& network, at::ScalarType dtype, bool grad) {
+Program record_dry(const Network& network, at::ScalarType dtype, bool grad, c10::Device device) {
   const DryRecording dry;
-  return record_single(network, without_memory(network, 1, dtype), grad);
+  return record_single(network, without_memory(network, 1, dtype, device), grad);
 }
 
 CaseBytes estimate_case(const Network& network, const Program& single, const Program& reference,
@@ -82,14 +84,15 @@ CaseBytes estimate_case(const Network& network, const Program& single, const Pro
     if (single.value(id).role == Role::parameter) parameters += single.value(id).bytes();
   const DryRecording dry;
   bytes.compiled =
-      n * parameters + with_margin(wide_dry(network, single, n, planned.dtype).peak_bytes());
+      n * parameters +
+      with_margin(wide_dry(network, single, n, planned.dtype, planned.device).peak_bytes());
   return bytes;
 }
 
 Tensors pick_samples(const Tensors& results, const std::vector<int64_t>& samples) {
   Tensors picked;
   const Tensor at = at::tensor(samples, at::kLong);
-  for (const Tensor& t : results) picked.push_back(t.index_select(1, at));
+  for (const Tensor& t : results) picked.push_back(t.index_select(1, at.to(t.device())));
   return picked;
 }
 

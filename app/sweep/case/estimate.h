@@ -7,7 +7,7 @@ namespace wide {
 
 /// Records Program(1) of a network in `dtype` without computing anything: takes milliseconds and no
 /// memory, whatever its size. Throws Unsupported for operators whose result shapes depend on data.
-Program record_dry(const Network& network, at::ScalarType dtype, bool grad);
+Program record_dry(const Network& network, at::ScalarType dtype, bool grad, c10::Device device);
 
 /// Estimated bytes of the parts of a case.
 struct CaseBytes {

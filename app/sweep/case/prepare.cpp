@@ -71,7 +71,7 @@ class Preparation {
 
   Program record_one(const Network& network) const {
     const bool grad = planned_.phase != "forward";
-    if (target_.may_not_fit) return record_dry(network, planned_.dtype, grad);
+    if (target_.may_not_fit) return record_dry(network, planned_.dtype, grad, planned_.device);
     return record_single(network, ensemble_of(network, 1), grad);
   }
 

@@ -6,7 +6,9 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "engine/error.h"
 
@@ -22,25 +24,32 @@ thread_local Shapes shapes = Shapes::of_meta_kernels;
 /// For operators that only allocate: gives tensors without memory.
 class NoMemory : public c10::Allocator {
  public:
-  c10::DataPtr allocate(size_t) override { return {nullptr, c10::Device(c10::kCPU)}; }
+  explicit NoMemory(c10::Device device) : device_(device) {}
+  c10::DataPtr allocate(size_t) override { return {nullptr, device_}; }
   void copy_data(void*, const void*, size_t) const override {}
+
+ private:
+  c10::Device device_;
 };
 
-NoMemory& no_memory() {
-  static NoMemory allocator;
-  return allocator;
+NoMemory& no_memory(c10::Device device) {
+  static std::mutex mutex;  // autograd has a thread for each device
+  static std::map<std::string, NoMemory> all;
+  const std::lock_guard lock(mutex);
+  return all.try_emplace(device.str(), device).first->second;
 }
 
-Tensor without_elements(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype) {
+Tensor without_elements(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype,
+                        c10::Device device) {
   int64_t last = 0;
   for (size_t i = 0; i < sizes.size(); ++i) last += sizes[i] == 0 ? 0 : (sizes[i] - 1) * strides[i];
   const auto bytes = static_cast<size_t>(last + 1) * c10::elementSize(dtype);
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(bytes)),
-      c10::DataPtr(nullptr, c10::Device(c10::kCPU)), &no_memory(), /*resizable=*/true);
-  Tensor t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
-                                                      c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                      c10::scalarTypeToTypeMeta(dtype));
+      c10::DataPtr(nullptr, device), &no_memory(device), /*resizable=*/true);
+  const auto key = at::TensorOptions().device(device).computeDispatchKey();
+  Tensor t = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(dtype));
   t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return t;
 }
@@ -53,8 +62,8 @@ Tensor to_meta(const Tensor& t) {
   return meta;
 }
 
-Tensor from_meta(const Tensor& t) {
-  return t.defined() ? without_elements(t.sizes(), t.strides(), t.scalar_type()) : t;
+Tensor like_result(const Tensor& t, c10::Device device) {
+  return t.defined() ? without_elements(t.sizes(), t.strides(), t.scalar_type(), device) : t;
 }
 
 /// `each` of every tensor of a value, in lists too; true where there was any.
@@ -122,6 +131,34 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   return {like(q), like(k), like(v)};
 }
 
+// What GPUs take for float32. Rows of the second result are padded to a multiple of 32.
+std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& q, const Tensor&,
+                                                     const Tensor& v, const std::optional<Tensor>&,
+                                                     bool with_sums, double, bool,
+                                                     std::optional<double>) {
+  const int64_t b = q.size(0), h = q.size(1), t = q.size(2);
+  const Tensor state = at::empty({}, q.options().dtype(at::kLong));
+  return {at::empty({b, t, h, v.size(3)}, q.options()).transpose(1, 2),
+          at::empty({b, h, with_sums ? (t + 31) / 32 * 32 : 0}, q.options().dtype(at::kFloat)),
+          state, at::empty_like(state)};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
+    const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+    const Tensor&, const Tensor&, const Tensor&, const Tensor&, double, std::array<bool, 4> wanted,
+    bool, std::optional<double>) {
+  const auto like = [](const Tensor& t) {
+    return at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2);
+  };
+  Tensor of_bias;
+  if (wanted[3] && bias.defined()) {
+    std::vector<int64_t> sizes = bias.sizes().vec();
+    sizes.back() = (sizes.back() + 15) / 16 * 16;  // rows are padded here too
+    of_bias = at::empty(sizes, bias.options()).narrow(-1, 0, bias.size(-1));
+  }
+  return {like(q), like(k), like(v), of_bias};
+}
+
 /// Zeros in place of a tensor that has no elements; any other tensor itself.
 Tensor with_elements(const Tensor& t) {
   if (t.storage().data() != nullptr || t.numel() == 0) return t;
@@ -151,7 +188,7 @@ void call_on_zeros(const c10::OperatorHandle& op, c10::DispatchKeySet keys, size
               original, made.sizes(), made.strides(),
               made.storage_offset() - zeros.storage_offset() + original.storage_offset());
       }
-      return from_meta(made);
+      return like_result(made, made.device());
     });
 }
 
@@ -175,6 +212,10 @@ void add_shapes() {
       made->impl("_scaled_dot_product_flash_attention_for_cpu", flash);
     if (lacks("_scaled_dot_product_flash_attention_for_cpu_backward"))
       made->impl("_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward);
+    if (lacks("_scaled_dot_product_efficient_attention"))
+      made->impl("_scaled_dot_product_efficient_attention", efficient);
+    if (lacks("_scaled_dot_product_efficient_attention_backward"))
+      made->impl("_scaled_dot_product_efficient_attention_backward", efficient_backward);
     return made;
   }();
 }
@@ -191,11 +232,11 @@ DryRecording::~DryRecording() { dry = false; }
 
 bool dry_recording() { return dry; }
 
-Tensor without_elements(c10::IntArrayRef sizes, at::ScalarType dtype) {
+Tensor without_elements(c10::IntArrayRef sizes, at::ScalarType dtype, c10::Device device) {
   std::vector<int64_t> strides(sizes.size(), 1);
   for (size_t i = sizes.size(); i-- > 1;)
     strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
-  return without_elements(sizes, strides, dtype);
+  return without_elements(sizes, strides, dtype, device);
 }
 
 void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::vector<IValue>* stack,
@@ -207,10 +248,16 @@ void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::ve
   const auto& schema = op.schema();
   const size_t base = stack->size() - schema.arguments().size();
   bool any = false;
+  c10::Device device = c10::kCPU;  // where the call's results lie: numbers may lie on the CPU
   std::vector<IValue> meta(stack->begin() + static_cast<ptrdiff_t>(base), stack->end());
   for (IValue& v : meta) {
-    any |= replace_tensors(v, to_meta);
-    if (v.isDevice()) v = c10::Device(c10::kMeta);
+    any |= replace_tensors(v, [&](const Tensor& t) {
+      if (!t.is_cpu()) device = t.device();
+      return to_meta(t);
+    });
+    if (!v.isDevice()) continue;
+    device = v.toDevice();
+    v = c10::Device(c10::kMeta);
   }
   if (!any || is_view(schema)) {
     op.redispatchBoxed(keys, stack);
@@ -232,7 +279,8 @@ void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::ve
         "shape is known without computing it; try to record it with its tensors",
         schema.name()));
   }
-  for (size_t i = base; i < stack->size(); ++i) replace_tensors((*stack)[i], from_meta);
+  for (size_t i = base; i < stack->size(); ++i)
+    replace_tensors((*stack)[i], [&](const Tensor& t) { return like_result(t, device); });
 }
 
 }  // namespace wide

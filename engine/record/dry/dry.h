@@ -25,8 +25,9 @@ class DryRecording {
 /// Whether recordings that begin now are dry.
 bool dry_recording();
 
-/// A contiguous CPU tensor without elements to read, of any size.
-at::Tensor without_elements(c10::IntArrayRef sizes, at::ScalarType dtype);
+/// A contiguous tensor without elements to read, of any size.
+at::Tensor without_elements(c10::IntArrayRef sizes, at::ScalarType dtype,
+                            c10::Device device = c10::kCPU);
 
 /// Calls what is below `keys`; if `computes_nothing`, instead of its kernels: results without
 /// elements of the shapes that the operator's meta kernel gives. Views are real ones; so is what is

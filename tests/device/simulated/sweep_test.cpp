@@ -135,6 +135,21 @@ TEST(SimulatedSweep, EveryPhaseInBothModes) {
   EXPECT_EQ(steps, 2);
 }
 
+TEST(SimulatedSweep, NetworksThatMayNotFitAreRecordedForTheirDevice) {
+  const Swept swept = sweep(
+      R"({"schema": 1, "name": "large", "description": "large", "targets": ["naive_attention",
+      "language_model"], "n": [2], "sweep": "ci", "devices": ["simulated"], "budget_s": 0.05,
+      "phases": ["forward", "backward"]})",
+      "");
+  ASSERT_EQ(swept.code, 0) << swept.err;
+  ASSERT_GE(swept.report.at("cases").size(), 2u * 2);
+  for (const Json& c : swept.report.at("cases"))
+    for (const Json& t : c.at("trials"))
+      EXPECT_TRUE(t.at("status") == "ok" || t.at("status") == "unsupported")
+          << c.at("target") << " " << c.at("phase") << " " << t.at("strategy") << ": "
+          << t.at("reason");
+}
+
 TEST(SimulatedSweep, ABrokenDeviceIsLeftToItsWorker) {
   const Swept swept = sweep(
       R"({"schema": 1, "name": "faults", "description": "faults", "targets": ["a_faults"],

@@ -23,11 +23,16 @@ class SimulatedTargets : public ::testing::TestWithParam<std::string> {
     install();
     Streams::get().reset(1);
     target_ = &find_target(GetParam());
-    if (target_->may_not_fit) GTEST_SKIP() << "its networks are for machines with more memory";
   }
   void TearDown() override { Streams::get().reset(1); }
 
-  Network single_network() const { return target_->network(target_->sweeps.at("ci").shapes[0]); }
+  /// At every shape of `ci`.
+  void at_each_shape(const std::function<void(const Network&)>& test) const {
+    for (const Shape& shape : target_->sweeps.at("ci").shapes) {
+      SCOPED_TRACE(shape.text());
+      test(target_->network(shape));
+    }
+  }
 
   /// What takes most of the time, and nothing new beyond its first strategy.
   static bool is_large(const Network& network) {
@@ -46,6 +51,7 @@ class SimulatedTargets : public ::testing::TestWithParam<std::string> {
     const Program single = record_single(network, ensemble, grad);
     const double tolerance = target_->tolerance_for(at::kFloat);
     std::optional<Expected> expected;
+    int runs = 0;
     Lines strategies = strategy_names(*target_);
     if (briefly) strategies.resize(1);
     for (const std::string& strategy : strategies)
@@ -74,14 +80,18 @@ class SimulatedTargets : public ::testing::TestWithParam<std::string> {
         const Correctness c = check(network, single, ensemble, run, tolerance,
                                     /*masks_shared=*/strategy == "shared", &*expected);
         EXPECT_TRUE(c.pass) << c.failure;
-        ++runs_;
+        ++runs;
         ASSERT_EQ(Streams::get().violations, Lines{});
       }
+    EXPECT_GE(runs, 2);
   }
 
   void run_phase(const std::string& phase) {
     const at::NoGradGuard no_grad;
-    const Network inner = single_network();
+    at_each_shape([&](const Network& inner) { run_phase(phase, inner); });
+  }
+
+  void run_phase(const std::string& phase, const Network& inner) {
     const Program single =
         record_single(inner, generate(inner, 1, at::kFloat, kDevice, 3), /*grad=*/true);
     std::optional<Network> network;
@@ -91,17 +101,14 @@ class SimulatedTargets : public ::testing::TestWithParam<std::string> {
       GTEST_SKIP() << "nothing to differentiate";
     }
     run_all(*network, true);
-    EXPECT_GE(runs_, 2);
   }
 
   const Target* target_ = nullptr;
-  int runs_ = 0;
 };
 
 TEST_P(SimulatedTargets, AreRightForward) {
   const at::NoGradGuard no_grad;
-  run_all(single_network(), false);
-  EXPECT_GE(runs_, 2);
+  at_each_shape([this](const Network& network) { run_all(network, false); });
 }
 
 TEST_P(SimulatedTargets, AreRightBackward) { run_phase("backward"); }

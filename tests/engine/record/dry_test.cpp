@@ -82,6 +82,34 @@ TEST(DryRecording, OfBackwardPassesToo) {
   });
 }
 
+/// A GPU's attention, which the CPU has no kernel for: the sizes and strides that PyTorch's Python
+/// part gives for these arguments.
+TEST(DryRecording, KnowsTheShapesOfAttentionOnAGpu) {
+  const DryRecording dry;
+  const auto meta = at::TensorOptions().device(c10::kMeta);
+  const Tensor q = at::empty({2, 3, 37, 4}, meta), k = at::empty({2, 3, 7, 4}, meta),
+               v = at::empty({2, 3, 7, 5}, meta), bias = at::empty({2, 3, 37, 7}, meta);
+  using Sizes = std::vector<int64_t>;
+  const auto expect = [](const Tensor& t, const Sizes& sizes, const Sizes& strides) {
+    EXPECT_EQ(t.sizes(), sizes);
+    EXPECT_EQ(t.strides(), strides);
+  };
+  const auto [out, sums, seed, offset] =
+      at::_scaled_dot_product_efficient_attention(q, k, v, bias, /*compute_log_sumexp=*/true);
+  expect(out, {2, 3, 37, 5}, {555, 5, 15, 1});
+  expect(sums, {2, 3, 64}, {192, 64, 1});
+  EXPECT_EQ(seed.dim(), 0);
+  EXPECT_EQ(offset.scalar_type(), at::kLong);
+  const auto none = at::_scaled_dot_product_efficient_attention(q, k, v, {}, false);
+  expect(std::get<1>(none), {2, 3, 0}, {3, 1, 1});
+  const auto [dq, dk, dv, dbias] = at::_scaled_dot_product_efficient_attention_backward(
+      out, q, k, v, bias, out, sums, seed, offset, 0.0, {true, true, true, true});
+  expect(dq, {2, 3, 37, 4}, {444, 4, 12, 1});
+  expect(dk, {2, 3, 7, 4}, {84, 4, 12, 1});
+  expect(dv, {2, 3, 7, 5}, {105, 5, 15, 1});
+  expect(dbias, {2, 3, 37, 7}, {1776, 592, 16, 1});
+}
+
 TEST(DryRecording, OfZerosToo) {
   const Tensors in{at::randn({2, 3, 8, 8}), at::randn({4, 3, 3, 3}), at::randn({4})};
   const auto function = [](const Tensors& t) {
