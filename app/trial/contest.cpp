@@ -225,8 +225,11 @@ class Holding {
     for (TriedCandidate& t : result_.trials)
       if (!honest.disagreement.empty() && t.trial.status == Status::ok)
         fail_check(t.trial, honest.disagreement);
-    for (Baseline& b : honest.good)
-      timed.push_back({{b.name, "baseline", std::move(b.call), contest_.device}, std::nullopt});
+    for (Baseline& b : honest.good) {
+      Contender c{b.name, "baseline", std::move(b.call), contest_.device};
+      c.call_with_packing = std::move(b.call_with_packing);
+      timed.push_back({std::move(c), std::nullopt});
+    }
     return timed;
   }
 

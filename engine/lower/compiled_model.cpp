@@ -6,19 +6,23 @@
 
 namespace wide {
 
+std::function<Tensors()> CompiledModel::repeated(const Tensors& inputs, const FedBack& back) {
+  return [this, back, state = inputs]() mutable {
+    Tensors results = run(state);
+    for (const auto& [output, input] : back) state[input] = results[output];
+    return results;
+  };
+}
+
 std::function<void()> repeated_call(CompiledModel& model, const Network& network,
                                     const Tensors& inputs) {
-  if (!network.derivative || network.derivative->feedback().empty())
-    return [&model, inputs] { model.run(inputs); };
-  std::vector<std::pair<size_t, size_t>> back;  // output, input
+  FedBack back;
+  if (!network.derivative) return model.repeated(inputs, back);
   const std::vector<size_t> at = network.indices(true);
   for (const auto& [output, tensor] : network.derivative->feedback())
     back.emplace_back(output,
                       static_cast<size_t>(std::find(at.begin(), at.end(), tensor) - at.begin()));
-  return [&model, back, state = inputs]() mutable {
-    const Tensors results = model.run(state);
-    for (const auto& [output, input] : back) state[input] = results[output];
-  };
+  return model.repeated(inputs, back);
 }
 
 }  // namespace wide

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/lower/tune/tuning.h"
@@ -23,6 +24,9 @@ struct StepCost {
   double bytes = 0;           // read and written
 };
 
+/// Results that are inputs of the next call, each as an output and an input.
+using FedBack = std::vector<std::pair<size_t, size_t>>;
+
 /// A compiled wide program with its weights. Not thread-safe: one call at a time.
 class CompiledModel {
  public:
@@ -31,6 +35,9 @@ class CompiledModel {
   /// the outputs, then the buffer updates, all `[N, ...]`. The memory of a result is reused only
   /// after the caller has released the tensor.
   virtual Tensors run(const Tensors& inputs) = 0;
+  /// What is timed: a call on inputs that stay where they are, whose results the next call may
+  /// overwrite. It uses this model.
+  virtual std::function<Tensors()> repeated(const Tensors& inputs, const FedBack& back);
   /// New weights (all non-input tensors in the network's order); folding and packing run again.
   virtual void set_weights(const Tensors& weights) = 0;
 

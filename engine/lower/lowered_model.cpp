@@ -63,7 +63,36 @@ TimelineCall LoweredModel::timeline(const Tensors& inputs) {
 /// Replays the captured CUDA graph: copies the inputs to the addresses that it reads, launches it,
 /// and copies the results from the addresses that it writes.
 Tensors LoweredModel::replay(const Tensors& inputs) {
-  at::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
+  fill_slots(inputs);
+  graph_->replay();
+  Tensors results;
+  for (const Tensor& t : captured_) results.push_back(t.clone());
+  return results;
+}
+
+/// In mode reduce-overhead the launch alone: nothing is copied but what the next call takes in.
+std::function<Tensors()> LoweredModel::repeated(const Tensors& inputs, const FedBack& back) {
+  if (made_.options.mode != Mode::reduce_overhead) return CompiledModel::repeated(inputs, back);
+  return [this, inputs, back, placed = false]() mutable {
+    const at::NoGradGuard no_grad;
+    if (!placed || !graph_) fill_slots(inputs);
+    placed = true;
+    graph_->replay();
+    if (back.empty()) return captured_;
+    const auto at = made_.network.indices(true);
+    Tensors from, to;
+    for (const auto& [output, input] : back) {
+      from.push_back(captured_[output]);
+      to.push_back(slots_[at[input]]);
+    }
+    at::_foreach_copy_(to, from);
+    return captured_;
+  };
+}
+
+/// Captures the graph where there is none.
+void LoweredModel::fill_slots(const Tensors& inputs) {
   const auto at = made_.network.indices(true);
   for (size_t k = 0; k < at.size(); ++k) check_input(k, inputs);
   if (!graph_) {
@@ -78,10 +107,6 @@ Tensors LoweredModel::replay(const Tensors& inputs) {
     graph_ = capture(made_.ensemble.device(), [this] { made_.executor->run(slots_, captured_); });
   }
   for (size_t k = 0; k < at.size(); ++k) slots_[at[k]].copy_(inputs[k]);
-  graph_->replay();
-  Tensors results;
-  for (const Tensor& t : captured_) results.push_back(t.clone());
-  return results;
 }
 
 /// Throws Error unless input k has the sizes and type that the model was compiled for.

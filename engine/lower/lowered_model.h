@@ -27,6 +27,7 @@ class LoweredModel final : public CompiledModel {
   explicit LoweredModel(Lowered made);
 
   Tensors run(const Tensors& inputs) override;
+  std::function<Tensors()> repeated(const Tensors& inputs, const FedBack& back) override;
   void set_weights(const Tensors& weights) override;
   const Program& single() const override { return *made_.single; }
   const Program& program() const override { return whole_program().wide.program; }
@@ -45,6 +46,7 @@ class LoweredModel final : public CompiledModel {
  private:
   const RangeProgram& whole_program() const;
   Tensors replay(const Tensors& inputs);
+  void fill_slots(const Tensors& inputs);
   void check_input(size_t k, const Tensors& inputs) const;
   void bind_inputs(const Tensors& inputs);
 

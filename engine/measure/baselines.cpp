@@ -6,10 +6,13 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "engine/device.h"
 #include "engine/error.h"
 #include "engine/machine/large_pages.h"
+#include "engine/measure/flat_weights.h"
 #include "engine/measure/spread.h"
 #include "engine/measure/vmapped.h"
 #include "engine/widen/derivative.h"
@@ -71,6 +74,7 @@ struct Separate {
   std::vector<Model> models;
   std::vector<Tensors> inputs;
   std::vector<Tensors> outputs;  // of the last call, kept as a user would
+  std::vector<Tensors> fresh;    // before a model's first call: all its tensors
 
   Separate(const Network& network, const Ensemble& ensemble) {
     const auto count = static_cast<size_t>(ensemble.n);
@@ -94,11 +98,18 @@ struct Separate {
       const Tensors weights = own(tensors, weight_at);
       models.push_back(network.instantiate ? network.instantiate(weights) : bind(network, weights));
       inputs.push_back(own(tensors, input_at));
+      fresh.push_back(weights);
+      fresh.back().insert(fresh.back().end(), inputs.back().begin(), inputs.back().end());
     }
     outputs.resize(count);
   }
 
-  void call(size_t i) { outputs[i] = models[i](inputs[i]); }
+  void call(size_t i) {
+    std::optional<FlatWeights> flat;
+    if (const Tensors own = std::exchange(fresh[i], {}); !own.empty())
+      flat.emplace(own.front().device(), own);
+    outputs[i] = models[i](inputs[i]);
+  }
   void call_all() {
     for (size_t i = 0; i < models.size(); ++i) call(i);
   }
@@ -288,10 +299,27 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
   }
   Baseline baseline;
   baseline.name = "graph";
-  baseline.call = [captured, kept = decltype(captured()){}]() mutable {
-    if (!kept.second) kept = captured();
-    kept.second->replay();
+  const auto kept = std::make_shared<decltype(captured())>();
+  baseline.call = [captured, kept] {
+    if (!kept->second) *kept = captured();
+    kept->second->replay();
   };
+  // What a training step takes in is what the one before left there.
+  if (!given.network.training)
+    baseline.call_with_packing = [call = baseline.call, kept, net = given.network,
+                                  ens = given.ensemble,
+                                  results = std::vector<Tensors>()]() mutable {
+      if (!kept->second) call();
+      const std::vector<size_t> at = net.indices(true);
+      for (size_t i = 0; i < kept->first->inputs.size(); ++i) {
+        const Tensors own = ens.model(static_cast<int64_t>(i));
+        for (size_t k = 0; k < at.size(); ++k) kept->first->inputs[i][k].copy_(own[at[k]]);
+      }
+      call();
+      results = kept->first->outputs;
+      for (Tensors& of_model : results)
+        for (Tensor& t : of_model) t = t.clone();
+    };
   baseline.run = [=, &runtime, net = given.network, ens = given.ensemble] {
     if (net.training) {
       // Warming up and capturing has changed the buffers; the check needs results of fresh models.

@@ -15,6 +15,8 @@ struct Baseline {
   std::function<Tensors()> run;  // outputs of all models, stacked; for the check
   /// What is timed: as users write it, outputs kept per model. The first call makes the models.
   std::function<void()> call;
+  /// Baseline `graph`: the same call with inputs copied in and results copied out.
+  std::function<void()> call_with_packing = {};
   std::function<void(size_t model)> one = {};  // baseline `loop`: the call of one model
   std::string unavailable;                     // reason, when `call` is empty
 };

@@ -122,6 +122,85 @@ TEST_F(SimulatedGraphs, BothModesOfTheEngineRun) {
   EXPECT_GT(Streams::get().replays, 4);
 }
 
+/// How many calls and copies `work` asks of the device.
+int64_t launches_of(const Work& work) {
+  const int64_t before = Streams::get().launches;
+  work();
+  synchronize(kDevice);
+  return Streams::get().launches - before;
+}
+
+TEST_F(SimulatedGraphs, WhatIsTimedIsTheReplayAlone) {
+  const at::NoGradGuard no_grad;
+  const Network network = mlp();
+  Ensemble ensemble = generate(network, 3, at::kFloat, kDevice, 3);
+  CompileOptions options;
+  options.mode = Mode::reduce_overhead;
+  options.tune = false;
+  const auto model = compile(network, ensemble, options);
+  const Tensors inputs{ensemble.tensors[0]};
+  const auto timed = model->repeated(inputs, {});
+  const Tensors results = timed();
+  const Tensors right = in_double(model->single(), ensemble);
+  EXPECT_LT(max_relative_error(results, right), 1e-5);
+  EXPECT_EQ(launches_of([&] { EXPECT_TRUE(timed()[0].is_same(results[0])); }), 0)
+      << "something is called beside the replay";
+  EXPECT_GE(launches_of([&] { model->run(inputs); }), 2) << "an input in, a result out";
+  // Other inputs and weights in between: the timed call captures again, on its own inputs.
+  model->run({inputs[0].neg()});
+  const Ensemble other = generate(network, 3, at::kFloat, kDevice, 9);
+  for (const size_t i : network.indices(false)) ensemble.tensors[i] = other.tensors[i];
+  model->set_weights({ensemble.tensors[1], ensemble.tensors[2], ensemble.tensors[3]});
+  EXPECT_LT(max_relative_error(timed(), in_double(model->single(), ensemble)), 1e-5);
+  EXPECT_EQ(violations(), Lines{});
+}
+
+TEST_F(SimulatedGraphs, TimedStepsStartFromWhatTheLastOneGave) {
+  const at::NoGradGuard no_grad;
+  const Network inner = mlp();
+  const Program plain = record_single(inner, generate(inner, 1, at::kFloat, c10::kCPU, 3));
+  const Network network = phase_network(inner, plain, "step", "adam");
+  Ensemble by_hand = generate(network, 3, at::kFloat, c10::kCPU, 3);
+  const Program on_cpu = record_single(network, by_hand);
+  for (int step = 0; step < 3; ++step) {
+    const Tensors next = separate(on_cpu, by_hand);
+    for (const auto& [output, tensor] : network.derivative->feedback())
+      by_hand.tensors[tensor] = next[output];
+  }
+  const Tensors fourth = in_double(on_cpu, by_hand);
+  const Ensemble ensemble = generate(network, 3, at::kFloat, kDevice, 3);
+  FedBack back;
+  Tensors inputs;
+  const auto at = network.indices(true);
+  for (const size_t i : at) inputs.push_back(ensemble.tensors[i]);
+  for (const auto& [output, tensor] : network.derivative->feedback())
+    back.emplace_back(output, std::find(at.begin(), at.end(), tensor) - at.begin());
+  for (const Mode mode : {Mode::default_, Mode::reduce_overhead}) {
+    CompileOptions options;
+    options.mode = mode;
+    options.tune = false;
+    const auto model = compile(network, ensemble, options);
+    const auto step = model->repeated(inputs, back);
+    Tensors results;
+    for (int k = 0; k < 4; ++k) results = step();
+    EXPECT_LT(max_relative_error(results, fourth), 1e-4) << to_string(mode);
+  }
+  EXPECT_EQ(violations(), Lines{});
+}
+
+/// What its caller pays is timed as ours is: inputs that come from elsewhere, results taken away.
+TEST_F(SimulatedGraphs, TheGraphBaselineIsTimedWithItsCopiesToo) {
+  const Network network = mlp();
+  const Ensemble ensemble = generate(network, 5, at::kFloat, kDevice, 3);
+  const auto only = [](const std::string& name) { return name == "graph"; };
+  const Baseline graph = baselines(network, ensemble, 1, only).at(0);
+  ASSERT_TRUE(graph.call_with_packing);
+  graph.call();
+  const int64_t alone = launches_of(graph.call);
+  EXPECT_GE(launches_of(graph.call_with_packing), alone + 5 * 2);
+  EXPECT_EQ(violations(), Lines{});
+}
+
 TEST_F(SimulatedGraphs, BaselinesGiveTheSeparateModelsAnswers) {
   const Network network = mlp();
   const Ensemble ensemble = generate(network, 5, at::kFloat, kDevice, 3);
