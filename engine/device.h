@@ -44,9 +44,10 @@ class DeviceGraph {
 
 /// What a device is called, and by which number its driver knows it.
 struct DeviceFacts {
-  std::string name;        // "NVIDIA H100 80GB HBM3"
-  std::string bus;         // "00000000:65:00.0"
-  std::string capability;  // "9.0"
+  std::string name;         // "NVIDIA H100 80GB HBM3"
+  std::string bus;          // "00000000:65:00.0"
+  std::string capability;   // "9.0"
+  int64_t cache_bytes = 0;  // of the cache that all its cores share; 0: not known
 };
 
 struct DeviceMemory {

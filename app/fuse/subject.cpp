@@ -16,6 +16,7 @@
 #include "data/one_line.h"
 #include "data/tensors.h"
 #include "data/text.h"
+#include "engine/device.h"
 #include "engine/error.h"
 
 namespace wide {
@@ -396,8 +397,9 @@ void Subject::note_unread() {
 }
 
 void Subject::check_memory(int64_t n) {
-  if (device_.is_cuda()) return;
-  const int64_t one = std::max<int64_t>(estimate_bytes(single(), 1), 1), have = available_memory();
+  const auto memory = device_memory(device_);
+  const int64_t one = std::max<int64_t>(estimate_bytes(single(), 1), 1),
+                have = memory ? memory->free : available_memory();
   largest_n_ = have / one;
   if (n > largest_n_)
     throw Error(fmt::format("[{}] memory: got {} for n={}, expected at most the {} available; try "

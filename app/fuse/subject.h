@@ -53,7 +53,7 @@ class Subject {
 
   /// Program(1), recorded once on model 0.
   const Program& single();
-  /// The most models that fit into memory, by estimate; 0: not estimated (on a GPU).
+  /// The most models that fit into the device's memory, by estimate.
   int64_t largest_n() const { return largest_n_; }
   /// What was loaded; without tensors where no weights were given.
   const LoadedWeights& loaded() const { return loaded_; }

@@ -8,6 +8,7 @@
 
 #include "app/trial/honest.h"
 #include "app/trial/judge.h"
+#include "data/machine/gpu.h"
 #include "data/machine/load.h"
 #include "data/text.h"
 #include "engine/device.h"
@@ -253,6 +254,12 @@ class Holding {
     while (!timed.empty() && timed.back().candidate && !time_once(timed)) continue;
     result_.other_load = watch.other_load();
     result_.disturbed = result_.other_load > kDisturbedShare;
+    if (const int64_t others = others_on(contest_.device); others > 0) {
+      result_.disturbed = true;
+      result_.notes.push_back(fmt::format("{} other {} had work on {}: speedups are UNCLEAR",
+                                          others, others == 1 ? "process" : "processes",
+                                          contest_.device.str()));
+    }
   }
 
   /// False when somebody failed and was taken out.

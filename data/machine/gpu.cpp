@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -102,6 +103,12 @@ void add_gpu(Environment& environment, c10::Device device, const DriverSymbols& 
   environment.gpu = facts.name;
   environment.gpu_state = read_gpu(facts, symbols);
   environment.gpu_state->tf32 = tf32_allowed() ? "on" : "off";
+}
+
+int64_t others_on(c10::Device device, const DriverSymbols& symbols) {
+  DeviceRuntime* runtime = device_runtime(device.type());
+  if (device.is_cpu() || !runtime || runtime->count() == 0) return 0;
+  return std::max<int64_t>(0, read_gpu(runtime->facts(device), symbols).processes - 1);
 }
 
 std::string device_key(c10::Device device) {

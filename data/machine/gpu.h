@@ -19,6 +19,9 @@ GpuState read_gpu(const DeviceFacts& facts, const DriverSymbols& symbols = drive
 void add_gpu(Environment& environment, c10::Device device,
              const DriverSymbols& symbols = driver_symbols());
 
+/// How many processes beside this one have work on a device now; 0 where the driver does not say.
+int64_t others_on(c10::Device device, const DriverSymbols& symbols = driver_symbols());
+
 /// What figures of a device are kept by: "cpu", or "cuda:0 (NVIDIA H100, driver 570.86, tf32)".
 std::string device_key(c10::Device device);
 

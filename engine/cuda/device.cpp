@@ -159,7 +159,7 @@ class CudaRuntime : public DeviceRuntime {
   DeviceFacts facts(c10::Device device) override {
     const cudaDeviceProp& p = *at::cuda::getDeviceProperties(index_of(device));
     return {p.name, fmt::format("{:08x}:{:02x}:{:02x}.0", p.pciDomainID, p.pciBusID, p.pciDeviceID),
-            fmt::format("{}.{}", p.major, p.minor)};
+            fmt::format("{}.{}", p.major, p.minor), p.l2CacheSize};
   }
 
  private:

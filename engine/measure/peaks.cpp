@@ -63,11 +63,22 @@ double triad_bytes_per_s(const Shortest& shortest, const at::TensorOptions& opti
   const auto count = std::max<int64_t>(1024, static_cast<int64_t>(bytes / 3 / sizeof(float)));
   const Tensor a = at::ones({count}, options), b = at::ones({count}, options);
   Tensor c = at::zeros({count}, options);
-  const int repeats = bytes < 4e6 ? 8 : 1;  // else clock and call would dominate a short triad
+  // In a short triad clock and call would dominate.
+  const int repeats = bytes < (options.device().is_cpu() ? 4e6 : 5e8) ? 8 : 1;
   const double ns = shortest([&] {
     for (int i = 0; i < repeats; ++i) at::add_out(c, a, b, 3.0);
   });
   return 3e9 * sizeof(float) * static_cast<double>(count) * repeats / ns;
+}
+
+/// In the cache that a device's cores share, and beyond it, as far as there is memory.
+std::vector<double> device_sizes(c10::Device device) {
+  DeviceRuntime* runtime = device_runtime(device.type());
+  const auto cache = static_cast<double>(runtime ? runtime->facts(device).cache_bytes : 0);
+  double beyond = std::max(double{1 << 30}, 8 * cache);
+  if (const auto memory = device_memory(device))
+    beyond = std::min(beyond, static_cast<double>(memory->free) / 2);
+  return cache > 0 && cache < beyond ? std::vector{cache / 2, beyond} : std::vector{beyond};
 }
 
 }  // namespace
@@ -121,7 +132,7 @@ Peaks measure_peaks(c10::Device device, int threads) {
   const double outer = std::max(2 * inner, static_cast<double>(last_cache_bytes(peaks.threads)));
   std::vector<double> sizes{inner / 2, outer / 2,
                             std::max(2 * outer, std::min(4 * outer, kEnough))};
-  if (!device.is_cpu()) sizes = {1 << 30};
+  if (!device.is_cpu()) sizes = device_sizes(device);
   for (const double bytes : sizes) {
     try {
       const double speed = triad_bytes_per_s(shortest, real.dtype(at::kFloat), bytes);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "data/machine/load.h"
 #include "data/reports/apart.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -50,10 +51,14 @@ std::string disturbed_text(const std::vector<Case>& cases) {
       most = std::max(most, c.other_load);
     }
   if (disturbed == 0) return "";
+  // Cases on a GPU are disturbed by who else uses it, which their notes say.
+  const std::string who =
+      most > kDisturbedShare
+          ? fmt::format("other programs took up to {:.0f} % of the cores", 100 * most)
+          : "other processes had work on its device";
   return fmt::format(
-      "{} of {} cases {} disturbed, UNCLEAR: other programs took up to {:.0f} % of the cores; "
-      "--resume --again disturbed measures just {} again",
-      disturbed, cases.size(), disturbed == 1 ? "is" : "are", 100 * most,
+      "{} of {} cases {} disturbed, UNCLEAR: {}; --resume --again disturbed measures just {} again",
+      disturbed, cases.size(), disturbed == 1 ? "is" : "are", who,
       disturbed == 1 ? "that" : "those");
 }
 

@@ -78,7 +78,7 @@ class Runtime final : public DeviceRuntime {
     Memory::get().release();
   }
   DeviceFacts facts(c10::Device) override {
-    return {"Simulated device", "00000000:02:00.0", "1.0"};
+    return {"Simulated device", "00000000:02:00.0", "1.0", int64_t{1} << 20};
   }
 };
 

@@ -150,6 +150,26 @@ TEST(SimulatedSweep, NetworksThatMayNotFitAreRecordedForTheirDevice) {
           << t.at("reason");
 }
 
+/// A driver that knows of three processes on the device, of which the sweep's worker is one.
+TEST(SimulatedSweep, OtherProcessesOnTheDeviceMakeItsTimesUnclear) {
+  const std::string driver =
+      fs::path(fs::read_symlink("/proc/self/exe")).parent_path() / "busy_driver";
+  const Swept swept = sweep(
+      R"({"schema": 1, "name": "busy", "description": "busy", "targets": ["linear"], "n": [2],
+      "sweep": "ci", "devices": ["simulated"], "budget_s": 0.01})",
+      "", "LD_LIBRARY_PATH=" + driver + ":$LD_LIBRARY_PATH");
+  ASSERT_EQ(swept.code, 0) << swept.err;
+  const Json& c = swept.report.at("cases").at(0);
+  EXPECT_EQ(c.at("disturbed"), true);
+  EXPECT_NE(c.at("notes").dump().find("2 other processes had work on simulated:0"),
+            std::string::npos)
+      << c.at("notes");
+  for (const Json& t : c.at("trials"))
+    if (t.at("status") == "ok") {
+      EXPECT_EQ(t.at("verdict"), "UNCLEAR") << t;
+    }
+}
+
 TEST(SimulatedSweep, ABrokenDeviceIsLeftToItsWorker) {
   const Swept swept = sweep(
       R"({"schema": 1, "name": "faults", "description": "faults", "targets": ["a_faults"],
