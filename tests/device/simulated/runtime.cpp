@@ -1,6 +1,7 @@
 // The simulated device behind engine/device.h.
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
+#include <unistd.h>
 
 #include "engine/device.h"
 #include "tests/device/simulated/backend.h"
@@ -44,7 +45,12 @@ class Graph final : public DeviceGraph {
 
 class Runtime final : public DeviceRuntime {
  public:
-  int count() const override { return 1; }
+  /// As a driver that one process has started: those that are forked from it afterwards have none.
+  int count() const override {
+    static const pid_t started_by = getpid();
+    TORCH_CHECK(started_by == getpid(), "[simulated] initialization error: used before a fork");
+    return 1;
+  }
   void synchronize(c10::Device) override { Streams::get().synchronize(); }
   std::unique_ptr<DeviceTimer> timer(c10::Device) override { return std::make_unique<Timer>(); }
   Work on_streams(c10::Device, std::vector<Work> works, int streams) override {

@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "app/cell/cell.h"
 #include "app/cli.h"
@@ -59,8 +61,8 @@ void note_use() {
     write_text(std::getenv("WORKBENCH_PLANT_USE"), Streams::get().launches > 0 ? "used" : "unused");
 }
 
-const bool child =
-    std::getenv("WORKBENCH_PLANT_USE") != nullptr && (install(), std::atexit(&note_use), true);
+const bool child = std::getenv("WORKBENCH_PLANT_USE") != nullptr &&
+                   (install(), Memory::get(), std::atexit(&note_use), true);
 const bool registered =
     std::getenv("WORKBENCH_PLANT_FAULTS") != nullptr && add_target(faults(), __FILE__);
 
@@ -217,6 +219,25 @@ TEST(SimulatedSweep, CancellingEndsItsWorkerToo) {
   EXPECT_EQ(swept.report.at("sweep").at("state"), "cancelled");
   EXPECT_EQ(swept.trial("layernorm", "per_model").at("status"), "ok");
   EXPECT_EQ(swept.trial("a_faults", "hangs").at("status"), "cancelled");
+}
+
+/// Whoever has started a driver and is forked then cannot use it: the report about a GPU enters its
+/// sandbox first.
+TEST(SimulatedSweep, TheReportsSandboxIsTheFirstToUseTheDevice) {
+  const Scratch scratch;
+  const std::string self = fs::read_symlink("/proc/self/exe");
+  const int status = std::system(("WORKBENCH_PLANT_USE=" + (scratch / "use") + " " + self +
+                                  " gpu-report --stage sandbox --device simulated:0 >" +
+                                  (scratch / "out") + " 2>" + (scratch / "err"))
+                                     .c_str());
+  EXPECT_EQ(status, 0) << read_text(scratch / "err");
+  std::istringstream said(read_text(scratch / "out"));
+  std::map<std::string, std::string> steps;
+  for (std::string line; std::getline(said, line);)
+    if (const Json step = Json::parse(line); step.contains("ok"))
+      steps[step.at("step")] = step.at("reason");
+  EXPECT_GE(steps.size(), 9u);
+  for (const auto& [step, reason] : steps) EXPECT_EQ(reason, "") << step;
 }
 
 /// A process without rights compiles, checks and replays on the device. It is forked from one that
