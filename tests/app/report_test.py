@@ -2,6 +2,7 @@
 import csv
 import html.parser
 import io
+import glob
 import json
 import math
 import os
@@ -37,8 +38,8 @@ def workbench(*arguments):
 
 def schema(name):
     resources = []
-    for file in os.listdir(SCHEMAS):
-        with open(os.path.join(SCHEMAS, file), encoding="utf-8") as text:
+    for file in glob.glob(os.path.join(SCHEMAS, "*.json")):
+        with open(file, encoding="utf-8") as text:
             resource = json.load(text)
         jsonschema.Draft202012Validator.check_schema(resource)
         resources.append((resource["$id"], referencing.Resource.from_contents(resource)))

@@ -1,8 +1,9 @@
 """How many operations and bytes a call has, counted in PyTorch instead of by the product.
 
-As documented: 2MNK of matrix products and convolutions and of their gradients; one for every element of
-any other result, views free; a layer kind may say instead how many operations an element takes. Bytes
-are inputs and weights read once and results written once.
+As documented: 2MNK of matrix products and convolutions and of their gradients; one for every element that a
+reduction or a window of a pooling reads; one for every element of any other result, views free; a layer kind
+may say instead how many operations an element takes. Bytes are inputs and weights read once and results
+written once.
 """
 import math
 import re
@@ -17,7 +18,8 @@ DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf1
 
 
 class Counter(TorchDispatchMode):
-    """`products`: of matrix products and convolutions; `elements`: results of all else."""
+    """`products`: of matrix products and convolutions; `elements`: what reductions and poolings read, and results
+    of all else."""
 
     def __init__(self):
         super().__init__()
@@ -32,10 +34,25 @@ class Counter(TorchDispatchMode):
             self.products += (10 if "backward" in name else 4) * query.numel() * key.shape[-2]
         elif packet in flop_registry:
             self.products += flop_registry[packet](*args, **(kwargs or {}), out_val=out)
+        elif torch.Tag.reduction in func.tags:
+            self.elements += args[0].numel()
+        elif re.fullmatch(r"(adaptive_|_adaptive_)?(max|avg)_pool[123]d(_with_indices)?", name):
+            self.elements += _in_windows(args[0], out[0] if isinstance(out, tuple) else out,
+                                         None if "adaptive" in name else args[1])
         elif not func.is_view:
             results = out if isinstance(out, (tuple, list)) else [out]
             self.elements += sum(t.numel() for t in results if isinstance(t, torch.Tensor))
         return out
+
+
+def _in_windows(x, pooled, kernel):
+    """Elements of all windows; those of an adaptive pooling (no kernel) begin and end at shares of the input."""
+    if kernel is not None:
+        return pooled.numel() * math.prod(kernel)
+    reach = 1
+    for size, parts in zip(x.shape[2:], pooled.shape[2:]):
+        reach *= sum(-(-(k + 1) * size // parts) - k * size // parts for k in range(parts))
+    return math.prod(pooled.shape[:2]) * reach
 
 
 def counted(module, inputs):
@@ -217,8 +234,7 @@ TARGETS = {
 }
 
 # Operations for an element of the input, of layers that say so themselves.
-PER_ELEMENT = {"layernorm": 8, "groupnorm": 8, "instancenorm2d": 8, "rmsnorm": 5, "dropout": 2, "prelu": 1,
-               "adaptiveavgpool2d": 1}
+PER_ELEMENT = {"layernorm": 8, "groupnorm": 8, "instancenorm2d": 8, "rmsnorm": 5, "dropout": 2, "prelu": 1}
 
 
 class Work:

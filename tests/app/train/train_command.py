@@ -1,4 +1,5 @@
 """What tests of `workbench train` have in common."""
+import glob
 import json
 import os
 import sys
@@ -33,8 +34,8 @@ class Train(CommandLine):
     def fits_the_schema(self, report):
         folder = os.path.join(os.environ["WORKBENCH_SOURCE"], "data", "reports", "schema")
         resources = []
-        for file in os.listdir(folder):
-            with open(os.path.join(folder, file), encoding="utf-8") as text:
+        for file in glob.glob(os.path.join(folder, "*.json")):
+            with open(file, encoding="utf-8") as text:
                 resource = json.load(text)
             resources.append((resource["$id"], referencing.Resource.from_contents(resource)))
         registry = referencing.Registry().with_resources(resources)
