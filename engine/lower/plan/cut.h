@@ -5,7 +5,7 @@ namespace wide {
 
 /// A value of the first half that the second one reads.
 struct SavedValue {
-  Value value;          // its type, sizes and strides in both halves
+  Value value;          // with its id in both halves
   int64_t output = -1;  // the output of the first half that has the same elements, or -1
 };
 
@@ -24,8 +24,8 @@ struct Halves {
 /// Cuts a program whose first `outputs` results are the forward pass's outputs and whose other
 /// results are gradients; `keep` says which gradients are wanted. The first half computes outputs
 /// and updates, and makes all random draws; the second half computes the rest. Results of calls are
-/// saved. Computed again in the second half are views, values that come from constants or are the
-/// same for all models, and results of cheap operators where that saves memory (`OperatorTraits`).
+/// saved; views, and values that come from constants or are the same for all models, are
+/// recomputed.
 Halves cut(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep);
 
 }  // namespace wide
