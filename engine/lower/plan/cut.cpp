@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/error.h"
-#include "engine/lower/plan/least_saved.h"
 #include "engine/lower/plan/uses.h"
 
 namespace wide {
@@ -54,47 +53,24 @@ class Cutting {
     }
   }
 
-  /// What the second half reads of the first, as long as nothing of it is made again.
-  ByValue<bool> read_directly() const {
-    ByValue<bool> read(program_.values.size(), false);
-    for (const ValueId id : gradients_) read[id] = true;
-    for (size_t i = program_.nodes.size(); i-- > 0;) {
-      const Node& node = program_.nodes[i];
-      if (first_[i] && node.phase == Phase::main) continue;
-      bool in = false;
-      for_each_value(node.results, [&](ValueId id) { in |= read[id]; });
-      if (in) for_each_value(node.arguments, [&](ValueId id) { read[id] = true; });
-    }
-    return read;
-  }
-
   void find_second() {
-    ByValue<bool> in_outputs(program_.values.size(), false);
-    for (size_t k = 0; k < outputs_; ++k)
-      if (output_holds(program_.outputs[k], uses_.root(program_.outputs[k])))
-        in_outputs[uses_.root(program_.outputs[k])] = true;
-    const ByValue<bool> saved = least_saved(program_, uses_, first_, read_directly(), in_outputs);
     read_ = ByValue<bool>(program_.values.size(), false);
     for (const ValueId id : gradients_) read_[id] = true;
     second_.assign(program_.nodes.size(), false);
     for (size_t i = program_.nodes.size(); i-- > 0;) {
       const Node& node = program_.nodes[i];
       bool in = false;
-      for_each_value(node.results, [&](ValueId id) {
-        if (!read_[id]) return;
-        if (saved[id])
-          save(id);
-        else
-          in = true;
-      });
-      if (in) {
+      for_each_value(node.results, [&](ValueId id) { in |= read_[id]; });
+      if (!in) continue;
+      if (first_[i] && node.phase == Phase::main && !node.is_view()) {
+        for_each_value(node.results, [&](ValueId id) {
+          if (read_[id]) save(id);
+        });
+        if (node.name() == "aten::clone" || node.name() == "aten::_to_copy")
+          for_each_value(node.arguments, [&](ValueId id) { mark_bound(uses_.root(id)); });
+      } else {
         second_[i] = true;
         for_each_value(node.arguments, [&](ValueId id) { read_[id] = true; });
-      } else if (node.name() == "aten::clone" || node.name() == "aten::_to_copy") {
-        for_each_value(node.results, [&](ValueId result) {
-          if (read_[result])
-            for_each_value(node.arguments, [&](ValueId id) { mark_bound(uses_.root(id)); });
-        });
       }
     }
   }
@@ -116,17 +92,15 @@ class Cutting {
     saved_.push_back({id, std::move(value), -1});
   }
 
-  /// Whether the output is all of `root`, in its order.
-  bool output_holds(ValueId output, ValueId root) const {
-    return uses_.root(output) == root && uses_.covers_root(output) &&
-           program_.value(root).contiguous() && program_.value(output).contiguous();
-  }
-
   /// A saved value that is identical to an output needs no memory of its own.
   void find_in_outputs() {
     for (Saved& s : saved_)
-      for (size_t k = 0; k < outputs_ && s.output < 0; ++k)
-        if (output_holds(program_.outputs[k], s.id)) s.output = static_cast<int64_t>(k);
+      for (size_t k = 0; k < outputs_ && s.output < 0; ++k) {
+        const ValueId output = program_.outputs[k];
+        if (uses_.root(output) == s.id && uses_.covers_root(output) && s.value.contiguous() &&
+            program_.value(output).contiguous())
+          s.output = static_cast<int64_t>(k);
+      }
   }
 
   RangeProgram copy_with(const std::vector<bool>& nodes) const {

@@ -151,65 +151,6 @@ TEST(GradientModel, KeepsACopyWithoutWhatWasCopied) {
   EXPECT_EQ(saved_bytes(net), 4 * 5 * 24 * 6 * 4);
 }
 
-/// The gradients of both tensors of `net`, of five models in ranges of two and three, are those of
-/// autograd for one model after the other.
-void check_gradients(const Network& net) {
-  const Ensemble e = generate(net, 5, at::kDouble, at::kCPU, 7);
-  CompileOptions options;
-  options.threads = options.ranges = 2;
-  options.tune = false;
-  const auto model =
-      compile_gradients(net, e, {0, 1}, record_single(net, e, /*grad=*/true), options);
-  const auto made = model->forward(e.tensors);
-  at::manual_seed(11);
-  const Tensor given = at::randn_like(made.outputs[0]);
-  const Tensors gradients = model->backward(e.tensors, made.outputs, made.saved, {given});
-  for (int64_t i = 0; i < e.n; ++i) {
-    const at::AutoGradMode grad(true);
-    Tensors one = e.model(i);
-    for (Tensor& t : one) t = t.detach().clone().requires_grad_();
-    const Tensors wanted = torch::autograd::grad({net.forward(one)[0]}, one, {given.select(0, i)});
-    for (size_t k = 0; k < 2; ++k)
-      EXPECT_LT(off(gradients[k].select(0, i), wanted[k]), 1e-12) << "gradient " << k;
-  }
-}
-
-TEST(GradientModel, MakesCheapValuesAgain) {
-  Network net;
-  net.name = "cheap";
-  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {24, 7}}};
-  net.forward = [](const Tensors& t) -> Tensors {
-    const Tensor h = at::silu(at::linear(t[0], t[1]));
-    return {at::matmul(h.transpose(0, 1), h)};
-  };
-  EXPECT_EQ(saved_bytes(net), 4 * 5 * 24 * 4);  // what silu was given, not what it made
-  check_gradients(net);
-}
-
-TEST(GradientModel, CopiesBoundTensorsAgain) {
-  Network net;
-  net.name = "bound";
-  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {5, 7}}};
-  net.forward = [](const Tensors& t) -> Tensors {
-    return {t[0].t().clone(at::MemoryFormat::Contiguous).pow(3) +
-            t[1].t().clone(at::MemoryFormat::Contiguous).pow(3)};
-  };
-  EXPECT_EQ(saved_bytes(net), 0);
-  check_gradients(net);
-}
-
-/// Users may change an input after a call as PyTorch allows: relu keeps its result, not its input.
-TEST(GradientModel, DoesNotReadABoundTensorThatPyTorchDoesNot) {
-  Network net;
-  net.name = "result";
-  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {5, 7}}};
-  net.forward = [](const Tensors& t) -> Tensors { return {at::relu(t[0]).cumsum(1) + t[1]}; };
-  const Ensemble e = generate(net, 3, at::kFloat, at::kCPU, 5);
-  const auto model = compile_gradients(net, e, {0, 1}, record_single(net, e, /*grad=*/true), {});
-  EXPECT_FALSE(model->reads()[0]);
-  check_gradients(net);
-}
-
 TEST(GradientModel, PassesMayBeAliveInAnyNumberAndOrder) {
   Subject s(5, 2);
   Ensemble other = s.e;
