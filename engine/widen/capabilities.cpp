@@ -106,8 +106,8 @@ std::optional<Lack> lacks(const std::string& op, const Tensors& tensors, const D
                   !form || is_real(dtype) || able.others.empty() ? text_of(able, converts)
                                                                  : dtypes_text(able.others)};
     if (t.numel() == 0) return Lack{"a tensor without elements", "at least one element in each"};
-    if (!able.gradients && at::GradMode::is_enabled() && t.requires_grad())
-      return Lack{"a tensor whose gradient is wanted", "inference"};
+    if (!able.gradients && at::GradMode::is_enabled())
+      return Lack{"one that autograd records", "inference"};
   }
   return std::nullopt;
 }

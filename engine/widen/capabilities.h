@@ -38,7 +38,8 @@ struct Lack {
   std::string got, expected;
 };
 /// Why operator `op` cannot be called with these tensors (undefined ones are passed over), or
-/// nullopt. None of the operators takes a tensor without elements. `converts`: dtypes that the
+/// nullopt. None of the operators takes a tensor without elements; those without
+/// gradients are for inference, so that in grad mode they take nothing. `converts`: dtypes that the
 /// caller turns into one of the operator's own.
 std::optional<Lack> lacks(const std::string& op, const Tensors& tensors,
                           const std::vector<at::ScalarType>& converts = {});

@@ -397,6 +397,18 @@ class Gradients(unittest.TestCase):
             masks = (x.grad != 0).flatten(1)
             self.assertLess(float((masks[0] == masks[1]).double().mean()), 0.6)
 
+    def test_dropout_of_inputs_that_need_no_gradient(self):
+        for dtype in (torch.float32, torch.float64):
+            with self.subTest(dtype=dtype):
+                models = [nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 2)).to(dtype) for _ in range(3)]
+                wide = nw.compile(models, options=OPTIONS)
+                wide(torch.ones(3, 7, 6, dtype=dtype)).sum().backward()
+                weight, bias = [p.grad for p in wide.parameters()]
+                self.assertTrue(torch.equal(bias, torch.full((3, 2), 7.0, dtype=dtype)))
+                kept = weight[:, 0] / 2  # how many of seven rows: each that is kept counts 1 / 0.5
+                self.assertTrue(torch.equal(kept, kept.round()) and 0 < kept.mean() < 7, kept)
+                self.assertFalse(torch.equal(kept[0], kept[1]), kept)
+
     def test_what_has_no_gradient_is_refused_when_it_is_asked_for(self):
         class Straight(torch.autograd.Function):
             @staticmethod
