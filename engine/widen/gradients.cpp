@@ -3,11 +3,20 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "engine/error.h"
 
 namespace wide {
 
 namespace {
+
+/// What PyTorch says where an operator has no gradient, or none on this device for these arguments:
+/// cuDNN's recurrent layers in eval mode, and CUDA's attention where vmap laid out its tensors.
+constexpr const char* kNoGradient[] = {
+    "not implemented", "does not support automatic differentiation",
+    "RNN backward can only be called in training mode", "is not correctly aligned"};
 
 /// Returns `call()`; for an operator without a gradient it throws Unsupported, in one line.
 template <class Call>
@@ -16,8 +25,8 @@ auto with_reason(const std::string& thing, const Call& call) {
     return call();
   } catch (const c10::Error& e) {
     const std::string text = e.what_without_backtrace();
-    if (text.find("not implemented") == std::string::npos &&
-        text.find("does not support automatic differentiation") == std::string::npos)
+    if (std::none_of(std::begin(kNoGradient), std::end(kNoGradient),
+                     [&](const char* known) { return text.find(known) != std::string::npos; }))
       throw;
     throw Unsupported(reason(thing, "gradients", text.substr(0, text.find('\n')),
                              "operators with a gradient", "another network or strategy"));

@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/measure/baselines.h"
+#include "engine/widen/gradients.h"
 
 namespace wide::derivative_test {
 namespace {
@@ -255,6 +257,41 @@ TEST(Derivative, SaysWhatCannotBeDifferentiated) {
                  "[mlp] shared tensor w: got one for all models, expected one for each, so that "
                  "gradients are its own; try --phase forward");
   }
+}
+
+/// An operator that has a gradient, but not for these arguments.
+class Refuses : public torch::autograd::Function<Refuses> {
+ public:
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x,
+                        const std::string& why) {
+    context->saved_data["why"] = why;
+    return x * 2;
+  }
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors&) {
+    TORCH_CHECK(false, context->saved_data["why"].toStringRef());
+  }
+};
+
+TEST(Derivative, WhatAnOperatorOfADeviceRefusesIsUnsupported) {
+  const auto differentiate = [](const std::string& why) {
+    forward_and_back("lstm", {{at::ones({3, 2}), true}}, {0}, {at::ones({3, 2})},
+                     [&](const std::vector<WideValue>& bound) -> std::vector<WideValue> {
+                       return {{Refuses::apply(bound[0].tensor, why), true}};
+                     });
+  };
+  for (const char* why : {"cudnn RNN backward can only be called in training mode",
+                          "LSE is not correctly aligned (strideH)"}) {
+    try {
+      differentiate(why);
+      FAIL() << why;
+    } catch (const Unsupported& e) {
+      EXPECT_EQ(std::string(e.what()),
+                fmt::format("[lstm] gradients: got {}, expected operators with a gradient; try "
+                            "another network or strategy",
+                            why));
+    }
+  }
+  EXPECT_THROW(differentiate("an illegal memory access"), c10::Error);
 }
 
 TEST(Derivative, OneModelToo) {
