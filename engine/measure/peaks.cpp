@@ -44,8 +44,11 @@ double gemm_flops_per_s(const Shortest& shortest, const at::TensorOptions& optio
   const std::vector<int64_t> sizes = options.device().is_cpu()
                                          ? std::vector<int64_t>{256, 768}
                                          : std::vector<int64_t>{256, 1024, 2048, 6144};
+  const auto memory = device_memory(options.device());
   for (const int64_t size : sizes) {
     if (ns > kBusyNs) break;
+    const int64_t bytes = 3 * size * size * static_cast<int64_t>(options.dtype().itemsize());
+    if (best > 0 && memory && bytes > memory->free / 2) break;
     const Tensor a = at::ones({size, size}, options), b = at::ones({size, size}, options);
     Tensor c = at::empty({size, size}, options);
     ns = shortest([&] { at::mm_out(c, a, b); });
