@@ -288,6 +288,44 @@ void graphs(Steps& steps) {
   });
 }
 
+/// Whether a kernel whose assertion fails leaves `device` broken for this process, as it should.
+bool is_broken_by_assertion(c10::Device device) {
+  try {
+    const Tensor rows = at::zeros({4, 2}, at::device(device));
+    at::index_select(rows, 0, at::full({1}, 9, at::device(device).dtype(at::kLong)));
+    synchronize(device);
+  } catch (const std::exception&) {
+  }
+  try {
+    expect_working(device);
+    return false;
+  } catch (const BrokenDevice&) {
+    return true;
+  }
+}
+
+void assertions(Steps& steps) {
+  const c10::Device d = steps.device();
+  if (d.is_cpu()) return;  // whose operators throw at once
+  // In a process of its own, begun before this one has touched the device.
+  steps.step("a failed assertion is noticed", [&]() -> Json {
+    Rights rights;
+    rights.what = "gpu-report";
+    rights.device = true;
+    rights.timeout_s = 25;
+    if (run_in_sandbox(rights, [&] { return is_broken_by_assertion(d) ? 0 : 1; }) != 0)
+      fail(
+          "[device] assertion: got a device that goes on, expected one that is broken for its "
+          "process");
+    return {};
+  });
+  steps.step("another process goes on", [&]() -> Json {
+    const auto sum = at::full({64}, 3, at::device(d)).sum().item<double>();
+    if (sum != 192) fail("[device] sum: got {}, expected 192", sum);
+    return {};
+  });
+}
+
 void peaks(Steps& steps) {
   steps.step("peaks", [&]() -> Json { return peaks_json(measure_peaks(steps.device(), 1)); });
   steps.step("launch", [&]() -> Json {
@@ -330,6 +368,8 @@ const bool registered =
                    numerics}) &&
     add_gpu_stage(
         {"graphs", "captured graphs: replay, weights, seeds, failures", 40, 90, graphs}) &&
+    add_gpu_stage({"assertions", "a kernel's failed assertion ends its own process alone", 45, 30,
+                   assertions}) &&
     add_gpu_stage({"peaks", "arithmetic, memory and launches", 50, 60, peaks}) &&
     add_gpu_stage(
         {"figures", "every strategy beside every baseline, as a sweep", 60, 480, {}, figures});

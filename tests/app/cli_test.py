@@ -67,7 +67,7 @@ class Cli(unittest.TestCase):
         with open(self.path("gpu/gpu-report.json"), encoding="utf-8") as file:
             report = json.load(file)
         self.assertEqual({stage["name"]: stage["status"] for stage in report["stages"]}, dict.fromkeys(
-            ("machine", "ladder", "sandbox", "numerics", "graphs", "peaks", "figures"), "ok"))
+            ("machine", "ladder", "sandbox", "numerics", "graphs", "assertions", "peaks", "figures"), "ok"))
         self.assertEqual(report["verdict"]["status"], "ok")
 
     def test_usage(self):

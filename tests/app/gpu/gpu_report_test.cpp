@@ -96,7 +96,7 @@ TEST(GpuReport, RunsAllStagesToAVerdictThatNamesTheFirstFailing) {
   const Json& stages = done.report.at("stages");
   const auto status = [&](const char* name) { return named(stages, "name", name).at("status"); };
   for (const char* good :
-       {"machine", "ladder", "sandbox", "numerics", "graphs", "peaks", "figures"})
+       {"machine", "ladder", "sandbox", "numerics", "graphs", "assertions", "peaks", "figures"})
     EXPECT_EQ(status(good), "ok") << good << ": " << named(stages, "name", good).at("reason");
   EXPECT_EQ(status("throws"), "failed");
   EXPECT_EQ(status("crashes"), "crashed");
@@ -131,7 +131,8 @@ TEST(GpuReport, SaysWhatItWouldDo) {
   for (const auto& [arguments, code] : {std::pair{"--dry-run", 0}, {"--device cuda:99", 6}}) {
     const Finished done = run("nothing", arguments);
     EXPECT_EQ(done.code, code) << done.err;
-    for (const char* stage : {"machine", "ladder", "sandbox", "numerics", "graphs", "figures"})
+    for (const char* stage :
+         {"machine", "ladder", "sandbox", "numerics", "graphs", "assertions", "figures"})
       EXPECT_NE(done.out.find(std::string("  ") + stage), std::string::npos) << done.out;
     EXPECT_NE(done.out.find("in all at most"), std::string::npos);
     EXPECT_TRUE(done.report.is_null());

@@ -2,7 +2,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <sstream>
+
 #include "app/fuse/subject.h"
+#include "app/gpu/stage.h"
 #include "data/machine/gpu.h"
 #include "engine/device.h"
 #include "engine/measure/peaks.h"
@@ -54,6 +58,31 @@ TEST_F(SimulatedLimits, PeaksAreThoseOfItsCacheAndOfItsMemory) {
   EXPECT_LE(peaks.bandwidth[1].working_set, 32 << 20) << "half of what is free";
   for (const Peaks::Bandwidth& level : peaks.bandwidth) EXPECT_GT(level.bytes_per_s, 0);
   EXPECT_EQ(Streams::get().violations, std::vector<std::string>{});
+}
+
+/// A product of 6144 x 6144 in float64 would take a gigabyte.
+TEST_F(SimulatedLimits, PeaksAreMeasuredWithinTheMemoryThatIsFree) {
+  const int64_t before = Memory::get().allocated();
+  leave(8 << 20);
+  const int64_t peak =
+      count_peak_bytes(kDevice, [] { EXPECT_GT(measure_peaks(kDevice, 1).step_ns, 0); });
+  EXPECT_LE(peak, 5 << 20) << "a little over half of what is free";
+  EXPECT_EQ(Memory::get().allocated(), before);
+}
+
+TEST_F(SimulatedLimits, AFailedAssertionInAKernelIsNoticedAndEndsItsProcessAlone) {
+  ::testing::internal::CaptureStdout();
+  Steps steps(kDevice);
+  find_gpu_stage("assertions").run(steps);
+  std::istringstream said(::testing::internal::GetCapturedStdout());
+  int done = 0;
+  for (std::string line; std::getline(said, line);) {
+    const auto step = nlohmann::json::parse(line);
+    if (!step.contains("ok")) continue;
+    EXPECT_TRUE(step.at("ok")) << line;
+    ++done;
+  }
+  EXPECT_EQ(done, 2);
 }
 
 TEST_F(SimulatedLimits, OtherProcessesAreThoseBesideThisOne) {
