@@ -13,8 +13,10 @@
 #include "app/trial/peer_script.h"
 #include "data/escape.h"
 #include "data/machine/ending.h"
+#include "data/machine/gpu.h"
 #include "data/text.h"
 #include "engine/check/check.h"
+#include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/machine/caches.h"
 #include "engine/model/portable.h"
@@ -40,9 +42,15 @@ struct Folder {
   Folder& operator=(const Folder&) = delete;
 };
 
-void write_tensors(const fs::path& folder, const Ensemble& ensemble) {
-  for (size_t k = 0; k < ensemble.tensors.size(); ++k) {
-    const Tensor t = ensemble.tensors[k].contiguous();
+Tensors on_cpu(const Tensors& tensors) {
+  Tensors here;
+  for (const Tensor& t : tensors) here.push_back(t.cpu().contiguous());
+  return here;
+}
+
+void write_tensors(const fs::path& folder, const Tensors& tensors) {
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const Tensor& t = tensors[k];
     std::ofstream(folder / std::to_string(k), std::ios::binary)
         .write(static_cast<const char*>(t.const_data_ptr()),
                static_cast<std::streamsize>(t.nbytes()));
@@ -68,11 +76,18 @@ void describe_phase(const Network& network, Json* json) {
 void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& settings) {
   const Derivative* derivative = of.network.derivative.get();
   const Network& inner = derivative != nullptr ? derivative->inner() : of.network;
-  const Program& single = derivative != nullptr ? derivative->single() : of.single;
-  Tensors model = of.ensemble.model(0);
-  model.resize(inner.tensors.size());
-  export_format("one.pt2").write(portable_single(inner, single, model), folder / "one.pt2");
-  write_tensors(folder, of.ensemble);
+  const c10::Device device = of.ensemble.device();
+  Ensemble here = of.ensemble;
+  here.tensors = on_cpu(of.ensemble.tensors);
+  write_tensors(folder, here.tensors);
+  here.tensors.resize(inner.tensors.size());
+  here.shared.resize(inner.tensors.size());
+  // A program recorded on a device calls that device's own operators, which a file has no words
+  // for.
+  std::optional<Program> again;
+  if (!device.is_cpu()) again = record_single(inner, here);
+  const Program& single = again ? *again : derivative != nullptr ? derivative->single() : of.single;
+  export_format("one.pt2").write(portable_single(inner, single, here.model(0)), folder / "one.pt2");
   Json tensors = Json::array();
   for (size_t k = 0; k < of.network.tensors.size(); ++k) {
     const Tensor& t = of.ensemble.tensors[k];
@@ -88,6 +103,9 @@ void write_case(const fs::path& folder, const PeerCase& of, const PeerSettings& 
             {"outputs", single.outputs.size()},
             {"n", of.n},
             {"phase", of.phase},
+            {"device", device.str()},
+            {"graphs", !device.is_cpu() && of.mode == Mode::reduce_overhead},
+            {"tf32", tf32_allowed()},
             {"wanted", Json::array()},
             {"real_outputs", Json::array()},
             {"cotangents", Json::array()},
@@ -181,7 +199,7 @@ PeerResult ask_peer(const PeerCase& of, const PeerSettings& settings,
     const char* name = answer["name"] == "loop" ? kPeer : kBatchedPeer;
     if (answer.contains("absent")) return absent(name, answer["absent"]);
     const Tensors got = results_of(answer, folder.path, of.expected);
-    const Tensors wanted(of.expected.begin(), of.expected.begin() + std::ssize(got));
+    const Tensors wanted = on_cpu({of.expected.begin(), of.expected.begin() + std::ssize(got)});
     const double error = got.empty() ? INFINITY : max_relative_error(got, wanted);
     if (!(error <= kTolerance))
       return absent(name, fmt::format("its relative error is {}", error_text(error)));

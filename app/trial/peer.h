@@ -4,6 +4,7 @@
 #include <string>
 
 #include "data/reports/sweep/report.h"
+#include "engine/lower/compile_options.h"
 #include "engine/network.h"
 
 namespace wide {
@@ -33,7 +34,8 @@ struct PeerCase {
   const Network& network;
   const Program& single;  // Program(1) of it
   const Ensemble& ensemble;
-  const Tensors& expected;  // of the separate models `[N, ...]`, in the order of its results
+  const Tensors& expected;     // of the separate models `[N, ...]`, in the order of its results
+  Mode mode = Mode::default_;  // on a device, reduce-overhead is asked of the batched peer too
 };
 
 /// Times a case through torch.compile: `settings.python` is started with the network as

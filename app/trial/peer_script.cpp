@@ -24,7 +24,9 @@ except ImportError as error:
 with open(os.path.join(folder, "case"), encoding="utf-8") as file:
     case = json.load(file)
 torch.set_num_threads(case["threads"])
-n, phase = case["n"], case["phase"]
+n, phase, device = case["n"], case["phase"], case["device"]
+on_cpu = device == "cpu"
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = case["tf32"]
 dtypes = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
           "Long": torch.int64, "Int": torch.int32, "Short": torch.int16, "Char": torch.int8, "Byte": torch.uint8,
           "Bool": torch.bool}
@@ -32,11 +34,15 @@ def read(k, t):
     with open(os.path.join(folder, str(k)), "rb") as data:
         content = bytearray(data.read())
     shape, dtype = t["sizes"] if t["shared"] else [n, *t["sizes"]], dtypes[t["dtype"]]
-    return torch.frombuffer(content, dtype=dtype).reshape(shape) if content else torch.empty(shape, dtype=dtype)
+    return (torch.frombuffer(content, dtype=dtype).reshape(shape) if content else torch.empty(shape, dtype=dtype)).to(device)
 
 # The network, its weights by name and its inputs in order; then what the phase has beside them.
 try:
-    module = torch.export.load(os.path.join(folder, "one.pt2")).module()
+    program = torch.export.load(os.path.join(folder, "one.pt2"))
+    if not on_cpu:
+        from torch.export.passes import move_to_device_pass
+        program = move_to_device_pass(program, device)
+    module = program.module()
 except Exception as error:
     say(absent=last_line(error))
     sys.exit()
@@ -83,7 +89,7 @@ def stepper(tensors, k):
     for i, p in enumerate(group):
         state = {name: tensors[case["state"] + m * len(wanted) + i] for m, name in enumerate(case["moments"])}
         if state:
-            own.state[p] = {"step": torch.tensor(1e5), **state}
+            own.state[p] = {"step": torch.tensor(1e5, device=device), **state}
     return group, own
 
 def looped():
@@ -114,9 +120,12 @@ def batched():
     everywhere = dims[0].values(), dims[1]
     if all(d is None for group in everywhere for d in group):
         raise ValueError("vmap needs a weight or an input that differs between models")
-    function = torch.compile(vmap(one, in_dims=dims, randomness="error"), dynamic=False)
-    step = torch.compile(updates, dynamic=False)
+    mode = "reduce-overhead" if case["graphs"] else None
+    function = torch.compile(vmap(one, in_dims=dims, randomness="error"), dynamic=False, mode=mode)
+    step = torch.compile(updates, dynamic=False, mode=mode)
     def call():
+        if case["graphs"]:  # a graph's results are overwritten by its next replay
+            torch.compiler.cudagraph_mark_step_begin()
         results = outputs_and_gradients(function, wide)
         if phase == "step":
             moments = [[wide[case["state"] + m * len(wanted) + i] for i in range(len(wanted))] for m in range(len(case["moments"]))]
@@ -125,7 +134,20 @@ def batched():
         return results
     return call, call()
 
-others = torch.zeros(case["cache_bytes"] // 4)
+def time_ns(call):
+    """Of one call; on a device from one event to another, as the candidates are timed there."""
+    if on_cpu:
+        begun = time.perf_counter_ns()
+        call()
+        return time.perf_counter_ns() - begun
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    call()
+    stop.record()
+    stop.synchronize()
+    return round(start.elapsed_time(stop) * 1e6)
+
+others = torch.zeros(case["cache_bytes"] // 4, device=device)
 def answer(name, make):
     if phase == "step" and optimizer is None:
         return say(name=name, absent="its optimiser is not known to it")
@@ -136,13 +158,14 @@ def answer(name, make):
     try:
         begun = time.perf_counter_ns()
         call, results = make()
+        results = [r.detach().cpu() for r in results]
         first_ns = time.perf_counter_ns() - begun
     except Exception as error:
         return say(name=name, absent=last_line(error))
     finally:
         signal.alarm(0)
     for k, result in enumerate(results):
-        content = result.detach().contiguous().view(-1)
+        content = result.contiguous().view(-1)
         with open(os.path.join(folder, f"{name}.{k}"), "wb") as out:
             out.write(bytes(content.view(torch.uint8).numpy()) if content.numel() else b"")
     # As the others are timed: what ran before has filled the caches, then a call refills them.
@@ -151,9 +174,7 @@ def answer(name, make):
         if not samples or samples[-1] < short:
             others.add_(1)
             call()
-        begun = time.perf_counter_ns()
-        call()
-        samples.append(time.perf_counter_ns() - begun)
+        samples.append(time_ns(call))
     say(name=name, samples_ns=samples, first_call_ns=first_ns,
         results=[[list(r.shape), str(r.dtype).removeprefix("torch.")] for r in results])
 

@@ -183,7 +183,7 @@ void ask_torch_compile(const PlannedCase& planned, const SweepSettings& settings
   alive();
   const Clocked clocked(&result->seconds.baselines);
   PeerResult peer = ask_peer({planned.n, planned.phase, made.network, made.single, made.ensemble,
-                              separate(made.single, made.ensemble)},
+                              separate(made.single, made.ensemble), planned.mode},
                              {settings.peer, settings.peer_lacks, settings.budget_s,
                               settings.min_samples, settings.threads},
                              alive);
