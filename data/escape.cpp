@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 
 namespace wide {
@@ -82,7 +83,12 @@ std::string xml_escape(std::string_view text) {
 
 std::string csv_cell(std::string_view text) {
   std::string clean = clean_text(text, true);
-  if (!clean.empty() && std::string_view("=+-@").find(clean.front()) != std::string_view::npos)
+  double number = 0;
+  const char* end = clean.data() + clean.size();
+  const bool is_number =
+      clean.starts_with('-') && std::from_chars(clean.data(), end, number).ptr == end;
+  if (!is_number && !clean.empty() &&
+      std::string_view("=+-@").find(clean.front()) != std::string_view::npos)
     clean.insert(clean.begin(), '\'');
   if (clean.find_first_of(",\"\n ") == std::string::npos) return clean;
   std::string out = "\"";
@@ -105,7 +111,7 @@ std::string shell_word(std::string_view word) {
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./=,:+@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
     return std::string(word);
-  // A terminal would take control characters for its own, also within quotes.
+  // Control characters act on a terminal even inside quotes, so they are written as \xNN.
   const bool controls =
       std::any_of(word.begin(), word.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   std::string out = controls ? "$'" : "'";

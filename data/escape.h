@@ -11,11 +11,11 @@ std::string clean_text(std::string_view text, bool keep_lines = false);
 /// For text and attributes of XML and HTML.
 std::string xml_escape(std::string_view text);
 
-/// One cell after RFC 4180. Text that a spreadsheet would take for a formula (= + - @ at its
-/// start) gets a leading apostrophe; numbers are not text.
+/// One cell after RFC 4180. Text that begins with = + - or @ gets a leading apostrophe, since a
+/// spreadsheet would run it as a formula; a number such as -0.5 stays as it is.
 std::string csv_cell(std::string_view text);
 
-/// One word of a command line as a shell reads it, whatever it holds: to be pasted, and to be run.
+/// Quotes one argument for bash, so that a command with it can be pasted or run.
 std::string shell_word(std::string_view word);
 
 /// Plain text inside a Markdown table.

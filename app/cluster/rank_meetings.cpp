@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kPause{5};
-/// Where all find the same wrong, this process says it in its own words.
+/// After another rank has failed, how long this one waits for an error of its own, which says more:
+/// the cause is often common to all.
 constexpr std::chrono::seconds kOwnWords{3};
 constexpr int kCancelled = 130;
 constexpr std::chrono::seconds kOthersEnd{10};  // for the others to end, where one has failed
@@ -78,16 +79,19 @@ std::optional<Json> RankMeetings::heard() {
   listen();
   expect_alive();
   if (over_)
-    throw Error("[train] rank 0: got its end, expected it at work; try mpirun again",
-                *over_ == 0 ? 1 : *over_);
+    throw Error(
+        "[train] rank 0: got an exit before the run was finished, expected it to be running; try "
+        "mpirun again",
+        *over_ == 0 ? 1 : *over_);
   if (const int rank = failed(); rank >= 0) {
     if (!failed_since_) failed_since_ = Clock::now();
     const Peer& peer = peers_[static_cast<size_t>(rank)];
     if (Clock::now() - *failed_since_ > kOwnWords)
-      throw Error(peer.line.empty() ? fmt::format("[train] rank {}: got its end with exit code {}, "
-                                                  "expected it at work; try {}",
-                                                  rank, *peer.code, advice_)
-                                    : fmt::format("{} (rank {})", peer.line, rank),
+      throw Error(peer.line.empty()
+                      ? fmt::format("[train] rank {}: got exit code {} before the run "
+                                    "was finished, expected it to be running; try {}",
+                                    rank, *peer.code, advice_)
+                      : fmt::format("{} (rank {})", peer.line, rank),
                   *peer.code);
   }
   if (!waiting_) return std::nullopt;
@@ -129,10 +133,10 @@ int RankMeetings::end(int code, const std::string& line) {
       cluster_->give_up(cluster_->rank() == 0 ? line : "");
       break;
     }
-    // A run that was asked to stop has come to its end.
+    // Exit code 130 without Ctrl-C in this process: another rank asked all to stop, a normal end.
     const bool at_its_end = code == 0 || (code == kCancelled && !cancelled());
     if (at_its_end || cluster_->rank() > 0) continue;
-    break;  // the others are told by its farewell
+    break;  // ~Cluster tells the others to end
   }
   if (const int rank = failed(); code == 0 && rank >= 0)
     return *peers_[static_cast<size_t>(rank)].code;

@@ -6,7 +6,8 @@
 
 namespace wide {
 
-/// Meetings of ranks: what each says goes to rank 0, and from there to all.
+/// An all-gather between the ranks of a training, through rank 0: each rank says one JSON value,
+/// and `heard` returns those of all, in the order of the ranks.
 class RankMeetings : public Meetings {
  public:
   /// `advice`: what to try when a rank is lost.
@@ -21,7 +22,7 @@ class RankMeetings : public Meetings {
   using Clock = std::chrono::steady_clock;
   struct Peer {
     std::vector<nlohmann::ordered_json> words;  // not answered yet
-    std::optional<int> code;                    // that it has ended with
+    std::optional<int> code;                    // its exit code, once it has ended
     std::string line;
   };
   void listen();
@@ -32,9 +33,9 @@ class RankMeetings : public Meetings {
   std::unique_ptr<Cluster> cluster_;
   std::string advice_;
   std::vector<Peer> peers_;
-  std::vector<nlohmann::ordered_json> answers_;  // of rank 0
+  std::vector<nlohmann::ordered_json> answers_;  // gathered, not yet returned by `heard`
   bool waiting_ = false;
-  std::optional<int> over_;  // the code that rank 0 has ended with
+  std::optional<int> over_;  // rank 0's exit code, once it has ended
   std::optional<Clock::time_point> failed_since_;
 };
 

@@ -32,8 +32,9 @@ int64_t warmup_steps(const std::string& text, int64_t steps) {
   return static_cast<int64_t>(share ? std::llround(number / 100 * double(steps)) : number);
 }
 
-/// Rows of the smallest training set, which limits the batch size; with rows of models' own the
-/// largest, as batches of the others are filled up.
+/// The number of rows that limits the batch size: that of the smallest training set (of all folds).
+/// Where each model has rows of its own (`--rows`), that of the largest, as the batches of models
+/// with fewer rows are filled up.
 int64_t rows_for_a_batch(const TrainingData& data) {
   size_t least = SIZE_MAX;
   size_t most = 0;
@@ -50,8 +51,8 @@ Halving parse_halving(const std::string& text) {
   if (numbers.size() == 1) numbers.push_back(1);
   if (numbers.size() != 2 || numbers[0] < 2 || numbers[1] < 1)
     fail(
-        "[--prune] halving: got {}, expected FACTOR from 2 on and GRACE, evaluations before the "
-        "first; try 3,1",
+        "[--prune] halving: got {}, expected FACTOR of at least 2 and GRACE, the number of the "
+        "first evaluation that prunes; try 3,1",
         printable(text));
   return {numbers[0], numbers[1]};
 }
@@ -109,8 +110,9 @@ Prepared::Prepared(const TrainOptions& asked) : options(asked), network(options)
   feed =
       std::make_unique<Feed>(options, data, network, loss.loss, configurations.models, first_order);
   if (feed->left_out())
-    notes.push_back(fmt::format("batches of {} alone: {} of {} rows are left out of each epoch",
-                                network.batch(), feed->left_out(), feed->rows()));
+    notes.push_back(
+        fmt::format("only full batches of {} are used: {} of {} rows are left out of each epoch",
+                    network.batch(), feed->left_out(), feed->rows()));
   choose_metrics();
   count_steps();
   check_outputs();
@@ -203,8 +205,8 @@ void Prepared::take_part() {
                                       [](const ModelSettings& m) { return m.epochs > 0; });
   if ((data.by_model || own_epochs) && !rank_group())
     fail(
-        "[--part] models: got rows or epochs of their own, with which parts end at different "
-        "steps, expected what all share; try it without --part");
+        "[--part] models: got rows or epochs of their own, expected the same for all models, so "
+        "that all parts end at one step; try it without --part");
   const Part part = parse_part(options.part);
   if (part.count > all && rank_group())
     fail("[train] ranks: got {} for {} models, expected no more than there are; try mpirun -n {}",
@@ -230,7 +232,7 @@ void Prepared::check_smallest_batch() const {
   const char* instead = network.batch() > 1 ? "--drop-last" : "a larger --batch";
   try {
     net.forward(bound);
-  } catch (const std::exception&) {  // a script holds torch's own check
+  } catch (const std::exception&) {  // TorchScript keeps PyTorch's check of batch norm
     fail("[{}] last batch: got one row, expected more, as forward refuses it in training; try {}",
          printable(options.network), instead);
   }
@@ -251,7 +253,7 @@ void Prepared::check_filled_batches() const {
   const OwnBatch batch(*this, feed->training(0), 0);
   Tensors bound = on_zeros(net, network.dtype());
   at::manual_seed(0);
-  for (size_t i = 0; i < bound.size(); ++i)  // a factor that starts at 0 would hide the others
+  for (size_t i = 0; i < bound.size(); ++i)  // a weight of 0 could hide that rows affect each other
     if (net.tensors[i].role == Role::parameter) bound[i].add_(at::randn_like(bound[i]), 0.1);
   const auto inputs = net.indices(true);
   const auto answers = [&](bool alone) {
@@ -293,8 +295,9 @@ void Prepared::check_outputs() {
   const Tensor& output = outputs[loss.loss.output];
   if (defaults.count("loss") && loss.loss.classifies() && (output.dim() < 2 || output.size(1) == 1))
     fail(
-        "[--loss] loss: got none, whole numbers as target and one output a row, expected which it "
-        "is; try --loss mse, or --loss bce_with_logits");
+        "[--loss] loss: got none, expected one, as whole numbers as target and one output a row "
+        "fit "
+        "several; try --loss mse, or --loss bce_with_logits");
   LossInputs in;
   in.output = output;
   if (loss.loss.needs_target()) {
@@ -307,7 +310,7 @@ void Prepared::check_outputs() {
   if (feed->fills_up_training() && !has_rows(output, network.batch()))
     fail(
         "[--loss] {}: got one number a batch, expected one a row where models have different "
-        "numbers of rows; try a loss without its mean, or --drop-last",
+        "numbers of rows; try a loss of each row (reduction='none'), or --drop-last",
         printable(options.loss));
   if (data.train.weight || feed->fills_up_training())
     in.row_weight = at::ones({network.batch()}, output.options());
@@ -433,8 +436,9 @@ void Prepared::count_steps() {
   const bool one_end = *std::min_element(ends_of_all.begin(), ends_of_all.end()) == steps;
   if (!one_end && (schedule == "cosine" || schedule == "linear" || schedule == "onecycle"))
     fail(
-        "[--schedule] {}: got models that end at different steps, expected one end, with which it "
-        "ends; try constant{}",
+        "[--schedule] {}: got models with different numbers of steps, expected one number, as it "
+        "runs "
+        "to the last step; try constant{}",
         schedule, own ? "" : fmt::format(", or --steps {}", steps));
   eval_every = options.eval_every > 0 ? options.eval_every : feed->steps_per_epoch();
 }

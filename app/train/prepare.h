@@ -6,7 +6,8 @@
 
 namespace wide {
 
-/// `--prune FACTOR,GRACE`: divide by the factor at the evaluations g, g·f, g·f², ...
+/// `--prune FACTOR,GRACE`, successive halving: at the evaluations GRACE, GRACE·FACTOR,
+/// GRACE·FACTOR², ... the best 1/FACTOR of the models go on.
 struct Halving {
   int64_t factor = 0, grace = 0;  // 0: none is pruned
 };

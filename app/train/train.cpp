@@ -83,8 +83,10 @@ class Run {
       merged_ = !saved->parts.empty();
       facts_.trained_here = !merged_;
       if (run_.n() != static_cast<int64_t>(state_.models.size()))
-        fail("[{}] models: got {}, expected {} as when the run began; try the files of then",
-             printable(options.save), run_.n(), state_.models.size());
+        fail(
+            "[{}] models: got {}, expected {} as when the run began; try the files that it began "
+            "with",
+            printable(options.save), run_.n(), state_.models.size());
       const std::string& file = saved->tensors_in.empty() ? options.save : saved->tensors_in;
       TrainerState from = merged_ ? merge_tensors(saved->parts, *trainer_, &state_)
                                   : load_models(*saved, file, run_, *trainer_, &state_);

@@ -94,11 +94,4 @@ bool parse_number(std::string_view text, double* number) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
-
 }  // namespace wide

@@ -32,7 +32,4 @@ class CsvReader {
 /// Parses the whole text as a number, also "nan" and "inf"; false for anything else.
 bool parse_number(std::string_view text, double* number);
 
-/// A cell as it is written to a CSV file: quoted if necessary.
-std::string csv_cell(const std::string& text);
-
 }  // namespace wide

@@ -1,7 +1,8 @@
 #pragma once
 #include "engine/check/check.h"
 
-// What the check of values and the check of random networks have in common.
+// What the check of values and the check of random networks have in common, a function for each
+// property.
 
 namespace wide::detail {
 
@@ -14,13 +15,15 @@ struct Deviation {
 /// "output 0", "update of running_mean": what the results of a program are called.
 std::vector<std::string> result_names(const Program& single);
 
-/// Of results `[N, ...]`. Where integers differ from `expected` they may equal those of `own`
-/// (the separate models in their own dtype; empty: none): rounding decides an argmax.
-/// `permutation`: model i of `got` is model permutation[i] of the others.
+/// The worst deviation of results `[N, ...]` from `expected`, those of float64. Integer results may
+/// equal those of `own` instead, which the separate models give in their own dtype (empty: not
+/// known), since rounding can change an argmax. `permutation`: model i of `got` is model
+/// permutation[i] of `expected` and `own`.
 Deviation compare(const std::vector<std::string>& names, const Tensors& got,
                   const Tensors& expected, const Tensors& own = {}, const Tensor& permutation = {});
 
-/// Nothing but the number, order, shape and dtype of the results; empty when they agree.
+/// Compares only the number, shapes and dtypes of the results. Returns the first difference as
+/// text, empty when they agree.
 std::string compare_shapes(const std::vector<std::string>& names, const Tensors& got,
                            const Tensors& expected);
 
@@ -29,11 +32,12 @@ bool same_bits(const Tensor& a, const Tensor& b);
 /// Whether all models but `i` have the same bits.
 bool same_bits_but(const Tensors& a, const Tensors& b, int64_t i);
 
-/// The models that take a turn in being poisoned: all of a few, else first, middle and last.
+/// The models whose isolation is tested by NaN weights and inputs: all of a few, else the first,
+/// the middle and the last.
 std::vector<int64_t> models_to_poison(int64_t n);
-/// An ensemble whose model i has NaN in all its own floating point tensors. They are overwritten
-/// where they are, since copies of all would cost more than the run that they are for, and put back
-/// bit for bit at the end of this object's life.
+/// An ensemble whose model i has NaN in all its own floating point tensors. They are overwritten in
+/// place, since copying all would cost more than the run with them, and restored bit for bit by the
+/// destructor.
 class Poisoned {
  public:
   Poisoned(const Ensemble& ensemble, int64_t i);
@@ -46,7 +50,8 @@ class Poisoned {
   Ensemble ensemble_;
   std::vector<std::pair<Tensor, Tensor>> rows_;  // in place, and what was there
 };
-/// A permutation that leaves no model where it was, and the ensemble in that order.
+/// `rotation`: a permutation that moves every model (n >= 2). `permute`: the ensemble in that
+/// order.
 Tensor rotation(int64_t n);
 Ensemble permute(const Ensemble& ensemble, const Tensor& permutation);
 

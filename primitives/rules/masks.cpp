@@ -1,6 +1,7 @@
 // Assignment under a mask: y[mask] = value, which a recording without mutation turns into
-// index_put. functorch has no rule for masks, whose count of elements depends on data; what every
-// element gets is known without counting them.
+// index_put. functorch has no rule for masks, as the number of selected elements depends on data;
+// `where` gives the same result without that number. Where the claim below does not hold, the
+// call runs model by model.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -26,14 +27,15 @@ std::optional<Claimed> claim(const CallView& call) {
   MaskConfig c;
   c.before = static_cast<int64_t>(indices.size()) - 1;
   c.after = static_cast<int64_t>(self.sizes.size() - mask.sizes.size()) - c.before;
-  // The same for every element under the mask: nothing but ones before the axes after it.
+  // `value` must be the same for all elements under the mask: its sizes in front of the last
+  // `after` axes are all 1.
   const auto extra = static_cast<int64_t>(value.sizes.size()) - c.after;
   for (int64_t i = 0; i < extra; ++i)
     if (value.sizes[static_cast<size_t>(i)] != 1) return std::nullopt;
   return Claimed{c, {call.id(0), indices.back(), call.id(2)}, {0}};
 }
 
-/// where(mask, value, self), each aligned behind N.
+/// where(mask, value, self); mask and value get axes of size 1 behind N, to broadcast against self.
 Tensors chosen(const MaskConfig& c, const WideCall& call) {
   const Tensor &self = call.inputs[0], &mask = call.inputs[1], &value = call.inputs[2];
   Sizes over = mask.sizes().vec();
@@ -49,11 +51,11 @@ Tensors chosen(const MaskConfig& c, const WideCall& call) {
 }
 
 WIDE_RULES(
-    // x N..M..D, mask N..M, value N(1)..D -> N..M..D
+    // M: the mask's axes, D: those behind them; x N..M..D, mask N..M, value N(1)..D -> N..M..D
     {.name = "masked_assignment",
      .summary = "Assignment under a mask over all models at once",
      .claims = {{"aten::index_put", claim}},
-     .strategies = {strategy<MaskConfig>("wide", "a choice per element", chosen)}});
+     .strategies = {strategy<MaskConfig>("wide", "at::where over all models", chosen)}});
 
 }  // namespace
 }  // namespace wide::masks_rules

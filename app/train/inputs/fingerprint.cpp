@@ -68,13 +68,13 @@ Json files_of(const TrainingData& data) {
   return files;
 }
 
-/// An option says which column folds or groups are; in files of the first versions nothing else
-/// does.
+/// Whether two entries name different columns. Those of folds and groups are not compared: runs
+/// that the first versions saved do not hold their names.
 bool other_columns(const Json& one, const Json& other) {
   return one.at("type") != kKinds && one.at("columns") != other.at("columns");
 }
 
-/// A digest of a program: operators, their arguments and sizes, and the values of constants.
+/// The program's text (operators, arguments and sizes), then a digest of each constant.
 std::string text_with_constants(const Program& program) {
   std::string text = program.text();
   for (const Value& value : program.values) {
@@ -89,8 +89,8 @@ void check_same(const std::string& file, const Json& saved, const Json& now) {
   const auto differ = [&](const std::string& what, const Json& got, const Json& expected) {
     const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); };
     if (got != expected)
-      fail("[{}] {}: got {}, expected {} as when the run began; try the file of then", file, what,
-           printable(text(got)), printable(text(expected)));
+      fail("[{}] {}: got {}, expected {} as when the run began; try the file that it began with",
+           file, what, printable(text(got)), printable(text(expected)));
   };
   differ("rows", now.at("rows"), saved.at("rows"));
   const Json &columns = now.at("columns"), &before = saved.at("columns");
@@ -103,7 +103,7 @@ void check_same(const std::string& file, const Json& saved, const Json& now) {
     if (columns[i].at("hash") != before[i].at("hash"))
       fail(
           "[{}] column {}: got other values, expected those that the run began with; try the file "
-          "of then",
+          "that it began with",
           file, column);
   }
 }

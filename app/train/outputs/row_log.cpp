@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
-#include "data/bytes/csv.h"
 #include "data/bytes/part_file.h"
+#include "data/escape.h"
 #include "data/reports/run/event_file.h"
 #include "data/text.h"
 #include "engine/error.h"

@@ -45,8 +45,10 @@ std::string identity_text(const Prepared& run) {
 std::vector<std::string> check_identity(const std::string& saved, const Prepared& run) {
   const Json before = Json::parse(saved), now = Json::parse(run.identity);
   const auto refuse = [](const std::string& file, const char* what) {
-    fail("[{}] {}: got others, expected those that the run began with; try the file of then",
-         printable(file), what);
+    fail(
+        "[{}] {}: got others, expected those that the run began with; try the file that it began "
+        "with",
+        printable(file), what);
   };
   if (differs(before, now, "models"))
     refuse(run.options.models.empty() ? "--set" : run.options.models, "models");
@@ -68,7 +70,7 @@ std::string check_network(const std::string& saved, const NetworkFingerprint& ne
   const bool own = !options.eval_model.empty() && differs(before, now, "evaluation");
   fail(
       "[{}] operators and constants: got others, expected those that the run began with; try the "
-      "file of then",
+      "file that it began with",
       printable(own ? options.eval_model : options.network));
 }
 

@@ -7,10 +7,10 @@
 
 #include "app/fuse/unstack.h"
 #include "app/train/inputs/arrays.h"
-#include "data/bytes/csv.h"
 #include "data/bytes/json_depth.h"
 #include "data/bytes/new_file.h"
 #include "data/bytes/part_file.h"
+#include "data/escape.h"
 #include "data/reports/run/run_fields.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/tensors.h"

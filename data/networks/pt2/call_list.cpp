@@ -35,7 +35,7 @@ class Modes {
     at::autocast::set_autocast_enabled(device, step.detail);
     if (step.dtype != at::ScalarType::Undefined)
       at::autocast::set_autocast_dtype(device, step.dtype);
-    // What it would keep are casts of weights that ask for gradients; there are none.
+    // The autocast cache keeps only casts of weights that require gradients; these do not.
     at::autocast::set_autocast_cache_enabled(false);
   }
 

@@ -12,8 +12,8 @@ struct Filling {
   enum class Kind { value, number_tensor, real, tensors, optional_tensors, integers, reals };
   Kind kind = Kind::value;
   size_t place = 0;
-  std::vector<int> values;       // registers; -1: None, or the entry of `numbers`
-  std::vector<int64_t> numbers;  // for lists of integers
+  std::vector<int> values;       // registers; -1: None, for `integers` the constant in `numbers`
+  std::vector<int64_t> numbers;  // for `integers`: by entry, the constants among them
   bool last = false;             // this is the last read of the register, which may be moved out
 };
 
@@ -24,7 +24,7 @@ struct Step {
     size,      // of a tensor: `detail` is the dimension
     count,     // elements of a tensor
     python,    // a function of Python numbers: `text` is its name
-    check,     // of a number that must not be 0: `text` says what else
+    check,     // an assertion of the export, fails where the number is 0: `text` is its condition
     grad,      // on or off: `detail`
     autocast,  // on or off: `detail`
     leave      // back to the mode before
@@ -52,7 +52,7 @@ struct CallList {
   std::vector<Step> steps;
   size_t register_count = 0;                           // input i of the graph is register i
   std::vector<std::pair<int, c10::IValue>> constants;  // by register
-  std::vector<int> outputs;                            // registers; -1: none, or a plain number
+  std::vector<int> outputs;  // registers; -1: no tensor, comes out as None
   std::set<size_t> written;  // graph inputs that an operator changes in place
 
   /// New registers, filled with the constants.

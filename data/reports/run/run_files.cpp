@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "data/bytes/csv.h"
 #include "data/escape.h"
 #include "data/reports/run/run_fields.h"
 #include "data/reports/sweep/report_json.h"

@@ -6,12 +6,12 @@ namespace wide {
 
 /// `--part K/N`: which share of a plan's cases or models one of several machines has.
 struct Part {
-  int64_t number = 1, count = 1;  // the former from 1
+  int64_t number = 1, count = 1;  // K, counted from 1, and N
 
   /// "2/3".
   std::string text() const;
-  /// Things in a row are shared out evenly: those of this part begin at `first(all)` and end before
-  /// `last(all)`.
+  /// This part's models [first(all), last(all)) where `all` models are cut into N equal slices.
+  /// Sweeps share their cases by estimated time instead (app/sweep/part.h).
   int64_t first(int64_t all) const { return all * (number - 1) / count; }
   int64_t last(int64_t all) const { return all * number / count; }
 };

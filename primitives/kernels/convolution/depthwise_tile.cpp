@@ -5,7 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/convolution/depthwise_tile.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Compiled once for every instruction set, so it must follow highway.h.
 #include "primitives/kernels/pointwise/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,7 +19,7 @@ using vm::V;
 
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 static_assert(kLanes <= kSpare);
-/// Sums side by side, so that none waits for its own last step.
+/// Independent accumulators, which hide the latency of a multiply-add.
 constexpr int kSums = 4;
 
 HWY_INLINE void put(const Plane& p, V y, int64_t row, int64_t column) {
@@ -31,8 +31,8 @@ HWY_INLINE void put(const Plane& p, V y, int64_t row, int64_t column) {
     vm::store_some(y, to, p.out_columns - column);
 }
 
-/// Some rows of results at one vector of columns, the taps of one of its rows known: what is read
-/// of the image serves all rows that it reaches.
+/// Computes kSums rows of results at one vector of columns, for a filter of kTaps rows with stride
+/// and dilation 1. Each row of the image is loaded once and added to every result that it reaches.
 template <int kTaps>
 HWY_NOINLINE void compute_neighbours(const Plane& p, int64_t row, int64_t column) {
   const D d;

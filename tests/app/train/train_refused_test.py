@@ -42,7 +42,7 @@ class Values(Refused):
     def test_that_are_none(self):
         validated = ["--validation", "0.2"]
         for text in ("3,x", "3,1,x", "x,3", "3,,1", "3,1,", "2.5"):
-            self.lines((f"[--prune] halving: got {text}, expected FACTOR from 2 on", "--prune", text, *validated))
+            self.lines((f"[--prune] halving: got {text}, expected FACTOR of at least 2 and GRACE", "--prune", text, *validated))
         self.lines(
             ("[train] schedule step: got every 3.7, expected a whole number", "--schedule", "step:3.7,0.5"),
             ("[--loss] ignore_index: got 1.7, expected a whole number", "--loss", "cross_entropy:ignore_index=1.7"),
@@ -126,7 +126,7 @@ class Said(Refused):
         digits.export(one, self.path("one.pt2"), torch.randn(4, 6))
         digits.export(torch.nn.Linear(6, 1), self.path("one1.pt2"), torch.randn(4, 6))
         for net in ("one.pt2", "one1.pt2"):
-            self.lines(("one output a row, expected which it is; try --loss mse", ), net=net)
+            self.lines(("expected one, as whole numbers as target and one output a row fit several; try --loss mse", ), net=net)
         self.lines(
             ("[--dtype] dtype: got bf16, expected f32 or f64", "--dtype", "bf16"),
             ("[--dtype] dtype: got f16, expected f32 or f64", "--dtype", "f16"),

@@ -76,7 +76,7 @@ class Rows(Train):
         self.write([(m, row) for m, rows in enumerate([LISTS[0], [8], LISTS[2]]) for row in rows])
         said = self.workbench("train", "--resume", self.path("run"), "--epochs", "2", "--no-store", expect=2).stderr
         self.assertEqual(said.replace(self.folder + "/", "").replace(os.path.realpath(self.folder) + "/", ""),
-                         "[rows.csv] rows of models: got others, expected those that the run began with; try the file of then\n")
+                         "[rows.csv] rows of models: got others, expected those that the run began with; try the file that it began with\n")
 
     def epoch(self, number, x, y):
         os.makedirs(self.path("epochs"), exist_ok=True)
@@ -134,17 +134,17 @@ class Rows(Train):
         self.write([(0, row) for row in range(40)])
         for own in ((), ("--set", "epochs=2")):
             options = self.options("--part", "1/2", *own)
-            self.refused("[--part] models: got rows or epochs of their own, with which parts end at different steps, expected what all "
-                         "share; try it without --part", *(options[2:] + ("-n", "4") if own else options))
+            self.refused("[--part] models: got rows or epochs of their own, expected the same for all models, "
+                         "so that all parts end at one step; try it without --part", *(options[2:] + ("-n", "4") if own else options))
         self.refused("[epochs] value: got 1.5, expected a whole number from 1 on; try 10", *self.options("--set", "epochs=1.5"))
         self.refused("[epochs] length: got --steps too, expected one of them; try to leave one out",
                      *self.options("--set", "epochs=2", "--steps", "5"))
         self.refused("[--epochs] length: got the key epochs too, expected one of them; try to leave one out",
                      *self.options("--set", "epochs=2", "--epochs", "5"))
         self.write([(m, row) for m, rows in enumerate(LISTS) for row in rows])
-        self.refused("got models that end at different steps, expected one end, with which it ends; try constant\n",
+        self.refused("got models with different numbers of steps, expected one number, as it runs to the last step; try constant\n",
                      *self.options("--set", "epochs=1,2,3", "--schedule", "cosine"))
-        self.refused("got models that end at different steps, expected one end, with which it ends; try constant, or --steps 16\n",
+        self.refused("got models with different numbers of steps, expected one number, as it runs to the last step; try constant, or --steps 16\n",
                      *self.options("--epochs", "2", "--schedule", "cosine"))
         self.refused("[--wait] store: got --no-store, expected one that requests stand in; try --db FILE", *self.options("--wait"))
 

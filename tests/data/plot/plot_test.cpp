@@ -165,6 +165,10 @@ TEST(Escape, NamesCannotBreakOut) {
   EXPECT_EQ(csv_cell("say \"x\""), "\"say \"\"x\"\"\"");
   EXPECT_EQ(csv_cell("=1+1"), "'=1+1");
   EXPECT_EQ(csv_cell("plain"), "plain");
+  for (const char* number : {"-0.3", "-7", "-1e-05", "-inf", "-nan"})
+    EXPECT_EQ(csv_cell(number), number);
+  for (const char* formula : {"-1+1", "+A1", "+7", "@x", "-", "-2-cmd"})
+    EXPECT_EQ(csv_cell(formula), "'" + std::string(formula));
   EXPECT_EQ(markdown_escape("a|b\n`c` <d>"), "a\\|b \\`c\\` \\<d\\>");
 }
 

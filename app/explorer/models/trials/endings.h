@@ -5,8 +5,7 @@
 
 namespace wide {
 
-/// What the end of a trial means to who looks at a sweep. Everything that counts failures asks
-/// here.
+/// What a trial's status means to a user of the explorer, whose counts of failures all use it.
 enum class Ending {
   right,
   incorrect,

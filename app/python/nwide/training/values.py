@@ -21,7 +21,7 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Together:
-    """Lists of one length that go side by side."""
+    """What `nw.zip` returns: lists of equal length; configuration i takes the i-th value of each."""
 
     values: dict
 
@@ -37,22 +37,22 @@ def _range(kind, low, high, n):
 
 
 def log(low: float, high: float, n: int | None = None) -> Range:
-    """Evenly by their logarithm, ends included."""
+    """`n` values spaced evenly by their logarithm, both ends included."""
     return _range("log", low, high, n)
 
 
 def lin(low: float, high: float, n: int | None = None) -> Range:
-    """Evenly, ends included."""
+    """`n` values spaced evenly, both ends included."""
     return _range("lin", low, high, n)
 
 
 def loguniform(low: float, high: float, n: int | None = None) -> Range:
-    """Drawn, evenly by their logarithm; the same for the same `seed`."""
+    """`n` values drawn log-uniformly between `low` and `high`; equal seeds give equal values."""
     return _range("loguniform", low, high, n)
 
 
 def uniform(low: float, high: float, n: int | None = None) -> Range:
-    """Drawn evenly; the same for the same `seed`."""
+    """`n` values drawn uniformly between `low` and `high`; equal seeds give equal values."""
     return _range("uniform", low, high, n)
 
 
@@ -66,12 +66,12 @@ def zip(**values) -> Together:
     first = next(iter(counts))
     for name, count in counts.items():
         if count != counts[first]:
-            fail("nw.zip", name, f"{count} values", f"{counts[first]} as {first} has", "lists of one length")
+            fail("nw.zip", name, f"{count} values", f"{counts[first]} as {first} has", "lists of equal length")
     return Together(dict(values))
 
 
 def count_of(value):
-    """How many values there are; None where there is one for all, or as many as are asked for."""
+    """How many values there are; None for one value for all models, or a range without a count."""
     if isinstance(value, Range):
         return value.count
     return len(value) if is_list(value) else None
@@ -85,7 +85,7 @@ def is_list(value):
 
 
 def number_text(key, value):
-    """As the command reads it: all digits."""
+    """The number as text for the command line, with all digits that it takes to read it back."""
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, bool):

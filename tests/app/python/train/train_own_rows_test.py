@@ -162,7 +162,7 @@ class OwnRows(Runs):
         for i, (x, y) in enumerate(pairs):
             self.same(run.models[i], alone(made(i), x, y, 2, loss=lambda output, target: each(output, target).mean()))
         self.refused("[loss] output.1: got one number a batch, expected one a row where models have different numbers of rows; try a loss "
-                     "without its mean, or drop_last=True",
+                     "of each row (reduction='none'), or drop_last=True",
                      lambda: self.train(Rowwise, data=pairs, loss=lambda output, target: each(output, target).mean(), save="mean", **PLAIN))
 
     def test_own_epochs(self):
@@ -175,7 +175,7 @@ class OwnRows(Runs):
                 with torch.no_grad():
                     xv, yv = rows(31, 4)
                     self.assertAlmostEqual(self.last(run, i), F.cross_entropy(model(xv), yv).item(), delta=1e-9)
-        self.refused("[schedule] cosine: got models that end at different steps, expected one end, with which it ends; try constant",
+        self.refused("[schedule] cosine: got models with different numbers of steps, expected one number, as it runs to the last step; try constant",
                      lambda: self.train(Net, data=(x, y), epochs=[1, 3], schedule="cosine", save="cosine", **PLAIN))
 
     def test_what_is_refused(self):

@@ -65,7 +65,7 @@ class Arguments(Runs):
         self.no("[train] seeds: got 0, expected a whole number of at least 1; try seeds=8", seeds=0)
         self.no("[train] lr: got it in nw.zip too, expected it once; try leaving one out", Net, nw.zip(lr=[0.1, 0.2]),
                 lr=0.1)
-        self.refused("[nw.zip] b: got 1 values, expected 2 as a has; try lists of one length", lambda: nw.zip(a=[1, 2],
+        self.refused("[nw.zip] b: got 1 values, expected 2 as a has; try lists of equal length", lambda: nw.zip(a=[1, 2],
                      b=[1]))
         self.refused("[nw.zip] b: got 0.1, expected a list, or a range that says how many; try nw.log(1e-4, 1e-1, 8)",
                      lambda: nw.zip(a=[1, 2], b=0.1))

@@ -239,7 +239,7 @@ class Parts(Train):
         merge = ("train", "--merge", self.path("merged"), self.path("one"), self.path("two"), "--no-store")
         self.assertIn("--merge: got part 2/2 with another network than in", self.workbench(*merge, expect=2).stderr)
         self.workbench(*command, "--part", "1/2", "--save", self.path("one"), "--overwrite")
-        digits.write(self.folder, 60)  # the file of then is gone: what the parts learned is not its network's
+        digits.write(self.folder, 60)  # the file that they began with is gone: what the parts learned is not its network's
         self.assertIn("net.pt2] operators and constants: got others", self.workbench(*merge, expect=2).stderr)
 
     def test_what_needs_all_models_is_refused(self):

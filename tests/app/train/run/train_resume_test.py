@@ -46,18 +46,18 @@ class Data(Resumed):
             self.assertEqual(self.resume("--epochs", "2", expect=2), f"[{file}] {message}\n")
             numpy.savez(self.path(file), **there)
 
-        refused("rows: got 50, expected 60 as when the run began; try the file of then",
+        refused("rows: got 50, expected 60 as when the run began; try the file that it began with",
                 **{name: values[:50] for name, values in self.columns.items()})
         for name in self.columns:
             values = self.columns[name].copy()
             values[57] = values[57] + 1 if name != "y" else (values[57] + 1) % 3
-            refused(f"column {name}: got other values, expected those that the run began with; try the file of then",
+            refused(f"column {name}: got other values, expected those that the run began with; try the file that it began with",
                     **{name: values})
-        refused("column input: got f64 [4], expected f32 [4] as when the run began; try the file of then",
+        refused("column input: got f64 [4], expected f32 [4] as when the run began; try the file that it began with",
                 input=self.columns["input"].astype("float64"))
-        refused("rows: got 19, expected 20 as when the run began; try the file of then", "more.npz",
+        refused("rows: got 19, expected 20 as when the run began; try the file that it began with", "more.npz",
                 **{name: values[:19] for name, values in self.more.items()})
-        refused("column y: got other values, expected those that the run began with; try the file of then", "more.npz",
+        refused("column y: got other values, expected those that the run began with; try the file that it began with", "more.npz",
                 y=(self.more["y"] + 1) % 3)
         self.resume("--epochs", "2")
         self.assertEqual(self.report()["run"]["step"], 4)
@@ -93,8 +93,8 @@ class Data(Resumed):
             self.train(option, column, "--sample-weight", "w", "--epochs", "1", "--overwrite", *more)
             numpy.savez(self.path("data.npz"), **self.columns, **{column: kinds[::-1]})
             self.assertEqual(self.resume("--epochs", "2", expect=2),
-                             f"[data.npz] column {column}: got other values, expected those that the run began with; try the file of "
-                             "then\n")
+                             f"[data.npz] column {column}: got other values, expected those that the run began with; try the file that "
+                             "it began with\n")
             numpy.savez(self.path("data.npz"), **self.columns, **{column: kinds})
             metadata, file = self.metadata(), self.path("run/run.safetensors")
             data = json.loads(metadata["data"])
@@ -129,7 +129,7 @@ class Network(Resumed):
             if isinstance(other, self.Scaled):
                 self.assertIn("[net.pt2] operators and constants: got others", predicted.stderr.replace(self.folder + "/", ""))
                 self.assertEqual(said, "[net.pt2] operators and constants: got others, expected those that the run began with; "
-                                       "try the file of then\n")
+                                       "try the file that it began with\n")
         self.export(self.Scaled([1.0, 2.0, 3.0]))  # other weights: the run has its own
         self.resume("--epochs", "2")
         self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("out.npz"))
@@ -145,7 +145,7 @@ class Network(Resumed):
         self.train("-n", "2", "--epochs", "1", "--target", "y", "--eval-model", self.path("eval.pt2"))
         for file in files:
             export(file, scales[1])
-            said = f"[{file}] operators and constants: got others, expected those that the run began with; try the file of then\n"
+            said = f"[{file}] operators and constants: got others, expected those that the run began with; try the file that it began with\n"
             self.assertEqual(self.resume("--epochs", "2", expect=2), said)
             predicted = self.workbench("predict", self.path("run"), "--data", self.path("data.npz"), "--out", self.path("out.npz"), expect=2)
             self.assertEqual(predicted.stderr.replace(self.folder + "/", ""), said)
@@ -171,7 +171,7 @@ class Network(Resumed):
         self.train("--models", self.path("models.csv"), "--epochs", "1", "--target", "y")
         table(0.3)
         self.assertEqual(self.resume("--epochs", "2", expect=2),
-                         "[models.csv] models: got others, expected those that the run began with; try the file of then\n")
+                         "[models.csv] models: got others, expected those that the run began with; try the file that it began with\n")
         table(0.2)
         self.resume("--epochs", "2")
 
