@@ -47,20 +47,12 @@ namespace {
 WidenOptions widen_options(const CompileOptions& options) {
   WidenOptions widen = options.widen;
   widen.fold = widen.fold && pass_is_on("fold", options.passes_off);
-  if (options.like && !widen.choose)
-    widen.choose = [like = options.like](const ClaimedCall& call) {
-      const auto known = like->strategies.find({call.node, call.rule.name});
-      const bool applies = known != like->strategies.end() &&
-                           std::find(call.applicable.begin(), call.applicable.end(),
-                                     known->second) != call.applicable.end();
-      return applies ? known->second : call.applicable.front();
-    };
   return widen;
 }
 
-RangeOptions range_options(const CompileOptions& options) {
-  return {options.threads, options.ranges, pass_is_on("ranges", options.passes_off), options.tune,
-          options.far_off_ns};
+RangeOptions range_options(const CompileOptions& options, c10::Device device) {
+  const bool split = device.is_cpu() && pass_is_on("ranges", options.passes_off);
+  return {options.threads, options.ranges, split, options.tune, options.far_off_ns};
 }
 
 ExecutorOptions executor_options(const CompileOptions& options, int ranges) {
@@ -79,31 +71,25 @@ std::shared_ptr<const RangeProgram> after_passes(WideProgram wide, const Compile
   return std::make_shared<const RangeProgram>(RangeProgram{std::move(wide), std::move(passes)});
 }
 
-EvaluateWide evaluation_of(const Network& network) {
-  if (!network.derivative) return evaluate_wide;
-  return [derivative = network.derivative](const Program&, int64_t n,
-                                           const std::vector<WideValue>& bound,
-                                           const WidenOptions& options, Coverage* coverage) {
+WideEvaluation evaluation_of(const Network& network) {
+  if (!network.derivative) return {};
+  return {[derivative = network.derivative](const Program&, int64_t n,
+                                            const std::vector<WideValue>& bound,
+                                            const WidenOptions& options, Coverage* coverage) {
     return derivative->evaluate(n, bound, options, coverage);
-  };
-}
-
-EvaluateWide evaluation_of(const std::shared_ptr<WithGradients>& what) {
-  return [what](const Program&, int64_t n, const std::vector<WideValue>& bound,
-                const WidenOptions& options,
-                Coverage* coverage) { return what->evaluate(n, bound, options, coverage); };
+  }};
 }
 
 /// Widens, passes, lowers and measures Program(1) of one ensemble. `options.threads` is a number.
 class Pipeline {
  public:
-  /// `evaluate`: how `single` becomes wide, with `gradients` inside or not.
+  /// `evaluation`: how `single` becomes wide, with `gradients` inside or not.
   Pipeline(const Ensemble& ensemble, const CompileOptions& options,
-           std::shared_ptr<const Program> single, EvaluateWide evaluate, bool gradients)
+           std::shared_ptr<const Program> single, WideEvaluation evaluation, bool gradients)
       : ensemble_(ensemble),
         options_(options),
         single_(std::move(single)),
-        evaluate_(std::move(evaluate)),
+        evaluation_(std::move(evaluation)),
         gradients_(gradients) {}
 
   /// The program as one.
@@ -134,8 +120,9 @@ class Pipeline {
       const Attempt made = chosen();
       return {made.executor->program()->wide.coverage, made.widening->keys(primitive)};
     }
-    TunedWidening widening(evaluate_, single_, widen_options(options_), tuner_options());
-    const int64_t at_a_time = std::max<int64_t>(1, ensemble_.n / std::max(options_.ranges, 1));
+    TunedWidening widening(evaluation_, single_, widen_options(options_), tuner_options());
+    const int64_t ranges = std::clamp<int64_t>(options_.ranges, 1, ensemble_.n);
+    const int64_t at_a_time = (ensemble_.n + ranges - 1) / ranges;
     WideProgram made = widening.widen(ensemble_.models(0, at_a_time));
     return {std::move(made.coverage), widening.keys(primitive)};
   }
@@ -159,7 +146,8 @@ class Pipeline {
     TunerOptions tuner = tuner_options();
     tuner.decided = asked.decided;
     const auto widening =
-        std::make_shared<TunedWidening>(evaluate_, single_, widen_options(options_), tuner);
+        std::make_shared<TunedWidening>(evaluation_, single_, widen_options(options_), tuner);
+    if (options_.like) widening->take(options_.like->strategies);
     std::map<int64_t, std::shared_ptr<const RangeProgram>> programs;  // by number of models
     const MakeProgram program = [&](int64_t begin, int64_t n) {
       auto& made = programs[n];
@@ -170,12 +158,15 @@ class Pipeline {
       return std::make_unique<Executor>(*single_, ensemble_, program,
                                         executor_options(options_, ranges));
     };
-    RangeOptions ranges = range_options(options_);
+    RangeOptions ranges = range_options(options_, ensemble_.device());
     if (asked.ranges > 0) ranges.asked = asked.ranges;
     if (options_.like) ranges.asked = options_.like->ranges;
     ranges.every = asked.every_range;
     // What is measured fills the memory for results, and the first call uses it.
-    return {widening, choose_ranges(*single_, ensemble_, ranges, lower, results_)};
+    const CallOf call_of = [&](Executor& executor) {
+      return [&, &results = results_.next(executor)] { executor.run(ensemble_.tensors, results); };
+    };
+    return {widening, choose_ranges(*single_, ensemble_.n, ranges, lower, call_of)};
   }
 
   Attempt autotuned() {
@@ -197,7 +188,7 @@ class Pipeline {
   const Ensemble& ensemble_;
   const CompileOptions& options_;
   const std::shared_ptr<const Program> single_;
-  const EvaluateWide evaluate_;
+  const WideEvaluation evaluation_;
   const bool gradients_;
   ResultMemory results_;
 };

@@ -73,14 +73,14 @@ class Executor {
   TimelineCall timeline(const Tensors& bound, const Tensors& results);
 
   int ranges() const { return static_cast<int>(ranges_.size()); }
-  int64_t models_at_a_time() const { return ranges_.front().n; }
-  int64_t bytes() const;        // arenas included, shared ones too
-  int64_t arena_bytes() const;  // of one thread
-  int64_t steps() const;        // operator calls of one call, over all ranges
+  int64_t models_at_a_time() const { return ranges_.back().n; }  // of the longest ranges
+  int64_t bytes() const;                                         // arenas included, shared ones too
+  int64_t arena_bytes() const;                                   // of one thread
+  int64_t steps() const;  // operator calls of one call, over all ranges
   /// FLOPs that the kernels of one call execute, where that differs from the definition; else 0.
   double computed_flops() const;
   std::string text() const;
-  /// The program of the first range; of the others it differs by their number of models at most.
+  /// The program of the longest ranges; others have one model less at most.
   const std::shared_ptr<const RangeProgram>& program() const { return program(models_at_a_time()); }
   /// The same for ranges of n models.
   const std::shared_ptr<const RangeProgram>& program(int64_t n) const {

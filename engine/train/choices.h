@@ -2,12 +2,14 @@
 #include <map>
 #include <string>
 
+#include "engine/lower/tune/tuned_widening.h"
+
 namespace wide {
 
 /// How batches of one size are computed.
 struct Choice {
   int64_t models_at_a_time = 0;
-  std::map<std::string, std::string> strategies;  // by claimed call
+  TunedWidening::Strategies strategies;
 };
 
 /// What was chosen for every size of batch, and again for fewer models, as text that a later run

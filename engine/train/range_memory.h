@@ -1,14 +1,16 @@
 #pragma once
 #include <memory>
 
+#include "engine/lower/executor.h"
 #include "engine/train/recompute.h"
 
 namespace wide {
 
 /// Memory of one thread: what it takes its ranges' rows into, and their results.
 struct RangeMemory {
-  Tensors taken;    // by bound value, [models at a time, ...]
-  Tensors results;  // by result, the same
+  int64_t models = 0;  // at a time
+  Tensors taken;       // by bound value, [models, ...]
+  Tensors results;     // by result, the same
 };
 
 /// What runs so many models.

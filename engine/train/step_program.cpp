@@ -2,46 +2,10 @@
 
 #include <ATen/ATen.h>
 
-#include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/record/draws.h"
-#include "engine/record/record.h"
-#include "engine/widen/gradients.h"
 
 namespace wide {
-namespace {
-
-std::vector<WideValue> values_of(const Tensors& tensors, const std::vector<bool>& shared) {
-  std::vector<WideValue> values;
-  for (size_t i = 0; i < tensors.size(); ++i) values.push_back({tensors[i], !shared[i]});
-  return values;
-}
-
-Tensor for_all(int64_t n, const WideValue& value) {
-  return value.wide ? value.tensor : expanded(n, value.tensor);
-}
-
-std::shared_ptr<const RangeProgram> recorded(
-    const Program& single, const Ensemble& models,
-    const std::function<Tensors(const std::vector<WideValue>&, Coverage*)>& evaluate) {
-  std::vector<Binding> bindings;
-  for (size_t i = 0; i < models.tensors.size(); ++i) {
-    const Value& v = single.value(single.bound[i]);
-    bindings.push_back({v.name, v.role, models.tensors[i], !models.shared[i]});
-  }
-  RangeProgram range;
-  range.wide.program = record(
-      bindings,
-      [&](const Tensors& bound) {
-        return evaluate(values_of(bound, models.shared), &range.wide.coverage);
-      },
-      models.n);
-  range.wide.program.updates.clear();
-  range.passes = run_passes(range.wide.program);
-  return std::make_shared<const RangeProgram>(std::move(range));
-}
-
-}  // namespace
 
 LossNetwork with_loss(const Network& forward, const Loss& loss, const StepExtras& extras) {
   LossNetwork made;
@@ -85,14 +49,7 @@ LossNetwork with_loss(const Network& forward, const Loss& loss, const StepExtras
   return made;
 }
 
-Program record_loss(const LossNetwork& loss, const Tensors& one) {
-  const at::AutoGradMode keep(true);
-  std::vector<Binding> bindings;
-  for (size_t i = 0; i < one.size(); ++i) {
-    const TensorSpec& spec = loss.network.tensors[i];
-    bindings.push_back({spec.name, spec.role, one[i].detach().contiguous()});
-  }
-  Program single = record(bindings, loss.network.forward);
+void expect_trainable(const Program& single) {
   for (const Node& node : single.nodes)
     if (node.is_random())
       throw Unsupported(reason("train", "random operator", node.name(),
@@ -103,47 +60,6 @@ Program record_loss(const LossNetwork& loss, const Tensors& one) {
       throw Unsupported(reason("train", "parameter " + v.name, "a change in forward",
                                "one that the optimizer alone changes",
                                "a buffer, or a loop of your own around the wide module"));
-  return single;
-}
-
-Tensors differentiate_wide(const Program& single, const std::vector<size_t>& trained, int64_t n,
-                           const std::vector<WideValue>& bound, const WidenOptions& options,
-                           Coverage* coverage, std::vector<bool>* reached) {
-  const Value& loss = single.value(single.outputs[0]);
-  const ForwardAndBack pass =
-      forward_and_back("train", bound, trained, {at::ones(wide_sizes(n, loss.sizes), loss.dtype)},
-                       [&](const std::vector<WideValue>& values) {
-                         return evaluate_wide(single, n, values, options, coverage);
-                       });
-  if (!pass.differentiable[0])
-    throw Unsupported(reason("train", "loss", "one that depends on no trained parameter",
-                             "something to differentiate", "to freeze less"));
-  if (reached) *reached = pass.reached;
-  Tensors results{for_all(n, pass.made[0])};
-  results.insert(results.end(), pass.gradients.begin(), pass.gradients.end());
-  for (size_t k = 1; k < pass.made.size(); ++k) results.push_back(for_all(n, pass.made[k]));
-  return results;
-}
-
-std::shared_ptr<const RangeProgram> record_step(const Program& single,
-                                                const std::vector<size_t>& trained,
-                                                const Ensemble& models, const WidenOptions& options,
-                                                std::vector<bool>* reached) {
-  return recorded(single, models, [&](const std::vector<WideValue>& bound, Coverage* coverage) {
-    return differentiate_wide(single, trained, models.n, bound, options, coverage, reached);
-  });
-}
-
-std::shared_ptr<const RangeProgram> record_evaluation(const Program& single, const Ensemble& models,
-                                                      const WidenOptions& options) {
-  const at::NoGradGuard no_grad;
-  return recorded(single, models, [&](const std::vector<WideValue>& bound, Coverage* coverage) {
-    Tensors outputs;
-    for (const WideValue& v : evaluate_wide(single, models.n, bound, options, coverage))
-      outputs.push_back(for_all(models.n, v));
-    outputs.resize(single.outputs.size());
-    return outputs;
-  });
 }
 
 }  // namespace wide

@@ -1,7 +1,6 @@
 #pragma once
 #include <optional>
 
-#include "engine/lower/executor.h"
 #include "engine/network.h"
 #include "engine/train/loss.h"
 
@@ -26,25 +25,8 @@ struct LossNetwork {
 
 LossNetwork with_loss(const Network& forward, const Loss& loss, const StepExtras& extras);
 
-/// Program(1) of a loss network on one model's tensors, for being differentiated. Throws Error for
-/// random operators that do not draw by counter.
-Program record_loss(const LossNetwork& loss, const Tensors& one);
-
-/// Loss, gradients of `trained` (positions among the bound tensors), then what a step makes of
-/// buffers in the order of `single.updates`, all `[n, ...]`: each model's own, as the sum over
-/// models is differentiated. `reached`, if any: by `trained`, whether the loss depends on it; where
-/// it does not, autograd gives no gradient, and zeros stand here.
-Tensors differentiate_wide(const Program& single, const std::vector<size_t>& trained, int64_t n,
-                           const std::vector<WideValue>& bound, const WidenOptions& options,
-                           Coverage* coverage, std::vector<bool>* reached);
-
-/// Program(n) of the above, after the passes.
-std::shared_ptr<const RangeProgram> record_step(const Program& single,
-                                                const std::vector<size_t>& trained,
-                                                const Ensemble& models, const WidenOptions& options,
-                                                std::vector<bool>* reached);
-/// The same of an evaluation form: its outputs alone.
-std::shared_ptr<const RangeProgram> record_evaluation(const Program& single, const Ensemble& models,
-                                                      const WidenOptions& options);
+/// Throws Error where a loss network's Program(1) has random operators that do not draw by counter,
+/// or changes a parameter.
+void expect_trainable(const Program& single);
 
 }  // namespace wide

@@ -127,11 +127,11 @@ TrainerMemory Trainer::memory() const {
   memory.threads = impl_->threads;
   for (const auto& [key, p] : impl_->planned) {
     if (!p->executor) continue;
-    const int64_t bytes = impl_->bytes_of_range(*p);
+    const int64_t bytes = Impl::bytes_of_range(*p, *p->executor);
     if (bytes < memory.range_bytes) continue;
     memory.range_bytes = bytes;
     memory.models_at_a_time = p->executor->models_at_a_time();
-    const Recomputed recomputed = Impl::recomputed(*p);
+    const Recomputed recomputed = Impl::recomputed(*p, *p->executor);
     memory.recomputed = recomputed.calls;
     memory.saved_bytes = recomputed.saved_bytes;
   }

@@ -6,22 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <tuple>
 
 #include "engine/compile.h"
 #include "engine/error.h"
-#include "engine/lower/tune/quick_time.h"
-#include "engine/lower/tune/tune.h"
-#include "engine/machine/clock.h"
+#include "engine/lower/plan/ranges.h"
 #include "engine/train/step_check.h"
 
 namespace wide {
 namespace {
-
-std::string call_name(const ClaimedCall& claimed) {
-  return fmt::format("{} {}", claimed.node, claimed.rule.name);
-}
 
 /// While it lives, the model in a slot has other values of its trained tensors.
 class OtherWeights {
@@ -153,6 +146,7 @@ void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
   for (size_t k = 0; k < p.form.weights.size(); ++k) p.shared[p.form.weights[k]] = models.shared(k);
   ++recordings;
   p.single = recorded_single(p, ensemble(p, call, 0, 1, true));
+  if (p.step) expect_trainable(p.single);
   if (!p.step)
     for (const Node& node : p.single.nodes)
       if (node.is_random())
@@ -184,9 +178,12 @@ void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
           models.specs()[k].name, models.n());
     p.updated.push_back(k);
   }
+  if (!p.step) p.single.updates.clear();  // of no interest
   // Buffers too, in both forms: a step writes them, also one of another size.
   for (size_t k = 0; k < p.form.weights.size(); ++k)
     if (models.specs()[k].role == Role::buffer && !models.shared(k)) changes(p.form.weights[k]);
+  if (p.step)
+    p.gradients = std::make_shared<WithGradients>("train", p.single, p.trained, Cotangents::ones);
 }
 
 Ensemble Trainer::Impl::ensemble(const PlannedSize& p, const Call& call, int64_t begin, int64_t n,
@@ -242,93 +239,30 @@ Ensemble Trainer::Impl::ensemble(const PlannedSize& p, const Call& call, int64_t
   return e;
 }
 
-WidenOptions Trainer::Impl::widen_options(const PlannedSize& p) const {
-  WidenOptions widen;
-  widen.choose = [strategies = p.choice.strategies](const ClaimedCall& claimed) {
-    const auto& able = claimed.applicable;
-    const auto known = strategies.find(call_name(claimed));
-    const bool applies = known != strategies.end() &&
-                         std::find(able.begin(), able.end(), known->second) != able.end();
-    return applies ? known->second : able.front();
-  };
-  return widen;
+/// So many that every thread has as many as the others, none longer than asked.
+int64_t Trainer::Impl::ranges(int64_t at_a_time) const {
+  const auto count = static_cast<int64_t>(models.running().size());
+  const int64_t fewest = (count + at_a_time - 1) / at_a_time;
+  const int64_t each = choices.threads;  // a resumed run has the ranges that it had
+  return options.exact ? fewest : std::min((fewest + each - 1) / each * each, count);
 }
 
-std::shared_ptr<const RangeProgram> Trainer::Impl::program(PlannedSize& p, const Call& call,
-                                                           int64_t begin, int64_t n) {
-  PlannedRange& made = p.programs[n];
-  if (made.program) return made.program;
-  ++recordings;
-  const Ensemble some = ensemble(p, call, begin, n, true);
-  if (p.step)
-    made = step_program(p, some);
-  else
-    made.program = record_evaluation(p.single, some, widen_options(p));
-  return made.program;
-}
-
-/// So many ranges that every thread has as many as the others, none longer than asked.
 std::unique_ptr<Executor> Trainer::Impl::executor(PlannedSize& p, const Call& call,
                                                   int64_t at_a_time) {
-  const auto count = static_cast<int64_t>(models.running().size());
-  int64_t ranges = (count + at_a_time - 1) / at_a_time;
-  const int64_t each = choices.threads;  // a resumed run has the ranges that it had
-  if (!options.exact) ranges = std::min((ranges + each - 1) / each * each, count);
+  const MakeProgram program = [&](int64_t begin, int64_t n) {
+    PlannedRange& made = p.programs[{at_a_time, n}];
+    if (!made.program) {
+      ++recordings;
+      made = planned_range(p, at_a_time, ensemble(p, call, begin, n, true));
+    }
+    return made.program;
+  };
   ExecutorOptions o;
   o.threads = threads;
-  o.ranges = static_cast<int>(ranges);
-  o.serial = options.exact || ranges > 1;
-  return std::make_unique<Executor>(
-      p.single, ensemble(p, call, 0, count, false),
-      [&](int64_t begin, int64_t n) { return program(p, call, begin, n); }, o);
-}
-
-/// The strategies that measure fastest for so many models at a time.
-Choice Trainer::Impl::tuned(const PlannedSize& p, const Call& call, int64_t at_a_time,
-                            const FarOff& far_off) const {
-  Choice choice{at_a_time, {}};
-  if (!options.tune) return choice;
+  o.ranges = static_cast<int>(ranges(at_a_time));
+  o.serial = options.exact || o.ranges > 1;
   const auto count = static_cast<int64_t>(models.running().size());
-  const Ensemble some = ensemble(p, call, 0, at_a_time, true);
-  Tuner tuner({at_a_time < count, threads, count, true, p.step, far_off});
-  WidenOptions widen;
-  widen.choose = [&](const ClaimedCall& claimed) {
-    return choice.strategies[call_name(claimed)] = tuner.choose(claimed);
-  };
-  std::vector<WideValue> values;
-  for (size_t i = 0; i < some.tensors.size(); ++i)
-    values.push_back({some.tensors[i], !some.shared[i]});
-  // Every call is chosen on the way forward; a way back would keep what is made there.
-  if (p.step && !may_be_short(p, at_a_time))
-    differentiate_wide(p.single, p.trained, at_a_time, values, widen, nullptr, nullptr);
-  else
-    evaluate_wide(p.single, at_a_time, values, widen, nullptr);
-  return choice;
-}
-
-/// Plans a choice and gives the nanoseconds of a call, of a step with the optimiser's work, that
-/// leaves the models as they are; infinite where several models take more memory than they may:
-/// fewer come before what is computed twice.
-double Trainer::Impl::time(PlannedSize& p, const Call& call, const Choice& choice) {
-  p.choice = choice;
-  p.programs.clear();
-  p.executor = executor(p, call, choice.models_at_a_time);
-  p.version = models.version();
-  p.memory.assign(static_cast<size_t>(threads), {});
-  if (options.memory_limit > 0 && choice.models_at_a_time > 1 &&
-      (recomputed(p).calls > 0 || bytes_of_range(p) * threads > options.memory_limit))
-    return std::numeric_limits<double>::infinity();
-  const auto rehearse = [&](const RangeAt& at) {
-    const Tensors& results = memory(p, at.thread).results;
-    for (int64_t j = 0; j < at.n; ++j) models.rehearse(at.begin + j, made(p, results, j));
-  };
-  const auto once = [&] {
-    const double start = now_ns();
-    run(p, call, p.step ? rehearse : std::function<void(const RangeAt&)>());
-    return now_ns() - start;
-  };
-  const double first = std::min(once(), once());
-  return first > kSteadyCall_ns ? first : median_ns(once, 5);
+  return std::make_unique<Executor>(p.single, ensemble(p, call, 0, count, false), program, o);
 }
 
 /// What suits many models is slow for the few that are left. Evaluations are too rare to look
@@ -338,80 +272,84 @@ const std::pair<const int64_t, Choice>* Trainer::Impl::known_choice(const Planne
                       p.step && !options.exact);
 }
 
-/// How batches of this size are computed from here on. As many models at a time as measures
-/// fastest, from one up to a range for each thread: what the short calls teach spares trying it on
-/// the long ones, and the time that a first step may take ends with the longest. Nothing is
-/// measured where bits must not depend on it.
+/// How batches of this size are computed from here on. Strategies, and as many models at a time as
+/// measure fastest, from one up to a range for each thread, in steps with the optimiser's work that
+/// leave the models as they are. Fewer at a time come before what is computed twice where memory is
+/// limited. Nothing is measured where bits must not depend on it.
 void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
-  constexpr double kLongest_s = 0.6, kClearlyWorse = 1.15;
+  constexpr double kLongest_s = 0.6;
   const auto count = static_cast<int64_t>(models.running().size());
-  p.programs.clear();
   p.version = -1;
+  p.programs.clear();
+  p.widening = std::make_unique<TunedWidening>(
+      p.step ? evaluation_of(p.gradients) : WideEvaluation{},
+      std::make_shared<const Program>(p.step ? p.gradients->form() : p.single), WidenOptions{},
+      TunerOptions{/*serial=*/false, threads, count, /*measure=*/true, p.step});
   if (const auto* known = known_choice(p)) {
     std::tie(p.chosen_for, p.choice) = *known;
+    p.widening->take(p.choice.strategies);
     return;
   }
+  if (options.exact || !options.tune) p.widening->take({});
+  const auto at_a_time = [&](int64_t ranges) { return (count + ranges - 1) / ranges; };
+  const MakeExecutor lower = [&](int ranges) {
+    const int64_t n = at_a_time(ranges);
+    if (options.tune && !options.exact) p.widening->choose(ensemble(p, call, 0, n, true));
+    return executor(p, call, n);
+  };
+  const auto rehearsed = [&](Executor& executor) {
+    return [&] {
+      run(p, executor, call, [&](const RangeAt& at) {
+        if (!p.step) return;
+        const Tensors& results = memory(p, executor, at.thread).results;
+        for (int64_t j = 0; j < at.n; ++j) models.rehearse(at.begin + j, made(p, results, j));
+      });
+    };
+  };
+  RangeOptions o;
+  o.threads = choices.threads;
+  if (options.exact || options.models_at_a_time > 0)
+    o.asked = static_cast<int>(ranges(options.exact ? 1 : options.models_at_a_time));
+  o.measure = options.tune || options.memory_limit > 0;
+  o.all_at_once = false;
+  o.longest_s = kLongest_s;
+  o.fits = [&](const Executor& executor) {
+    return options.memory_limit <= 0 ||
+           (recomputed(p, executor).calls == 0 &&
+            bytes_of_range(p, executor) * threads <= options.memory_limit);
+  };
+  p.executor = choose_ranges(p.single, count, o, lower, rehearsed);
+  p.version = models.version();
   p.chosen_for = count;
-  const auto far_off = std::make_shared<std::set<std::string>>();
-  const int64_t most = (count + threads - 1) / threads;
-  const int64_t asked = options.exact ? 1 : std::min(options.models_at_a_time, count);
-  if (asked > 0 || most == 1 || (!options.tune && options.memory_limit == 0)) {
-    const int64_t n = asked > 0 ? asked : most;
-    p.choice = options.exact ? Choice{n, {}} : tuned(p, call, n, far_off);
-    choices.by_size[p.key][count] = p.choice;
-    return;
-  }
-  Choice best;
-  decltype(p.programs) programs;
-  double best_ns = std::numeric_limits<double>::infinity();
-  const double start = now_s();
-  double before = start;
-  int lost = 0;
-  for (int64_t n = 1; lost < 2; n = std::min(2 * n, most)) {
-    const Choice choice = tuned(p, call, n, far_off);
-    const double ns = time(p, call, choice);
-    if (ns < best_ns || best.models_at_a_time == 0) {
-      best = choice;
-      best_ns = ns;
-      programs = p.programs;
-      lost = 0;
-    } else if (ns > kClearlyWorse * best_ns) {
-      ++lost;
-    }
-    if (std::isinf(ns)) break;  // more models take more
-    // Twice the models take up to twice as long to try.
-    const double now = now_s();
-    if (n == most || now - start + 2 * (now - before) > kLongest_s) break;
-    before = now;
-  }
-  p.choice = choices.by_size[p.key][count] = best;
-  p.programs = std::move(programs);
-  p.version = -1;  // the executor is of what was tried last
+  const int64_t n = at_a_time(p.executor->ranges());
+  p.choice = choices.by_size[p.key][count] = {n, p.widening->by_call(n)};
+  p.widening->take(p.choice.strategies);
+  std::erase_if(p.programs, [&](const auto& made) { return made.first.first != n; });
 }
 
 PlannedSize& Trainer::Impl::plan(const Call& call, bool step) {
   const at::NoGradGuard no_grad;
-  auto& found = planned[call.key];
-  if (!found) {
+  auto found = planned.find(call.key);
+  if (found == planned.end()) {
     auto made = std::make_unique<PlannedSize>();
     made->key = call.key;
     made->step = step;
     record_single(*made, call);
-    choose(*made, call);
-    found = std::move(made);
+    found = planned.emplace(call.key, std::move(made)).first;
   }
-  PlannedSize& p = *found;
+  PlannedSize& p = *found->second;
   if (p.version != models.version()) {
+    p.memory.assign(static_cast<size_t>(threads), {});
     const auto* known = known_choice(p);
     if (!known || known->first != p.chosen_for) choose(p, call);
-    p.executor = executor(p, call, p.choice.models_at_a_time);
+    if (p.version != models.version()) p.executor = executor(p, call, p.choice.models_at_a_time);
     p.version = models.version();
     p.memory.assign(static_cast<size_t>(threads), {});
   }
   return p;
 }
 
-void Trainer::Impl::run(PlannedSize& p, const Call& call,
+void Trainer::Impl::run(PlannedSize& p, Executor& executor, const Call& call,
                         const std::function<void(const RangeAt&)>& done) {
   const auto count = static_cast<int64_t>(models.running().size());
   const Ensemble bound = ensemble(p, call, 0, count, false);
@@ -430,18 +368,18 @@ void Trainer::Impl::run(PlannedSize& p, const Call& call,
     const void* there = options.exact ? nullptr : c.in_place(first);
     if (there && side_by_side(at) && (at.n == 1 || c.stride_bytes() > 0))
       return const_cast<void*>(there);  // windows are written to by nobody
-    const Tensor& into = memory(p, at.thread).taken[i];
+    const Tensor& into = memory(p, executor, at.thread).taken[i];
     for (int64_t j = 0; j < at.n; ++j) c.take(models.model_at(at.begin + j), into.select(0, j));
     return into.data_ptr();
   };
   hooks.results = [&](const RangeAt& at) {
     std::vector<void*> out;
-    for (const Tensor& t : memory(p, at.thread).results) out.push_back(t.data_ptr());
+    for (const Tensor& t : memory(p, executor, at.thread).results) out.push_back(t.data_ptr());
     return out;
   };
   if (done) hooks.done = done;
   const at::NoGradGuard no_grad;
-  p.executor->run(bound.tensors, hooks);
+  executor.run(bound.tensors, hooks);
 }
 
 /// What the model in place `j` of a range hands over.
@@ -455,7 +393,7 @@ TrainedModels::Made Trainer::Impl::made(const PlannedSize& p, const Tensors& res
   const size_t trained = p.trained.size();
   TrainedModels::Made made;
   for (size_t k = 0; k < trained; ++k)
-    made.gradients.push_back(p.reached[k] ? row(1 + k) : nullptr);
+    made.gradients.push_back(p.gradients->reached()[k] ? row(1 + k) : nullptr);
   for (size_t k = 0; k < p.updated.size(); ++k)
     made.buffers.emplace_back(p.updated[k], row(1 + trained + k));
   return made;
@@ -466,8 +404,8 @@ void Trainer::Impl::run_step(const Batch& batch, const Visit& visit) {
     fail("[train] models: got none that runs, expected one at least; try before all are stopped");
   const Call call = read(batch, true);
   PlannedSize& p = plan(call, true);
-  run(p, call, [&](const RangeAt& at) {
-    const Tensors& results = memory(p, at.thread).results;
+  run(p, *p.executor, call, [&](const RangeAt& at) {
+    const Tensors& results = memory(p, *p.executor, at.thread).results;
     for (int64_t j = 0; j < at.n; ++j) {
       const double loss = results[0].scalar_type() == at::kDouble
                               ? results[0].const_data_ptr<double>()[j]
@@ -529,8 +467,8 @@ Tensors Trainer::Impl::run_evaluation(const Batch& batch) {
     const Value& v = p.single.value(id);
     outputs.push_back(at::empty(wide_sizes(count, v.sizes), at::TensorOptions(v.dtype)));
   }
-  run(p, call, [&](const RangeAt& at) {
-    const Tensors& results = memory(p, at.thread).results;
+  run(p, *p.executor, call, [&](const RangeAt& at) {
+    const Tensors& results = memory(p, *p.executor, at.thread).results;
     for (size_t k = 0; k < outputs.size(); ++k) {
       const auto bytes =
           static_cast<size_t>(outputs[k].numel() / count) * outputs[k].element_size();

@@ -1,6 +1,5 @@
 #pragma once
-#include <set>
-
+#include "engine/lower/tune/tuned_widening.h"
 #include "engine/train/choices.h"
 #include "engine/train/columns.h"
 #include "engine/train/models.h"
@@ -16,13 +15,15 @@ struct PlannedSize {
   LossNetwork form;             // of an evaluation: without a loss
   std::vector<size_t> columns;  // bound values that come with a batch, as `Call::columns`
   Program single;
-  Choice choice;
-  int64_t chosen_for = 0;                    // so many running models
   std::vector<size_t> trained;               // bound values
-  std::vector<bool> reached;                 // by `trained`: whether the loss depends on it
   std::vector<size_t> updated;               // specs, by update of the program
   std::vector<bool> shared;                  // by bound value
-  std::map<int64_t, PlannedRange> programs;  // by number of models
+  std::shared_ptr<WithGradients> gradients;  // of a step
+  Choice choice;
+  int64_t chosen_for = 0;  // so many running models
+  std::unique_ptr<TunedWidening> widening;
+  /// By the number of models at a time that strategies were chosen for, and of a range.
+  std::map<std::pair<int64_t, int64_t>, PlannedRange> programs;
   std::unique_ptr<Executor> executor;
   int64_t version = -1;             // of the models it is made for
   std::vector<RangeMemory> memory;  // by thread
@@ -44,9 +45,9 @@ struct Trainer::Impl {
   Tensors run_evaluation(const Batch& batch);
   void prepare(const Batch& batch) { plan(read(batch, true), true); }
   StepCheck check(const Batch& batch, int64_t count);
-  int64_t bytes_of_range(const PlannedSize& p) const;
-  /// What the executor's ranges compute twice.
-  static Recomputed recomputed(const PlannedSize& p);
+  static int64_t bytes_of_range(const PlannedSize& p, const Executor& executor);
+  /// What the executor's longest ranges compute twice.
+  static Recomputed recomputed(const PlannedSize& p, const Executor& executor);
 
   Forms forms;
   std::vector<InputForm> inputs;
@@ -62,28 +63,23 @@ struct Trainer::Impl {
   Call read(const Batch& batch, bool step) const;
   PlannedSize& plan(const Call& call, bool step);
   void record_single(PlannedSize& p, const Call& call);
-  std::shared_ptr<const RangeProgram> program(PlannedSize& p, const Call& call, int64_t begin,
-                                              int64_t n);
   bool may_be_short(const PlannedSize& p, int64_t n) const;
   Program recorded_single(const PlannedSize& p, const Ensemble& some) const;
-  PlannedRange step_program(PlannedSize& p, const Ensemble& some) const;
+  PlannedRange planned_range(const PlannedSize& p, int64_t at_a_time, const Ensemble& some) const;
   /// By slot, of `slots` alone: the loss that a step has, then its gradients.
   std::vector<Tensors> steps_of(const Batch& batch, const std::vector<int64_t>& slots);
+  int64_t ranges(int64_t at_a_time) const;
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
-  using FarOff = std::shared_ptr<std::set<std::string>>;  // of the tuner
-  Choice tuned(const PlannedSize& p, const Call& call, int64_t at_a_time,
-               const FarOff& far_off) const;
-  double time(PlannedSize& p, const Call& call, const Choice& choice);
   const std::pair<const int64_t, Choice>* known_choice(const PlannedSize& p) const;
   void choose(PlannedSize& p, const Call& call);
   TrainedModels::Made made(const PlannedSize& p, const Tensors& results, int64_t j) const;
-  WidenOptions widen_options(const PlannedSize& p) const;
   /// The bound tensors of models [begin, begin + n) by slot; `with_columns`: those of the batch
   /// too.
   Ensemble ensemble(const PlannedSize& p, const Call& call, int64_t begin, int64_t n,
                     bool with_columns) const;
-  void run(PlannedSize& p, const Call& call, const std::function<void(const RangeAt&)>& done);
-  RangeMemory& memory(PlannedSize& p, int thread) const;
+  void run(PlannedSize& p, Executor& executor, const Call& call,
+           const std::function<void(const RangeAt&)>& done);
+  RangeMemory& memory(PlannedSize& p, const Executor& executor, int thread) const;
 };
 
 }  // namespace wide

@@ -109,16 +109,26 @@ Tensors WithGradients::cotangents_for(int64_t n, const std::vector<WideValue>& b
   return cotangents;
 }
 
+std::vector<WideValue> WithGradients::own(const std::vector<WideValue>& bound) const {
+  return {bound.begin(), bound.begin() + static_cast<std::ptrdiff_t>(single_.bound.size())};
+}
+
+std::vector<WideValue> WithGradients::forward(int64_t n, const std::vector<WideValue>& bound,
+                                              const WidenOptions& options,
+                                              Coverage* coverage) const {
+  const at::AutoGradMode grad(true);  // operators without a gradient are not chosen
+  return with_reason(thing_,
+                     [&] { return evaluate_wide(single_, n, own(bound), options, coverage); });
+}
+
 std::vector<WideValue> WithGradients::evaluate(int64_t n, const std::vector<WideValue>& bound,
                                                const WidenOptions& options, Coverage* coverage) {
   for (const Node& node : single_.nodes)
     if (node.name().rfind("aten::rrelu_with_noise", 0) == 0)
       throw Unsupported(reason(thing_, "operator", "rrelu, whose slopes are not kept",
                                "operators with a gradient", "leaky_relu"));
-  const auto own = static_cast<std::ptrdiff_t>(single_.bound.size());
   const ForwardAndBack pass = forward_and_back(
-      thing_, {bound.begin(), bound.begin() + own}, of_, cotangents_for(n, bound),
-      [&](const std::vector<WideValue>& values) {
+      thing_, own(bound), of_, cotangents_for(n, bound), [&](const std::vector<WideValue>& values) {
         return with_reason(thing_,
                            [&] { return evaluate_wide(single_, n, values, options, coverage); });
       });

@@ -52,12 +52,17 @@ class WithGradients {
   /// these models, `[1, ...]`; zeros where there is none.
   std::vector<WideValue> evaluate(int64_t n, const std::vector<WideValue>& bound,
                                   const WidenOptions& options, Coverage* coverage);
+  /// The forward pass alone, for choosing strategies: all are chosen there, and nothing is kept for
+  /// a way back.
+  std::vector<WideValue> forward(int64_t n, const std::vector<WideValue>& bound,
+                                 const WidenOptions& options, Coverage* coverage) const;
   /// Of the last evaluation: by output, whether it depends on anything of `of`, and by `of`,
   /// whether any output depends on it.
   const std::vector<bool>& differentiable() const { return differentiable_; }
   const std::vector<bool>& reached() const { return reached_; }
 
  private:
+  std::vector<WideValue> own(const std::vector<WideValue>& bound) const;
   Tensors cotangents_for(int64_t n, const std::vector<WideValue>& bound) const;
 
   std::string thing_;

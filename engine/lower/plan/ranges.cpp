@@ -1,6 +1,7 @@
 #include "engine/lower/plan/ranges.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/lower/tune/quick_time.h"
 #include "engine/machine/clock.h"
@@ -19,14 +20,12 @@ bool draws_random_numbers(const Program& program) {
 
 /// Numbers of ranges worth timing: one model each, then fewer and longer ranges down to one for
 /// each thread, then all models at once. This order lets short calls rule out longer ones untimed.
-std::vector<int> candidates(const Program& single, const Ensemble& ensemble,
-                            const RangeOptions& options) {
-  const auto n = static_cast<int>(ensemble.n);
+std::vector<int> candidates(const Program& single, int n, const RangeOptions& options) {
   if (options.asked > 0) return {std::min(options.asked, n)};
-  if (!options.split || n == 1 || !ensemble.device().is_cpu() || draws_random_numbers(single))
-    return {1};
+  if (!options.split || n == 1 || draws_random_numbers(single)) return {1};
   if (!options.measure) return {std::min(n, options.threads)};
-  std::vector<int> numbers{1};
+  std::vector<int> numbers;
+  if (options.all_at_once || options.threads == 1) numbers.push_back(1);
   for (int s = std::max(options.threads, 2); s < n; s *= 2) {
     numbers.push_back(s);
     if (options.every && s + s / 2 < n) numbers.push_back(s + s / 2);
@@ -36,10 +35,10 @@ std::vector<int> candidates(const Program& single, const Ensemble& ensemble,
   return numbers;
 }
 
-/// Executors of one ensemble, timed one after the other.
+/// Executors of the same models, timed one after the other.
 class Race {
  public:
-  Race(const Ensemble& ensemble, ResultMemory& results) : ensemble_(ensemble), results_(results) {}
+  explicit Race(const CallOf& call_of) : call_of_(call_of) {}
 
   /// Nanoseconds of a call.
   double add(std::unique_ptr<Executor> executor) {
@@ -88,9 +87,9 @@ class Race {
   double call_ns(Runner& r) {
     constexpr double kClear_ns = 2e4;
     const int calls = r.ns > 0 ? std::clamp(static_cast<int>(kClear_ns / r.ns), 1, 64) : 1;
-    const Tensors& results = results_.next(*r.executor);
+    const std::function<void()> call = call_of_(*r.executor);
     const double start = now_ns();
-    for (int i = 0; i < calls; ++i) r.executor->run(ensemble_.tensors, results);
+    for (int i = 0; i < calls; ++i) call();
     return (now_ns() - start) / calls;
   }
 
@@ -102,8 +101,7 @@ class Race {
     return median_ns(once, std::clamp(static_cast<int>(1e7 / (first + 1)), 3, 41));
   }
 
-  const Ensemble& ensemble_;
-  ResultMemory& results_;
+  const CallOf& call_of_;
   std::vector<Runner> runners_;
   double best_ns_ = 0;
   int lost_ = 0;  // executors since the best one that were clearly slower
@@ -128,19 +126,31 @@ Then after_one_at_a_time(double ns, int models, const RangeOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Executor> choose_ranges(const Program& single, const Ensemble& ensemble,
+std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
                                         const RangeOptions& options, const MakeExecutor& lower,
-                                        ResultMemory& results) {
-  const std::vector<int> numbers = candidates(single, ensemble, options);
+                                        const CallOf& call_of) {
+  const std::vector<int> numbers = candidates(single, static_cast<int>(n), options);
   if (numbers.size() == 1) return lower(numbers.front());
-  Race race(ensemble, results);
+  Race race(call_of);
+  const double start = now_s();
+  double before = start;
+  const auto time_left = [&] {  // twice the models take up to twice as long to try
+    const double now = now_s(), took = now - std::exchange(before, now);
+    return options.longest_s == 0 || now - start + 2 * took <= options.longest_s;
+  };
   const double ns = race.add(lower(numbers.front()));
-  const Then then =
-      options.every ? Then::fewer_ranges : after_one_at_a_time(ns, numbers.front(), options);
-  for (size_t k = 1; k + 1 < numbers.size(); ++k)
-    if (then == Then::fewer_ranges && (options.every || !race.only_loses()))
-      race.add(lower(numbers[k]));
-  if (then != Then::nothing) race.add(lower(numbers.back()));
+  const Then then = options.every || !options.all_at_once
+                        ? Then::fewer_ranges
+                        : after_one_at_a_time(ns, numbers.front(), options);
+  const size_t split = numbers.size() - (options.all_at_once ? 1 : 0);
+  for (size_t k = 1; k < split && then == Then::fewer_ranges && time_left() &&
+                     (options.every || !race.only_loses());
+       ++k) {
+    std::unique_ptr<Executor> next = lower(numbers[k]);
+    if (options.fits && !options.fits(*next)) break;
+    race.add(std::move(next));
+  }
+  if (options.all_at_once && then != Then::nothing) race.add(lower(numbers.back()));
   return race.winner();
 }
 

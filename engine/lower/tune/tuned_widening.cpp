@@ -28,45 +28,56 @@ std::string name_of(const CoverageItem& item) {
 
 }  // namespace
 
-TunedWidening::TunedWidening(EvaluateWide evaluate, std::shared_ptr<const Program> single,
+WideEvaluation evaluation_of(const std::shared_ptr<WithGradients>& what) {
+  return {[what](const Program&, int64_t n, const std::vector<WideValue>& bound,
+                 const WidenOptions& options,
+                 Coverage* coverage) { return what->evaluate(n, bound, options, coverage); },
+          [what](const Program&, int64_t n, const std::vector<WideValue>& bound,
+                 const WidenOptions& options,
+                 Coverage* coverage) { return what->forward(n, bound, options, coverage); }};
+}
+
+TunedWidening::TunedWidening(WideEvaluation evaluation, std::shared_ptr<const Program> single,
                              WidenOptions options, const TunerOptions& tuner)
     : single_(std::move(single)),
       options_(std::move(options)),
-      evaluate_(std::move(evaluate)),
+      evaluation_(std::move(evaluation)),
       n_(tuner.n),
       whole_(with_serial(tuner, false)),
       serial_(with_serial(tuner, true)) {}
 
 WideProgram TunedWidening::widen(const Ensemble& models) {
-  if (!options_.choose) choose(models);
+  choose(models);
   return widen_as_for(models.n, models);
 }
 
 /// Chooses strategies by evaluating outside of any recording: a recording would hold all that is
 /// tried.
 void TunedWidening::choose(const Ensemble& models) {
+  if (options_.choose || taken_) return;
   const at::NoGradGuard no_grad;
   Tuner& tuner = models.n == n_ ? whole_ : serial_;
-  std::map<Call, std::string>& chosen = chosen_[models.n];
+  Strategies& chosen = chosen_[models.n];
   WidenOptions options = options_;
   options.choose = [&](const ClaimedCall& claimed) {
     return chosen[{claimed.node, claimed.rule.name}] = tuner.choose(claimed);
   };
-  evaluate_(*single_, models.n, values_of(models), options, nullptr);
+  const EvaluateWide& evaluate = evaluation_.choosing ? evaluation_.choosing : evaluation_.whole;
+  evaluate(*single_, models.n, values_of(models), options, nullptr);
 }
 
 WideProgram TunedWidening::widen_as_for(int64_t n, const Ensemble& models) const {
   const at::NoGradGuard no_grad;
   WidenOptions options = options_;
   if (!options.choose)
-    options.choose = [&chosen = chosen_.at(n)](const ClaimedCall& claimed) {
+    options.choose = [&chosen = by_call(n)](const ClaimedCall& claimed) {
       const std::vector<std::string>& able = claimed.applicable;
       const auto known = chosen.find({claimed.node, claimed.rule.name});
       const bool applies =
           known != chosen.end() && std::find(able.begin(), able.end(), known->second) != able.end();
       return applies ? known->second : able.front();
     };
-  return wide::widen(*single_, models.n, values_of(models), options, evaluate_);
+  return wide::widen(*single_, models.n, values_of(models), options, evaluation_.whole);
 }
 
 std::vector<TuningKey> TunedWidening::keys(const std::string& primitive) const {
@@ -79,9 +90,10 @@ std::vector<TuningKey> TunedWidening::keys(const std::string& primitive) const {
   return {};
 }
 
-std::map<std::pair<int32_t, std::string>, std::string> TunedWidening::by_call(int64_t n) const {
+const TunedWidening::Strategies& TunedWidening::by_call(int64_t n) const {
+  static const Strategies none;
   const auto known = chosen_.find(n);
-  return known == chosen_.end() ? std::map<Call, std::string>{} : known->second;
+  return taken_ ? *taken_ : known == chosen_.end() ? none : known->second;
 }
 
 std::vector<TunedChoice> TunedWidening::choices(int64_t n) const {

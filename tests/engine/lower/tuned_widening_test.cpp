@@ -144,6 +144,55 @@ TEST_F(Choices, ProgramOfOneModelIsRecordedOnce) {
   EXPECT_EQ(given->program().text(), own->program().text());
 }
 
+TEST_F(Choices, ForGradientsAreMadeOnTheWayForwardAlone) {
+  const auto what = std::make_shared<WithGradients>(
+      "planted", record_single(network, ensemble, true), std::vector<size_t>{0}, Cotangents::bound);
+  Ensemble all = ensemble;
+  for (int k = 0; k < 2; ++k) all.tensors.push_back(at::ones({6, 5}));
+  all.shared.resize(3, false);
+  TunerOptions tuner;
+  tuner.n = 6;
+  tuner.gradients = true;
+  TunedWidening widening(evaluation_of(what), std::make_shared<const Program>(what->form()), {},
+                         tuner);
+  widening.choose(all.models(0, 2));
+  EXPECT_TRUE(what->differentiable().empty()) << "a way back was computed";
+  const TunedWidening::Strategies chosen = widening.by_call(2);
+  EXPECT_EQ(chosen.size(), 3u);
+  const WideProgram made = widening.widen_as_for(2, all.models(0, 2));
+  EXPECT_EQ(what->differentiable(), (std::vector<bool>{true, true}));
+  EXPECT_EQ(made.program.outputs.size(), 3u);
+  for (const CoverageItem& item : made.coverage.items) {
+    if (item.primitive.empty()) continue;
+    EXPECT_EQ(item.strategy, chosen.at({item.node, item.primitive}));
+  }
+}
+
+TEST_F(Choices, AreTakenOverWhereTheyApply) {
+  const auto single = std::make_shared<const Program>(record_single(network, ensemble));
+  TunerOptions tuner;
+  tuner.n = 6;
+  TunedWidening widening({}, single, {}, tuner);
+  TunedWidening::Strategies strategies;
+  const WideProgram own = widening.widen(ensemble.models(0, 2));
+  for (const CoverageItem& item : own.coverage.items)
+    if (!item.primitive.empty()) strategies[{item.node, item.primitive}] = item.strategy;
+  ASSERT_EQ(strategies.size(), 3u);
+  for (auto& [call, strategy] : strategies) {
+    if (call.second == "planted_same") strategy = "two";
+    if (call.second == "planted_either") strategy = "few";  // of at most two
+  }
+  widening.take(strategies);
+  widening.choose(ensemble);
+  EXPECT_EQ(widening.by_call(6), strategies);
+  const WideProgram made = widening.widen(ensemble);
+  std::map<std::string, std::string> runs;
+  for (const CoverageItem& item : made.coverage.items) runs[item.primitive] = item.strategy;
+  EXPECT_EQ(runs.at("planted_same"), "two");
+  EXPECT_EQ(runs.at("planted_either"), "many");
+  EXPECT_EQ(runs.count("planted_small"), 0u);
+}
+
 TEST(WideModel, RecordsOnceForItsSizesAndForWhatItExports) {
   int recorded = 0;
   const Module relu{[&](const Tensors& in) {

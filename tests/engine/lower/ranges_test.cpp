@@ -1,0 +1,84 @@
+#include "engine/lower/plan/ranges.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "engine/compile.h"
+
+namespace wide::ranges_test {
+namespace {
+
+/// Which numbers of ranges are tried for 11 models on two threads, by calls that take as long as
+/// `call_ms` says of them.
+std::vector<int> tried(const RangeOptions& options, const std::function<int(int)>& call_ms,
+                       int* chosen = nullptr) {
+  Network network;
+  network.name = "double";
+  network.tensors = {{"x", Role::input, {3}}};
+  network.forward = [](const Tensors& t) { return Tensors{t[0] * 2}; };
+  const Ensemble ensemble = generate(network, 11, at::kFloat, at::kCPU, 3);
+  const Program single = record_single(network, ensemble);
+  const MakeProgram program = [&](int64_t begin, int64_t n) {
+    const Ensemble some = ensemble.models(begin, n);
+    return std::make_shared<const RangeProgram>(
+        RangeProgram{widen(single, n, {{some.tensors[0], true}}), {}});
+  };
+  std::vector<int> numbers;
+  const MakeExecutor lower = [&](int ranges) {
+    numbers.push_back(ranges);
+    ExecutorOptions o;
+    o.threads = 2;
+    o.ranges = ranges;
+    return std::make_unique<Executor>(single, ensemble, program, o);
+  };
+  const CallOf call_of = [&](Executor& executor) {
+    return [ms = call_ms(executor.ranges())] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    };
+  };
+  RangeOptions two = options;
+  two.threads = 2;
+  const auto executor = choose_ranges(single, 11, two, lower, call_of);
+  if (chosen) *chosen = executor->ranges();
+  return numbers;
+}
+
+TEST(ChooseRanges, TriesLongerRangesWhileTheyMayWin) {
+  using Numbers = std::vector<int>;
+  const auto alike = [](int) { return 2; };
+  int chosen = 0;
+  EXPECT_EQ(tried(
+                {}, [](int ranges) { return ranges == 4 ? 1 : 3; }, &chosen),
+            (Numbers{11, 8, 4, 2, 1}));
+  EXPECT_EQ(chosen, 4);
+  EXPECT_EQ(tried({}, [](int ranges) { return 15 - ranges; }), (Numbers{11, 8, 4, 1}));
+  RangeOptions o;
+  o.asked = 3;
+  EXPECT_EQ(tried(o, alike), Numbers{3});
+  o = {};
+  o.measure = false;
+  EXPECT_EQ(tried(o, alike), Numbers{2});
+}
+
+TEST(ChooseRanges, EndsWithTheTimeAndTheMemoryThatThereIs) {
+  using Numbers = std::vector<int>;
+  const auto alike = [](int) { return 2; };
+  RangeOptions o;
+  o.all_at_once = false;
+  EXPECT_EQ(tried(o, alike), (Numbers{11, 8, 4, 2}));
+  o.fits = [](const Executor& executor) { return executor.models_at_a_time() <= 2; };
+  int chosen = 0;
+  EXPECT_EQ(tried(
+                o, [](int ranges) { return ranges; }, &chosen),
+            (Numbers{11, 8, 4}));
+  EXPECT_EQ(chosen, 8);
+  o.fits = {};
+  o.longest_s = 1e-6;
+  EXPECT_EQ(tried(o, alike), Numbers{11});
+}
+
+}  // namespace
+}  // namespace wide::ranges_test
