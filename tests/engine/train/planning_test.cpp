@@ -84,6 +84,22 @@ TEST(Trainer, RunsWhatWasChosen) {
   }
 }
 
+TEST(Trainer, KnowsNothingOfASizeThatCannotBeRecorded) {
+  const Subject s = mlp();
+  TrainerOptions o;
+  o.n = 3;
+  o.tune = false;
+  Trainer trainer(forms(s), {{"x"}}, start(s, 3, at::kFloat), o);
+  const Batch good = batch(s, 3, 6, at::kFloat, 40);
+  Batch bad = good;
+  bad.inputs[0] = {at::ones({3, 6, 9})};  // rows of 9, where the network takes 6
+  EXPECT_ANY_THROW(trainer.prepare(bad));
+  EXPECT_EQ(trainer.memory().range_bytes, 0);
+  EXPECT_ANY_THROW(trainer.step(bad));
+  trainer.step(good);
+  EXPECT_GT(trainer.memory().range_bytes, 0);
+}
+
 TEST(Trainer, HasFewerModelsAtATimeWhereMemoryIsShort) {
   const Subject s = mlp();
   TrainerOptions o;
