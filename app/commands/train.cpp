@@ -22,6 +22,7 @@
 #include "app/train/run/together.h"
 #include "app/train/train.h"
 #include "data/bytes/part_file.h"
+#include "data/machine/gpu.h"
 #include "data/reports/run/event_file.h"
 #include "data/store/sweeps/part.h"
 #include "data/text.h"
@@ -120,6 +121,8 @@ class Train : public Command {
       const bool alone = options_.threads > 0 || !launch().mpi;
       const int threads = alone ? options_.threads : threads_of_rank();
       if (threads > 0) set_threads(threads);
+      parse_device(options_.device);  // not before, as a driver does not outlive a fork
+      allow_tf32(false);
       return train(options_, sinks, saved ? &*saved : nullptr);
     };
     std::optional<Rights> rights = rights_of(options_, sinks, saved ? &*saved : nullptr);
@@ -270,7 +273,7 @@ class Train : public Command {
     app.add_option("--threads", options_.threads, "CPU threads; default: as many as cores")
         ->group(kResults)
         ->check(not_positive);
-    app.add_option("--device", options_.device, "cpu")->capture_default_str();
+    app.add_option("--device", options_.device, "cpu, cuda or cuda:0")->capture_default_str();
   }
 
   void declare_results(CLI::App& app) {
@@ -339,11 +342,6 @@ class Train : public Command {
       fail("[train] NET: got none, expected a network; try workbench train net.pt2 --data FILE");
     if (options_.data.empty())
       fail("[train] --data: got none, expected the rows to learn from; try --data data.npz");
-    if (options_.device != "cpu") {
-      parse_device(options_.device);
-      fail("[--device] device: got {}, expected cpu, where training runs in this version; try cpu",
-           printable(options_.device));
-    }
     if (sinks_.name.empty()) sinks_.name = fs::path(options_.network).stem();
     if (app_->count("--part") > 0) check_part();
     if (options_.no_save && (options_.keep > 0 || options_.save_every > 0))
@@ -352,6 +350,10 @@ class Train : public Command {
           "leave one out",
           options_.keep > 0 ? "--keep" : "--save-every");
     if (sinks_.bench) {
+      if (options_.device != "cpu")
+        fail(
+            "[--bench] device: got {}, expected cpu, where what it compares runs; try --device cpu",
+            printable(options_.device));
       if (!sinks_.exports.empty() || !sinks_.unstack.empty())
         fail(
             "[--bench] run: got {} too, expected one or the other, as it trains nothing; try to "

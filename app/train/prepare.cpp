@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/cell/group.h"
+#include "app/options.h"
 #include "app/train/baselines/separate_models.h"
 #include "app/train/models/values.h"
 #include "app/train/run/identity.h"
@@ -462,7 +463,8 @@ Trainer Prepared::trainer(const Start& start, const std::string& plan_text) cons
   o.exact = options.exact;
   o.threads = options.threads;
   o.plan = plan_text;
-  o.memory_limit = available_memory() / 2;  // the rest is for models and data
+  o.device = parse_device(options.device);
+  if (o.device.is_cpu()) o.memory_limit = available_memory() / 2;  // the rest: models and data
   return Trainer(network.forms(), network.input_forms(), start.tensors, o);
 }
 

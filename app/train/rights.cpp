@@ -40,6 +40,7 @@ std::optional<Rights> to_start(const TrainOptions& options) {
 /// Those files, and all others that the run reads.
 Rights reading(const TrainOptions& options, std::optional<Rights> start) {
   Rights rights = std::move(start).value_or(Rights());
+  rights.device = options.device != "cpu";
   if (!options.eval_model.empty()) rights.read.push_back(options.eval_model);
   for (const std::string& path :
        {options.data, options.validation, options.test, options.models, options.rows})

@@ -324,6 +324,7 @@ class Run {
   /// Estimates the time of separate runs. Comes last: if it fails, the results are already written.
   void say_separate_runs() {
     if (run_.steps < kLongRun || merged_) return;  // parts may be of other machines
+    if (run_.options.device != "cpu") return;      // separate runs are timed on the CPU alone
     int64_t steps = 0;  // made by all models; pruned and stopped ones made fewer
     for (const ModelState& m : state_.models) steps += m.at_step;
     const double budget_s = std::min(kEstimateShare * state_.seconds, kEstimateSeconds);

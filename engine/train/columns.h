@@ -15,6 +15,7 @@ class BatchColumn {
   const Sizes& sizes() const { return sizes_; }  // [B, ...]
   at::ScalarType dtype() const { return dtype_; }
   const std::string& name() const { return name_; }
+  const Column& column() const { return column_; }
 
   /// Where model `model`'s batch lies as it is needed; null where it has to be taken first.
   const void* in_place(int64_t model) const;

@@ -56,10 +56,7 @@ class TrainedModels {
   void save(std::map<std::string, Tensor>& into) const;
   void load(const std::map<std::string, Tensor>& from);
   int64_t bytes() const;
-  /// Changes whenever slots or tensors that steps do not write do.
-  int64_t version() const { return version_; }
-
- private:
+  /// What of a tensor steps write, by slot.
   struct Kept {
     Tensor tensor;
     bool shared = false;
@@ -67,6 +64,14 @@ class TrainedModels {
     Tensor average;
     bool decays = true;
   };
+  const Kept& kept(size_t k) const { return kept_[k]; }
+  const Optimizer& formula() const { return *optimizer_; }
+  /// Steps that the model in a slot has made, which correct its moments.
+  int64_t& steps_at(int64_t slot) { return steps_[static_cast<size_t>(model_at(slot))]; }
+  /// Changes whenever slots or tensors that steps do not write do.
+  int64_t version() const { return version_; }
+
+ private:
   template <class T>
   bool write_as(int64_t slot, const Made& made, double factor);
   template <class T>

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/error.h"
+#include "engine/train/on_device/on_device.h"
 #include "engine/train/trainer_impl.h"
 
 namespace wide {
@@ -14,14 +15,20 @@ namespace wide {
 Trainer::Trainer(Forms forms, std::vector<InputForm> inputs,
                  std::map<std::string, StartTensor> start, TrainerOptions options)
     : impl_(std::make_unique<Impl>(std::move(forms), std::move(inputs), std::move(start),
-                                   std::move(options))) {}
+                                   std::move(options))) {
+  if (!impl_->options.device.is_cpu()) on_device_ = std::make_unique<OnDevice>(*impl_);
+}
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 Trainer::~Trainer() = default;
 
-void Trainer::prepare(const Batch& batch) { impl_->prepare(batch); }
+void Trainer::prepare(const Batch& batch) {
+  if (on_device_) return on_device_->prepare(batch);
+  impl_->prepare(batch);
+}
 
 StepResult Trainer::step(const Batch& batch) {
+  if (on_device_) return on_device_->step(batch);
   const int64_t n = impl_->models.n();
   StepResult result{at::full({n}, std::numeric_limits<double>::quiet_NaN(), at::kDouble),
                     at::zeros({n}, at::kBool)};
@@ -39,6 +46,7 @@ StepResult Trainer::step(const Batch& batch) {
 }
 
 std::map<std::string, Tensor> Trainer::gradients(const Batch& batch, Tensor* losses) {
+  if (on_device_) return on_device_->gradients(batch, losses);
   const TrainedModels& models = impl_->models;
   const auto running = static_cast<int64_t>(models.running().size());
   std::map<std::string, Tensor> all;
@@ -64,8 +72,13 @@ std::map<std::string, Tensor> Trainer::gradients(const Batch& batch, Tensor* los
   return all;
 }
 
-Tensors Trainer::evaluate(const Batch& batch) { return impl_->run_evaluation(batch); }
-StepCheck Trainer::check(const Batch& batch, int64_t models) { return impl_->check(batch, models); }
+Tensors Trainer::evaluate(const Batch& batch) {
+  return on_device_ ? on_device_->evaluate(batch) : impl_->run_evaluation(batch);
+}
+
+StepCheck Trainer::check(const Batch& batch, int64_t models) {
+  return on_device_ ? on_device_->check(batch, models) : impl_->check(batch, models);
+}
 
 int64_t Trainer::n() const { return impl_->models.n(); }
 int64_t Trainer::steps() const { return impl_->steps; }
@@ -76,15 +89,30 @@ double Trainer::hyperparameter(const std::string& name, int64_t model) const {
 }
 
 void Trainer::set_hyperparameter(const std::string& name, int64_t model, double value) {
+  if (on_device_) return on_device_->set_hyperparameter(name, model, value);
   impl_->models.set_hyper(name, model, value);
 }
 
-void Trainer::stop(int64_t model) { impl_->models.stop(model); }
-void Trainer::copy(int64_t from, int64_t to) { impl_->models.copy(from, to); }
+void Trainer::change(const std::function<void()>& change) {
+  if (on_device_) return on_device_->change(change);
+  change();
+}
 
-std::map<std::string, Tensor> Trainer::weights() const { return impl_->models.weights(true); }
+void Trainer::stop(int64_t model) {
+  change([&] { impl_->models.stop(model); });
+}
+
+void Trainer::copy(int64_t from, int64_t to) {
+  change([&] { impl_->models.copy(from, to); });
+}
+
+std::map<std::string, Tensor> Trainer::weights() const {
+  if (on_device_) on_device_->bring_back();
+  return impl_->models.weights(true);
+}
 
 std::map<std::string, Tensor> Trainer::weights(int64_t model) const {
+  if (on_device_) on_device_->bring_back();
   std::map<std::string, Tensor> own;
   const TrainedModels& models = impl_->models;
   const auto all = models.weights(true);
@@ -98,10 +126,11 @@ std::map<std::string, Tensor> Trainer::weights(int64_t model) const {
 bool Trainer::shared(const std::string& name) const { return impl_->models.is_shared(name); }
 
 void Trainer::set_weights(const std::map<std::string, Tensor>& weights) {
-  impl_->models.set_weights(weights);
+  change([&] { impl_->models.set_weights(weights); });
 }
 
 TrainerState Trainer::state() const {
+  if (on_device_) on_device_->bring_back();
   TrainerState state;
   impl_->models.save(state.tensors);
   state.step = impl_->steps;
@@ -110,7 +139,7 @@ TrainerState Trainer::state() const {
 }
 
 void Trainer::load_state(const TrainerState& state) {
-  impl_->models.load(state.tensors);
+  change([&] { impl_->models.load(state.tensors); });
   impl_->steps = state.step;
   if (state.plan.empty()) return;
   Choices choices = Choices::parse(state.plan);
@@ -125,6 +154,11 @@ TrainerMemory Trainer::memory() const {
   TrainerMemory memory;
   memory.state_bytes = impl_->models.bytes();
   memory.threads = impl_->threads;
+  if (on_device_) {
+    memory.threads = 1;
+    memory.range_bytes = on_device_->program_bytes();
+    memory.models_at_a_time = static_cast<int64_t>(running().size());
+  }
   for (const auto& [key, p] : impl_->planned) {
     if (!p->executor) continue;
     const int64_t bytes = Impl::bytes_of_range(*p, *p->executor);

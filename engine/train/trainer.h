@@ -72,6 +72,10 @@ struct TrainerOptions {
   /// their gradients read is computed a second time, with the same bits. What cannot be met is
   /// exceeded, by as little as possible.
   int64_t memory_limit = 0;
+  /// Where models, their data and all work of a step are: the CPU, or a device that is available
+  /// (engine/device.h). There all running models are computed at once, by each layer's first
+  /// strategy, so that `exact`, `models_at_a_time` and `memory_limit` are refused.
+  c10::Device device = c10::kCPU;
 };
 
 /// One input, target or weight of a batch. Tensors lie on the CPU.
@@ -140,6 +144,8 @@ struct StepCheck {
   std::string failure;  // in words, where it did not
   std::vector<Vanished> vanished;
 };
+
+class OnDevice;
 
 class Trainer {
  public:
@@ -210,8 +216,13 @@ class Trainer {
   std::vector<std::string> trained() const;
 
  private:
+  /// Calls `change` on the models where they are told apart and copied.
+  void change(const std::function<void()>& change);
+
+  friend class OnDevice;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  std::unique_ptr<OnDevice> on_device_;  // null on the CPU
 };
 
 /// What a trainer is made from where models are C++ code.

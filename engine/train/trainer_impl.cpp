@@ -236,6 +236,8 @@ Ensemble Trainer::Impl::ensemble(const PlannedSize& p, const Call& call, int64_t
       for (int64_t j = 0; j < n; ++j) c.take(models.model_at(begin + j), made.select(0, j));
     e.tensors[p.columns[k]] = made;
   }
+  if (with_columns)
+    for (Tensor& t : e.tensors) t = t.to(p.device);
   return e;
 }
 

@@ -12,8 +12,9 @@ namespace wide {
 struct PlannedSize {
   std::string key;
   bool step = false;
-  LossNetwork form;             // of an evaluation: without a loss
-  std::vector<size_t> columns;  // bound values that come with a batch, as `Call::columns`
+  c10::Device device = c10::kCPU;  // that it is recorded for
+  LossNetwork form;                // of an evaluation: without a loss
+  std::vector<size_t> columns;     // bound values that come with a batch, as `Call::columns`
   Program single;
   std::vector<size_t> trained;               // bound values
   std::vector<size_t> updated;               // specs, by update of the program
@@ -60,6 +61,7 @@ struct Trainer::Impl {
   std::map<std::string, std::unique_ptr<PlannedSize>> planned;
 
  private:
+  friend class OnDevice;
   Call read(const Batch& batch, bool step) const;
   PlannedSize& plan(const Call& call, bool step);
   void record_single(PlannedSize& p, const Call& call);

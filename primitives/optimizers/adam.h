@@ -59,11 +59,10 @@ void adam_lists(const ListStep& s, const Fused& fused) {
 /// What `adam_step` computes.
 template <bool decoupled>
 std::vector<at::Tensor> adam_tensors(const TensorStep& s) {
-  const double t = static_cast<double>(s.step);
   const at::Tensor lr = s.number(kAdamLr), decay = s.number(kAdamWeightDecay);
   const at::Tensor beta1 = s.number(kAdamBeta1), beta2 = s.number(kAdamBeta2), &p = s.parameter;
-  const at::Tensor rate = s.beside(lr / at::rsub(beta1.pow(t), 1));
-  const at::Tensor corrected = s.beside(at::rsub(beta2.pow(t), 1).rsqrt());
+  const at::Tensor rate = s.beside(lr / at::rsub(s.to_the_step(beta1), 1));
+  const at::Tensor corrected = s.beside(at::rsub(s.to_the_step(beta2), 1).rsqrt());
   const at::Tensor g = decoupled ? s.gradient : s.gradient + s.beside(decay) * p;
   const at::Tensor first = s.state[0] + s.beside(at::rsub(beta1, 1)) * (g - s.state[0]);
   const at::Tensor second = s.beside(beta2) * s.state[1] + s.beside(at::rsub(beta2, 1)) * g * g;

@@ -59,7 +59,7 @@ std::vector<at::Tensor> sgd_tensors(const TensorStep& s) {
   if (s.state.empty()) return {p - lr * g};
   const at::Tensor momentum = s.beside(s.number(kMomentum)), none = momentum == 0;
   const at::Tensor damped = s.beside(at::rsub(s.number(kDampening), 1)) * g;
-  const at::Tensor moved = s.step == 1 ? g : momentum * s.state[0] + damped;
+  const at::Tensor moved = s.at_first(g, momentum * s.state[0] + damped);
   const at::Tensor ahead =
       at::where(s.beside(s.number(kNesterov)) != 0, g + momentum * moved, moved);
   return {p - lr * at::where(none, g, ahead), at::where(none, s.state[0], moved)};

@@ -12,4 +12,13 @@ at::Tensor TensorStep::beside(const at::Tensor& numbers) const {
   return numbers.to(parameter.scalar_type()).view(sizes);
 }
 
+at::Tensor TensorStep::to_the_step(const at::Tensor& number) const {
+  return steps.defined() ? number.pow(steps) : number.pow(static_cast<double>(step));
+}
+
+at::Tensor TensorStep::at_first(const at::Tensor& first, const at::Tensor& later) const {
+  if (steps.defined()) return at::where(beside(steps) == 1, first, later);
+  return step == 1 ? first : later;
+}
+
 }  // namespace wide
