@@ -186,7 +186,6 @@ void DeviceModels::step(const DeviceStep& made, const Tensor& active, const Tens
   const auto hypers = static_cast<int64_t>(formula.hyperparameters.size());
   const Tensor hyper = numbers_.narrow(1, 0, hypers), next = steps_ + 1;
   Tensor fine = made.loss.isfinite() & active;
-  Tensor square;  // of the gradient's norm
   Tensors gradients;
   for (const Group& g : groups_) {
     Tensors rows;
@@ -195,20 +194,19 @@ void DeviceModels::step(const DeviceStep& made, const Tensor& active, const Tens
       rows.push_back(gradient.defined() ? flat(gradient) : at::zeros_like(g.to[i]));
     }
     gradients.push_back(at::cat(rows, 1));
-    const Tensor own = at::linalg_vector_norm(gradients.back(), 2, at::IntArrayRef{1},
-                                              /*keepdim=*/false, at::kDouble)
-                           .square();
-    square = square.defined() ? square + own : own;
   }
-  fine = fine & square.isfinite();
   Tensors real;
   for (const auto& [k, value] : made.buffers)
     if (value.is_floating_point() && value.numel() > 0) real.push_back(flat(value));
   if (!real.empty()) fine = fine & finite(at::cat(real, 1));
   if (clips_) {
     const Tensor clip = numbers_.select(1, hypers);
+    Tensors norms;
+    for (const Tensor& g : gradients)
+      norms.push_back(at::linalg_vector_norm(g, 2, at::IntArrayRef{1}, false, at::kDouble));
+    const Tensor norm = at::stack(norms).norm(2, at::IntArrayRef{0});
     const Tensor scale =
-        at::where(clip > 0, (clip / (square.sqrt() + 1e-6)).clamp_max(1), at::ones_like(clip));
+        at::where(clip > 0, (clip / (norm + 1e-6)).clamp_max(1), at::ones_like(clip));
     for (Tensor& g : gradients) g = g * scale.to(g.scalar_type()).unsqueeze(1);
   }
   std::vector<Tensors> stepped;
@@ -221,6 +219,7 @@ void DeviceModels::step(const DeviceStep& made, const Tensor& active, const Tens
     for (const Tensor& m : g.moments)
       if (m.defined()) s.state.push_back(m);
     stepped.push_back(formula.step_tensors(s));
+    // A gradient that is not finite makes a parameter or a moment that is not.
     for (const Tensor& t : stepped.back()) fine = fine & finite(t);
   }
   for (size_t k = 0; k < groups_.size(); ++k) {

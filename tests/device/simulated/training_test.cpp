@@ -252,6 +252,29 @@ TEST_F(SimulatedTraining, AModelThatDivergesIsLeftAsItWas) {
   again.expect_equal(batch(s, 3, 6, at::kDouble, 2));
 }
 
+TEST_F(SimulatedTraining, AGradientThatIsNotFiniteWritesNothing) {
+  // The root's slope at 0 is infinite, its value is not.
+  const Subject s{"root", {4}, {weight("w", {4})}, [](const Tensor& x, const Tensors& w, bool) {
+                    return (x * w[0]).abs().sum().sqrt();
+                  }};
+  for (const Optimizer* optimizer : optimizers())
+    for (const double clip : {0.0, 0.5}) {
+      SCOPED_TRACE(fmt::format("{} clip {}", optimizer->name, clip));
+      TrainerOptions o = options_of(3, optimizer->name);
+      o.loss.name = "output";
+      o.hyperparameters["clip"] = {clip};
+      Both both(s, o, at::kFloat);
+      Batch b{.inputs = {{random({3, 2, 4}, at::kFloat, 1)}}};
+      b.inputs[0].values.select(0, 1).zero_();
+      const Tensor before = both.device.weights().at("w");
+      both.step(b);
+      both.step(b);
+      const Tensor after = both.device.weights().at("w");
+      for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(before[i].equal(after[i]), i == 1);
+      both.expect_equal(b);
+    }
+}
+
 TEST_F(SimulatedTraining, StopsCopiesAndTakesWeights) {
   const Subject s = batch_norm_net();
   TrainerOptions o = options_of(5, "adam");
