@@ -274,6 +274,14 @@ const std::pair<const int64_t, Choice>* Trainer::Impl::known_choice(const Planne
                       p.step && !options.exact);
 }
 
+std::unique_ptr<TunedWidening> Trainer::Impl::widening(const PlannedSize& p) const {
+  const auto count = static_cast<int64_t>(models.running().size());
+  return std::make_unique<TunedWidening>(
+      p.step ? evaluation_of(p.gradients) : WideEvaluation{},
+      std::make_shared<const Program>(p.step ? p.gradients->form() : p.single), WidenOptions{},
+      TunerOptions{/*serial=*/false, threads, count, /*measure=*/true, p.step});
+}
+
 /// How batches of this size are computed from here on. Strategies, and as many models at a time as
 /// measure fastest, from one up to a range for each thread, in steps with the optimiser's work that
 /// leave the models as they are. Fewer at a time come before what is computed twice where memory is
@@ -283,10 +291,7 @@ void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
   const auto count = static_cast<int64_t>(models.running().size());
   p.version = -1;
   p.programs.clear();
-  p.widening = std::make_unique<TunedWidening>(
-      p.step ? evaluation_of(p.gradients) : WideEvaluation{},
-      std::make_shared<const Program>(p.step ? p.gradients->form() : p.single), WidenOptions{},
-      TunerOptions{/*serial=*/false, threads, count, /*measure=*/true, p.step});
+  p.widening = widening(p);
   if (const auto* known = known_choice(p)) {
     std::tie(p.chosen_for, p.choice) = *known;
     p.widening->take(p.choice.strategies);

@@ -71,6 +71,7 @@ struct Trainer::Impl {
   /// By slot, of `slots` alone: the loss that a step has, then its gradients.
   std::vector<Tensors> steps_of(const Batch& batch, const std::vector<int64_t>& slots);
   int64_t ranges(int64_t at_a_time) const;
+  std::unique_ptr<TunedWidening> widening(const PlannedSize& p) const;
   std::unique_ptr<Executor> executor(PlannedSize& p, const Call& call, int64_t at_a_time);
   const std::pair<const int64_t, Choice>* known_choice(const PlannedSize& p) const;
   void choose(PlannedSize& p, const Call& call);

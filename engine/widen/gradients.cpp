@@ -101,7 +101,8 @@ Tensors WithGradients::cotangents_for(int64_t n, const std::vector<WideValue>& b
   for (size_t k = 0; k < cotangents_.size(); ++k) {
     const Value& output = single_.value(single_.outputs[k]);
     if (from_ == Cotangents::ones)
-      cotangents.push_back(at::ones(wide_sizes(n, output.sizes), output.dtype));
+      cotangents.push_back(at::ones(wide_sizes(n, output.sizes),
+                                    at::TensorOptions(output.dtype).device(output.device)));
     else
       cotangents.push_back(cotangents_[k] < 0 ? Tensor()
                                               : bound[static_cast<size_t>(cotangents_[k])].tensor);

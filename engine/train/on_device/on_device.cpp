@@ -74,7 +74,10 @@ void OnDevice::build(Planned& p, const Call& call) {
   const auto count = static_cast<int64_t>(impl_.models.running().size());
   p.graph.reset();
   p.executor.reset();
-  const auto program = impl_.program(p.size, call, 0, count);
+  p.size.widening = impl_.widening(p.size);
+  p.size.widening->take({});  // the first that applies to a call
+  const auto program =
+      impl_.planned_range(p.size, count, impl_.ensemble(p.size, call, 0, count, true)).program;
   const auto options = at::TensorOptions().device(device_);
   Ensemble all = impl_.ensemble(p.size, call, 0, count, false);
   for (Tensor& t : all.tensors)
@@ -145,7 +148,7 @@ void OnDevice::compute(Planned& p) {
   const size_t trained = p.size.trained.size();
   DeviceStep made{.loss = p.results[0]};
   for (size_t k = 0; k < trained; ++k)
-    made.gradients.push_back(p.size.reached[k] ? p.results[1 + k] : Tensor());
+    made.gradients.push_back(p.size.gradients->reached()[k] ? p.results[1 + k] : Tensor());
   for (size_t k = 0; k < p.size.updated.size(); ++k)
     made.buffers.emplace_back(p.size.updated[k], p.results[1 + trained + k]);
   models_.step(made, p.active, p.outcome);
@@ -196,7 +199,7 @@ std::map<std::string, Tensor> OnDevice::gradients(const Batch& batch, Tensor* lo
   for (size_t k = 0; k < p.size.trained.size(); ++k) {
     const Tensor made = p.results[1 + k].cpu();
     all[impl_.models.specs()[impl_.models.trained()[k]].name] =
-        p.size.reached[k] ? made : at::zeros_like(made);
+        p.size.gradients->reached()[k] ? made : at::zeros_like(made);
   }
   if (losses) *losses = p.results[0].cpu().to(at::kDouble);
   return all;
@@ -216,7 +219,7 @@ Tensors OnDevice::step_of(const Planned& p, int64_t slot) const {
   Tensors made{p.results[0][slot].cpu().to(at::kDouble)};
   for (size_t k = 0; k < p.size.trained.size(); ++k) {
     const Tensor own = p.results[1 + k][slot].cpu();
-    made.push_back(p.size.reached[k] ? own : at::zeros_like(own));
+    made.push_back(p.size.gradients->reached()[k] ? own : at::zeros_like(own));
   }
   return made;
 }
