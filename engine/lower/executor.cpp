@@ -174,13 +174,16 @@ void Executor::set_weights(const Tensors& bound) {
   }
 }
 
-void Executor::run_shared(const Tensors& bound) {
+void Executor::run_shared(const Tensors& bound, const RangeHooks& hooks) {
   const PerSize* first = nullptr;
   for (auto& [n, size] : sizes_) {
     const Program& program = size.program->wide.program;
     auto known = size.weights;
     for (size_t i = 0; i < program.bound.size(); ++i)
-      if (shared_[i]) known[program.bound[i]] = bound[i];
+      if (shared_[i])
+        known[program.bound[i]] = bound[i];
+      else if (hooks.of_all)
+        known[program.bound[i]] = hooks.of_all(n, i);
     // Shared work runs once, for the first size of range. For another size it runs again only where
     // a result's sizes depend on the number of models in a range. Views are made again.
     std::vector<const Node*> nodes, done;
@@ -210,12 +213,15 @@ void Executor::run_shared(const Tensors& bound) {
     size.shared = std::move(known);
     if (first == nullptr) first = &size;
   }
-  // Keep only those results that the ranges read.
+  // Keep only those results that the ranges read, and what is asked for.
   for (auto& [n, size] : sizes_) {
     std::unordered_map<ValueId, Tensor> kept;
-    for (const ValueId id : size.plans[0]->outside())
-      if (const auto it = size.shared.find(id); it != size.shared.end())
+    const auto keep = [&, &shared = size.shared](ValueId id) {
+      if (const auto it = shared.find(id); it != shared.end())
         kept.emplace(id, resolved(it->second));
+    };
+    for (const ValueId id : size.plans[0]->outside()) keep(id);
+    for (const ValueId id : size.program->asked) keep(id);
     size.shared = std::move(kept);
   }
 }
@@ -276,13 +282,13 @@ void Executor::for_each_range(const std::function<void(int, int)>& work) const {
   }
 }
 
-void Executor::run_shared_phase(const Tensors& bound) {
+void Executor::run_shared_phase(const Tensors& bound, const RangeHooks& hooks) {
   if (!has_shared_phase_) return;
   const at::NoGradGuard no_grad;
   if (options_.serial)
-    run_serial([&] { run_shared(bound); });
+    run_serial([&] { run_shared(bound, hooks); });
   else
-    run_shared(bound);
+    run_shared(bound, hooks);
 }
 
 void Executor::run(const Tensors& bound, const Tensors& results) {
@@ -290,7 +296,7 @@ void Executor::run(const Tensors& bound, const Tensors& results) {
 }
 
 void Executor::run(const Tensors& bound, const RangeHooks& hooks) {
-  run_shared_phase(bound);
+  run_shared_phase(bound, hooks);
   for_each_range([&](int thread, int range) {
     prepare(thread, range, bound, hooks).run();
     const Range& r = ranges_[static_cast<size_t>(range)];
@@ -337,7 +343,7 @@ TimelineCall Executor::timeline(const Tensors& bound, const Tensors& results) {
   for (ProgramRan& call : calls) {
     call.ranges.resize(ranges_.size());
     call.begin_ns = call.shared_ns = now_ns();
-    run_shared_phase(bound);
+    run_shared_phase(bound, hooks);
     if (!device.is_cpu()) synchronize(device);
     call.shared_ns = now_ns();
     for_each_range([&](int thread, int range) {

@@ -16,6 +16,7 @@ struct RangeProgram {
   std::vector<PassRecord> passes;
   std::set<ValueId> apart = {};       // PlanOptions::apart
   std::set<size_t> as_they_lie = {};  // PlanOptions::as_they_lie
+  std::vector<ValueId> asked = {};    // of the shared phase's results: for Executor::shared_result
 };
 
 /// Makes Program(n) of the models [begin, begin + n).
@@ -47,6 +48,8 @@ struct RangeHooks {
   /// Address of bound value `i` for this range, laid out as planned (null if it has no elements);
   /// nullopt: the slice of the tensor in `bound`.
   std::function<std::optional<void*>(const RangeAt& at, size_t i)> source;
+  /// Bound value `i` of ranges of n models, where it is one for all models and not in `bound`.
+  std::function<Tensor(int64_t n, size_t i)> of_all;
   /// Addresses that the results are written to, contiguous, in their order.
   std::function<std::vector<void*>(const RangeAt& at)> results;
   std::function<void(const RangeAt& at)> done;
@@ -67,6 +70,8 @@ class Executor {
   void run(const Tensors& bound, const Tensors& results);
   /// The same with hooks. `bound` needs only the tensors for which `source` returns nullopt.
   void run(const Tensors& bound, const RangeHooks& hooks);
+  /// What the last call's shared phase made for ranges of n models: one of `RangeProgram::asked`.
+  const Tensor& shared_result(int64_t n, ValueId id) const { return sizes_.at(n).shared.at(id); }
   /// Per step of one range: its cost in nanoseconds.
   std::vector<StepCost> explain(const Tensors& bound, const Tensors& results);
   /// One call on its threads: the ranges that each took, and in them the steps.
@@ -106,8 +111,8 @@ class Executor {
 
   void make_plans(const Program& single, const MakeProgram& make, const Tensors& bound);
   std::unordered_map<ValueId, Tensor> known_weights(const Range& range, const Tensors& bound) const;
-  void run_shared(const Tensors& bound);
-  void run_shared_phase(const Tensors& bound);  // where there is one
+  void run_shared(const Tensors& bound, const RangeHooks& hooks);
+  void run_shared_phase(const Tensors& bound, const RangeHooks& hooks);  // where there is one
   Plan& prepare(int thread, int range, const Tensors& bound, const RangeHooks& hooks);
   RangeHooks side_by_side(const Tensors& results) const;
   void for_each_range(const std::function<void(int thread, int range)>& work) const;

@@ -1,6 +1,7 @@
 #include "engine/lower/gradient_model.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 
@@ -51,6 +52,13 @@ GradientModel::GradientModel(const std::shared_ptr<WithGradients>& what, const E
     range_offset_[begin] = saved_bytes_;
     saved_bytes_ += sizes_.at(end - begin).bytes;
   }
+  for (auto& [n, size] : sizes_)
+    for (size_t k = 0; k < size.offsets.size(); ++k) {
+      const SavedValue& s = size.halves.saved[k];
+      if (!s.of_all) continue;
+      size.offsets[k] = saved_bytes_;
+      saved_bytes_ += up_to_line(s.value.bytes());
+    }
   const PerSize& first = sizes_.at(forward_.models_at_a_time());
   const Program& program = first.halves.forward->wide.program;
   const auto add = [&](ValueId id) {
@@ -84,7 +92,7 @@ Executor GradientModel::make_forward(const Ensemble& ensemble, const ExecutorOpt
       size.offsets.push_back(size.bytes);
       if (s.output >= 0)
         reads_output_[static_cast<size_t>(s.output)] = true;
-      else
+      else if (!s.of_all)
         size.bytes += up_to_line(s.value.bytes());
     }
     return size.halves.forward;
@@ -105,8 +113,20 @@ Executor GradientModel::make_backward(const Ensemble& ensemble,
 }
 
 char* GradientModel::saved_at(const Tensor& saved, const RangeAt& at, size_t k) const {
-  return static_cast<char*>(saved.data_ptr()) + range_offset_.at(at.begin) +
-         sizes_.at(at.n).offsets[k];
+  const PerSize& size = sizes_.at(at.n);
+  const int64_t range = size.halves.saved[k].of_all ? 0 : range_offset_.at(at.begin);
+  return static_cast<char*>(saved.data_ptr()) + range + size.offsets[k];
+}
+
+/// Saved value `k` of ranges of n models, if it is one for all models.
+Tensor GradientModel::saved_of_all(const Tensor& saved, int64_t n, size_t k) const {
+  const std::vector<SavedValue>& all = sizes_.at(n).halves.saved;
+  if (k >= all.size() || !all[k].of_all) return {};
+  const Value& v = all[k].value;
+  return at::for_blob(saved_at(saved, {0, 0, n}, k), v.sizes)
+      .strides(v.strides)
+      .options(at::TensorOptions().dtype(v.dtype))
+      .make_tensor();
 }
 
 GradientModel::Forward GradientModel::forward(const Tensors& bound) {
@@ -127,11 +147,16 @@ GradientModel::Forward GradientModel::forward(const Tensors& bound) {
     for (const Tensor& t : made.outputs) out.push_back(row(t, at.begin));
     const std::vector<SavedValue>& saved = sizes_.at(at.n).halves.saved;
     for (size_t k = 0; k < saved.size(); ++k)
-      if (saved[k].output < 0) out.push_back(saved_at(made.saved, at, k));
+      if (saved[k].output < 0 && !saved[k].of_all) out.push_back(saved_at(made.saved, at, k));
     for (const Tensor& t : made.updates) out.push_back(row(t, at.begin));
     return out;
   };
   forward_.run(plain, hooks);
+  for (const auto& [n, size] : sizes_)
+    for (size_t k = 0, asked = 0; k < size.halves.saved.size(); ++k)
+      if (size.halves.saved[k].of_all)
+        saved_of_all(made.saved, n, k)
+            .copy_(forward_.shared_result(n, size.halves.forward->asked[asked++]));
   return made;
 }
 
@@ -173,6 +198,9 @@ Tensors GradientModel::backward(const Tensors& bound, const Tensors& outputs, co
     const SavedValue& s = sizes_.at(at.n).halves.saved[i - first_saved];
     return s.output < 0 ? saved_at(saved, at, i - first_saved)
                         : row(outputs[static_cast<size_t>(s.output)], at.begin);
+  };
+  hooks.of_all = [&](int64_t n, size_t i) {
+    return i < first_saved ? Tensor() : saved_of_all(saved, n, i - first_saved);
   };
   hooks.results = [&](const RangeAt& at) {
     std::vector<void*> out;

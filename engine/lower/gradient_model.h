@@ -51,8 +51,8 @@ class GradientModel {
  private:
   struct PerSize {
     Halves halves;
-    std::vector<int64_t> offsets;  // by saved value, in what a range saves
-    int64_t bytes = 0;
+    std::vector<int64_t> offsets;  // by saved value, in what a range saves; of all models, in all
+    int64_t bytes = 0;             // that a range saves
   };
 
   ExecutorOptions with_arenas(ExecutorOptions options) const;
@@ -60,6 +60,7 @@ class GradientModel {
                         const MakeProgram& whole);
   Executor make_backward(const Ensemble& ensemble, const ExecutorOptions& options) const;
   char* saved_at(const Tensor& saved, const RangeAt& at, size_t k) const;
+  Tensor saved_of_all(const Tensor& saved, int64_t n, size_t k) const;
   Tensor sum_of_ranges(const Tensor& rows) const;
 
   const std::shared_ptr<WithGradients> what_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/error.h"
+#include "engine/lower/plan/least_saved.h"
 #include "engine/lower/plan/uses.h"
 
 namespace wide {
@@ -15,6 +16,7 @@ class Cutting {
         program_(whole.wide.program),
         main_(main_of(program_)),
         uses_(program_, main_),
+        roots_(roots_of(program_)),
         outputs_(outputs) {
     for (size_t k = 0; k < keep.size(); ++k)
       if (keep[k]) gradients_.push_back(program_.outputs[outputs + k]);
@@ -27,7 +29,7 @@ class Cutting {
     Halves halves;
     halves.forward = first_half();
     halves.backward = second_half();
-    for (const Saved& s : saved_) halves.saved.push_back({s.value, s.output});
+    for (const Saved& s : saved_) halves.saved.push_back({s.value, s.output, s.of_all});
     for (const ValueId id : program_.bound) halves.reads.push_back(read_[id]);
     return halves;
   }
@@ -37,6 +39,7 @@ class Cutting {
     ValueId id = kNone;
     Value value;
     int64_t output = -1;
+    bool of_all = false;
   };
 
   void find_first() {
@@ -53,35 +56,61 @@ class Cutting {
     }
   }
 
+  /// What the second half reads of the first, as long as nothing of it is made again.
+  ByValue<bool> read_directly() const {
+    ByValue<bool> read(program_.values.size(), false);
+    for (const ValueId id : gradients_) read[id] = true;
+    for (size_t i = program_.nodes.size(); i-- > 0;) {
+      const Node& node = program_.nodes[i];
+      if (first_[i] && node.phase != Phase::prologue) continue;
+      bool in = false;
+      for_each_value(node.results, [&](ValueId id) { in |= read[id]; });
+      if (in) for_each_value(node.arguments, [&](ValueId id) { read[id] = true; });
+    }
+    return read;
+  }
+
   void find_second() {
+    ForwardPass forward{first_, read_directly(), ByValue<bool>(program_.values.size(), false)};
+    for (size_t k = 0; k < outputs_; ++k)
+      if (const ValueId root = uses_.root(program_.outputs[k]); output_holds(k, root))
+        forward.in_output[root] = true;
+    read_root_ = ByValue<bool>(program_.values.size(), false);
+    for (ValueId id = 0; id < read_root_.size(); ++id)
+      if (forward.read[id]) read_root_[roots_[id]] = true;
+    const ByValue<bool> saved = least_saved(program_, forward);
     read_ = ByValue<bool>(program_.values.size(), false);
     for (const ValueId id : gradients_) read_[id] = true;
     second_.assign(program_.nodes.size(), false);
     for (size_t i = program_.nodes.size(); i-- > 0;) {
       const Node& node = program_.nodes[i];
       bool in = false;
-      for_each_value(node.results, [&](ValueId id) { in |= read_[id]; });
-      if (!in) continue;
-      if (first_[i] && node.phase == Phase::main && !node.is_view()) {
-        for_each_value(node.results, [&](ValueId id) {
-          if (read_[id]) save(id);
-        });
-        if (node.name() == "aten::clone" || node.name() == "aten::_to_copy")
-          for_each_value(node.arguments, [&](ValueId id) { mark_bound(uses_.root(id)); });
-      } else {
+      for_each_value(node.results, [&](ValueId id) {
+        if (!read_[id]) return;
+        if (saved[id])
+          save(id, node.phase == Phase::shared);
+        else
+          in = true;
+      });
+      if (in) {
         second_[i] = true;
         for_each_value(node.arguments, [&](ValueId id) { read_[id] = true; });
+      } else if (copies(node)) {
+        for_each_value(node.results, [&](ValueId result) {
+          if (read_[result])
+            for_each_value(node.arguments, [&](ValueId id) { mark_bound(roots_[id]); });
+        });
       }
     }
   }
 
-  /// If `root` is a bound value, notes that the second half reads it, or a saved copy of it.
+  /// The second half reads a copy of what `root` was in the first, where that is bound.
   void mark_bound(ValueId root) {
     const std::vector<ValueId>& bound = program_.bound;
     if (std::find(bound.begin(), bound.end(), root) != bound.end()) read_[root] = true;
   }
 
-  void save(ValueId id) {
+  void save(ValueId id, bool of_all) {
     Value value = program_.value(id);
     if (!value.strided)
       throw Unsupported(reason("backward", "saved value", "an opaque layout", "one with strides",
@@ -89,18 +118,23 @@ class Cutting {
     value.role = Role::input;
     value.name = fmt::format("saved.{}", saved_.size());
     if (!dense(value)) make_contiguous(value);
-    saved_.push_back({id, std::move(value), -1});
+    saved_.push_back({id, std::move(value), -1, of_all});
   }
 
-  /// A saved value that is identical to an output needs no memory of its own.
+  /// Whether output `k` is all of `root`, in its order.
+  bool output_holds(size_t k, ValueId root) const {
+    const ValueId output = program_.outputs[k];
+    return uses_.root(output) == root && uses_.covers_root(output) &&
+           program_.value(root).contiguous() && program_.value(output).contiguous();
+  }
+
+  /// An output that is all of a saved value, in its order, keeps it, if the second half reads that
+  /// anyway.
   void find_in_outputs() {
     for (Saved& s : saved_)
-      for (size_t k = 0; k < outputs_ && s.output < 0; ++k) {
-        const ValueId output = program_.outputs[k];
-        if (uses_.root(output) == s.id && uses_.covers_root(output) && s.value.contiguous() &&
-            program_.value(output).contiguous())
+      for (size_t k = 0; k < outputs_ && s.output < 0; ++k)
+        if (read_root_[s.id] && !s.of_all && output_holds(k, s.id))
           s.output = static_cast<int64_t>(k);
-      }
   }
 
   RangeProgram copy_with(const std::vector<bool>& nodes) const {
@@ -118,6 +152,10 @@ class Cutting {
     program.outputs.resize(outputs_);
     for (const Saved& s : saved_) {
       if (s.output >= 0) continue;
+      if (s.of_all) {
+        half.asked.push_back(s.id);
+        continue;
+      }
       half.as_they_lie.insert(program.outputs.size());  // saved with its strides, unlike outputs
       program.outputs.push_back(s.id);
     }
@@ -142,10 +180,12 @@ class Cutting {
   const Program& program_;
   const std::vector<size_t> main_;  // node indices
   const Uses uses_;
+  const ByValue<ValueId> roots_;  // through views in all phases
   const size_t outputs_;
   std::vector<ValueId> gradients_;
   std::vector<bool> first_, second_;  // by node
   ByValue<bool> read_;                // by the second half
+  ByValue<bool> read_root_;           // by root: by the second half, if nothing is made again
   std::vector<Saved> saved_;
 };
 

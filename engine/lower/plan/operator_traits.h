@@ -28,6 +28,7 @@ struct PackRequest {
 struct OperatorTraits {
   std::string op;         // "wide::layer_norm", all its overloads
   bool in_place = false;  // its out-form may write over an argument of the result's layout
+  bool cheap = false;     // element-wise: a backward pass makes its result again from what is kept
   /// Activations that the kernel can apply, by the first word of `activation_text`. The text is
   /// given as its argument `activation`, or to `pack`.
   std::vector<std::string> absorbs = {};

@@ -264,7 +264,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 }
 
 [[maybe_unused]] const bool registered =
-    add_operator_traits({.op = "wide::chain", .in_place = true});
+    add_operator_traits({.op = "wide::chain", .in_place = true, .cheap = true});
 
 }  // namespace
 

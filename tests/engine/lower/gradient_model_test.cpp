@@ -7,6 +7,8 @@
 
 #include "engine/compile.h"
 #include "engine/error.h"
+#include "engine/lower/plan/least_saved.h"
+#include "engine/machine/clock.h"
 
 namespace wide::gradient_model_test {
 namespace {
@@ -149,6 +151,206 @@ TEST(GradientModel, KeepsACopyWithoutWhatWasCopied) {
     return {at::cumsum(t[0] * t[1], 1).transpose(1, 2).clone(at::MemoryFormat::Contiguous).pow(3)};
   };
   EXPECT_EQ(saved_bytes(net), 4 * 5 * 24 * 6 * 4);
+}
+
+/// `net` with five models in ranges of two and three; `given_once`: a tensor that is one for all.
+struct Five {
+  const Network& net;
+  Ensemble e;
+  std::vector<size_t> of;
+  std::unique_ptr<GradientModel> model;
+
+  explicit Five(const Network& network, std::optional<size_t> given_once = {},
+                const std::vector<size_t>& gradients_of = {0, 1})
+      : net(network), e(generate(net, 5, at::kDouble, at::kCPU, 7)), of(gradients_of) {
+    if (given_once) {
+      e.shared[*given_once] = true;
+      e.tensors[*given_once] = e.tensors[*given_once].select(0, 0).clone();
+    }
+    CompileOptions options;
+    options.threads = options.ranges = 2;
+    options.tune = false;
+    model = compile_gradients(net, e, of, record_single(net, e, /*grad=*/true), options);
+  }
+
+  /// What the backward pass does not read may have changed meanwhile: its gradients are those of
+  /// autograd for one model after the other.
+  void check() const {
+    Tensors bound;
+    for (const Tensor& t : e.tensors) bound.push_back(t.clone());
+    auto made = model->forward(bound);
+    Tensors given, wanted(of.size());
+    at::manual_seed(11);
+    for (const Tensor& t : made.outputs) given.push_back(at::randn_like(t));
+    for (size_t i = 0; i < bound.size(); ++i)
+      if (!model->reads()[i]) bound[i].fill_(1e9);
+    for (size_t k = 0; k < given.size(); ++k)
+      if (!model->reads_output()[k]) made.outputs[k].fill_(1e9);
+    const Tensors gradients = model->backward(bound, made.outputs, made.saved, given);
+    for (int64_t i = 0; i < e.n; ++i) {
+      const at::AutoGradMode grad(true);
+      Tensors one = e.model(i), leaves, own;
+      for (const size_t k : of) leaves.push_back(one[k] = one[k].detach().clone().requires_grad_());
+      for (const Tensor& g : given) own.push_back(g.select(0, i));
+      const Tensors theirs = torch::autograd::grad(net.forward(one), leaves, own);
+      for (size_t k = 0; k < of.size(); ++k) {
+        const bool once = e.shared[of[k]];
+        wanted[k] = once && i > 0 ? wanted[k] + theirs[k] : theirs[k];
+        const Tensor got = once ? gradients[k] : gradients[k].select(0, i);
+        if (!once || i + 1 == e.n) {
+          EXPECT_LT(off(got, wanted[k]), 1e-12) << "gradient " << k;
+        }
+      }
+    }
+  }
+};
+
+TEST(GradientModel, MakesCheapValuesAgain) {
+  Network net;
+  net.name = "cheap";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {24, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    const Tensor h = at::silu(at::linear(t[0], t[1]));
+    return {at::matmul(h.transpose(0, 1), h)};
+  };
+  EXPECT_EQ(saved_bytes(net), 4 * 5 * 24 * 4);  // what silu was given, not what it made
+  Five(net).check();
+}
+
+TEST(GradientModel, CopiesBoundTensorsAgain) {
+  Network net;
+  net.name = "bound";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {5, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    return {t[0].t().clone(at::MemoryFormat::Contiguous).pow(3) +
+            t[1].t().clone(at::MemoryFormat::Contiguous).pow(3)};
+  };
+  EXPECT_EQ(saved_bytes(net), 0);
+  Five(net).check();
+}
+
+/// Users may change an input after a call as PyTorch allows: relu keeps its result, not its input.
+TEST(GradientModel, DoesNotReadABoundTensorThatPyTorchDoesNot) {
+  Network net;
+  net.name = "result";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {5, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors { return {at::relu(t[0]).cumsum(1) + t[1]}; };
+  const Five five(net);
+  EXPECT_FALSE(five.model->reads()[0]);
+  five.check();
+}
+
+TEST(GradientModel, DoesNotReadABoundTensorToCopyItFirst) {
+  Network net;
+  net.name = "copied";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {7, 5}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    return {at::relu(t[0].t().clone(at::MemoryFormat::Contiguous)).cumsum(1) + t[1]};
+  };
+  const Five five(net);
+  EXPECT_FALSE(five.model->reads()[0]);
+  five.check();
+}
+
+/// So they may an output that PyTorch does not keep.
+TEST(GradientModel, DoesNotReadAnOutputThatPyTorchDoesNot) {
+  Network net;
+  net.name = "output";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {24, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    const Tensor h = at::linear(t[0], t[1]);
+    const Tensor r = at::relu(h);
+    return {at::matmul(r.transpose(0, 1), r), h};
+  };
+  const Five five(net);
+  EXPECT_FALSE(five.model->reads_output()[1]);
+  five.check();
+}
+
+TEST(GradientModel, ReadsAnOutputThatPyTorchReads) {
+  Network net;
+  net.name = "output";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {24, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors { return {at::tanh(at::linear(t[0], t[1]))}; };
+  const Five five(net);
+  EXPECT_TRUE(five.model->reads_output()[0]);
+  EXPECT_EQ(five.model->saved_bytes(), 0);
+  five.check();
+}
+
+/// What is made of tensors that all models share is kept as PyTorch keeps it, once for all.
+TEST(GradientModel, KeepsWhatAllModelsShare) {
+  Network net;
+  net.name = "shared";
+  net.tensors = {{"x", Role::input, {5, 32}}, {"w", Role::parameter, {5, 32}}};
+  net.forward = [](const Tensors& t) -> Tensors { return {at::relu(t[0]).cumsum(1) * t[1]}; };
+  const Five five(net, 0);
+  EXPECT_FALSE(five.model->reads()[0]);
+  EXPECT_LE(five.model->saved_bytes(), 2 * (2 * 5 * 32 * 8));  // for each of two sizes of ranges
+  five.check();
+}
+
+TEST(GradientModel, DoesNotReadASharedTensorToMakeAValueAgain) {
+  Network net;
+  net.name = "shared";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {5, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors {
+    const Tensor s = at::relu(t[0]), h = t[1].cumsum(1);
+    return {at::relu(s + h).cumsum(1) + at::relu(s - h).cumsum(1) + at::relu(s * 2 - h).cumsum(1)};
+  };
+  const Five five(net, 0, {1});
+  EXPECT_FALSE(five.model->reads()[0]);
+  EXPECT_FALSE(five.model->reads()[1]);
+  five.check();
+}
+
+/// A shared tensor that the backward pass reads anyway.
+TEST(GradientModel, ReadsASharedTensorAsPyTorchDoes) {
+  Network net;
+  net.name = "shared";
+  net.tensors = {{"x", Role::input, {5, 7}}, {"w", Role::parameter, {24, 7}}};
+  net.forward = [](const Tensors& t) -> Tensors { return {at::silu(at::linear(t[0], t[1]))}; };
+  const Five five(net, 0);
+  EXPECT_TRUE(five.model->reads()[0]);
+  five.check();
+}
+
+/// Milliseconds that it takes to choose what a chain of `nodes` cheap calls and products saves.
+double choosing_ms(int64_t nodes) {
+  Program program;
+  const auto add = [&](Role role) {
+    Value v;
+    v.role = role;
+    v.sizes = {4, 4};
+    v.strides = {4, 1};
+    return program.add_value(std::move(v));
+  };
+  auto& dispatcher = c10::Dispatcher::singleton();
+  const auto relu = dispatcher.findSchemaOrThrow("aten::relu", ""),
+             sine = dispatcher.findSchemaOrThrow("aten::sin", "");
+  ValueId last = program.bound.emplace_back(add(Role::input));
+  for (int64_t i = 0; i < nodes; ++i) {
+    const ValueId made = add(Role::intermediate);
+    program.nodes.push_back(
+        {i % 3 == 0 ? sine : relu, {Argument::of_value(last)}, {Argument::of_value(made)}, {}});
+    last = made;
+  }
+  const ForwardPass forward{std::vector<bool>(program.nodes.size(), true),
+                            ByValue<bool>(program.values.size(), true),
+                            ByValue<bool>(program.values.size(), false)};
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    const double start = now_ns();
+    const ByValue<bool> saved = least_saved(program, forward);
+    best = std::min(best, (now_ns() - start) / 1e6);
+    EXPECT_TRUE(saved[1]);   // of the sine
+    EXPECT_FALSE(saved[2]);  // of the relu behind it
+  }
+  return best;
+}
+
+TEST(GradientModel, ChoosesWhatIsSavedInLinearTime) {
+  EXPECT_LT(choosing_ms(24000), 1000);  // some 80; 2600 if each value is looked for from the start
 }
 
 TEST(GradientModel, PassesMayBeAliveInAnyNumberAndOrder) {
