@@ -15,7 +15,7 @@ c10::Device usable(c10::Device device) {
   return device.has_index() ? device : c10::Device(device.type(), 0);
 }
 
-void refuse(const char* what, c10::Device device) {
+void refuse(const std::string& what, c10::Device device) {
   fail("[train] {}: got it with {}, expected a training on the CPU; try without, or device cpu",
        what, device.str());
 }
@@ -32,9 +32,7 @@ OnDevice::OnDevice(Trainer::Impl& impl)
   if (o.models_at_a_time > 0) refuse("models_at_a_time", device_);
   if (o.memory_limit > 0) refuse("memory_limit", device_);
   if (!impl.models.formula().step_tensors)
-    fail(
-        "[train] optimizer {}: got {}, expected the CPU, as it has no step by operators; try adamw",
-        impl.models.formula().name, device_.str());
+    refuse(fmt::format("optimizer {}", impl.models.formula().name), device_);
 }
 
 void OnDevice::bring_back() {

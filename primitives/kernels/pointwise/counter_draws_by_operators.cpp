@@ -7,7 +7,7 @@
 
 #include "primitives/kernels/pointwise/counter_draws.h"
 
-namespace wide {
+namespace wide::counter_draws_by_operators {
 namespace {
 
 using at::Tensor;
@@ -115,4 +115,4 @@ TORCH_LIBRARY_IMPL(wide, CompositeExplicitAutograd, m) {
 }
 
 }  // namespace
-}  // namespace wide
+}  // namespace wide::counter_draws_by_operators
