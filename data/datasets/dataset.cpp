@@ -62,8 +62,6 @@ bool add_dataset_format(DatasetFormat format) {
   return true;
 }
 
-const std::vector<DatasetFormat>& dataset_formats() { return known_formats(); }
-
 Dataset open_dataset(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))

@@ -39,7 +39,6 @@ struct DatasetFormat {
   std::function<Dataset(const std::string& path)> load;
 };
 bool add_dataset_format(DatasetFormat format);
-const std::vector<DatasetFormat>& dataset_formats();
 
 /// Opens a data set; the format is recognised by the file's contents. Throws Error.
 Dataset open_dataset(const std::string& path);
