@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "app/cancel.h"

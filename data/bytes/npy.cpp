@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <optional>
 
 #include "data/bytes/refuse.h"
 #include "data/bytes/safetensors.h"

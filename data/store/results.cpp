@@ -1,6 +1,5 @@
 #include "data/store/results.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 

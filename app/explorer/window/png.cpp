@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "data/reports/report_format.h"
 #include "data/text.h"
 #include "engine/error.h"

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "engine/check/check_detail.h"
 #include "engine/record/dry/dry.h"
 #include "engine/widen/aten_only.h"

@@ -1,6 +1,5 @@
 #include "app/train/models/model_keys.h"
 
-#include <algorithm>
 #include <cctype>
 #include <map>
 #include <set>

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <optional>
 #include <unordered_set>
 
 #include "data/bytes/refuse.h"

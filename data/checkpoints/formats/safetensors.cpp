@@ -1,7 +1,5 @@
 #include "data/bytes/safetensors.h"
 
-#include <cstring>
-
 #include "data/checkpoints/checkpoint_format.h"
 
 namespace wide::safetensors_checkpoint {

@@ -1,7 +1,6 @@
 #include "data/store/runs/runs.h"
 
 #include <charconv>
-#include <map>
 
 #include "data/store/owner.h"
 #include "data/store/results.h"

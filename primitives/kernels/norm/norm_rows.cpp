@@ -1,7 +1,6 @@
 #include "primitives/kernels/norm/norm_rows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
