@@ -22,15 +22,6 @@
 namespace wide {
 namespace {
 
-/// A file where one lies, a registered name otherwise.
-const Target* registered_name(const std::string& model) {
-  std::error_code error;
-  if (std::filesystem::exists(model, error)) return nullptr;
-  if (model.find('/') != std::string::npos || std::filesystem::path(model).has_extension())
-    fail("[{}] file: got none, expected a network; try another path", printable(model));
-  return &find_target(model);
-}
-
 /// Another model of the kind of `t`: same mean and spread, so that activations stay in range. What
 /// is nowhere negative (variances, scales) stays so; a constant tensor gets a little of its own;
 /// what is beyond measure, such as the -inf of a mask, is left as it is.
@@ -63,6 +54,14 @@ int64_t batch_of(const NetworkFile& file, const std::vector<TensorSpec>& inputs)
 }
 
 }  // namespace
+
+const Target* registered_name(const std::string& model) {
+  std::error_code error;
+  if (std::filesystem::exists(model, error)) return nullptr;
+  if (model.find('/') != std::string::npos || std::filesystem::path(model).has_extension())
+    fail("[{}] file: got none, expected a network; try another path", printable(model));
+  return &find_target(model);
+}
 
 Shape default_shape(const Target& target) {
   for (const char* sweep : {"quick", "ci", "full"})

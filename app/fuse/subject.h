@@ -13,6 +13,9 @@ namespace wide {
 
 class NetworkFile;
 
+/// The registered target of this name; nullptr where a file lies at this path.
+const Target* registered_name(const std::string& model);
+
 /// What a user gives to say which N models, on which inputs.
 struct SubjectOptions {
   std::string model;  // a file or a registered name

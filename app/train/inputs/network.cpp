@@ -3,7 +3,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "app/fuse/subject.h"
 #include "app/options.h"
@@ -17,15 +16,6 @@ namespace wide {
 namespace {
 
 constexpr int64_t kBatch = 32;
-
-/// The registered target of this name; nullptr for a file.
-const Target* registered_name(const std::string& model) {
-  std::error_code error;
-  if (std::filesystem::exists(model, error)) return nullptr;
-  if (model.find('/') != std::string::npos || std::filesystem::path(model).has_extension())
-    fail("[{}] file: got none, expected a network; try another path", printable(model));
-  return &find_target(model);
-}
 
 at::ScalarType training_dtype(const std::string& text) {
   const at::ScalarType dtype = parse_float_dtype(text);
