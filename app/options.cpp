@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "app/sweep/plan.h"
+#include "app/sweep/cases.h"
 #include "data/tensors.h"
 #include "data/text.h"
 #include "engine/device.h"

@@ -4,20 +4,20 @@
 
 namespace wide {
 
-/// Which of the ranks that measure on one machine a rank is.
+/// A rank's number among the measuring ranks on its machine.
 struct RankPlace {
-  int number = 0, of = 1;  // the former from 0
+  int number = 0, of = 1;  // `number` counts from 0
 };
 
-/// All cores that this process could be given, by processor socket. `root`: where the system
-/// describes them; "" is the system itself.
+/// The cores available to this process, grouped by processor socket. `root`: a folder that stands
+/// in for the system's root, for tests; "": the system itself.
 std::vector<std::vector<int>> cores_by_socket(const std::string& root = "");
 
 /// The cores that a rank measures on: all of the machine where it is alone, else those of its
 /// socket; where each rank has a GPU of its own, an even share.
 std::vector<int> cores_of(const RankPlace& place, const std::vector<std::vector<int>>& sockets,
                           bool own_gpu);
-/// From now on this thread, and what it starts, runs on these alone.
+/// Pins this thread, and the threads and processes that it starts later, to these cores.
 void bind_to(const std::vector<int>& cores);
 /// The cores that this thread may run on.
 std::vector<int> bound_cores();

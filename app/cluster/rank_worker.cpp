@@ -98,9 +98,9 @@ std::optional<RankPlace> own_place(Cluster& cluster) {
 
 /// The GPU that the cases leave to the ranks to choose: none where a case names another than the
 /// first.
-DeviceRuntime* shared_gpu(const std::vector<PlannedCase>& cases) {
+DeviceRuntime* shared_gpu(const std::vector<SweepCase>& cases) {
   DeviceRuntime* runtime = nullptr;
-  for (const PlannedCase& c : cases) {
+  for (const SweepCase& c : cases) {
     if (c.device.is_cpu()) continue;
     if (c.device.has_index() && c.device.index() > 0) return nullptr;
     runtime = device_runtime(c.device.type());
@@ -110,14 +110,14 @@ DeviceRuntime* shared_gpu(const std::vector<PlannedCase>& cases) {
 
 /// Binds this rank, and the workers that it will start, to the cores and the GPU of its place; what
 /// the user has bound it to stays. Adds the GPU to what it measures on.
-std::string take_place(const RankPlace& place, const std::vector<PlannedCase>& cases,
+std::string take_place(const RankPlace& place, const std::vector<SweepCase>& cases,
                        Environment* environment) {
   DeviceRuntime* runtime = shared_gpu(cases);
   const int gpus = runtime ? static_cast<int>(runtime->count()) : 0;
   const bool all_on_gpu = std::none_of(cases.begin(), cases.end(),
-                                       [](const PlannedCase& c) { return c.device.is_cpu(); });
+                                       [](const SweepCase& c) { return c.device.is_cpu(); });
   if (!launch().bound) bind_to(cores_of(place, cores_by_socket(), all_on_gpu && place.of <= gpus));
-  for (const PlannedCase& c : cases)
+  for (const SweepCase& c : cases)
     if (!c.device.is_cpu() && environment->gpu.empty())
       add_gpu(*environment,
               gpus > 0
@@ -130,7 +130,7 @@ std::string take_place(const RankPlace& place, const std::vector<PlannedCase>& c
   return gpu;
 }
 
-/// Times of two programs do not belong into one sweep.
+/// Throws Error if two ranks run different programs: their times may not be mixed in one sweep.
 void expect_same_program(const MeasuringRank& rank, const MeasuringRank& first) {
   const Environment &a = rank.environment, &b = first.environment;
   if (a.libtorch != b.libtorch || a.workbench != b.workbench)
@@ -143,16 +143,16 @@ void expect_same_program(const MeasuringRank& rank, const MeasuringRank& first) 
 
 }  // namespace
 
-std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<PlannedCase>& cases,
+std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<SweepCase>& cases,
                                            bool sharing) {
-  const std::string plan = plan_digest(cases);
+  const std::string digest = cases_digest(cases);
   std::vector<MeasuringRank> ranks;
   give_places(cluster);
   for (int rank = 1; rank < cluster.size(); ++rank) {
     const Json hello = heard_of(cluster, rank);
-    if (hello.at("plan") != plan)
+    if (hello.at("plan") != digest)
       throw Error(
-          fmt::format("[sweep] rank {}: got another plan there, expected that of rank 0; try "
+          fmt::format("[sweep] rank {}: got other cases there, expected those of rank 0; try "
                       "the same program and presets on all machines",
                       rank),
           1);
@@ -165,14 +165,14 @@ std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<P
 }
 
 RankWorker::RankWorker(Cluster& cluster, const MeasuringRank& rank,
-                       const std::vector<PlannedCase>& cases, size_t planned)
+                       const std::vector<SweepCase>& cases, size_t planned)
     : cluster_(cluster),
       rank_(rank.rank),
       machine_(machine_name(rank.environment)),
       cases_(cases),
       planned_(planned) {}
 
-void RankWorker::send(const PlannedCase& planned) {
+void RankWorker::send(const SweepCase& planned) {
   cluster_.send(rank_, {{"case", static_cast<size_t>(&planned - cases_.data()) % planned_}});
 }
 
@@ -199,7 +199,7 @@ std::string RankWorker::name() const { return fmt::format("rank {} ({})", rank_,
 
 void RankWorker::stop() { stopped_ = true; }
 
-int serve_rank(Cluster& cluster, const std::vector<PlannedCase>& cases, SweepSettings settings) {
+int serve_rank(Cluster& cluster, const std::vector<SweepCase>& cases, SweepSettings settings) {
   catch_cancel();
   const std::optional<RankPlace> place = own_place(cluster);
   if (!place) return cancelled() ? 130 : 0;
@@ -216,7 +216,7 @@ int serve_rank(Cluster& cluster, const std::vector<PlannedCase>& cases, SweepSet
                        : peaks_by_worker(settings.peaks_device, settings.threads);
   settings.tuning_db.clear();  // rank 0 alone opens the store
   add_peaks(environment, *settings.peaks);
-  cluster.send(0, {{"plan", plan_digest(cases)},
+  cluster.send(0, {{"plan", cases_digest(cases)},
                    {"environment", to_json(environment)},
                    {"cores", bound_cores()},
                    {"gpu", gpu}});

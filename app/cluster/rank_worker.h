@@ -8,23 +8,23 @@ namespace wide {
 struct MeasuringRank {
   int rank = 0;
   Environment environment;
-  std::vector<int> cores;  // that it is bound to
+  std::vector<int> cores;  // the cores it is bound to
   std::string gpu;         // as CUDA_VISIBLE_DEVICES names it; "": none
 };
 
-/// Of rank 0: tells all others their places on their machines, and waits until they have said what
-/// they are. Throws Error where they have not the same plan, and where two of them measure on the
-/// same cores or GPU, unless `sharing`.
-std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<PlannedCase>& cases,
+/// Called by rank 0: sends each other rank its place on its machine and waits for its cores, GPU
+/// and environment. Throws Error if a rank has other cases or another program than rank 0 expects,
+/// or, unless `sharing`, if two ranks measure on the same cores or GPU.
+std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<SweepCase>& cases,
                                            bool sharing);
 
-/// Rank 0's side of a rank: gives it the numbers of cases in its plan of `planned` ones, which
-/// `cases` repeats where each machine measures all.
+/// Rank 0's proxy for another rank: sends it a case as an index into the rank's own list of
+/// `planned` cases. With --each-machine, `cases` repeats this list once per machine.
 class RankWorker : public Worker {
  public:
-  RankWorker(Cluster& cluster, const MeasuringRank& rank, const std::vector<PlannedCase>& cases,
+  RankWorker(Cluster& cluster, const MeasuringRank& rank, const std::vector<SweepCase>& cases,
              size_t planned);
-  void send(const PlannedCase& planned) override;
+  void send(const SweepCase& planned) override;
   std::optional<WorkerNews> receive(std::chrono::milliseconds patience) override;
   bool alive() override;
   std::string machine() const override { return machine_; }
@@ -35,12 +35,13 @@ class RankWorker : public Worker {
   Cluster& cluster_;
   int rank_;
   std::string machine_;
-  const std::vector<PlannedCase>& cases_;
+  const std::vector<SweepCase>& cases_;
   size_t planned_;
   bool stopped_ = false;
 };
 
-/// The other side: runs cases until rank 0 says that it is over. Returns the exit code.
-int serve_rank(Cluster& cluster, const std::vector<PlannedCase>& cases, SweepSettings settings);
+/// The loop of every other rank: runs the cases that rank 0 sends until rank 0 ends it. Returns the
+/// exit code.
+int serve_rank(Cluster& cluster, const std::vector<SweepCase>& cases, SweepSettings settings);
 
 }  // namespace wide

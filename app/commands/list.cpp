@@ -9,7 +9,7 @@
 #include "app/explorer/panel.h"
 #include "app/results/results.h"
 #include "app/results/table.h"
-#include "app/sweep/plan.h"
+#include "app/sweep/cases.h"
 #include "app/target_text.h"
 #include "data/preset.h"
 #include "data/text.h"

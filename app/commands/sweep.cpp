@@ -105,13 +105,13 @@ class SweepCommand : public Command {
     const Preset preset = find_preset(preset_);
     if (compiled_ && choices_.modes.empty()) choices_.modes = {"eager", "default"};
     if (compiled_ && peer_.empty()) peer_ = python_of_torch();
-    std::vector<PlannedCase> cases = plan_sweep(preset, choices_);
+    std::vector<SweepCase> cases = sweep_cases(preset, choices_);
     SweepSettings settings;
     settings.budget_s = budget_ > 0 ? budget_ : preset.budget_s;
     if (part_option_->count() > 0)
       settings.part = take_part(parse_part(part_), settings.budget_s, &cases);
     settings.each_machine = each_;
-    if (each_) settings.part.whole = plan_digest(cases);
+    if (each_) settings.part.whole = cases_digest(cases);
     settings.seed = seed_;
     settings.tf32 = tf32_ == "on";
     settings.timeout_s = timeout_;
@@ -135,12 +135,12 @@ class SweepCommand : public Command {
 
  private:
   /// `cluster`: where there are others to measure.
-  int run_sweep(Cluster* cluster, const Preset& preset, const std::vector<PlannedCase>& cases,
+  int run_sweep(Cluster* cluster, const Preset& preset, const std::vector<SweepCase>& cases,
                 const SweepSettings& settings) {
     against_.prepare(db_);
     const std::string name = name_.empty() ? preset.name : name_;
     if (dry_run_) {
-      print_plain(plan_text(name, cases, settings, ""));
+      print_plain(upcoming_text(name, cases, settings, ""));
       return 0;
     }
     std::vector<MeasuringRank> ranks;
@@ -155,7 +155,7 @@ class SweepCommand : public Command {
           std::make_unique<RankWorker>(*cluster, r, session.runner().cases(), cases.size()));
     session.runner().use_workers(std::move(workers));
     if (!quiet_) {
-      print_plain(plan_text(name, session.runner().cases(), settings, kept_text(session)));
+      print_plain(upcoming_text(name, session.runner().cases(), settings, kept_text(session)));
       if (!settings.peer_lacks.empty())
         print_plain(fmt::format("note: {} is not there: [{}] {}\n", kPeer, printable(peer_),
                                 printable(settings.peer_lacks, 200)));
@@ -195,10 +195,10 @@ class SweepCommand : public Command {
   }
 
   /// "on cpu, no GPU (no driver: ...)": what runs where, and why nothing runs on a GPU.
-  static std::string where_text(const std::vector<PlannedCase>& cases) {
+  static std::string where_text(const std::vector<SweepCase>& cases) {
     std::vector<std::string> devices;
     bool cpu = true;
-    for (const PlannedCase& c : cases) {
+    for (const SweepCase& c : cases) {
       cpu = cpu && c.device.is_cpu();
       if (std::find(devices.begin(), devices.end(), c.device.str()) == devices.end())
         devices.push_back(c.device.str());
@@ -210,14 +210,14 @@ class SweepCommand : public Command {
   }
 
   /// What is about to run: one line, with --dry-run one more for each target.
-  std::string plan_text(const std::string& name, const std::vector<PlannedCase>& cases,
-                        const SweepSettings& settings, const std::string& kept) const {
+  std::string upcoming_text(const std::string& name, const std::vector<SweepCase>& cases,
+                            const SweepSettings& settings, const std::string& kept) const {
     double silent_s = 0;
-    std::vector<std::pair<std::string, std::vector<PlannedCase>>> targets;
-    for (const PlannedCase& c : cases) {
+    std::vector<std::pair<std::string, std::vector<SweepCase>>> targets;
+    for (const SweepCase& c : cases) {
       silent_s = std::max(silent_s, trial_limit_s(c, settings));
       if (targets.empty() || targets.back().first != c.target->name)
-        targets.emplace_back(c.target->name, std::vector<PlannedCase>{});
+        targets.emplace_back(c.target->name, std::vector<SweepCase>{});
       targets.back().second.push_back(c);
     }
     const std::string head = fmt::format(
@@ -233,7 +233,7 @@ class SweepCommand : public Command {
     for (const auto& [target, group] : targets) {
       std::set<int64_t> ns;
       std::vector<std::string> shapes;
-      for (const PlannedCase& c : group) {
+      for (const SweepCase& c : group) {
         ns.insert(c.n);
         if (std::find(shapes.begin(), shapes.end(), c.shape.text()) == shapes.end())
           shapes.push_back(c.shape.text());
@@ -247,11 +247,11 @@ class SweepCommand : public Command {
   }
 
   /// How long and how even the sweep is on `--machines`.
-  std::string machines_text(const std::vector<PlannedCase>& cases, double budget_s) const {
+  std::string machines_text(const std::vector<SweepCase>& cases, double budget_s) const {
     double longest_s = 0, all_s = 0;
     int64_t idle = 0;
     for (const auto& share : shared_out(cases, machines_, budget_s)) {
-      std::vector<PlannedCase> own;
+      std::vector<SweepCase> own;
       for (const size_t i : share) own.push_back(cases[i]);
       const double own_s = estimate_seconds(own, budget_s);
       longest_s = std::max(longest_s, own_s);

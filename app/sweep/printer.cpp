@@ -24,7 +24,7 @@ size_t columns() {
 
 SweepPrinter::SweepPrinter(SweepSession& session, bool quiet)
     : session_(session), start_s_(now_s()), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {
-  const std::vector<PlannedCase>& cases = session.runner().cases();
+  const std::vector<SweepCase>& cases = session.runner().cases();
   for (size_t i = 0; i < cases.size(); ++i) {
     if (i == 0 || cases[i - 1].machine != cases[i].machine ||
         !same_table(empty_case(cases[i - 1]), empty_case(cases[i])))
@@ -61,7 +61,7 @@ void SweepPrinter::clear() {
   std::fflush(stderr);
 }
 
-void SweepPrinter::on_begin(const PlannedCase& p) {
+void SweepPrinter::on_begin(const SweepCase& p) {
   ++begun_;
   line_ = fmt::format("{} {} N={}", p.target->name, p.shape.text(), p.n);
   show("");
@@ -71,12 +71,12 @@ void SweepPrinter::on_stage(const std::string& what, const std::string& trial) {
   if (terminal_) show(trial.empty() ? what : what + " " + trial);
 }
 
-void SweepPrinter::on_case(const PlannedCase& planned, const Case& result) {
+void SweepPrinter::on_case(const SweepCase& planned, const Case& result) {
   ++run_;
   add(planned, result);
 }
 
-void SweepPrinter::on_known(const PlannedCase& planned, const Case& result) {
+void SweepPrinter::on_known(const SweepCase& planned, const Case& result) {
   ++begun_;
   add(planned, result);
 }
@@ -85,7 +85,7 @@ void SweepPrinter::on_end(const std::string&) {
   for (Group& group : groups_) print(group);
 }
 
-void SweepPrinter::add(const PlannedCase& planned, const Case& result) {
+void SweepPrinter::add(const SweepCase& planned, const Case& result) {
   const size_t index = session_.runner().index(planned);
   Group& group = groups_[group_of_[index]];
   group.done[index] = result;

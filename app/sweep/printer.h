@@ -9,19 +9,19 @@ namespace wide {
 class SweepPrinter : public SweepObserver {
  public:
   SweepPrinter(SweepSession& session, bool quiet);
-  void on_begin(const PlannedCase& planned) override;
+  void on_begin(const SweepCase& planned) override;
   void on_stage(const std::string& what, const std::string& trial) override;
-  void on_case(const PlannedCase& planned, const Case& result) override;
-  void on_known(const PlannedCase& planned, const Case& result) override;
+  void on_case(const SweepCase& planned, const Case& result) override;
+  void on_known(const SweepCase& planned, const Case& result) override;
   void on_end(const std::string& state) override;
 
  private:
   struct Group {
     size_t left = 0;              // cases still to run
-    std::map<size_t, Case> done;  // by position in the plan
+    std::map<size_t, Case> done;  // by position in the list of cases
     std::string machine = {};     // with --each-machine: whose table this is
   };
-  void add(const PlannedCase& planned, const Case& result);
+  void add(const SweepCase& planned, const Case& result);
   void print(Group& group);
   void show(const std::string& doing);
   void clear();

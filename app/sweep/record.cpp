@@ -7,33 +7,33 @@
 
 namespace wide {
 
-SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& cases,
-                     const SweepSettings& settings, const Environment& environment) {
-  SweepPlan plan{name, environment.command, environment, stored_settings(settings), {}};
-  plan.positions = settings.part.positions;
-  if (!settings.part.text.empty()) plan.settings[kPartSetting] = settings.part.text;
-  if (settings.each_machine) plan.settings[kEachSetting] = "on";
-  if (!settings.part.whole.empty()) plan.settings[kWholeSetting] = settings.part.whole;
-  for (const PlannedCase& p : cases) {
+StoredCases cases_to_store(const std::string& name, const std::vector<SweepCase>& cases,
+                           const SweepSettings& settings, const Environment& environment) {
+  StoredCases stored{name, environment.command, environment, stored_settings(settings), {}};
+  stored.positions = settings.part.positions;
+  if (!settings.part.text.empty()) stored.settings[kPartSetting] = settings.part.text;
+  if (settings.each_machine) stored.settings[kEachSetting] = "on";
+  if (!settings.part.whole.empty()) stored.settings[kWholeSetting] = settings.part.whole;
+  for (const SweepCase& p : cases) {
     const Case c = empty_case(p);
-    plan.cases.push_back(
+    stored.cases.push_back(
         {c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n, p.strategies, p.machine});
   }
-  return plan;
+  return stored;
 }
 
-std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings) {
-  read_settings(plan.settings, settings);
+std::vector<SweepCase> cases_again(const StoredCases& stored, SweepSettings* settings) {
+  read_settings(stored.settings, settings);
   for (const PresetNetwork& network : settings->networks) user_target(network);
   const auto part = [&](const char* name) {
-    const auto it = plan.settings.find(name);
-    return it == plan.settings.end() ? std::string() : it->second;
+    const auto it = stored.settings.find(name);
+    return it == stored.settings.end() ? std::string() : it->second;
   };
-  settings->each_machine = plan.settings.count(kEachSetting) > 0;
-  settings->part = {part(kPartSetting), part(kWholeSetting), plan.positions};
-  std::vector<PlannedCase> cases;
-  for (const CasePlan& c : plan.cases) {
-    PlannedCase planned;
+  settings->each_machine = stored.settings.count(kEachSetting) > 0;
+  settings->part = {part(kPartSetting), part(kWholeSetting), stored.positions};
+  std::vector<SweepCase> cases;
+  for (const CaseKey& c : stored.cases) {
+    SweepCase planned;
     planned.target = &find_sweep_target(c.target);
     for (const std::string& axis : split(c.shape, ' ')) {
       const size_t digits = axis.find_first_of("-0123456789");
@@ -52,10 +52,10 @@ std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* set
   return cases;
 }
 
-SweepRecorder::SweepRecorder(Store store, const SweepPlan& plan, Resume resume)
+SweepRecorder::SweepRecorder(Store store, const StoredCases& stored, Resume resume)
     : store_(std::move(store)),
-      id_(resume == Resume::no ? store_.begin(plan)
-                               : store_.resume(plan, resume == Resume::disturbed)) {
+      id_(resume == Resume::no ? store_.begin(stored)
+                               : store_.resume(stored, resume == Resume::disturbed)) {
   if (resume != Resume::no) done_ = store_.done(id_);
 }
 
@@ -71,23 +71,23 @@ SweepRecorder::~SweepRecorder() {
 void SweepRecorder::attach(SweepRunner& runner) {
   runner_ = &runner;
   runner.add(*this);
-  runner.resume([this](const PlannedCase& planned) -> std::optional<Case> {
+  runner.resume([this](const SweepCase& planned) -> std::optional<Case> {
     const auto it = done_.find(position(planned));
     return it == done_.end() ? std::nullopt : std::optional<Case>(it->second);
   });
 }
 
-int64_t SweepRecorder::position(const PlannedCase& planned) const {
+int64_t SweepRecorder::position(const SweepCase& planned) const {
   const size_t index = runner_->index(planned);
   const std::vector<int64_t>& positions = runner_->settings().part.positions;
   return positions.empty() ? static_cast<int64_t>(index) : positions.at(index);
 }
 
-void SweepRecorder::on_begin(const PlannedCase& planned) {
+void SweepRecorder::on_begin(const SweepCase& planned) {
   store_.begin_case(id_, position(planned));
 }
 
-void SweepRecorder::on_case(const PlannedCase& planned, const Case& result) {
+void SweepRecorder::on_case(const SweepCase& planned, const Case& result) {
   store_.add_case(id_, position(planned), result);
 }
 

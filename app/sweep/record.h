@@ -13,18 +13,18 @@ enum class Resume {
   disturbed,  // continue any sweep: also cases that other programs disturbed
 };
 
-/// A sweep's plan (cases and settings) in the form in which the store keeps it.
-SweepPlan store_plan(const std::string& name, const std::vector<PlannedCase>& cases,
-                     const SweepSettings& settings, const Environment& environment);
+/// A sweep's cases and settings in the form in which the store keeps it.
+StoredCases cases_to_store(const std::string& name, const std::vector<SweepCase>& cases,
+                           const SweepSettings& settings, const Environment& environment);
 /// Cases and settings of a stored sweep, to be resumed. Throws Error if a target is not registered
 /// in this build.
-std::vector<PlannedCase> planned_again(const SweepPlan& plan, SweepSettings* settings);
+std::vector<SweepCase> cases_again(const StoredCases& stored, SweepSettings* settings);
 
 /// Writes a running sweep to the store. When a call returns, the result is on disk.
 class SweepRecorder : public SweepObserver {
  public:
-  /// Begins a sweep, or continues the stored one that has the same plan.
-  SweepRecorder(Store store, const SweepPlan& plan, Resume resume);
+  /// Begins a sweep, or continues the stored one that has the same cases and settings.
+  SweepRecorder(Store store, const StoredCases& stored, Resume resume);
   /// Marks a sweep that has not ended as interrupted, as the process may go on (the explorer).
   ~SweepRecorder() override;
   SweepRecorder(const SweepRecorder&) = delete;
@@ -33,8 +33,8 @@ class SweepRecorder : public SweepObserver {
   /// before it runs.
   void attach(SweepRunner& runner);
 
-  void on_begin(const PlannedCase& planned) override;
-  void on_case(const PlannedCase& planned, const Case& result) override;
+  void on_begin(const SweepCase& planned) override;
+  void on_case(const SweepCase& planned, const Case& result) override;
   void on_end(const std::string& state) override;
 
   /// Adds a machine on which cases are measured.
@@ -49,7 +49,7 @@ class SweepRecorder : public SweepObserver {
   size_t done_before() const { return done_.size(); }
 
  private:
-  int64_t position(const PlannedCase& planned) const;
+  int64_t position(const SweepCase& planned) const;
 
   Store store_;
   int64_t id_;

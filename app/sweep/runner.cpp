@@ -59,7 +59,7 @@ class SweepRunner::Round {
     std::optional<size_t> index;  // position of the case that the worker has
   };
 
-  const PlannedCase& planned(size_t index) const { return runner_.cases_[index]; }
+  const SweepCase& planned(size_t index) const { return runner_.cases_[index]; }
 
   bool fits(const Seat& seat, size_t index) const {
     const std::string& wanted = planned(index).machine;
@@ -83,7 +83,7 @@ class SweepRunner::Round {
     for (Seat& seat : seats_) {
       if (seat.index || !seat.worker->alive()) continue;
       while (const auto index = queue_.take([&](size_t i) { return fits(seat, i); })) {
-        const PlannedCase& next = planned(*index);
+        const SweepCase& next = planned(*index);
         if (const auto done = runner_.known_ ? runner_.known_(next) : std::nullopt) {
           for (SweepObserver* o : runner_.observers_) o->on_known(next, *done);
           continue;
@@ -114,7 +114,7 @@ class SweepRunner::Round {
   }
 
   void finish(Seat& seat, Case result) {
-    const PlannedCase& of = planned(*seat.index);
+    const SweepCase& of = planned(*seat.index);
     seat.index.reset();
     if (result.machine.empty()) result.machine = runner_.machine_;
     if (runner_.amend_) runner_.amend_(result);
@@ -173,16 +173,16 @@ class SweepRunner::Round {
   std::vector<Seat> seats_;
 };
 
-SweepRunner::SweepRunner(std::vector<PlannedCase> cases, SweepSettings settings)
+SweepRunner::SweepRunner(std::vector<SweepCase> cases, SweepSettings settings)
     : cases_(std::move(cases)), settings_(std::move(settings)) {}
 
 void SweepRunner::add(SweepObserver& observer) { observers_.push_back(&observer); }
 
-void SweepRunner::resume(std::function<std::optional<Case>(const PlannedCase&)> known) {
+void SweepRunner::resume(std::function<std::optional<Case>(const SweepCase&)> known) {
   known_ = std::move(known);
 }
 
-size_t SweepRunner::index(const PlannedCase& planned) const {
+size_t SweepRunner::index(const SweepCase& planned) const {
   const auto index = &planned - cases_.data();
   WIDE_ASSERT(index >= 0 && index < static_cast<int64_t>(cases_.size()));
   return static_cast<size_t>(index);
@@ -195,7 +195,7 @@ std::vector<size_t> SweepRunner::order(bool longest_first) const {
   std::iota(order.begin(), order.end(), size_t{0});
   if (!longest_first) return order;
   std::vector<double> seconds;
-  for (const PlannedCase& c : cases_) seconds.push_back(estimate_seconds({c}, settings_.budget_s));
+  for (const SweepCase& c : cases_) seconds.push_back(estimate_seconds({c}, settings_.budget_s));
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
   return order;

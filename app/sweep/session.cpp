@@ -19,20 +19,21 @@ namespace {
 /// Time over which the load of other programs is measured: the system counts processor time
 /// coarsely.
 constexpr double kLookS = 0.3;
-/// Until so many cases are done, the time left is the plan's estimate, uncorrected by their times.
+/// Until so many cases are done, the time left is the estimate for all cases, uncorrected by their
+/// times.
 constexpr size_t kSomeCases = 10;
 
 /// Captures this machine's environment, with the GPU that the cases use.
-Environment this_machine(const std::string& command, const std::vector<PlannedCase>& cases) {
+Environment this_machine(const std::string& command, const std::vector<SweepCase>& cases) {
   Environment e = capture_environment(command, version(), git_state());
-  for (const PlannedCase& c : cases)
+  for (const SweepCase& c : cases)
     if (!c.device.is_cpu() && e.gpu.empty()) add_gpu(e, c.device);
   return e;
 }
 
 /// The cases to run; with --each-machine repeated for every machine.
-std::vector<PlannedCase> cases_of(SweepRequest* request) {
-  std::vector<PlannedCase> cases = std::move(request->cases);
+std::vector<SweepCase> cases_of(SweepRequest* request) {
+  std::vector<SweepCase> cases = std::move(request->cases);
   if (!request->settings.each_machine || !cases.front().machine.empty()) return cases;
   std::vector<std::string> machines;
   for (const Environment& machine : request->machines) machines.push_back(machine_name(machine));
@@ -51,7 +52,7 @@ SweepSession::SweepSession(SweepRequest request)
     : runner_(cases_of(&request), with_store(std::move(request.settings), request.db)) {
   const LoadWatch watch;
   const double begun_s = now_s();
-  const std::vector<PlannedCase>& cases = runner_.cases();
+  const std::vector<SweepCase>& cases = runner_.cases();
   const SweepSettings& settings = runner_.settings();
   report_.name = request.name;
   report_.command = request.command;
@@ -71,9 +72,9 @@ SweepSession::SweepSession(SweepRequest request)
   report_.id = report_.environment.date;
   runner_.use_machine(machine_name(report_.environment));
   if (!request.db.empty()) {
-    SweepPlan plan = store_plan(request.name, cases, settings, report_.environment);
-    plan.any_machine = elsewhere;
-    recorder_.emplace(Store::create(request.db), plan, request.resume);
+    StoredCases stored = cases_to_store(request.name, cases, settings, report_.environment);
+    stored.any_machine = elsewhere;
+    recorder_.emplace(Store::create(request.db), stored, request.resume);
     std::vector<Environment>& machines = request.machines;
     if (!elsewhere && request.resume != Resume::no) machines.push_back(report_.environment);
     for (const Environment& machine : machines) recorder_->add_machine(machine);
@@ -87,7 +88,7 @@ SweepSession::SweepSession(SweepRequest request)
     report_.id = std::to_string(recorder_->id());
     recorder_->attach(runner_);  // first, so that what other observers show as done is stored
   }
-  for (const PlannedCase& c : cases) {
+  for (const SweepCase& c : cases) {
     estimates_s_.push_back(estimate_seconds({c}, settings.budget_s));
     left_estimate_s_ += estimates_s_.back();
   }
@@ -120,7 +121,7 @@ void SweepSession::note_changes() {
   now.cores = usable_cores();
   now.threads = report_.environment.threads;
   read_processor(now);
-  for (const PlannedCase& c : runner_.cases())
+  for (const SweepCase& c : runner_.cases())
     if (!c.device.is_cpu() && !now.gpu_state) add_gpu(now, c.device);
   add_changes(changes_between(report_.environment, now));
   if (!busy_.empty()) add_changes({busy_});
@@ -141,12 +142,12 @@ void SweepSession::sort_cases() {
   for (auto& [place, result] : all) report_.cases.push_back(std::move(result));
 }
 
-void SweepSession::on_begin(const PlannedCase& planned) {
+void SweepSession::on_begin(const SweepCase& planned) {
   const std::lock_guard lock(mutex_);
   begun_s_[runner_.index(planned)] = now_s();
 }
 
-void SweepSession::on_case(const PlannedCase& planned, const Case& result) {
+void SweepSession::on_case(const SweepCase& planned, const Case& result) {
   const size_t index = runner_.index(planned);
   report_.cases.push_back(result);
   places_.push_back(index);
@@ -158,7 +159,7 @@ void SweepSession::on_case(const PlannedCase& planned, const Case& result) {
   ++run_;
 }
 
-void SweepSession::on_known(const PlannedCase& planned, const Case& result) {
+void SweepSession::on_known(const SweepCase& planned, const Case& result) {
   const size_t index = runner_.index(planned);
   report_.cases.push_back(result);
   places_.push_back(index);

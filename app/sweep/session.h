@@ -7,7 +7,7 @@ namespace wide {
 
 struct SweepRequest {
   std::string name, command;
-  std::vector<PlannedCase> cases;
+  std::vector<SweepCase> cases;
   SweepSettings settings;
   std::string db;  // the store's file, for results and tuning; "": nothing is stored
   Resume resume = Resume::no;
@@ -41,9 +41,9 @@ class SweepSession : private SweepObserver {
   double left_s() const;
 
  private:
-  void on_begin(const PlannedCase& planned) override;
-  void on_case(const PlannedCase& planned, const Case& result) override;
-  void on_known(const PlannedCase& planned, const Case& result) override;
+  void on_begin(const SweepCase& planned) override;
+  void on_case(const SweepCase& planned, const Case& result) override;
+  void on_known(const SweepCase& planned, const Case& result) override;
   void on_lost(const std::string& what) override;
   void on_end(const std::string& state) override { report_.state = state; }
   void note_changes();
@@ -56,10 +56,10 @@ class SweepSession : private SweepObserver {
   SweepRunner runner_;
   std::optional<SweepRecorder> recorder_;
 
-  std::vector<size_t> places_;  // by case of the report: its position in the plan
+  std::vector<size_t> places_;  // by case of the report: its position in the list of cases
 
   mutable std::mutex mutex_;          // guards what the time left is computed from
-  std::vector<double> estimates_s_;   // by position in the plan
+  std::vector<double> estimates_s_;   // by position in the list of cases
   std::map<size_t, double> begun_s_;  // start times of the cases that run now
   size_t run_ = 0;                    // number of cases run, without those known from a resume
   size_t workers_ = 1;

@@ -24,7 +24,7 @@ struct SweepSettings {
   std::string peer_lacks;                     // why that Python cannot compile; "": it can
   double timeout_s = 0;                       // of a trial in a stage; 0: computed from the budget
   std::vector<PresetNetwork> networks;        // users' networks among the targets
-  SweepPart part;                             // the share of the plan, with --part
+  SweepPart part;                             // the share of the cases, with --part
   bool each_machine = false;                  // all cases are repeated on each machine
   bool tf32 = false;                          // on a GPU: float32 factors may be rounded
   std::string tuning_db;                      // store of the tuning table; "": in memory only

@@ -19,7 +19,7 @@ class Worker {
  public:
   virtual ~Worker() = default;
   /// Gives it a case; returns at once. Once for every result.
-  virtual void send(const PlannedCase& planned) = 0;
+  virtual void send(const SweepCase& planned) = 0;
   /// What it has to say, as soon as there is something, or nothing after `patience`. Throws Error
   /// where the sweep cannot go on.
   virtual std::optional<WorkerNews> receive(std::chrono::milliseconds patience) = 0;

@@ -45,7 +45,7 @@ struct WorkerHost::Attempt {
   int error_code = 2;
 };
 
-double trial_limit_s(const PlannedCase& planned, const SweepSettings& settings) {
+double trial_limit_s(const SweepCase& planned, const SweepSettings& settings) {
   if (settings.timeout_s > 0) return settings.timeout_s;
   return 60 + 20 * settings.budget_s + 400 * estimate_call_s(planned);
 }
@@ -77,8 +77,8 @@ WorkerHost::WorkerHost(SweepSettings settings) : settings_(std::move(settings)) 
 
 WorkerHost::~WorkerHost() = default;
 
-Case WorkerHost::run(const PlannedCase& planned, const Watch& watch) {
-  PlannedCase left = planned;
+Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
+  SweepCase left = planned;
   SweepSettings settings = settings_;
   Case done = empty_case(planned);
   const auto trial = [&](const std::string& strategy) -> Trial& {
@@ -119,7 +119,7 @@ Case WorkerHost::run(const PlannedCase& planned, const Watch& watch) {
   return done;
 }
 
-WorkerHost::Attempt WorkerHost::attempt(const PlannedCase& planned, const SweepSettings& settings,
+WorkerHost::Attempt WorkerHost::attempt(const SweepCase& planned, const SweepSettings& settings,
                                         const Watch& watch) {
   Attempt a;
   a.worker_was_used = worker_ != nullptr;

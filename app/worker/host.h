@@ -21,14 +21,14 @@ class WorkerHost {
   };
   /// The result of a case, whatever happens to the worker. Throws Cancelled soon after
   /// `watch.stopped` becomes true, whatever the worker does.
-  Case run(const PlannedCase& planned, const Watch& watch);
+  Case run(const SweepCase& planned, const Watch& watch);
 
   /// Workers started so far.
   int started() const { return started_; }
 
  private:
   struct Attempt;
-  Attempt attempt(const PlannedCase& planned, const SweepSettings& settings, const Watch& watch);
+  Attempt attempt(const SweepCase& planned, const SweepSettings& settings, const Watch& watch);
   void listen(Attempt& attempt, double limit_s, const Watch& watch);
   bool take(Attempt& attempt, const std::string& line, const Watch& watch);
   void blame(Attempt& attempt) const;
@@ -45,6 +45,6 @@ Peaks peaks_by_worker(c10::Device device, int threads);
 
 /// The most seconds one trial may take in a stage before it counts as hanging: --timeout, or a
 /// minute plus what its budget and its work lead to expect, with a wide margin.
-double trial_limit_s(const PlannedCase& planned, const SweepSettings& settings);
+double trial_limit_s(const SweepCase& planned, const SweepSettings& settings);
 
 }  // namespace wide

@@ -14,7 +14,7 @@ HostWorker::~HostWorker() {
   thread_.join();
 }
 
-void HostWorker::send(const PlannedCase& planned) {
+void HostWorker::send(const SweepCase& planned) {
   const std::lock_guard lock(mutex_);
   given_ = planned;
   changed_.notify_all();
@@ -55,7 +55,7 @@ void HostWorker::work() {
                                   tell({what, trial, std::nullopt});
                                 }};
   for (;;) {
-    std::optional<PlannedCase> planned;
+    std::optional<SweepCase> planned;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stop_ || given_; });

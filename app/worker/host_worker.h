@@ -18,7 +18,7 @@ class HostWorker : public Worker {
   HostWorker(const HostWorker&) = delete;
   HostWorker& operator=(const HostWorker&) = delete;
 
-  void send(const PlannedCase& planned) override;
+  void send(const SweepCase& planned) override;
   std::optional<WorkerNews> receive(std::chrono::milliseconds patience) override;
   bool alive() override;
   void stop() override;
@@ -30,7 +30,7 @@ class HostWorker : public Worker {
   WorkerHost host_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<PlannedCase> given_;
+  std::optional<SweepCase> given_;
   std::deque<WorkerNews> news_;
   std::exception_ptr error_;  // why the sweep cannot go on
   bool stop_ = false;

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-Json request_json(const PlannedCase& planned, const SweepSettings& settings) {
+Json request_json(const SweepCase& planned, const SweepSettings& settings) {
   Json c;
   c["target"] = planned.target->name;
   c["kind"] = to_string(planned.target->kind);
@@ -30,9 +30,9 @@ Json request_json(const PlannedCase& planned, const SweepSettings& settings) {
   return {{"case", std::move(c)}, {"settings", sent_settings(settings)}};
 }
 
-PlannedCase planned_from_json(const Json& request) {
+SweepCase sweep_case_from_json(const Json& request) {
   const Json& c = request.at("case");
-  PlannedCase planned;
+  SweepCase planned;
   if (c.contains("network")) planned.target = &user_target(networks_of(c.at("network")).at(0));
   for (const Target* t : targets())
     if (t->name == c.at("target") && to_string(t->kind) == c.at("kind")) planned.target = t;

@@ -11,9 +11,9 @@
 // {"peaks_of": device, "threads": count} is answered by {"peaks": ...}.
 namespace wide {
 
-nlohmann::ordered_json request_json(const PlannedCase& planned, const SweepSettings& settings);
+nlohmann::ordered_json request_json(const SweepCase& planned, const SweepSettings& settings);
 /// Throws Error for a target that is not registered here.
-PlannedCase planned_from_json(const nlohmann::ordered_json& request);
+SweepCase sweep_case_from_json(const nlohmann::ordered_json& request);
 SweepSettings settings_from_json(const nlohmann::ordered_json& request);
 
 /// File descriptors the worker starts with, besides the standard ones. While calls are timed the

@@ -68,7 +68,7 @@ class Replies : public Stages {
 
 /// What asks for more than there is gets an error instead of bringing the system down. Drivers of
 /// other devices map far more than they use, so this is for the CPU only.
-void limit_memory(const PlannedCase& planned, int threads) {
+void limit_memory(const SweepCase& planned, int threads) {
   rlimit limit{};
   getrlimit(RLIMIT_AS, &limit);
   limit.rlim_cur = limit.rlim_max;
@@ -90,7 +90,7 @@ void serve(const std::string& line, Replies& replies) {
     replies.send({{"peaks", peaks_json(machine_peaks(device, threads))}});
     return;
   }
-  const PlannedCase planned = planned_from_json(request);
+  const SweepCase planned = sweep_case_from_json(request);
   const SweepSettings settings = settings_from_json(request);
   allow_tf32(settings.tf32);
   use_stored_tuning(settings.tuning_db);

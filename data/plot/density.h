@@ -28,7 +28,7 @@ class CurveDensity {
  private:
   /// Where a curve ended: the pixels of its last column are drawn, and drawn again when it grows.
   struct Pen {
-    size_t used = 0;  // of its points
+    size_t used = 0;  // how many of its points are drawn
     int column = -1;
     double low = 0, high = 0;
   };

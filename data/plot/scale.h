@@ -26,8 +26,8 @@ std::vector<Tick> ratio_ticks(const LogScale& scale, double gap_px);
 std::vector<Tick> value_ticks(const LogScale& scale, double gap_px,
                               const std::function<std::string(double)>& label);
 
-/// Of a linear axis: at most `most` steps of 1, 2 or 5 times a power of ten, labelled with the
-/// digits that they need.
+/// Ticks of a linear axis: at most `most` steps of 1, 2 or 5 times a power of ten, labelled with
+/// the digits that they need.
 std::vector<Tick> linear_ticks(double low, double high, int most);
 
 /// Decades, as "1e-7".

@@ -10,10 +10,10 @@
 #include "engine/measure/measure.h"
 
 // Every result is described once, by a function `describe(Fields&, Struct&)` that visits its
-// fields in the order of the JSON reports. What reads or writes a result is a class of Fields.
+// fields in the order of the JSON reports. Every reader and writer of results implements `Fields`.
 namespace wide {
 
-/// How a field is written that has no value.
+/// How a field without a value is written.
 enum class Presence {
   always,   // it always has one
   later,    // it always has one, but reports of earlier versions lack the field
@@ -27,20 +27,20 @@ struct FieldRule {
   /// Its column in the store's table, "" for one of the field's own name. A field without a column
   /// lies in the column `more`, as JSON.
   const char* column = nullptr;
-  double none = 0;         // numbers up to this one stand for no value
+  double none = 0;         // numbers <= this one mean "no value"
   bool shown = true;       // false: it is written as if it had no value
   bool own_table = false;  // of an object: its columns are those of another table
   bool in_csv = true;
   // What its JSON schema says beside its type.
   std::optional<int> minimum = {}, above = {};
   bool finite = false;               // numbers that are never null
-  const char* words = nullptr;       // all that a text may be, parted by spaces
+  const char* words = nullptr;       // the texts allowed, separated by spaces
   const char* pattern = nullptr;     // a regular expression for a text
   const char* definition = nullptr;  // where the schema of the object, or of a list's items, is
   const char* description = nullptr;
 };
 
-/// Any JSON value, kept as its text.
+/// Any JSON value, kept as text.
 struct JsonText {
   std::string text;
   bool operator==(const JsonText&) const = default;
@@ -146,7 +146,7 @@ class Fields {
                                              const FieldRule& rule) = 0;
   virtual void begin_entry(const std::string& key) = 0;
   virtual void end_map() = 0;
-  /// Whether what is visited takes values from here.
+  /// True for readers: `visit` then writes into the fields instead of reading them.
   virtual bool fills() const = 0;
 };
 

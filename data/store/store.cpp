@@ -67,12 +67,12 @@ Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
 
-int64_t Store::begin(const SweepPlan& plan) {
-  return connection_->write([&] { return insert_sweep(*connection_, plan, "running", ""); });
+int64_t Store::begin(const StoredCases& stored) {
+  return connection_->write([&] { return insert_sweep(*connection_, stored, "running", ""); });
 }
 
-int64_t Store::resume(const SweepPlan& plan, bool again_disturbed) {
-  return connection_->write([&] { return resume_sweep(*connection_, plan, again_disturbed); });
+int64_t Store::resume(const StoredCases& stored, bool again_disturbed) {
+  return connection_->write([&] { return resume_sweep(*connection_, stored, again_disturbed); });
 }
 
 std::vector<int64_t> Store::missing(int64_t sweep) {
@@ -128,8 +128,8 @@ std::optional<Case> Store::load_case(int64_t case_id) {
   return connection_->read([&] { return read_case(*connection_, case_id); });
 }
 
-SweepPlan Store::plan(int64_t sweep) {
-  return connection_->read([&] { return read_plan(*connection_, sweep); });
+StoredCases Store::stored_cases(int64_t sweep) {
+  return connection_->read([&] { return read_stored_cases(*connection_, sweep); });
 }
 
 void Store::remove(int64_t sweep) {

@@ -22,22 +22,22 @@ struct StoreOptions {
   int64_t magic = 0;      // statfs's number of the file system; 0: statfs is called
 };
 
-/// A case as it is planned: what identifies it in its sweep.
-struct CasePlan {
+/// What identifies a case in its sweep, before it has results.
+struct CaseKey {
   std::string target, shape, dtype, device, mode, phase;
   int64_t n = 0;
   std::vector<std::string> strategies;
   std::string machine = {};  // the only machine that may measure it; "": any
-  bool operator==(const CasePlan&) const = default;
+  bool operator==(const CaseKey&) const = default;
 };
 
-/// A sweep's plan: its cases and settings. To resume a sweep, the plan must be the same.
-struct SweepPlan {
+/// The cases and settings of a sweep. To resume a sweep, both must be the same.
+struct StoredCases {
   std::string name, command;
   Environment environment;
   std::map<std::string, std::string> settings;  // "--seed" to "0": all that results depend on
-  std::vector<CasePlan> cases;
-  /// With `--part`: the position of each case in the whole plan. Empty: 0, 1, ...
+  std::vector<CaseKey> cases;
+  /// With `--part`: the position of each case in the whole sweep. Empty: 0, 1, ...
   std::vector<int64_t> positions = {};
 
   /// Whether several machines measure: then any machine may resume the sweep.
@@ -48,15 +48,15 @@ struct SweepPlan {
   }
 };
 
-/// Settings that only parts of a plan have.
+/// Settings that only parts of a sweep have.
 inline constexpr const char* kPartSetting = "--part";    // "2/3"
-inline constexpr const char* kWholeSetting = "of plan";  // digest of all cases of the plan
-/// "on" if the plan's cases are repeated on every machine. `kWholeSetting` is then the digest of
+inline constexpr const char* kWholeSetting = "of plan";  // digest of the whole sweep's cases
+/// "on" if the sweep's cases are repeated on every machine. `kWholeSetting` is then the digest of
 /// one machine's cases.
 inline constexpr const char* kEachSetting = "--each-machine";
 
 /// A sweep in a listing. `state`: running, complete, cancelled or interrupted; a sweep whose
-/// process has ended without a word is interrupted.
+/// process has ended without storing a final state is interrupted.
 struct SweepRow {
   int64_t id = 0;
   std::string name, state, started, finished, command, host, cpu, gpu;
@@ -111,15 +111,15 @@ class Store {
   // ---- writing a sweep, by the process that runs it ----
 
   /// A new sweep with its cases planned, owned by this process. Returns its number.
-  int64_t begin(const SweepPlan& plan);
-  /// Takes over the latest unfinished sweep with the same plan. Throws Error if there is none, and
-  /// says what differs; if it is still running; or if the machine is another. `again_disturbed`:
-  /// also takes a finished sweep, and counts its disturbed cases as not done; their old results are
-  /// kept until `add_case` replaces them.
-  int64_t resume(const SweepPlan& plan, bool again_disturbed = false);
-  /// Positions in the plan that have no result yet.
+  int64_t begin(const StoredCases& stored);
+  /// Takes over the latest unfinished sweep with the same cases and settings. Throws Error if there
+  /// is none, and says what differs; if it is still running; or if the machine is another.
+  /// `again_disturbed`: also takes a finished sweep, and counts its disturbed cases as not done;
+  /// their old results are kept until `add_case` replaces them.
+  int64_t resume(const StoredCases& stored, bool again_disturbed = false);
+  /// Positions of the cases that have no result yet.
   std::vector<int64_t> missing(int64_t sweep);
-  /// The stored results, by position in the plan.
+  /// The stored results, by position in the list of cases.
   std::map<int64_t, Case> done(int64_t sweep);
   /// Notes that a case is running: if the process dies, its trials are `interrupted`.
   void begin_case(int64_t sweep, int64_t position);
@@ -149,8 +149,8 @@ class Store {
   TrialTable trials(int64_t sweep);
   /// One case with its samples, by the number that `trials` gives; nullopt if it was deleted.
   std::optional<Case> load_case(int64_t case_id);
-  /// The plan of a stored sweep: its cases and settings.
-  SweepPlan plan(int64_t sweep);
+  /// The cases and settings of a stored sweep.
+  StoredCases stored_cases(int64_t sweep);
   StoreFacts facts();
   /// The network file system that it lies on, as "NFS"; "" for any other.
   const std::string& network() const;
@@ -193,9 +193,9 @@ class Store {
   /// Imports the sweeps of another store that are missing here; returns their numbers here.
   std::vector<int64_t> import_sweeps(const std::string& path);
 
-  /// Joins the parts of a sweep, or the results of several machines for one plan, into a new store,
-  /// all samples included. Throws Error unless `parts` are all of one plan, each part or machine
-  /// once and complete; then no file is written. Returns the number of cases.
+  /// Joins the parts of a sweep, or the results of several machines for the same cases, into a new
+  /// store, all samples included. Throws Error unless `parts` all belong to one sweep, each part or
+  /// machine once and complete; then no file is written. Returns the number of cases.
   static int64_t merge(const std::string& path, const std::vector<std::string>& parts);
 
   void set_reference(const std::string& name, int64_t sweep);

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "app/sweep/plan.h"
+#include "app/sweep/cases.h"
 #include "engine/compile.h"
 #include "engine/error.h"
 #include "engine/widen/derivative.h"

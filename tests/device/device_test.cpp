@@ -89,7 +89,7 @@ TEST_F(DeviceErrors, InputsOfAnotherDeviceAreRefused) {
 }
 
 TEST_F(DeviceErrors, ACaseThatDoesNotFitTheDeviceIsNotTried) {
-  PlannedCase planned;
+  SweepCase planned;
   planned.target = &target;
   planned.shape = target.sweeps.at("ci").shapes.front();
   planned.n = 3;

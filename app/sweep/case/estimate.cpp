@@ -69,7 +69,7 @@ Program record_dry(const Network& network, at::ScalarType dtype, bool grad, c10:
 }
 
 CaseBytes estimate_case(const Network& network, const Program& single, const Program& reference,
-                        const PlannedCase& planned) {
+                        const SweepCase& planned) {
   const at::NoGradGuard no_grad;
   CaseBytes bytes;
   const int64_t bound = bound_bytes(single), results = result_bytes(single), n = planned.n;

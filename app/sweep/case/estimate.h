@@ -1,7 +1,7 @@
 #pragma once
 #include <optional>
 
-#include "app/sweep/plan.h"
+#include "app/sweep/cases.h"
 
 namespace wide {
 
@@ -24,7 +24,7 @@ struct CaseBytes {
 /// `single`: Program(1) of `network`; `reference`: the program that the float64 reference runs at a
 /// time, `single` itself or the same of fewer samples. Both are dry recordings.
 CaseBytes estimate_case(const Network& network, const Program& single, const Program& reference,
-                        const PlannedCase& planned);
+                        const SweepCase& planned);
 
 /// Expected results of a network whose samples are independent, computed sample by sample with the
 /// program of one sample. Returns `[N, samples, ...]` for the positions in `samples`.

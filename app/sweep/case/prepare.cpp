@@ -22,7 +22,7 @@ constexpr double kEagerBytesPerSecond = 5e9;  // estimate for eager ATen, result
 
 class Preparation {
  public:
-  Preparation(const PlannedCase& planned, const SweepSettings& settings, Stages& stages,
+  Preparation(const SweepCase& planned, const SweepSettings& settings, Stages& stages,
               PreparedCase* prepared, Case* result)
       : planned_(planned),
         target_(*planned.target),
@@ -163,7 +163,7 @@ class Preparation {
     return loop;
   }
 
-  const PlannedCase& planned_;
+  const SweepCase& planned_;
   const Target& target_;
   const SweepSettings& settings_;
   Stages& stages_;
@@ -174,7 +174,7 @@ class Preparation {
 
 }  // namespace
 
-void prepare_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages,
+void prepare_case(const SweepCase& planned, const SweepSettings& settings, Stages& stages,
                   PreparedCase* prepared, Case* result) {
   const Clocked clocked(&result->seconds.setup);
   Preparation(planned, settings, stages, prepared, result).run();

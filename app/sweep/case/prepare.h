@@ -22,7 +22,7 @@ struct PreparedCase {
 /// Records the network of a case and makes the tensors of its N models. Marks in `result` the
 /// trials and baselines that would take too much time or memory by estimate. Throws Error if the
 /// case does not fit or its forms differ; `prepared` then holds what was made before.
-void prepare_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages,
+void prepare_case(const SweepCase& planned, const SweepSettings& settings, Stages& stages,
                   PreparedCase* prepared, Case* result);
 
 /// Gives all trials this outcome, when something failed that concerns all of them.

@@ -47,7 +47,7 @@ void expect_strategy(const Target& target, const std::string& strategy, const Co
                         : printable(why, 200));
 }
 
-CompileOptions compile_options(const PlannedCase& planned, const SweepSettings& settings) {
+CompileOptions compile_options(const SweepCase& planned, const SweepSettings& settings) {
   CompileOptions options;
   options.mode = planned.mode;
   options.autotune_s = settings.budget_s;
@@ -56,7 +56,7 @@ CompileOptions compile_options(const PlannedCase& planned, const SweepSettings& 
 }
 
 /// Compiles all N models by one strategy. Throws if the strategy does not apply.
-std::unique_ptr<CompiledModel> compile_strategy(const PlannedCase& planned,
+std::unique_ptr<CompiledModel> compile_strategy(const SweepCase& planned,
                                                 const SweepSettings& settings,
                                                 const PreparedCase& made,
                                                 const std::string& strategy, double far_off_ns) {
@@ -78,7 +78,7 @@ std::unique_ptr<CompiledModel> compile_strategy(const PlannedCase& planned,
 }
 
 /// Samples to check against float64: all, or only the first and last if calls are long.
-std::vector<int64_t> checked_samples(const PlannedCase& planned) {
+std::vector<int64_t> checked_samples(const SweepCase& planned) {
   const int64_t count = planned.shape[planned.target->samples];
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < count; ++i) samples.push_back(i);
@@ -87,7 +87,7 @@ std::vector<int64_t> checked_samples(const PlannedCase& planned) {
 }
 
 /// The contest of a case: every strategy, and the baselines. Keeps references to its arguments.
-Contest contest_of(const PlannedCase& planned, const SweepSettings& settings,
+Contest contest_of(const SweepCase& planned, const SweepSettings& settings,
                    const PreparedCase& made) {
   const Target& target = *planned.target;
   Contest c{made.network, made.single, made.ensemble};
@@ -176,7 +176,7 @@ void take_results(ContestResult held, Case* result) {
 }
 
 /// Times torch.compile on the same case, in another Python; if it cannot, a note says why.
-void ask_torch_compile(const PlannedCase& planned, const SweepSettings& settings, Stages& stages,
+void ask_torch_compile(const SweepCase& planned, const SweepSettings& settings, Stages& stages,
                        const PreparedCase& made, Case* result) {
   if (settings.peer.empty() || result->trials.empty() || !made.has_loop) return;
   const auto alive = [&] { stages.begin("baseline", std::string(kBaselinePrefix) + kPeer); };
@@ -204,7 +204,7 @@ int fastest_ranges(const ContestResult& held) {
 
 /// The strategy that the engine would choose among those that ran; "" if none ran. `keys`: the keys
 /// that it looked up in the tuning table.
-std::string automatic_strategy(const PlannedCase& planned, const SweepSettings& settings,
+std::string automatic_strategy(const SweepCase& planned, const SweepSettings& settings,
                                const PreparedCase& made, int ranges, const Case& result,
                                std::vector<TuningKey>* keys) {
   const Target& target = *planned.target;
@@ -242,8 +242,8 @@ void remember_winner(const Target& target, const Case& result, const std::vector
 }
 
 /// Marks the trial that the engine would choose; then stores the winner in the tuning table.
-void mark_chosen(const PlannedCase& planned, const SweepSettings& settings,
-                 const PreparedCase& made, int ranges, Case* result) {
+void mark_chosen(const SweepCase& planned, const SweepSettings& settings, const PreparedCase& made,
+                 int ranges, Case* result) {
   const Clocked clocked(&result->seconds.compile);
   std::vector<TuningKey> keys;
   std::string automatic;
@@ -258,7 +258,7 @@ void mark_chosen(const PlannedCase& planned, const SweepSettings& settings,
 
 }  // namespace
 
-Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages) {
+Case run_case(const SweepCase& planned, const SweepSettings& settings, Stages& stages) {
   const at::NoGradGuard no_grad;
   const double begun = now_ns();
   Case result = empty_case(planned);

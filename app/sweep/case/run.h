@@ -1,5 +1,5 @@
 #pragma once
-#include "app/sweep/plan.h"
+#include "app/sweep/cases.h"
 #include "app/sweep/settings.h"
 #include "app/trial/stages.h"
 
@@ -8,6 +8,6 @@ namespace wide {
 /// Runs one case in this process: makes its models, holds the contest of its strategies, and stores
 /// the winner in the tuning table. A trial that fails is a result, not an error. Reports progress
 /// to `stages`.
-Case run_case(const PlannedCase& planned, const SweepSettings& settings, Stages& stages);
+Case run_case(const SweepCase& planned, const SweepSettings& settings, Stages& stages);
 
 }  // namespace wide

@@ -8,7 +8,8 @@ namespace wide::pt2 {
 
 /// Reads JSON in order, value by value, straight into what the caller builds: no document in
 /// between, so that memory and depth are bounded by what is asked for. Knows no LibTorch.
-/// Whatever is not JSON, of another type than asked for, too deep or there twice throws Error.
+/// Throws Error for invalid JSON, a value of another type than asked for, too deep nesting and
+/// duplicate keys.
 class Json {
  public:
   enum class Kind { null, boolean, number, string, array, object };
@@ -22,9 +23,9 @@ class Json {
   int64_t integer();
   double real();  // also of the strings "Infinity", "-Infinity" and "NaN", as PyTorch writes them
   std::string string();
-  /// Any value, unread.
+  /// Skips the next value, whatever it is.
   void skip();
-  /// Nothing may follow.
+  /// Throws Error if anything but white space follows.
   void end();
 
   /// `item` reads one element.

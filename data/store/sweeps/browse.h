@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-// Very many trials at once: rows of numbers, and each word kept once.
+// Compact rows for tables of very many trials: numbers, and words stored once each.
 namespace wide {
 
 class Connection;
@@ -56,7 +56,7 @@ struct TrialRow {
   double needed_bytes = kNone;  // by estimate, of what was left out
 };
 
-/// All of one sweep, in the order of its plan: trials, then baselines, then those left out.
+/// All of one sweep, in the order of its cases: trials, then baselines, then those left out.
 struct TrialTable {
   int64_t sweep = 0;
   Words words;

@@ -7,7 +7,7 @@ namespace wide {
 
 /// Fills in a planned case. False when it is done already, or there is no such position.
 bool insert_case(Connection& connection, int64_t sweep, int64_t position, const Case& result);
-/// All of a sweep that is done, in the order of its plan.
+/// The report of a sweep's finished cases, in the order of its list of cases.
 SweepReport read_sweep(Connection& connection, int64_t sweep);
 /// The same without its cases.
 SweepReport read_sweep_head(Connection& connection, int64_t sweep);

@@ -33,13 +33,13 @@ std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t swee
     return std::nullopt;
 
   const SweepReport report = read_sweep(from, sweep);
-  SweepPlan plan{report.name, report.command, report.environment,
-                 stored_json(head.text(3)).get<std::map<std::string, std::string>>(),
-                 planned_cases(from, sweep)};
+  StoredCases stored{report.name, report.command, report.environment,
+                     stored_json(head.text(3)).get<std::map<std::string, std::string>>(),
+                     planned_cases(from, sweep)};
   // No process runs it in the other store.
   const std::string state = head.text(5) == "running" ? "interrupted" : head.text(5);
-  plan.positions = read_plan(from, sweep).positions;
-  const int64_t id = insert_sweep(to, plan, state, uuid);
+  stored.positions = read_stored_cases(from, sweep).positions;
+  const int64_t id = insert_sweep(to, stored, state, uuid);
   for (const Environment& machine : report.machines) add_machine(to, id, machine);
   Query(to, "UPDATE sweep SET started = ?, finished = ?, changes = ?, owner = NULL WHERE id = ?",
         head.text(1), head.at(2).isNull() ? std::nullopt : std::optional<std::string>(head.text(2)),

@@ -20,14 +20,14 @@
 namespace wide {
 namespace {
 
-/// A sweep that is a part, or what some machines measured of a plan that each measures; and the
+/// A sweep that is a part, or what some machines measured of cases that each measures; and the
 /// store that it lies in.
 struct StoredPart {
   std::string file;
   Connection* store = nullptr;
   int64_t sweep = 0;
   Part part;
-  SweepPlan plan;
+  StoredCases stored;
   std::string started, finished;
   std::set<std::string> machines = {};  // that each measure all; none of a part
 
@@ -42,13 +42,13 @@ std::vector<StoredPart> parts_in(Connection& store) {
   while (query.step()) {
     StoredPart p{printable(store.path()), &store,       query.integer(0), {}, {},
                  query.text(1),           query.text(2)};
-    p.plan = read_plan(store, p.sweep);
-    const auto setting = p.plan.settings.find(kPartSetting);
-    if (setting != p.plan.settings.end()) {
+    p.stored = read_stored_cases(store, p.sweep);
+    const auto setting = p.stored.settings.find(kPartSetting);
+    if (setting != p.stored.settings.end()) {
       p.part = parse_part(setting->second);
-      p.plan.settings.erase(setting);
-    } else if (p.plan.settings.count(kEachSetting)) {
-      for (const CasePlan& c : p.plan.cases) p.machines.insert(c.machine);
+      p.stored.settings.erase(setting);
+    } else if (p.stored.settings.count(kEachSetting)) {
+      for (const CaseKey& c : p.stored.cases) p.machines.insert(c.machine);
     } else {
       continue;
     }
@@ -63,7 +63,7 @@ std::vector<StoredPart> parts_in(Connection& store) {
   return found;
 }
 
-void expect_same_plan(const StoredPart& part, const StoredPart& first) {
+void expect_same_cases(const StoredPart& part, const StoredPart& first) {
   // A store may have parts of several plans.
   const char* advice =
       part.file == first.file ? "workbench store export of those of one plan" : "parts of one plan";
@@ -73,20 +73,21 @@ void expect_same_plan(const StoredPart& part, const StoredPart& first) {
          printable(part.name()), what, got.empty() ? "none" : printable(got),
          expected.empty() ? "none" : printable(expected), first.file, advice);
   };
-  if (part.plan.name != first.plan.name) refuse("the name", part.plan.name, first.plan.name);
+  if (part.stored.name != first.stored.name)
+    refuse("the name", part.stored.name, first.stored.name);
   if (part.machines.empty() != first.machines.empty())
     refuse(kEachSetting, part.machines.empty() ? "off" : "on",
            first.machines.empty() ? "off" : "on");
   if (part.part.count != first.part.count)
     refuse("a number of parts", std::to_string(part.part.count), std::to_string(first.part.count));
-  for (const auto& [key, value] : first.plan.settings) {
-    const auto other = part.plan.settings.find(key);
-    const std::string got = other == part.plan.settings.end() ? "" : other->second;
+  for (const auto& [key, value] : first.stored.settings) {
+    const auto other = part.stored.settings.find(key);
+    const std::string got = other == part.stored.settings.end() ? "" : other->second;
     if (got == value) continue;
     if (key != kWholeSetting) refuse(key, got, value);
     fail("[{}] merge: got {} of other cases ({}), expected those of {} ({}); try {}", part.file,
-         printable(part.name()), printable(part.plan.command), first.file,
-         printable(first.plan.command), advice);
+         printable(part.name()), printable(part.stored.command), first.file,
+         printable(first.stored.command), advice);
   }
 }
 
@@ -111,7 +112,7 @@ void expect_complete(const std::vector<StoredPart>& parts) {
       fail(
           "[{}] merge: got {} with {} of its {} cases, expected all; try to run it again with "
           "--resume",
-          p.file, printable(p.name()), p.plan.cases.size() - left.size(), p.plan.cases.size());
+          p.file, printable(p.name()), p.stored.cases.size() - left.size(), p.stored.cases.size());
 }
 
 /// Each machine once. Gives their cases the places that they have in one sweep over all of them.
@@ -125,10 +126,10 @@ void place_machines(std::vector<StoredPart>* parts) {
             "out",
             p.file, printable(machine), at->second->file);
   for (StoredPart& p : *parts) {
-    const size_t planned = p.plan.cases.size() / p.machines.size();
-    for (size_t i = 0; i < p.plan.cases.size(); ++i) {
-      const auto before = std::distance(all.begin(), all.find(p.plan.cases[i].machine));
-      p.plan.positions.push_back(
+    const size_t planned = p.stored.cases.size() / p.machines.size();
+    for (size_t i = 0; i < p.stored.cases.size(); ++i) {
+      const auto before = std::distance(all.begin(), all.find(p.stored.cases[i].machine));
+      p.stored.positions.push_back(
           static_cast<int64_t>(static_cast<size_t>(before) * planned + i % planned));
     }
   }
@@ -162,26 +163,26 @@ void expect_all(std::vector<StoredPart>* parts) {
   }
   if (!missing.empty())
     fail("[{}] merge: got {} of {} parts, expected {} too; try to add what is missing",
-         parts->front().plan.name, parts->size(), parts->front().part.count, listing(missing, 9));
+         parts->front().stored.name, parts->size(), parts->front().part.count, listing(missing, 9));
 }
 
-/// The plan that they are parts of, cases by their positions in it.
-SweepPlan whole_plan(const std::vector<StoredPart>& parts) {
-  SweepPlan whole = parts.front().plan;
+/// The whole that they are parts of, cases by their positions in it.
+StoredCases whole_cases(const std::vector<StoredPart>& parts) {
+  StoredCases whole = parts.front().stored;
   if (parts.front().machines.empty()) whole.settings.erase(kWholeSetting);
-  std::map<int64_t, CasePlan> cases;
+  std::map<int64_t, CaseKey> cases;
   for (const StoredPart& p : parts)
-    for (size_t i = 0; i < p.plan.cases.size(); ++i)
-      if (!cases.emplace(p.plan.position(i), p.plan.cases[i]).second)
+    for (size_t i = 0; i < p.stored.cases.size(); ++i)
+      if (!cases.emplace(p.stored.position(i), p.stored.cases[i]).second)
         fail("[{}] merge: got case {} twice, expected it once; try parts of one plan", p.file,
-             p.plan.position(i) + 1);
+             p.stored.position(i) + 1);
   whole.cases.clear();
   whole.positions.clear();
-  for (auto& [position, plan] : cases) {
+  for (auto& [position, stored] : cases) {
     if (position != static_cast<int64_t>(whole.cases.size()))
       fail("[{}] merge: got no case {}, expected it; try parts of one plan", parts.front().file,
            whole.cases.size() + 1);
-    whole.cases.push_back(std::move(plan));
+    whole.cases.push_back(std::move(stored));
   }
   return whole;
 }
@@ -196,21 +197,21 @@ Error advised(const Error& error, const std::string& instead_of, const std::stri
 }
 
 void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
-  SweepPlan plan = whole_plan(parts);
+  StoredCases stored = whole_cases(parts);
   std::vector<SweepReport> reports;
   for (const StoredPart& p : parts) reports.push_back(read_sweep(*p.store, p.sweep));
-  plan.environment = reports.front().environment;
-  plan.command = reports.front().command;
-  const int64_t id = insert_sweep(out, plan, "complete", "");
+  stored.environment = reports.front().environment;
+  stored.command = reports.front().command;
+  const int64_t id = insert_sweep(out, stored, "complete", "");
   std::string started = parts.front().started, finished;
   std::vector<std::string> changes;
   for (size_t k = 0; k < parts.size(); ++k) {
     const StoredPart& p = parts[k];
     const SweepReport& report = reports[k];
-    expect_same_program(p, report.environment, parts.front(), plan.environment);
-    if (report.environment.git != plan.environment.git)
+    expect_same_program(p, report.environment, parts.front(), stored.environment);
+    if (report.environment.git != stored.environment.git)
       changes.push_back(fmt::format("{}: git {}, {} has {}", p.name(), report.environment.git,
-                                    parts.front().name(), plan.environment.git));
+                                    parts.front().name(), stored.environment.git));
     started = std::min(started, p.started);
     finished = std::max(finished, p.finished);
     add_machine(out, id, report.environment);
@@ -220,7 +221,7 @@ void write_whole(Connection& out, const std::vector<StoredPart>& parts) {
     for (const std::string& change : report.changes)
       changes.push_back(fmt::format("{}: {}", p.name(), change));
     for (size_t i = 0; i < report.cases.size(); ++i)
-      insert_case(out, id, p.plan.position(i), report.cases[i]);
+      insert_case(out, id, p.stored.position(i), report.cases[i]);
   }
   append_changes(out, id, changes);
   Query(out, "UPDATE sweep SET started = ?, finished = ?, owner = NULL WHERE id = ?", started,
@@ -247,7 +248,7 @@ int64_t merge_parts(const std::string& path, const std::vector<std::string>& fil
     Connection& store = *stores.back();
     for (StoredPart& p : store.read([&] { return parts_in(store); })) parts.push_back(std::move(p));
   }
-  for (const StoredPart& p : parts) expect_same_plan(p, parts.front());
+  for (const StoredPart& p : parts) expect_same_cases(p, parts.front());
   if (parts.front().machines.empty())
     expect_all(&parts);
   else
@@ -267,7 +268,7 @@ int64_t merge_parts(const std::string& path, const std::vector<std::string>& fil
     throw of_out ? advised(e, printable(part), printable(path), "another OUT.db") : e;
   }
   return std::accumulate(parts.begin(), parts.end(), int64_t{0}, [](int64_t sum, const auto& p) {
-    return sum + static_cast<int64_t>(p.plan.cases.size());
+    return sum + static_cast<int64_t>(p.stored.cases.size());
   });
 }
 

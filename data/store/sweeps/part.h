@@ -4,7 +4,7 @@
 
 namespace wide {
 
-/// `--part K/N`: which share of a plan's cases or models one of several machines has.
+/// `--part K/N`: which share of a sweep's cases, or of a run's models, one of several machines has.
 struct Part {
   int64_t number = 1, count = 1;  // K, counted from 1, and N
 

@@ -20,40 +20,40 @@ namespace wide {
 namespace {
 
 /// Those that each measure all cases; none where any machine may.
-std::set<std::string> machines_of(const std::vector<CasePlan>& cases) {
+std::set<std::string> machines_of(const std::vector<CaseKey>& cases) {
   std::set<std::string> machines;
-  for (const CasePlan& c : cases)
+  for (const CaseKey& c : cases)
     if (!c.machine.empty()) machines.insert(c.machine);
   return machines;
 }
 
-/// How an interrupted sweep was asked for otherwise than `plan`, or "".
-std::string difference(const Json& settings, const std::vector<CasePlan>& cases,
-                       const SweepPlan& plan) {
+/// How an interrupted sweep was asked for otherwise than `stored`, or "".
+std::string difference(const Json& settings, const std::vector<CaseKey>& cases,
+                       const StoredCases& stored) {
   std::map<std::string, std::string> before = settings.get<std::map<std::string, std::string>>();
   const auto text = [](const std::map<std::string, std::string>& all, const std::string& key) {
     const auto it = all.find(key);
     return it == all.end() || it->second.empty() ? std::string("none") : printable(it->second);
   };
   std::map<std::string, std::string> keys = before;
-  keys.insert(plan.settings.begin(), plan.settings.end());
+  keys.insert(stored.settings.begin(), stored.settings.end());
   for (const auto& [key, unused] : keys)
-    if (text(before, key) != text(plan.settings, key))
-      return fmt::format("got {} {}, expected {}", key, text(plan.settings, key),
+    if (text(before, key) != text(stored.settings, key))
+      return fmt::format("got {} {}, expected {}", key, text(stored.settings, key),
                          text(before, key));
-  const std::set<std::string> had = machines_of(cases), has = machines_of(plan.cases);
+  const std::set<std::string> had = machines_of(cases), has = machines_of(stored.cases);
   for (const std::string& machine : had)
     if (!has.count(machine))
       return fmt::format("got nobody on {}, expected a rank there", printable(machine));
   for (const std::string& machine : has)
     if (!had.count(machine))
       return fmt::format("got a rank on {}, expected nobody there", printable(machine));
-  if (cases.size() != plan.cases.size())
-    return fmt::format("got {} cases, expected {}", plan.cases.size(), cases.size());
+  if (cases.size() != stored.cases.size())
+    return fmt::format("got {} cases, expected {}", stored.cases.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i)
-    if (cases[i] != plan.cases[i])
-      return fmt::format("got {} {} n={} as case {}, expected {} {} n={}", plan.cases[i].target,
-                         plan.cases[i].shape, plan.cases[i].n, i + 1, cases[i].target,
+    if (cases[i] != stored.cases[i])
+      return fmt::format("got {} {} n={} as case {}, expected {} {} n={}", stored.cases[i].target,
+                         stored.cases[i].shape, stored.cases[i].n, i + 1, cases[i].target,
                          cases[i].shape, cases[i].n);
   return "";
 }
@@ -120,8 +120,8 @@ std::string shown_state(const std::string& state, const std::string& owner) {
   return state == "running" && !runs(owner) ? "interrupted" : state;
 }
 
-std::vector<CasePlan> planned_cases(Connection& connection, int64_t sweep) {
-  std::vector<CasePlan> cases;
+std::vector<CaseKey> planned_cases(Connection& connection, int64_t sweep) {
+  std::vector<CaseKey> cases;
   Query query(connection,
               fmt::format("SELECT target, shape, dtype, device, mode, phase, n, strategies, "
                           "iif(settings ->> '$.\"{}\"' = 'on', machine, '') FROM \"case\" JOIN "
@@ -135,55 +135,55 @@ std::vector<CasePlan> planned_cases(Connection& connection, int64_t sweep) {
   return cases;
 }
 
-SweepPlan read_plan(Connection& connection, int64_t sweep) {
-  SweepPlan plan;
+StoredCases read_stored_cases(Connection& connection, int64_t sweep) {
+  StoredCases stored;
   Query head(connection, "SELECT name, command, settings FROM sweep WHERE id = ?", sweep);
-  if (!head.step()) return plan;
-  plan.name = head.text(0);
-  plan.command = head.text(1);
-  stored_json(head.text(2)).get_to(plan.settings);
-  plan.cases = planned_cases(connection, sweep);
-  if (plan.settings.count(kPartSetting)) {
+  if (!head.step()) return stored;
+  stored.name = head.text(0);
+  stored.command = head.text(1);
+  stored_json(head.text(2)).get_to(stored.settings);
+  stored.cases = planned_cases(connection, sweep);
+  if (stored.settings.count(kPartSetting)) {
     Query places(connection, "SELECT position FROM \"case\" WHERE sweep = ? ORDER BY 1", sweep);
-    while (places.step()) plan.positions.push_back(places.integer(0));
+    while (places.step()) stored.positions.push_back(places.integer(0));
   }
-  return plan;
+  return stored;
 }
 
-int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::string& state,
+int64_t insert_sweep(Connection& connection, const StoredCases& stored, const std::string& state,
                      const std::string& uuid) {
-  check_name("sweep", plan.name);
-  const int64_t environment = insert_environment(connection, to_json(plan.environment));
+  check_name("sweep", stored.name);
+  const int64_t environment = insert_environment(connection, to_json(stored.environment));
   Query(connection,
         "INSERT INTO sweep(name, command, state, environment, started, owner, settings, uuid) "
         "VALUES(?, ?, ?, ?, ?, ?, ?, coalesce(?, lower(hex(randomblob(16)))))",
-        plan.name, plan.command, state, environment, utc_now(), this_process(),
-        json_text(Json(plan.settings)),
+        stored.name, stored.command, state, environment, utc_now(), this_process(),
+        json_text(Json(stored.settings)),
         uuid.empty() ? std::nullopt : std::optional<std::string>(uuid))
       .run();
   const int64_t sweep = connection.db().getLastInsertRowid();
   size_t index = 0;
-  for (const CasePlan& c : plan.cases)
+  for (const CaseKey& c : stored.cases)
     Query(connection,
           "INSERT INTO \"case\"(sweep, position, state, target, shape, dtype, device, mode, phase, "
           "n, strategies, machine) VALUES(?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-          sweep, plan.position(index++), c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n,
-          json_text(Json(c.strategies)),
+          sweep, stored.position(index++), c.target, c.shape, c.dtype, c.device, c.mode, c.phase,
+          c.n, json_text(Json(c.strategies)),
           c.machine.empty() ? std::nullopt : std::optional<std::string>(c.machine))
         .run();
   return sweep;
 }
 
-int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_disturbed) {
+int64_t resume_sweep(Connection& connection, const StoredCases& stored, bool again_disturbed) {
   std::string why;
   Query unfinished(connection,
                    "SELECT id, state, owner, settings, environment FROM sweep WHERE name = ? AND "
                    "(state <> 'complete' OR ?) ORDER BY id DESC",
-                   plan.name, int64_t{again_disturbed});
+                   stored.name, int64_t{again_disturbed});
   while (unfinished.step()) {
     const int64_t sweep = unfinished.integer(0);
     const std::string differs =
-        difference(stored_json(unfinished.text(3)), planned_cases(connection, sweep), plan);
+        difference(stored_json(unfinished.text(3)), planned_cases(connection, sweep), stored);
     if (!differs.empty()) {
       if (why.empty())
         why = fmt::format(
@@ -198,8 +198,8 @@ int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_d
           "one; try when that has ended",
           sweep);
     const Json before = environment_object(connection, unfinished.integer(4));
-    const Json now = to_json(plan.environment);
-    if (!plan.any_machine) refuse_other_machine(sweep, before, now);
+    const Json now = to_json(stored.environment);
+    if (!stored.any_machine) refuse_other_machine(sweep, before, now);
     std::vector<std::string> changes = {"resumed " + utc_now()};
     if (before["git"] != now["git"])
       changes.back() += fmt::format(", git {} now {}", before["git"].get<std::string>(),
@@ -221,7 +221,7 @@ int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_d
   if (why.empty())
     why =
         fmt::format("[{}] resume: got no {}sweep of this name, expected one; try without --resume",
-                    printable(plan.name), again_disturbed ? "" : "unfinished ");
+                    printable(stored.name), again_disturbed ? "" : "unfinished ");
   throw Error(why);
 }
 

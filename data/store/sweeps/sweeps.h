@@ -11,11 +11,11 @@ void check_name(const std::string& what, const std::string& name);
 std::string shown_state(const std::string& state, const std::string& owner);
 
 /// Adds a sweep with its cases planned, owned by this process; an empty `uuid` is made.
-int64_t insert_sweep(Connection& connection, const SweepPlan& plan, const std::string& state,
+int64_t insert_sweep(Connection& connection, const StoredCases& stored, const std::string& state,
                      const std::string& uuid);
-int64_t resume_sweep(Connection& connection, const SweepPlan& plan, bool again_disturbed);
-std::vector<CasePlan> planned_cases(Connection& connection, int64_t sweep);
-SweepPlan read_plan(Connection& connection, int64_t sweep);
+int64_t resume_sweep(Connection& connection, const StoredCases& stored, bool again_disturbed);
+std::vector<CaseKey> planned_cases(Connection& connection, int64_t sweep);
+StoredCases read_stored_cases(Connection& connection, int64_t sweep);
 
 std::vector<int64_t> missing_cases(Connection& connection, int64_t sweep);
 std::map<int64_t, Case> done_cases(Connection& connection, int64_t sweep);

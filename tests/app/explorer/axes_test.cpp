@@ -68,7 +68,7 @@ Case grid_case(int64_t d, int64_t t, bool backward, int64_t n) {
 }
 
 int64_t store_cases(const std::string& path, const std::vector<Case>& cases) {
-  SweepPlan plan = stored_plan("grid", {});
+  StoredCases plan = stored_plan("grid", {});
   plan.cases.clear();
   for (const Case& c : cases)
     plan.cases.push_back({c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n, {"wide"}});

@@ -20,7 +20,7 @@ void set_samples(Timing* t, double ns) {
 
 /// Strategies whose times are known: s1 takes `first` times as long as the baselines, s2 half.
 int64_t store_times(const std::string& path, double first, bool disturbed, bool wrong = false) {
-  SweepPlan plan = stored_plan("times", {});
+  StoredCases plan = stored_plan("times", {});
   for (const int64_t n : {2, 4, 8, 16})
     plan.cases.push_back({"linear", "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});
   Store store = Store::create(path);

@@ -32,7 +32,7 @@ constexpr int kCases = 20'000, kTrials = 10, kSamples = 25;
 /// One sweep of 250 targets at 80 Ns, 10 strategies each: written by SQL, since results that come
 /// one by one would take minutes.
 void fill(const std::string& path) {
-  SweepPlan plan = stored_plan("large", {});
+  StoredCases plan = stored_plan("large", {});
   plan.cases.clear();
   {
     Store store = Store::create(path);

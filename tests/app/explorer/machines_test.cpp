@@ -13,7 +13,7 @@ namespace {
 class ExplorerMachines : public ::testing::Test {
  protected:
   void SetUp() override {
-    SweepPlan plan = stored_plan("machines", {});
+    StoredCases plan = stored_plan("machines", {});
     small_ = large_ = plan.environment;
     small_.host = "small", small_.cpu = "one processor", small_.cores = 2;
     large_.host = "large", large_.cpu = "another processor", large_.cores = 96;
@@ -111,7 +111,7 @@ TEST_F(ExplorerMachines, ATrialNamesTheMachineThatItWasMeasuredOn) {
 }
 
 TEST_F(ExplorerMachines, TimesOfOtherHardwareAreUnclear) {
-  SweepPlan plan = stored_plan("machines", {});
+  StoredCases plan = stored_plan("machines", {});
   plan.environment = small_;
   for (const int64_t n : kNs)
     plan.cases.push_back({"linear", "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});

@@ -35,7 +35,7 @@ TEST(ExplorerRun, PlanIsThatOfTheCommandLine) {
   typed.targets = {"conv2d", "linear"};
   typed.n = "2,5";
   typed.axes = {"linear.D=64"};
-  const std::vector<PlannedCase> expected = plan_sweep(find_preset("ci"), typed);
+  const std::vector<SweepCase> expected = sweep_cases(find_preset("ci"), typed);
   ASSERT_EQ(estimate.cases.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_TRUE(is_result_of(empty_case(estimate.cases[i]), expected[i])) << i;
@@ -70,21 +70,21 @@ TEST(ExplorerRun, AStoredSweepIsPlannedAgainAsItWas) {
   settings.baselines = {"loop", "vmap"};
   settings.forced = {{"linear", "vmap"}};
   StoreFile file;
-  const SweepPlan stored =
-      store_plan("again", estimate.cases, settings, capture_environment("again", "0.1", "abc"));
+  const StoredCases stored =
+      cases_to_store("again", estimate.cases, settings, capture_environment("again", "0.1", "abc"));
   Store store = Store::create(file.path());
   const int64_t sweep = store.begin(stored);
   SweepSettings back;
-  const std::vector<PlannedCase> cases = planned_again(store.plan(sweep), &back);
-  EXPECT_EQ(store_plan("again", cases, back, stored.environment).cases, stored.cases);
+  const std::vector<SweepCase> cases = cases_again(store.stored_cases(sweep), &back);
+  EXPECT_EQ(cases_to_store("again", cases, back, stored.environment).cases, stored.cases);
   int64_t embeddings = 0;
-  for (const PlannedCase& c : cases) {
+  for (const SweepCase& c : cases) {
     if (c.target->name != "embedding") continue;
     ++embeddings;
     EXPECT_EQ(c.shape["padding_idx"], -1);
   }
   EXPECT_GT(embeddings, 0);
-  EXPECT_EQ(store_plan("again", cases, back, stored.environment).settings, stored.settings);
+  EXPECT_EQ(cases_to_store("again", cases, back, stored.environment).settings, stored.settings);
 }
 
 TEST(ExplorerRun, APresetIsTaken) {
@@ -95,7 +95,7 @@ TEST(ExplorerRun, APresetIsTaken) {
   ASSERT_TRUE(jobs.finish());
   const RunEstimate& estimate = model.estimate();
   EXPECT_EQ(estimate.error, "");
-  EXPECT_EQ(estimate.cases.size(), plan_sweep(find_preset("ci"), {}).size());
+  EXPECT_EQ(estimate.cases.size(), sweep_cases(find_preset("ci"), {}).size());
   EXPECT_EQ(model.progress().state, RunState::idle);
 }
 

@@ -87,7 +87,7 @@ inline Case shown_case(const std::string& target, int64_t n) {
 /// A sweep of `targets` over `ns`; returns its number.
 inline int64_t store_sweep(const std::string& path, const std::vector<std::string>& targets,
                            const std::vector<int64_t>& ns, const std::string& name = "shown") {
-  SweepPlan plan = stored_plan(name, {});
+  StoredCases plan = stored_plan(name, {});
   for (const std::string& target : targets)
     for (const int64_t n : ns)
       plan.cases.push_back({target, "B16 D256", "f32", "cpu", "default", "forward", n, {"s1"}});

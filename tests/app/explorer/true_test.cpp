@@ -25,7 +25,7 @@ class ExplorerTrue : public ::testing::Test {
   /// A sweep that was cancelled while its second case ran, or before any was done.
   void store_cancelled(bool any) {
     Store store = Store::create(file_.path());
-    SweepPlan plan = stored_plan("cancelled", {2, 8});
+    StoredCases plan = stored_plan("cancelled", {2, 8});
     const int64_t sweep = store.begin(plan);
     if (any) {
       Case done = shown_case("linear", 2), cut = shown_case("linear", 8);

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "app/options.h"
-#include "app/sweep/plan.h"
+#include "app/sweep/cases.h"
 #include "app/worker/protocol.h"
 #include "engine/device.h"
 
@@ -38,7 +38,7 @@ class SweepDevices : public ::testing::Test {
   void TearDown() override { add_device_runtime(c10::kCUDA, nullptr); }
   static std::set<std::string> devices_of(const std::string& preset) {
     std::set<std::string> devices;
-    for (const PlannedCase& c : plan_sweep(find_preset(preset), {})) devices.insert(c.device.str());
+    for (const SweepCase& c : sweep_cases(find_preset(preset), {})) devices.insert(c.device.str());
     return devices;
   }
 };
@@ -57,7 +57,7 @@ TEST_F(SweepDevices, AutoIsTheCpuAndTheGpuWhereThereIsOne) {
 }
 
 TEST_F(SweepDevices, Tf32ReachesTheWorker) {
-  const PlannedCase planned = plan_sweep(find_preset("ci"), {}).front();
+  const SweepCase planned = sweep_cases(find_preset("ci"), {}).front();
   SweepSettings settings;
   EXPECT_FALSE(settings_from_json(request_json(planned, settings)).tf32);
   settings.tf32 = true;

@@ -17,24 +17,24 @@ namespace {
 using Milliseconds = std::chrono::milliseconds;
 
 /// Cases of which those with more models are the longer ones by estimate.
-std::vector<PlannedCase> many_cases(int64_t count) {
+std::vector<SweepCase> many_cases(int64_t count) {
   Preset preset;
   preset.name = "test";
   preset.targets = {"layernorm"};
   preset.sweep = "ci";
   for (int64_t n = 1; n <= count; ++n) preset.n.push_back(n);
   preset.axes = {{"layernorm", {{"D", {8}}, {"T", {4}}}}};
-  return plan_sweep(preset, {});
+  return sweep_cases(preset, {});
 }
 
 struct Stub : Worker {
-  std::function<bool(const PlannedCase&)> dies = [](const PlannedCase&) { return false; };
+  std::function<bool(const SweepCase&)> dies = [](const SweepCase&) { return false; };
   std::vector<int64_t>* order = nullptr;
-  std::optional<PlannedCase> given;
+  std::optional<SweepCase> given;
   bool lives = true, was_stopped = false;
   std::string on;
 
-  void send(const PlannedCase& planned) override {
+  void send(const SweepCase& planned) override {
     ASSERT_TRUE(lives && !given);
     given = planned;
     if (order) order->push_back(planned.n);
@@ -57,8 +57,8 @@ struct Counts : SweepObserver {
   std::vector<Case> crashed;
   std::vector<std::string> lost;
   std::string state;
-  void on_begin(const PlannedCase& planned) override { ++begun[planned.n]; }
-  void on_case(const PlannedCase& planned, const Case& result) override {
+  void on_begin(const SweepCase& planned) override { ++begun[planned.n]; }
+  void on_case(const SweepCase& planned, const Case& result) override {
     EXPECT_EQ(planned.n, result.n);
     ++ended[planned.n];
     if (result.trials.front().status == Status::crashed) crashed.push_back(result);
@@ -82,14 +82,14 @@ TEST(SweepQueue, AThousandWorkersAndAStore) {
   StoreFile file;
   SweepRunner runner(many_cases(kCases), {});
   SweepRecorder recorder(Store::create(file.path()),
-                         store_plan("test", runner.cases(), runner.settings(), {}), Resume::no);
+                         cases_to_store("test", runner.cases(), runner.settings(), {}), Resume::no);
   Counts counts;
   recorder.attach(runner);
   runner.add(counts);
   int made = 0;
   runner.use_workers(stubs(1000, [&](Stub& stub) {
     if (++made % 10 == 0)  // each tenth is lost at its second case
-      stub.dies = [cases = 0](const PlannedCase&) mutable { return ++cases == 2; };
+      stub.dies = [cases = 0](const SweepCase&) mutable { return ++cases == 2; };
   }));
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_EQ(runner.run(), "complete");
@@ -131,9 +131,8 @@ TEST(SweepQueue, ACaseThatTakesWorkersWithItIsGivenUp) {
   SweepRunner runner(many_cases(6), {});
   Counts counts;
   runner.add(counts);
-  runner.use_workers(stubs(5, [](Stub& stub) {
-    stub.dies = [](const PlannedCase& planned) { return planned.n == 4; };
-  }));
+  runner.use_workers(stubs(
+      5, [](Stub& stub) { stub.dies = [](const SweepCase& planned) { return planned.n == 4; }; }));
   EXPECT_EQ(runner.run(), "complete");
   EXPECT_EQ(counts.ended.size(), 6u);
   ASSERT_EQ(counts.crashed.size(), 1u);
@@ -158,14 +157,14 @@ TEST(SweepQueue, WithoutAnyWorkerLeftItIsAnError) {
   Counts counts;
   runner.add(counts);
   runner.use_workers(
-      stubs(2, [](Stub& stub) { stub.dies = [](const PlannedCase&) { return true; }; }));
+      stubs(2, [](Stub& stub) { stub.dies = [](const SweepCase&) { return true; }; }));
   EXPECT_EQ(error_of(runner), "[sweep] workers: got none left of 2, expected one; try --resume");
   EXPECT_TRUE(counts.ended.empty());
 }
 
 /// Two machines of which each measures all, and a third whose only worker is lost.
 TEST(SweepQueue, EachMachineMeasuresAllByItself) {
-  const std::vector<PlannedCase> cases = many_cases(7);
+  const std::vector<SweepCase> cases = many_cases(7);
   for (const bool lost : {false, true}) {
     SweepRunner runner(on_each_machine(cases, {"b", "a", "b"}), {});
     ASSERT_EQ(runner.cases().size(), 14u);
@@ -173,7 +172,7 @@ TEST(SweepQueue, EachMachineMeasuresAllByItself) {
     EXPECT_EQ(runner.cases()[7].machine, "b");
     struct By : Counts {
       std::multiset<std::pair<std::string, int64_t>> measured;
-      void on_case(const PlannedCase& planned, const Case& result) override {
+      void on_case(const SweepCase& planned, const Case& result) override {
         EXPECT_EQ(planned.machine, result.machine);
         measured.emplace(result.machine, result.n);
       }
@@ -182,7 +181,7 @@ TEST(SweepQueue, EachMachineMeasuresAllByItself) {
     int made = 0;
     runner.use_workers(stubs(3, [&](Stub& stub) {
       stub.on = made++ == 0 ? "a" : "b";
-      stub.dies = [&stub, lost](const PlannedCase& planned) {
+      stub.dies = [&stub, lost](const SweepCase& planned) {
         EXPECT_EQ(planned.machine, stub.on);
         return lost && stub.on == "a" && planned.n == 3;
       };
@@ -203,7 +202,7 @@ TEST(SweepQueue, StoppedItStopsAllWorkersAndTellsOfTheirCases) {
   SweepRunner runner(many_cases(9), {});
   struct StopAtThird : Counts {
     SweepRunner* runner = nullptr;
-    void on_begin(const PlannedCase& planned) override {
+    void on_begin(const SweepCase& planned) override {
       Counts::on_begin(planned);
       if (begun.size() == 3) runner->stop();
     }

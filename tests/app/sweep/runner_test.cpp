@@ -13,14 +13,14 @@
 namespace wide::runner_test {
 namespace {
 
-std::vector<PlannedCase> two_cases() {
+std::vector<SweepCase> two_cases() {
   Preset preset;
   preset.name = "test";
   preset.targets = {"layernorm"};
   preset.sweep = "ci";
   preset.n = {2, 3};
   preset.axes = {{"layernorm", {{"D", {8}}, {"T", {4}}}}};
-  return plan_sweep(preset, {});
+  return sweep_cases(preset, {});
 }
 
 SweepSettings settings() {
@@ -36,16 +36,16 @@ struct Log : SweepObserver {
   std::vector<Case> cases;
   SweepRunner* stop_at_first = nullptr;
 
-  void on_begin(const PlannedCase& p) override { lines.push_back(fmt::format("begin {}", p.n)); }
+  void on_begin(const SweepCase& p) override { lines.push_back(fmt::format("begin {}", p.n)); }
   void on_stage(const std::string& what, const std::string& trial) override {
     if (what == "prepare" && cases.empty()) lines.push_back(what + " " + trial);
   }
-  void on_case(const PlannedCase&, const Case& c) override {
+  void on_case(const SweepCase&, const Case& c) override {
     lines.push_back(fmt::format("case {}", c.n));
     cases.push_back(c);
     if (stop_at_first) stop_at_first->stop();
   }
-  void on_known(const PlannedCase&, const Case& c) override {
+  void on_known(const SweepCase&, const Case& c) override {
     lines.push_back(fmt::format("known {}", c.n));
   }
   void on_end(const std::string& state) override { lines.push_back(state); }
@@ -71,11 +71,11 @@ TEST(SweepRunner, TellsWhatHappensInOrder) {
 }
 
 TEST(SweepRunner, WhatIsKnownDoesNotRunAgain) {
-  const std::vector<PlannedCase> cases = two_cases();
+  const std::vector<SweepCase> cases = two_cases();
   SweepRunner runner(cases, settings());
   Log log;
   runner.add(log);
-  runner.resume([&](const PlannedCase& p) {
+  runner.resume([&](const SweepCase& p) {
     const Case before = empty_case(cases[0]);
     return is_result_of(before, p) ? std::optional(before) : std::nullopt;
   });
@@ -98,7 +98,7 @@ TEST(SweepRunner, StopsWhenAsked) {
 
 TEST(SweepRunner, ObserversThatThrowEndIt) {
   struct Full : SweepObserver {
-    void on_case(const PlannedCase&, const Case&) override { throw Error("[store] disk: full", 1); }
+    void on_case(const SweepCase&, const Case&) override { throw Error("[store] disk: full", 1); }
   };
   SweepRunner runner(two_cases(), settings());
   Full full;
@@ -107,7 +107,7 @@ TEST(SweepRunner, ObserversThatThrowEndIt) {
 }
 
 TEST(WorkerProtocol, CasesAndSettingsArriveAsTheyWere) {
-  PlannedCase planned = two_cases()[1];
+  SweepCase planned = two_cases()[1];
   planned.dtype = at::kDouble;
   planned.mode = Mode::max_autotune;
   planned.phase = "step";
@@ -123,7 +123,7 @@ TEST(WorkerProtocol, CasesAndSettingsArriveAsTheyWere) {
   peaks.step_ns = 321;
   sent.peaks = peaks;
   const auto request = nlohmann::ordered_json::parse(request_json(planned, sent).dump());
-  const PlannedCase got = planned_from_json(request);
+  const SweepCase got = sweep_case_from_json(request);
   EXPECT_EQ(got.target, planned.target);
   EXPECT_TRUE(is_result_of(empty_case(got), planned));
   EXPECT_EQ(got.strategies, planned.strategies);

@@ -50,7 +50,7 @@ SweepRequest request(const std::string& db, Resume resume = Resume::no) {
   SweepSettings settings;
   settings.budget_s = 0.05;
   settings.threads = 1;
-  return {"test", "workbench sweep test", plan_sweep(preset, {}), settings, db, resume};
+  return {"test", "workbench sweep test", sweep_cases(preset, {}), settings, db, resume};
 }
 
 TEST(SweepSession, ABusyMachineIsSaidAndItsVerdictsAreUnclear) {
@@ -104,7 +104,7 @@ TEST(SweepSession, OnlyWhatWasDisturbedIsMeasuredAgain) {
   StoreFile file;
   SweepRequest asked = request(file.path());
   const Environment environment = capture_environment("", "", "");
-  SweepPlan plan = store_plan("test", asked.cases, asked.settings, environment);
+  StoredCases plan = cases_to_store("test", asked.cases, asked.settings, environment);
   std::vector<Case> before;
   {
     Store store = Store::create(file.path());
@@ -159,7 +159,7 @@ TEST(SweepTuningSerial, TheExplorerUsesTheTuningTablesStore) {
 /// Ends the sweep at its second case, as a disk that is full would.
 struct Throwing : SweepObserver {
   int cases = 0;
-  void on_begin(const PlannedCase&) override {
+  void on_begin(const SweepCase&) override {
     if (++cases == 2) throw Error("[planted] error", 1);
   }
 };

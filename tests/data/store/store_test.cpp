@@ -34,7 +34,7 @@ class StoreTest : public ::testing::Test {
  protected:
   /// Stores a whole sweep; returns what its report must be.
   SweepReport store_sweep(Store& store, const std::string& name, const std::vector<int64_t>& ns) {
-    const SweepPlan plan = stored_plan(name, ns);
+    const StoredCases plan = stored_plan(name, ns);
     SweepReport report;
     const int64_t id = store.begin(plan);
     report.id = std::to_string(id);
@@ -155,7 +155,7 @@ TEST_F(StoreTest, DeletingLeavesNothing) {
 
 TEST_F(StoreTest, SweepsOverSeveralMachines) {
   Store store = Store::create(path_);
-  const SweepPlan plan = stored_plan("a", {1, 2});
+  const StoredCases plan = stored_plan("a", {1, 2});
   const int64_t id = store.begin(plan);
   Environment other = plan.environment;
   other.host = "other";
@@ -206,7 +206,7 @@ TEST_F(StoreTest, ListsNewestFirstAndByPages) {
 
 TEST_F(StoreTest, ResumeTakesWhatIsMissingAndNothingElse) {
   Store store = Store::create(path_);
-  const SweepPlan plan = stored_plan("r", {1, 2, 3});
+  const StoredCases plan = stored_plan("r", {1, 2, 3});
   EXPECT_NE(refused(2, [&] { store.resume(plan); }).find("no unfinished sweep"), std::string::npos);
   const int64_t id = store.begin(plan);
   store.add_case(id, 1, stored_case(2, 7));
@@ -221,7 +221,7 @@ TEST_F(StoreTest, ResumeTakesWhatIsMissingAndNothingElse) {
                 .find("another process took over"),
             std::string::npos);
 
-  SweepPlan other = plan;
+  StoredCases other = plan;
   other.settings["--seed"] = "1";
   EXPECT_NE(refused(2, [&] { store.resume(other); }).find("got --seed 1, expected 0"),
             std::string::npos);
@@ -240,7 +240,7 @@ TEST_F(StoreTest, ResumeTakesWhatIsMissingAndNothingElse) {
   EXPECT_NE(refused(2, [&] { store.resume(other); }).find("model another, expected"),
             std::string::npos);
 
-  SweepPlan again = plan;
+  StoredCases again = plan;
   again.environment.git = "def";
   EXPECT_EQ(store.resume(again), id);
   EXPECT_EQ(store.missing(id), (std::vector<int64_t>{0, 2}));
@@ -286,7 +286,7 @@ TEST_F(StoreTest, ExportAndImportKeepEverything) {
   Store store = Store::create(path_);
   store_sweep(store, "a", {4});
   SweepReport expected = store_sweep(store, "b", {1, 2, 3});
-  const SweepPlan plan = stored_plan("cut", {1, 2, 3});
+  const StoredCases plan = stored_plan("cut", {1, 2, 3});
   const int64_t cut = store.begin(plan);
   store.add_case(cut, 1, stored_case(2, 5));
   store.export_sweep(2, file);

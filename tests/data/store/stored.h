@@ -72,8 +72,8 @@ inline Case stored_case(int64_t n, uint64_t seed, size_t trials = 3) {
   return c;
 }
 
-inline SweepPlan stored_plan(const std::string& name, const std::vector<int64_t>& ns) {
-  SweepPlan plan;
+inline StoredCases stored_plan(const std::string& name, const std::vector<int64_t>& ns) {
+  StoredCases plan;
   plan.name = name;
   plan.command = "workbench sweep '" + name + "'";
   plan.environment = capture_environment(plan.command, "0.1", "abc");

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "app/sweep/plan.h"
+#include "app/sweep/cases.h"
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/error.h"

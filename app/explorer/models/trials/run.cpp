@@ -96,7 +96,7 @@ RunEstimate estimate_of(const RunChoices& c) {
     const SweepChoices choices{
         {}, c.axes, {}, list_of(c.devices), list_of(c.dtypes), list_of(c.modes), list_of(c.phases),
         c.n};
-    estimate.cases = plan_sweep(preset_of(c), choices);
+    estimate.cases = sweep_cases(preset_of(c), choices);
     estimate.trials = count_trials(estimate.cases);
     estimate.seconds = estimate_seconds(estimate.cases, c.budget_s);
   } catch (const std::exception& e) {
@@ -119,7 +119,7 @@ class RunModel::Watcher : public SweepObserver {
   /// How often the window drew while the case that has just ended was timed.
   int64_t frames() const { return timed_frames_; }
 
-  void on_begin(const PlannedCase& planned) override {
+  void on_begin(const SweepCase& planned) override {
     std::unique_lock lock(model_.mutex_);
     if (model_.pause_) {
       model_.progress_.state = RunState::paused;
@@ -158,8 +158,8 @@ class RunModel::Watcher : public SweepObserver {
     frames_at_ = -1;
   }
 
-  void on_case(const PlannedCase&, const Case& result) override { note(result); }
-  void on_known(const PlannedCase&, const Case& result) override { note(result); }
+  void on_case(const SweepCase&, const Case& result) override { note(result); }
+  void on_known(const SweepCase&, const Case& result) override { note(result); }
 
  private:
   void note(const Case& result) {
@@ -264,10 +264,11 @@ void RunModel::resume(int64_t sweep, Resume how) {
   if (active()) return;
   jobs_.start(kStart, [this, db = db_, sweep, how]() -> Jobs::Result {
     try {
-      const SweepPlan plan = Store::read(db).plan(sweep);
+      const StoredCases stored = Store::read(db).stored_cases(sweep);
       SweepSettings settings;
-      std::vector<PlannedCase> cases = planned_again(plan, &settings);
-      return launched({plan.name, plan.command, std::move(cases), std::move(settings), db, how});
+      std::vector<SweepCase> cases = cases_again(stored, &settings);
+      return launched(
+          {stored.name, stored.command, std::move(cases), std::move(settings), db, how});
     } catch (const std::exception& e) {
       return [this, error = one_line(e)] {
         const std::lock_guard lock(mutex_);
@@ -292,7 +293,7 @@ void RunModel::launch(SweepRequest request) {
     progress_.name = request.name;
     progress_.doing = "measuring what the machine reaches at most";
     progress_.total = request.cases.size();
-    for (const PlannedCase& c : request.cases) {
+    for (const SweepCase& c : request.cases) {
       if (progress_.targets.empty() || progress_.targets.back().first != c.target->name)
         progress_.targets.emplace_back(c.target->name, RunShare{});
       ++progress_.targets.back().second.total;

@@ -31,7 +31,7 @@ std::string command_of(const RunChoices& choices);
 
 /// What would run, and how long it would take.
 struct RunEstimate {
-  std::vector<PlannedCase> cases;
+  std::vector<SweepCase> cases;
   int64_t trials = 0;
   double seconds = 0;
   std::string error;  // one line: why nothing can run

@@ -1,4 +1,4 @@
-#include "app/sweep/plan.h"
+#include "app/sweep/cases.h"
 
 #include <algorithm>
 #include <limits>
@@ -162,7 +162,7 @@ std::vector<std::string> strategy_names(const Target& target) {
   return names;
 }
 
-std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices) {
+std::vector<SweepCase> sweep_cases(const Preset& preset, const SweepChoices& choices) {
   Axes axes = preset.axes, typed;
   for (const auto& [name, unused] : axes) find_target(name);  // throws for a misspelt name
   for (const std::string& text : choices.axes) parse_axis(text, &typed);
@@ -190,9 +190,9 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
       fail("[--phase] phase: got {}, expected forward, backward or step; try --phase forward",
            printable(phase));
 
-  std::vector<PlannedCase> cases;
+  std::vector<SweepCase> cases;
   std::set<std::string> seen;
-  const auto add = [&](PlannedCase next) {  // drops repeated cases
+  const auto add = [&](SweepCase next) {  // drops repeated cases
     const Case c = empty_case(next);
     if (seen.insert(fmt::format("{}|{}|{}|{}|{}|{}|{}", c.target, c.shape, c.n, c.dtype, c.device,
                                 c.mode, c.phase))
@@ -219,7 +219,7 @@ std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& ch
   return cases;
 }
 
-Case empty_case(const PlannedCase& planned) {
+Case empty_case(const SweepCase& planned) {
   Case c;
   c.target = planned.target->name;
   c.shape = planned.shape.text();
@@ -237,7 +237,7 @@ Case empty_case(const PlannedCase& planned) {
   return c;
 }
 
-bool is_result_of(const Case& c, const PlannedCase& planned) {
+bool is_result_of(const Case& c, const SweepCase& planned) {
   return c.target == planned.target->name && c.n == planned.n && c.phase == planned.phase &&
          c.shape == planned.shape.text() && c.dtype == short_name(planned.dtype) &&
          c.device == planned.device.str() && c.mode == to_string(planned.mode);
@@ -257,9 +257,9 @@ WidenOptions widen_options(const Target& target, const std::string& strategy,
   return options;
 }
 
-int64_t count_trials(const std::vector<PlannedCase>& cases) {
+int64_t count_trials(const std::vector<SweepCase>& cases) {
   int64_t trials = 0;
-  for (const PlannedCase& c : cases) trials += static_cast<int64_t>(c.strategies.size());
+  for (const SweepCase& c : cases) trials += static_cast<int64_t>(c.strategies.size());
   return trials;
 }
 
@@ -271,7 +271,7 @@ struct Size {
   bool random = false;
 };
 
-Size size_of(const PlannedCase& planned) {
+Size size_of(const SweepCase& planned) {
   Size size;
   try {
     const Network network = planned.target->network(planned.shape);
@@ -286,7 +286,7 @@ Size size_of(const PlannedCase& planned) {
 
 }  // namespace
 
-double estimate_call_s(const PlannedCase& planned) {
+double estimate_call_s(const SweepCase& planned) {
   // Speeds of a desktop core on these shapes; the ETA corrects them as cases are done.
   constexpr double kFlopsPerSecond = 8e10, kElementsPerSecond = 1e9, kDrawsPerSecond = 1.2e8;
   const double flops = planned.target->flops ? planned.target->flops(planned.shape) : 0;
@@ -296,12 +296,12 @@ double estimate_call_s(const PlannedCase& planned) {
                   size.elements / (size.random ? kDrawsPerSecond : kElementsPerSecond));
 }
 
-double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s) {
+double estimate_seconds(const std::vector<SweepCase>& cases, double budget_s) {
   // Calls that are not samples: timing ranges and layouts, the check and its reference. Random
   // networks are checked by statistics of many calls.
   constexpr double kOtherCalls = 10, kRandomCalls = 60, kMinSamples = 10, kBaselines = 3;
   double seconds = 0;
-  for (const PlannedCase& c : cases) {
+  for (const SweepCase& c : cases) {
     const double call = estimate_call_s(c);
     const auto trials = static_cast<double>(c.strategies.size());
     const double other = size_of(c).random ? kRandomCalls : kOtherCalls;

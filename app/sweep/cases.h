@@ -18,7 +18,7 @@ struct SweepChoices {
 };
 
 /// One case to run: a target at a shape, for N models, and the strategies to try.
-struct PlannedCase {
+struct SweepCase {
   const Target* target = nullptr;
   Shape shape;
   int64_t n = 0;
@@ -31,9 +31,9 @@ struct PlannedCase {
 };
 
 /// The result of a case before it has run: its identity, and its trials without results.
-Case empty_case(const PlannedCase& planned);
+Case empty_case(const SweepCase& planned);
 /// Whether `result` is of this case: the same target, N, shape, dtype, device, mode and phase.
-bool is_result_of(const Case& result, const PlannedCase& planned);
+bool is_result_of(const Case& result, const SweepCase& planned);
 
 /// Name of the trial in which the engine chooses a strategy for each call: for targets without
 /// strategies of their own.
@@ -44,16 +44,16 @@ inline constexpr const char* kChosen = "wide";
 std::vector<std::string> strategy_names(const Target& target);
 
 /// Cases in the order of targets, shapes, then N. Throws Error for unknown names and axes.
-std::vector<PlannedCase> plan_sweep(const Preset& preset, const SweepChoices& choices);
+std::vector<SweepCase> sweep_cases(const Preset& preset, const SweepChoices& choices);
 
 /// Strategies to force on the primitives inside, so that a trial uses `strategy`.
 WidenOptions widen_options(const Target& target, const std::string& strategy,
                            const std::map<std::string, std::string>& forced);
 
-/// Number of trials and baselines of a plan, and a rough estimate of their time.
-int64_t count_trials(const std::vector<PlannedCase>& cases);
+/// Number of trials and baselines in a list of cases, and a rough estimate of their time.
+int64_t count_trials(const std::vector<SweepCase>& cases);
 /// A rough time of one call of a case for all its models.
-double estimate_call_s(const PlannedCase& planned);
-double estimate_seconds(const std::vector<PlannedCase>& cases, double budget_s);
+double estimate_call_s(const SweepCase& planned);
+double estimate_seconds(const std::vector<SweepCase>& cases, double budget_s);
 
 }  // namespace wide
