@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-// Between the sandbox and whoever opened it: messages of a length and CBOR, which keeps every
-// number and every byte of a text, over a socket that also carries open descriptors.
+// Messages between the sandbox and the process that opened it: a length, then CBOR (which keeps
+// every number and every byte of a text), over a socket that also passes open file descriptors.
 namespace wide {
 
 using Message = nlohmann::ordered_json;
@@ -29,7 +29,7 @@ class Channel {
   std::optional<Message> take();
   /// Reads what is there, at most a buffer full; false at the end. Waits for something.
   bool read();
-  /// The descriptor that came with what was read last; -1: none. Whoever asks owns it.
+  /// The descriptor that came with what was read last; -1: none. The caller owns it.
   int take_descriptor();
 
   struct Garbage {};
@@ -39,7 +39,7 @@ class Channel {
   std::string received_;
 };
 
-/// Two ends; of messages as above. Throws Error with exit code 1.
+/// Two connected ends. Throws Error with exit code 1.
 std::pair<int, int> socket_pair();
 
 }  // namespace wide

@@ -23,10 +23,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::seconds kAlive{5};      // between signs of life
-constexpr std::chrono::seconds kFarewell{10};  // for the others to take the last message
+constexpr std::chrono::seconds kAlive{5};      // between heartbeats
+constexpr std::chrono::seconds kFarewell{10};  // limit for handing over the last messages
 constexpr std::chrono::milliseconds kHastyFarewell{300};
-constexpr const char* kEmpty = "{}";  // a sign of life
+constexpr const char* kEmpty = "{}";  // a heartbeat
 
 }  // namespace
 
@@ -41,7 +41,7 @@ std::unique_ptr<Cluster> Cluster::join() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string plugin = program.parent_path() / "workbench_mpi.so";
-  // Its libraries open plugins of their own, which want to find them.
+  // RTLD_GLOBAL: Open MPI loads plugins of its own, which need its libraries' symbols.
   void* handle = dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const auto join = handle ? reinterpret_cast<JoinMpi>(dlsym(handle, kJoinMpi)) : nullptr;
   if (!join) {
@@ -51,7 +51,7 @@ std::unique_ptr<Cluster> Cluster::join() {
                             why ? printable(why, 200) : "none", "workbench_mpi.so"),
                 1);
   }
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody else would end this one with its launcher
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // end with the launcher, which may be killed
   const MpiTransport* transport = join();
   if (!transport)
     throw Error("[mpi] ranks: got none that answer, expected those of mpirun; try mpirun again", 1);
@@ -73,9 +73,9 @@ Cluster::~Cluster() {
   while (!lost && !transport_->sent() && Clock::now() < end) pump();
   if (lost && !last_words_.empty()) fmt::print(stderr, "{}\n", clean_text(last_words_));
   std::fflush(nullptr);
-  // Who has stopped this one ends the others too, and soon kills whoever waits for them here.
+  // mpirun, which stopped this rank, stops the others too, and kills ranks that do not end soon.
   if (stopped) return;
-  // Who waits at the end for a rank that is lost waits for ever.
+  // `finish` waits for all ranks: with a lost one it would never return.
   if (lost || !transport_->sent())
     transport_->abort(code_);
   else
@@ -93,7 +93,7 @@ void Cluster::send(int to, const Json& message) {
 }
 
 void Cluster::pump() {
-  // While this process itself was stopped it could hear nobody.
+  // Time in which this process itself was suspended does not count as the others' silence.
   const auto now = Clock::now(), before = std::exchange(turn_, now);
   if (now - before > kAlive)
     for (Peer& peer : peers_) peer.heard += now - before;

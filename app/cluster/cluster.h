@@ -11,13 +11,15 @@ struct MpiTransport;
 
 namespace wide {
 
-/// The ranks that run this program together, and what they say to each other: JSON. Of one thread.
+/// The ranks (processes) that run this program together; they exchange messages of JSON. Only one
+/// thread may use it.
 class Cluster {
  public:
-  /// Those of this process's launcher; nullptr where it is the only one. Throws Error (exit code 1)
-  /// where there is no plugin for MPI, or ranks cannot find each other.
+  /// Joins the ranks started by the same launcher; nullptr if no launcher started this process.
+  /// Throws Error (exit code 1) if the MPI plugin is missing or the ranks cannot connect.
   static std::unique_ptr<Cluster> join();
-  /// Of rank 0: tells the others to end. Where one does not listen, all are ended.
+  /// Ends this rank. Rank 0 first tells the others to end. If a rank is lost, or messages cannot be
+  /// handed over in time, all ranks are aborted.
   ~Cluster();
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
@@ -26,18 +28,18 @@ class Cluster {
   int size() const { return static_cast<int>(peers_.size()); }
 
   void send(int to, const nlohmann::ordered_json& message);
-  /// The next message of a rank that has come; nullopt: none.
+  /// The next message that has arrived from a rank; nullopt: none.
   std::optional<nlohmann::ordered_json> take(int from);
-  /// Since the last message of a rank, of whatever kind.
+  /// Seconds since anything, heartbeats included, arrived from a rank.
   double silent_s(int rank);
-  /// Says that this one lives: to rank 0, which says so to all.
+  /// Sends a heartbeat: to rank 0, or from rank 0 to all others.
   void say_alive();
-  /// What is there to be heard is heard, and this one says that it lives, when it is time to.
+  /// Receives all messages that have arrived, and sends a heartbeat when one is due.
   void pump();
-  /// Not all will come to their ends by themselves: they are ended by this object's end, and this
-  /// process too, once it has said `line`, where that is not "".
+  /// Makes the destructor print `line`, unless it is "", and abort all ranks, this one included:
+  /// for when some of them would never end by themselves.
   void give_up(const std::string& line);
-  /// The exit code that all ranks end with, should they have to be ended.
+  /// The exit code of ranks that are told to end or aborted.
   void set_code(int code) { code_ = code; }
 
  private:
@@ -53,10 +55,10 @@ class Cluster {
   bool given_up_ = false;
   std::string last_words_;
   std::vector<Peer> peers_;
-  Clock::time_point said_ = Clock::now(), turn_ = Clock::now();  // turn_: of listening
+  Clock::time_point said_ = Clock::now(), turn_ = Clock::now();  // last heartbeat; last pump
 };
 
-/// A rank that has said nothing for so long is lost.
+/// A rank that has sent nothing for so long counts as lost.
 inline constexpr double kLostS = 40;
 
 }  // namespace wide

@@ -146,7 +146,8 @@ class Fields {
                                              const FieldRule& rule) = 0;
   virtual void begin_entry(const std::string& key) = 0;
   virtual void end_map() = 0;
-  /// True for readers: `visit` then writes into the fields instead of reading them.
+  /// Whether `visit` may write into the structs: true for readers, and for walks over all fields
+  /// that fill empty structs on the way (the columns of tables).
   virtual bool fills() const = 0;
 };
 
