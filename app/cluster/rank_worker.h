@@ -13,8 +13,8 @@ struct MeasuringRank {
 };
 
 /// Called by rank 0: sends each other rank its place on its machine and waits for its cores, GPU
-/// and environment. Throws Error if a rank has other cases or another program than rank 0 expects,
-/// or, unless `sharing`, if two ranks measure on the same cores or GPU.
+/// and environment. Throws Error if a rank has other cases than rank 0, if the ranks run different
+/// programs, or, unless `sharing`, if two measure on the same cores or GPU.
 std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<SweepCase>& cases,
                                            bool sharing);
 
