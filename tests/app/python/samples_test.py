@@ -41,7 +41,8 @@ class MonteCarlo(unittest.TestCase):
         y = wide(torch.randn(2, 5, 8))
         self.assertGreater(float((y[0] - y[1]).abs().max()), 1e-3)
         own = nw.compile([copy.deepcopy(net) for _ in range(3)]).eval()
-        self.assertEqual(float((own(torch.ones(3, 2, 5, 8))[0] - own(torch.ones(3, 2, 5, 8))[1]).abs().max()), 0)
+        ones = torch.ones(3, 2, 5, 8)  # models of another range may be rounded in another way
+        self.assertLess(float((own(ones)[0] - own(ones)[1]).detach().abs().max()), 1e-5)
 
     def test_gradients_are_the_sum_over_samples(self):
         net = nn.Linear(4, 2).double()
