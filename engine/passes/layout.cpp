@@ -25,7 +25,8 @@ bool is_bijective_view(const Node& node, const Program& program) {
 
 /// Strides of dimensions of size 1 say nothing.
 bool same_layout(const Value& a, const Value& b) {
-  if (!a.strided || !b.strided || a.dtype != b.dtype || a.sizes != b.sizes) return false;
+  if (!a.strided || !b.strided || a.device != b.device || a.dtype != b.dtype || a.sizes != b.sizes)
+    return false;
   for (size_t i = 0; i < a.sizes.size(); ++i)
     if (a.sizes[i] != 1 && a.strides[i] != b.strides[i]) return false;
   return true;

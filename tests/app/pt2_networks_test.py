@@ -93,11 +93,11 @@ def prepare(name, folder):
     return forms
 
 
-def fused(here, arch, weights, expected):
+def fused(here, arch, weights, expected, binary=BINARY, device="cpu"):
     """What is wrong with a fusion, or how many of its nodes are computed model by model."""
     out, report = arch + ".out", arch + ".json"
     run = subprocess.run(
-        [BINARY, "fuse", arch, "--weights", *weights, "--inputs", os.path.join(here, "x.safetensors"),
+        [binary, "fuse", arch, "--device", device, "--weights", *weights, "--inputs", os.path.join(here, "x.safetensors"),
          "--outputs", out, "--json", report, "--budget", "0.001", "--threads", "1", "--no-store",
          "--quiet"], capture_output=True, text=True, timeout=300)
     if run.returncode:
