@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pt2_networks_test import BINARY, export_networks, fused, prepare
 
 SIMULATED = os.path.join(os.path.dirname(BINARY), "workbench_tests_simulated")
-LIMITS = ["waves"]  # the simulated device cannot copy tensors whose conjugation is pending
 
 
 class OnADevice(unittest.TestCase):
@@ -18,7 +17,7 @@ class OnADevice(unittest.TestCase):
 
     def test_every_network_is_right(self):
         chosen = os.environ.get("WORKBENCH_NETWORKS", "").split(",")
-        names = [n for n in export_networks.ALL if n not in LIMITS and (chosen == [""] or n in chosen)]
+        names = [n for n in export_networks.ALL if chosen == [""] or n in chosen]
         results = {}
         with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
             for name in names:

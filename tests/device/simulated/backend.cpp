@@ -146,6 +146,11 @@ void install() {
                                        __FILE__, __LINE__);
     register_memory_operators(*library);
     register_operators(*library);
+    // Without this PyTorch would copy to a temporary of the target, whose conjugation is pending.
+    for (const auto key : {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}) {
+      auto* pending = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+      pending->impl("_copy_from", torch::CppFunction::makeFallthrough());
+    }
     register_runtime();
     return true;
   }();

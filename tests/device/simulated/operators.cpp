@@ -3,6 +3,8 @@
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <utility>
+
 #include "engine/error.h"
 #include "tests/device/simulated/backend.h"
 
@@ -246,7 +248,9 @@ class Call {
         if (schema_.arguments()[i].type()->str().rfind("Generator", 0) == 0) generator_at = i;
     }
     const Stack seen = with(c10::kCPU, as_seen_by_kernels);
-    arguments_.clear();  // addresses, sizes and strides are all that it takes
+    // Addresses, sizes and strides are all that the work takes. The arguments live until it is
+    // queued: nobody else may hold them.
+    const Stack held = std::exchange(arguments_, {});
     launch.work = [self = *this, seen, generator_at,
                    draws = launch.draws_from != nullptr](const Draw& draw) {
       Stack now = seen;
