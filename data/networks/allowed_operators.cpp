@@ -9,12 +9,12 @@ namespace {
 
 struct Group {
   const char* what;
-  const char* names;  // of aten, without a trailing underscore
+  const char* names;  // names of ATen operators, without a trailing underscore
 };
 
-// What is here computes on the tensors it is given and checks where it reads and writes. What is
-// not: files, storages (set_, resize_, _reshape_alias), memory that is not counted (pinned, mkldnn,
-// quantised and packed weights), unchecked indices (ctc_loss, lu_unpack, segment_reduce,
+// The listed operators compute on the tensors they are given and check where they read and write.
+// Not listed: files, storages (set_, resize_, _reshape_alias), memory that is not counted (pinned,
+// mkldnn, quantised and packed weights), unchecked indices (ctc_loss, lu_unpack, segment_reduce,
 // fractional pooling, slow convolutions), sparse and nested tensors, gradients, optimisers, other
 // devices, random state, printing.
 constexpr Group kOperators[] = {
@@ -146,7 +146,7 @@ constexpr Group kOperators[] = {
      "sym_numel sym_size sym_storage_offset sym_stride"},
 };
 
-// What TorchScript has beside them: numbers, texts, lists, dicts, questions about tensors.
+// TorchScript's own functions in the aten namespace, on numbers, text, lists, dicts, tensors.
 constexpr const char* kLanguage =
     "append as_tensor bin Bool capitalize center chr clear Complex ComplexImplicit __contains__ "
     "count cpu degrees Delete __derive_index device dict dim divmod element_size endswith "
@@ -165,7 +165,7 @@ constexpr const char* kLanguage =
     "swapcase tensor _tensor_to_list title _unwrap_optional update upper __upsample "
     "__upsample_bilinear __upsample_nearest values warn zfill";
 
-// Of prim. Not here: Print, fork and await, Python, other processes, addresses (id).
+// Operators of the prim namespace. Not listed: Print, fork, await, Python, processes, addresses.
 constexpr const char* kPrimitives =
     "abs CallFunction CallMethod Constant ConstantChunk CreateObject data device DictConstruct "
     "dtype Enter EnumName EnumValue Exit GetAttr grad If index is_cpu is_cuda is_ipu is_maia "
@@ -200,7 +200,7 @@ Names words_of(std::string_view words) {
   return all;
 }
 
-/// `add_` stands under add; `__iand__` under its own name.
+/// The name as listed: `add` for `add_`; `__iand__` keeps its underscores.
 std::string_view plain(std::string_view name) {
   if (!name.ends_with("__") && name.ends_with('_')) name.remove_suffix(1);
   return name;
@@ -222,7 +222,7 @@ bool is_handle(const c10::TypePtr& type) {
                      [](const c10::TypePtr& t) { return is_handle(t); });
 }
 
-/// Results are written into memory of the caller's, which is resized for it.
+/// Whether the argument is an `out=` tensor, which the operator resizes and writes its result to.
 bool writes_out(const c10::Argument& a) {
   return a.kwarg_only() && a.alias_info() && a.alias_info()->isWrite();
 }

@@ -15,7 +15,7 @@ std::vector<NetworkFormat>& formats() {
   return list;
 }
 
-/// What LibTorch says against a file is the file's fault, not the machine's.
+/// Reports LibTorch's exceptions as errors of the file.
 std::unique_ptr<NetworkFile> load(const NetworkFormat& format, const std::string& path,
                                   const NetworkOptions& options) {
   try {
@@ -36,7 +36,7 @@ std::unique_ptr<NetworkFile> load(const NetworkFormat& format, const std::string
 
 bool add_network_format(NetworkFormat format) {
   formats().push_back(std::move(format));
-  // The order of static initialisers is the linker's; messages must not depend on it.
+  // Sorted, as the linker chooses the order of static initialisers; messages must not depend on it.
   std::sort(formats().begin(), formats().end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return true;

@@ -23,7 +23,7 @@
 namespace wide::torchscript_network {
 namespace {
 
-/// What the file's code warns of, in one line that no terminal obeys.
+/// Logs warnings of the file's code as one line without control characters.
 class PlainWarnings : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
@@ -52,12 +52,12 @@ struct Weight {
   std::vector<Slot> slots;  // several when tied
 };
 
-constexpr int kDeepest = 1000;  // containers in one another
+constexpr int kDeepest = 1000;  // nesting depth of containers
 
-/// `value` with containers of its own, each tensor in it replaced by what `other` gives for it.
+/// A copy of `value` and its containers in which each tensor t is `other(t)`.
 IValue rebuilt(const IValue& value, const std::function<Tensor(const Tensor&)>& other,
                int depth = 0) {
-  // A list may contain itself: the code that makes a module's attributes is the file's.
+  // Code in the file makes the module's attributes, so a list may contain itself.
   if (depth > kDeepest)
     fail(
         "[TorchScript] attribute: got containers deeper in one another, expected at most {}; try "
@@ -87,7 +87,7 @@ IValue rebuilt(const IValue& value, const std::function<Tensor(const Tensor&)>& 
   return value.isObject() ? value.deepcopy() : value;
 }
 
-/// Same memory seen in the same way: one weight under two names.
+/// Equal for tensors with the same memory, sizes and strides: one weight under two names.
 std::string identity(const Tensor& t) {
   if (t.numel() == 0 || !t.has_storage())
     return fmt::format("{}", fmt::ptr(t.unsafeGetTensorImpl()));
@@ -104,7 +104,7 @@ Identities weights_of(const torch::jit::Module& module) {
   return found;
 }
 
-/// A module with slots of its own; weights are left as they are, to be replaced by the caller.
+/// A copy of a module whose slots can be set; it shares the weights, which the caller replaces.
 /// Types, and with them the compiled code, are shared, as they are among N instances in Python.
 ObjectPtr copy_structure(const ObjectPtr& from, const Identities& weights, Copies& copies) {
   if (const auto it = copies.find(from.get()); it != copies.end()) return it->second;
@@ -122,17 +122,17 @@ ObjectPtr copy_structure(const ObjectPtr& from, const Identities& weights, Copie
   return to;
 }
 
-/// Everything made from a module holds this: the module must outlive it all.
+/// What is read from one file. Networks and models made from it keep it alive.
 struct Loaded {
   std::string name;
   torch::jit::Module module;
   std::vector<Weight> weights;
   std::map<std::string, std::string> aliases;
-  std::map<std::string, size_t> known;  // weights by their identity
-  std::vector<Slot> holders;            // of weights too, though they are no parameters themselves
+  std::map<std::string, size_t> known;  // index in `weights` by identity()
+  std::vector<Slot> holders;            // attributes that hold weights as plain tensors
   at::ScalarType dtype = at::kFloat;
   FormFlags forms;
-  std::vector<bool> training;  // of each part, as the file has it
+  std::vector<bool> training;  // of each submodule, as in the file
 
   const c10::FunctionSchema& schema() const {
     return module.get_method("forward").function().getSchema();
@@ -166,8 +166,8 @@ void collect(const torch::jit::Module& module, const std::string& prefix, Role r
   }
 }
 
-/// Attributes through which a module reaches weights past their parameters, such as the list of a
-/// recurrent layer's.
+/// Collects attributes, such as the weight list of a recurrent layer, that hold weights as plain
+/// tensors.
 void collect_holders(const ObjectPtr& object, Loaded& loaded, std::set<const Object*>& seen) {
   if (!seen.insert(object.get()).second) return;
   const auto& type = object->type();
@@ -187,7 +187,7 @@ void collect_holders(const ObjectPtr& object, Loaded& loaded, std::set<const Obj
   }
 }
 
-/// What a holder holds when the weights are `tensors`.
+/// The value of a holder's slot in a model whose weights are `tensors`.
 IValue held(const Loaded& loaded, const Slot& holder, const Tensors& tensors) {
   return rebuilt(holder.owner->getSlot(holder.index), [&](const Tensor& t) {
     const auto weight = loaded.known.find(identity(t));
@@ -195,8 +195,8 @@ IValue held(const Loaded& loaded, const Slot& holder, const Tensors& tensors) {
   });
 }
 
-/// What a value is before any input is known: of the module (the graph's `self`), or a constant;
-/// nullopt for what depends on more.
+/// A value that depends only on constants and the module's attributes (the graph's `self`); nullopt
+/// for others.
 std::optional<IValue> known_value(torch::jit::Value* value, const torch::jit::Module& module,
                                   const torch::jit::Value* self) {
   if (value == self) return IValue(module._ivalue());
@@ -214,12 +214,12 @@ std::optional<IValue> known_value(torch::jit::Value* value, const torch::jit::Mo
                      module, self);
 }
 
-/// Of a flag or a probability.
+/// Whether a flag, or a dropout probability, says that the call acts as in training.
 bool is_on(const IValue& value) {
   return value.isBool() ? value.toBool() : value.isDouble() && value.toDouble() > 0;
 }
 
-/// The flags of the module's own calls, those below it included.
+/// The flags of all calls in forward, those of submodules included.
 FormFlags flags_of(torch::jit::Module module) {
   FormFlags flags;
   for (const auto& part : module.modules())
@@ -242,7 +242,7 @@ FormFlags flags_of(torch::jit::Module module) {
       if (!flag->needs.empty() && at(flag->needs) &&
           at(flag->needs)->type()->kind() == c10::TypeKind::NoneType)
         continue;
-      // A trace holds what the flag was; a script asks the module.
+      // A trace has the flag as a constant; a script reads the module's attribute.
       const bool constant = value->node()->kind() == torch::jit::prim::Constant;
       if (constant && (!flag->probability || torch::jit::toIValue(value)->toDouble() > 0))
         flags.bound = op + " with a constant " + std::string(flag->argument);
@@ -256,7 +256,7 @@ FormFlags flags_of(torch::jit::Module module) {
   return flags;
 }
 
-/// As the file has it for training, where it has; else every part of it.
+/// Sets every submodule to training; in a file exported for training, to what each is in the file.
 void put_into_training(const torch::jit::Module& module, const Loaded& loaded) {
   torch::jit::Module(module).train(true);
   if (!loaded.forms.exported_for_training) return;
@@ -265,7 +265,7 @@ void put_into_training(const torch::jit::Module& module, const Loaded& loaded) {
     part.setattr("training", IValue(static_cast<bool>(loaded.training.at(i++))));
 }
 
-/// A module of its own, with these weights, as it came from the file.
+/// A copy of the file's module with these weights.
 torch::jit::Module with_weights(const Loaded& loaded, const Tensors& weights,
                                 Form form = Form::as_exported) {
   Copies copies;
@@ -336,7 +336,7 @@ class TorchScriptFile : public NetworkFile {
 
     const size_t count = inputs.size();
     network.forward = [loaded = loaded_, call, count, form](const Tensors& bound) {
-      // The optimising executor profiles, then fuses: a recording wants the calls as written.
+      // The optimising executor would profile and fuse calls; a recording needs them as written.
       const torch::jit::GraphOptimizerEnabledGuard plain(false);
       const LiteralScope literals;
       const WarningGuard warnings(PlainWarnings::get());
@@ -375,7 +375,7 @@ std::unique_ptr<NetworkFile> wrap(torch::jit::Module module, const std::string& 
       loaded->dtype = weight.spec.dtype;
       break;
     }
-  // kFloat stands for the dtype asked for: all weights of the file's own dtype follow it.
+  // In a TensorSpec, kFloat means the dtype of the run: it replaces the file's own floating dtype.
   for (Weight& weight : loaded->weights)
     if (weight.spec.dtype == loaded->dtype) weight.spec.dtype = at::kFloat;
   return std::make_unique<TorchScriptFile>(std::move(loaded));

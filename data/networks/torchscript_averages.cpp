@@ -25,7 +25,7 @@ bool holds_tensor(const jit::Value* module, const char* name) {
          type->getAttribute(name)->kind() == c10::TypeKind::TensorType;
 }
 
-/// Whether it is the float(num_batches_tracked) of 1 / float(num_batches_tracked).
+/// Whether the node is the float(num_batches_tracked) of 1 / float(num_batches_tracked).
 bool reads_counter(const jit::Node* node) {
   if (node->kind() != c10::aten::Float || node->inputs().size() != 1) return false;
   const jit::Node* const attribute = node->input()->node();
@@ -44,8 +44,8 @@ void find_readers(jit::Block* block, std::vector<jit::Node*>* found) {
   }
 }
 
-/// The statistics are brought up to date where the counter was; the batch norm itself then adds
-/// nothing to them: its momentum is 1 / infinity.
+/// Inserts the update of the statistics where the counter was read; the counter becomes infinity,
+/// so that the batch norm's own momentum is 0 and it changes nothing.
 void replace(jit::Node* reader, jit::Graph* graph, jit::Graph* average) {
   const jit::WithInsertPoint before(reader);
   jit::Value* const module = reader->input()->node()->input();

@@ -13,10 +13,10 @@ namespace {
 
 constexpr uint64_t kMostCode = 64 << 20;  // bytes of source
 constexpr size_t kDeepestBrackets = 200, kDeepestIndent = 400, kMostBranches = 500;
-constexpr size_t kLongestTerm = 1000;  // words and signs between two commas
+constexpr size_t kLongestTerm = 1000;  // tokens between two commas
 constexpr size_t kDeepestValue = 1000;
 
-/// What a name in these pickles stands for does not matter here, but for what it holds.
+/// Reads a pickle for its nesting only: what a name stands for does not matter.
 class Shape : public pickle::Meaning {
  public:
   bool knows(std::string_view) const override { return true; }
@@ -38,7 +38,7 @@ class Shape : public pickle::Meaning {
   }
 };
 
-/// Refuses what destructors and copies, which recurse, would run out of stack on.
+/// Refuses values so deep that recursive destructors and copies would overflow the stack.
 void check_depth(const pickle::Values& values, pickle::Id root, const std::string& file) {
   enum : uint8_t { unseen, open, done };
   struct Place {
@@ -85,7 +85,7 @@ void check_depth(const pickle::Values& values, pickle::Id root, const std::strin
   }
 }
 
-/// Walks code as a lexer does, as far as it takes to know how deep it nests.
+/// Finds how deeply code nests, with only as much lexing as that needs.
 class Nesting {
  public:
   Nesting(std::string_view code, const std::string& file, const std::string& what)

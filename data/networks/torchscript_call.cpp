@@ -17,10 +17,10 @@ namespace wide {
 struct ForwardCall::Part {
   enum class Kind { tensor, constant, tuple, list, dict };
   Kind kind = Kind::constant;
-  size_t index = 0;               // of a tensor
+  size_t index = 0;               // index of a tensor among the arguments given
   IValue constant;                // a default, or None
-  c10::TypePtr type;              // of elements, for lists and dicts
-  std::vector<std::string> keys;  // of a dict
+  c10::TypePtr type;              // type of the elements, for lists and dicts
+  std::vector<std::string> keys;  // for dicts
   std::vector<std::unique_ptr<Part>> parts;
 };
 
@@ -34,7 +34,7 @@ class PartBuilder {
   PartBuilder(const std::vector<std::string>& names, std::string file)
       : names_(names), file_(std::move(file)), used_(names.size(), false) {}
 
-  /// The part for `name` of this type; nullptr when nothing was given for it.
+  /// The argument, or part of one, `name`; nullptr if no tensor was given for it.
   PartPtr build(const c10::TypePtr& type, const std::string& name) {
     switch (type->kind()) {
       case c10::TypeKind::TensorType:
@@ -111,7 +111,7 @@ class PartBuilder {
     std::set<std::string> keys;
     for (const std::string& n : names_)
       if (!n.compare(0, name.size() + 1, name + ".")) {
-        // A key may hold dots itself where nothing is nested below it.
+        // If nothing is nested in the dict's values, a key itself may contain dots.
         const std::string rest = n.substr(name.size() + 1);
         keys.insert(plain ? rest : rest.substr(0, rest.find('.')));
       }
@@ -173,7 +173,7 @@ void flatten(const IValue& value, const std::string& file, Tensors* out) {
   }
 }
 
-/// Appends the names of what `value` holds; false where it does not show how it is put together.
+/// Appends the names of the tensors in `value`; false if the graph does not show how it was built.
 bool add_names(const torch::jit::Value& value, const std::string& path,
                std::vector<std::string>* names) {
   namespace prim = torch::jit::prim;
@@ -195,7 +195,7 @@ bool add_names(const torch::jit::Value& value, const std::string& path,
       if (!add(*made.input(i), tuple && tuple->schema() ? tuple->schema()->arguments()[i].name()
                                                         : std::to_string(i)))
         return false;
-    return value.uses().size() == 1;  // else something may have been put in
+    return value.uses().size() == 1;  // other uses may have changed the list
   }
   if (made.kind() != prim::DictConstruct || value.uses().size() != 1) return false;
   for (size_t i = 0; i + 1 < made.inputs().size(); i += 2) {

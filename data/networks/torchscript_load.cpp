@@ -26,7 +26,7 @@ using caffe2::serialize::PyTorchStreamReader;
 constexpr const char* kTrust =
     "export the network without it, or --trust if you know who made the file";
 
-/// The mapped file as LibTorch reads it: what is checked is what is read.
+/// Lets LibTorch read the mapped file, so that it reads the same bytes that were checked.
 class Adapter : public caffe2::serialize::ReadAdapterInterface {
  public:
   explicit Adapter(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
@@ -47,13 +47,13 @@ bool is_custom(const c10::TypePtr& type) {
   return named && named->name() && torch::getCustomClass(named->name()->qualifiedName());
 }
 
-/// Reads the functions that classes of the file have, before any of them runs.
+/// Checks the functions of the file's classes before any of them runs.
 class Reviewer {
  public:
   Reviewer(const torch::jit::CompilationUnit& unit, const std::string& file)
       : unit_(unit), file_(file) {}
 
-  /// Those that were compiled since the last call.
+  /// Checks the functions that were compiled since the last call.
   void review() {
     const std::vector<torch::jit::Function*> functions = unit_.get_functions();
     for (; done_ < functions.size(); ++done_) {

@@ -48,7 +48,7 @@ void check_extent(const Stored& t, const std::string& file) {
            fmt::format("at least {}", bytes), "fetch the file again");
 }
 
-/// The schema's dtype for safetensors' name of it.
+/// The schema's dtype for a safetensors name.
 Dtype dtype_of(const std::string& name) {
   static const std::map<std::string, Dtype> all = {
       {"U8", Dtype::u8},    {"I8", Dtype::i8},   {"I16", Dtype::i16},      {"I32", Dtype::i32},
@@ -65,7 +65,7 @@ Size known(int64_t value) {
   return size;
 }
 
-/// Whether a graph has inputs that a state_dict holds, or ones that it does not.
+/// Whether the graph has weights of a state_dict (`in_state_dict`), or constants outside it.
 bool wants(const Program& program, bool in_state_dict) {
   using K = InputSpec::Kind;
   return std::any_of(program.inputs.begin(), program.inputs.end(), [&](const InputSpec& spec) {
@@ -90,7 +90,7 @@ class Reader {
     zip::check_crc(bytes_, model, file_);
     archive.program = parse_program(zip::bytes_of(bytes_, model), file_, inner(model));
     const std::string name = old ? "" : name_of(model);
-    // A torch.save of an empty dict, which older files have, is no checkpoint: not read.
+    // Older files hold a torch.save of an empty dict, which the reader of checkpoints refuses.
     if (wants(archive.program, true))
       archive.weights = old ? saved("serialized_state_dict.pt") : group("weights", name);
     if (wants(archive.program, false))
@@ -128,8 +128,8 @@ class Reader {
     return *found;
   }
 
-  /// The tensors of "weights" or "constants": raw records with a list of them, as PyTorch writes
-  /// since 2.9, or a torch.save in one.
+  /// The tensors of "weights" or "constants": since PyTorch 2.9 raw records with a list of them,
+  /// before a torch.save.
   std::vector<Stored> group(const std::string& kind, const std::string& model) {
     const std::string folder = "data/" + kind + "/";
     const std::string list = fmt::format("{}{}_{}_config.json", folder, model, kind);
@@ -197,7 +197,7 @@ bool probe(std::string_view bytes, bool named_pt2) {
   try {
     index = zip::parse(bytes, "");
   } catch (const Error&) {
-    return named_pt2;  // reading it says what is wrong
+    return named_pt2;  // true: reading it then gives the error message
   }
   const std::string folder = index.folder();
   return index.find(folder + kOldModel) ||

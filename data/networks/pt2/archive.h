@@ -18,7 +18,7 @@ bool same_tensor(const Stored& a, const Stored& b);
 struct Archive {
   Program program;
   std::vector<Stored> weights;    // parameters and persistent buffers
-  std::vector<Stored> constants;  // others: lifted constants and buffers that are not persistent
+  std::vector<Stored> constants;  // lifted constants and buffers that are not persistent
 };
 
 /// True for the bytes of a torch.export archive, and for those of a broken zip archive.

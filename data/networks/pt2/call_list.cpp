@@ -12,7 +12,7 @@
 namespace wide::pt2 {
 namespace {
 
-/// Modes that sub-graphs are run in, put back in reverse, also when an operator throws.
+/// Grad and autocast modes of sub-graphs, restored in reverse order, also after an exception.
 class Modes {
  public:
   Modes() = default;
@@ -35,7 +35,7 @@ class Modes {
     at::autocast::set_autocast_enabled(device, step.detail);
     if (step.dtype != at::ScalarType::Undefined)
       at::autocast::set_autocast_dtype(device, step.dtype);
-    // The autocast cache keeps only casts of weights that require gradients; these do not.
+    // The autocast cache keeps only casts of weights that require gradients; these weights do not.
     at::autocast::set_autocast_cache_enabled(false);
   }
 
@@ -101,8 +101,8 @@ c10::IValue filled(const Filling& f, Registers& registers) {
 
 const c10::OperatorName kView("aten::view", "");
 
-/// Whether `view` of these arguments needs no copy. An operator may lay its result out otherwise
-/// than the one that PyTorch traced, as kernels of attention do: the values are the same.
+/// Whether `view` works without a copy. Kernels, such as those of attention, may use other strides
+/// than those PyTorch traced; `reshape` then gives the same values.
 bool can_view(const std::vector<c10::IValue>& arguments) {
   const at::Tensor& t = arguments[0].toTensor();
   const std::vector<int64_t> sizes = at::infer_size(arguments[1].toIntVector(), t.numel());

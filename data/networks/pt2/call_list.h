@@ -12,8 +12,8 @@ struct Filling {
   enum class Kind { value, number_tensor, real, tensors, optional_tensors, integers, reals };
   Kind kind = Kind::value;
   size_t place = 0;
-  std::vector<int> values;       // registers; -1: None, for `integers` the constant in `numbers`
-  std::vector<int64_t> numbers;  // for `integers`: by entry, the constants among them
+  std::vector<int> values;       // registers; -1: None, or the constant in `numbers`
+  std::vector<int64_t> numbers;  // constants among `integers`, by entry
   bool last = false;             // this is the last read of the register, which may be moved out
 };
 
@@ -23,11 +23,11 @@ struct Step {
     call,      // an operator of LibTorch
     size,      // of a tensor: `detail` is the dimension
     count,     // elements of a tensor
-    python,    // a function of Python numbers: `text` is its name
-    check,     // an assertion of the export, fails where the number is 0: `text` is its condition
+    python,    // a function of Python numbers, whose name is `text`
+    check,     // an assertion of the export: fails if the number is 0; `text` is its condition
     grad,      // on or off: `detail`
     autocast,  // on or off: `detail`
-    leave      // back to the mode before
+    leave      // leaves the latest of these modes
   };
   Kind kind = Kind::call;
   std::optional<c10::OperatorHandle> op;

@@ -19,7 +19,7 @@ constexpr const char* kHigher = "torch.ops.higher_order.";
 
 bool starts(const std::string& text, const char* with) { return text.rfind(with, 0) == 0; }
 
-/// Sub-graphs that are run as if they stood in the graph around them.
+/// Whether a higher-order operator only calls its sub-graph, which is inlined.
 bool is_plain_wrapper(const std::string& name) {
   static const std::set<std::string> names = {
       "wrap",          "tag_activation_checkpoint",  "strict_mode",    "hints_wrapper",
@@ -27,18 +27,18 @@ bool is_plain_wrapper(const std::string& name) {
   return names.count(name) > 0;
 }
 
-/// Assertions about their arguments, whose results nobody reads: skipped.
+/// Whether the operator is an assertion about its arguments without a used result: it is skipped.
 bool only_states(const std::string& name) {
   return name == "aten::_assert_tensor_metadata" || name == "aten::_assert_async" ||
          starts(name, "aten::sym_constrain_range");
 }
 
-/// Views that trust the sizes and strides given: taken through the one that checks them.
+/// Whether a view takes sizes and strides unchecked: as_strided, which checks, replaces it.
 bool trusts_its_strides(const std::string& name) {
   return name == "aten::_reshape_alias" || name == "inductor::_reinterpret_tensor";
 }
 
-/// Operators that return their argument itself in eval mode, though their schema declares no alias.
+/// Whether an operator may return its argument in eval mode, though its schema declares no alias.
 bool may_return_argument(const std::string& name) {
   return name == "aten::dropout" || name == "aten::feature_dropout" ||
          name == "aten::alpha_dropout" || name == "aten::type_as";
@@ -102,7 +102,7 @@ class Builder {
     }
   }
 
-  /// The registers for what a node makes, under their names.
+  /// Registers for a node's results, entered in `names`.
   std::vector<std::vector<int>> results(const Node& node, Names& names) {
     std::vector<std::vector<int>> all;
     for (const Argument& output : node.outputs) {
@@ -138,13 +138,13 @@ class Builder {
     add(std::move(step));
   }
 
-  /// One number, or the name of one.
+  /// Whether an argument is one number, or the name of one.
   static bool is_number(const Argument& a) {
     return !a.list && a.items.size() == 1 &&
            (a.kind == K::integer || a.kind == K::real || a.kind == K::boolean);
   }
 
-  /// Appends a number, or a place that is filled with one.
+  /// Appends a constant number, or a filling for a symbolic one.
   void number(const Node& node, const Argument& a, const Names& names, Step& step) {
     if (!is_number(a)) refuse_node(node, "an argument that is no number", "numbers");
     const Item& item = a.items[0];
@@ -185,7 +185,7 @@ class Builder {
     return *op;
   }
 
-  /// Whether an argument says that memory begins where the tensor's own does.
+  /// Whether the argument is an `offset_increment` of 0.
   bool adds_no_offset(const NamedArgument& input) const {
     return input.name == "offset_increment" && is_number(input.value) &&
            input.value.items[0].name.empty() && input.value.items[0].integer == 0;
@@ -225,7 +225,7 @@ class Builder {
                   "export it again with PyTorch 2.11");
     step.results = results(node, names);
     const size_t returns = schema.returns().size();
-    // Older files have all results of an operator in one list.
+    // Older files put all results of an operator into one list.
     if (step.results.size() == 1 && returns > 1 && step.results[0].size() == returns) {
       std::vector<std::vector<int>> spread;
       for (const int r : step.results[0]) spread.push_back({r});
@@ -237,7 +237,7 @@ class Builder {
     add(std::move(step));
   }
 
-  /// Sizes are read off the tensor: no call, and nothing for a recording to see.
+  /// Makes a step that reads a tensor's size without a call, so that it is not recorded.
   bool size_of(const Node& node, const std::string& name, Names& names) {
     Step step;
     if (name == "aten::sym_size" && node.inputs.size() == 2 && is_number(node.inputs[1].value) &&
@@ -358,7 +358,7 @@ class Builder {
     step.fillings.push_back(std::move(f));
   }
 
-  /// A number where there must be a tensor; none where one may be missing.
+  /// A number given for a tensor argument as a tensor; None for a missing tensor.
   std::optional<c10::IValue> tensor_of(const Argument& a) const {
     if (a.kind == K::none) return c10::IValue();
     const auto number = constant(a, c10::NumberType::get(), std::nullopt, list_.setting);
@@ -366,7 +366,7 @@ class Builder {
     return c10::IValue(number_tensor(*number));
   }
 
-  /// How symbolic numbers get into an argument of this type.
+  /// Sets how symbolic numbers fill an argument of this type.
   template <class Misfit>
   void symbolic(const c10::TypePtr& type, const c10::Argument& wanted, Filling& f,
                 const Misfit& misfit) const {
@@ -518,7 +518,7 @@ class Builder {
     --depth_;
   }
 
-  /// A value's register; a number gets one of its own.
+  /// A value's register; a constant number gets a new one.
   int register_of(const Item& item, K kind, const Names& names, const std::string& reader) {
     if (!item.name.empty()) return value(names, item.name, reader);
     if (kind == K::tensor) return -1;
@@ -532,7 +532,8 @@ class Builder {
 
   void add(Step step) { list_.steps.push_back(std::move(step)); }
 
-  /// Walks backwards: a register goes after the last step that reads it, or that makes it unread.
+  /// Marks where registers are cleared: after the last step that reads them, or, if none does,
+  /// after the one that writes them.
   void drop_dead() {
     std::set<int> read(list_.outputs.begin(), list_.outputs.end());
     const auto keeps = [&](int r) {
@@ -558,7 +559,7 @@ class Builder {
   const Program& program_;
   bool trusted_;
   CallList list_;
-  std::vector<std::set<size_t>> roots_;  // per register: the inputs whose memory it may see
+  std::vector<std::set<size_t>> roots_;  // per register: inputs that it may alias
   std::set<int> kept_;
   size_t inputs_ = 0;
   int depth_ = 0;

@@ -42,7 +42,7 @@ std::optional<c10::IValue> number_list(const Argument& a, c10::TypeKind element,
     if (!value) return std::nullopt;
     values.push_back(*value);
   }
-  // One number stands for all of a list of fixed length.
+  // As in PyTorch, one number may be given for a list of fixed length.
   if (!a.list && length) values.resize(static_cast<size_t>(*length), values.front());
   switch (element) {
     case c10::TypeKind::IntType:
@@ -70,7 +70,7 @@ std::optional<c10::IValue> number_list(const Argument& a, c10::TypeKind element,
 
 at::ScalarType Setting::dtype(at::ScalarType exported) const {
   if (exported == from) return to;
-  // Complex numbers follow from f32 to f64; LibTorch lacks them for the other dtypes.
+  // Complex dtypes change with f32 to f64; LibTorch has none for the other floating dtypes.
   if (from == at::kFloat && to == at::kDouble && exported == at::kComplexFloat)
     return at::kComplexDouble;
   return exported;
@@ -93,7 +93,7 @@ std::optional<c10::IValue> constant(const Argument& a, const c10::TypePtr& type,
   const c10::TypeKind kind = type->kind();
   switch (a.kind) {
     case K::none:
-      // Undefined where the schema asks for a tensor, as an operator's missing bias may be.
+      // An undefined tensor, as for a missing bias.
       if (kind == c10::TypeKind::TensorType) return c10::IValue(at::Tensor());
       return std::nullopt;
     case K::integer:
@@ -125,7 +125,7 @@ std::optional<c10::IValue> constant(const Argument& a, const c10::TypePtr& type,
         return std::nullopt;
       return c10::IValue(static_cast<int64_t>(at::kStrided));
     case K::device:
-      // The device of the export is ignored: everything lies where the weights are.
+      // The device of the export is ignored: all tensors lie on the weights' device.
       if (kind != c10::TypeKind::DeviceObjType) return std::nullopt;
       return c10::IValue(setting.device);
     case K::tensor:

@@ -7,7 +7,7 @@
 namespace wide::pt2 {
 namespace {
 
-/// A call's flag.
+/// A call's flag for training or evaluation, and its argument.
 struct Found {
   const ModeFlag* flag = nullptr;
   size_t place = 0;
@@ -63,7 +63,7 @@ Step calling(const char* op, const char* overload, const std::vector<RegisterOrV
   return step;
 }
 
-/// The register of a step's tensor argument that is a graph's input, or -1.
+/// The register of a step's argument if it is an input of the graph, else -1.
 int input_at(Step* step, const char* argument, const Program& program) {
   const auto place = step->op->schema().argumentIndexWithName(argument);
   for (Filling& filling : step->fillings)
@@ -75,7 +75,7 @@ int input_at(Step* step, const char* argument, const Program& program) {
   return -1;
 }
 
-/// Of the batch norm whose running mean is input `mean` the count of its batches, or -1.
+/// The input num_batches_tracked of the batch norm whose running mean is input `mean`, or -1.
 int counter_of(int mean, const Program& program) {
   const std::string& name = program.inputs[static_cast<size_t>(mean)].target;
   const std::string counter = name.substr(0, name.rfind('.') + 1) + "num_batches_tracked";
@@ -84,9 +84,9 @@ int counter_of(int mean, const Program& program) {
   return -1;
 }
 
-/// The batch norm of a module counts its batches in training, which an export for evaluation does
-/// not show; an instance norm never does. momentum=None: the statistics are the mean over all
-/// batches so far. In evaluation PyTorch writes such a momentum as 0.
+/// Adds num_batches_tracked += 1 to batch norms, which an export for evaluation lacks. An instance
+/// norm counts none. momentum=None: the statistics are the mean over all batches so far. In
+/// evaluation PyTorch writes such a momentum as 0.
 void count_batches(const Program& program, CallList* calls) {
   std::vector<Step> steps;
   for (Step& step : calls->steps) {
@@ -119,7 +119,7 @@ void count_batches(const Program& program, CallList* calls) {
       before.emplace_back(statistic, fresh());
       steps.push_back(calling("aten::clone", "", {statistic}, before.back().second));
     }
-    step.arguments[static_cast<size_t>(*momentum)] = 1.0;  // what this batch has
+    step.arguments[static_cast<size_t>(*momentum)] = 1.0;  // only this batch
     steps.push_back(std::move(step));
     for (const auto& [statistic, old] : before) {
       const int change = fresh(), part = fresh(), now = fresh();
@@ -143,7 +143,7 @@ FormFlags form_flags(const CallList& list) {
     if (!found.flag) continue;
     const bool on = is_on(step, found);
     flags.exported_for_training = flags.exported_for_training || on;
-    // A probability that is 0 cannot be switched on: what it was is not in the file.
+    // A probability that the export set to 0 cannot be switched on: its old value is not known.
     if (found.flag->probability && !on) continue;
     FormCalls& calls =
         found.flag->what == ModeFlag::What::dropout ? flags.dropout : flags.batch_norm;
@@ -156,7 +156,7 @@ FormFlags form_flags(const CallList& list) {
 void bring_into(Form form, const Program& program, CallList* calls) {
   if (form == Form::as_exported) return;
   const bool was_training = form_flags(*calls).exported_for_training;
-  if (form == Form::train && was_training) return;  // with what was frozen in it
+  if (form == Form::train && was_training) return;  // keeps frozen calls frozen
   if (form == Form::train) count_batches(program, calls);
   for (Step& step : calls->steps) {
     const Found found = find(step);

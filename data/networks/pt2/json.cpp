@@ -9,7 +9,7 @@
 namespace wide::pt2 {
 namespace {
 
-/// Sub-graphs nest: one in another takes about ten levels.
+/// Limit of nesting: each sub-graph in another takes about ten levels.
 constexpr int kDeepestJson = 400;
 
 void append_utf8(std::string& out, uint32_t code) {

@@ -6,8 +6,8 @@
 
 namespace wide::pt2 {
 
-/// Reads JSON in order, value by value, straight into what the caller builds: no document in
-/// between, so that memory and depth are bounded by what is asked for. Knows no LibTorch.
+/// Reads JSON in order, value by value, without building a document, so that memory and depth are
+/// bounded by what the caller asks for. Knows no LibTorch.
 /// Throws Error for invalid JSON, a value of another type than asked for, too deep nesting and
 /// duplicate keys.
 class Json {
@@ -69,7 +69,7 @@ class Json {
   char next();  // the next character that is no white space
   void expect(char c);
   void open(char bracket, const char* what);
-  bool close(char bracket);  // true, and read, when it stands next
+  bool close(char bracket);  // if it is next, reads it and returns true
   bool more(char bracket);   // true after a comma, false after the bracket
   void literal(std::string_view word);
   std::string_view number();

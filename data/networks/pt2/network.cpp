@@ -21,7 +21,7 @@
 namespace wide::pt2::network_format {
 namespace {
 
-/// A tensor over the file's memory, which it keeps alive; a copy where it is not aligned.
+/// A tensor over the mapped file, which it keeps alive; a copy if its bytes are not aligned.
 Tensor make_tensor(const std::shared_ptr<const MappedFile>& file, const Stored& stored) {
   Sizes sizes, strides;
   for (const Size& s : stored.meta.sizes) sizes.push_back(s.value);
@@ -60,7 +60,7 @@ struct WriteBack {
   size_t output = 0, place = 0;
 };
 
-/// An archive made ready. Everything made from it holds this: call lists point into it.
+/// A sorted archive. All models keep it alive, as call lists point into it.
 struct Loaded {
   std::string name;
   bool trusted = false;
@@ -70,16 +70,16 @@ struct Loaded {
   std::vector<Weight> weights;
   std::map<std::string, std::string> aliases;
   std::vector<std::pair<size_t, Tensor>> constants;     // by input of the graph
-  std::vector<std::pair<size_t, c10::IValue>> numbers;  // those too
+  std::vector<std::pair<size_t, c10::IValue>> numbers;  // numbers among the graph's inputs
   std::vector<WriteBack> write_backs;
-  std::vector<size_t> results;  // outputs of the graph that are the network's
+  std::vector<size_t> results;  // outputs of the graph that the network returns
   std::vector<std::string> notes;
   at::ScalarType dtype = at::kFloat;
 
   const Program& program() const { return archive.program; }
 };
 
-/// The calls of a graph with the constants that go with them, for one dtype and device.
+/// A graph's calls and constants for one dtype and device.
 struct Prepared {
   CallList calls;
   std::vector<std::pair<size_t, Tensor>> constants;
@@ -120,10 +120,10 @@ class CallLists {
   std::vector<std::unique_ptr<Prepared>> all_;
 };
 
-/// How the network's inputs, in the order asked for, get into the graph.
+/// Where one of the network's inputs goes in the graph.
 struct Entry {
   size_t place = 0;
-  bool convert = false;  // exported with a floating dtype that is not the network's own
+  bool convert = false;  // its floating dtype in the export is not the network's
   at::ScalarType dtype = at::kFloat;
 };
 
@@ -304,7 +304,7 @@ Network ExportFile::network(const std::vector<TensorSpec>& inputs, Form form) co
       // A forward may update its buffers in place; the caller's tensors must not see that.
       const Weight& weight = loaded.weights[k];
       const auto& written = prepared.calls.written;
-      // Training batch norm writes to its statistics, which its schema does not say.
+      // Batch norm in training writes to its statistics, though its schema declares no write.
       const bool own = weight.spec.role == Role::buffer ||
                        std::any_of(weight.places.begin(), weight.places.end(), [&](size_t place) {
                          return written.count(place) ||
@@ -364,7 +364,7 @@ class Loader {
   }
 
  private:
-  /// Of the first floating weight, as a module's own dtype is.
+  /// The network's dtype is that of its first floating weight.
   void choose_dtype() {
     for (const auto* list : {&loaded_->archive.weights, &loaded_->archive.constants})
       for (const Stored& s : *list)
@@ -447,7 +447,7 @@ class Loader {
     }
   }
 
-  /// Returns the graph's name of a tensor that must be given, or "".
+  /// The graph's name of input `i` if it is a tensor that the caller gives, or "".
   std::string user_input(size_t i, const Argument& value) {
     if (value.kind == Argument::Kind::tensor && !value.list) {
       const std::string& name = value.items[0].name;

@@ -47,7 +47,7 @@ int64_t times(int64_t a, int64_t b) {
 
 int64_t floor_division(int64_t a, int64_t b) {
   if (!b) by_zero();
-  if (b == -1) return minus(0, a);  // the processor cannot divide the least number by it
+  if (b == -1) return minus(0, a);  // the least int64 divided by -1 would trap
   const int64_t q = a / b;
   return a % b && (a < 0) != (b < 0) ? q - 1 : q;
 }
@@ -59,7 +59,7 @@ int64_t remainder(int64_t a, int64_t b) {
   return r && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/// By squaring: the exponent is the file's to choose.
+/// By squaring, as a file may have a huge exponent.
 int64_t power(int64_t a, int64_t b) {
   int64_t r = 1;
   while (b > 0) {
@@ -70,7 +70,7 @@ int64_t power(int64_t a, int64_t b) {
   return r;
 }
 
-/// Towards zero.
+/// Rounds towards zero.
 int64_t whole_of(double value) {
   if (!(value > -9.2e18 && value < 9.2e18)) too_large();
   return static_cast<int64_t>(value);

@@ -14,7 +14,7 @@ bool is_out(const c10::Argument& a) {
   return a.name() == kOut && a.kwarg_only() && a.alias_info() && a.alias_info()->isWrite();
 }
 
-/// Whether `plain` takes what `with_out` takes, but for `out`, and makes one tensor of its own.
+/// Whether `plain` has the arguments of `with_out` except `out`, and returns one new tensor.
 bool is_same_without(const c10::FunctionSchema& plain, const c10::FunctionSchema& with_out) {
   const auto &few = plain.arguments(), &all = with_out.arguments();
   if (few.size() + 1 != all.size() || plain.returns().size() != 1 || plain.is_mutable())
@@ -50,7 +50,7 @@ std::optional<std::pair<Node, Node>> without_out(const Node& node) {
     computes.inputs.erase(computes.inputs.begin() + (given - node.inputs.begin()));
     Argument made = node.outputs[0];
     if (made.items.size() != 1) return std::nullopt;
-    made.items[0].name = "before out " + made.items[0].name;  // no name of a file has spaces
+    made.items[0].name = "before out " + made.items[0].name;  // names in files have no spaces
     computes.outputs = {made};
     copies.target = "torch.ops.aten.copy_.default";
     copies.inputs = {{"self", given->value}, {"src", made}};

@@ -6,9 +6,9 @@
 
 namespace wide::pt2 {
 
-/// `aten::div.out(x, y, out=t)` writes into a tensor that it is given, and would resize it: the
-/// same operator without `out`, and `copy_` of its result into `t`, as two nodes. nullopt for any
-/// other node. torch.nn.utils.parametrizations.spectral_norm is exported with such nodes.
+/// Replaces `aten::div.out(x, y, out=t)`, which resizes and writes `t`, by two nodes: the operator
+/// without `out`, and `copy_` of its result into `t`. nullopt for any other node.
+/// torch.nn.utils.parametrizations.spectral_norm is exported with such nodes.
 std::optional<std::pair<Node, Node>> without_out(const Node& node);
 
 }  // namespace wide::pt2

@@ -107,7 +107,7 @@ class Parser {
   }
 
  private:
-  /// A class with one key that says which of its forms it has.
+  /// Reads a union: an object with one key, which names the alternative.
   template <class Value>
   void one_of(Value value) {
     int count = 0;
@@ -118,7 +118,7 @@ class Parser {
     if (!count) json_.refuse("an empty object", "one key");
   }
 
-  /// One key of an object; others are skipped.
+  /// Reads one key of an object and skips the others.
   template <class Value>
   void one_key(const char* wanted, Value value) {
     bool found = false;
@@ -496,7 +496,7 @@ class Parser {
     return all;
   }
 
-  /// Only the outermost module's entry says how forward is called.
+  /// Reads how forward is called from the entry of the outermost module; skips the others.
   void module_call(Program& program) {
     std::string fqn;
     std::string in_spec, out_spec;

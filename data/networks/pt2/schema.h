@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
-// What a torch.export archive says, as plain data: torch.export's serialized schema 8, reduced to
-// what running a graph needs. Knows no LibTorch. Enumerations are the schema's own, not c10's.
+// A torch.export archive as plain data: torch.export's serialized schema 8, reduced to what running
+// a graph needs. Knows no LibTorch. Enumerations are the schema's own, not c10's.
 namespace wide::pt2 {
 
 /// A number that is known, or an expression over symbols such as "Symbol('s0')".
 struct Size {
-  int64_t value = 0;       // also what the expression was on the exporter's sample, where said
-  std::string expression;  // "" when the value is all
-  bool known = true;       // false: an expression without a hint
+  int64_t value = 0;       // of an expression: its value on the exporter's sample
+  std::string expression;  // "" for a plain number
+  bool known = true;       // false: an expression without such a value
 };
 
 /// The schema's ScalarType.
@@ -66,7 +66,7 @@ struct Argument {
   enum class Kind {
     none,
     tensor,
-    integer,  // a number, or the name of a symbolic one; so for the next two
+    integer,  // a number or a symbolic one's name; the next two as well
     real,
     boolean,
     text,
@@ -74,9 +74,9 @@ struct Argument {
     memory_format,
     layout,
     device,
-    complex,  // `real` of two items
+    complex,  // `real` of two items: real and imaginary part
     graph,
-    other  // whatever runs nowhere here: `text` says what
+    other  // what cannot be run here; `text` names it
   };
   Kind kind = Kind::none;
   bool list = false;

@@ -63,7 +63,7 @@ class Formula {
     return r;
   }
 
-  /// Numbers, or 1 and 0 for true and false.
+  /// The value of a comparison (1 or 0), or of a sum.
   int64_t comparison(int depth) {
     const int64_t a = sum(depth);
     if (take("==")) return a == sum(depth);
@@ -144,7 +144,7 @@ class Formula {
     return it == symbols_.end() ? none() : it->second;
   }
 
-  /// "L['batch']['image'].size()[0]" is known as "batch.image.size()[0]".
+  /// The value of "L['batch']['image'].size()[0]", which symbols_ holds as "batch.image.size()[0]".
   int64_t dimension() {
     std::string name;
     while (take("[")) {
@@ -162,7 +162,7 @@ class Formula {
     return symbol(name);
   }
 
-  /// "'s0', integer=True)" of Symbol, else the arguments.
+  /// Reads a call from behind its opening bracket: "'s0', integer=True)" of Symbol, or arguments.
   int64_t call(std::string_view name, int depth) {
     if (name == "Symbol") {
       if (!take("'")) return none();
@@ -230,7 +230,7 @@ std::set<std::string> symbols_of(const std::string& expression) {
 }
 
 /// Gives the only unknown symbol of a linear expression the value that makes it `wanted`. Returns
-/// the symbol's name whether it has one then or not, or "" when not exactly one is unknown.
+/// the symbol's name even if no such value exists, or "" unless exactly one symbol is unknown.
 std::string solve(const std::string& expression, int64_t wanted, Symbols* symbols) {
   std::string unknown;
   for (const std::string& name : symbols_of(expression))

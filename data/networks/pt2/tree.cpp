@@ -36,7 +36,7 @@ Branch read_node(Json& json) {
 }
 
 /// Keys that a context holds: a list of texts or numbers, itself or first in a list (dataclasses
-/// and defaultdicts keep more beside them). Empty when it is something else.
+/// and defaultdicts store more). Empty when it is something else.
 std::vector<std::string> keys_of(const std::string& context, const std::string& file) {
   std::vector<std::string> keys;
   if (context.empty() || (context.front() != '[' && context.front() != '{')) return keys;
@@ -78,7 +78,7 @@ std::vector<std::string> keys_of(const std::string& context, const std::string& 
   return keys;
 }
 
-/// [protocol, tree].
+/// Reads [protocol, tree].
 Branch read_tree(const std::string& text, const std::string& file, const std::string& where) {
   Json json(text, file, where);
   Branch root;
@@ -140,7 +140,7 @@ std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::st
 
   const Branch root = read_tree(program.in_spec, file, "in_spec");
 
-  // Before any of them is named: names may be far longer than what stands in the file.
+  // Counts the leaves before naming any: names may be far longer than the file.
   size_t count = 0;
   if (root.children.size() == 2)
     for (const Branch& group : root.children) count += leaves_of(group);
@@ -149,7 +149,7 @@ std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::st
            fmt::format("{} as the graph has inputs", names.size()),
            "export it again with torch.export.save");
   Walk walk(program, file);
-  // (positional arguments, keyword arguments), as forward is called.
+  // The root is the tuple (positional arguments, keyword arguments) of a call of forward.
   size_t argument = 0;
   if (root.children.size() == 2)
     for (const Branch& group : root.children) {
