@@ -20,7 +20,7 @@
 namespace wide {
 namespace {
 
-/// As SQLite's URI wants a path.
+/// A URI with which SQLite opens the file as one that nobody changes.
 std::string uri(const std::string& path) {
   std::string out = "file:";
   for (const unsigned char c : std::filesystem::absolute(path).string())
@@ -29,14 +29,14 @@ std::string uri(const std::string& path) {
   return out + "?immutable=1";
 }
 
-/// A write beyond a limit of the shell must fail, not kill.
+/// A write beyond the shell's file size limit must fail instead of killing the process.
 void survive_file_size_limit() {
   struct sigaction now {};
   if (sigaction(SIGXFSZ, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
     std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// SQLite itself says no more than that it could not open.
+/// Why the file could not be opened; SQLite itself does not say.
 std::string why_not_opened(const std::string& path) {
   std::error_code error;
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
@@ -63,12 +63,12 @@ Connection::Connection(const std::string& path, const StoreOptions& options, Acc
     : path_(path), options_(options) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (std::filesystem::is_other(status))  // SQLite would wait for what a pipe says
+  if (std::filesystem::is_other(status))  // opening a pipe would block
     throw Error(fmt::format("[{}] store: got no regular file, expected one; try another --db FILE",
                             printable(path)),
                 1);
   network_ = network_file_system(options.magic ? options.magic : file_system_magic(path));
-  survive_file_size_limit();  // readers write too, what they share with writers
+  survive_file_size_limit();  // readers write too: the shared index of the log
   guarded([&] { access == Access::create ? open_to_write() : open_to_read(); });
 }
 
@@ -113,7 +113,7 @@ void Connection::open_to_read() {
     found = version();
   }
   if (found == store_version()) return;
-  // An older one is brought up to date in memory.
+  // A store of an older version is migrated in memory.
   auto copy = std::make_unique<SQLite::Database>(":memory:", SQLite::OPEN_READWRITE);
   SQLite::Backup(*copy, *db_).executeStep();
   db_ = std::move(copy);
@@ -122,7 +122,7 @@ void Connection::open_to_read() {
 }
 
 int64_t Connection::version() {
-  // In one statement, so that all three are of one moment: another process may be making the file.
+  // One statement, so that the three values belong together while another process makes the file.
   SQLite::Statement read(*db_,
                          "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)"
                          " FROM pragma_application_id, pragma_user_version");
@@ -144,7 +144,7 @@ int64_t Connection::version() {
 
 void Connection::migrate() {
   SQLite::Transaction transaction(*db_, SQLite::TransactionBehavior::IMMEDIATE);
-  // Another process may have done it while this one waited.
+  // Another process may have migrated it while this one waited for the lock.
   for (int64_t v = version(); v < store_version(); ++v)
     db_->exec(store_migrations().at(static_cast<size_t>(v)));
   db_->exec(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kStoreId,
@@ -154,7 +154,7 @@ void Connection::migrate() {
 
 void Connection::use_journal() {
   const std::string wanted = network_.empty() ? "wal" : "delete";
-  // SQLite does not wait for others here by itself.
+  // SQLite does not wait for other processes when it changes the journal mode.
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.busy_ms);
   while (db_->execAndGet("PRAGMA journal_mode").getString() != wanted) {
     const int code = db_->tryExec("PRAGMA journal_mode = " + wanted) & 0xff;
@@ -163,7 +163,7 @@ void Connection::use_journal() {
     else if (code != SQLITE_OK)
       throw SQLite::Exception(db_->getHandle(), code);
     else
-      break;  // a file system without shared memory keeps its journal
+      break;  // no shared memory here: keep its journal
   }
 }
 

@@ -88,7 +88,7 @@ class Connection {
   std::string path_, network_;
   StoreOptions options_;
   std::unique_ptr<SQLite::Database> db_;
-  std::map<std::string, std::unique_ptr<SQLite::Statement>> statements_;  // go before db_
+  std::map<std::string, std::unique_ptr<SQLite::Statement>> statements_;  // destroyed before db_
 };
 
 /// One use of a statement: binds values in order, and resets the statement at the end of its scope.

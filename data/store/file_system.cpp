@@ -8,7 +8,7 @@
 namespace wide {
 
 std::string network_file_system(int64_t magic) {
-  // As Linux numbers them; a FUSE may be of this machine too, which nobody can tell.
+  // Numbers as Linux defines them. A FUSE file system may also be local: its number does not say.
   constexpr std::pair<uint32_t, const char*> kNames[] = {
       {0x6969, "NFS"},          {0x517B, "SMB"},        {0xFE534D42, "SMB"},
       {0xFF534D42, "CIFS"},     {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},

@@ -9,7 +9,7 @@
 namespace wide {
 namespace {
 
-/// Within what process numbers are unique: this boot of this machine, this container.
+/// The scope in which process numbers are unique: this boot of this machine, this container.
 std::string where() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
@@ -20,8 +20,8 @@ std::string where() {
   return fmt::format("{} {} {}", host, boot, space);
 }
 
-/// When a process was started, in ticks since the boot: numbers are given again, with another
-/// time. "" when there is none.
+/// When a process was started, in ticks since the boot, as numbers of ended processes are reused.
+/// "" if there is none.
 std::string start_of(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});

@@ -8,7 +8,7 @@ namespace {
 
 static_assert(sizeof(double) == 8);
 
-/// 8 bytes each, the most significant first: sqlite's own shell reads them by ieee754_from_blob.
+/// Samples as big-endian words of 8 bytes, which SQLite's shell reads by ieee754_from_blob.
 std::vector<uint64_t> packed(const std::vector<double>& samples) {
   std::vector<uint64_t> words(samples.size());
   for (size_t i = 0; i < samples.size(); ++i) {

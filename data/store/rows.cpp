@@ -86,9 +86,9 @@ Layout::Layout(const char* name, std::vector<const char*> key_columns,
 }
 
 const Layout kEnvironment("environment", {}, all_fields<Environment>);
-// Inserted when the sweep begins; its results only fill `more`.
+// Inserted when the sweep begins; results only add fields to `more`.
 const Layout kCase("\"case\"", {"sweep", "position"}, all_fields<Case>);
-// A trial's JSON holds its timing's too: what is not here goes there.
+// A trial's JSON includes its timing's fields: those without a column here go to kTiming.
 const Layout kTrial("trial", {"\"case\"", "position"}, own_fields<Trial>, More::none);
 const Layout kTiming("timing", {"\"case\"", "fuse_point", "trial", "position"}, all_fields<Timing>);
 const Layout kCorrectness("correctness", {"trial", "fuse_point"}, all_fields<Correctness>);
@@ -129,7 +129,7 @@ Json column_json(const SQLite::Column& column, bool boolean) {
   return column.getString();
 }
 
-/// Takes a value out, and the objects around it that are empty then.
+/// Removes a value, and the objects around it that become empty.
 void take(Json& object, const Json::json_pointer& at) {
   if (!object.contains(at)) return;
   const Json::json_pointer above = at.parent_pointer();
@@ -137,7 +137,7 @@ void take(Json& object, const Json::json_pointer& at) {
   if (holder.is_object())
     holder.erase(at.back());
   else
-    holder[std::stoul(at.back())] = nullptr;  // the places of the others stay
+    holder[std::stoul(at.back())] = nullptr;  // keeps the indices of the others
   const bool left = std::any_of(holder.begin(), holder.end(), [&](const Json& value) {
     return holder.is_object() || !value.is_null();
   });

@@ -2,8 +2,8 @@
 
 namespace wide {
 
-// Names are those of the reports; what has no column of its own lies in `more` as JSON, under the
-// report's name: SELECT more ->> 'cold_ns' FROM timing. Times are nanoseconds.
+// Columns are named as in the reports; fields without a column lie in `more` as JSON, by the same
+// names: SELECT more ->> 'cold_ns' FROM timing. Times are nanoseconds.
 const std::vector<std::string>& store_migrations() {
   static const std::vector<std::string> steps = {
       // 1: sweeps
@@ -94,7 +94,7 @@ CREATE TABLE reference(
 ) STRICT;
 CREATE INDEX reference_sweep ON reference(sweep);
 )sql",
-      // 2: fusions, tuning, samples as rows, sweeps that are known again in another store
+      // 2: fusions, tuning, samples as rows, sweeps that have the same identity in every store
       R"sql(
 ALTER TABLE sweep ADD COLUMN uuid TEXT;
 UPDATE sweep SET uuid = lower(hex(randomblob(16)));
@@ -228,7 +228,7 @@ DELETE FROM "case" WHERE mode = 'default';
 UPDATE "case" SET mode = 'default' WHERE mode = 'eager';
 UPDATE fuse SET mode = 'default' WHERE mode = 'eager';
 )sql",
-      // 5: when each evaluation of a training run was, and what others ask of a run that goes on
+      // 5: times of a training run's evaluations, and requests of other processes to a running run
       R"sql(
 CREATE TABLE run_time(
   run INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE,
@@ -247,7 +247,7 @@ CREATE TABLE run_request(
 ) STRICT;
 CREATE INDEX run_request_run ON run_request(run);
 )sql",
-      // 6: requests that change a hyperparameter or copy a model, and what became of each
+      // 6: requests that change a hyperparameter or copy a model, and the outcome of each
       R"sql(
 CREATE TABLE run_request_6(
   id INTEGER PRIMARY KEY,

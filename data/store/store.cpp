@@ -170,7 +170,7 @@ void Store::ask_to_stop(int64_t run, int64_t model) {
 }
 
 std::vector<RunRequest> Store::take_requests(const std::string& run, int64_t step) {
-  // At each evaluation: the lock to write is not asked for where nothing is.
+  // Called at each evaluation: takes the write lock only if there are requests.
   if (!connection_->read([&] { return has_requests(*connection_, run); })) return {};
   return connection_->write([&] { return wide::take_requests(*connection_, run, step); });
 }

@@ -110,7 +110,7 @@ class Store {
 
   // ---- writing a sweep, by the process that runs it ----
 
-  /// A new sweep with its cases planned, owned by this process. Returns its number.
+  /// Stores a new sweep and its list of cases, owned by this process. Returns its number.
   int64_t begin(const StoredCases& stored);
   /// Takes over the latest unfinished sweep with the same cases and settings. Throws Error if there
   /// is none, and says what differs; if it is still running; or if the machine is another.
@@ -143,7 +143,7 @@ class Store {
   /// The report of all cases that have run; its id is the sweep's number. If the sweep was
   /// interrupted, the trials of the case that was running are `interrupted`.
   SweepReport load(int64_t sweep);
-  /// The same without its cases.
+  /// The report without its cases.
   SweepReport load_head(int64_t sweep);
   /// The trials of a sweep as rows without samples, for tables of very many trials.
   TrialTable trials(int64_t sweep);
@@ -158,7 +158,7 @@ class Store {
   // ---- fusions: reading gives the report that was stored, without the coverage of nodes ----
 
   int64_t add_fuse(const FuseReport& report);
-  /// The same of what `fuse_document` made. Throws nlohmann's exception for anything else.
+  /// Adds a document of `fuse_document`. Throws nlohmann's exception for anything else.
   int64_t add_fuse_document(const nlohmann::ordered_json& document);
   std::vector<FuseRow> fusions(int64_t limit = -1, int64_t offset = 0);
   FuseReport load_fuse(int64_t fuse);

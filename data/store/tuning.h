@@ -14,7 +14,7 @@ class Connection;
 /// several. Throws Error as the store does.
 class StoredTuning : public TuningTable {
  public:
-  /// `machine` names all a time depends on that a TuningKey does not: the processor or the GPU.
+  /// `machine` names what times depend on and a TuningKey lacks: the processor or the GPU.
   StoredTuning(const std::string& path, std::string machine, const StoreOptions& options = {});
   ~StoredTuning() override;
 

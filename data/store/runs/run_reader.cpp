@@ -26,7 +26,7 @@ std::optional<RunHistory> head_of(Connection& connection, int64_t run) {
 }
 
 void read_all(Connection& connection, RunHistory* run) {
-  // In the order of the table's key: nothing is sorted.
+  // In the order of the table's key, so that SQLite need not sort.
   Query rows(connection,
              "SELECT metric, model, step, value FROM run_metric WHERE run = ? "
              "ORDER BY model, metric, step",
@@ -35,7 +35,7 @@ void read_all(Connection& connection, RunHistory* run) {
     run->add(rows.text(0), rows.integer(1), rows.integer(2), rows.at(3).getDouble());
 }
 
-/// What is newer than the last step of each curve; true where anything was.
+/// Adds the values after the last step of each curve; true if there were any.
 bool read_new(Connection& connection, RunHistory* run, const std::vector<std::string>& metrics) {
   bool any = false;
   for (const std::string& metric : metrics)
@@ -55,7 +55,7 @@ bool read_new(Connection& connection, RunHistory* run, const std::vector<std::st
   return any;
 }
 
-/// Of the first model that has any: all models have the same metrics.
+/// Metrics of the first model that has any, as all models have the same.
 std::vector<std::string> metrics_of(Connection& connection, int64_t run) {
   std::vector<std::string> metrics;
   Query rows(connection,
@@ -71,7 +71,7 @@ void read_times(Connection& connection, RunHistory* run) {
   while (rows.step()) run->seconds[rows.integer(0)] = rows.at(1).getDouble();
 }
 
-/// How many rows the first model has up to the last step that is known: a resume takes some away.
+/// Whether the last known value of a curve is gone, as a resume deletes newer values.
 bool was_cut(Connection& connection, const RunHistory& before) {
   for (const auto& [metric, curves] : before.metrics)
     for (size_t m = 0; m < curves.size(); ++m) {
@@ -118,7 +118,7 @@ std::shared_ptr<const RunHistory> RunReader::read(int64_t id,
       return run;
     }
     const std::vector<std::string> metrics = metrics_of(*connection_, id);
-    RunHistory fresh = *run;  // of new rows alone
+    RunHistory fresh = *run;  // only the new rows
     for (const auto& [metric, curves] : before->metrics) {
       std::vector<RunCurve>& ends = fresh.metrics[metric];
       for (const RunCurve& curve : curves) {

@@ -29,7 +29,7 @@ void put_models(Connection& connection, int64_t run, const Json& models) {
   for (Json model : models) insert_row(connection, kRunModel, {run}, model);
 }
 
-/// What stands in tables of its own goes.
+/// The document without the parts that have their own tables.
 std::string more_of(Json document) {
   for (const char* key : {"models", "events", "history", "environment"}) document.erase(key);
   return json_text(document);
@@ -41,7 +41,7 @@ std::string insert_run(Connection& connection, const Json& document, const std::
                        int64_t step) {
   const auto known = number_of(run);
   if (known && exists(connection, *known)) {
-    // A run tells all that its file has once more, as a kill may have come between file and store.
+    // A resumed run stores all rows of its file again: a kill may have hit between file and store.
     Query(connection, "DELETE FROM run_metric WHERE run = ? AND step > ?", *known, step).run();
     Query(connection, "DELETE FROM run_event WHERE run = ?", *known).run();
     Query(connection, "DELETE FROM run_time WHERE run = ? AND step > ?", *known, step).run();

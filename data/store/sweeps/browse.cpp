@@ -9,8 +9,8 @@
 namespace wide {
 namespace {
 
-/// A column of a query, and where a row of the table keeps it: a word's number, a whole number, a
-/// number, a truth value, or one that may not be known.
+/// A column of a query and the field of TrialRow that it fills; a text is stored as a word's
+/// number.
 struct RowColumn {
   const char* sql;
   std::variant<int32_t TrialRow::*, int64_t TrialRow::*, double TrialRow::*, float TrialRow::*,
@@ -66,7 +66,7 @@ class RowQuery : public Query {
            int64_t sweep)
       : Query(connection, select(lists) + rest, sweep), lists_(std::move(lists)) {}
 
-  /// Gives the number of the first column behind those of the lists.
+  /// Fills a row; returns the index of the first column behind those of the lists.
   int fill(TrialRow* row, Words* words) {
     int column = 0;
     for (const RowColumns* list : lists_)
@@ -86,7 +86,7 @@ class RowQuery : public Query {
   static void take(const SQLite::Column& from, Words* words, int32_t& word) {
     word = words->number(from.getText());
   }
-  /// NULL leaves what stands there: that nothing is known.
+  /// NULL leaves the default, which means unknown.
   template <class T>
   static void take(const SQLite::Column& from, Words* /*words*/, T& to) {
     if (from.isNull()) return;
@@ -96,7 +96,7 @@ class RowQuery : public Query {
   std::vector<const RowColumns*> lists_;
 };
 
-/// What every row of a case has in common, by the case's number.
+/// The fields that all rows of a case share, by the case's number.
 std::map<int64_t, TrialRow> rows_of_cases(Connection& connection, TrialTable* table) {
   std::map<int64_t, TrialRow> cases;
   RowQuery query(connection, {&kCaseColumns, &kLoadColumns},
@@ -110,8 +110,8 @@ std::map<int64_t, TrialRow> rows_of_cases(Connection& connection, TrialTable* ta
   return cases;
 }
 
-/// Adds a row for each that the query gives, to what its case has; `finish` sets the rest of it.
-/// The first column is the case's number.
+/// Adds one row for each result of the query, as a copy of its case's row; `finish` sets the
+/// remaining fields. The first column is the case's number.
 template <class Finish>
 void add_rows(RowQuery&& query, const std::map<int64_t, TrialRow>& cases, TrialTable* table,
               const Finish& finish) {
@@ -134,7 +134,7 @@ void add_trials(Connection& connection, const std::map<int64_t, TrialRow>& cases
                     table->sweep),
            cases, table, [](TrialRow* row) {
              if (row->median_ns > 0) return;
-             for (const RowColumn& time : kTimeColumns)  // zeros stand where nothing was timed
+             for (const RowColumn& time : kTimeColumns)  // 0 means not timed
                row->*std::get<double TrialRow::*>(time.to) = TrialRow::kNone;
            });
 }
@@ -152,7 +152,7 @@ void add_baselines(Connection& connection, const std::map<int64_t, TrialRow>& ca
       });
 }
 
-/// Baselines that were known not to run.
+/// Adds baselines that were known not to run.
 void add_missing(Connection& connection, const std::map<int64_t, TrialRow>& cases,
                  TrialTable* table) {
   add_rows(RowQuery(connection, {&kCaseId, &kMissingColumns},
@@ -162,7 +162,7 @@ void add_missing(Connection& connection, const std::map<int64_t, TrialRow>& case
            cases, table, [](TrialRow* row) { row->baseline = true; });
 }
 
-/// The trials of the case that ran when its process died.
+/// Adds the trials of the case that was running when its process died.
 void add_interrupted_rows(Connection& connection, TrialTable* table) {
   RowQuery query(connection, {&kCaseColumns},
                  ", strategies FROM \"case\" AS k WHERE sweep = ? AND state = 'running' ORDER BY "

@@ -39,7 +39,7 @@ class Words {
 /// A trial, or a baseline of its case, as one row. What was not measured is NaN.
 struct TrialRow {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  int64_t trial = 0;    // its number in the store; 0: a baseline, or one that never ran
+  int64_t trial = 0;    // number in the store; 0: a baseline, or it never ran
   int64_t case_id = 0;  // for `Store::load_case`
   int64_t n = 0;
   int32_t target = 0, shape = 0, dtype = 0, device = 0, mode = 0, phase = 0;  // words
@@ -53,10 +53,10 @@ struct TrialRow {
   double median_ns = kNone, q1_ns = kNone, q3_ns = kNone, first_call_ns = kNone;
   double peak_bytes = kNone, flops_share = kNone, bytes_share = kNone;
   double max_rel = kNone, eager_max_rel = kNone, tolerance = kNone;
-  double needed_bytes = kNone;  // by estimate, of what was left out
+  double needed_bytes = kNone;  // estimate, for those that were left out
 };
 
-/// All of one sweep, in the order of its cases: trials, then baselines, then those left out.
+/// All rows of one sweep, in the order of its cases: trials, baselines, baselines left out.
 struct TrialTable {
   int64_t sweep = 0;
   Words words;

@@ -21,14 +21,14 @@ struct Chosen {
 constexpr Chosen kOfSweep{"\"case\" IN (SELECT id FROM \"case\" WHERE sweep = ?)", "sweep = ?"};
 constexpr Chosen kOneCase{"\"case\" = ?", "id = ?"};
 
-/// As in the report, but without samples, which would be text for every number.
+/// A case as in the report, but without samples, which would become text.
 Json case_object(Case result) {
   for (Timing& t : result.baselines) t.samples_ns.clear();
   for (Trial& t : result.trials) t.timing.samples_ns.clear();
   return to_json(result);
 }
 
-/// With what a report says of things that were stored before it could say so.
+/// Adds defaults for fields that older versions did not store.
 template <class Struct>
 Json with_defaults(const Json& object) {
   static const Json defaults = fields_json(Struct{});
@@ -87,7 +87,7 @@ void read_trials(Connection& connection, const Chosen& chosen, int64_t key, Json
   }
 }
 
-/// The case that ran when its process died.
+/// Adds the case that was running when its process died.
 void add_interrupted(Connection& connection, int64_t sweep, SweepReport* report) {
   Query running(connection,
                 "SELECT target, shape, dtype, device, mode, phase, n, strategies FROM \"case\" "
@@ -192,7 +192,7 @@ bool insert_case(Connection& connection, int64_t sweep, int64_t position, const 
                 sweep, position);
   if (!planned.step()) return false;
   const int64_t id = planned.integer(0);
-  Query(connection, "DELETE FROM timing WHERE \"case\" = ?", id).run();  // of a partial result
+  Query(connection, "DELETE FROM timing WHERE \"case\" = ?", id).run();  // a partial result's
   Query(connection, "DELETE FROM trial WHERE \"case\" = ?", id).run();
   Json json = case_object(result);
   Json baselines = taken_or_null(json, "baselines"), trials = taken_or_null(json, "trials");

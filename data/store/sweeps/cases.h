@@ -5,11 +5,11 @@
 // `Store` has opened.
 namespace wide {
 
-/// Fills in a planned case. False when it is done already, or there is no such position.
+/// Stores the result of a case. False if it has one already, or there is no such position.
 bool insert_case(Connection& connection, int64_t sweep, int64_t position, const Case& result);
 /// The report of a sweep's finished cases, in the order of its list of cases.
 SweepReport read_sweep(Connection& connection, int64_t sweep);
-/// The same without its cases.
+/// The report without its cases.
 SweepReport read_sweep_head(Connection& connection, int64_t sweep);
 std::optional<Case> read_case(Connection& connection, int64_t case_id);
 

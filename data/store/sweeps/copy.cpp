@@ -22,7 +22,7 @@ Error no_sweep(const std::string& path, int64_t sweep) {
                   sweep, printable(path)));
 }
 
-/// Copies a sweep between stores, whose numbers need not agree. nullopt: it is there already.
+/// Copies a sweep between stores; its number may change. nullopt: it is in `to` already.
 std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t sweep) {
   Query head(from,
              "SELECT uuid, started, finished, settings, changes, state FROM sweep WHERE id = ?",
@@ -36,7 +36,7 @@ std::optional<int64_t> copy_sweep(Connection& from, Connection& to, int64_t swee
   StoredCases stored{report.name, report.command, report.environment,
                      stored_json(head.text(3)).get<std::map<std::string, std::string>>(),
                      planned_cases(from, sweep)};
-  // No process runs it in the other store.
+  // In the other store, no process runs it.
   const std::string state = head.text(5) == "running" ? "interrupted" : head.text(5);
   stored.positions = read_stored_cases(from, sweep).positions;
   const int64_t id = insert_sweep(to, stored, state, uuid);

@@ -20,8 +20,7 @@
 namespace wide {
 namespace {
 
-/// A sweep that is a part, or what some machines measured of cases that each measures; and the
-/// store that it lies in.
+/// A part of a sweep, or one machine's results of cases that each machine measures; and its store.
 struct StoredPart {
   std::string file;
   Connection* store = nullptr;
@@ -29,7 +28,7 @@ struct StoredPart {
   Part part;
   StoredCases stored;
   std::string started, finished;
-  std::set<std::string> machines = {};  // that each measure all; none of a part
+  std::set<std::string> machines = {};  // with --each-machine; none of a part
 
   std::string name() const {
     return machines.empty() ? "part " + part.text() : "what was measured on " + *machines.begin();
@@ -64,7 +63,7 @@ std::vector<StoredPart> parts_in(Connection& store) {
 }
 
 void expect_same_cases(const StoredPart& part, const StoredPart& first) {
-  // A store may have parts of several plans.
+  // A store may hold parts of several sweeps.
   const char* advice =
       part.file == first.file ? "workbench store export of those of one plan" : "parts of one plan";
   const auto refuse = [&](const std::string& what, const std::string& got,
@@ -91,7 +90,7 @@ void expect_same_cases(const StoredPart& part, const StoredPart& first) {
   }
 }
 
-/// Times of two programs do not belong into one sweep.
+/// Refuses parts of different programs, whose times do not belong into one sweep.
 void expect_same_program(const StoredPart& part, const Environment& its, const StoredPart& first,
                          const Environment& one) {
   const auto expect = [&](const char* what, const std::string& got, const std::string& expected) {
@@ -105,7 +104,7 @@ void expect_same_program(const StoredPart& part, const Environment& its, const S
   expect("workbench", its.workbench, one.workbench);
 }
 
-/// Nothing of them missing.
+/// Refuses parts with cases that have no result.
 void expect_complete(const std::vector<StoredPart>& parts) {
   for (const StoredPart& p : parts)
     if (const auto left = missing_cases(*p.store, p.sweep); !left.empty())
@@ -115,7 +114,7 @@ void expect_complete(const std::vector<StoredPart>& parts) {
           p.file, printable(p.name()), p.stored.cases.size() - left.size(), p.stored.cases.size());
 }
 
-/// Each machine once. Gives their cases the places that they have in one sweep over all of them.
+/// Refuses a machine that comes twice. Gives cases their positions in one sweep of all machines.
 void place_machines(std::vector<StoredPart>* parts) {
   std::map<std::string, const StoredPart*> all;
   for (const StoredPart& p : *parts)
@@ -135,7 +134,7 @@ void place_machines(std::vector<StoredPart>* parts) {
   }
 }
 
-/// Each part once.
+/// Refuses a part that comes twice or is missing.
 void expect_all(std::vector<StoredPart>* parts) {
   std::sort(parts->begin(), parts->end(),
             [](const StoredPart& a, const StoredPart& b) { return a.part.number < b.part.number; });
@@ -166,7 +165,7 @@ void expect_all(std::vector<StoredPart>* parts) {
          parts->front().stored.name, parts->size(), parts->front().part.count, listing(missing, 9));
 }
 
-/// The whole that they are parts of, cases by their positions in it.
+/// The whole sweep, its cases in the order of their positions.
 StoredCases whole_cases(const std::vector<StoredPart>& parts) {
   StoredCases whole = parts.front().stored;
   if (parts.front().machines.empty()) whole.settings.erase(kWholeSetting);
@@ -187,7 +186,7 @@ StoredCases whole_cases(const std::vector<StoredPart>& parts) {
   return whole;
 }
 
-/// `error` of a store that no --db names: with other advice, and `name` in place of `instead_of`.
+/// `error` with other advice, and `name` in place of `instead_of`: no --db names this store.
 Error advised(const Error& error, const std::string& instead_of, const std::string& name,
               const std::string& advice) {
   std::string text = error.what();

@@ -19,7 +19,7 @@
 namespace wide {
 namespace {
 
-/// Those that each measure all cases; none where any machine may.
+/// Machines that each measure all cases; none if any machine may measure them.
 std::set<std::string> machines_of(const std::vector<CaseKey>& cases) {
   std::set<std::string> machines;
   for (const CaseKey& c : cases)
@@ -27,7 +27,7 @@ std::set<std::string> machines_of(const std::vector<CaseKey>& cases) {
   return machines;
 }
 
-/// How an interrupted sweep was asked for otherwise than `stored`, or "".
+/// The first difference between the options of an interrupted sweep and `stored`, or "".
 std::string difference(const Json& settings, const std::vector<CaseKey>& cases,
                        const StoredCases& stored) {
   std::map<std::string, std::string> before = settings.get<std::map<std::string, std::string>>();
@@ -62,7 +62,7 @@ std::string plain(const Json& value) {
   return printable(value.is_string() ? value.get<std::string>() : json_text(value));
 }
 
-/// Times of two machines do not belong into one sweep.
+/// Refuses another machine, as times of two machines do not belong into one sweep.
 void refuse_other_machine(int64_t sweep, const Json& before, const Json& now) {
   for (const char* at : {"/cpu/model", "/cpu/cores", "/gpu", "/libtorch"}) {
     const Json::json_pointer pointer(at);
@@ -206,7 +206,7 @@ int64_t resume_sweep(Connection& connection, const StoredCases& stored, bool aga
                                     now["git"].get<std::string>());
     if (again_disturbed) changes.back() += ", disturbed cases again";
     append_changes(connection, sweep, changes);
-    // A partial case is shown as it is, and run again.
+    // A partial case is shown with its results and run again.
     if (again_disturbed)
       Query(connection,
             "UPDATE \"case\" SET state = 'partial' WHERE sweep = ? AND state = 'done' AND "

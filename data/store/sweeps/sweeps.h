@@ -6,11 +6,10 @@ namespace wide {
 
 /// Throws where `name` could be taken for a number, `last` or a file.
 void check_name(const std::string& what, const std::string& name);
-/// A sweep's state as users see it: one that says running and whose process is gone was
-/// interrupted.
+/// A sweep's state for users: `running` becomes `interrupted` if its process has ended.
 std::string shown_state(const std::string& state, const std::string& owner);
 
-/// Adds a sweep with its cases planned, owned by this process; an empty `uuid` is made.
+/// Stores a new sweep and its list of cases, owned by this process; makes a `uuid` if it is empty.
 int64_t insert_sweep(Connection& connection, const StoredCases& stored, const std::string& state,
                      const std::string& uuid);
 int64_t resume_sweep(Connection& connection, const StoredCases& stored, bool again_disturbed);
