@@ -32,7 +32,7 @@ void Apart::take(const std::vector<std::string>& machines) {
     if (!name.empty() && std::find(names_.begin(), names_.end(), name) == names_.end())
       names_.push_back(name);
   }
-  // One whose machine nobody noted is of the only one that there is.
+  // A case of unknown machine belongs to the only machine, if there is one only.
   if (names_.empty() || (unknown && names_.size() > 1)) names_.emplace_back();
 }
 

@@ -26,7 +26,7 @@ class Apart {
   void take(const std::vector<std::string>& machines);
 
   bool each_ = false;
-  std::vector<std::string> names_;  // in the order they come
+  std::vector<std::string> names_;  // in order of first appearance
 };
 
 }  // namespace wide

@@ -27,11 +27,11 @@ struct FieldRule {
   /// Its column in the store's table, "" for one of the field's own name. A field without a column
   /// lies in the column `more`, as JSON.
   const char* column = nullptr;
-  double none = 0;         // numbers <= this one mean "no value"
-  bool shown = true;       // false: it is written as if it had no value
+  double none = 0;         // numbers <= this mean "no value"
+  bool shown = true;       // false: written as if it had no value
   bool own_table = false;  // of an object: its columns are those of another table
   bool in_csv = true;
-  // What its JSON schema says beside its type.
+  // What its JSON schema adds to its type.
   std::optional<int> minimum = {}, above = {};
   bool finite = false;               // numbers that are never null
   const char* words = nullptr;       // the texts allowed, separated by spaces
@@ -83,7 +83,7 @@ class Fields {
     describe(*this, *value);
     end();
   }
-  /// A count that may be missing; 0 stands for that.
+  /// A count that may be missing, which 0 means.
   void add(const char* name, std::optional<int64_t>& value, const FieldRule& rule) {
     int64_t number = value.value_or(0);
     visit(name, &number, rule);
@@ -133,15 +133,15 @@ class Fields {
   /// All other fields of the object that is visited: `value` is a map. Call it after `add`.
   virtual void rest(FieldValue value, const FieldRule& rule) = 0;
 
-  /// Begins an object, which has a value where `there`. False: its fields are not to be visited,
-  /// and `end` is not to be called.
+  /// Begins an object, which has a value if `there`. Returns false if its fields are not to be
+  /// visited; then `end` is not called.
   virtual bool begin(const char* name, bool there, const FieldRule& rule) = 0;
   virtual void end() = 0;
-  /// Begins a list of objects, and gives how many are to be visited: `begin_item`, then `end`.
+  /// Begins a list of objects, and returns how many are to be visited: `begin_item`, then `end`.
   virtual size_t begin_list(const char* name, size_t size, const FieldRule& rule) = 0;
   virtual void begin_item() = 0;
   virtual void end_list() = 0;
-  /// Begins an object of structs by name, and gives the names to visit: `begin_entry`, then `end`.
+  /// Begins an object of structs by name; returns the names to visit: `begin_entry`, then `end`.
   virtual std::vector<std::string> begin_map(const char* name, const std::vector<std::string>& keys,
                                              const FieldRule& rule) = 0;
   virtual void begin_entry(const std::string& key) = 0;

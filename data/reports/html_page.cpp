@@ -29,8 +29,8 @@ th[aria-sort=descending]:after{content:" \25BC"}
 .FASTER{color:var(--good)}svg{max-width:100%;height:auto;display:block}
 )";
 
-// A click sorts, a second one the other way round; by the number behind the text where there is
-// one. Rows without it stay last.
+// A click sorts a column, by its numbers if it has any; a second click reverses the order. Rows
+// without a number stay last.
 constexpr const char* kScript = R"(document.querySelectorAll('th').forEach(th=>th.onclick=()=>{
 const table=th.closest('table'),body=table.tBodies[0],i=th.cellIndex;
 const down=th.getAttribute('aria-sort')==='ascending';

@@ -22,7 +22,7 @@ std::vector<ReportFormat>& formats() {
 
 bool add_report_format(ReportFormat format) {
   formats().push_back(std::move(format));
-  // The order of static initialisers is the linker's; --help must not depend on it.
+  // Sorted, as the linker chooses the order of static initialisers; --help must not depend on it.
   std::sort(formats().begin(), formats().end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return true;

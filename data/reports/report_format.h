@@ -8,8 +8,8 @@
 
 namespace wide {
 
-/// A kind of file that a sweep's report is written as. One file each under data/reports/formats,
-/// registered by itself at static initialisation.
+/// A file format of sweeps' reports. Each is one file in data/reports/formats, which registers
+/// itself at static initialisation.
 struct ReportFormat {
   std::string name;     // also its option: "csv" is --csv
   std::string summary;  // one line, for --help
@@ -19,7 +19,7 @@ bool add_report_format(ReportFormat format);
 /// Sorted by name.
 const std::vector<ReportFormat>& report_formats();
 
-/// Writes all or nothing; "-" is stdout. Throws Error with exit code 1 where it cannot.
+/// Writes all or nothing; "-" is stdout. Throws Error with exit code 1 on failure.
 void write_report(const std::string& path, const std::string& text);
 
 }  // namespace wide

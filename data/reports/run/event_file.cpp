@@ -20,7 +20,7 @@ std::string bytes_of(T value) {
   return bytes;
 }
 
-/// EventFields of a protobuf message.
+/// The encoded fields of a protobuf message.
 class EventFields {
  public:
   EventFields& number(int field, uint64_t value) {
@@ -55,7 +55,7 @@ class EventFields {
   }
 };
 
-/// TFRecord keeps no plain checksum of data that may hold checksums itself.
+/// The CRC in TFRecord's masked form, which differs from a plain CRC that the data may contain.
 std::string masked_checksum(std::string_view bytes) {
   const uint32_t crc = crc32c(bytes);
   return bytes_of(static_cast<uint32_t>(((crc >> 15) | (crc << 17)) + 0xa282ead8u));
@@ -109,8 +109,8 @@ std::string event_hyperparameters(double wall_s, const std::map<std::string, dou
   session.real(5, wall_s);
   // Summary.Value { tag = 1, tensor = 8 { dtype = 1, tensor_shape = 2 },
   //                 metadata = 9 { plugin_data = 1 { plugin_name = 1, content = 2 } } },
-  // content: HParamsPluginData { session_start_info = 3 }. The tensor is an empty one of floats:
-  // readers ask for one of every value.
+  // content: HParamsPluginData { session_start_info = 3 }. The tensor is empty, as readers expect
+  // one in every value.
   const EventFields plugin =
       EventFields().text(1, "hparams").message(2, EventFields().message(3, session));
   const EventFields value = EventFields()

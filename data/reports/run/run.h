@@ -15,7 +15,7 @@ namespace wide {
 struct DataColumns {
   bool table = false;                                      // a CSV file, each column a number a row
   std::map<std::string, std::vector<std::string>> inputs;  // by forward's argument, in order
-  std::vector<std::string> target, weight, fold, group;    // at most one but for the target
+  std::vector<std::string> target, weight, fold, group;    // at most one each, except targets
   std::vector<std::string> left_out;                       // columns that are not used
 };
 
@@ -40,7 +40,7 @@ struct RunData {
   std::string fingerprint, split;
 };
 
-/// Numbers of operators that were switched to the other mode than they were exported in.
+/// How many operators were switched to another mode than that of the export.
 struct SwitchedModes {
   int64_t dropout = 0, batch_norm = 0;
 };
@@ -63,7 +63,7 @@ struct ModelReport {
   ModelSeeds seeds;
   std::map<std::string, double> hyperparameters;  // "lr" to 0.1
   std::map<std::string, std::string> labels;
-  std::string status;   // running, or how the model ended
+  std::string status;   // running, or why the model ended
   int64_t at_step = 0;  // the step at which it ended
   std::optional<BestEvaluation> best;
   std::map<std::string, double> last, test;  // by metric; test: of the test rows
@@ -85,7 +85,7 @@ struct RunEvaluation {
   std::map<std::string, std::vector<double>> values;  // by metric, of the validation rows
 };
 
-/// Metrics of the models' mean answer, each with its best weights.
+/// Metrics of the mean of the models' outputs, each model with its best weights.
 struct MeanAnswer {
   std::map<std::string, double> validation, test;
 };
@@ -118,7 +118,7 @@ struct RunReport {
   std::vector<ModelReport> models;
   std::vector<RunEvent> events;
   MeanAnswer ensemble;
-  std::vector<std::string> by;  // hyperparameters that make a configuration; none: all that differ
+  std::vector<std::string> by;  // hyperparameters that form configurations; none: all that differ
   std::vector<RunEvaluation> history;
   std::vector<std::string> notes;
 };

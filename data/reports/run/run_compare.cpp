@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 std::map<std::string, double> hyperparameters(const ModelReport& model) {
   std::map<std::string, double> hyper = model.hyperparameters;
-  // Earlier reports have what was not said as -1.
+  // Earlier versions wrote -1 for an option that was not given.
   if (const auto it = hyper.find("dropout"); it != hyper.end() && it->second == -1) hyper.erase(it);
   return hyper;
 }
@@ -49,7 +49,7 @@ bool have_partners(const RunReport& before, const RunReport& after, Pairing pair
   });
 }
 
-/// Whether a model's seeds and fold say which it is.
+/// Whether no two models have the same seeds and fold.
 bool seeds_tell_apart(const RunReport& run) {
   std::set<std::string> keys;
   for (const ModelReport& m : run.models) keys.insert(key_of(m, Pairing::seeds));
@@ -63,7 +63,7 @@ void check_metric(const RunReport& before, const RunReport& after) {
          metric, after.monitor.name, metric);
 }
 
-/// A run without validation rows has nothing to compare.
+/// Refuses a run without validation rows, which has nothing to compare.
 void check_validated(const RunReport& run, const char* which) {
   const std::string& metric = run.monitor.name;
   if (std::none_of(run.models.begin(), run.models.end(),
@@ -94,7 +94,7 @@ std::string file_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-/// The values that a run's models have of a hyperparameter.
+/// The values of a hyperparameter among a run's models.
 std::set<double> values_of(const RunReport& run, const std::string& key) {
   std::set<double> values;
   for (const ModelReport& m : run.models)
@@ -139,7 +139,7 @@ class Differences {
     if (before != after) all_.push_back({what, shown(before), shown(after), other_configuration});
   }
 
-  /// Differs where it computes something else; reports that do not say so go by the file's name.
+  /// Compares fingerprints of the networks; if a report lacks one, the files' names.
   void add_network() {
     const std::string &was = before_.network_fingerprint, &is = after_.network_fingerprint;
     const std::string from = file_name(before_.network), to = file_name(after_.network);
@@ -179,7 +179,7 @@ class Differences {
       const auto was = values_of(before_, key), is = values_of(after_, key);
       if (was != is) all_.push_back({key, values_text(was), values_text(is)});
     }
-    // The same values, but of other models.
+    // Both runs have the same values, but models combine them differently.
     if (std::none_of(all_.begin(), all_.end(),
                      [](const RunDifference& d) { return d.other_configuration; }))
       all_.push_back({"hyperparameters", "of a model", "of the model with its seeds are others"});

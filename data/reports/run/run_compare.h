@@ -13,7 +13,7 @@ namespace wide {
 /// these, by seeds and fold, which compares different configurations.
 enum class Pairing { configuration, seeds };
 
-/// A difference between two runs, as text.
+/// A setting that differs between two runs, as text.
 struct RunDifference {
   std::string what, before, after;
   /// False for what a resume may change (the length) and for what changes no value.

@@ -230,7 +230,7 @@ void describe(Fields& fields, RunReport& r) {
                        "what is learned; earlier reports have none"));
   fields.add("frozen", r.frozen);
   fields.add("no_decay", r.no_decay, kFrom0);
-  fields.add("memory", r.memory, kNotKnown);  // null where parts were put together
+  fields.add("memory", r.memory, kNotKnown);  // null for a run merged from parts
   fields.add("recordings", r.recordings,
              {.presence = Presence::null,
               .minimum = 0,
@@ -246,7 +246,7 @@ void describe(Fields& fields, RunReport& r) {
   fields.add(
       "ensemble", r.ensemble,
       described(kOlderLack, "metrics of the models' mean answer, each with its best weights"));
-  std::vector<ConfigSummary> configs;  // what the models say, for readers
+  std::vector<ConfigSummary> configs;  // derived from the models, for readers
   if (!fields.fills()) configs = by_config(r, r.by);
   fields.add("configs", configs, {.definition = "#/$defs/config"});
   fields.add("history", r.history, described({}, "the store keeps neither epoch nor seconds"));

@@ -22,14 +22,14 @@ void describe(Fields& fields, MeanAnswer& answer);
 void describe(Fields& fields, Spread& spread);
 void describe(Fields& fields, MetricSummary& metric);
 void describe(Fields& fields, ConfigSummary& config);
-/// Those that say which run it is, without its models.
+/// The fields of the run itself, without its models.
 void describe_head(Fields& fields, RunReport& report);
-/// What becomes of its models, without their histories.
+/// The results of its models, without their histories.
 void describe_models(Fields& fields, RunReport& report);
 void describe(Fields& fields, RunReport& report);
 
 nlohmann::ordered_json to_json(const RunReport& report);
-/// The reverse. Throws Error that names the field that is missing, of the wrong kind or unknown.
+/// Reads a report's JSON. Throws Error naming a field that is missing, unknown or mistyped.
 RunReport run_from_json(const nlohmann::ordered_json& json, const std::string& where,
                         UnknownFields unknown = UnknownFields::refused);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kLabelled = 5;
 
-/// The models of one run that are alike in all but their seed and fold.
+/// The models of one run that differ only in seed and fold.
 struct Configuration {
   size_t run = 0;
   std::string name;
@@ -76,7 +76,7 @@ std::vector<Configuration> configurations_of(const Runs& runs, const RunFigureOp
   return all;
 }
 
-/// At each x that any of the lines has: the quartiles of those that have a value there.
+/// The quartiles, at each x of any line, of the lines that have a value there.
 void take_quartiles(const std::vector<const std::vector<Point>*>& lines, double smoothing,
                     CurveGroup* group) {
   std::map<double, std::vector<double>> at;
@@ -133,7 +133,7 @@ void add_configuration(const Runs& runs, const RunFigureOptions& options, const 
   figure->groups.push_back(std::move(group));
 }
 
-/// The best of all models that are shown, in the order of what they are compared by.
+/// Labels the shown models with the best values of the monitored metric.
 void label_best(const Runs& runs, CurvesFigure* figure) {
   std::vector<std::pair<double, size_t>> order;
   std::set<int64_t> seen;
@@ -217,7 +217,7 @@ CurvesFigure run_figure(const Runs& runs, const RunFigureOptions& options) {
     figure.total += run->models.size();
     if (!figure.title.empty()) figure.title += " and ";
     figure.title += run->id > 0 ? fmt::format("run {} · {}", run->id, run->name) : run->name;
-    // The axis of a run that goes on is as long as it will be, and stays as it is.
+    // The axis of a running run ends at its planned last step, so that it does not change.
     const int64_t last = run->state == "running" ? run->steps : run->last_step();
     if (options.along != "seconds")
       figure.x_end = std::max(figure.x_end, along_of(*run, options.along, last));

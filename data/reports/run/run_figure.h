@@ -16,7 +16,7 @@ struct RunFigureOptions {
   bool training = true;         // the training loss beside the validation loss
   double smoothing = 0;         // in [0, 1): the weight of earlier values in the moving average
   std::vector<std::string> by;  // hyperparameters that form groups; empty: all that differ
-  // By run, then model: whether it is shown. A run without an entry has all of its models.
+  // By run, then model: whether it is shown. All models of a run without an entry are shown.
   std::vector<std::vector<bool>> shown;
 
   bool operator==(const RunFigureOptions&) const = default;

@@ -27,8 +27,7 @@ TableCell cell(const Json& value) {
   return {value.is_number_float() ? fmt::format("{}", number) : value.dump(), number};
 }
 
-/// A field of a model as columns: one of its own, or one for each entry of the maps that a table
-/// shows.
+/// A field of a model as columns: one, or for a map one for each entry.
 std::vector<std::pair<std::string, TableCell>> cells_of(const std::string& field,
                                                         const Json& value) {
   static const std::map<std::string, std::string> kShown{

@@ -13,9 +13,9 @@ namespace wide {
 /// seeds, hyperparameters and values of metrics.
 ReportTable models_table(const std::vector<nlohmann::ordered_json>& models);
 ReportTable models_table(const RunReport& run);
-/// The same.
+/// The table of models as CSV.
 std::string run_csv(const RunReport& run);
-/// A case for each model; one that diverged has failed.
+/// JUnit XML with a test case for each model, which fails if the model diverged.
 std::string run_junit(const RunReport& run);
 
 }  // namespace wide

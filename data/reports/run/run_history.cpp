@@ -8,7 +8,7 @@
 namespace wide {
 namespace {
 
-/// Models of a run that goes on have the status `running`: their events say who has ended.
+/// In a running run all models have the status `running`; their events say which have ended.
 void take_events(const std::vector<RunEvent>& events, RunHistory* run) {
   static constexpr const char* kEnds[] = {"diverged", "stopped", "pruned"};
   for (const RunEvent& event : events) {

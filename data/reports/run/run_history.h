@@ -48,7 +48,7 @@ struct BestValue {
   int64_t step = 0;
 };
 std::optional<BestValue> best_value(const RunHistory& run, size_t model);
-/// The monitored metric, or `train_loss` where the run has no values of it.
+/// The monitored metric, or `train_loss` if the run has no values of it.
 std::string compared_metric(const RunHistory& run);
 
 }  // namespace wide

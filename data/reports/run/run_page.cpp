@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// Without the middle half, which is a column of its own.
+/// A cell without the mean of the middle half, which has its own column.
 TableCell spread_cell(const std::optional<Spread>& spread) {
   if (!spread) return {"", std::nullopt};
   if (spread->n == 1) return {fmt::format("{:.4g}", spread->mean), spread->mean};
@@ -41,7 +41,7 @@ ReportTable table_of(std::vector<Column> columns) {
   return table;
 }
 
-/// A row for each configuration, best first; columns that would be empty are left out.
+/// A row for each configuration, best first; without empty columns.
 ReportTable configurations_table(const std::vector<ConfigSummary>& configs) {
   std::vector<Column> columns;
   for (const auto& [key, unused] : configs[0].hyperparameters) {
@@ -79,7 +79,7 @@ ReportTable configurations_table(const std::vector<ConfigSummary>& configs) {
   return table_of(std::move(columns));
 }
 
-/// The mean answer's metrics, a row for the validation rows and one for those of the test.
+/// The mean answer's metrics, one row for the validation rows, one for the test rows.
 ReportTable ensemble_table(const RunReport& run) {
   ReportTable table;
   if (run.models.size() < 2) return table;
@@ -108,7 +108,7 @@ std::string learning_curves(const RunReport& run, const std::vector<std::string>
   const auto history = std::make_shared<const RunHistory>(run_history(run));
   std::string text;
   for (const std::string& metric : figure_metrics({history})) {
-    // The training loss stands beside the other, where there is one.
+    // The picture of `loss` shows the training loss too.
     if (metric == "train_loss" && history->metric("loss")) continue;
     const CurvesFigure figure = report_figure(history, metric, by);
     const bool any = std::any_of(figure.lines.begin(), figure.lines.end(),

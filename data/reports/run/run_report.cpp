@@ -29,7 +29,7 @@ double hyperparameter(const ModelReport& model, const std::string& key) {
       printable(key), model.number);
 }
 
-/// Hyperparameters that are not the same for all models.
+/// Hyperparameters that differ between models.
 std::vector<std::string> varied(const RunReport& run) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : run.models.at(0).hyperparameters)
@@ -45,7 +45,7 @@ std::string table_line(const std::string& what, int64_t n, const std::string& va
   return fmt::format("  {:<40} n {:<4} {}\n", what, n, values);
 }
 
-/// One line, or a line for each metric where there is more to say of them than a number.
+/// A configuration as one line, or with a line for each metric if it has several models.
 std::string config_text(const ConfigSummary& c) {
   const std::string name = config_name(c);
   size_t width = 0;
@@ -72,7 +72,7 @@ std::string config_text(const ConfigSummary& c) {
 std::optional<double> number_at(const std::map<std::string, double>& values,
                                 const std::string& key) {
   const auto it = values.find(key);
-  // In a file an infinite number is null, so that the same is said before it is written.
+  // Files hold null for infinite numbers, so those count as missing here too.
   if (it == values.end() || !std::isfinite(it->second)) return std::nullopt;
   return it->second;
 }
@@ -81,7 +81,7 @@ std::optional<double> best_at(const ModelReport& model, const std::string& metri
   return model.best ? number_at(model.best->values, metric) : std::nullopt;
 }
 
-/// As those of the run's own state.
+/// Counts the models with best weights, or those that did not diverge if none has any.
 int64_t answering_models(const RunReport& run) {
   int64_t best = 0, whole = 0;
   for (const ModelReport& model : run.models) {
@@ -131,7 +131,7 @@ std::optional<Spread> spread_of(std::vector<double> values) {
   double squares = 0;
   for (const double v : values) squares += (v - s.mean) * (v - s.mean);
   s.sd = s.n > 1 ? std::sqrt(squares / double(s.n - 1)) : 0;
-  // The middle half, values at its border counted in part.
+  // The mean of the middle half, in which values at its ends count partly.
   const double quarter = double(s.n) / 4;
   double sum = 0, weight = 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -143,7 +143,7 @@ std::optional<Spread> spread_of(std::vector<double> values) {
     }
   }
   s.iqm = sum / weight;
-  std::mt19937_64 random(0);  // the same report each time
+  std::mt19937_64 random(0);  // fixed seed: the same report each time
   std::vector<double> means;
   for (int r = 0; r < kResamples && s.n > 1; ++r) {
     double total = 0;
@@ -165,7 +165,7 @@ std::vector<std::string> metric_names(const RunReport& run) {
     for (const auto& [name, value] : m.test) others.insert(name);
   }
   others.erase(monitored);
-  others.erase("train_loss");  // stands beside the metrics of a model's best evaluation
+  others.erase("train_loss");  // shown beside the metrics of the best evaluation
   std::vector<std::string> names{monitored};
   names.insert(names.end(), others.begin(), others.end());
   return names;
@@ -198,7 +198,7 @@ std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std
       it->summary.hyperparameters = hyper;
     }
     ++it->summary.statuses[m.status];
-    // Its best value is of fewer steps than the others had: no mean is of both.
+    // Pruned models trained for fewer steps, so they are left out of the means.
     ++(m.pruned() ? it->summary.pruned : it->summary.n);
     if (m.pruned()) continue;
     for (const std::string& metric : metrics) {

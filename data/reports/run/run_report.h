@@ -18,14 +18,13 @@ struct Spread {
 };
 /// nullopt if there are no numbers.
 std::optional<Spread> spread_of(std::vector<double> values);
-/// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52", or of one number that alone; "-" for none.
+/// "0.52 ± 0.013 [0.51, 0.54], middle half 0.52", or just the number if there is one; "-" for none.
 std::string spread_text(const std::optional<Spread>& spread);
 
-/// A finite number by its name, as a model's values of metrics have it; nullopt where there is
-/// none.
+/// A value if it is finite, else nullopt, from a map such as a model's values of metrics.
 std::optional<double> number_at(const std::map<std::string, double>& values,
                                 const std::string& key);
-/// The same for a model's best evaluation.
+/// A metric's value at a model's best evaluation.
 std::optional<double> best_at(const ModelReport& model, const std::string& metric);
 
 /// A metric over the models of one configuration that were not pruned.
@@ -38,7 +37,7 @@ struct MetricSummary {
 /// The models of one configuration.
 struct ConfigSummary {
   std::map<std::string, double> hyperparameters;  // those that differ, or those asked for
-  int64_t n = 0, pruned = 0;                      // n: the others
+  int64_t n = 0, pruned = 0;                      // n: models that were not pruned
   std::vector<MetricSummary> metrics;             // the monitored one first, then by name
   std::map<std::string, int64_t> statuses;
 
@@ -48,8 +47,8 @@ struct ConfigSummary {
 /// Names of the metrics that a run has values of: the monitored one first, then by name.
 std::vector<std::string> metric_names(const RunReport& run);
 
-/// By the hyperparameters named, or where none is by all that differ; best first. Throws Error for
-/// a name that models do not have.
+/// Groups models by the named hyperparameters, or by all that differ if none is named; best first.
+/// Throws Error for a name that models do not have.
 std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std::string>& keys);
 
 /// "lr=0.01 weight_decay=0"; "all models" where none differ.
@@ -59,7 +58,7 @@ std::string statuses_text(const RunReport& run);
 /// How many models the mean answer is made of.
 int64_t answering_models(const RunReport& run);
 
-/// Metrics of the mean answer by row set: "validation", "test".
+/// Metrics of the mean answer for the validation and for the test rows.
 std::vector<std::pair<std::string, std::map<std::string, double>>> answers_of(
     const MeanAnswer& answer);
 

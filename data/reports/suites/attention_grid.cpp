@@ -16,7 +16,7 @@ Cells attention_cells(const SuiteRow& row, const std::string& form) {
               fmt::format("{}", row.axis("D")), form == "compiled" ? "True" : "False"};
   cells.push_back(forward.ok() ? ms(forward.mean_ms) : "");
   cells.push_back(forward.ok() ? ms(forward.std_ms) : "");
-  // A backward pass alone is what the pass in both directions takes beside the forward one.
+  // The time of the backward pass is that of both passes less that of the forward pass.
   const bool apart = forward.ok() && both.ok();
   cells.push_back(apart ? ms(both.mean_ms - forward.mean_ms) : "");
   cells.push_back(apart ? ms(std::hypot(both.std_ms, forward.std_ms)) : "");

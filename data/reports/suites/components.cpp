@@ -9,7 +9,7 @@
 namespace wide::components_suite {
 namespace {
 
-/// The rows of each component along its forms, each a step up.
+/// A figure with a line for each component along the forms; each form adds one step to the last.
 Figure figure_of_forms(const std::vector<SuiteRow>& rows, const Cells& forms, Measure measure) {
   Figure figure;
   figure.title = "components";

@@ -9,13 +9,13 @@
 #include "data/reports/suites/suite_rows.h"
 #include "data/reports/suites/suites.h"
 
-// What the suites share. There is a file for each suite: it writes the CSV files, tables and plots
-// of one preset.
+// Shared by the suites. Each suite is one file, which writes the CSV files, tables and plots of one
+// preset.
 namespace wide {
 
 /// A suite: how the rows of one preset are written. Registers itself at static initialisation.
 struct Suite {
-  std::string preset;  // its targets give the rows, its name the names of files
+  std::string preset;  // its targets are the rows; its name is in file names
   /// Adds files and plots, and its part of the page of tables.
   std::function<void(const SweepReport& report, const std::vector<SuiteRow>& rows,
                      SuitePages* pages, std::string* page)>
@@ -43,13 +43,13 @@ std::string times(double value);
 std::string time_or_why(const SuiteCell& cell);
 std::string bytes_or_why(const SuiteCell& cell);
 std::string speedup_or_why(const SuiteCell& vanilla, const SuiteCell& other);
-/// "-n4" where that is not one; "-bf16" where that is not single precision; "-machine2" where the
-/// report has several kinds.
+/// "-n4" if N is not 1; "-bf16" if the dtype is not f32; "-machine2" if the report has several
+/// machines.
 std::string suffix(const SuiteRow& row);
 /// Forms beside vanilla that any of the rows has, in the order they are shown in.
 Cells forms_of(const std::vector<SuiteRow>& rows);
 
-/// Rows by the name that `key` gives them, in the order in which names come first.
+/// Rows by the name that `key` gives them, in order of first appearance.
 template <class Key>
 std::vector<std::pair<std::string, std::vector<SuiteRow>>> files_of(
     const std::vector<SuiteRow>& rows, Key key) {
@@ -64,7 +64,7 @@ std::vector<std::pair<std::string, std::vector<SuiteRow>>> files_of(
   return files;
 }
 
-/// A point's time: its median, and its quartiles where it was timed here.
+/// A point's time: its median, and its quartiles if they are known.
 void set_time(CurvePoint* point, const SuiteCell& cell);
 /// Times, memory or speedups of rows along an axis, a curve for each form.
 Figure figure_along(const std::vector<SuiteRow>& rows, const std::string& axis,

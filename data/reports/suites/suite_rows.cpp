@@ -32,7 +32,7 @@ std::string form_of(const std::string& baseline) {
   return baseline == "loop" ? "vanilla" : baseline;
 }
 
-/// What ran compiled: what the engine chose, else the fastest that is right, else the first.
+/// The trial of the form "compiled": the engine's choice, else the fastest correct, else the first.
 const Trial* compiled(const Case& c) {
   const Trial* best = nullptr;
   for (const Trial& t : c.trials) {
@@ -84,7 +84,7 @@ std::vector<SuiteRow> suite_rows(const SweepReport& report,
     const Trial* t = compiled(c);
     if (!t) continue;
     cells["compiled"] = cell_of(t->timing, t->status, t->needed_bytes);
-    // What ended the case before its forms were told apart ended all of them.
+    // An error before any form ran is the result of all forms.
     if (c.baselines.empty() && c.missing.empty() && t->status != Status::ok) {
       cells["vanilla"] = cells["compiled"];
       cells["vanilla"].timing = nullptr;

@@ -28,16 +28,16 @@ struct SuiteRow {
   int64_t n = 1;
   std::string dtype;
   std::map<std::string, int64_t> axes;  // of its shape
-  size_t machine = 0;                   // from 1, where the report has several; as `Apart` counts
+  size_t machine = 0;                   // from 1, if the report has several, by `Apart`
   std::map<std::string, std::map<std::string, SuiteCell>> cells;
   std::map<std::string, const Case*> cases;
 
   int64_t axis(const std::string& name, int64_t otherwise = 0) const;
-  /// A cell of status `skipped` where that was not asked for.
+  /// The result; of status `skipped` if the sweep did not ask for it.
   SuiteCell cell(const std::string& phase, const std::string& form) const;
 };
 
-/// Of the cases of `targets`, in the order of the report. Points into `report`.
+/// The rows of the cases of `targets`, in the report's order; they point into `report`.
 std::vector<SuiteRow> suite_rows(const SweepReport& report,
                                  const std::vector<std::string>& targets);
 

@@ -7,7 +7,7 @@
 
 namespace wide {
 
-/// A file that a suite is written up in.
+/// A file of a suite's results.
 struct SuiteFile {
   std::string name, text;
 };
@@ -24,7 +24,7 @@ struct SuitePages {
 };
 
 /// The suites of a sweep as their own CSV files, one Markdown page and plots (see
-/// presets/README.md). Throws Error where the sweep has none of their targets.
+/// presets/README.md). Throws Error if the sweep has none of their targets.
 SuitePages suite_pages(const SweepReport& report);
 
 }  // namespace wide

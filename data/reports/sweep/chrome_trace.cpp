@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Bytes per second that the caches or the memory give for so much data, with all threads.
+/// Bytes per second of the cache or memory that holds this many bytes, all threads together.
 double bandwidth_of(const Environment& e, double bytes) {
   for (const MemoryLevel& level : e.bandwidth)
     if (bytes <= level.working_set) return level.bytes_per_s;
@@ -48,7 +48,7 @@ PeakShares shares_of(const StepWork& work, double ns, int64_t cores, const FuseR
   const double seconds = ns * 1e-9;
   PeakShares shares;
   if (!(seconds > 0) || e.threads < 1) return shares;
-  // The peaks are those of all threads together.
+  // The peaks were measured with all threads together.
   const double part = static_cast<double>(cores) / static_cast<double>(e.threads);
   const auto peak = e.peak_flops_per_s.find(report.dtype);
   if (peak != e.peak_flops_per_s.end() && peak->second > 0) {

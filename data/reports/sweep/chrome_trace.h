@@ -18,7 +18,7 @@ PeakShares shares_of(const StepWork& work, double ns, int64_t cores, const FuseR
 PeakShares shares_of(const TimelineSpan& span, const TimelineCall& call, const FuseReport& report);
 
 /// The timeline of a result in Chrome's trace format, which Perfetto and chrome://tracing show: a
-/// process for each call, a thread for each lane, times from the begin of the call.
+/// process for each call, a thread for each lane, times from the start of the call.
 nlohmann::ordered_json chrome_trace(const FuseReport& report, const FuseResult& result);
 
 }  // namespace wide

@@ -16,11 +16,10 @@ namespace wide {
 namespace {
 
 constexpr double kAllHoldMiss = 0.01;  // probability that any interval of a comparison misses
-constexpr double kDisturbed = 2;       // times the noise
+constexpr double kDisturbed = 2;       // factor of the noise
 constexpr double kSameBand = 0.03;
 
-/// `verdict` widens an interval, since it knows nothing of how many there are; these are as wide
-/// as their number asks for already.
+/// Not by `verdict`, which widens single intervals: these allow for their number already.
 std::string verdict_of_change(const Interval& i) {
   if (i.low >= 1 - kSameBand && i.high <= 1 + kSameBand) return "SAME";
   if (i.low > 1) return "FASTER";
@@ -48,7 +47,7 @@ const Side* on(const Sides& sides, const std::string& machine) {
   return nullptr;
 }
 
-/// By key, without the machine. Of equal ones on one machine the first counts.
+/// Trials by key without the machine. Of equal ones on one machine the first is used.
 std::map<TrialKey, Sides> trials_of(const SweepReport& report) {
   std::map<TrialKey, Sides> out;
   for (const Case& c : report.cases)
@@ -60,14 +59,14 @@ std::map<TrialKey, Sides> trials_of(const SweepReport& report) {
   return out;
 }
 
-/// A trial of two sweeps; null in the one that does not have it.
+/// A trial of both sweeps; null for a sweep that lacks it.
 struct TrialPair {
   TrialKey key;
   const Side *before, *after;
 };
 
-/// What `side` of `after` is held against: the same machine; where that is not there, the only one
-/// there is, or equal hardware.
+/// The result that `side` of `after` is compared with: of the same machine, else the only one, or
+/// one of equal hardware.
 const Side* partner(const Side& side, const Sides& before, const Sides& after) {
   if (const Side* same = on(before, side.machine)) return same;
   if (before.size() == 1) return on(after, before[0].machine) ? nullptr : &before[0];
@@ -120,7 +119,7 @@ std::vector<std::string> other_hardware(const Environment& a, const Environment&
 }
 
 std::vector<Difference> differences_of(const Environment& a, const Environment& b) {
-  // These change from minute to minute.
+  // Facts that change from minute to minute.
   static const std::set<std::string> volatile_rows = {
       "date", "command", "cpu mhz", "cpu temperature_c", "cpu throttles", "cpu load"};
   std::map<std::string, std::string> before;
@@ -128,7 +127,7 @@ std::vector<Difference> differences_of(const Environment& a, const Environment& 
   std::vector<Difference> out;
   for (const auto& row : environment_table(b).rows) {
     const std::string& what = row[0].text;
-    // Measured peaks never repeat to the digit.
+    // Measured peaks differ in every run.
     if (volatile_rows.count(what) || what.rfind("peaks", 0) == 0) continue;
     const auto it = before.find(what);
     const std::string was = it == before.end() ? "" : it->second;
@@ -137,7 +136,7 @@ std::vector<Difference> differences_of(const Environment& a, const Environment& 
   return out;
 }
 
-/// A crossover of one kind of hardware says nothing of another's.
+/// Cases by hardware, as crossovers of different hardware are not compared.
 std::map<std::string, std::vector<Case>> cases_by_hardware(const SweepReport& report) {
   std::map<std::string, std::vector<Case>> all;
   for (const Case& c : report.cases) {
@@ -172,15 +171,15 @@ std::string title(const SweepReport& report) {
                                          : report.name + " of " + report.environment.date;
 }
 
-/// Trials to compare, with their changes, by case.
+/// The trials to compare and their changes, case by case.
 struct Work {
   std::vector<ComparedTrial> trials;
   std::vector<Change> changes;
   std::vector<bool> disturbed;
-  std::vector<std::vector<std::string>> hardware;  // that differs, of each trial
+  std::vector<std::vector<std::string>> hardware;  // differences in hardware, by trial
   std::vector<double> apart;
 
-  /// Changes that say something of the noise: of the same hardware, or all where none is.
+  /// Changes from which the noise is estimated: those of equal hardware, or all if there is none.
   std::vector<Change> comparable() const {
     std::vector<Change> same;
     for (size_t i = 0; i < changes.size(); ++i)
@@ -250,7 +249,7 @@ Comparison compare_sweeps(const SweepReport& before, const SweepReport& after) {
   out.crossovers = crossovers_of(before, after);
   const auto then = trials_of(before), now = trials_of(after);
   const std::vector<TrialPair> both = trial_pairs(then, now);
-  std::vector<StatusChange> fresh;  // of what was not there before: after all others
+  std::vector<StatusChange> fresh;  // only in `after`; appended behind the others
   for (const TrialPair& m : both) {
     const std::string was = m.before ? to_string(m.before->t->status) : "";
     const std::string is = m.after ? to_string(m.after->t->status) : "";

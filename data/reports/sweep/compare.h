@@ -8,10 +8,10 @@
 
 // What changed from one sweep to another.
 //
-// Two runs of one build differ by more than the samples within a run say: memory lands elsewhere,
-// clocks and neighbours change. So a trial is not compared by its time but by its time over those
-// of the baselines timed in the same case: what slows the whole machine cancels. The logarithm of
-// that change, d, has three sources of error:
+// Two runs of one build differ by more than the scatter of samples within a run: memory addresses,
+// clocks and other processes change. So a trial is compared by its speedup over the baselines of
+// its case: what slows the whole machine cancels. The logarithm of that change, d, has three
+// sources of error:
 //  - within the runs: a bootstrap over medians, rounds of one case drawn together in blocks;
 //  - between the runs: one trial cannot show it, but all trials together do. The same
 //    strategy at other Ns and shapes should have changed alike, and baselines should not have
@@ -65,7 +65,7 @@ struct Comparison {
   std::vector<Difference> environment;  // differences, without what varies by itself (clocks)
   double noise = 0;                     // between sweeps: standard deviation of a log ratio
   std::vector<ComparedTrial> trials;    // slowest change first
-  std::vector<StatusChange> statuses;   // also of trials that only one of them has
+  std::vector<StatusChange> statuses;   // trials of one sweep only included
   std::vector<CrossoverChange> crossovers;
 };
 

@@ -12,8 +12,7 @@ namespace {
 
 constexpr int kNoiseResamples = 200;  // enough for a standard error; interval ends need more
 constexpr size_t kFewestSamples = 3;
-/// Noise between two sweeps before any change is seen, and how many seen changes it weighs as much
-/// as.
+/// Assumed noise between two sweeps, and how many observed changes it counts as.
 constexpr double kGuess = 0.025, kGuessWeight = 5;
 
 /// The log of the samples' median, and of the median of each bootstrap resample.
@@ -90,7 +89,7 @@ std::vector<Change> changes_of(const Case& before, const Case& after,
   const auto drawn = [&](const Timing& a, const Timing& b) {
     return std::pair{medians_of(a.samples_ns, draws[0]), medians_of(b.samples_ns, draws[1])};
   };
-  // By how much each baseline became slower: the change of the machine between the two sweeps.
+  // How much slower each baseline became shows how the machine changed between the sweeps.
   std::vector<std::pair<Medians, Medians>> baselines;
   for (const Timing& a : before.baselines) {
     const Timing* b = baseline_of(after, a.name);
@@ -137,13 +136,13 @@ Noise noise_of(const std::vector<Change>& changes, const std::vector<double>& ap
   for (const auto& [name, logs] : groups) {
     if (logs.size() < 2) continue;
     const double middle = median(logs), count = static_cast<double>(logs.size());
-    // The median of few values lies too close to them: their scatter is scaled up for that.
+    // A median of few values lies close to them, so their scatter is scaled up.
     for (const double log : logs)
       scatter.push_back((log - middle) * std::sqrt(count / (count - 1)));
   }
   for (double& s : scatter) s = std::abs(s);
   // The standard deviation of a normal distribution with this median of absolute values, or with
-  // this 80 % quantile: tails are heavier than normal, and up to a fifth may be real changes.
+  // this 80 % quantile: the tails are heavier than normal, and up to a fifth may be real changes.
   const double seen = std::max(quantile(scatter, 0.5) / 0.6745, quantile(scatter, 0.8) / 1.2816);
   const auto count = static_cast<double>(scatter.size());
   Noise noise;
@@ -154,7 +153,7 @@ Noise noise_of(const std::vector<Change>& changes, const std::vector<double>& ap
 }
 
 double student_quantile(double probability, double freedom) {
-  // t = sqrt(freedom) tan(angle) turns the density into a power of the cosine.
+  // Substituting t = sqrt(freedom) tan(angle) turns the density into a power of the cosine.
   const auto area = [freedom](double from, double to) {
     constexpr int kSteps = 400;
     const double step = (to - from) / kSteps;

@@ -13,7 +13,7 @@
 namespace wide {
 namespace {
 
-/// Where the case stands on the axis; 0: it has no place on a logarithmic one.
+/// The case's position on the axis; 0: none on a logarithmic axis.
 int64_t place_of(const Case& c, const std::string& axis) {
   if (axis.empty()) return std::max<int64_t>(0, c.n);
   const auto axes = axes_of(c.shape);
@@ -48,7 +48,7 @@ std::vector<std::vector<Case>> groups_of(const std::vector<Case>& cases, const s
   return groups;
 }
 
-/// "a · b · c" without what is empty.
+/// "a · b · c" without the empty parts.
 std::string joined(const std::vector<std::string>& parts) {
   std::string out;
   for (const std::string& part : parts)
@@ -58,7 +58,7 @@ std::string joined(const std::vector<std::string>& parts) {
 
 bool drawable(double v) { return std::isfinite(v) && v > 0; }
 
-/// Value and interval where they can be on a logarithmic axis.
+/// Sets the value and interval if they can be drawn on a logarithmic axis.
 void set_value(CurvePoint& p, const Interval& interval) {
   if (!drawable(interval.value)) return;
   p.value = interval.value;
@@ -66,7 +66,7 @@ void set_value(CurvePoint& p, const Interval& interval) {
   if (drawable(interval.high)) p.high = interval.high;
 }
 
-/// What a timing says of everything but the speedup.
+/// A timing's value of a measure other than the speedup.
 Interval measured(const Timing& t, int64_t n, Measure measure) {
   switch (measure) {
     case Measure::speedup:
@@ -124,8 +124,8 @@ std::string ns_text(const std::vector<int64_t>& ns) {
   return text;
 }
 
-/// What is not drawn and why, one sentence for all places with the same reason; and which times
-/// other programs disturbed.
+/// Notes: what is not drawn and why, one sentence for all places with the same reason; and which
+/// times were disturbed by other programs.
 std::vector<std::string> notes_of(const std::vector<Case>& cases, const std::string& axis,
                                   bool several_modes) {
   struct Note {
@@ -198,7 +198,7 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
       curve.chosen |= t.chosen;
       curve.points.push_back(point_of(c, t, options));
     }
-  // Speedups are over the baselines; of every other measure the baselines are curves too.
+  // Speedups are over the baselines; for other measures, baselines have curves too.
   if (options.measure != Measure::speedup)
     for (const Case& c : cases)
       for (const Timing& b : c.baselines) {
@@ -230,7 +230,7 @@ Figure figure_of(const std::vector<Case>& cases, const FigureOptions& options) {
     if (std::all_of(curve.points.begin(), curve.points.end(), unsupported) &&
         std::none_of(curve.points.begin(), curve.points.end(),
                      [](const CurvePoint& p) { return p.incorrect; }))
-      curve.points.clear();  // stands in the notes alone
+      curve.points.clear();  // the notes say why
   }
   figure.curves.erase(std::remove_if(figure.curves.begin(), figure.curves.end(),
                                      [](const Curve& c) { return c.points.empty(); }),

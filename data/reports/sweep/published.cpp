@@ -5,8 +5,8 @@
 namespace wide {
 namespace {
 
-// WideCompiler 0.7: speedup over N separate compiled calls on an A100, N and times. Taken with
-// packing left out, one set of weights in the baseline, mean wall-clock time.
+// WideCompiler 0.7 on an A100: N and the speedup over N separate compiled calls. Its baseline has
+// one set of weights; times are means of wall-clock time without packing.
 using Figures = std::vector<Point>;
 
 const std::map<std::string, Figures>& table() {

@@ -51,7 +51,7 @@ std::string disturbed_text(const std::vector<Case>& cases) {
       most = std::max(most, c.other_load);
     }
   if (disturbed == 0) return "";
-  // Cases on a GPU are disturbed by who else uses it, which their notes say.
+  // On a GPU, other processes on the device disturb cases; notes of the cases name them.
   const std::string who =
       most > kDisturbedShare
           ? fmt::format("other programs took up to {:.0f} % of the cores", 100 * most)
@@ -80,7 +80,7 @@ std::string verdict_of(const FuseResult& result) {
 
 AlongN along_n(const std::vector<FuseResult>& curve) {
   AlongN along;
-  bool faster = true;  // from here to the largest N
+  bool faster = true;  // at this N and all larger ones
   for (auto it = curve.rbegin(); it != curve.rend(); ++it) {
     faster = faster && verdict_of(*it) == "FASTER";
     if (faster) along.crossover = it->n;

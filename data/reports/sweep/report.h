@@ -42,7 +42,7 @@ struct FuseResult {
   std::vector<StepCost> steps;  // with --explain
   /// A call of the loop and one of the wide program, with --explain or --trace, at the largest N.
   std::vector<TimelineCall> timeline;
-  double other_load = 0;  // share of the cores that other processes took while it was timed
+  double other_load = 0;  // cores' share of other processes during timing
   bool disturbed = false;
   std::vector<std::string> notes;
   std::vector<CoverageItem> items;

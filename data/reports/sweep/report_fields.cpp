@@ -16,7 +16,7 @@ constexpr FieldRule kNull{.presence = Presence::null};
 
 constexpr FieldRule kTimingList{.definition = "common.json#/$defs/timing"};
 
-/// The same field with a column of its own.
+/// The same rule, for a field with a column of its own.
 constexpr FieldRule in_column(FieldRule rule, const char* column = "") {
   rule.column = column;
   return rule;
@@ -24,7 +24,7 @@ constexpr FieldRule in_column(FieldRule rule, const char* column = "") {
 
 constexpr Way kWays[] = {Way::strategy, Way::vmap, Way::shared, Way::per_model};
 
-/// One number for each way, 0 where the way was not taken.
+/// Visits one number for each way of widening, 0 if the way was not used.
 template <class Map>
 void describe_ways(Fields& fields, Map& ways, const FieldRule& rule) {
   for (const Way way : kWays) {
@@ -35,7 +35,7 @@ void describe_ways(Fields& fields, Map& ways, const FieldRule& rule) {
   }
 }
 
-/// What says which case it is, all but N.
+/// Visits the fields that identify a case, except N.
 template <class Identity>
 void describe_case(Fields& fields, Identity& of, bool columns) {
   const auto rule = [&](FieldRule other) { return columns ? in_column(other) : other; };
@@ -51,18 +51,18 @@ void describe_status(Fields& fields, Status& status, const FieldRule& rule) {
       "status", status, [](Status s) { return std::string(to_string(s)); }, status_of, rule);
 }
 
-/// The ratio and its interval, in COLUMN, COLUMN_low and COLUMN_high.
+/// Visits a ratio and its interval, with columns COLUMN, COLUMN_low and COLUMN_high.
 void describe_interval(Fields& fields, Interval& interval, const char* column) {
   fields.add("value", interval.value, in_column(kPlain, column));
   fields.add("ci95", interval, in_column(kPlain, column));
 }
 
-/// A report of before the loop could be missing from the baselines says 0 there.
+/// Older reports say 0 if the loop was not among the baselines.
 void forget_missing_loop(Fields& fields, Speedup& speedup) {
   if (fields.fills() && speedup.vs_loop && !(speedup.vs_loop->value > 0)) speedup.vs_loop.reset();
 }
 
-/// The speedup as fusions have it, without objects inside.
+/// A fusion's speedup, whose fields are not nested.
 void describe_flat(Fields& fields, Speedup& speedup) {
   Interval loop = speedup.vs_loop.value_or(Interval{});
   FieldRule rule = in_column(kOmitted, "vs_loop");
@@ -157,7 +157,7 @@ void describe(Fields& fields, TimelineItem& item) {
   fields.add("bytes", item.bytes, kOmitted);
 }
 
-/// Spans lie in columns: there may be tens of thousands.
+/// Spans are written as arrays by field: there may be tens of thousands.
 void describe(Fields& fields, TimelineCall& call) {
   fields.add("name", call.name, {.words = "loop wide"});
   fields.add("calls", call.calls, {.minimum = 1});
@@ -182,7 +182,7 @@ void describe(Fields& fields, TimelineCall& call) {
   fields.add("end_ns", end);
   fields.end();
   if (!fields.fills()) return;
-  // A file may say anything: what belongs nowhere is left out.
+  // Spans of a file may have any indices: those out of range are dropped.
   const auto below = [](double index, size_t size) {
     return index >= 0 && index < static_cast<double>(size);
   };
@@ -233,7 +233,7 @@ void describe(Fields& fields, Timing& timing) {
   fields.add("flops", timing.flops);
   fields.add("bytes", timing.bytes);
   fields.add("steps", timing.steps, kCount);
-  // A peak of the machine that was not measured leaves no share to report.
+  // A share is unknown if the machine's peak was not measured.
   fields.add("flops_share", timing.flops_share, kKnown);
   fields.add("bytes_share", timing.bytes_share, kKnown);
   fields.add("computed_flops", timing.computed_flops, kOmitted);
@@ -367,7 +367,7 @@ void describe(Fields& fields, SweepReport& report) {
               .definition = "common.json#/$defs/environment"});
   fields.add("changes", report.changes);
   fields.add("cases", report.cases, {.definition = "#/$defs/case"});
-  std::vector<Crossover> found = crossovers(report.cases);  // what the cases say, for readers
+  std::vector<Crossover> found = crossovers(report.cases);  // derived from the cases, for readers
   fields.add("crossover", found, {.presence = Presence::later});
 }
 
@@ -422,7 +422,7 @@ void describe_own(Fields& fields, FuseReport& report) {
 
 void describe(Fields& fields, FuseReport& report) {
   describe_own(fields, report);
-  // With several Ns the largest stands at the top, where scripts for one N look.
+  // With several Ns, the largest one's results come first too, where scripts for one N look.
   FuseResult top;
   if (fields.fills() || !report.curve.empty())
     describe(fields, fields.fills() ? top : report.curve.back());

@@ -14,7 +14,7 @@ void describe(Fields& fields, Environment& environment);
 
 void describe(Fields& fields, Speedup& speedup);
 void describe(Fields& fields, Trial& trial);
-/// Those that are not of its timing, which lie in a table of their own.
+/// The fields that are not of its timing, which has its own table.
 void describe_own(Fields& fields, Trial& trial);
 void describe(Fields& fields, CaseSeconds& seconds);
 void describe(Fields& fields, MissingBaseline& missing);
@@ -31,7 +31,7 @@ void describe(Fields& fields, TimelineCall& call);
 void describe(Fields& fields, FuseResult& result);
 void describe(Fields& fields, WeightsLoaded& weights);
 void describe(Fields& fields, AlongN& along);
-/// Those that are the same for every N.
+/// The fields that are the same for every N.
 void describe_own(Fields& fields, FuseReport& report);
 void describe(Fields& fields, FuseReport& report);
 

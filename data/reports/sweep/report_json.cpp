@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Writes what it visits.
+/// Writes the fields that it visits as JSON.
 class JsonWriter : public Fields {
  public:
   explicit JsonWriter(Written which) : which_(which) {}
@@ -63,7 +63,7 @@ class JsonWriter : public Fields {
   bool fills() const override { return which_ == Written::all_empty; }
 
  private:
-  /// Whether a field is written; one without a value becomes null here where its rule says so.
+  /// Whether a field is written. Writes null for a field without a value if its rule says so.
   bool writes(const char* name, bool there, const FieldRule& rule) {
     if (which_ == Written::all_empty) return rule.in_csv;
     const bool may_lack = rule.presence == Presence::null || rule.presence == Presence::omitted;

@@ -20,14 +20,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Fills what it visits from JSON. Every complaint names the file and the field.
+/// Fills the fields that it visits from JSON. Every error names the file and the field.
 class JsonReader : public Fields {
  public:
   JsonReader(const Json& json, const std::string& where, UnknownFields unknown)
       : unknown_(unknown) {
     open(json, where);
   }
-  /// Of the outermost object, after all has been visited.
+  /// Ends the outermost object, after all its fields.
   void close() { end(); }
 
   void visit(const char* name, FieldValue value, const FieldRule& rule) override {
@@ -103,7 +103,7 @@ class JsonReader : public Fields {
   }
   std::string inside(const std::string& name) const { return open_.back().where + ": " + name; }
 
-  /// The field; null where it may lack or be null, and does or is.
+  /// The field's JSON, or nullptr if it is missing or null and its rule allows that.
   const Json* find(const char* name, const FieldRule& rule) {
     open_.back().known.emplace_back(name);
     const auto it = open_.back().json->find(name);
@@ -189,20 +189,20 @@ class JsonReader : public Fields {
   }
 
   UnknownFields unknown_;
-  bool null_numbers_ = true;  // the numbers of the list or map that is read may be null
+  bool null_numbers_ = true;  // whether the list or map may hold null numbers
   bool in_map_ = false;
   std::vector<Level> open_;
   std::vector<List> lists_;
 };
 
-/// Schema 1 called mode default "eager", and said of mode default that it did not exist yet.
+/// Schema 1 called mode default "eager"; its cases of mode "default" only said it did not exist.
 void rename_modes(std::vector<Case>* cases) {
   std::erase_if(*cases, [](const Case& c) { return c.mode == "default"; });
   for (Case& c : *cases)
     if (c.mode == "eager") c.mode = "default";
 }
 
-/// Fills a report, and gives the version of its schema.
+/// Fills a report; returns the version of its schema.
 template <class Report>
 int64_t read_report(const Json& json, const std::string& where, UnknownFields unknown,
                     Report& report) {

@@ -10,14 +10,14 @@ namespace wide {
 /// What a reader does with fields that it does not know.
 enum class UnknownFields { refused, ignored };
 
-/// Fills what `visit` visits from a JSON object. Throws Error (exit code 2) that names the field
-/// that is missing, unknown or of the wrong kind; `where` is the file, for the message.
+/// Fills the fields that `visit` visits from a JSON object. Throws Error (exit code 2) naming a
+/// field that is missing, unknown or of the wrong kind; `where` is the file, for the message.
 void read_fields(const nlohmann::ordered_json& json, const std::string& where,
                  UnknownFields unknown, const std::function<void(Fields&)>& visit);
 
-/// The reverse of report_json.h: every field comes back as it was written.
+/// A case from the JSON that report_json.h writes.
 Case case_from_json(const nlohmann::ordered_json& json, const std::string& where);
-/// The store keeps what versions before and after this one wrote: it ignores unknown fields.
+/// A sweep from its JSON. The store ignores unknown fields, as newer versions write more.
 SweepReport sweep_from_json(const nlohmann::ordered_json& json, const std::string& where,
                             UnknownFields unknown = UnknownFields::refused);
 FuseReport fuse_from_json(const nlohmann::ordered_json& json, const std::string& where,

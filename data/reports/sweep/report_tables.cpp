@@ -31,7 +31,7 @@ std::string share_text(double share) { return fmt::format("{:.0f} % of cores", 1
 
 bool is_disturbed(const Case& c) { return c.disturbed; }
 
-/// Neither tried to its end nor known not to work.
+/// Whether a trial has no result, for other reasons than an error.
 bool not_run(const Trial& t) {
   return t.status == Status::skipped || t.status == Status::cancelled ||
          t.status == Status::interrupted;
@@ -39,7 +39,7 @@ bool not_run(const Trial& t) {
 
 bool compared(const Trial& t) { return t.status == Status::ok && t.speedup.has_value(); }
 
-/// What names a case beside target, N and shape.
+/// A property of a case beside target, N and shape, which becomes a column if cases differ in it.
 struct Trait {
   const char* name;
   std::string Case::*value;
@@ -254,7 +254,7 @@ std::string csv_text(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return csv_cell(value.get_ref<const std::string&>());
   if (!value.is_array()) return value.dump();
-  std::string list;  // samples: a list in one cell
+  std::string list;  // the samples are a list in one cell
   for (const Json& item : value) list += (list.empty() ? "" : " ") + item.dump();
   return list;
 }

@@ -27,25 +27,24 @@ std::vector<std::vector<Case>> target_groups(const std::vector<Case>& cases);
 /// Device, dtype, mode and phase as far as all cases share them: "cpu · f32 · eager · forward".
 std::string common_text(const std::vector<Case>& cases);
 
-/// Every baseline and trial of one target's cases; what `common_text` says has no columns.
+/// Every baseline and trial of one target's cases; properties that all cases share have no columns.
 ReportTable timing_table(const std::vector<Case>& cases);
-/// One row per target: the best strategy at the largest N, and how many trials ended how.
+/// One row per target: the best strategy at the largest N, and the number of trials by status.
 ReportTable summary_table(const SweepReport& report);
 /// From which N on a strategy is FASTER than the best baseline.
 ReportTable crossover_table(const std::vector<Case>& cases);
-/// Why trials of these cases are not ok, and what is to be said of baselines: a row per reason.
+/// Why trials of these cases are not ok, and notes on baselines: one row per reason.
 ReportTable reason_table(const std::vector<Case>& cases);
-/// What it was measured on; nested names are joined by spaces.
-/// All that cases were measured on, the sweep's own first.
+/// All machines on which cases were measured, the sweep's own first.
 std::vector<const Environment*> machines_of(const SweepReport& report);
-/// What it was measured on, in a line: "PROCESSOR, 2 threads · GPU", or "3 machines: " and theirs.
+/// The machines of a sweep in one line: "PROCESSOR, 2 threads · GPU", or "3 machines: " and theirs.
 std::string machines_text(const SweepReport& report);
-/// "HOST: PROCESSOR, 2 cores: 12 cases"; "" where there is one machine alone.
+/// "HOST: PROCESSOR, 2 cores: 12 cases"; "" if the report has one machine.
 std::string machine_heading(const SweepReport& report, const Environment& machine);
 ReportTable environment_table(const Environment& environment);
 
-/// A row of the CSV report by the names of its columns, from a case's JSON and a timing's. Names
-/// stay those of the JSON; what is nested is joined: `vs_loop`, `vs_loop_low`.
+/// A row of the CSV report by column, from the JSON of a case and of a timing. Columns are named
+/// like the JSON's fields; names of nested fields are joined: `vs_loop`, `vs_loop_low`.
 using CsvRow = std::vector<std::pair<std::string, std::string>>;
 CsvRow csv_row(const nlohmann::ordered_json& of_case, const nlohmann::ordered_json& timing);
 

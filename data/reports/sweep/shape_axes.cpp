@@ -7,7 +7,7 @@
 namespace wide {
 namespace {
 
-/// Where the number of "T256" begins; 0 where there is no axis.
+/// Index of the number in "T256"; 0 if the text is not a letter name and a number.
 size_t digits_of(const std::string& part) {
   const size_t digits = part.find_first_of("-0123456789");
   return digits == std::string::npos ? 0 : digits;

@@ -5,9 +5,9 @@
 
 namespace wide {
 
-/// "B8 T256" as numbers by axis.
+/// The numbers of a shape such as "B8 T256" by axis.
 std::map<std::string, int64_t> axes_of(const std::string& shape);
-/// "B8 T256" and "T": "B8".
+/// The shape without one axis: "B8" for "B8 T256" and "T".
 std::string without_axis(const std::string& shape, const std::string& axis);
 
 }  // namespace wide
