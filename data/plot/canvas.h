@@ -57,8 +57,8 @@ class Canvas {
                     const Colour& colour) = 0;
   /// `size` is the width. A cross and a ring are strokes, the others are filled.
   virtual void marker(Point at, Shape2D shape, double size, const Colour& colour) = 0;
-  /// Draws one line of text; `at` is on the baseline. The canvas decides about characters that its
-  /// font lacks.
+  /// Draws one line of text; `at` is on the baseline. The canvas replaces characters that its font
+  /// lacks.
   virtual void text(Point at, const std::string& text, const TextStyle& style) = 0;
   virtual double text_width(const std::string& text, const TextStyle& style) const = 0;
   virtual void push_clip(const Box& box) = 0;

@@ -3,7 +3,7 @@
 namespace wide {
 namespace {
 
-/// A font's advance is its width: text is cut between characters, never inside one.
+/// The position behind the UTF-8 character at `at`, so that text is cut between characters.
 size_t next_character(const std::string& text, size_t at) {
   ++at;
   while (at < text.size() && (text[at] & 0xC0) == 0x80) ++at;
@@ -27,7 +27,7 @@ std::vector<std::string> wrap(const Canvas& canvas, const std::string& text, con
     } else {
       line = longer;
     }
-    // A word wider than the page is broken where it must be.
+    // A word wider than a line is broken inside.
     while (canvas.text_width(line, style) > width) {
       size_t fits = next_character(line, 0);
       for (size_t next = fits; next < line.size(); next = next_character(line, next)) {

@@ -14,14 +14,14 @@ namespace {
 
 constexpr double kValueRoom = 52, kLabelRoom = 84, kTopRoom = 8, kStepRoom = 40;
 constexpr double kLegendRow = 18, kLegendMark = 22, kLegendShare = 0.25;
-constexpr double kFarOff = 10;  // times the middle 96 % of all values: outliers do not count
+constexpr double kFarOff = 10;  // outliers: beyond 10 times the middle 96 % of all values
 constexpr double kLabelGap = 14;
-constexpr double kPiece = 2;  // units
+constexpr double kPiece = 2;  // pixels along x
 
 const TextStyle kLegendText{{Tone::text}, 11};
 
-/// In at most two points for each piece of `piece` units along x, the lowest and the highest, and
-/// the last one: what a line of very many points looks like anyway.
+/// Keeps the lowest and the highest point of every `piece` units along x, and the last point: a
+/// line of very many points looks the same.
 std::vector<Point> thinned_line(const std::vector<Point>& points, double piece) {
   std::vector<Point> kept;
   for (size_t i = 0; i < points.size();) {
@@ -38,7 +38,7 @@ std::vector<Point> thinned_line(const std::vector<Point>& points, double piece) 
   return kept;
 }
 
-/// The band of quartiles at most once for each piece, with the largest distance inside it.
+/// Keeps one point for every `piece` units: highest upper quartile, lowest lower quartile.
 void thin_band(std::vector<Point>* high, std::vector<Point>* low, double piece) {
   size_t kept = 0;
   for (size_t i = 0; i < high->size();) {
@@ -68,7 +68,7 @@ void draw_line(Canvas& canvas, const CurveAxes& axes, const std::vector<Point>& 
   const std::vector<Point> points = placed(axes, values);
   if (points.size() > 1)
     canvas.polyline(points, stroke);
-  else if (points.size() == 1)  // one evaluation is no line
+  else if (points.size() == 1)  // a single evaluation makes no line
     canvas.marker(points[0], Shape2D::circle, 2 * stroke.width + 2, stroke.colour);
 }
 
@@ -105,7 +105,7 @@ struct EndLabel {
   double y = 0;
 };
 
-/// Below each other where their ends lie too close, inside of the plot's height.
+/// Moves labels that lie too close apart, inside the plot's height.
 void spread_labels(std::vector<EndLabel>* labels, const Box& plot) {
   std::stable_sort(labels->begin(), labels->end(),
                    [](const EndLabel& a, const EndLabel& b) { return a.y < b.y; });
@@ -125,7 +125,7 @@ bool within(const Box& box, const Point& p) {
   return p.x >= box.x - 1 && p.x <= box.right() + 1 && p.y >= box.y - 1 && p.y <= box.bottom() + 1;
 }
 
-/// Where on an axis from 0 to 1; NaN for what a logarithmic one cannot show.
+/// Position on the axis from 0 to 1; NaN for values that a logarithmic axis cannot show.
 double share_of(double value, double low, double high, bool logarithmic) {
   if (!logarithmic) return (value - low) / (high - low);
   return value > 0 ? std::log(value / low) / std::log(high / low) : std::nan("");
@@ -135,7 +135,7 @@ double value_of(double share, double low, double high, bool logarithmic) {
   return logarithmic ? low * std::pow(high / low, share) : low + share * (high - low);
 }
 
-/// The last point of a line that the axes can show.
+/// Finds the last point of a line that the axes can show.
 bool end_of(const CurveAxes& axes, const CurveLine& line, Point* at) {
   for (auto point = line.points.rbegin(); point != line.points.rend(); ++point) {
     *at = axes.at(*point);
@@ -180,7 +180,7 @@ CurvesLayout curves_layout(const Canvas& canvas, const CurvesFigure& figure, con
     if (!group.dashed && on_top(group)) layout.legend.push_back({{}, group.name, group.colour});
   if (!figure.others.empty())
     layout.legend.push_back({{}, figure.others, {Tone::muted, 0, 0.5}, 0, 1});
-  // Two at least beside each other, and not so many rows that no plot is left.
+  // Entries take at most half the width, and rows at most a share of the height.
   const double most = std::max(150.0, room.width / 2);
   const double rows = std::max(1.0, std::floor(kLegendShare * room.height / kLegendRow));
   double x = room.x, row = 0;
@@ -192,7 +192,7 @@ CurvesLayout curves_layout(const Canvas& canvas, const CurvesFigure& figure, con
       ++row;
     }
     if (row >= rows) {
-      // The last one that had room says how many have none.
+      // The last entry becomes the number of those left out.
       const size_t left_out = layout.legend.size() - e + 1;
       layout.legend.resize(e);
       layout.legend.back().name = fmt::format("{} more without room here", left_out);
@@ -273,7 +273,7 @@ void draw_curve_axes(Canvas& canvas, const CurvesFigure& figure, const CurveAxes
   for (const Tick& tick : ys) {
     const double y = axes.at({axes.x_low, tick.value}).y;
     canvas.line({plot.x, y}, {plot.right(), y}, grid);
-    if (free - y < 12) continue;  // the labels below each other
+    if (free - y < 12) continue;  // labels would overlap
     canvas.text({plot.x - 6, y + 4}, tick.label, label);
     free = y;
   }
@@ -342,7 +342,7 @@ std::vector<DrawnCurveEnd> draw_curves(Canvas& canvas, const CurvesFigure& figur
   for (const size_t i : figure.labelled) {
     Point at;
     if (!end_of(axes, figure.lines[i], &at) || !within(plot, at)) continue;
-    if (double(labels.size() + 1) * kLabelGap > plot.height) break;  // the best ones first
+    if (double(labels.size() + 1) * kLabelGap > plot.height) break;  // the best ones come first
     labels.push_back({i, at, at.y + 4});
     ends.push_back({i, at});
   }
@@ -372,7 +372,7 @@ namespace {
 
 constexpr double kDocumentWide = 900, kDocumentRoom = 480;
 
-/// Below `top`; returns how far down it reaches.
+/// Draws the plot below `top`; returns its lower end.
 double draw_whole(Canvas& canvas, const CurvesFigure& figure, double top) {
   const Box room{12, top, kDocumentWide - 24, kDocumentRoom};
   const CurvesLayout layout = curves_layout(canvas, figure, room);

@@ -38,9 +38,9 @@ struct CurvesFigure {
   std::vector<CurveLine> lines;
   std::vector<CurveGroup> groups;  // the best one first; grey groups have only faint lines
   std::string others;              // text about the number of grey groups; "" if there are none
-  std::vector<size_t> labelled;    // indices of lines with labels, the best one first
-  double x_end = 1;                // end of the axis, including steps that are not made yet
-  size_t shown = 0, total = 0;     // numbers of models; total 0: not stated
+  std::vector<size_t> labelled;    // indices of labelled lines, best first
+  double x_end = 1;                // end of the axis, steps to come included
+  size_t shown = 0, total = 0;     // numbers of models; total 0: unknown
 };
 
 /// The quantile `share` of sorted numbers, as NumPy's `percentile` interpolates it; 0.5: the
@@ -50,15 +50,15 @@ double quantile_of(const std::vector<double>& ascending, double share);
 struct CurveAxes {
   double x_low = 0, x_high = 1, y_low = 0, y_high = 1;
   bool log_x = false, log_y = false;
-  Box plot;  // where they lie, in units
+  Box plot;  // the plot's area in pixels
 
-  /// Values to units; NaN for what a logarithmic axis cannot show.
+  /// Values to pixels; NaN for values that a logarithmic axis cannot show.
   Point at(const Point& value) const;
   Point value_at(const Point& unit) const;
   bool operator==(const CurveAxes& other) const;
 };
 
-/// A piece of the canvas: the plot, and room for labels of ends on its right and the legend below.
+/// A piece of the canvas: the plot, and room for labels on its right and the legend below.
 struct CurvesLayout {
   Box plot;
   struct Entry {
@@ -80,13 +80,13 @@ struct CurvesLook {
   int64_t lit = -1;   // key of the highlighted line; -1: none
 };
 
-/// Where something was drawn, in units.
+/// Where the end of a line was drawn, in pixels.
 struct DrawnCurveEnd {
   size_t line = 0;
   Point at;
 };
 
-/// `room`: how far the line below the axes, which says what they are, may reach.
+/// `room`: bounds of the axes' names below the plot.
 void draw_curve_axes(Canvas& canvas, const CurvesFigure& figure, const CurveAxes& axes,
                      const Box& room);
 /// Draws everything inside the axes. Returns the ends of lines that are marked or labelled.

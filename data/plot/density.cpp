@@ -15,7 +15,7 @@ bool is_there(const Point& point) { return std::isfinite(point.x) && std::isfini
 void CurveDensity::put(size_t curve, int sign, bool dashed) {
   const Pen& pen = pens_[curve];
   if (pen.column < 0 || pen.column >= width_) return;
-  // Dashes of different curves do not stand above each other.
+  // Dashes of different curves are shifted against each other.
   const int phase = pen.column + static_cast<int>(curve % 64) * kDashPixels;
   if (dashed && phase % (kDashPixels + kGapPixels) >= kDashPixels) return;
   if (pen.high < 0 || pen.low >= height_) return;

@@ -7,8 +7,8 @@
 namespace wide {
 
 /// Counts how many of very many curves pass through each pixel. Inside one column of pixels a curve
-/// covers the range from its lowest to its highest point, so that no peak is lost. A curve that has
-/// grown is continued from its end, with the same counts as if it were drawn at once.
+/// covers the range from its lowest to its highest point, so that no peak is lost. Appending to a
+/// curve gives the same counts as drawing it at once.
 class CurveDensity {
  public:
   CurveDensity(int width, int height) : width_(width), height_(height) {
@@ -17,16 +17,15 @@ class CurveDensity {
   int width() const { return width_; }
   int height() const { return height_; }
 
-  /// Draws what `points`, in pixels and ascending in x, has beyond what an earlier call with the
-  /// same `curve` had drawn. Points that are not finite end a piece of the curve. `dashed`: in
-  /// dashes along the columns.
+  /// Draws the part of `points` (pixels, ascending in x) that earlier calls for `curve` have not
+  /// drawn. Points that are not finite leave a gap. `dashed`: in dashes along the columns.
   void extend(size_t curve, const std::vector<Point>& points, bool dashed);
   uint16_t at(int x, int y) const {
     return counts_[static_cast<size_t>(y) * static_cast<size_t>(width_) + static_cast<size_t>(x)];
   }
 
  private:
-  /// Where a curve ended: the pixels of its last column are drawn, and drawn again when it grows.
+  /// The end of a curve. The pixels of its last column are drawn again when it grows.
   struct Pen {
     size_t used = 0;  // how many of its points are drawn
     int column = -1;

@@ -32,11 +32,11 @@ void fit_values(const Figure& figure, Limits* limits) {
   all = values;
   for (const Curve& curve : figure.curves)
     for (const CurvePoint& p : curve.points) {
-      // One very wide interval must not squeeze all curves flat.
+      // Clips wide intervals, which would squeeze all curves.
       if (p.low) all.add(std::max(*p.low, values.low / 2));
       if (p.high) all.add(std::min(*p.high, values.high * 2));
     }
-  // The line y = N enters at the left: room for its beginning, not for all of it.
+  // Leaves room for the beginning of the line y = N.
   if (speedup && figure.axis.empty())
     all.add(std::min(limits->ns.empty() ? 1 : limits->ns.front() * 1.3, 16 * values.high));
   limits->low = all.low / 1.15;
@@ -56,7 +56,7 @@ void fit_error(const Figure& figure, Limits* limits) {
     errors.add(a.separate);
   }
   if (errors.empty()) errors.add(1e-6);
-  // Whole decades, within limits: what lies beyond is drawn at the edge.
+  // Whole decades, within limits; larger or smaller errors are drawn at the edge.
   const double low = std::clamp(std::floor(std::log10(errors.low) - 0.1), -18.0, 3.0);
   const double high = std::clamp(std::ceil(std::log10(errors.high) + 0.1), low + 2, 4.0 + 2);
   limits->error_low = std::pow(10.0, limits->exact ? low - 1 : low);
@@ -109,7 +109,7 @@ std::vector<Figure> split(const Figure& figure) {
     for (const Curve& curve : figure.curves) {
       if (curve.group != group) continue;
       part.curves.push_back(curve);
-      // Parts are compared side by side: a strategy looks the same in all of them.
+      // Styles are numbered anew in each part.
       part.curves.back().style = static_cast<int>(part.curves.size()) - 1;
       if (part.curves.size() == kMostCurves) flush();
     }

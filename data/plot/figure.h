@@ -12,7 +12,7 @@ namespace wide {
 /// One trial in a plot.
 struct CurvePoint {
   double n = 1;
-  // low, high: the 95 % interval of a speedup, the quartiles of a time. Without a value no point.
+  // low, high: the 95 % interval of a speedup, the quartiles of a time. No value: no point.
   std::optional<double> value, low, high;
   bool incorrect = false;       // drawn as a cross
   bool chosen = false;          // the engine's choice at this n
@@ -24,7 +24,7 @@ struct CurvePoint {
 struct Curve {
   std::string name;
   std::string strategy;  // or "loop" of a baseline
-  std::string group;     // its mode: what small multiples are made by
+  std::string group;     // its mode; a plot is made for each group
   std::vector<CurvePoint> points;
   std::optional<int64_t> crossover;
   int style = 0;        // which colour, shape and dash
@@ -35,8 +35,8 @@ struct Curve {
 struct PublishedLine {
   std::string name;
   std::vector<Point> points;  // x: N, y: speedup
-  // On a device as the one that was measured here: the axes show all of it. Else what lies beyond
-  // them is a note at their edge.
+  // Measured on a similar device: the axes include it. Else values beyond the axes are stated as
+  // text at the edge.
   bool comparable = false;
 };
 
@@ -49,14 +49,14 @@ struct Allowance {
 struct Figure {
   std::string title, subtitle;
   std::string over = "the best baseline";  // what the speedup is over
-  std::string axis;  // what the points' `n` is where that is not the number of models
-  std::vector<std::string> places;  // what stands at n = 1, 2, 4, 8 ..., where that is no number
-  bool errors = true;               // false: they were not measured, and have no plot beside
+  std::string axis;                        // name of `n` if it is not the number of models
+  std::vector<std::string> places;         // names at n = 1, 2, 4, 8 ... if places are no numbers
+  bool errors = true;                      // false: not measured, so there is no plot of them
   Measure measure = Measure::speedup;
   std::vector<Curve> curves;
   std::vector<Allowance> allowances;  // ascending in n
   std::optional<PublishedLine> published;
-  std::vector<std::string> notes;  // sentences: what is not drawn, or not to be trusted, and why
+  std::vector<std::string> notes;  // sentences: what is not drawn or not reliable, and why
 };
 
 /// The most curves in one plot that can be distinguished; `split` figures with more.
@@ -71,8 +71,8 @@ struct Limits {
   std::vector<double> ns;  // measured, ascending
   double n_low = 1, n_high = 2, low = 0.5, high = 2, error_low = 1e-8, error_high = 1;
   bool exact = false;      // some error is 0, which is drawn at the lower end
-  bool incorrect = false;  // there are crosses
-  bool errors = true;      // there is a plot of them
+  bool incorrect = false;  // some points are crosses
+  bool errors = true;      // there is a plot of errors
 };
 Limits limits_of(const Figure& figure);
 

@@ -14,18 +14,18 @@ namespace {
 constexpr double kMarker = 7, kLabel = 10.5;
 constexpr Colour kText{Tone::text}, kMuted{Tone::muted}, kGrid{Tone::grid}, kRule{Tone::rule};
 
-/// An entry of the legend stands where its curve ends, as far as its neighbours allow.
+/// A legend entry, placed at the height of its curve's end if neighbours leave room.
 struct Entry {
   const Curve* curve;
   const CurvePoint* last;  // the last one shown, or null
   double wanted = 0, y = 0;
 };
 
-/// Text beside a line, at the first of some places (of its baseline's left end) that is free.
+/// A text beside a line, placed at the first free one of several positions of its left end.
 struct Label {
   std::string text;
   Colour colour;
-  Box box;  // must not leave it
+  Box box;  // the label must stay inside
   std::vector<Point> places;
 };
 
@@ -111,7 +111,7 @@ class Drawing {
                  figure_.axis.empty() ? "N models" : figure_.axis, {kMuted, 10.5, Align::centre});
   }
 
-  /// Of n = 1, 2, 4, ...
+  /// The name of place n = 1, 2, 4, ...
   std::string place_name(double n) const {
     const auto at = static_cast<size_t>(std::lround(std::log2(n)));
     return at < figure_.places.size() ? figure_.places[at] : "";
@@ -133,7 +133,7 @@ class Drawing {
     line_of_allowances("separate models", &Allowance::separate, {kMuted, 1, Dash::dotted});
   }
 
-  /// y = N: what N models cost no more than one would give.
+  /// The line y = N: the speedup if N models took the time of one.
   void ideal() {
     const double from = std::max(limits_.n_low, limits_.low);
     const double to = std::min(limits_.n_high, limits_.high);
@@ -161,7 +161,7 @@ class Drawing {
     canvas_.push_clip(g_.value);
     for (const Point& p : figure_.published->points)
       line.push_back({g_.value_n.at(p.x), g_.value_y.at(p.y)});
-    // A single figure holds for one N: a short dash to both sides, not a promise for all N.
+    // One published figure holds for one N only: it is a short dash.
     if (line.size() == 1)
       canvas_.line({line[0].x - 22, line[0].y}, {line[0].x + 22, line[0].y},
                    {kMuted, 1.4, Dash::dashed});
@@ -182,8 +182,7 @@ class Drawing {
                         {x, line.back().y + 34}}});
   }
 
-  /// Where the axes show none of the published figures, a line at their upper edge says what they
-  /// are; true then.
+  /// If all published figures lie beyond the axes, states them at the upper edge and returns true.
   bool published_beyond() {
     const std::vector<Point>& points = figure_.published->points;
     const bool any = std::any_of(points.begin(), points.end(), [&](const Point& p) {
@@ -229,7 +228,7 @@ class Drawing {
                         {left, g_.error.bottom() - 6}}});
   }
 
-  /// What labels should not cover: lines, as points along them.
+  /// Adds points along a line as obstacles, which labels should not cover.
   void obstacle(const std::vector<Point>& line) {
     for (size_t i = 0; i < line.size(); ++i) {
       obstacles_.push_back(line[i]);
@@ -243,7 +242,7 @@ class Drawing {
     }
   }
 
-  /// Puts the label where it covers fewest obstacles; of equal places the first.
+  /// Draws the label at the first position that covers the fewest obstacles.
   void place(const Label& label) {
     const TextStyle style{label.colour, kLabel, Align::left, false, true};
     const double wide = canvas_.text_width(label.text, style);
@@ -273,7 +272,7 @@ class Drawing {
     return g_.error_y.at(std::clamp(error, limits_.error_low, limits_.error_high));
   }
 
-  /// With one N alone the curves are points over each other: they stand side by side.
+  /// With one N, the curves' points would cover each other, so they are placed side by side.
   double spread(const Box& box, size_t index) const {
     if (limits_.ns.size() != 1 || figure_.curves.size() < 2) return 0;
     const auto count = static_cast<double>(figure_.curves.size());
@@ -281,7 +280,7 @@ class Drawing {
     return (static_cast<double>(index) - (count - 1) / 2) * step;
   }
 
-  /// Runs of neighbouring points that are shown: a gap stays a gap.
+  /// Neighbouring points that are shown, split at gaps.
   static std::vector<std::vector<const CurvePoint*>> runs(const Curve& curve) {
     std::vector<std::vector<const CurvePoint*>> out(1);
     for (const CurvePoint& p : curve.points)
@@ -295,7 +294,7 @@ class Drawing {
 
   bool shown(const Curve& curve) const { return view_.hidden.count(curve.name) == 0; }
 
-  /// Curves step back where another one is looked at.
+  /// A curve's colour, faint if another curve is highlighted.
   Colour colour_of(const Curve& curve, double opacity = 1) const {
     const bool back = !view_.lit.empty() && view_.lit != curve.name;
     return series_colour(curve.style, back ? 0.22 * opacity : opacity);
@@ -306,9 +305,9 @@ class Drawing {
     return inside(p) && value >= limits_.low && value <= limits_.high;
   }
 
-  /// Bands over each other hide what they stand for, so that one curve has its own: the one that is
-  /// looked at, else the selected one, else what the engine chose (at the largest N, where that
-  /// differs), else one that is alone.
+  /// The one curve with a band, as bands over each other are unreadable: the highlighted one, else
+  /// the selected one, else the engine's choice (at the largest N, if it differs), else an only
+  /// curve.
   const Curve* banded() const {
     std::vector<const Curve*> all;
     for (const Curve& curve : figure_.curves)
@@ -418,7 +417,7 @@ class Drawing {
     canvas_.end();
   }
 
-  /// What is incorrect has no speedup: its crosses stand in a lane of their own below the plot.
+  /// Incorrect trials have no speedup: their crosses lie in a lane below the plot.
   void crosses() {
     const double y = g_.value.bottom() + g_.lane / 2;
     canvas_.text({g_.value.x - 4, y + 3}, "incorrect", {{Tone::wrong}, 9.5, Align::right});
@@ -455,7 +454,7 @@ class Drawing {
     for (const Entry& e : entries) legend_entry(e, two_lines);
   }
 
-  /// Entries that would overlap become a block around the middle of where they want to be.
+  /// Entries that would overlap become a block around the mean of their wanted positions.
   static void spread_out(std::vector<Entry>& entries, double height, double top, double bottom) {
     struct Block {
       double centre;
@@ -519,7 +518,7 @@ class Drawing {
     return canvas_.text_width(text, name);
   }
 
-  /// In columns below the plots, the best curve first; returns where it ends.
+  /// Draws the legend in columns below the plots, the best curve first; returns its lower end.
   double legend_below(double y) {
     std::vector<Entry> entries;
     for (const Curve& curve : figure_.curves) {

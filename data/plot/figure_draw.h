@@ -11,8 +11,8 @@ namespace wide {
 /// What the viewer has chosen to see.
 struct FigureView {
   std::set<std::string> hidden;  // names of curves
-  std::string lit;               // the others step back
-  std::string selected;          // has its band where none is lit; "": the chosen one
+  std::string lit;               // highlighted curve; others are faint
+  std::string selected;          // has its band if none is highlighted; "": the chosen one
   bool notes = true;
 };
 
@@ -31,10 +31,10 @@ struct DrawnFigure {
   std::vector<DrawnMark> marks;
 };
 
-/// Draws at the top left that the geometry says. Points outside of the axes are left out.
+/// Draws at the geometry's position. Points outside the axes are left out.
 DrawnFigure draw(Canvas& canvas, const Figure& figure, const Limits& limits,
                  const FigureGeometry& geometry, const FigureView& view = {});
-/// The same at `x`, `y`, `width` wide; returns the height taken.
+/// Draws at `x`, `y` with a width; returns the height.
 double draw(Canvas& canvas, const Figure& figure, const Limits& limits, double x, double y,
             double width);
 

@@ -4,7 +4,7 @@
 
 namespace wide {
 
-/// Where the plots lie, and what their axes are: values on the left, errors on the right.
+/// Positions and axes of the two plots: values on the left, errors on the right.
 struct FigureGeometry {
   double x = 0, top = 0, width = 0;
   double lane = 0;  // of crosses, below both plots
@@ -14,7 +14,7 @@ struct FigureGeometry {
 };
 inline constexpr double kPlotHeight = 232;
 
-/// `plot_height` is that of both plots' inside.
+/// `plot_height` is the inner height of both plots.
 FigureGeometry geometry_of(const Limits& limits, double x, double y, double width,
                            double plot_height = kPlotHeight, bool legend_below = false);
 

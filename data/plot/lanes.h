@@ -4,7 +4,7 @@
 
 namespace wide {
 
-/// What ran in a lane of a timeline, from when to when.
+/// A bar of a timeline's lane: what ran, from when to when.
 struct LaneBar {
   double begin_ns = 0, end_ns = 0;
   int depth = 0;   // 0, or 1 inside of another bar of its lane
@@ -13,12 +13,12 @@ struct LaneBar {
 };
 
 struct Lane {
-  std::string title;  // stands above the first lane of a call; else ""
+  std::string title;  // drawn above the first lane of a call; else ""
   std::string name;
-  std::vector<LaneBar> bars;  // by begin
+  std::vector<LaneBar> bars;  // ascending begin
 };
 
-/// Which bar of which lane.
+/// A bar by its lane and index.
 struct PickedBar {
   size_t lane = 0, bar = 0;
   bool operator==(const PickedBar&) const = default;

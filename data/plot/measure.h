@@ -4,15 +4,15 @@
 
 namespace wide {
 
-/// What a plot shows of each trial along N, beside its error.
+/// The value of trials that a plot shows, beside their errors.
 enum class Measure { speedup, time, throughput, memory, roofline, compile };
 const std::vector<Measure>& measures();
-/// "speedup", as settings and lists of choices have it.
+/// The name in settings and lists of choices: "speedup".
 const char* to_string(Measure measure);
-/// The speedup for any other word.
+/// The measure of a name; speedup for any other text.
 Measure measure_of(const std::string& word);
 
-/// "12.3 µs", "4.56 GB", "3.2×": a value as the axis of its measure has it.
+/// "12.3 µs", "4.56 GB", "3.2×": a value as its measure's axis shows it.
 std::string value_text(Measure measure, double value);
 /// "time of a call of all N, quartiles"; `over`: what a speedup is over.
 std::string measure_title(Measure measure, const std::string& over);

@@ -6,14 +6,14 @@
 
 namespace wide {
 
-/// What the tones are, as 0xRRGGBB.
+/// The colours of the tones, as 0xRRGGBB.
 struct Palette {
   uint32_t paper, text, muted, grid, rule, wrong;
   std::array<uint32_t, kSeriesColours> series;
 };
 
-// Okabe and Ito's palette without its yellow, which is lost on white; their black is the colour of
-// text. Five more follow, chosen to be far from all of these in the Oklab colour space.
+// Okabe and Ito's palette without yellow, hard to see on white, and black, the colour of text. Five
+// more follow, chosen to be far from all of these in the Oklab colour space.
 inline constexpr Palette kLight{0xffffff,
                                 0x1b1f24,
                                 0x5c6670,

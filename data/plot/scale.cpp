@@ -85,7 +85,7 @@ std::vector<Tick> value_ticks(const LogScale& scale, double gap_px,
     values = inside(scale, mantissas);
     if (closest_px(scale, values) >= gap_px) break;
   }
-  // Where even those are too close, over very many decades, every other one goes.
+  // If even those are too close, over very many decades, removes every other one.
   while (values.size() > 2 && closest_px(scale, values) < gap_px)
     for (size_t i = 1; i < values.size(); ++i)
       values.erase(values.begin() + static_cast<std::ptrdiff_t>(i));
@@ -116,7 +116,7 @@ std::vector<Tick> n_ticks(const LogScale& scale, const std::vector<double>& ns, 
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return importance(a) < importance(b); });
-  std::vector<std::pair<double, double>> taken;  // from, to, in pixels
+  std::vector<std::pair<double, double>> taken;  // ranges of labels in pixels
   for (const size_t i : order) {
     const std::string label = n_label(ticks[i].value);
     const double middle = scale.at(ticks[i].value);

@@ -16,21 +16,21 @@ struct LogScale {
 
 struct Tick {
   double value = 0;
-  std::string label;  // empty: a line alone
+  std::string label;  // empty: a tick without a label
 };
 
-/// Ticks at 1-2-5 and finer or coarser, so many that labels stand at least `gap_px` apart.
+/// Ticks at 1-2-5 and finer or coarser, with labels at least `gap_px` apart.
 /// Labels are "0.5×", "2×" for ratios.
 std::vector<Tick> ratio_ticks(const LogScale& scale, double gap_px);
-/// The same with other labels.
+/// The same ticks, with labels by `label`.
 std::vector<Tick> value_ticks(const LogScale& scale, double gap_px,
                               const std::function<std::string(double)>& label);
 
-/// Ticks of a linear axis: at most `most` steps of 1, 2 or 5 times a power of ten, labelled with
-/// the digits that they need.
+/// Ticks of a linear axis: at most `most` steps of 1, 2 or 5 times a power of ten, labelled with as
+/// many digits as needed.
 std::vector<Tick> linear_ticks(double low, double high, int most);
 
-/// Decades, as "1e-7".
+/// Ticks at powers of ten, labelled "1e-7".
 std::vector<Tick> decade_ticks(const LogScale& scale, double gap_px);
 
 /// A tick at every measured N; powers of two and the ends are labelled first, then what fits.

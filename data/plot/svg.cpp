@@ -11,7 +11,7 @@
 namespace wide {
 namespace {
 
-/// Two decimals are a hundredth of a pixel; trailing zeros say nothing.
+/// A number with at most two decimals, without trailing zeros.
 std::string number(double value) {
   if (!std::isfinite(value)) value = 0;
   std::string text = fmt::format("{:.2f}", value);
@@ -71,8 +71,8 @@ std::vector<Point> polygon(Point at, int corners, double radius, double turn) {
   return points;
 }
 
-/// Widths of Helvetica in thousandths of its size, in four steps: which font a viewer has is not
-/// known, and layouts leave room.
+/// Widths of Helvetica in thousandths of its size, in four steps: the viewer's font is unknown, so
+/// layouts leave room anyway.
 double advance(unsigned char c) {
   if (c >= '0' && c <= '9') return 0.556;
   switch (c) {
@@ -190,7 +190,7 @@ double SvgCanvas::text_width(const std::string& text, const TextStyle& style) co
 }
 
 void SvgCanvas::push_clip(const Box& box) {
-  // Names must differ between all pictures of one page.
+  // The id must be unique among all pictures of a page.
   static std::atomic<uint64_t> next{0};
   const uint64_t id = next++;
   body_ += fmt::format(

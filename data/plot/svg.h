@@ -27,7 +27,7 @@ class SvgCanvas : public Canvas {
   void set_height(double height) { height_ = height; }
   /// The picture alone, as a file.
   std::string document(const std::string& title) const;
-  /// For inside a page that holds `style()` once.
+  /// The picture as an element of a page that has `style()` once.
   std::string element(const std::string& title) const;
   static std::string style();
 

@@ -8,12 +8,12 @@ namespace wide {
 
 inline constexpr double kDocumentWidth = 800;
 
-/// The figures below each other, split where they hold too many curves, and a line on where they
-/// are from; returns the height taken.
+/// Draws the figures below each other, split if they have too many curves, and the footer; returns
+/// the height.
 double draw_document(Canvas& canvas, const std::vector<Figure>& figures, const std::string& title,
                      const std::string& footer);
 
-/// That as one SVG document: alone (with the style sheet) or one figure as an element of a page.
+/// The figures as an SVG file with its style sheet, or one figure as an element of a page.
 std::string svg_document(const std::vector<Figure>& figures, const std::string& title,
                          const std::string& footer);
 std::string svg_element(const Figure& figure);
