@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kChunkBytes = 1 << 20;
 
-/// Bytes from one place to another, or to be compared with those there.
+/// Bytes to copy to a place, or to compare with the bytes there.
 struct Chunk {
   char* to = nullptr;
   const char* from = nullptr;
@@ -43,8 +43,8 @@ void for_chunks(const std::vector<Chunk>& chunks, Work work) {
   });
 }
 
-/// Packs model after model. A weight that is equal in all models so far is written for model 0
-/// alone, so that a shared weight never takes N times its memory.
+/// Packs model after model. A weight that is equal in all models so far is stored once, so that a
+/// shared weight never takes N times its memory.
 class Packer {
  public:
   Packer(const std::vector<TensorSpec>& specs, int64_t n, at::ScalarType dtype)
@@ -55,14 +55,14 @@ class Packer {
     }
   }
 
-  /// `bytes` is null where dtype or layout differ from the weight's: then `make` converts.
+  /// `bytes` is null if dtype or layout differ from the weight's: then `make` converts.
   struct Source {
     const char* bytes = nullptr;
     std::function<Tensor()> make;
   };
 
   void add(int64_t model, const std::vector<Source>& sources) {
-    std::vector<Tensor> made(sources.size());  // alive until they are copied
+    std::vector<Tensor> made(sources.size());  // kept until they are copied
     std::vector<Chunk> chunks;
     std::vector<const char*> from(sources.size());
     for (size_t k = 0; k < sources.size(); ++k) {
@@ -88,7 +88,7 @@ class Packer {
     copy(chunks);
   }
 
-  /// Equal ones are kept once where `share`, and repeated otherwise.
+  /// The packed weights. With `share`, equal ones stay stored once; else they are repeated.
   Tensors take(bool share) {
     std::vector<Chunk> chunks;
     for (size_t k = 0; k < tensors_.size(); ++k) {
@@ -119,7 +119,7 @@ class Packer {
   std::vector<bool> equal_;
 };
 
-/// What checkpoints lack, said once for all of them.
+/// Adds notes on weights that checkpoints lack, one for each weight.
 void note_absent(const std::vector<TensorSpec>& specs, const std::vector<int64_t>& absent,
                  int64_t n, std::set<std::string>* notes) {
   std::map<int64_t, std::vector<std::string>> by_count;

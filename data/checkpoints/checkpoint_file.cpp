@@ -65,7 +65,7 @@ at::ScalarType CheckpointFile::dtype(size_t index) const {
 const char* CheckpointFile::plain_bytes(size_t index) const {
   const StoredTensor& t = tensors_[index];
   if (t.big_endian && dtype_bits(t.dtype) > 8) return nullptr;
-  int64_t stride = 1;  // a dimension of one element may have any
+  int64_t stride = 1;  // the stride of a dimension of size 1 does not matter
   for (size_t i = t.sizes.size(); i-- > 0;) {
     if (t.sizes[i] == 0) break;
     if (t.sizes[i] != 1 && t.strides[i] != stride) return nullptr;
@@ -86,7 +86,7 @@ at::Tensor CheckpointFile::tensor(size_t index) const {
   if (!swap && reinterpret_cast<uintptr_t>(data) % width == 0)
     return at::from_blob(
         data, t.sizes, t.strides, [file](void*) {}, options);
-  // The elements between those of the tensor come along: there are no more than the file has.
+  // Copies the elements between those of the tensor too: at most as many as the file has.
   const auto count = static_cast<int64_t>(length(t.range) / width);
   const at::Tensor own = at::empty({count}, options);
   char* bytes = static_cast<char*>(own.mutable_data_ptr());

@@ -26,7 +26,7 @@ class CheckpointFile {
   at::Tensor tensor(size_t index) const;
   /// The bytes of a tensor, if they are contiguous in the order of its elements; else nullptr.
   const char* plain_bytes(size_t index) const;
-  /// The tensor's address, which is equal for two names of one tensor.
+  /// Whether two names are of one tensor at the same place in a file.
   bool same_place(size_t a, size_t b) const;
   int64_t bytes() const;  // of all files
 
@@ -35,7 +35,7 @@ class CheckpointFile {
 
   std::string path_;
   std::vector<StoredTensor> tensors_;
-  std::vector<std::shared_ptr<const MappedFile>> files_, file_of_;  // the latter per tensor
+  std::vector<std::shared_ptr<const MappedFile>> files_, file_of_;  // of all files; of each tensor
 };
 
 }  // namespace wide

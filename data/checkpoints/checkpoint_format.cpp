@@ -17,7 +17,7 @@ std::vector<CheckpointFormat>& formats() {
 
 bool add_checkpoint_format(CheckpointFormat format) {
   formats().push_back(std::move(format));
-  // The order of static initialisers is the linker's; messages must not depend on it.
+  // Sorted, as the linker chooses the order of static initialisers; messages must not depend on it.
   std::sort(formats().begin(), formats().end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return true;
@@ -28,7 +28,7 @@ const std::vector<CheckpointFormat>& checkpoint_formats() { return formats(); }
 const CheckpointFormat& checkpoint_format(std::string_view bytes, const std::string& file) {
   for (const CheckpointFormat& format : checkpoint_formats())
     if (format.probe(bytes)) return format;
-  // No format knows these bytes: that of the file's extension says best what is wrong with them.
+  // No format recognises these bytes: the one of the file's extension gives the best error message.
   for (const CheckpointFormat& format : checkpoint_formats())
     for (const std::string& extension : format.extensions)
       if (!bytes.empty() && file.ends_with(extension)) return format;
@@ -44,7 +44,7 @@ int dtype_bits(std::string_view dtype) {
 
 int64_t count_elements(const std::vector<int64_t>& sizes) {
   int64_t count = 1;
-  // A zero anywhere makes it empty, however large the others are.
+  // A size of 0 makes the tensor empty, even if the product of the others overflows.
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
   for (const int64_t size : sizes)
     if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;

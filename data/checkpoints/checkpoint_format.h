@@ -18,7 +18,7 @@ struct ByteRange {
 struct StoredTensor {
   std::string name;   // keys of nested containers joined by dots: "state_dict.fc.weight"
   size_t nested = 0;  // length of the containers' part of the name: 11 in this example
-  std::string dtype;  // the name that safetensors has for it: "F32"
+  std::string dtype;  // its name in safetensors: "F32"
   std::vector<int64_t> sizes, strides;  // strides in elements
   ByteRange range;                      // from its first element to its last
   bool big_endian = false;
@@ -33,7 +33,7 @@ struct CheckpointIndex {
 /// A kind of file that holds the weights of one model. Registers itself at static initialisation.
 struct CheckpointFormat {
   std::string name;                     // "safetensors"
-  std::vector<std::string> extensions;  // ".safetensors": what a folder is searched for
+  std::vector<std::string> extensions;  // ".safetensors": files to find in a folder
   int order = 0;  // in a folder, files of the lowest order are taken: an index, not its parts
   std::function<bool(std::string_view bytes)> probe;
   /// Throws Error for every breach of the format's rules; `file` is only for messages.
@@ -46,10 +46,10 @@ const std::vector<CheckpointFormat>& checkpoint_formats();
 /// The format, recognised by the bytes, not by the file's name. Throws Error if there is none.
 const CheckpointFormat& checkpoint_format(std::string_view bytes, const std::string& file);
 
-/// Bits of one element of a safetensors dtype (and of C128), or 0 for what is none.
+/// Bits of one element of a safetensors dtype (and of C128), or 0 for any other text.
 int dtype_bits(std::string_view dtype);
 
-/// Elements, or -1 when there are more than 2^63 - 1.
+/// The number of elements, or -1 if there are more than 2^63 - 1.
 int64_t count_elements(const std::vector<int64_t>& sizes);
 
 /// Strides of a tensor without gaps, last dimension fastest.

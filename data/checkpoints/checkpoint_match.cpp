@@ -12,15 +12,15 @@
 namespace wide {
 namespace {
 
-/// Names that PyTorch gives to wrappers anywhere in a network; no user's module is called so.
+/// Names that PyTorch's wrappers add anywhere in a name, and that no user's module has.
 constexpr std::string_view kWrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.",
                                           "_checkpoint_wrapped_module."};
-/// Containers that people put a state_dict in; of several that match alike the first is meant.
+/// Usual containers of a state_dict; of several that match equally the first is used.
 constexpr std::string_view kContainers[] = {"state_dict.", "model_state_dict.", "model_state.",
                                             "model.",      "module.",           "net.",
                                             "network.",    "weights.",          "params."};
 
-/// Matching takes time as the square of a name's length.
+/// The time of matching grows with the square of a name's length.
 constexpr size_t kLongestName = 4096;
 
 void check_length(const std::string& name, const std::string& file) {
@@ -29,7 +29,7 @@ void check_length(const std::string& name, const std::string& file) {
          printable(name, 40), name.size(), kLongestName);
 }
 
-/// `name` from `begin` on without wrappers.
+/// `name` from `begin` on, without wrappers' names.
 std::string unwrapped(const std::string& name, size_t begin = 0) {
   std::string out = name.substr(begin);
   for (const std::string_view wrapper : kWrappers)
@@ -48,14 +48,14 @@ bool wrapper_at(const std::string& name, size_t at) {
 }
 
 /// Buffers that a correct checkpoint may lack: the counter that old files do not have, and buffers
-/// registered as not persistent, which TorchScript does not tell from the others. Statistics are
-/// always saved; a network without them would compute with those of another.
+/// that are not persistent, which TorchScript does not mark. Running statistics are always saved:
+/// without them a model would use another one's.
 bool may_be_missing(const TensorSpec& spec) {
   return spec.role == Role::buffer && !spec.name.ends_with("running_mean") &&
          !spec.name.ends_with("running_var");
 }
 
-/// What stands before the common part of names: in the file, and in the network.
+/// The prefix of names that only the file has, and the one that only the network has.
 struct Prefix {
   std::string file, network;
   bool operator<(const Prefix& other) const {
@@ -64,7 +64,7 @@ struct Prefix {
 };
 
 struct Votes {
-  size_t count = 0, first = 0;  // tensors that match, and the first of them
+  size_t count = 0, first = 0;  // how many tensors match; the first of them
 };
 
 size_t rank(const std::string& prefix) {
@@ -82,13 +82,13 @@ std::vector<std::pair<Prefix, Votes>> candidates(const CheckpointFile& file,
     for (size_t at = 0; at != std::string::npos;) {
       const size_t dot = name.find('.', at), next = dot == std::string::npos ? dot : dot + 1;
       const std::string rest = unwrapped(name, at);
-      if (wrapper_at(name, at)) {  // is said as a prefix where it stands first
+      if (wrapper_at(name, at)) {  // part of the prefix where it was first
         at = next;
         continue;
       }
       for (const std::string& ahead : wanted.prefixes()) {
-        // Names lose a prefix or gain one, not both, which would rename; the name of a container
-        // that the state_dict lay in is no prefix of that kind.
+        // Names may lose a prefix or gain one, not both, which would rename modules. The name of
+        // the state_dict's container may always be lost.
         if (!ahead.empty() && at != 0 && at != tensors[i].nested) continue;
         if (wanted.find(ahead + rest) < 0) continue;
         Votes& v = votes[{name.substr(0, at), ahead}];

@@ -8,7 +8,7 @@
 
 namespace wide {
 
-/// The network's weights, by every name that a checkpoint may have for them.
+/// The network's weights, by all names that a checkpoint may use for them.
 class WantedWeights {
  public:
   explicit WantedWeights(const Network& network);

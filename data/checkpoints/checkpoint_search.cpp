@@ -28,7 +28,7 @@ void sort_naturally(std::vector<std::string>& files) {
   std::sort(files.begin(), files.end(), natural_less);
 }
 
-/// The format that a file is called after, or nullptr.
+/// The format of a file's extension, or nullptr.
 const CheckpointFormat* named_format(const std::string& name) {
   for (const CheckpointFormat& format : checkpoint_formats())
     for (const std::string& extension : format.extensions)
@@ -36,8 +36,8 @@ const CheckpointFormat* named_format(const std::string& name) {
   return nullptr;
 }
 
-/// The checkpoints in a folder: those of the format that comes first, as libraries save one model
-/// in two formats side by side, and shards lie beside their index.
+/// The checkpoints in a folder: those of the first format, as libraries save a model in two formats
+/// side by side, and shards lie beside their index.
 std::vector<std::string> search(const std::string& folder, size_t* left) {
   std::map<int, std::vector<std::string>> found;
   std::error_code error;
@@ -54,7 +54,7 @@ std::vector<std::string> search(const std::string& folder, size_t* left) {
   return taken;
 }
 
-/// A folder without checkpoints of its own may hold folders of runs.
+/// The checkpoints of a folder, or, if it has none, of the folders in it, such as those of runs.
 std::vector<std::string> search_runs(const std::string& folder, size_t* left) {
   std::vector<std::string> taken = search(folder, left), inner;
   if (!taken.empty()) return taken;

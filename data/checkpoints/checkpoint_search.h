@@ -7,7 +7,7 @@ namespace wide {
 /// The checkpoints that `--weights` names, one for each model.
 struct FoundCheckpoints {
   std::vector<std::string> files;  // for a sharded checkpoint its index
-  std::vector<std::string> notes;  // what a folder or a glob stood for
+  std::vector<std::string> notes;  // the files that a folder or glob matched
 };
 
 /// Expands folders and globs to checkpoints, sorted so that model 10 comes after model 9. A folder

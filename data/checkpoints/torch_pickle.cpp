@@ -16,7 +16,7 @@ using pickle::Value;
 using pickle::Values;
 
 constexpr size_t kMostDimensions = 64;
-constexpr size_t kDeepest = 32;  // containers in one another that may hold tensors
+constexpr size_t kDeepest = 32;  // nesting depth of containers with tensors
 constexpr size_t kLongestName = 4096, kLongestKey = 256;
 /// Limits, since a few bytes of a pickle can ask for very many items; no state_dict comes near.
 constexpr size_t kMostSizes = 1 << 22, kMostItems = 1 << 22, kMostNameBytes = 1 << 26;
@@ -46,7 +46,7 @@ constexpr Dtype kDtypes[] = {
 
 constexpr std::string_view kRebuild = "torch._utils._rebuild_";
 
-/// Names that are neither storages nor dtypes. Only tensors are kept of what they make.
+/// Other names than storages and dtypes. Only the tensors of the objects they make are kept.
 constexpr std::string_view kNames[] = {
     "collections.OrderedDict",
     "collections.defaultdict",
@@ -64,7 +64,7 @@ constexpr std::string_view kNames[] = {
     "torch.device",
     "_codecs.encode",
 };
-/// Under `builtins`, or `__builtin__` as protocol 2 calls it.
+/// Names in `builtins`, which protocol 2 calls `__builtin__`.
 constexpr std::string_view kBuiltins[] = {"set", "frozenset", "list",      "dict",
                                           "int", "float",     "bytearray", "complex"};
 
@@ -78,7 +78,7 @@ std::string_view builtin(std::string_view name) {
   return "";
 }
 
-/// The dtype of "torch.FloatStorage" or of "torch.float32"; U8 where a storage has none.
+/// The dtype of "torch.FloatStorage" or of "torch.float32"; U8 for a storage without one.
 std::string_view storage_dtype(std::string_view name) {
   if (name == "torch.storage.UntypedStorage" || name == "torch.UntypedStorage") return "U8";
   if (!name.starts_with("torch.")) return "";
@@ -100,7 +100,7 @@ std::string_view torch_dtype(std::string_view name) {
   refuse(values.file(), printable(what), got, expected);
 }
 
-/// Item `i` of a tuple of arguments, of this kind.
+/// Item `i` of a tuple of arguments. Throws Error if it is missing or of another kind.
 const Value& argument(const Values& values, std::string_view what, Id tuple, size_t i, Kind kind) {
   const Value& all = values[tuple];
   if (all.kind != Kind::tuple || i >= all.items.size())
@@ -208,7 +208,7 @@ Id Meaning::call(Values& values, std::string_view name, Id arguments) {
     return values.add(Kind::set);
   if (name == "torch.Size" || name == "torch.device" || name == "_codecs.encode" ||
       builtin(name) == "bytearray" || builtin(name) == "complex")
-    return values.add(Kind::none);  // plain values that hold no tensors
+    return values.add(Kind::none);  // a value without tensors
   odd(values, "pickle", fmt::format("a call of {}", printable(name)), "none of it");
 }
 
@@ -224,7 +224,7 @@ Id Meaning::persistent(Values& values, Id id) {
   if (storage.dtype.empty()) odd(values, kWhat, printable(type), "a type of storage");
   storage.key = argument(values, kWhat, id, 2, Kind::text).text.substr(0, kLongestKey);
   storage.numel = count(values, kWhat, id, 4);
-  // The older layout may store a part of another storage: (key, offset, size).
+  // In the older layout a storage may be a part of another one: (key, offset, size).
   if (values[id].items.size() > 5 && values[values[id].items[5]].kind != Kind::none) {
     const Id part = values[id].items[5];
     const uint64_t offset = count(values, kWhat, part, 1), numel = count(values, kWhat, part, 2);
@@ -245,7 +245,7 @@ StoredTensor Meaning::locate(const std::string& file, const std::string& name, c
   const uint64_t size = static_cast<uint64_t>(dtype_bits(view.dtype)) / 8;
   const std::string shown = "tensor " + printable(name);
 
-  uint64_t begin = 0, bytes = 0;  // of the storage, from the start of its place
+  uint64_t begin = 0, bytes = 0;  // of the storage, from its start in the file
   if (__builtin_mul_overflow(storage.offset, stored, &begin) ||
       __builtin_mul_overflow(storage.numel, stored, &bytes) || begin > place.end - place.begin ||
       bytes > place.end - place.begin - begin)
@@ -260,7 +260,7 @@ StoredTensor Meaning::locate(const std::string& file, const std::string& name, c
   const int64_t elements = count_elements(view.sizes);
   if (elements < 0)
     refuse(file, shown, fmt::format("sizes [{}]", fmt::join(view.sizes, ", ")), "below 2^63");
-  uint64_t last = 0;  // the furthest element, from the first
+  uint64_t last = 0;  // index of the furthest element
   bool fits = true;
   if (elements)
     for (size_t i = 0; i < view.sizes.size(); ++i) {
@@ -298,7 +298,7 @@ std::vector<StoredTensor> Meaning::tensors(const Values& values, Id root,
   std::set<Id> seen{root};
   size_t name_bytes = 0;
   std::vector<Container> waiting{{root, "", 0}};
-  // A container that stands in several places, or in itself, is looked into once.
+  // A container that occurs several times, or contains itself, is searched once.
   while (!waiting.empty()) {
     const Container container = std::move(waiting.back());
     waiting.pop_back();
@@ -344,7 +344,7 @@ std::vector<StoredTensor> Meaning::tensors(const Values& values, Id root,
       out.back().nested = container.prefix.size();
       out.back().big_endian = big_endian;
     }
-    // In the order of the file, depth first.
+    // Reversed, so that containers are searched in the order of the file, depth first.
     waiting.insert(waiting.end(), std::make_move_iterator(inner.rbegin()),
                    std::make_move_iterator(inner.rend()));
   }

@@ -5,7 +5,7 @@
 namespace wide::safetensors_checkpoint {
 namespace {
 
-/// A length and the JSON object that it is the length of.
+/// Whether the bytes begin with a length and a JSON object.
 bool probe(std::string_view bytes) {
   return bytes.size() > 8 && bytes[8] == '{' && bytes[0] != '{';
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kDeepest = 8;
 constexpr size_t kMostTensors = 1 << 20;
 
-/// Event by event, so that no depth and no key written twice goes unseen.
+/// Reads the JSON event by event, to notice deep nesting and duplicate keys.
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Reader(const std::string& file) : file_(file) {}
@@ -91,7 +91,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   std::set<std::string> seen_[2];
 };
 
-/// White space, then an object: no other format of checkpoints begins so.
+/// Whether an object is first after white space: no other checkpoint format begins like that.
 bool probe(std::string_view bytes) {
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && bytes[first] == '{' &&

@@ -5,8 +5,8 @@
 #include "data/checkpoints/checkpoint_format.h"
 #include "data/checkpoints/torch_pickle.h"
 
-// What torch.save wrote before PyTorch 1.6 and still writes when told to: five pickles (a magic
-// number, a version, facts of the system, the object, the keys of its storages), then for every key
+// Files of torch.save before PyTorch 1.6, or with _use_new_zipfile_serialization=False: five
+// pickles (magic number, version, system, the object, the keys of its storages), then for every key
 // the number of elements and the elements, little-endian on any machine.
 namespace wide::torch_legacy_checkpoint {
 namespace {
@@ -14,13 +14,13 @@ namespace {
 constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr int64_t kVersion = 1001;
 
-/// The layout of before PyTorch 0.2, which PyTorch itself reads only when it may run what is in it.
+/// The layout before PyTorch 0.2, which PyTorch itself reads only with weights_only=False.
 bool is_tar(std::string_view bytes) {
   constexpr size_t kMagicAt = 257;
   return bytes.size() > 512 && bytes.substr(kMagicAt, 5) == "ustar";
 }
 
-/// A pickle that begins with the magic number, whatever its protocol.
+/// Whether the bytes begin with a pickle, of any protocol, of the magic number.
 bool probe(std::string_view bytes) {
   if (is_tar(bytes)) return true;
   return bytes.size() > 16 && bytes[0] == '\x80' &&
@@ -44,7 +44,7 @@ CheckpointIndex parse(std::string_view bytes, const std::string& file) {
       values[version].number != kVersion)
     refuse(file, "checkpoint", "another magic number or version",
            fmt::format("version {} of torch.save's older layout", kVersion));
-  next();  // byte order and sizes of types where it was written: of no concern to what was written
+  next();  // the writer's byte order and type sizes, which are not needed
   const pickle::Id root = next(), keys = next();
 
   std::map<std::string, uint64_t> widths;

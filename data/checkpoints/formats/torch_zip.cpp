@@ -6,13 +6,13 @@
 #include "data/checkpoints/checkpoint_format.h"
 #include "data/checkpoints/torch_pickle.h"
 
-// What torch.save has written since PyTorch 1.6: a zip archive of a pickle and one record for every
+// Files of torch.save since PyTorch 1.6: a zip archive of a pickle and one record for every
 // storage.
 namespace wide::torch_zip_checkpoint {
 namespace {
 
-/// A TorchScript module: its code is compressed, so that the archive is refused before its names
-/// are known; they stand at its end.
+/// Whether the archive is a TorchScript module, whose code is compressed, so that `parse` refuses
+/// it. Searches its end, where the names are.
 bool is_script(std::string_view bytes) {
   constexpr size_t kEnd = 1 << 20;
   return bytes.substr(bytes.size() - std::min(bytes.size(), kEnd)).find("/constants.pkl") !=
