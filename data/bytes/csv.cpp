@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view text) {
 
 CsvReader::CsvReader(std::string_view bytes, std::string file)
     : bytes_(bytes), file_(std::move(file)) {
-  if (bytes_.rfind("\xef\xbb\xbf", 0) == 0) at_ = 3;  // a mark of UTF-8
+  if (bytes_.rfind("\xef\xbb\xbf", 0) == 0) at_ = 3;  // UTF-8 byte order mark
   std::vector<std::string_view> cells;
   if (at_ < bytes_.size()) cut(&cells);
   std::set<std::string_view> seen;
@@ -50,7 +50,7 @@ void CsvReader::cut(std::vector<std::string_view>* cells) {
   cells->clear();
   unquoted_.clear();
   line_ = next_line_++;
-  std::vector<std::pair<size_t, size_t>> kept;  // cell, its text in unquoted_
+  std::vector<std::pair<size_t, size_t>> kept;  // cells, and where their text is in unquoted_
   for (;;) {
     if (at_ < bytes_.size() && bytes_[at_] == '"') {
       std::string text;

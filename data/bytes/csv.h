@@ -9,8 +9,8 @@ namespace wide {
 /// quote inside written twice; lines end in LF or CR LF.
 class CsvReader {
  public:
-  /// `bytes` must live as long as this; `file` is for messages. Throws Error for names that are
-  /// missing or there twice.
+  /// `bytes` must live as long as this; `file` is for messages. Throws Error for missing or
+  /// duplicate names.
   CsvReader(std::string_view bytes, std::string file);
 
   const std::vector<std::string>& names() const { return names_; }

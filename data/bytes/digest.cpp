@@ -8,7 +8,7 @@
 
 namespace wide {
 
-/// FNV-1a over words of 8 bytes, the last one filled up with zeros.
+/// FNV-1a over words of 8 bytes, the last one padded with zeros.
 std::string digest(const void* data, size_t bytes) {
   uint64_t hash = 0xcbf29ce484222325;
   const auto* from = static_cast<const char*>(data);

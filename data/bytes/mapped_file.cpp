@@ -13,7 +13,7 @@
 namespace wide {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  // Not blocking: whoever opens a pipe waits until somebody writes to it.
+  // O_NONBLOCK, as opening a pipe would wait for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) refuse(path, "file", std::strerror(errno), "a readable file", "check the path");
   struct stat info {};

@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A pipe or a device, which nothing can be renamed over. Names of open descriptors are links.
+/// Whether `path` is a pipe or device, which is written directly. Links of /dev and /proc, such as
+/// /dev/stdout, are followed.
 bool is_special(const std::string& path) {
   struct stat status {};
   const bool descriptor = path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0;
@@ -38,10 +39,10 @@ std::string folder_of(const std::string& path) {
   return parent.empty() ? "." : parent.string();
 }
 
-/// So that a name in it stays when the power goes.
+/// Flushes a folder, so that names in it survive a power failure.
 void sync_folder(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // may be written to but not read
+  if (fd < 0) return;  // the folder may be writable but not readable
   ::fsync(fd);
   ::close(fd);
 }
@@ -53,7 +54,7 @@ class DiskFile final : public NewFile {
       fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
     } else {
       fd_ = ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-      if (fd_ < 0) make_named();  // a file system that has no files without a name
+      if (fd_ < 0) make_named();  // the file system has no files without a name
     }
     if (fd_ < 0) refuse(path, errno);
   }
@@ -85,7 +86,7 @@ class DiskFile final : public NewFile {
     if (fd_ < 0) part_.clear();
   }
 
-  /// With `errno` where it cannot.
+  /// Links the file under a new name. On failure `errno` says why.
   void link_fresh() {
     bool linked = false;
     do {
@@ -100,7 +101,7 @@ class DiskFile final : public NewFile {
     return !::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
   }
 
-  std::string path_, part_;  // the second: the name it has meanwhile, if any
+  std::string path_, part_;  // part_: its temporary name, if it has one
   bool special_;
   int fd_ = -1;
 };

@@ -21,7 +21,7 @@ constexpr std::array kKinds{Kind{"f4", "F32"}, Kind{"f8", "F64"}, Kind{"f2", "F1
                             Kind{"i4", "I32"}, Kind{"i8", "I64"}, Kind{"b1", "BOOL"},
                             Kind{"u2", "U16"}, Kind{"u4", "U32"}, Kind{"u8", "U64"}};
 
-/// The header is a Python dict of three known keys.
+/// Parses the header, a Python dict with three known keys.
 class Header {
  public:
   Header(std::string_view text, const std::string& file) : text_(text), file_(file) {}

@@ -5,7 +5,7 @@
 #include <vector>
 
 // NumPy's array files, .npy: bytes to a dtype, sizes and a range of bytes, and back. Knows no
-// LibTorch, so that any bytes can be thrown at it.
+// LibTorch; safe for any bytes.
 namespace wide::npy {
 
 struct Array {

@@ -11,7 +11,7 @@ namespace wide {
 /// nothing of it remains.
 class PartFile {
  public:
-  /// Throws Error (exit code 1) where the file cannot be made.
+  /// Throws Error (exit code 1) if the file cannot be made.
   explicit PartFile(std::string path);
   ~PartFile();
   PartFile(const PartFile&) = delete;
@@ -20,7 +20,7 @@ class PartFile {
   /// Writes bytes. A failure is reported by `commit`, since the archive writers that call this
   /// cannot handle exceptions.
   void write(const void* data, size_t size);
-  /// Gives the file its name. Throws Error (exit code 1) when anything before failed.
+  /// Gives the file its name. Throws Error (exit code 1) if this or an earlier step failed.
   void commit();
 
  private:

@@ -161,7 +161,7 @@ class Machine {
 
   // ---- opcodes
 
-  /// Two's complement of any length.
+  /// Pushes an integer of any length, in two's complement.
   void push_long(std::string_view digits) {
     if (digits.size() > 8) return push_text(Kind::big, digits);
     int64_t number = 0;
@@ -341,7 +341,7 @@ class Machine {
         marks_.push_back(stack_.size());
         return true;
       case '0':
-        // Pickle drops a mark with this opcode when the mark is what lies on top.
+        // If a mark is on top of the stack, this opcode drops the mark.
         if (!marks_.empty() && stack_.size() == marks_.back())
           marks_.pop_back();
         else
@@ -405,7 +405,7 @@ class Machine {
           broken(fmt::format("protocol {}", protocol), fmt::format("at most {}", kHighestProtocol));
         return true;
       case 0x95:
-        read<uint64_t>();  // the length of a frame: what is in it follows anyway
+        read<uint64_t>();  // the length of a frame is not needed
         return true;
       case 'c': {
         const std::string_view module = line();
@@ -452,7 +452,7 @@ class Machine {
   Values& values_;
   Meaning& meaning_;
   std::vector<Id> stack_;
-  std::vector<size_t> marks_;  // sizes of the stack
+  std::vector<size_t> marks_;  // stack sizes
   size_t contained_ = 0;       // items put into containers
   std::unordered_map<uint64_t, Id> memo_;
   std::array<Id, 256> small_;

@@ -6,8 +6,8 @@
 #include <vector>
 
 // Reads Python's pickles without running code. The result is plain values; a `Meaning` says what
-// the names of classes and functions in a pickle stand for. Knows no LibTorch and can be fed any
-// bytes: nothing recurses, and memory is bounded by the bytes read and by `kMostValues`.
+// the names of classes and functions in a pickle stand for. Knows no LibTorch; safe for any bytes:
+// nothing recurses, and memory is bounded by the bytes read and by `kMostValues`.
 namespace wide::pickle {
 
 enum class Kind : uint8_t {
@@ -81,8 +81,8 @@ struct Read {
 };
 
 /// Reads one pickle (protocols 0 to 5) from the start of `bytes`, which must outlive `values`.
-/// Throws Error for every name that `meaning` does not know, for opcodes that could run code or
-/// reach outside, and for what is broken.
+/// Throws Error for names that `meaning` does not know, opcodes that could run code or reach
+/// outside, and broken pickles.
 Read load(std::string_view bytes, Values& values, Meaning& meaning);
 
 }  // namespace wide::pickle

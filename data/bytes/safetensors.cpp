@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr uint64_t kMaxHeader = 100'000'000;
 
-/// Bytes of a tensor, or false when the product does not fit 64 bits or ends inside a byte.
+/// Bytes of a tensor, or false if they do not fit 64 bits or are no whole number.
 bool size_of(const std::vector<int64_t>& shape, int bits, uint64_t* bytes) {
   uint64_t count = 1;
   bool empty = false;
@@ -31,8 +31,8 @@ bool size_of(const std::vector<int64_t>& shape, int bits, uint64_t* bytes) {
   return true;
 }
 
-/// Takes the header's JSON event by event: nothing is built that the format does not have, the
-/// depth is bounded by what is accepted, and a key written twice is seen (a DOM would hide it).
+/// Reads the header's JSON event by event, without a DOM, which would hide duplicate keys; nesting
+/// is bounded by the format's.
 class Header : public nlohmann::json_sax<nlohmann::json> {
  public:
   Header(const std::string& file, uint64_t buffer) : file_(file), buffer_(buffer) {}
@@ -159,7 +159,7 @@ class Header : public nlohmann::json_sax<nlohmann::json> {
     return place_ == Place::metadata ? "__metadata__" : "tensor " + printable(entry_.name);
   }
 
-  /// A value that may not stand where it stands.
+  /// Refuses a value at a place where the format has none.
   bool scalar(const std::string& got) {
     switch (place_) {
       case Place::start:
@@ -220,7 +220,7 @@ class Header : public nlohmann::json_sax<nlohmann::json> {
   std::set<std::string> names_, seen_;
 };
 
-/// Every byte of data belongs to exactly one tensor.
+/// Throws Error unless every byte of data belongs to exactly one tensor.
 void check_cover(std::vector<Entry>& entries, uint64_t buffer, const std::string& file) {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -277,7 +277,7 @@ Index parse(std::string_view bytes, const std::string& file) {
     refuse(file, "header",
            text.empty() ? "nothing" : "'" + printable(text.substr(0, 1)) + "' first", "'{'",
            "check that this is a safetensors file");
-  // Both would be skipped by the JSON reader, but a header is padded by spaces only.
+  // The JSON reader would skip both, but headers are padded by spaces only.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
     refuse(file, "header", fmt::format("a zero byte at {}", zero), "JSON padded with spaces");
   if (text.find_last_not_of(' ') != text.find_last_not_of(" \t\r\n"))

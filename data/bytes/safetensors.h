@@ -9,7 +9,7 @@
 #include "data/bytes/mapped_file.h"
 
 // The safetensors format by itself: bytes to names, dtypes, sizes and byte ranges, and back.
-// This file knows no LibTorch, so that any bytes can be thrown at it.
+// Knows no LibTorch; safe for any bytes.
 namespace wide::safetensors {
 
 /// One tensor of a file. `begin` and `end` count from the start of the file.

@@ -8,7 +8,7 @@ namespace {
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-/// Eight bytes at a time: tables[k][b] is byte b moved on by k zero bytes.
+/// Eight bytes at a time: tables[k][b] is the CRC of byte b and k zero bytes.
 constexpr Tables make_tables(uint32_t polynomial) {
   Tables tables{};
   for (uint32_t b = 0; b < 256; ++b) {

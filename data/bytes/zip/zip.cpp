@@ -20,10 +20,10 @@ constexpr uint64_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size
                    kLocator64Size = 20;
 constexpr uint16_t kEncrypted = 1, kSizesFollow = 8, kEncryptedNames = 1 << 13;
 constexpr uint16_t kFieldZip64 = 1, kDeflated = 8;
-constexpr uint32_t kIn64 = UINT32_MAX;  // the number stands in a zip64 field
+constexpr uint32_t kIn64 = UINT32_MAX;  // the number is in a zip64 field
 constexpr size_t kLongestName = 4096;
 
-/// Numbers at checked places.
+/// Reads numbers; throws Error for places outside the bytes.
 class Bytes {
  public:
   Bytes(std::string_view bytes, const std::string& file) : bytes_(bytes), file_(file) {}
@@ -59,7 +59,7 @@ struct Record {
   uint16_t flags = 0;
 };
 
-/// The end record stands last; only a comment of the length that it states may follow.
+/// Finds the end record: the last record, followed only by a comment of the length it states.
 uint64_t find_end(const Bytes& bytes, const std::string& file) {
   if (bytes.size() >= kEndSize)
     for (uint64_t comment = 0; comment <= UINT16_MAX && comment + kEndSize <= bytes.size();
@@ -105,7 +105,7 @@ Directory read_end(const Bytes& bytes, const std::string& file) {
   return directory;
 }
 
-/// What keeps a name from being a plain path inside the archive, or "".
+/// Why a name is not a plain path inside the archive, or "".
 std::string fault_of(std::string_view name) {
   if (name.empty()) return "an empty one";
   if (name.size() > kLongestName) return fmt::format("{} bytes", name.size());
@@ -123,7 +123,7 @@ std::string fault_of(std::string_view name) {
   return "";
 }
 
-/// Puts the numbers that did not fit 32 bits in place, in the order that the format has.
+/// Reads the numbers that did not fit 32 bits, in the order of the format.
 void read_zip64(const Bytes& bytes, uint64_t place, uint64_t length,
                 std::array<uint64_t*, 3> wanted, const std::string& name, const std::string& file) {
   const uint64_t end = place + length;
@@ -153,7 +153,7 @@ void read_zip64(const Bytes& bytes, uint64_t place, uint64_t length,
     refuse(file, "zip record " + printable(name), "no 64-bit size", "one in its extra field");
 }
 
-/// One line of the directory; `*place` moves behind it.
+/// Reads one entry of the directory and moves `*place` behind it.
 Record read_central(const Bytes& bytes, uint64_t* place, const std::string& file,
                     Compressed compressed) {
   const uint64_t at = *place;
@@ -189,7 +189,7 @@ Record read_central(const Bytes& bytes, uint64_t* place, const std::string& file
   return record;
 }
 
-/// The bytes begin behind the local header, whose extra field is of a length of its own.
+/// Finds the record's bytes behind its local header, which repeats only part of the directory.
 void locate(const Bytes& bytes, Record& record, const std::string& file) {
   const std::string shown = "zip record " + printable(record.entry.name);
   if (bytes.at<uint32_t>(record.header) != kLocal)

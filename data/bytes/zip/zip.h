@@ -5,14 +5,14 @@
 #include <vector>
 
 // Zip archives as PyTorch writes them, with uncompressed records: from bytes to names and byte
-// ranges. Knows no LibTorch, and can be fed any bytes.
+// ranges. Knows no LibTorch; safe for any bytes.
 namespace wide::zip {
 
 /// One record. `begin` and `end` of its bytes count from the start of the archive.
 struct Entry {
   std::string name;
   uint64_t begin = 0, end = 0;
-  uint64_t size = 0;  // of its content; more than those bytes where it is compressed
+  uint64_t size = 0;  // of its content, uncompressed
   bool compressed = false;
   uint32_t crc32 = 0;  // as written; PyTorch has an option that leaves it wrong
 };
@@ -28,13 +28,13 @@ struct Index {
 /// True for bytes that begin as a zip archive does.
 bool probe(std::string_view bytes);
 
-/// Whether `parse` takes an archive of which records are compressed, as TorchScript's code is.
+/// Whether `parse` accepts compressed records, such as TorchScript's code.
 enum class Compressed { refused, taken };
 
 /// Reads and checks the directory, not the records' bytes. A record may be an archive itself: call
 /// this on its bytes. `file` is only for messages. Throws Error for
-/// compressed or encrypted records, several parts, names that are there twice or lead out of the
-/// archive, and records that overlap or do not lie in the file.
+/// compressed or encrypted records, several parts, names that are duplicate or lead out of the
+/// archive, and records that overlap or exceed the file.
 Index parse(std::string_view bytes, const std::string& file,
             Compressed compressed = Compressed::refused);
 

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kMost = UINT32_MAX;
 constexpr int kFirstOfJanuary1980 = 0x21;
 
-/// Little-endian numbers, one after the other.
+/// Writes little-endian numbers.
 class Numbers {
  public:
   Numbers& u16(uint64_t number) { return put(number, 2); }
@@ -31,7 +31,7 @@ class Numbers {
   std::string bytes_;
 };
 
-/// What the local header and the directory both say.
+/// Writes the fields that the local header and the directory share.
 void describe(Numbers& to, const Item& item, uint32_t crc, uint64_t size) {
   to.u16(20).u16(0).u16(0).u16(0).u16(kFirstOfJanuary1980);
   to.u32(crc).u32(size).u32(size).u16(item.name.size()).u16(0);
