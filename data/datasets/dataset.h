@@ -10,10 +10,10 @@ namespace wide {
 /// A named array of a data set, over the file's own memory where its format allows.
 struct DatasetColumn {
   std::string name;
-  at::Tensor values;  // [S, ...], or [N, S, ...] for a column that the user gives each model
+  at::Tensor values;  // [S, ...], or [N, S, ...] if each model has its own
 };
 
-/// The columns of a data file. What each is used for (input, target, fold) is decided elsewhere.
+/// The columns of a data file. Callers decide what each is used for (input, target, fold).
 struct Dataset {
   std::string path;
   std::vector<DatasetColumn> columns;

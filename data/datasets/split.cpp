@@ -19,7 +19,7 @@ void shuffle(Rows& rows, uint64_t seed, std::string_view what, uint64_t first = 
   }
 }
 
-/// Rows that are dealt together: those of a class in an order of their own; groups in one.
+/// Sets of rows to distribute one after the other: each class, shuffled, or all groups.
 std::vector<std::vector<Rows>> strata(const Rows& rows, const RowKinds& kinds, uint64_t seed) {
   std::map<int64_t, Rows> by;
   const bool grouped = !kinds.groups.empty();
@@ -87,7 +87,7 @@ Rows assign_folds(int64_t all, const Rows& rows, int64_t folds, const RowKinds& 
   std::vector<int64_t> sizes(static_cast<size_t>(folds), 0);
   size_t next = 0;
   for (auto stratum : parts) {
-    // Large groups first, each to the fold that has least; rows of a class go round.
+    // Large groups first, each to the smallest fold; rows of a class go to the folds in turn.
     std::stable_sort(stratum.begin(), stratum.end(),
                      [](const Rows& a, const Rows& b) { return a.size() > b.size(); });
     for (const Rows& together : stratum) {

@@ -12,7 +12,7 @@
 namespace wide::csv_dataset {
 namespace {
 
-constexpr double kExact = 9007199254740992.0;  // 2^53: whole numbers up to it are doubles
+constexpr double kExact = 9007199254740992.0;  // 2^53: smaller whole numbers are exact doubles
 
 bool probe(const std::string& path) {
   std::error_code error;
@@ -25,11 +25,11 @@ bool probe(const std::string& path) {
   return !line.empty();
 }
 
-/// Of numbers alone; whole ones become int64, as classes are.
+/// A column as a tensor; int64 if all numbers are whole, as classes are.
 at::Tensor to_tensor(const std::vector<double>& numbers) {
   bool whole = true;
   for (const double x : numbers)
-    whole = whole && std::abs(x) < kExact && x == std::floor(x);  // NaN is none
+    whole = whole && std::abs(x) < kExact && x == std::floor(x);  // false for NaN
   const auto count = static_cast<int64_t>(numbers.size());
   at::Tensor values = at::empty({count}, whole ? at::kLong : at::kDouble);
   if (whole)

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An array at `begin` of a file, over its memory where that is aligned.
+/// The array at `begin` of a file, over its memory if that is aligned, else a copy.
 at::Tensor tensor_of(const std::shared_ptr<const MappedFile>& file, uint64_t begin,
                      const npy::Array& array, const std::string& name) {
   const at::ScalarType dtype = scalar_type(array.dtype, name, file->path());

@@ -10,7 +10,7 @@
 namespace wide::safetensors_dataset {
 namespace {
 
-/// A length of the header, then a JSON object.
+/// Whether the file begins with a header's length and a JSON object.
 bool probe(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
