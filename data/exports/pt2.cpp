@@ -13,7 +13,7 @@ namespace {
 namespace spec = torch::_export::archive_spec;
 using json = nlohmann::ordered_json;
 
-constexpr const char* kModel = "model";  // what torch.export.load looks for
+constexpr const char* kModel = "model";  // the name that torch.export.load expects
 
 class Archive {
  public:
@@ -32,7 +32,7 @@ class Archive {
     record(name, text.data(), text.size());
   }
 
-  /// A file for every tensor, and the table of their names and sizes.
+  /// Adds a file for every tensor, and a table of their names and sizes.
   void tensors(const std::vector<Pt2Tensor>& all, std::string_view folder, std::string_view prefix,
                std::string_view table) {
     json config = json::object();
@@ -40,7 +40,7 @@ class Archive {
       const Pt2Tensor& t = all[i];
       const std::string file = fmt::format("{}{}", prefix, i);
       const Tensor here = t.tensor.detach().to(at::kCPU).resolve_conj().resolve_neg();
-      // The tensor is dense, maybe permuted: its memory is written as it lies, with its strides.
+      // The tensor is dense but maybe permuted: writes its memory in order, and its strides.
       record(fmt::format("{}{}", folder, file), here.const_data_ptr(), here.nbytes());
       json meta;
       meta["path_name"] = file;

@@ -69,7 +69,7 @@ class Writer {
   const Value& value(ValueId id) const { return program_.value(id); }
   std::string& name(ValueId id) { return names_[id]; }
 
-  /// `wish`, or with a number where that is taken.
+  /// `wish`, with a number appended if that name is taken.
   std::string fresh(const std::string& wish) {
     std::string name = wish;
     for (int i = 1; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", wish, i);
@@ -122,7 +122,7 @@ class Writer {
       const Value& v = value(id);
       if (v.role != Role::constant || uses_[id] == 0 || is_number(id)) continue;
       const std::string lifted = fmt::format("lifted_tensor_{}", model_.constants.size());
-      // Cloned, since an expanded constant has no dense memory to write.
+      // A clone, as an expanded constant has no dense memory to write.
       const Tensor dense = at::clone(v.constant);
       name(id) = fresh("c_" + lifted);
       values_[name(id)] = pt2_tensor_meta(describe(dense), false);
@@ -133,7 +133,7 @@ class Writer {
     }
   }
 
-  /// A number in the place of a tensor, which decides no result's type as a tensor would.
+  /// Whether it is a number given for a tensor, which does not affect dtypes as a tensor does.
   bool is_number(ValueId id) const {
     const Value& v = value(id);
     return v.role == Role::constant && v.constant.unsafeGetTensorImpl()->is_wrapped_number();
@@ -149,8 +149,8 @@ class Writer {
     return {{"as_float", pt2_number(number.toDouble())}};
   }
 
-  /// The name of a number that depends on the batch size; what computes it goes before the first
-  /// node that reads it. `hint`: what it is on the sample.
+  /// The name of a number that depends on the batch size; nodes that compute it are inserted before
+  /// its first reader. `hint`: its value on the sample.
   std::string number(const BatchFormula& formula, int64_t hint) {
     if (const auto known = numbers_.find(formula); known != numbers_.end()) return known->second;
     const DynamicBatch& batch = *portable_.batch;
@@ -182,7 +182,7 @@ class Writer {
 
   static json named_size(const std::string& name) { return {{"as_name", name}}; }
 
-  /// An int or a list of ints of which some depend on the batch size.
+  /// The JSON of an int, or of a list of ints, that depends on the batch size.
   json symbolic_json(const IValue& constant, const std::vector<BatchFormula>& formulas) {
     const auto one = [&](const BatchFormula& f, int64_t hint) {
       return f.slope == 0 ? json{{"as_int", hint}} : named_size(number(f, hint));
@@ -262,7 +262,7 @@ class Writer {
         for (const ValueId id : r.values) list.push_back(named(result(id)));
         outputs.push_back({{"as_tensors", list}});
       } else {
-        outputs.push_back(as_tensor(result(kNone)));  // an undefined tensor: nobody reads it
+        outputs.push_back(as_tensor(result(kNone)));  // an undefined tensor, which nothing reads
       }
     }
     push(fmt::format("torch.ops.aten.{}.{}", base, overload), inputs, outputs, node_name);
@@ -280,8 +280,8 @@ class Writer {
     nodes_.push_back(n);
   }
 
-  /// The name of a value that only one output has: mutations are told apart by it, and a result
-  /// that is an input would be the caller's own tensor.
+  /// The name for an output: its own, or that of a clone if it is no intermediate value or already
+  /// an output. Mutations are told apart by name, and an input must not be returned as it is.
   std::string output_name(ValueId id) {
     if (value(id).role == Role::intermediate && handed_out_.insert(id).second) return name(id);
     const std::string as = fresh("clone");
@@ -341,7 +341,7 @@ class Writer {
   std::set<ValueId> handed_out_;
   json inputs_ = json::array(), input_specs_ = json::array(), nodes_ = json::array();
   json values_ = json::object(), sizes_ = json::object();
-  std::map<BatchFormula, std::string> numbers_;  // names of those computed so far
+  std::map<BatchFormula, std::string> numbers_;  // names of those computed already
   Pt2Model model_;
 };
 

@@ -5,22 +5,22 @@
 
 namespace wide {
 
-/// A tensor that the archive carries: its name in the state dict and how a loader sees it.
+/// A tensor in the archive: its name in the state dict, and its sizes and strides for the loader.
 struct Pt2Tensor {
   std::string name;
   Tensor tensor;
   bool parameter = false;
 };
 
-/// What a torch.export archive says about one program: schema 8.17 of torch/_export/serde of
+/// The description of a program in a torch.export archive: schema 8.17 of torch/_export/serde of
 /// PyTorch 2.11, as JSON with the keys in the order in which PyTorch writes them.
 struct Pt2Model {
   nlohmann::ordered_json json;
   std::vector<Pt2Tensor> weights;    // parameters and buffers
-  std::vector<Pt2Tensor> constants;  // tensors the program was recorded with
+  std::vector<Pt2Tensor> constants;  // constants of the recording
 };
 
-/// Throws Error naming the operator where an argument has no form in the schema.
+/// Throws Error naming the operator if the schema cannot express an argument.
 Pt2Model pt2_model(const Portable& portable);
 
 }  // namespace wide

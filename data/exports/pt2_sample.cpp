@@ -24,7 +24,7 @@ class Pickle {
   Pickle() { raw("\x80\x02"); }
 
   void mark() { raw("("); }
-  void tuple() { raw("t"); }  // of what follows the last mark
+  void tuple() { raw("t"); }  // of the items after the last mark
   void empty_dict() { raw("}"); }
   void stop() { raw("."); }
 

@@ -108,7 +108,7 @@ bool pt2_is_default(const c10::Argument& declared, const wide::Argument& given) 
 }
 
 nlohmann::ordered_json pt2_expression(const BatchFormula& formula, int64_t hint) {
-  // As sympy's srepr writes it, which is what PyTorch reads.
+  // In the notation of sympy's srepr, which PyTorch reads.
   std::string text = fmt::format("Symbol('{}', positive=True, integer=True)", kBatchSymbol);
   if (formula.slope != 1) text = fmt::format("Mul(Integer({}), {})", formula.slope, text);
   if (formula.constant != 0) text = fmt::format("Add({}, Integer({}))", text, formula.constant);

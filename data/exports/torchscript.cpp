@@ -16,7 +16,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// A place for a weight: the module that holds it, and the name it has there.
+/// An attribute for a weight: its module, and its name in it.
 struct Slot {
   std::string module;  // "layer1.0", "" for the outermost
   std::string name;
@@ -58,7 +58,7 @@ class Writer {
 
   jit::Node* insert(jit::Node* node) { return graph_->insertNode(node); }
 
-  /// The module of that path, made with all above it.
+  /// The module of a path; makes it and its parents if they do not exist.
   jit::Module& module(const std::string& path) {
     if (const auto known = modules_.find(path); known != modules_.end()) return known->second;
     jit::Module made(c10::QualifiedName("__torch__.Wide"), unit_, true);
@@ -119,8 +119,8 @@ class Writer {
     return known;
   }
 
-  /// A number in the place of a tensor decides no result's type. Where the operator has a form for
-  /// numbers the loader finds it; elsewhere it takes the type of the tensors beside it.
+  /// A number given for a tensor. It must not affect the result's dtype: it becomes a number if the
+  /// operator has an overload for one, else a tensor with the dtype of its other tensors.
   jit::Value* number(const Node& node, ValueId id) {
     const Tensor& t = value(id).constant;
     const auto& name = node.op.schema().operator_name();
@@ -139,7 +139,7 @@ class Writer {
     return graph_->insertConstant(t.to(type));
   }
 
-  /// A number as it follows from the size of the input at hand.
+  /// A number that is computed from the batch size of the actual input.
   jit::Value* number(const BatchFormula& formula) {
     if (formula.slope == 0) return graph_->insertConstant(formula.constant);
     if (const auto known = numbers_.find(formula); known != numbers_.end()) return known->second;
@@ -214,8 +214,8 @@ class Writer {
     }
   }
 
-  /// What a call changes: weights are replaced, so that results of earlier calls stay as they are;
-  /// an input is the caller's own memory.
+  /// Writes a call's updates: a weight's attribute gets a new tensor, so that earlier results stay
+  /// unchanged; an input is written in place.
   void keep_updates() {
     for (const Update& u : program_.updates) {
       const Value& target = value(u.target);
