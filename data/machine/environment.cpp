@@ -42,14 +42,14 @@ int64_t kilobytes(const char* key) {
   return text.empty() ? 0 : std::stoll(text) * 1024;
 }
 
-/// A number in a file of its own, or `otherwise`.
+/// The number that a file consists of, or `otherwise`.
 double number_in(const std::filesystem::path& path, double otherwise) {
   std::ifstream file(path);
   double value = 0;
   return file >> value ? value : otherwise;
 }
 
-/// Visits the entries of a folder whose names start with `prefix`; none where there is no folder.
+/// Visits the entries of a folder whose names start with `prefix`; none if there is no folder.
 void for_each_in(const std::filesystem::path& folder, std::string_view prefix,
                  const std::function<void(const std::filesystem::path&)>& visit) {
   std::error_code gone;
@@ -57,7 +57,7 @@ void for_each_in(const std::filesystem::path& folder, std::string_view prefix,
     if (it->path().filename().string().rfind(prefix, 0) == 0) visit(it->path());
 }
 
-/// Of all cores, as /proc/cpuinfo has it where there is no frequency scaling.
+/// Mean of all cores in /proc/cpuinfo, for systems without frequency scaling.
 double mean_mhz(const std::string& root) {
   double sum = 0, cores = 0;
   for_each_in(root + "/sys/devices/system/cpu", "cpu", [&](const std::filesystem::path& core) {
@@ -209,7 +209,7 @@ ProcessMemory process_memory() {
 
 int64_t available_memory() {
   int64_t bytes = kilobytes("MemAvailable");
-  // A container may be allowed less than the machine has.
+  // A container's limit may be lower than the machine's memory.
   std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
   int64_t limit = 0, used = 0;
   if (limit_file >> limit && used_file >> used && limit > used && limit - used < bytes)

@@ -20,15 +20,15 @@ struct GpuState {
   double mhz = 0, max_mhz = 0, memory_mhz = 0;
   double power_limit_w = 0, temperature_c = 0;
   std::string throttled;   // why its clocks were held back, "" where they were not
-  int64_t processes = -1;  // that had work on it, this one included
+  int64_t processes = -1;  // with work on it, this one included
 };
 
 /// The machine and software that a measurement was made with. 0 (-1 for counts) or "unknown": the
 /// system does not report it.
 struct Environment {
   std::string cpu;
-  int cores = 0;         // that this process may use
-  int threads = 0;       // that LibTorch uses
+  int cores = 0;         // usable by this process
+  int threads = 0;       // of LibTorch
   std::string governor;  // "unknown" where the system does not say
   int64_t memory_bytes = 0;
   double mhz = 0, max_mhz = 0;  // mean over the cores when captured, and the most allowed
@@ -36,16 +36,16 @@ struct Environment {
   int64_t throttles = -1;       // times a core was throttled since the system started
   double load = 0;              // processes that ran or waited, mean of the minute before
   std::map<std::string, double> peak_flops_per_s;  // measured, by dtype as "f32"
-  double peak_bytes_per_s = 0;                     // of the memory, measured; 0: not
+  double peak_bytes_per_s = 0;                     // memory bandwidth, measured; 0: unknown
   std::vector<MemoryLevel> bandwidth;              // measured, from the inner caches outwards
-  double step_ns = 0;                              // of one operator call, measured; 0: not
+  double step_ns = 0;                              // of one operator call, measured; 0: unknown
   std::string gpu;                                 // empty: none was used
   std::optional<GpuState> gpu_state;
   std::string libtorch, workbench, git;
   std::string host, os, date, command;
 };
 
-/// `version` and `git` are those of the program, which only its build knows.
+/// `version` and `git` of the program come from its build.
 Environment capture_environment(const std::string& command, const std::string& version,
                                 const std::string& git);
 
@@ -59,7 +59,7 @@ std::vector<std::string> changes_between(const Environment& before, const Enviro
 
 /// The machine of an environment in one line: "HOST: PROCESSOR, 2 cores, GPU".
 std::string machine_name(const Environment& environment);
-/// The hardware part of a machine's name, on which times depend: all but the host.
+/// The hardware part of a machine's name, which decides times: all but the host.
 std::string hardware_of(const std::string& machine);
 
 /// The time, UTC, as ISO 8601.

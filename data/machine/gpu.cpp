@@ -14,7 +14,7 @@ constexpr int kOk = 0, kTooSmall = 7;  // NVML_SUCCESS, NVML_ERROR_INSUFFICIENT_
 constexpr int kGraphicsClock = 0, kMemoryClock = 2, kTemperature = 0;
 constexpr unsigned kTextSize = 96;
 
-/// The library's functions, called by name: those that are not there fail.
+/// Calls the library's functions by name; calls of missing functions fail.
 class Driver {
  public:
   explicit Driver(const DriverSymbols& symbols) : symbols_(symbols) {
@@ -32,7 +32,7 @@ class Driver {
     const auto function = reinterpret_cast<int (*)(Args...)>(symbols_(name));
     return function ? function(args...) : -1;
   }
-  /// A number that the driver writes, times `unit`; 0 where it does not know.
+  /// A number that the driver writes, times `unit`; 0 if unknown.
   template <class... Args>
   double number(const char* name, double unit, Args... args) const {
     unsigned value = 0;
@@ -49,7 +49,7 @@ std::string compute_mode(int mode) {
   return mode >= 0 && mode < 4 ? names[mode] : "";
 }
 
-/// Why clocks are lower than they could be; being idle is no reason.
+/// Why clocks are throttled; idling does not count.
 std::string throttle_text(unsigned long long reasons) {
   const std::pair<unsigned long long, const char*> bits[] = {
       {0x2, "clocks set"},   {0x4, "power cap"},     {0x8, "hardware"},

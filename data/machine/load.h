@@ -10,10 +10,10 @@ struct CpuTimes {
   double total_s = 0;  // idle included
 };
 
-/// From the text of /proc/stat, the lines of `cores` only; `ticks_per_s` is its unit.
+/// Sums the lines of `cores` in the text of /proc/stat, whose numbers are ticks.
 CpuTimes cpu_times(const std::string& stat, const std::vector<int>& cores, double ticks_per_s);
 
-/// A case is disturbed if other processes used more than this share of the cores meanwhile.
+/// A case is disturbed if other processes used more than this share of the cores during timing.
 inline constexpr double kDisturbedShare = 0.1;
 
 /// Measures how much other processes use the cores that this one may use.

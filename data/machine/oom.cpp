@@ -19,7 +19,7 @@ std::optional<int64_t> count_in(const std::string& path, const std::string& key)
   return std::nullopt;
 }
 
-/// Files in which the control groups of this process count, of either version of the interface.
+/// The control groups' files with counts of kills, for cgroup v1 and v2.
 std::vector<std::string> group_files(const std::string& root) {
   std::vector<std::string> files;
   std::ifstream groups(root + "/proc/self/cgroup");

@@ -5,9 +5,8 @@
 
 namespace wide {
 
-/// How many processes the system has ended so far because memory was short: those of this process's
-/// control group, and those that the whole machine counts. nullopt: it says neither. `root`: "" is
-/// the system itself.
+/// How many processes the system has ended so far because memory was short: in this process's
+/// control group and on the whole machine. nullopt: unknown. `root`: "" is the system itself.
 std::optional<int64_t> memory_kills(const std::string& root = "");
 
 /// Finds out whether the system has killed a process for lack of memory since this object was made.

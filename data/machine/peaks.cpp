@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kSchema = 4;  // rises with the way of measuring too: older peaks are measured anew
+constexpr int kSchema = 4;  // also rises when the way of measuring changes
 /// Peaks measured while other programs ran are too low: they are used for ten minutes only.
 constexpr int64_t kDisturbedLastsS = 600;
 
@@ -54,7 +54,7 @@ void write_all(const std::string& path, const Json& all) {
     file.write(text.data(), text.size());
     file.commit();
   } catch (const Error&) {
-    return;  // measured again the next time
+    return;  // next time it is measured again
   }
 }
 
@@ -114,7 +114,7 @@ Peaks machine_peaks(c10::Device device, int threads, bool again) {
   if (!again && all.contains(key)) try {
       if (still_serves(all[key])) return peaks_of(all[key]);
     } catch (const Json::exception&) {
-      // Not what this program wrote: measured anew, and written over.
+      // Not a file of this program: measures anew and overwrites it.
     }
   const LoadWatch watch;
   const Peaks peaks = measure_peaks(device, threads);
