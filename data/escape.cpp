@@ -99,7 +99,7 @@ std::string csv_cell(std::string_view text) {
 std::string markdown_escape(std::string_view text) {
   std::string out;
   for (const char c : clean_text(text)) {
-    // What could open a tag, a link, emphasis, code or another cell.
+    // Characters that could begin a tag, a link, emphasis, code or another cell.
     if (std::string_view("\\`*_{}[]<>|#~&!").find(c) != std::string_view::npos) out += '\\';
     out += c;
   }

@@ -11,7 +11,7 @@ std::string clean_text(std::string_view text, bool keep_lines = false);
 /// For text and attributes of XML and HTML.
 std::string xml_escape(std::string_view text);
 
-/// One cell after RFC 4180. Text that begins with = + - or @ gets a leading apostrophe, since a
+/// One CSV cell by RFC 4180. Text that begins with = + - or @ gets a leading apostrophe, since a
 /// spreadsheet would run it as a formula; a number such as -0.5 stays as it is.
 std::string csv_cell(std::string_view text);
 

@@ -25,11 +25,11 @@ std::string one_line(const std::exception& error) {
   std::string text = error.what();
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error))
     text = torch->what_without_backtrace();
-  // The interpreter of TorchScript puts its own trace first and the cause last.
+  // TorchScript's interpreter puts its trace before the cause.
   if (const size_t at = text.find("RuntimeError: ");
       text.find("Traceback of TorchScript") != std::string::npos && at != std::string::npos)
     text = text.substr(at + 14);
-  // The allocator's own words begin with a line of its source.
+  // The allocator's message begins with a source line.
   if (const size_t at = text.find("DefaultCPUAllocator: "); at != std::string::npos)
     text = text.substr(at + 21);
   text = first_line(text);

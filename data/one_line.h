@@ -5,7 +5,7 @@
 
 namespace wide {
 
-/// What an exception says, in one line: LibTorch appends stack traces, TorchScript prepends them.
+/// An exception's message as one line, without the stack traces of LibTorch and TorchScript.
 std::string one_line(const std::exception& error);
 
 /// Whether a message of LibTorch, the system or the C++ library says that memory ran out.

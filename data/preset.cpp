@@ -20,7 +20,7 @@ constexpr int kPresetSchema = 2;
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-/// The program's own, by name: presets and the figures beside them.
+/// Files that are part of the program, by name: presets and published figures.
 std::map<std::string, std::string>& own_files() {
   static std::map<std::string, std::string> files;
   return files;
@@ -43,7 +43,7 @@ const char* example_of(std::vector<int64_t>*) { return "[4, 8, 16]"; }
 const char* expected_of(decltype(Preset::axes)*) { return "sizes by axis by target"; }
 const char* example_of(decltype(Preset::axes)*) { return R"({"linear": {"D": [256]}})"; }
 
-/// Numbers of a key that wants whole ones: the library would cut what stands behind the point.
+/// Whether all numbers are whole; the JSON library would truncate others.
 bool all_whole(const Json& json) {
   if (json.is_structured()) return std::all_of(json.begin(), json.end(), all_whole);
   return json.is_number_integer();
@@ -97,7 +97,7 @@ class Reader {
   std::set<std::string> known_;
 };
 
-/// The figures beside a preset: `#` lines say where they come from, then `target,n,speedup`.
+/// Reads a preset's published figures: `#` lines with their source, then `target,n,speedup`.
 void read_published(std::istream& stream, const std::string& path, Preset* preset) {
   const std::string file = printable(path);
   bool head = true;
@@ -129,7 +129,7 @@ void read_published(std::istream& stream, const std::string& path, Preset* prese
   }
 }
 
-/// Throws Error unless every value is allowed and said once.
+/// Throws Error unless every value is allowed and given once.
 void check(const Reader& reader, const Preset& p, const std::string& file) {
   reader.one_of("sweep", {p.sweep}, {"quick", "full", "ci", "suite"});
   reader.one_of("modes", p.modes, {"eager", "default", "reduce-overhead", "max-autotune"});
@@ -161,7 +161,7 @@ void check(const Reader& reader, const Preset& p, const std::string& file) {
     fail("[{}] budget_s: got {}, expected a positive number; try 0.3", file, p.budget_s);
 }
 
-/// Nothing in a preset lies deeper than its axes, and what is said twice is a mistake.
+/// Parses a preset; refuses duplicate keys and nesting deeper than a preset's.
 Json parse_strictly(const std::string& text, const std::string& file) {
   constexpr int kDeepest = 8;
   std::vector<std::set<std::string>> keys;
@@ -187,7 +187,7 @@ Json parse_strictly(const std::string& text, const std::string& file) {
   }
 }
 
-/// A target that is a file. Relative paths are of the preset's folder.
+/// A target that is a user's network. Relative paths start at the preset's folder.
 PresetNetwork network_of(const Json& json, const std::string& file, const fs::path& folder) {
   PresetNetwork network;
   bool trust = false;
@@ -219,7 +219,7 @@ PresetNetwork network_of(const Json& json, const std::string& file, const fs::pa
   return network;
 }
 
-/// Schema 1 called mode default "eager", and had no other mode on the CPU.
+/// Schema 1 called mode default "eager" and had no other mode on the CPU.
 void rename_modes(std::vector<std::string>* modes) {
   std::replace(modes->begin(), modes->end(), std::string("eager"), std::string("default"));
   modes->erase(std::unique(modes->begin(), modes->end()), modes->end());

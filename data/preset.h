@@ -15,7 +15,7 @@ struct PresetNetwork {
   bool operator==(const PresetNetwork&) const = default;
 };
 
-/// A sweep as a file: what to run, over the shapes that live with each target.
+/// A sweep as a file: what to run, on the shapes registered with each target.
 struct Preset {
   std::string name, description;
   std::vector<std::string> targets;     // names, or primitives, blocks, models
@@ -36,17 +36,16 @@ struct Preset {
   std::string published_note;  // the comment at the top of that file: where its figures come from
 };
 
-/// Reads a preset from its text; `path` is for messages and gives the name where the text has none.
-/// Unknown keys, keys said twice and values of the wrong kind are refused by name.
+/// Reads a preset from its text; `path` is for messages and gives the name if the text has none.
+/// Throws Error naming unknown or duplicate keys and values of the wrong kind.
 Preset parse_preset(const std::string& text, const std::string& path);
-/// Reads a preset; unknown keys and values of the wrong kind are refused by name.
+/// Reads a preset; throws Error as `parse_preset` does.
 Preset load_preset(const std::string& path);
-/// Makes a file of presets/ part of the program; for the source that the build makes of that
-/// folder.
+/// Makes a file of presets/ part of the program; called by a source file that the build generates.
 bool add_preset_file(const char* name, const char* text);
 /// A preset of the program by name, or a file.
 Preset find_preset(const std::string& name_or_path);
-/// The names of the presets that come with the program, sorted; nothing is read for them.
+/// The names of the presets that come with the program, sorted; without reading the presets.
 std::vector<std::string> preset_names();
 /// The presets that come with the program, sorted by name.
 std::vector<Preset> presets();

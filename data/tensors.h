@@ -13,7 +13,7 @@ namespace wide {
 /// The dtype of a safetensors name; throws Error (naming file and tensor) for those without one.
 at::ScalarType scalar_type(const std::string& dtype, const std::string& name,
                            const std::string& file);
-/// The safetensors name of a dtype; throws Error when the format has none.
+/// The safetensors name of a dtype; throws Error if the format has none.
 std::string safetensors_name(at::ScalarType dtype);
 /// "f32", "i64", as the command line and shapes write them.
 std::string short_name(at::ScalarType dtype);

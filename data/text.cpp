@@ -10,7 +10,7 @@ std::string printable(std::string_view text, size_t limit) {
   std::string out;
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   for (size_t i = 0; i < std::min(limit, text.size()); ++i) {
-    // The second row of controls is of two bytes in UTF-8; a terminal obeys it as well.
+    // C1 control characters have two bytes in UTF-8; terminals act on them too.
     const bool second =
         byte(i) == 0xc2 && i + 1 < text.size() && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;
     if (byte(i) < 0x20 || byte(i) == 0x7f)
@@ -20,7 +20,7 @@ std::string printable(std::string_view text, size_t limit) {
     else
       out += text[i];
   }
-  // A cut in the middle of a UTF-8 sequence would leave half a character behind.
+  // Cuts before a UTF-8 sequence, not inside it.
   if (text.size() > limit) {
     while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0x80)) out.pop_back();
     out += "...";

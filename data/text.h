@@ -18,7 +18,7 @@ std::vector<std::string> split(std::string_view text, char separator = ',');
 /// ASCII letters in lower case; other bytes stay.
 std::string lower_case(std::string text);
 
-/// 10 after 9, not after 1: people number their seeds without leading zeros.
+/// Orders by the numbers in names: "w10" after "w9", not after "w1".
 bool natural_less(const std::string& a, const std::string& b);
 
 /// "1.5 MB", as people read it (powers of 1000).

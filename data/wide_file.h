@@ -4,9 +4,9 @@
 namespace wide {
 
 /// A network from a file (torch.export archive or TorchScript) with one checkpoint for each model:
-/// files, folders or globs of them. `sample`: one model's inputs in the order of forward's, which
-/// `Options::input_names` names where the file cannot ("batch.image"). Throws Error naming file and
-/// tensor for what cannot be read or does not fit.
+/// files, folders or globs of them. `sample`: one model's inputs in the order of forward's, named
+/// by `Options::input_names` if the file has no names ("batch.image"). Throws Error naming the file
+/// and the tensor that cannot be read or does not fit.
 /// The network may call what the reviewed list has (data/networks/allowed_operators.h) and nothing
 /// else, `__setstate__` of TorchScript included: it opens no file, starts no process, and reads and
 /// writes its own tensors. It runs in this process all the same: a bug in a kernel of LibTorch,
