@@ -7,7 +7,7 @@
 namespace wide::conv2d_target {
 namespace {
 
-/// Stride 1: fewer products, of patches and filters in another basis.
+/// Winograd's algorithm, for stride 1: fewer products, of transformed patches and filters.
 template <int kTile>
 Tensors winograd(const ConvolutionConfig& c, const WideCall& call) {
   return {winograd_convolution(

@@ -4,10 +4,10 @@
 #include "primitives/kernels/convolution/pointwise_convolution.h"
 #include "primitives/layout.h"
 
-/// What conv1d, conv2d, conv3d, convtranspose1d and convtranspose2d share: all of it but sizes.
+/// Everything that conv1d, conv2d, conv3d, convtranspose1d and convtranspose2d share.
 namespace wide {
 
-/// Lists are always full-length: a wide bias with a scalar stride throws.
+/// Lists always have a number for each axis, as PyTorch refuses a wide bias with a scalar stride.
 struct ConvolutionConfig {
   int64_t dims = 2;
   Sizes stride, padding, dilation;
@@ -31,7 +31,7 @@ struct ConvolutionConfig {
 
 namespace convolution {
 
-/// Which of the five.
+/// One of the five layers.
 struct Layer {
   std::string name;
   std::vector<std::string> extents;  // its spatial axes: {"H", "W"}
@@ -48,8 +48,8 @@ inline Sizes full(Sizes list, int64_t dims) {
   return list;
 }
 
-/// What "same" and "valid" stand for; nullopt where the two ends differ: then the padding and the
-/// convolution inside are claimed instead.
+/// The padding of "same" or "valid"; nullopt if it differs between the two ends: then the padding
+/// and the inner convolution are claimed instead.
 inline std::optional<Sizes> named_padding(const std::string& name, const Sizes& weight,
                                           const Sizes& dilation) {
   Sizes padding(dilation.size(), 0);
@@ -62,11 +62,11 @@ inline std::optional<Sizes> named_padding(const std::string& name, const Sizes& 
   return padding;
 }
 
-/// Where a recorded operator keeps its arguments; the first five are the same everywhere.
+/// Indices of a recorded operator's arguments; the first five are the same for all operators.
 struct Places {
   size_t dilation, groups;
-  size_t output_padding = 0;  // 0: it has none
-  size_t transposed = 0;      // 0: its name says it
+  size_t output_padding = 0;  // 0: the operator has none
+  size_t transposed = 0;      // 0: the operator's name says it
 };
 
 inline std::optional<Claimed> claim(const CallView& call, const Layer& layer,
@@ -123,13 +123,13 @@ inline ConvolutionConfig as_image(ConvolutionConfig c) {
   return c;
 }
 
-/// Weights of all models in one convolution of groups, or, where all see one input, side by side.
+/// Weights of all models for one grouped convolution, or side by side if all have one input.
 inline Tensor joined_weights(const ConvolutionConfig& c, const Tensor& w, bool one_input) {
   if (!c.transposed || !one_input) return w.flatten(0, 1);
   return w.movedim(0, 1).flatten(1, 2);
 }
 
-/// The N models as groups of one convolution, `format` for input and weights.
+/// The N models as groups of one convolution; `last`: input and weights with channels last.
 inline Tensors as_groups(const ConvolutionConfig& config, const WideCall& call, bool last) {
   const bool line = config.dims == 1;
   const ConvolutionConfig c = line ? as_image(config) : config;
@@ -138,7 +138,7 @@ inline Tensors as_groups(const ConvolutionConfig& config, const WideCall& call, 
   const auto format = !last         ? at::MemoryFormat::Contiguous
                       : c.dims == 2 ? at::MemoryFormat::ChannelsLast
                                     : at::MemoryFormat::ChannelsLast3d;
-  // One input for all models: their filters side by side in an ordinary convolution.
+  // If all models have one input, their filters form an ordinary convolution.
   const bool one_input = call.shared[0] && c.groups == 1;
   const Tensor packed = one_input ? x.select(0, 0)
                         : last    ? pack_channels_last(x)
@@ -158,9 +158,9 @@ inline Tensors channels_last(const ConvolutionConfig& c, const WideCall& call) {
   return as_groups(c, call, true);
 }
 
-/// With channels innermost, oneDNN's grouped convolution in bfloat16 lets NaN of one group into the
-/// next where a group has a few channels (seen with 3, 5 and 17): a model that has diverged would
-/// spoil others.
+/// With channels innermost, oneDNN's grouped convolution in bfloat16 leaks NaN of one group into
+/// the next for some numbers of channels (seen with 3, 5 and 17): a diverged model would spoil
+/// others.
 inline Applies channels_last_applies(const std::string& name, const ConvolutionConfig& c,
                                      const WideCall& call) {
   const Tensor& x = call.inputs[0];
@@ -171,7 +171,7 @@ inline Applies channels_last_applies(const std::string& name, const ConvolutionC
   return std::nullopt;
 }
 
-/// Patches gathered by one copy, then one batched GEMM: [N*g, B*L, K] x [N*g, K, O].
+/// Gathers patches by one copy, then calls one batched GEMM: [N*g, B*L, K] x [N*g, K, O].
 inline Tensors unfold_gemm(const ConvolutionConfig& c, const WideCall& call) {
   const auto d = static_cast<size_t>(c.dims);
   const Tensor& w = call.inputs[1];
@@ -182,7 +182,7 @@ inline Tensors unfold_gemm(const ConvolutionConfig& c, const WideCall& call) {
   if (std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; }))
     x = at::constant_pad_nd(x, pads);
   x = x.reshape(replace_front(x.sizes(), 3, {n, batch, g, x.size(2) / g}));
-  // Every spatial axis becomes (position, tap); views only.
+  // Views every spatial axis as (position, tap).
   Sizes space;
   for (size_t k = 0; k < d; ++k) {
     const int64_t taps = w.size(static_cast<int64_t>(k) + 3);
@@ -209,7 +209,7 @@ inline Tensors unfold_gemm(const ConvolutionConfig& c, const WideCall& call) {
   return {g == 1 ? y.squeeze(2) : y.flatten(2, 3)};
 }
 
-/// Patches are `taps` times the input; beyond this many of them the copy alone loses.
+/// Patches are `taps` times the input; beyond this many, the copy alone is too slow.
 inline Applies unfold_applies(const std::string& name, const ConvolutionConfig& c,
                               const WideCall& call) {
   const Tensor& w = call.inputs[1];
@@ -223,12 +223,12 @@ inline Applies unfold_applies(const std::string& name, const ConvolutionConfig& 
   return std::nullopt;
 }
 
-/// Filters of one group of one model.
+/// The number of filters of one group of one model.
 inline int64_t filters_per_group(const ConvolutionConfig& c, const Tensor& w) {
   return c.transposed ? w.size(2) : w.size(1) / c.groups;
 }
 
-/// Summed straight from every model's own images by the engine's kernel.
+/// The engine's kernel, which sums directly from each model's images.
 inline Tensors direct(const ConvolutionConfig& c, const WideCall& call) {
   const Tensor &x = call.inputs[0], &w = call.inputs[1];
   DirectConvolution layer{{}, c.stride, c.padding, c.dilation, {}, c.groups, c.transposed};
@@ -254,7 +254,7 @@ inline Applies direct_applies(const std::string& name, const ConvolutionConfig& 
   return std::nullopt;
 }
 
-/// One tap: every model's weights times every image as it lies.
+/// A convolution of one tap: each model's weights times its images, in place.
 inline Tensors pointwise(const ConvolutionConfig& /*c*/, const WideCall& call) {
   return {pointwise_convolution(
       call.inputs[0], call.inputs[1],
@@ -274,7 +274,7 @@ inline Applies pointwise_applies(const std::string& name, const ConvolutionConfi
   return std::nullopt;
 }
 
-/// Every channel by filters of its own.
+/// A depthwise convolution: each channel has its own filters.
 inline Tensors depthwise(const ConvolutionConfig& c, const WideCall& call) {
   const Tensor &x = call.inputs[0], &w = call.inputs[1];
   DepthwiseConvolution layer{c.stride, c.padding, c.dilation, {}};
@@ -333,7 +333,7 @@ struct Options {
   int64_t channels, out, taps;
   bool same, biases;
   int64_t mode;  // index into kPaddingModes
-  Sizes pads;    // of at::pad, when the mode is not zeros
+  Sizes pads;    // for at::pad, if the mode is not zeros
 };
 
 inline Options options(const Layer& layer, const Shape& shape) {
@@ -372,7 +372,7 @@ inline Options options(const Layer& layer, const Shape& shape) {
   for (const auto& extent : layer.extents) {
     at_least(layer.name.c_str(), shape, extent.c_str(), 1);
     const int64_t in = shape[extent];
-    // Reflecting needs one more than it pads, going round as many.
+    // reflect needs one input more than it pads, circular as many.
     const int64_t least = o.mode == 1 ? after + 1 : o.mode == 3 ? after : 1;
     if (in < least)
       fail("[{}] {}: got {}, expected at least {} for {} padding; try padding_mode=0", layer.name,
@@ -388,7 +388,7 @@ inline Options options(const Layer& layer, const Shape& shape) {
   return o;
 }
 
-/// As torch.nn calls it.
+/// Calls the operator that torch.nn's layer calls.
 inline Tensor forward(const Options& o, Tensor x, const Tensor& w, const Tensor& b) {
   const ConvolutionConfig& c = o.config;
   if (c.transposed)
@@ -461,7 +461,7 @@ inline std::vector<Axis> axes(const Layer& layer) {
   return axes;
 }
 
-/// The layer of torch.nn, in Python.
+/// Python code that makes the layer of torch.nn.
 inline std::string oracle(const Layer& layer) {
   const char* const transposed = "output_padding=a.output_padding";
   const char* const ordinary =
@@ -478,7 +478,7 @@ y = layer(t['x'])
                      layer.transposed ? transposed : ordinary);
 }
 
-/// All of a convolution's target but its sweeps, refusals and tolerance.
+/// A convolution's target, without sweeps, refusals and tolerance.
 inline Target target(const Layer& layer) {
   const int64_t dims = layer.dims();
   std::string space, taps;

@@ -1,6 +1,5 @@
-// convtranspose1d: y[b,o,p] = bias[o] + sum over channels and taps with p = q*stride + t*dilation
-// of
-//   w[c,o,t] x[b,c,q]
+// convtranspose1d: y[b,o,p] = bias[o] + sum of w[c,o,t] x[b,c,q] over channels c and taps t with
+//   p = q*stride + t*dilation
 // shapes: x [N,B,C,L], w [N,C,O/groups,k], bias [N,O] -> y [N,B,O,L']
 // source: torch.nn.ConvTranspose1d
 #include "primitives/convolution/convolution_common.h"

@@ -1,6 +1,5 @@
-// convtranspose2d: y[b,o,p] = bias[o] + sum over channels and taps with p = q*stride + t*dilation
-// of
-//   w[c,o,t] x[b,c,q]
+// convtranspose2d: y[b,o,p] = bias[o] + sum of w[c,o,t] x[b,c,q] over channels c and taps t with
+//   p = q*stride + t*dilation
 // shapes: x [N,B,C,H,W], w [N,C,O/groups,k,k], bias [N,O] -> y [N,B,O,H',W']
 // source: torch.nn.ConvTranspose2d
 #include "primitives/convolution/convolution_common.h"
