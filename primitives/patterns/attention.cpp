@@ -19,7 +19,7 @@ std::string AttentionConfig::text() const {
 
 namespace {
 
-constexpr double kNothing = -1e4;  // e to what is below it is zero, in float64 too
+constexpr double kNothing = -1e4;  // exp of smaller numbers is 0, also in float64
 
 /// The node, one of `ops`, that made a value.
 template <size_t count>
@@ -30,7 +30,7 @@ std::optional<size_t> maker(const PatternView& view, ValueId id,
   return std::nullopt;
 }
 
-/// Whether a permutation of axes moves none but those of size 1.
+/// Whether a permutation only moves axes of size 1.
 bool moves_ones_alone(const CallView& call, bool transpose) {
   const Sizes& sizes = call.value(0).sizes;
   const auto rank = static_cast<int64_t>(sizes.size());
@@ -53,7 +53,7 @@ bool moves_ones_alone(const CallView& call, bool transpose) {
   return true;
 }
 
-/// The node that made a value as the elements of its first argument in the same order.
+/// The node that made a value, if it keeps the elements of its first argument in their order.
 std::optional<size_t> regroups(const PatternView& view, ValueId id) {
   static constexpr std::array ops{"aten::view",      "aten::_unsafe_view", "aten::clone",
                                   "aten::unsqueeze", "aten::squeeze",      "aten::alias",
@@ -68,8 +68,8 @@ std::optional<size_t> regroups(const PatternView& view, ValueId id) {
   return node;
 }
 
-/// Masks that need no values to be known: rows past the diagonal of ones, or what is not below it.
-/// `id` tells where scores are replaced (`fills`) or what is added to them.
+/// Whether a mask is causal by the operators that made it, such as triu of ones. `id` is true where
+/// scores are replaced (`fills`), or is added to them.
 bool is_causal(const PatternView& view, ValueId id, bool fills) {
   const auto filled = [&](ValueId matrix, double* with) {
     if (view.made_by(matrix, "aten::ones")) return *with = 1, true;
@@ -102,7 +102,8 @@ class WrittenOut {
  public:
   explicit WrittenOut(const PatternView& view) : view_(view) { config_.scale = 1.0; }
 
-  /// From the product of shares and values on; `sizes` of the result, if it has heads.
+  /// Matches backwards from the product of softmax and values; `heads`: sizes of the result with
+  /// heads, if it has them.
   std::optional<Matched> match(size_t product, const Sizes* heads) {
     const CallView call = view_.call(product);
     ValueId values = call.id(1);
@@ -132,13 +133,13 @@ class WrittenOut {
       expected.back() = sizes.back();
       if (view_.meta(mask_).sizes.size() > 2 && mask_of_ != expected) return std::nullopt;
     }
-    std::sort(nodes_.begin(), nodes_.end());  // what q and k have in common is there twice
+    std::sort(nodes_.begin(), nodes_.end());  // nodes shared by q and k are there twice
     nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
     return Matched{{config_, {q, k, values, mask_}, {0}}, nodes_};
   }
 
  private:
-  /// Behind copies and views that keep the order.
+  /// Goes back through copies and views that keep the order.
   ValueId walk(ValueId id) {
     while (const auto node = regroups(view_, id)) {
       nodes_.push_back(*node);
@@ -147,7 +148,7 @@ class WrittenOut {
     return id;
   }
 
-  /// From what the softmax reads back to the product of q and k.
+  /// Matches from the softmax's input back to the product of q and k.
   bool scores(ValueId id) {
     const size_t before = nodes_.size();
     id = walk(id);
@@ -172,14 +173,14 @@ class WrittenOut {
     const std::string& op = view_.node(node).op.schema().operator_name().name;
     if (op == "aten::mul" || op == "aten::div") {
       const auto by = view_.number(node, 1);
-      if (!by || (op == "aten::div" && call.size() > 2)) return false;  // with rounding
+      if (!by || (op == "aten::div" && call.size() > 2)) return false;  // div with rounding
       *config_.scale = op == "aten::mul" ? *config_.scale * *by : *config_.scale / *by;
       return scores(call.id(0));
     }
     if (mask_ != kNone || config_.causal) return false;
     if (op == "aten::masked_fill") return filled(node, call.id(1), call.id(0), 2);
     if (op == "aten::where") return filled(node, call.id(0), call.id(2), 1);
-    // Added before a scale it would be scaled too.
+    // A mask added before the scale would be scaled too.
     if (*config_.scale != 1.0 || !call.is_tensor(1) || call.number(2, 1) != 1) return false;
     for (const size_t mask : {size_t{1}, size_t{0}}) {
       if (call.value(mask).dtype != view_.meta(call.id(1 - mask)).dtype) continue;
@@ -194,7 +195,7 @@ class WrittenOut {
     return false;
   }
 
-  /// Scores that become argument `number` of the node where `mask` is true.
+  /// Matches a fill: scores become argument `number` of the node where `mask` is true.
   bool filled(size_t node, ValueId mask, ValueId inner, size_t number) {
     auto fill = view_.number(node, number);
     if (!fill && view_.call(node).is_tensor(number)) fill = number_of(view_.call(node).id(number));
@@ -209,7 +210,7 @@ class WrittenOut {
     return scores(inner);
   }
 
-  /// Of a tensor of one element that is made of a number.
+  /// The value of a one-element tensor made from a number.
   std::optional<double> number_of(ValueId id) const {
     if (view_.meta(id).numel() != 1) return std::nullopt;
     if (const auto copy = view_.made_by(id, "aten::clone")) return view_.number(*copy, 0);
@@ -217,7 +218,7 @@ class WrittenOut {
     return full ? view_.number(*full, 1) : std::nullopt;
   }
 
-  /// The node that turned k round: its last two axes and nothing else.
+  /// The node that transposed k: its last two axes and nothing else.
   std::optional<size_t> swapped(ValueId id) const {
     const auto node = view_.made_by(id, "aten::transpose");
     if (!node) return std::nullopt;
@@ -230,7 +231,8 @@ class WrittenOut {
     return last_two ? node : std::nullopt;
   }
 
-  /// The operands with batch and heads apart, as they were before bmm asked for one axis of both.
+  /// Replaces the operands by those with separate batch and heads, from before they were merged for
+  /// bmm.
   bool with_heads(const Sizes& result, ValueId* q, ValueId* k, ValueId* v) {
     for (ValueId* id : {q, k, v}) {
       const Sizes flat = view_.meta(*id).sizes;
@@ -263,7 +265,7 @@ std::optional<Matched> match_product(const PatternView& view, size_t node) {
   return WrittenOut(view).match(node, nullptr);
 }
 
-/// The result with heads: `[B, H, T, E]` of the product `[BH, T, E]`.
+/// Matches a view of the product `[BH, T, E]` as the result with heads, `[B, H, T, E]`.
 std::optional<Matched> match_heads(const PatternView& view, size_t node) {
   const Sizes& sizes = view.meta(view.node(node).results[0].values[0]).sizes;
   const auto product = view.made_by(view.call(node).id(0), "aten::bmm");

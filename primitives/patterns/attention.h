@@ -9,21 +9,21 @@
 
 namespace wide {
 
-/// What a call of attention asks for beside q, k, v and a mask.
+/// Arguments of attention beside q, k, v and a mask.
 struct AttentionConfig {
   double dropout = 0;
   bool causal = false;
   std::optional<double> scale;
   bool grouped_queries = false;
   bool keys_transposed = false;  // k is [.., D, S]
-  std::optional<double> fill;    // what scores become where the mask is true; else true ones count
+  std::optional<double> fill;    // new score where the mask is true; none: true keeps
 
   bool finite_fill() const;
   std::string text() const;
 };
 
-/// Attention as courses and older models write it: `softmax(q kᵀ · s + mask) v` in products, with
-/// the scale in any place, the mask added, filled in, or by `where`; one made of ones and triu (or
+/// Attention in primitive operations, as older models write it: `softmax(q kᵀ · s + mask) v`, with
+/// the scale at any place and the mask by add, masked_fill or where; a mask of ones and triu (or
 /// tril) is causal. Inputs: q, k, v `[B, H, ..]` or `[B, ..]` and the mask, if any.
 std::vector<Pattern> attention_written_out();
 

@@ -105,7 +105,7 @@ class Reader {
            view_.call(*product).id(1) == centred_;
   }
 
-  /// Axes stand second, whether they are kept at `keeps`.
+  /// Whether a reduction is over the last axis only and keeps it; `keeps`: index of keepdim.
   bool over_last_axis(size_t node, size_t keeps) const {
     const CallView call = view_.call(node);
     if (call.size() <= keeps || !call.flag(keeps)) return false;

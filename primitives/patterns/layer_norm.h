@@ -5,7 +5,7 @@
 
 namespace wide {
 
-/// Layer normalisation over the last axis in primitive operations, as courses write it:
+/// Layer normalisation over the last axis in primitive operations:
 /// `(x - mean) / sqrt(var + eps) * w + b`, the variance by `var` or as a mean of squares.
 struct WrittenNorm {
   ValueId x = kNone, weight = kNone, bias = kNone;
@@ -13,7 +13,7 @@ struct WrittenNorm {
   std::vector<size_t> nodes;  // without the last one
 };
 
-/// What `node`, an addition, ends; nullopt where it ends no such norm.
+/// The norm whose last node is `node`, an addition; nullopt if it is none.
 std::optional<WrittenNorm> layer_norm_written_out(const PatternView& view, size_t node);
 
 }  // namespace wide
