@@ -19,7 +19,7 @@ recurrent::State step(const Tensor& x, const recurrent::State& state, const Tens
 }
 
 Target target() {
-  // The candidate multiplies the hidden share by r, bias included: it cannot join the input's.
+  // The candidate n multiplies the hidden part with its bias by r, so it needs that part alone.
   const recurrent::Cell cell{{}, true, step};
   Target t = recurrent::target("gru", 3, [cell](const RecurrentConfig&) { return cell; });
   t.summary = "Gated recurrent unit over a sequence";

@@ -7,7 +7,7 @@
 namespace wide::lstm_target {
 namespace {
 
-/// Gates come as i f g o; as i f o g the three sigmoids are one call on one slice.
+/// Reorders gates from i f g o to i f o g, so that the three sigmoids are one call on one slice.
 Tensor reorder(const Tensor& t) {
   const int64_t h = t.size(1) / 4;
   return at::cat({t.narrow(1, 0, 2 * h), t.narrow(1, 3 * h, h), t.narrow(1, 2 * h, h)}, 1);

@@ -6,8 +6,8 @@
 
 namespace wide {
 
-/// What lstm, gru and rnn share: claims, the loop over layers, directions and time, and the single
-/// model. A cell type brings its gates and its step.
+/// Shared by lstm, gru and rnn: claims, the loops over layers, directions and time, and the single
+/// model. Each cell type adds its gates and its step.
 struct RecurrentConfig {
   std::string cell;  // "lstm", "gru", "rnn_tanh", "rnn_relu"
   bool biases = true, bidirectional = false, batch_first = true;
@@ -24,8 +24,8 @@ struct RecurrentConfig {
 
 namespace recurrent {
 
-/// x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first. The form for
-/// packed sequences has a tensor where the third argument is a list, projections more weights.
+/// x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first. Not claimed:
+/// packed sequences (the third argument is a tensor), projections (more weights).
 inline std::optional<Claimed> claim(const CallView& call, const std::string& cell) {
   RecurrentConfig c;
   c.cell = cell;
@@ -55,19 +55,19 @@ inline std::optional<Claimed> claim(const CallView& call, const std::string& cel
   return claimed;
 }
 
-/// One direction of one layer with its weights as the GEMMs want them: `[N, I, G]`, `[N, H, G]`,
-/// biases `[N, 1, G]`. Made of parameters alone.
+/// Weights of one direction of one layer as the GEMMs read them: `[N, I, G]`, `[N, H, G]`, biases
+/// `[N, 1, G]`. They depend on parameters only.
 struct Weights {
   Tensor input, hidden, input_bias, hidden_bias;
 };
 
 using State = std::array<Tensor, 2>;  // h, and c of lstm; [N, B, H]
 
-/// A cell: puts the gates in the order its step likes, and does one step. `x` is the input's share
-/// of the gates, bias included; `multiply(base, h)` adds the hidden share to it.
+/// A cell: orders the gates for its step, and computes one step. `x` is the input's part of the
+/// gates, bias included; `multiply(base, h)` adds the hidden state's part to `base`.
 struct Cell {
   std::function<Tensor(const Tensor&)> reorder;  // gates lie along axis 1
-  bool hidden_bias_apart = false;                // the step needs the hidden share by itself
+  bool hidden_bias_apart = false;                // the step needs the hidden part by itself
   std::function<State(const Tensor& x, const State& state, const Tensor& hidden,
                       const Tensor& hidden_bias)>
       step;
@@ -87,13 +87,13 @@ inline Weights pack(const Cell& cell, const Tensor* p, bool biases) {
   return w;
 }
 
-/// h x W added to `base` where there is one.
+/// h x W, added to `base` if it is defined.
 inline Tensor add_product(const Tensor& base, const Tensor& h, const Tensor& w) {
   return base.defined() ? at::baddbmm(base, h, w) : at::bmm(h, w);
 }
 
-/// One direction: `x` [N, T, B, I] to the hidden states [N, T, B, H] and the last state. The
-/// input's share of all steps is one batched GEMM, each step's hidden share another.
+/// Computes one direction: from `x` [N, T, B, I] the hidden states [N, T, B, H] and the last state.
+/// One batched GEMM computes the input's part of all steps, another one each step's hidden part.
 inline Tensor direction(const Cell& cell, const Weights& w, const Tensor& x, State state,
                         bool reverse, State* last) {
   const int64_t n = x.size(0), time = x.size(1), batch = x.size(2), gates = w.input.size(2);
@@ -110,7 +110,7 @@ inline Tensor direction(const Cell& cell, const Weights& w, const Tensor& x, Sta
   return at::stack(out, 1);
 }
 
-/// One direction by the engine's operator: packed weights and biases in the order it asks for.
+/// Computes one direction by the engine's operator, with packed weights and biases in its order.
 /// `x` and the result are [N, B, T, ...], or [N, T, B, ...] when `time_major`.
 inline Tensor direction_resident(const RecurrentConfig& c, const Tensor* p, const Tensor& x,
                                  const State& first, bool reverse, bool time_major, State* last) {
@@ -141,7 +141,7 @@ inline Tensor direction_resident(const RecurrentConfig& c, const Tensor* p, cons
 }
 
 /// All layers and directions. Returns the output, then the final states `[N, layers*D, B, H]`.
-/// Without a cell the engine's operator does the steps.
+/// Without a cell the engine's operator computes the steps.
 inline Tensors run(const RecurrentConfig& c, const WideCall& call, const Cell* cell) {
   const Tensor* parameters = call.inputs.data() + 1 + c.states();
   const bool turned = cell != nullptr && c.batch_first;
@@ -166,7 +166,7 @@ inline Tensors run(const RecurrentConfig& c, const WideCall& call, const Cell* c
   return results;
 }
 
-/// The single model.
+/// The network of a single model.
 inline Network network(const std::string& name, const Shape& shape, int64_t gates) {
   for (const char* axis : {"B", "T", "I", "H"}) at_least(name.c_str(), shape, axis, 1);
   at_least_where_given(name.c_str(), shape, {"layers"}, 1);
@@ -223,7 +223,7 @@ inline double flops(const Shape& s, int64_t gates) {
   return sum;
 }
 
-/// The layer of torch.nn in Python, with further `arguments` of its constructor.
+/// Python code that makes the layer of torch.nn, with further `arguments` for its constructor.
 inline std::string oracle(const std::string& layer, const std::string& states,
                           const std::string& arguments = "") {
   return fmt::format(R"(
@@ -235,7 +235,7 @@ y = [out, *state] if isinstance(state, tuple) else [out, state]
                      layer, arguments, states);
 }
 
-/// Axes, sweeps, tolerance and the two strategies: the same for the three families.
+/// The target of a family: axes, sweeps, tolerance and the two strategies.
 inline Target target(const std::string& name, int64_t gates,
                      const std::function<Cell(const RecurrentConfig&)>& cell) {
   Target t;
@@ -279,7 +279,7 @@ inline Target target(const std::string& name, int64_t gates,
                                   return run(c, w, &made);
                                 })};
   t.parameter_inputs.assign(name == "lstm" ? 3 : 2, false);
-  t.parameter_inputs.insert(t.parameter_inputs.end(), 256, true);  // however many layers
+  t.parameter_inputs.insert(t.parameter_inputs.end(), 256, true);  // any number of layers
   return t;
 }
 
