@@ -41,7 +41,7 @@ std::optional<Claimed> claim(const CallView& call) {
 
 // -------------------------------------------------------------------------------- strategies
 
-/// The engine's own operator: every plane read once.
+/// The engine's own operator, which reads every plane once.
 Tensors one_pass(const AdaptiveConfig& c, const WideCall& call) {
   return {adaptive_average_pool(call.inputs[0], c.output)};
 }
@@ -52,11 +52,11 @@ Applies one_pass_applies(const AdaptiveConfig&, const WideCall& call) {
                 "batched");
 }
 
-/// No weights, so N goes into the batch or into the channels, whichever needs no copy.
+/// There are no weights, so N is folded into the batch or the channels, whichever needs no copy.
 Tensors batched(const AdaptiveConfig& c, const WideCall& call) {
   const Tensor& x = call.inputs[0];
   if (x.dim() == 4) {
-    // Unbatched: `[N, C, H, W]` is a batch of images already.
+    // For unbatched images `[N, C, H, W]` is a batch already.
     return {at::adaptive_avg_pool2d(x, c.output)};
   }
   const Folding way = cheapest_folding(x);

@@ -14,7 +14,7 @@ namespace {
 
 // ------------------------------------------------------------------------------ single model
 
-/// As it is written in courses.
+/// Attention written out in products and softmax.
 Tensor written_out(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
   Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(double(q.size(-1)));
   if (causal) {
@@ -54,7 +54,7 @@ std::optional<Claimed> claim(const CallView& call) {  // q, k, v, mask, p, causa
     if (!call.is_tensor(i) || call.value(i).sizes.size() < 3 || call.value(i).sizes.size() > 4)
       return std::nullopt;
   if (call.value(0).sizes.size() != call.value(1).sizes.size()) return std::nullopt;
-  // All of q, k and v may broadcast; of that only one head of keys for all is worth a strategy.
+  // q, k and v may broadcast; of these cases only one head of keys for all heads is claimed.
   for (size_t i = 1; i < 3; ++i) {
     const Sizes &q = call.value(0).sizes, &own = call.value(i).sizes;
     const bool grouped = call.size() > 7 && call.flag(7);
@@ -71,7 +71,7 @@ std::optional<Claimed> claim(const CallView& call) {  // q, k, v, mask, p, causa
 
 // -------------------------------------------------------------------------------- strategies
 
-/// Every model's mask with the rank of q: missing axes in front are broadcast.
+/// Each model's mask with the rank of q, as missing leading axes broadcast.
 Tensor aligned_mask(const WideCall& call) {
   const Tensor& mask = call.inputs[3];
   if (!mask.defined()) return {};
@@ -83,7 +83,7 @@ Tensor aligned_mask(const WideCall& call) {
   return mask.reshape(sizes);
 }
 
-/// A mask that tells which scores count, where a claim's tells which are replaced.
+/// A mask that is true for scores to keep. With `fill`, the claimed one is true for the others.
 Tensor counted(const AttentionConfig& c, const Tensor& mask) {
   return c.fill && mask.defined() ? mask.logical_not() : mask;
 }
@@ -96,7 +96,7 @@ std::optional<Tensor> optional(const Tensor& t) {
   return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
 }
 
-/// Keys or values for every head of q, of which grouped queries have fewer on purpose.
+/// Keys or values, expanded to the heads of q unless queries are grouped.
 Tensor for_heads(const Tensor& t, const Tensor& q, bool grouped) {
   if (grouped || t.size(-3) == q.size(-3)) return t;
   Sizes sizes = t.sizes().vec();
@@ -104,8 +104,8 @@ Tensor for_heads(const Tensor& t, const Tensor& q, bool grouped) {
   return t.expand(sizes);
 }
 
-/// The engine's own products around a softmax, a head at a time; its result lies as the layer
-/// behind it reads it.
+/// The engine's own products and softmax, one head at a time; the result has the layout that the
+/// next layer reads.
 Tensors packed(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
   const bool one_head = q.dim() == 4;
@@ -134,7 +134,7 @@ Applies packed_applies(const AttentionConfig& c, const WideCall& call) {
   return std::nullopt;
 }
 
-/// As `packed`, but a block of scores at a time, with a backward pass that computes them again.
+/// Like `packed`, but with a block of scores at a time, which the backward pass recomputes.
 Tensors blockwise(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
   const bool one_head = q.dim() == 4;
@@ -159,7 +159,7 @@ Applies blockwise_applies(const AttentionConfig& c, const WideCall& call) {
   return std::nullopt;
 }
 
-/// N folded into the batch: to the kernel, N models are only more sequences.
+/// N folded into the batch: to PyTorch's kernel, N models are more sequences.
 Tensors fused(const AttentionConfig& c, const WideCall& call) {
   const Tensor& q = call.inputs[0];
   Tensor mask = counted(c, aligned_mask(call));
@@ -174,7 +174,7 @@ Tensors fused(const AttentionConfig& c, const WideCall& call) {
   }
   const Tensor k = for_heads(keys(c, call), q, c.grouped_queries),
                v = for_heads(call.inputs[2], q, c.grouped_queries);
-  // Without an axis of heads it would compute all scores at once.
+  // Without an axis of heads the kernel would compute all scores at once.
   const bool one_head = q.dim() == 4;
   const auto folded = [&](const Tensor& t) {
     return one_head ? t.flatten(0, 1).unsqueeze(1) : t.flatten(0, 1);
@@ -191,7 +191,7 @@ Applies fused_applies(const AttentionConfig& c, const WideCall&) {
   return reason("attention/fused", "mask", fmt::format("scores of {}", *c.fill), "-inf", "math");
 }
 
-/// All scores at once, some times over: not where they take a good part of the memory.
+/// Refuses shapes whose scores, of which there are several copies at once, take too much memory.
 Applies math_applies(const AttentionConfig& c, const WideCall& call) {
   constexpr double kMostBytes = 1 << 30;
   const Tensor &q = call.inputs[0], &v = call.inputs[2];
@@ -201,8 +201,8 @@ Applies math_applies(const AttentionConfig& c, const WideCall& call) {
                 "fused");
 }
 
-/// Two batched GEMMs around a softmax; the scale goes into q, the smallest of the operands. Half
-/// precision is summed in single, as PyTorch's own form does.
+/// Two batched GEMMs around a softmax; q, the smallest operand, is scaled. Half precision is summed
+/// in float32, as in PyTorch's form.
 Tensors math(const AttentionConfig& c, const WideCall& call) {
   const Tensor &q = call.inputs[0], &v = call.inputs[2];
   const int64_t depth = q.size(-1), from = q.size(-2), to = v.size(-2);

@@ -12,7 +12,7 @@ namespace {
 
 struct DropoutConfig {
   double p = 0.5;
-  bool mask = false;  // the mask is read too (by the backward pass)
+  bool mask = false;  // the mask is an output too (for the backward pass)
   std::string text() const { return fmt::format("p={} mask={}", p, mask ? 1 : 0); }
 };
 
@@ -46,7 +46,7 @@ std::optional<Claimed> claim_native(const CallView& call, bool mask) {  // resul
 
 // -------------------------------------------------------------------------------- strategies
 
-/// The engine's own operator: drawn and multiplied in one pass, the result in reused memory.
+/// The engine's own operator: draws and multiplies in one pass, into reused memory.
 Tensors one_pass(const DropoutConfig& c, const WideCall& call) {
   return {wide::dropout(call.inputs[0].contiguous(), c.p)};
 }

@@ -40,14 +40,14 @@ std::optional<Claimed> claim(const CallView& call) {  // weight, ids, padding, b
 
 // -------------------------------------------------------------------------------- strategies
 
-/// The padding row is read like any other but learns nothing.
+/// The result without a gradient for the padding row.
 Tensor without_padding_gradient(const EmbeddingConfig& c, const Tensor& ids, const Tensor& y) {
   if (c.padding < 0 || !at::GradMode::is_enabled() || !y.requires_grad()) return y;
   return at::where(ids.eq(c.padding).unsqueeze(-1), y.detach(), y);
 }
 
-/// All tables as one, model n's indices moved up by n*V. An index outside its own table would
-/// silently read a neighbour's row, so it becomes one that the lookup refuses.
+/// All tables as one, with n*V added to model n's indices. An index outside its own table would
+/// read another model's row, so it is replaced by one that the lookup refuses.
 Tensors indexed(const EmbeddingConfig& c, const WideCall& call) {
   const Tensor &ids = call.inputs[0], &w = call.inputs[1];
   const int64_t rows = w.size(1);
@@ -60,12 +60,12 @@ Tensors indexed(const EmbeddingConfig& c, const WideCall& call) {
   return {without_padding_gradient(c, ids, at::embedding(w.flatten(0, 1), moved))};
 }
 
-/// The engine's own operator: rows copied once, into reused memory.
+/// The engine's own operator: copies rows once, into reused memory.
 Tensors rows(const EmbeddingConfig&, const WideCall& call) {
   return {lookup(call.inputs[1], call.inputs[0])};
 }
 
-/// Rows picked along the vocabulary axis of every model's own table.
+/// Gathers rows along the vocabulary axis of each model's table.
 Tensors gather(const EmbeddingConfig& c, const WideCall& call) {
   const Tensor &ids = call.inputs[0], &w = call.inputs[1];
   const int64_t d = w.size(2);

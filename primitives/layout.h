@@ -5,9 +5,9 @@
 
 namespace wide {
 
-/// Wide images `[N, B, C, ...]` meet operators that know `[B, C, ...]`. Two ways to fold N in:
-/// *packed* into the channels, `[B, N*C, ...]`, which is how a grouped convolution leaves its
-/// result behind, or *stacked* into the batch, `[N*B, C, ...]`. Which one is free shows in strides.
+/// How wide images `[N, B, C, ...]` are passed to operators on `[B, C, ...]`. N is folded in
+/// *packed* into the channels, `[B, N*C, ...]`, as a grouped convolution's result is, or *stacked*
+/// into the batch, `[N*B, C, ...]`. The strides decide which one needs no copy.
 enum class Folding { packed, stacked };
 
 inline Sizes replace_front(c10::IntArrayRef sizes, size_t drop, Sizes front) {
@@ -21,8 +21,7 @@ inline Tensor pack_channels(const Tensor& x) {
   return x.transpose(0, 1).reshape(replace_front(s, 3, {s[1], s[0] * s[2]}));
 }
 
-/// The same with the channels last in memory: one copy at the most, none behind an operator that
-/// left its channels so.
+/// `pack_channels` with channels last in memory: no copy if they are last already, else one.
 inline Tensor pack_channels_last(const Tensor& x) {
   const auto s = x.sizes();
   Tensor y = x.movedim({0, 2}, {-2, -1});  // [B, ..., N, C]
@@ -38,13 +37,13 @@ inline Tensor unpack_channels(const Tensor& y, int64_t n) {
   return y.view(replace_front(s, 2, {s[0], n, s[1] / n})).transpose(0, 1);
 }
 
-/// Whether two neighbouring dimensions are one in memory.
+/// Whether two neighbouring dimensions can be merged without a copy.
 inline bool mergeable(const Tensor& x, int64_t outer, int64_t inner) {
   return x.size(outer) == 1 || x.size(inner) == 1 ||
          x.stride(outer) == x.size(inner) * x.stride(inner);
 }
 
-/// The fold that needs no copy; stacked where neither is free.
+/// The folding that needs no copy; stacked if both need one.
 inline Folding cheapest_folding(const Tensor& x) {
   if (mergeable(x, 0, 1)) return Folding::stacked;
   return mergeable(x, 0, 2) ? Folding::packed : Folding::stacked;

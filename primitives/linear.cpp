@@ -12,7 +12,7 @@
 namespace wide::linear_target {
 namespace {
 
-/// `transposed`: the second operand comes as `[I, O]`, what addmm and mm are given.
+/// `transposed`: the second operand is `[I, O]`, as for addmm and mm.
 struct LinearConfig {
   bool transposed = false;
   bool pack = true;
@@ -44,12 +44,12 @@ std::optional<Claimed> claim_linear(const CallView& call) {
   if (!call.is_tensor(0) || !call.is_tensor(1) || call.value(1).sizes.size() != 2)
     return std::nullopt;
   if (call.is_tensor(2) && call.value(2).sizes != Sizes{call.value(1).sizes[0]})
-    return std::nullopt;  // a bias that broadcasts
+    return std::nullopt;  // the bias broadcasts
   return Claimed{LinearConfig{}, {call.id(0), call.id(1), call.id(2)}, {}};
 }
 
-/// A weight is worth packing: the packed copy then depends on parameters alone. A transposed second
-/// operand is one seen through `t`. Anything else is multiplied where it lies.
+/// Whether to pack the second operand: a weight (also seen through `t`) is packed once, as it
+/// depends on parameters alone. Other operands are multiplied in place.
 LinearConfig matrix_config(const Value& second) {
   const bool seen_transposed =
       second.strides.size() == 2 && second.strides[0] == 1 && second.strides[1] != 1;
@@ -81,7 +81,7 @@ Operands operands(const LinearConfig& config, const WideCall& call) {
   Operands o;
   const Tensor& x = call.inputs[0];
   o.w = config.transposed ? call.inputs[1] : call.inputs[1].transpose(1, 2);
-  // The packed form is what the GEMM reads fastest; of parameters alone it is made only once.
+  // The GEMM reads contiguous weights fastest; this copy of a parameter is made only once.
   if (config.pack) o.w = o.w.contiguous();
   o.result = x.sizes().vec();
   o.result.back() = o.w.size(2);
@@ -94,9 +94,9 @@ Tensor shaped(const Tensor& y, const Sizes& sizes) {
   return y.sizes() == c10::IntArrayRef(sizes) ? y : y.view(sizes);
 }
 
-/// The engine's own GEMM: weights and bias in panels, near the core's peak for any number of rows.
-/// Half precision takes the processor's instructions for it; without them it is computed in single
-/// and rounded once.
+/// The engine's own GEMM: packed weights and bias, near the core's peak for any number of rows.
+/// Half precision uses the processor's instructions for it, or else is computed in float32 and
+/// rounded once.
 Tensors packed(const LinearConfig& config, const WideCall& call) {
   const Tensor& weight = call.inputs[1];
   const Tensor w = config.transposed ? weight : weight.transpose(1, 2);
@@ -122,7 +122,7 @@ Applies packed_applies(const LinearConfig& config, const WideCall&) {
 Tensors einsum(const LinearConfig& config, const WideCall& call) {
   const Operands o = operands(config, call);
   Tensor y = at::bmm(o.x, o.w);
-  // Out of the GEMM: a bias inside makes it slower than one more pass over a result in cache.
+  // Added after the GEMM: baddbmm is slower than another pass over a result in cache.
   if (o.bias.defined()) y = y + o.bias;
   return {shaped(y, o.result)};
 }
@@ -139,8 +139,8 @@ Applies baddbmm_applies(const LinearConfig&, const WideCall& call) {
 
 // -------------------------------------------------------------------------------------- fold
 
-/// An eval-mode batch norm behind it, over the columns of its results, scales the weights; where
-/// there are no more of them than results, since they may come anew with every call.
+/// Folds a following eval-mode batch norm over the result's columns into the weights; only if there
+/// are at most as many weights as results, since weights may change with every call.
 std::optional<Tensors> fold_batch_norm(const std::any& config, const WideCall& linear,
                                        const std::any& norm_config, const WideCall& norm) {
   const auto& c = std::any_cast<const LinearConfig&>(config);

@@ -1,7 +1,7 @@
 // mlp_embedder: y = W2 silu(W1 x + b1) + b2
 // shapes: x [N,B,D], W1 [N,H,D], W2 [N,O,H] -> y [N,B,O]   (H = 4 D, O = D unless said)
-// source: FLUX, MLPEmbedder. Its linear layers are claimed by linear; behind the engine's own GEMM
-// the activation is computed where the product lies.
+// source: FLUX, MLPEmbedder. Its linear layers are claimed by linear; the engine's own GEMM
+// computes the activation in its epilogue.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"

@@ -43,7 +43,7 @@ std::optional<Claimed> claim(const CallView& call) {  // x, weight
 
 // -------------------------------------------------------------------------------- strategies
 
-/// The engine's own operator: one pass, the result in reused memory.
+/// The engine's own operator: one pass, into reused memory.
 Tensors one_pass(const PreluConfig&, const WideCall& call) {
   return {wide::prelu(call.inputs[0], call.inputs[1])};
 }
