@@ -11,18 +11,18 @@
 #define WIDE_CONVOLUTION_SPOTS_PART
 namespace wide::convolution_spots {
 
-constexpr int kSpots = 8;  // results at a time
+constexpr int kSpots = 8;  // results (output positions) at a time
 constexpr int kVectors = 3;
 constexpr int kLanes = 16;  // two blocks of filters
 using Sums = float[kSpots][kVectors * kLanes];
 
-/// Some results of some blocks of filters.
+/// Work on some results for some blocks of filters.
 struct Part {
   const Layer& layer;
   const float* image;
   const float* filters;
   int64_t block_floats, blocks;
-  const float* bias;  // of whole vectors
+  const float* bias;  // padded to whole vectors
   const int64_t* offsets;
 };
 
@@ -50,7 +50,7 @@ HWY_NOINLINE void compute_part(const Part& p, Sums& out) {
 #pragma GCC unroll 8
     for (int r = 0; r < kCount; ++r) sum[r][v] = bias;
   }
-  // A last block without a neighbour stands for both; what comes of the second is not read.
+  // A last odd block is used twice; the second result is not read.
   const int64_t last = p.blocks % 2 == 0 ? p.block_floats : 0;
   for (int64_t k = 0; k < p.layer.tap_count; ++k) {
     const float* x[kCount];
@@ -126,7 +126,7 @@ Four load(const float* from) {
   return four;
 }
 
-/// Results that were made filter beside filter, into a row for each filter.
+/// Transposes results [position][filter] into a row for each filter.
 void turn(const Sums& sums, int count, int64_t filters, int64_t pitch, float* to) {
   int64_t f = 0;
   if (count == kSpots)
@@ -156,7 +156,7 @@ bool worth_it(int64_t results, int64_t filters, int64_t channels, int64_t runs) 
   const int64_t vectors = (filters + kLanes - 1) / kLanes;
   const auto along_rows = static_cast<double>(runs * ((filters + 3) / 4 * 4)),
              along_filters = static_cast<double>(results * vectors);
-  // Results are turned around, and every tap of each begins at a place of its own. Measured.
+  // Measured cost of transposing results and of separate addresses for each result's taps.
   const auto sums = static_cast<double>(channels * std::min<int64_t>(vectors, kVectors));
   return along_filters * (1.2 + 1.3 / sums) < along_rows;
 }

@@ -23,7 +23,7 @@ constexpr bool kReadsInside = true;
 constexpr bool kReadsInside = false;
 #endif
 
-/// What of a tile is summed at once: some filters at some vectors of every run.
+/// Computes a part of a tile: some filters at some vectors of every run.
 template <int kRows, int kTileRuns, int kVectors, bool kInPlace>
 HWY_NOINLINE void compute_part(const Tile& t, int first_row, int first_run, int first_position) {
   const D d;
@@ -40,13 +40,13 @@ HWY_NOINLINE void compute_part(const Tile& t, int first_row, int first_run, int 
     if constexpr (kInPlace) {
       unsigned any = 0;
       for (int r = 0; r < kTileRuns; ++r) {
-        uint8_t bits[8] = {};  // as many as LoadMaskBits may read
+        uint8_t bits[8] = {};  // LoadMaskBits may read 8 bytes
         const uint16_t run = t.inside[k][static_cast<size_t>(r)];
         std::memcpy(bits, &run, sizeof run);
         inside[r] = hn::LoadMaskBits(d, bits);
         any |= run;
       }
-      if (any == 0) continue;  // all of it outside
+      if (any == 0) continue;  // all positions lie outside
     }
     const float* input[kTileRuns];
     for (int r = 0; r < kTileRuns; ++r)
@@ -103,7 +103,7 @@ HWY_NOINLINE void compute_part(const Tile& t, int first_row, int first_run, int 
 
 #if HWY_TARGET <= HWY_AVX3
 
-/// Every filter's sums of every run stay in registers over all taps and channels.
+/// Keeps all sums (filters times runs) in registers over all taps and channels.
 template <int kRows, int kTileRuns>
 void compute_rows(const Tile& t) {
   if (t.inside != nullptr)
@@ -114,7 +114,7 @@ void compute_rows(const Tile& t) {
 
 template <int kTileRuns>
 void compute_runs(const Tile& t) {
-  // Where the results go is fetched while they are summed.
+  // Prefetches the results' memory while sums are computed.
   for (int f = 0; f < t.rows; ++f)
     for (int r = 0; r < kTileRuns; ++r) __builtin_prefetch(t.out[r] + f * t.pitch, 1);
   if (t.rows <= kFilters / 2)
@@ -135,7 +135,7 @@ void compute(const Tile& tile, int runs) {
 
 }  // namespace
 
-/// Half of the filters and two vectors of a run at a time fit sixteen registers.
+/// Half the filters and two vectors of a run at a time, so that sums fit sixteen registers.
 void compute(const Tile& tile, int runs) {
   constexpr int kHalf = kFilters / 2;
   for (int run = 0; run < runs; ++run)

@@ -22,23 +22,23 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr int64_t kWorkOfJob = 65536;  // multiplications worth another thread
+constexpr int64_t kWorkOfJob = 65536;  // multiplications that justify another thread
 
 /// One spatial axis.
 struct Along {
   int64_t in = 1, out = 1, taps = 1, step = 1, padding = 0, dilation = 1;
   int64_t extent() const { return (out - 1) * step + (taps - 1) * dilation + 1; }
-  /// Inputs of the padded extent that the image has.
+  /// Range of the padded extent that lies inside the image.
   int64_t begin() const { return std::min(padding, extent()); }
   int64_t end() const { return std::clamp<int64_t>(padding + in, 0, extent()); }
 };
 
-/// A padded image of one channel: `[row][residue][column]`, the columns of a strided convolution
-/// sorted by their residue, so that neighbouring results read neighbours.
+/// A padded image of one channel, `[row][residue][column]`: columns are sorted by their residue
+/// modulo the stride, so that neighbouring results read neighbouring inputs.
 struct Padded {
   Along rows, columns;
   int64_t per_residue, pitch, floats;
-  std::vector<int64_t> offsets;  // of the taps of a row
+  std::vector<int64_t> offsets;  // for the taps of a row
 
   Padded(const Along& down, const Along& across) : rows(down), columns(across) {
     per_residue = (across.extent() + across.step - 1) / across.step;
@@ -51,7 +51,7 @@ struct Padded {
   }
 };
 
-/// What lies around the image is zero already.
+/// Copies an image; the padding around it is zero already.
 void fill(const Padded& p, const float* image, int64_t row_stride, int64_t column_stride,
           float* to) {
   constexpr int64_t kBlock = 16;
@@ -61,7 +61,7 @@ void fill(const Padded& p, const float* image, int64_t row_stride, int64_t colum
         image + (y - p.rows.padding) * row_stride - p.columns.padding * column_stride;
     float* row = to + y * p.pitch;
     int64_t x = first;
-    if (p.columns.step == 1 && column_stride == 1)  // rows are short: no call per copy
+    if (p.columns.step == 1 && column_stride == 1)  // short rows: avoids a call of memcpy each
       for (; x + kBlock <= past; x += kBlock)
         std::memcpy(row + x, from + x, kBlock * sizeof(float));
     for (; x < past; ++x) row[p.place(x)] = from[x * column_stride];
@@ -89,7 +89,7 @@ Tensor& depthwise_convolution_out(const Tensor& x, const Tensor& w_, const Optio
               "wide::depthwise_convolution: x ", x.sizes(), " and w ", w_.sizes(), " do not fit");
   const Tensor w = w_.contiguous();
   const int64_t n = x.size(0), batch = x.size(1), channels = x.size(2);
-  const int64_t each = w.size(1) / channels;  // filters of a channel
+  const int64_t each = w.size(1) / channels;  // filters per channel
   const Along down = axes == 2 ? along(x, w, 0, axes, stride, padding, dilation, output) : Along();
   const Padded padded(down, along(x, w, axes - 1, axes, stride, padding, dilation, output));
   const int64_t positions = down.out * padded.columns.out, taps = down.taps * padded.columns.taps;
@@ -147,7 +147,7 @@ Tensor depthwise_convolution_kernel(const Tensor& x, const Tensor& w, const Opti
                                    activation, pool, out);
 }
 
-/// Every element of the result is a sum over the taps.
+/// FLOPs: every element of the result is a sum over the taps.
 double flops(const Program& program, const Node& node) {
   const Sizes &w = program.value(node.arguments[1].values[0]).sizes,
               &made = program.value(node.results[0].values[0]).sizes;

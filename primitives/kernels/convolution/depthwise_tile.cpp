@@ -57,7 +57,7 @@ HWY_NOINLINE void compute_neighbours(const Plane& p, int64_t row, int64_t column
   for (int r = 0; r < kSums; ++r) put(p, sum[r], row + r, column);
 }
 
-/// `count` vectors of results, wherever they lie.
+/// Computes `count` vectors of results at any positions.
 template <int count>
 HWY_NOINLINE void compute_any(const Plane& p, const int64_t* rows, const int64_t* columns) {
   const D d;
@@ -81,7 +81,7 @@ HWY_NOINLINE void compute_any(const Plane& p, const int64_t* rows, const int64_t
   for (int r = 0; r < count; ++r) put(p, sum[r], rows[r], columns[r]);
 }
 
-/// Rows [begin, out_rows), vector by vector.
+/// Computes rows [begin, out_rows), vector by vector.
 void compute_rest(const Plane& p, int64_t begin) {
   int64_t rows[kSums], columns[kSums];
   int some = 0;
@@ -107,7 +107,7 @@ void compute_by_neighbours(const Plane& p) {
 
 }  // namespace
 
-// Both ways add the taps in one order, column by column of the filter.
+// Both ways add the taps in the same order, by columns of the filter.
 void compute(const Plane& p) {
   if (p.row_step == 1 && p.row_dilation == 1) {
     if (p.rows == 3) return compute_by_neighbours<3>(p);

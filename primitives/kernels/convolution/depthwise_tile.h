@@ -7,14 +7,14 @@ namespace wide::depthwise_tile {
 /// out[y][x] = bias + sum over taps i, j of filter[i * columns + j] *
 ///   image[(y * row_step + i * row_dilation) * pitch + offsets[j] + x], y < out_rows,
 /// x < out_columns; rows of `out` one after the other. Vector loads read up to kSpare floats past
-/// the last one that is used, so the caller's buffer must have them.
+/// the last one used, so the caller's buffer must have them.
 struct Plane {
   const float* image = nullptr;
   int64_t pitch = 0;  // from one row of the image to the next
   const float* filter = nullptr;
   int64_t rows = 0, columns = 0;  // taps
-  /// [columns]: where in a row of the image the inputs of tap j begin. The caller reorders columns
-  /// for strides, so these are not always j * dilation.
+  /// [columns]: where the inputs of tap j begin in a row of the image. Not always j * dilation, as
+  /// the caller reorders columns for strides.
   const int64_t* offsets = nullptr;
   int64_t row_step = 1, row_dilation = 1;
   float bias = 0;

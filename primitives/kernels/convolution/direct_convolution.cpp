@@ -27,15 +27,15 @@ using convolution_tile::kRuns;
 using convolution_tile::Tap;
 using convolution_tile::Tile;
 
-/// A padded copy of more floats than this is not worth its room in the second-level cache.
+/// Images with a larger padded copy are read in place, as it would not fit the second-level cache.
 constexpr int64_t kCopyFloats = 64 * 1024;
-constexpr size_t kMaxPhases = 4;  // of the last axis: a transposed convolution's stride
+constexpr size_t kMaxPhases = 4;  // of the last axis: the largest stride of a transposed one
 using Four = float __attribute__((vector_size(16)));
 
 // --------------------------------------------------------------------------- along one axis
 
-/// Results start, start + step, ... of one axis: which taps reach them, and from where.
-/// Result j of the phase reads inputs j * in_step + offset of every tap.
+/// Results start, start + out_step, ... of one axis and the taps that reach them. Result j of the
+/// phase reads input j * in_step + offset of each tap.
 struct AxisPhase {
   int64_t start = 0, count = 0;
   std::vector<std::pair<int64_t, int64_t>> taps;  // index in the kernel, offset
@@ -47,7 +47,7 @@ struct Axis {
   int64_t in = 1, out = 1, kernel = 1;
   int64_t in_step = 1, out_step = 1;
   std::vector<AxisPhase> phases;
-  int64_t low = 0, extent = 1;  // inputs low .. low + extent - 1 are read, those outside are zero
+  int64_t low = 0, extent = 1;  // inputs low .. low + extent - 1 are read; zero if outside
 };
 
 Axis make_axis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t padding,
@@ -81,14 +81,14 @@ Axis make_axis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t 
 
 using Axes = std::array<Axis, 3>;  // missing leading axes have size 1
 
-/// An image of one model and group, padded: `[depth][height][channel][residue][column]`, the
-/// columns of a strided convolution sorted by their residue, so that runs are contiguous.
+/// An image of one model and group, padded: `[depth][height][channel][residue][column]`, columns
+/// sorted by their residue modulo the stride, so that runs are contiguous.
 struct Scratch {
   int64_t columns = 0;        // per residue
   int64_t channel_pitch = 0;  // floats
   int64_t row_pitch = 0;
   int64_t floats = 0;
-  std::vector<std::array<int64_t, 2>> inside;  // by residue, the columns that the image has
+  std::vector<std::array<int64_t, 2>> inside;  // by residue: range of columns inside the image
 
   Scratch(const Axes& axes, int64_t channels) {
     const Axis& width = axes[2];
@@ -113,7 +113,7 @@ struct Image {
   std::array<int64_t, 3> strides{};
 };
 
-/// In the order of the image's memory, which is read ahead then. What lies around it is zero.
+/// Copies an image in the order of its memory, for the prefetcher. Its padding is zero already.
 void fill(const Axes& axes, const Scratch& scratch, const Image& image, float* to) {
   const int64_t step = axes[2].in_step, stride = image.strides[2] * step;
   const int64_t first_d = std::max<int64_t>(axes[0].low, 0),
@@ -130,7 +130,7 @@ void fill(const Axes& axes, const Scratch& scratch, const Image& image, float* t
         for (int64_t r = 0; r < step; ++r, row += scratch.columns) {
           const float* first = from + (axes[2].low + r) * image.strides[2];
           auto [i, end] = scratch.inside[static_cast<size_t>(r)];
-          if (stride == 1) {  // rows are short: no call per copy
+          if (stride == 1) {  // short rows: avoids a call of memcpy each
             for (; i + kPositions <= end; i += kPositions)
               std::memcpy(row + i, first + i, kPositions * sizeof(float));
             for (; i + 4 <= end; i += 4) std::memcpy(row + i, first + i, 4 * sizeof(float));
@@ -142,28 +142,28 @@ void fill(const Axes& axes, const Scratch& scratch, const Image& image, float* t
 
 // --------------------------------------------------------------------------- its results
 
-/// The taps of one phase of every axis, with the offset of each along the three.
+/// The taps of one phase per axis, and each tap's offsets along the three axes.
 struct Taps {
   std::vector<Tap> taps;
   std::vector<std::array<int64_t, 3>> offsets;
 };
 
-/// What is the same for all images of a call. A row of results takes one list of taps per phase of
-/// the last axis: their results lie side by side.
+/// Values that all images of a call share. A row of results has one list of taps for each phase of
+/// the last axis, whose results are interleaved.
 struct Work {
   Axes axes;
   Scratch scratch;
   int64_t channels = 0, filters = 0;  // of a group
   bool relu = false;
-  bool in_place = false;             // else from the padded copy
-  int64_t channel_pitch = 0;         // of where the taps read
-  std::array<int64_t, 2> pitches{};  // from one plane, one row to the next
+  bool in_place = false;             // false: reads the padded copy
+  int64_t channel_pitch = 0;         // of the memory that taps read
+  std::array<int64_t, 2> pitches{};  // between planes, between rows
   struct Rows {
     const AxisPhase *depth, *height;
     std::vector<Taps> phases;  // of the last axis
   };
   std::vector<Rows> rows;
-  std::optional<convolution_spots::Layer> spots;  // if that is the better way
+  std::optional<convolution_spots::Layer> spots;  // if that is faster
 
   Work(Axes all, int64_t in, int64_t out, bool with_relu, const Image& image)
       : axes(std::move(all)), scratch(axes, in), channels(in), filters(out), relu(with_relu) {
@@ -199,7 +199,7 @@ struct Work {
         for (const auto& [tw, ow] : phase[2]->taps) {
           const int64_t tap = (td * axes[1].kernel + th) * axes[2].kernel + tw;
           int64_t input = od * pitches[0] + oh * pitches[1] + ow;
-          if (!in_place) {  // counted from the first that is read, columns by their residue
+          if (!in_place) {  // relative to the first input read; columns by residue
             const int64_t x = ow - axes[2].low, step = axes[2].in_step;
             input = (od - axes[0].low) * pitches[0] + (oh - axes[1].low) * pitches[1] +
                     x % step * scratch.columns + x / step;
@@ -227,19 +227,19 @@ struct Work {
 struct Runs {
   int count = 0;
   std::array<const float*, kRuns> input{};
-  std::array<float*, kRuns> out{};                   // where result 0 of the run's first phase goes
+  std::array<float*, kRuns> out{};                   // of result 0 of the run's first phase
   std::array<int64_t, kRuns> column{};               // of the run within its phase
   std::array<std::array<int64_t, 2>, kRuns> from{};  // plane and row that offset 0 reads
 };
 
-/// Positions of a run of columns that lie in [0, size) once moved by `offset`.
+/// One bit for each position of a run: whether column + offset lies in [0, size).
 uint16_t inside_columns(int64_t column, int64_t offset, int64_t size) {
   const int64_t first = std::clamp<int64_t>(-(column + offset), 0, kPositions);
   const int64_t last = std::clamp<int64_t>(size - (column + offset), first, kPositions);
   return static_cast<uint16_t>(((1U << last) - 1U) & ~((1U << first) - 1U));
 }
 
-/// For every tap of every phase what it finds inside the image at these runs.
+/// Finds, for every tap of every phase, which positions of these runs lie inside the image.
 void find_inside(const Work& work, const Work::Rows& rows, const Runs& runs,
                  std::vector<Inside>& inside) {
   inside.clear();
@@ -255,7 +255,7 @@ void find_inside(const Work& work, const Work::Rows& rows, const Runs& runs,
     }
 }
 
-/// One filter's results of one run, phase after phase, side by side into place.
+/// Interleaves one filter's results of a run, stored phase after phase, into the result.
 void interleave(const float* parts, int64_t part_pitch, size_t phases, int64_t count, float* to) {
   if (phases == 2 && count == 2 * kPositions) {
     for (int i = 0; i < kPositions; i += 4) {
@@ -274,7 +274,7 @@ void interleave(const float* parts, int64_t part_pitch, size_t phases, int64_t c
     for (int64_t i = p; i < count; i += step) to[i] = parts[p * part_pitch + i / step];
 }
 
-/// A block of filters at some runs.
+/// Computes a block of filters at some runs.
 void compute_block(const Work& work, const Work::Rows& rows, const Runs& runs, Tile& tile,
                    int64_t first_filter) {
   const Axis& width = work.axes[2];
@@ -317,7 +317,7 @@ void compute_block(const Work& work, const Work::Rows& rows, const Runs& runs, T
   }
 }
 
-/// The runs of some rows of results, one after the other.
+/// Walks through the runs of some rows of results.
 class Walk {
  public:
   Walk(const Axes& axes, const Work::Rows& rows) : axes_(axes), rows_(rows) {
@@ -326,7 +326,7 @@ class Walk {
   }
   int64_t left() const { return left_; }
 
-  /// Puts the next run into place `k`.
+  /// Stores the next run at index `k`.
   void next(const Work& work, const float* source, float* out, size_t k, Runs& runs) {
     runs.column[k] = column_;
     runs.from[k] = {z_ * axes_[0].in_step, y_ * axes_[1].in_step};
@@ -349,14 +349,14 @@ class Walk {
   int64_t columns_ = 0, left_ = 0, column_ = 0, y_ = 0, z_ = 0;
 };
 
-/// All results of one image of one group, read from `source`: the image or its padded copy.
+/// Computes all results of one image of one group from `source`: the image or its padded copy.
 void compute_image(const Work& work, const float* source, const float* filters, const float* bias,
                    float* out) {
   const int64_t block_floats = work.taps() * work.channels * kFilters;
   if (work.spots)
     return convolution_spots::compute(*work.spots, source, filters, block_floats, bias, out);
   std::vector<Inside> inside;
-  // Images may be small: what is the same for all runs is written once.
+  // Values that all runs share are set once, as images may be small.
   Runs runs;
   Tile tile;
   float offsets[kFilters] = {};
@@ -470,7 +470,7 @@ Tensor direct_convolution_kernel(const Tensor& x, const Tensor& filters,
                                 output, groups, transposed, residual, activation, pool, out);
 }
 
-/// Every element of the side without the window meets every weight of its channel once.
+/// FLOPs: every result (transposed: every input) is multiplied by each weight of its channel.
 double flops(const Program& program, const Node& node) {
   const auto numbers = [&](size_t a) { return node.arguments[a].constant.toIntVector(); };
   const Sizes& x = program.value(node.arguments[0].values[0]).sizes;

@@ -14,8 +14,8 @@ struct DirectConvolution {
   bool transposed = false;
 };
 
-/// `wide::direct_convolution`: every model's convolution summed straight from its images, results
-/// in their final place. x `[N, B, C, ...]` in any layout, filters from `pack_filters`, bias
+/// `wide::direct_convolution`: each model's convolution, summed from its images directly into the
+/// result. x `[N, B, C, ...]` in any layout, filters from `pack_filters`, bias
 /// `[N, O]` or none, `out_channels` O; result `[N, B, O, ...]`, contiguous; float32 on the CPU.
 /// Inference only: its gradient is refused.
 at::Tensor direct_convolution(const at::Tensor& x, const at::Tensor& filters,

@@ -1,4 +1,4 @@
-// aten::convolution with its weight packed once by oneDNN and a relu behind it.
+// aten::convolution with its weight packed once by oneDNN, and a relu after it.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -30,7 +30,7 @@ bool same_strides(const Tensor& t, const Value& v) {
   return t.sizes() == c10::IntArrayRef(v.sizes);
 }
 
-/// From a generator of its own: compiling must not change what the user's seed draws.
+/// A random tensor that leaves the user's random numbers unchanged.
 Tensor sample(const Value& v) {
   Tensor t = at::empty_strided(v.sizes, v.strides, at::TensorOptions().dtype(v.dtype));
   return t.normal_(0, 1, at::detail::createCPUGenerator(1));

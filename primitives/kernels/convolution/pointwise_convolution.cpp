@@ -19,13 +19,13 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr int64_t kFiltersOfJob = 8;  // what a tile computes at once
+constexpr int64_t kFiltersOfJob = 8;  // filters of a tile
 
-/// `[N, B, C, positions]` without a copy where positions lie evenly spaced.
+/// `[N, B, C, positions]`, without a copy if positions are evenly spaced.
 Tensor with_positions_joined(const Tensor& x) {
   int64_t positions = 1;
   for (int64_t k = 3; k < x.dim(); ++k) positions *= x.size(k);
-  int64_t step = 0;  // the next axis outwards must have it
+  int64_t step = 0;  // the next outer axis must have this stride
   for (int64_t k = x.dim(); k-- > 3;) {
     if (x.size(k) == 1) continue;
     if (step != 0 && x.stride(k) != step) return with_positions_joined(x.contiguous());
@@ -55,7 +55,7 @@ Tensor& pointwise_convolution_out(const Tensor& x_, const Tensor& w_, const Opti
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
   const float *px = x.const_data_ptr<float>(), *pw = w.const_data_ptr<float>();
   const float* pb = offsets.defined() ? offsets.const_data_ptr<float>() : nullptr;
-  // Where there are few images their filters are spread over the threads too.
+  // With few images, their filters are spread over the threads too.
   const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
   const int64_t parts = threads == 1 || n * batch >= 2 * threads
                             ? 1
@@ -91,7 +91,7 @@ Tensor pointwise_convolution_kernel(const Tensor& x, const Tensor& w, const Opti
   return pointwise_convolution_out(x, w, bias, residual, activation, pool, out);
 }
 
-/// Every element of the result is a sum over the channels.
+/// FLOPs: every element of the result is a sum over the channels.
 double flops(const Program& program, const Node& node) {
   const Sizes &x = program.value(node.arguments[0].values[0]).sizes,
               &made = program.value(node.results[0].values[0]).sizes;

@@ -33,21 +33,21 @@ using winograd::kRuns;
 using winograd::kSums;
 using winograd::Squares;
 
-constexpr int64_t kAhead = 3;  // channels from what is copied to what is fetched
+constexpr int64_t kAhead = 3;  // channels between the one copied and the one prefetched
 
 // -------------------------------------------------------------------------------- one call
 
-/// Tiles of one row of tiles.
+/// Neighbouring tiles in one row of tiles.
 struct Span {
-  int64_t x = 0, count = 0;  // its first tile
-  int64_t image = 0, y = 0;  // its first row of results
-  int64_t at = 0;            // its place in the chunk
-  int64_t first_row = 0;     // of the padded rows of the chunk
+  int64_t x = 0, count = 0;  // first tile, number of tiles
+  int64_t image = 0, y = 0;  // image and first row of results
+  int64_t at = 0;            // index of the first tile in the chunk
+  int64_t first_row = 0;     // among the padded rows of the chunk
   int64_t columns = 0;       // results in a row
-  int64_t rows = 0;          // of results
+  int64_t rows = 0;          // rows of results
 };
 
-/// What is the same for all models of a call.
+/// Values that all models of a call share.
 struct Work {
   Basis basis;
   int64_t batch = 0, channels = 0, filters = 0, height = 0, width = 0;
@@ -58,29 +58,29 @@ struct Work {
 
   int64_t tiles() const { return batch * tiles_y * tiles_x; }
   int64_t row_pitch() const { return basis.results * tiles_x + 8; }  // columns are read by four
-  /// Frequencies do not lie a page apart, where they would meet in the same few cache lines.
+  /// Distance of frequencies: not a multiple of a page, as these share few cache lines.
   int64_t plane() const { return channels * kChunk + kPositions; }
 };
 
-/// Results of neighbouring rows of tiles: whole rows, or those of a single span.
+/// A rectangle of results: whole rows of tiles, or a single span.
 struct Area {
-  int64_t image = 0, y = 0, x = 0;  // where the first one is
+  int64_t image = 0, y = 0, x = 0;  // of the first result
   int64_t rows = 0, columns = 0;
 };
 
-/// A row of inputs that the chunk's patches read: where it is in a channel, and in the padded rows.
+/// A row of inputs that the chunk's patches read: its offsets in a channel and in the padded rows.
 struct Row {
   int64_t from = 0, to = 0;
 };
 
 /// Some tiles of a model: up to kChunk, in the order of images, rows and columns.
 struct Chunk {
-  int64_t count = 0, runs = 0;  // of 16 tiles
-  int64_t row_count = 0;        // padded ones
-  std::vector<Row> rows;        // those of them that lie inside the image
+  int64_t count = 0, runs = 0;  // tiles; runs of 16 tiles
+  int64_t row_count = 0;        // number of padded rows
+  std::vector<Row> rows;        // rows that lie inside the image
   std::vector<Span> spans;
-  std::vector<int64_t> starts;  // of the tiles' patches in the padded rows
-  std::vector<Area> areas;      // the same results in the same order
+  std::vector<int64_t> starts;  // offset of each tile's patch in the padded rows
+  std::vector<Area> areas;      // the same results as rectangles, in order
 
   Chunk(const Work& w, int64_t begin, int64_t tiles)
       : count(tiles), runs((tiles + kPositions - 1) / kPositions) {
@@ -97,7 +97,7 @@ struct Chunk {
       span.y = step * y;
       span.columns = std::min(w.out_width - first, step * span.count);
       span.rows = std::min(w.out_height - step * y, step);
-      // The lower rows of the tiles above are the upper ones of these.
+      // Patches overlap: the last padded rows of the tiles above are the first ones here.
       const int64_t known = image == last_image ? w.basis.patch() - step : 0;
       span.first_row = row_count - known;
       for (int64_t r = known; r < w.basis.patch(); ++r, ++row_count) {
@@ -133,7 +133,7 @@ std::vector<Chunk> cut(const Work& work) {
   return chunks;
 }
 
-/// Short rows: no call per copy.
+/// Copies a short row without a call of memcpy.
 void copy_row(const float* from, int64_t stride, int64_t count, float* to) {
   int64_t i = 0;
   if (stride == 1) {
@@ -143,8 +143,8 @@ void copy_row(const float* from, int64_t stride, int64_t count, float* to) {
   for (; i < count; ++i) to[i] = from[i * stride];
 }
 
-/// The frequencies of all patches of a chunk, `[frequencies, C, kChunk]`. Two channels' rows take
-/// turns in `rows`, since what was just written would have to be waited for.
+/// The frequencies of all patches of a chunk, `[frequencies, C, kChunk]`. `rows` has buffers for
+/// two channels, used in turn: reading rows just written would stall.
 void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows, float* patches) {
   const int64_t floats = chunk.row_count * w.row_pitch();
   std::fill(rows, rows + 2 * floats, 0.0F);
@@ -166,17 +166,17 @@ void fill_patches(const Work& w, const Chunk& chunk, const float* x, float* rows
   }
 }
 
-/// What is done to a model's results, where they go, and the first of them counted over all models.
+/// A model's epilogue, its results, and the index of its first result among all models'.
 struct Results {
   const Finish& finish;
   float* out;
   int64_t first;
 };
 
-/// How the results of a call are pooled, if they are.
+/// The pooling of a call's results, if there is one.
 struct Pooled {
   bool any = false;
-  Squares squares = Squares::kept;  // in registers, unless there is something to do before
+  Squares squares = Squares::kept;  // pooled in registers if nothing comes before the pooling
   int64_t height = 0, width = 0;
 
   Pooled(const Work& w, const Finish& finish)
@@ -186,17 +186,17 @@ struct Pooled {
     if (any && !finish.before_pool())
       squares = finish.pool()->window.average ? Squares::mean : Squares::greatest;
   }
-  /// Whether they are put into a place of their own at first.
+  /// Whether results go to a buffer first, to be pooled from there.
   bool apart() const { return any && squares == Squares::kept; }
-  /// Where what is made of result (y, x) of a plane goes.
+  /// Where result (y, x) of a plane, or what it is pooled to, is stored.
   int64_t place(int64_t plane, int64_t y, int64_t x) const {
     const int64_t step = any ? 2 : 1;
     return (plane * height + y / step) * width + x / step;
   }
 };
 
-/// Does the rest with one filter's results of a chunk, which lie in place or, where they are pooled
-/// only now, area after area at `made`.
+/// Runs the epilogue and pooling on one filter's results of a chunk: in place, or, if
+/// `pooled.apart()`, from `made`, where they lie area after area.
 void finish_areas(const Work& w, const Chunk& chunk, const Pooled& pooled, int64_t filter,
                   float* made, const Results& results) {
   const Finish& finish = results.finish;
@@ -226,7 +226,7 @@ void finish_areas(const Work& w, const Chunk& chunk, const Pooled& pooled, int64
   }
 }
 
-/// The results of a chunk for all filters of a model.
+/// Computes the results of a chunk for all filters of a model.
 void compute(const Work& w, const Chunk& chunk, const float* patches, const float* filters,
              const float* bias, float* sums, const Results& results) {
   const Pooled pooled(w, results.finish);
@@ -245,7 +245,7 @@ void compute(const Work& w, const Chunk& chunk, const float* patches, const floa
     const int64_t rows = std::min(w.filters - first, kFilters);
     float* planes = results.out + first * pooled.height * pooled.width;
     const auto plane = [&](int64_t o) { return planes + o * pooled.height * pooled.width; };
-    // Where the results go is fetched while they are summed.
+    // Prefetches the results' memory while sums are computed.
     for (int64_t o = 0; !pooled.any && o < rows; ++o)
       for (size_t s = 0; s < chunk.spans.size(); ++s)
         for (int64_t r = 0; r < strips[s].rows; ++r)
@@ -344,14 +344,14 @@ Tensor winograd_kernel(const Tensor& x, const Tensor& filters, const std::option
                       pool, out);
 }
 
-/// Squares that lie within its tiles, of which every second row and column begins one.
+/// Whether the pooling is over 2 x 2 squares, which lie inside tiles.
 bool pools_squares(const std::string& pool_text, const Value& result) {
   const PoolShape shape = Pooling::parse(pool_text).shape;
   return result.contiguous() && Pooling::parse(pool_text).squares() && shape.h == result.sizes[3] &&
          shape.w == result.sizes[4] && shape.oh == shape.h / 2 && shape.ow == shape.w / 2;
 }
 
-/// Results, channels and taps of a node's call.
+/// Sizes of a node's call, for counting.
 struct Counted {
   double models, batch, channels, filters;
   int64_t out_height, out_width;
@@ -377,14 +377,14 @@ double flops(const Program& program, const Node& node) {
          double(c.basis.kernel * c.basis.kernel);
 }
 
-/// The products of patches and filters, whole runs of tiles and half blocks of filters; not the
-/// changes of basis.
+/// The products of patches and filters, counting whole runs of tiles and half blocks of filters,
+/// but not the transforms.
 double computed_flops(const Program& program, const Node& node) {
   const Counted c(program, node);
   const int64_t step = c.basis.results;
   const int64_t tiles =
       int64_t(c.batch) * ((c.out_height + step - 1) / step) * ((c.out_width + step - 1) / step);
-  const int64_t runs = (tiles + kPositions - 1) / kPositions;  // as `cut` makes them
+  const int64_t runs = (tiles + kPositions - 1) / kPositions;  // as in `cut`
   const double filters = kFilters / 2 * std::ceil(2 * c.filters / kFilters);
   return 2 * c.models * double(runs * kPositions) * c.channels * filters *
          double(c.basis.frequencies());
@@ -404,7 +404,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
                         winograd_kernel, winograd_out);
 }
 
-/// G g along one axis: taps to frequencies.
+/// Transforms taps to frequencies along one axis: G g.
 Tensor lift(const Tensor& taps, int64_t axis, const Basis& basis) {
   const auto tap = [&](int64_t k) { return taps.select(axis, k); };
   const int64_t last = basis.kernel - 1;

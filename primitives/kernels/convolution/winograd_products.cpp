@@ -15,7 +15,7 @@ using V = hn::Vec<D>;
 
 constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 
-/// Some filters at some vectors of every frequency; the sums stay in registers.
+/// Computes some filters at some vectors of every frequency, with sums in registers.
 template <int kRows, int kVectors>
 HWY_NOINLINE void multiply_part(const Products& p, int64_t row, int64_t position) {
   const D d;
@@ -63,7 +63,7 @@ void multiply(const Products& p) {
 
 #else
 
-/// Half of the filters and two vectors at a time fit sixteen registers.
+/// Half the filters and two vectors at a time, so that sums fit sixteen registers.
 void multiply(const Products& p) {
   constexpr int kHalf = kFilters / 2;
   for (int64_t row = 0; row < p.rows; row += kHalf)

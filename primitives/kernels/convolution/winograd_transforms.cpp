@@ -86,7 +86,7 @@ HWY_INLINE void to_results(const V* m, V* y) {
 
 // ------------------------------------------------------------------------------ along both axes
 
-/// Four columns of as many patches as there are lanes; a block of 128 bits holds those of one.
+/// Loads four columns of as many patches as there are lanes; each 128-bit block is one patch's.
 template <class DV>
 HWY_INLINE void load_four(DV d, const float* row, const int64_t* starts, hn::Vec<DV>* x) {
 #if HWY_TARGET == HWY_SCALAR
@@ -120,7 +120,7 @@ void transform_patches_of(const float* rows, int64_t pitch, const int64_t* start
                           float* to, int64_t plane) {
   const D d;
   for (int64_t i = 0; i < count; i += kAtOnce) {
-    V along[kPatch][kPatch];  // column's frequency, row of the patches
+    V along[kPatch][kPatch];  // [column's frequency][row of the patches]
 #pragma GCC unroll 8
     for (int r = 0; r < kPatch; ++r) {
       V x[8], y[kPatch];
@@ -140,8 +140,8 @@ void transform_patches_of(const float* rows, int64_t pitch, const int64_t* start
   }
 }
 
-/// Rows of results, the tiles' side by side: to where their strips are, as many as are there.
-/// `strip` is that of the first of them, and afterwards that of the first behind them.
+/// Stores rows of results, in which tiles lie side by side, to their strips, without results beyond
+/// the edges. `strip` is the first tile's strip and is advanced to the next tile's.
 template <int kColumns>
 HWY_INLINE void store_rows(const float (*made)[kColumns * kAtOnce], const Tiles& t, int64_t first,
                            const Strip*& strip) {
@@ -164,7 +164,7 @@ HWY_INLINE void store_rows(const float (*made)[kColumns * kAtOnce], const Tiles&
   }
 }
 
-/// A row of results, the tiles' side by side.
+/// Interleaves a row of results, so that tiles lie side by side.
 template <int kColumns>
 HWY_INLINE void interleave(const V* y, float* to) {
   const D d;
@@ -178,7 +178,7 @@ HWY_INLINE void interleave(const V* y, float* to) {
 
 HWY_INLINE V greater(V a, V b) { return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a); }
 
-/// Two rows of results, to one of half as many.
+/// Pools two rows of results to one of half the length.
 template <int kResults>
 HWY_INLINE void fold_squares(Squares squares, const V* above, const V* below, V* folded) {
 #pragma GCC unroll 2
