@@ -19,7 +19,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kScores = 8192;  // at a time: they stay in the first-level cache
+constexpr int64_t kScores = 8192;  // scores at a time: they fit the first-level cache
 
 /// One head; strides in floats.
 struct Head {
@@ -30,7 +30,7 @@ struct Head {
   int64_t out_stride;
 };
 
-/// Of one head: what is added to its scores, or which of them count; at most one is there.
+/// The mask of one head: numbers added to scores, or true for those that count; one of the two.
 struct Mask {
   const float* added = nullptr;
   const bool* counts = nullptr;
@@ -86,7 +86,7 @@ bool rows_contiguous(const Tensor& t) {
   return t.dim() == 5 && (t.size(4) == 1 || t.stride(4) == 1);
 }
 
-/// The mask for every score, its rows contiguous; undefined where there is none.
+/// The mask expanded to all scores, with contiguous rows; undefined if there is none.
 Tensor of_scores(const std::optional<Tensor>& mask, const Tensor& q, const Tensor& k) {
   if (!mask || !mask->defined()) return {};
   TORCH_CHECK(mask->scalar_type() == at::kFloat || mask->scalar_type() == at::kBool,
@@ -140,7 +140,7 @@ Tensor attention_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
   return attention_out(q, k, v, mask, causal, scale, out);
 }
 
-/// Queries with keys, and shares with values.
+/// FLOPs of the products of queries with keys and of softmax with values.
 double flops(const Program& program, const Node& node) {
   const auto sizes = [&](size_t i) -> const std::vector<int64_t>& {
     return program.value(node.arguments[i].values[0]).sizes;

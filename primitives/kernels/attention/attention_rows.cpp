@@ -7,7 +7,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/attention/attention_rows.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/pointwise/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,14 +28,14 @@ void softmax(const Rows& rows) {
         rows.first < 0 ? rows.columns : std::min(rows.columns, rows.first + r + 1);
     const int64_t whole = columns / lanes * lanes;
     const auto own = hn::FirstN(d, static_cast<size_t>(columns - whole));
-    // Lanes past the last column add nothing.
+    // Lanes past the last column are -inf.
     const auto scaled = [&](int64_t i) {
       const V all = hn::Mul(hn::LoadU(d, x + i), scale);
       return i < whole ? all : hn::IfThenElse(own, all, nothing);
     };
     V most = nothing;
     for (int64_t i = 0; i < columns; i += lanes) most = hn::Max(most, scaled(i));
-    most = hn::MaxOfLanes(d, most);  // where NaN was lost here, the sum finds it
+    most = hn::MaxOfLanes(d, most);  // NaN lost here reappears in the sum
     V sum = hn::Zero(d);
     for (int64_t i = 0; i < columns; i += lanes) {
       const V e = vm::exp_below(hn::Sub(scaled(i), most));
@@ -67,7 +67,7 @@ void add_block(const BlockRows& rows) {
     V greatest = vm::set(rows.most[r]);
     for (int64_t i = 0; i < columns; i += lanes) greatest = hn::Max(greatest, scaled(i));
     const float most = hn::GetLane(hn::MaxOfLanes(d, greatest));
-    // Where nothing has counted yet there is nothing to shrink.
+    // If no score has counted yet, subtract 0, as -inf - -inf is NaN.
     const float to = most == none ? 0.0F : most;
     rows.shrunk[r] = rows.most[r] == most ? 1.0F : std::exp(rows.most[r] - to);
     rows.most[r] = most;
@@ -83,7 +83,7 @@ void add_block(const BlockRows& rows) {
   }
 }
 
-/// Plain loops: what a compiler makes of them for each instruction set is as good.
+/// Plain loops, which compilers vectorise as well.
 void mask(const MaskedRows& rows) {
   const float none = -std::numeric_limits<float>::infinity();
   for (int64_t r = 0; r < rows.count; ++r) {

@@ -3,19 +3,19 @@
 
 namespace wide::attention_rows {
 
-/// Rows of scores, which become shares: x to e^(scale x) over the row's sum of them. NaN in a row
-/// makes all of it NaN.
+/// Rows of scores, which the softmax replaces by e^(scale x) / (sum of these in the row). A NaN
+/// makes its whole row NaN.
 struct Rows {
   float* scores = nullptr;
   int64_t count = 0, columns = 0;
-  int64_t stride = 0;  // at least `columns` and a multiple of 16: up to there rows are written
+  int64_t stride = 0;  // a multiple of 16 >= `columns`; rows are written up to it
   float scale = 1;
-  int64_t first = -1;  // row r is over its first `first` + r + 1 columns alone; -1: over all
+  int64_t first = -1;  // row r uses its first `first` + r + 1 columns only; -1: all
 };
 void softmax(const Rows& rows);
 
-/// Rows of scores, scaled and masked: x to scale x + added, or to minus infinity where it does not
-/// count. One of `added` and `counts` is there, its rows `mask_stride` apart.
+/// Rows of scores, which become scale x + added, or, where `counts` is false, minus infinity. One
+/// of `added` and `counts` is set; its rows are `mask_stride` apart.
 struct MaskedRows {
   float* scores = nullptr;
   int64_t count = 0, columns = 0, stride = 0;
@@ -26,24 +26,23 @@ struct MaskedRows {
 };
 void mask(const MaskedRows& rows);
 
-/// A block of columns of rows of scores, of which the softmax goes over more blocks than one: x to
-/// e^(scale x - most). `most`, `sum` and `shrunk` have a number for each row: the greatest scaled
-/// score so far, the sum of what is above to this `most`, and what that of the blocks before has to
-/// be multiplied by.
+/// One block of columns of a softmax over several blocks: scores become e^(scale x - most). For
+/// each row, `most` is the greatest scaled score so far, `sum` the sum of e^(scale x - most) so
+/// far, and `shrunk` the factor for results of earlier blocks.
 struct BlockRows {
   float* scores = nullptr;
   int64_t count = 0, columns = 0;
-  int64_t stride = 0;  // a multiple of 16; behind the columns up to there is written
+  int64_t stride = 0;  // a multiple of 16; rows are written up to it
   float scale = 1;
-  int64_t first = 0;  // row r is over its first `first` + r + 1 columns alone, fewer than one: none
+  int64_t first = 0;  // row r uses its first `first` + r + 1 columns only; <= 0: none
   bool causal = false;
   float *most = nullptr, *sum = nullptr, *shrunk = nullptr;
 };
 void add_block(const BlockRows& rows);
 
-/// Of scores as they were less the logarithm of their row's sum: shares = e^shares, gradients =
-/// shares gradients. Here rows are keys and columns queries; where `first` is given row r begins
-/// at column `first` + r, and there are zeros before.
+/// For the backward pass: `shares` holds scaled scores minus the logarithm of their sum and becomes
+/// e^shares (the softmax); gradients become shares * gradients. Rows are keys, columns queries; if
+/// `causal`, row r is zero before column `first` + r.
 struct BackwardRows {
   float *shares = nullptr, *gradients = nullptr;
   int64_t count = 0, columns = 0;

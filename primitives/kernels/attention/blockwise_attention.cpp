@@ -20,19 +20,19 @@ namespace {
 using at::Tensor;
 namespace pg = panel_gemm;
 
-constexpr int64_t kRows = 64;      // of queries at a time, forward
-constexpr int64_t kColumns = 384;  // of keys: their scores stay in the second-level cache
-constexpr int64_t kKeys = 128;     // at a time, backward
-constexpr int64_t kPanels = 4;     // of queries
+constexpr int64_t kRows = 64;      // queries at a time, forward
+constexpr int64_t kColumns = 384;  // keys at a time: scores fit the second-level cache
+constexpr int64_t kKeys = 128;     // keys at a time, backward
+constexpr int64_t kPanels = 4;     // panels of queries at a time, backward
 
-/// What all heads have in common.
+/// Values that all heads share.
 struct Sizes {
   int64_t from, to, depth, width;  // steps of q, steps of k and v, features of q and k, of v
   bool causal;
   float scale;
 };
 
-/// One tensor of one head: rows of features.
+/// One head's part of a tensor: rows of features.
 struct Rows {
   float* data;
   int64_t row, column;  // strides in floats
@@ -43,7 +43,7 @@ Floats floats(int64_t count) {
   return std::make_unique_for_overwrite<float[]>(static_cast<size_t>(count));
 }
 
-/// out (+)= a panels.
+/// out = a * panels, or out += a * panels if `add`.
 void multiply(int64_t rows, int64_t inner, int64_t columns, const float* a, int64_t a_stride,
               int64_t a_step, const float* panels, float* out, int64_t out_stride, bool add,
               int64_t begin = 0, int64_t end = -1) {
@@ -70,7 +70,7 @@ void scale_row(float* row, int64_t count, float by) {
 
 // ----------------------------------------------------------------------------------- forward
 
-/// The keys and values of a head in blocks, packed for the products with them.
+/// The keys and values of a head, packed block by block for the products.
 class Packed {
  public:
   Packed(const Sizes& s, float* memory) : s_(s), memory_(memory) {}
@@ -99,7 +99,7 @@ class Packed {
   float* memory_;
 };
 
-/// Rows [row, row + count) of a head; `sums` gets the logarithm of what each row's shares sum to.
+/// Rows [row, row + count) of a head; `sums` gets the logarithm of each row's sum of e^score.
 void forward_rows(const Sizes& s, const Packed& packed, const Rows& q, const Rows& out, int64_t row,
                   int64_t count, float* scores, float* sums) {
   float most[kRows], sum[kRows], shrunk[kRows];
@@ -107,7 +107,7 @@ void forward_rows(const Sizes& s, const Packed& packed, const Rows& q, const Row
   std::fill(sum, sum + count, 0.0F);
   float* to = out.data + row * out.row;
   for (int64_t j = 0; j < Packed::blocks(s); ++j) {
-    const int64_t first = row - j * kColumns;  // the diagonal, from this block on
+    const int64_t first = row - j * kColumns;  // column of the diagonal in this block
     if (s.causal && first + count <= 0) break;
     const int64_t columns = packed.columns(j);
     multiply(count, s.depth, columns, q.data + row * q.row, q.row, q.column, packed.keys(j), scores,
@@ -132,8 +132,8 @@ struct Head {
   Rows dq, dk, dv;
 };
 
-/// Scores are computed again, keys as rows and queries as columns: so they come out of the product
-/// scaled and less the logarithm of their sum, which is the bias of their column.
+/// Recomputes scores with keys as rows and queries as columns. The product gives them scaled and
+/// minus the logarithm of their sum, which is a bias of the column.
 class Backward {
  public:
   Backward(const Sizes& s, const Head& h) : s_(s), h_(h) {
@@ -165,7 +165,7 @@ class Backward {
   }
   int64_t count_blocks() const { return (pg::panel_count(s_.from) + kPanels - 1) / kPanels; }
 
-  /// The queries and the gradient of the result, packed in both ways: what a block reads of them.
+  /// Packs queries and the result's gradient as columns and as rows, as the blocks' products need.
   void prepare() {
     for (int64_t i = 0; i < s_.from; ++i) {
       const float *q = h_.q.data + i * h_.q.row, *y = h_.out.data + i * h_.out.row;
@@ -205,7 +205,7 @@ class Backward {
     bool add = false;
     for (int64_t b = 0; b < count_blocks(); ++b) {
       const auto [begin, end] = columns_of(b);
-      if (s_.causal && end <= key) continue;  // queries before all of these keys
+      if (s_.causal && end <= key) continue;  // these queries come before all of these keys
       const int64_t columns = end - begin, panel = b * kPanels,
                     past = std::min(pg::panel_count(s_.from), panel + kPanels);
       multiply(count, s_.depth, s_.from, h_.k.data + key * h_.k.row, h_.k.row, h_.k.column,
@@ -223,7 +223,7 @@ class Backward {
       add = true;
     }
     if (add) return;
-    for (int64_t r = 0; r < count; ++r) {  // keys that no query looks at
+    for (int64_t r = 0; r < count; ++r) {  // no query uses these keys
       std::fill_n(dk + r * h_.dk.row, s_.depth, 0.0F);
       std::fill_n(dv + r * h_.dv.row, s_.width, 0.0F);
     }
@@ -232,9 +232,9 @@ class Backward {
   const Sizes& s_;
   const Head& h_;
   int64_t stride_, query_rows_floats_, gradient_rows_floats_;
-  Floats scaled_, delta_, minus_sums_;  // queries times the scale; biases of their columns
+  Floats scaled_, delta_, minus_sums_;  // scaled queries; biases of columns
   Floats queries_, gradients_;          // as columns: [features, queries]
-  Floats query_rows_, gradient_rows_;   // as rows, a matrix for each block of them
+  Floats query_rows_, gradient_rows_;   // as rows, one matrix for each block
   Floats key_rows_, shares_, moved_;    // of one block of keys
 };
 
@@ -267,14 +267,14 @@ Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v, bool causal, d
   return {q.size(3), k.size(3), q.size(4), v.size(4), causal, static_cast<float>(scale)};
 }
 
-/// With rows or columns in one piece, as products read them.
+/// The tensor, or a copy in which rows or columns are contiguous, as the products need.
 Tensor in_pieces(const Tensor& t) {
   const bool rows = t.size(4) == 1 || t.stride(4) == 1,
              columns = t.size(3) == 1 || t.stride(3) == 1;
   return rows || columns ? t : t.contiguous();
 }
 
-/// As the layer behind reads it: heads side by side.
+/// A result with heads side by side, as the next layer reads it.
 Tensor side_by_side(const Tensor& like, int64_t features) {
   return at::empty({like.size(0), like.size(1), like.size(3), like.size(2), features},
                    like.options())
@@ -288,7 +288,7 @@ std::tuple<Tensor&, Tensor&> forward_out(const Tensor& q_, const Tensor& k_, con
   TORCH_CHECK(out.size(4) == 1 || out.stride(4) == 1, "wide::blockwise_attention: out of strides ",
               out.strides());
   const Heads heads(q);
-  // Few heads are cut, so that every thread has some rows.
+  // If there are few heads, they are split so that every thread has rows.
   const int64_t cut = std::max<int64_t>(1, 2 * at::get_num_threads() / heads.count());
   const int64_t parts = std::min(cut, (s.from + kRows - 1) / kRows);
   at::parallel_for(0, heads.count() * parts, 1, [&](int64_t begin, int64_t end) {
@@ -399,7 +399,7 @@ std::tuple<Tensor, Tensor> autograd(const Tensor& q, const Tensor& k, const Tens
   return call_forward(q, k, v, causal, scale);
 }
 
-/// Of one product of all queries with all keys.
+/// FLOPs of one product of all queries with all keys.
 double product_flops(const Program& program, const Node& node, size_t q) {
   const auto sizes = [&](size_t i) -> const std::vector<int64_t>& {
     return program.value(node.arguments[i].values[0]).sizes;
@@ -407,7 +407,7 @@ double product_flops(const Program& program, const Node& node, size_t q) {
   return 2.0 * double(c10::multiply_integers(sizes(q))) * double(sizes(q + 1)[3]);
 }
 
-// Two products forward; five, one of them the forward's again, backward.
+// Two products forward, five backward (one recomputes the forward's).
 [[maybe_unused]] const bool registered =
     add_flops("wide::blockwise_attention",
               [](const Program& p, const Node& n) { return 2 * product_flops(p, n, 0); }) &&
