@@ -25,7 +25,7 @@ struct Window {
   int64_t count() const { return end - begin; }
 };
 
-/// One plane; `columns` is scratch for W floats.
+/// Pools one plane; `columns` is scratch for W floats.
 void pool_plane(const float* x, int64_t h, int64_t w, float* y, int64_t oh, int64_t ow,
                 float* columns) {
   if (oh == 1 && ow == 1) {
@@ -71,7 +71,7 @@ Tensor pool_kernel(const Tensor& x, at::IntArrayRef output_size) {
   return pool_out(x, output_size, out);
 }
 
-/// How many elements all windows over one axis read; an element may lie in two of them.
+/// How many elements all windows along one axis read, those in two windows counted twice.
 int64_t covered(int64_t windows, int64_t size) {
   int64_t sum = 0;
   for (int64_t i = 0; i < windows; ++i) sum += Window(i, windows, size).count();

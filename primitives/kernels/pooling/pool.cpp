@@ -25,7 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-/// What of an axis of `size` window i covers: taps [begin, end) of the kernel, from `origin` on.
+/// The taps [begin, end) with which window i lies inside an axis of `size`; `origin`: position of
+/// tap 0.
 struct Taps {
   int64_t origin, begin, end;
   Taps(const PoolWindow& p, int axis, int64_t i, int64_t size)
@@ -36,7 +37,7 @@ struct Taps {
   }
 };
 
-/// What is made of a window's elements: the greatest, NaN if any is, or their sum.
+/// Combines a window's elements: the greatest (NaN if any is NaN), or the sum.
 struct Greatest {
   static constexpr float kOfNone = -std::numeric_limits<float>::infinity();
   template <class Vec>
@@ -52,8 +53,8 @@ struct Sum {
   }
 };
 
-/// to[i] = what `Of` makes of from[k][i], times `share`, by vectors `d`; false where there are
-/// fewer elements.
+/// to[i] = `Of` over k of from[k][i], times `share`, by vectors `d`; false if there are fewer
+/// elements than a vector's.
 template <class Of, class Tag>
 HWY_INLINE bool fold_rows_by(Tag d, const float* const* from, int64_t rows, float share, float* to,
                              int64_t count) {
@@ -68,7 +69,7 @@ HWY_INLINE bool fold_rows_by(Tag d, const float* const* from, int64_t rows, floa
   return true;
 }
 
-/// The same by the widest vectors of which there is one: rows of planes are short.
+/// fold_rows_by with the widest vectors that fit, as rows of planes are short.
 template <class Of>
 HWY_INLINE void fold_rows(const float* const* from, int64_t rows, float share, float* to,
                           int64_t count) {
@@ -82,7 +83,7 @@ HWY_INLINE void fold_rows(const float* const* from, int64_t rows, float share, f
   fold_rows_by<Of>(hn::CappedTag<float, 1>(), from, rows, share, to, count);
 }
 
-/// to[i] = the same of the four at 2 i and 2 i + 1.
+/// to[i] = `Of` over the four elements of both rows at 2 i and 2 i + 1, times `share`.
 template <class Of, class Tag>
 HWY_INLINE bool fold_squares_by(Tag d, const float* above, const float* below, float share,
                                 float* to, int64_t count) {
@@ -98,7 +99,7 @@ HWY_INLINE bool fold_squares_by(Tag d, const float* above, const float* below, f
   return true;
 }
 
-/// The most common pooling, of squares of 2 x 2 side by side, none of which is cut off.
+/// The most common pooling: 2 x 2 windows of stride 2 without padding, none cut off.
 template <class Of>
 HWY_INLINE void squares(const float* x, const PoolShape& s, float share, float* y) {
   for (int64_t i = 0; i < s.oh; ++i, x += 2 * s.w, y += s.ow) {
@@ -114,8 +115,8 @@ void pool_squares(const float* x, const PoolShape& s, const PoolWindow& p, float
   p.average ? squares<Sum>(x, s, p.share(), y) : squares<Greatest>(x, s, 1, y);
 }
 
-/// One plane; `line` and `phases` are scratch for stride * pitch floats, `line` with what adds
-/// nothing where there is padding; `from` for a pointer a tap.
+/// Pools one plane. `line` and `phases` are scratch for stride * pitch floats (`line` holds kOfNone
+/// at the padding), `from` for one pointer per tap.
 template <class Of>
 HWY_INLINE void plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y,
                       float* line, float* phases, int64_t pitch, const float** from) {
@@ -144,7 +145,7 @@ void pool_plane(const float* x, const PoolShape& s, const PoolWindow& p, float* 
             : plane<Greatest>(x, s, p, y, line, phases, pitch, from);
 }
 
-/// Row i of one image's result, channels innermost; `from` for a pointer a tap.
+/// Computes row i of one image's result, channels last; `from`: scratch for one pointer per tap.
 void pool_pixels(const float* x, const PoolShape& s, const PoolWindow& p, int64_t i, float* y,
                  const float** from) {
   const Taps rows(p, 0, i, s.h);
@@ -221,7 +222,7 @@ Tensor& pool_out(const Tensor& x, const PoolWindow& p, bool ceil, Tensor& out) {
                   s.oh == result_size(s.h, p, 0, ceil) && s.ow == result_size(s.w, p, 1, ceil),
               "wide::pool: out ", out.sizes(), " does not fit x ", x.sizes());
   if (out.numel() == 0) return out;
-  // A result of one pixel is both.
+  // A result of one pixel is contiguous in both layouts.
   const auto last = at::MemoryFormat::ChannelsLast;
   const bool planes = out.is_contiguous() && !(out.is_contiguous(last) && x.is_contiguous(last));
   const auto format = planes ? at::MemoryFormat::Contiguous : last;
@@ -274,7 +275,7 @@ TORCH_LIBRARY_FRAGMENT(wide, m) {
 
 std::vector<int64_t> list(const int64_t (&two)[2]) { return {two[0], two[1]}; }
 
-/// What a convolution in front can do of such a node.
+/// The pooling as text, for a convolution that computes it in its epilogue; "" if it cannot.
 std::string pool_text(const Program& program, const Node& node, bool average) {
   const Value &x = program.value(node.arguments[0].values[0]),
               &y = program.value(node.results[0].values[0]);
@@ -286,7 +287,7 @@ std::string pool_text(const Program& program, const Node& node, bool average) {
       .text();
 }
 
-/// A window for every result. The list has one number where all sides of a window are equal.
+/// FLOPs: a window for every result. A list of one number means equal sides.
 double flops(const Program& program, const Node& node) {
   const auto kernel = node.arguments[1].constant.toIntVector();
   return double(program.value(node.results[0].values[0]).numel()) * double(kernel.front()) *
@@ -308,7 +309,7 @@ double flops(const Program& program, const Node& node) {
 
 constexpr const char* kNames[] = {"max_pool", "average_pool"};
 
-/// The numbers of a text, in its order.
+/// The fields that a text holds, in its order.
 std::array<int64_t*, 12> numbers_of(Pooling& p) {
   PoolWindow& w = p.window;
   PoolShape& s = p.shape;

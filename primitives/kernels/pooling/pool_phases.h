@@ -1,5 +1,5 @@
-// Rows of planes for windows that lie at a distance from each other, for kernels under Highway.
-// Included after primitives/kernels/highway.h and, like it, once for every instruction set.
+// Rows of planes for strided windows, for kernels under Highway. Included after
+// primitives/kernels/highway.h and, like it, once for every instruction set.
 
 #if defined(WIDE_POOL_PHASES_TOGGLE) == defined(HWY_TARGET_TOGGLE)
 #ifdef WIDE_POOL_PHASES_TOGGLE
@@ -15,7 +15,7 @@ namespace wide::pool_phases::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// to[p][i] = from[i * stride + p]: windows at a distance become neighbours.
+/// to[p][i] = from[i * stride + p]: so that strided windows become neighbours.
 inline void split(const float* from, int64_t stride, int64_t count, float* to, int64_t pitch) {
   int64_t i = 0;
   if (stride == 2) {

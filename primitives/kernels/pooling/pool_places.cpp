@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
-/// The greatest element so far and its number in the window.
+/// The greatest element so far and its index in the window.
 template <class Tag>
 struct Greatest {
   using Numbers = hn::RebindToSigned<Tag>;
@@ -42,7 +42,7 @@ struct Greatest {
 };
 
 /// Calls `work(d, i)` for elements [i, i + lanes) until all `count` are done, some of them twice;
-/// false where there are fewer than lanes.
+/// false if there are fewer than lanes.
 template <class Tag, class Work>
 HWY_INLINE bool by_vectors(Tag d, int64_t count, const Work& work) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -51,7 +51,7 @@ HWY_INLINE bool by_vectors(Tag d, int64_t count, const Work& work) {
   return true;
 }
 
-/// The same by the widest vectors of which there is one: rows of planes are short.
+/// `by_vectors` with the widest vectors that fit, as rows of planes are short.
 template <class Work>
 HWY_INLINE void along(int64_t count, const Work& work) {
   if (by_vectors(hn::ScalableTag<float>(), count, work)) return;
@@ -60,7 +60,7 @@ HWY_INLINE void along(int64_t count, const Work& work) {
   by_vectors(hn::CappedTag<float, 1>(), count, work);
 }
 
-/// Squares of 2 x 2 side by side, none of which is cut off.
+/// Pools 2 x 2 windows of stride 2, none of which is cut off.
 void squares(const float* x, const PoolShape& s, float* y, uint8_t* places) {
   for (int64_t i = 0; i < s.oh; ++i, x += 2 * s.w, y += s.ow, places += s.ow) {
     const float* below = x + s.w;
@@ -78,9 +78,9 @@ void squares(const float* x, const PoolShape& s, float* y, uint8_t* places) {
   }
 }
 
-/// One plane. Scratch: `lines` for kernel[0] * stride * pitch floats, of which `line`, as long as
-/// one of them, has the least of all where there is padding; `first` for a row of `first_column`,
-/// the number of each window's first column that is in the plane.
+/// Pools one plane. Scratch: `lines` for kernel[0] lines of stride * pitch floats; `line`, one such
+/// line, with kLeast at the padding; `first`, as long as `first_column`, which holds the index of
+/// each window's first column inside the plane.
 void plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y, uint8_t* places,
            float* line, float* lines, int64_t pitch, const int32_t* first_column, int32_t* first) {
   const int64_t stride = p.stride[1], size = stride * pitch, columns = p.kernel[1];
@@ -108,7 +108,7 @@ void plane(const float* x, const PoolShape& s, const PoolWindow& p, float* y, ui
   }
 }
 
-/// The gradient of squares; what no square has is zero.
+/// The gradient of 2 x 2 windows; zero for elements outside all windows.
 void squares_backward(const float* g, const uint8_t* places, const PoolShape& s, float* to) {
   for (int64_t i = 0; i < s.oh; ++i, g += s.ow, places += s.ow, to += 2 * s.w) {
     float* below = to + s.w;
@@ -128,9 +128,9 @@ void squares_backward(const float* g, const uint8_t* places, const PoolShape& s,
   std::fill_n(to, (s.h - 2 * s.oh) * s.w, 0.0F);
 }
 
-/// What of a window lies in the image, in front of a result.
+/// The rows [r0, r1) and columns [c0, c1) of result (i, j)'s window that lie in the image.
 struct InImage {
-  int64_t row, column;  // of the window's first element, in the padding or not
+  int64_t row, column;  // of the window's first element, maybe in the padding
   int64_t r0, r1, c0, c1;
 
   InImage(const PoolShape& s, const PoolWindow& p, int64_t i, int64_t j)
@@ -142,7 +142,7 @@ struct InImage {
         c1(std::min(p.kernel[1], s.w - column)) {}
 };
 
-/// Row i of the results of an image with its channels last.
+/// Computes row i of the results of an image with channels last.
 void last_row(const float* x, const PoolShape& s, const PoolWindow& p, int64_t i, float* y,
               uint8_t* places) {
   for (int64_t j = 0; j < s.ow; ++j, y += s.channels, places += s.channels) {
@@ -174,8 +174,8 @@ HWY_INLINE void once_along(int64_t count, const Work& work) {
   by(hn::CappedTag<float, 1>());
 }
 
-/// The gradient of an image with its channels last: each window adds its part, or writes it where
-/// no two overlap.
+/// The gradient of an image with channels last: each window adds its part, or writes it if windows
+/// do not overlap.
 void last_backward(const float* g, const uint8_t* places, const PoolShape& s, const PoolWindow& p,
                    float* to) {
   const bool apart = p.stride[0] >= p.kernel[0] && p.stride[1] >= p.kernel[1];
@@ -215,7 +215,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kMostElements = 255;  // numbers are bytes
+constexpr int64_t kMostElements = 255;  // indices are bytes
 
 PoolWindow window_of(at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding) {
   for (const auto& list : {kernel, stride, padding})
@@ -258,7 +258,7 @@ void pool_planes(const float* x, int64_t planes, const Pooling& pooling, float* 
   }
 }
 
-/// ATen's way: every result's gradient goes to one place, in the order of the results.
+/// As in ATen, adds every result's gradient to one element, in the order of the results.
 void plane_backward(const float* g, const uint8_t* places, const PoolShape& s, const PoolWindow& p,
                     const std::vector<int64_t>& away, float* to) {
   std::fill_n(to, s.h * s.w, 0.0F);
@@ -276,7 +276,7 @@ at::MemoryFormat format(bool channels_last) {
   return channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
 
-/// Rows, planes or images of so many elements for a thread.
+/// How many rows, planes or images of this many elements a thread processes at a time.
 int64_t a_time(int64_t elements) {
   return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, elements));
 }
