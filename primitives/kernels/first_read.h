@@ -1,10 +1,10 @@
 // Reading floats that may not be in cache, for kernels under Highway. Included after
 // primitives/kernels/highway.h and, like it, once for every instruction set.
 //
-// One row after the other in vectors of 32 bytes: so a core fetches ahead what comes next. By
-// vectors of a whole line, or several rows side by side, it does not, and memory is read up to
-// twice as slowly (AMD EPYC with AVX-512: 2.7 against 1.5 ms for sums of 32 MB and their results).
-// What is read again is in cache, where vectors of any width do.
+// Rows are read one after the other in vectors of 32 bytes, so that the core prefetches. With
+// vectors of a whole cache line, or several rows side by side, it does not, and reading is up to
+// twice as slow (AMD EPYC with AVX-512: 2.7 against 1.5 ms for sums of 32 MB and their results).
+// Data that is read again is in cache, where vectors of any width are fast.
 
 #if defined(WIDE_FIRST_READ_TOGGLE) == defined(HWY_TARGET_TOGGLE)
 #ifdef WIDE_FIRST_READ_TOGGLE
@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<float, 8>;
 using V = hn::Vec<D>;
 
-/// A vector of any width by such loads.
+/// Loads a vector of any width by loads of 32 bytes.
 HWY_INLINE hn::Vec<hn::ScalableTag<float>> load(const float* x) {
   const hn::ScalableTag<float> all;
 #if HWY_MAX_BYTES == 64
@@ -35,8 +35,8 @@ HWY_INLINE hn::Vec<hn::ScalableTag<float>> load(const float* x) {
 #endif
 }
 
-/// `step(sum, values)` over `count` floats, the last ones filled up with `nothing`. Four sums start
-/// from it, so that none waits for the one before; `join` makes one of two.
+/// Folds `count` floats by `step(sum, values)`; the last vector is padded with `nothing`. Four
+/// independent sums start from `nothing`; `join` combines two.
 template <class Step, class Join>
 HWY_INLINE V fold(const float* x, int64_t count, float nothing, const Step& step,
                   const Join& join) {
@@ -60,7 +60,7 @@ HWY_INLINE V fold(const float* x, int64_t count, float nothing, const Step& step
   return join(join(a, b), join(c, e));
 }
 
-/// The same where sums are numbers that are added.
+/// `fold` for sums that are added.
 template <class Step>
 HWY_INLINE float fold_sum(const float* x, int64_t count, const Step& step) {
   const auto add = [](V a, V b) HWY_ATTR { return hn::Add(a, b); };

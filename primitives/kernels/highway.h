@@ -1,5 +1,5 @@
-// Highway: one source, compiled for every instruction set, of which the best that the CPU has is
-// called. A kernel's .cpp that uses it is in this order:
+// Highway compiles one source for every instruction set and calls the best one that the CPU has. A
+// kernel's .cpp has this order:
 //
 //   #include "primitives/kernels/name.h"          // its own header, the standard's, ATen's
 //
@@ -20,9 +20,9 @@
 //   }
 //   #endif
 //
-// Other headers come before HWY_BEFORE_NAMESPACE: after it, what they define would be compiled for
-// an instruction set that may not be there. The scalar set has one lane and nothing that moves
-// values between lanes. No guard here: Highway's headers do what is due every time, if no other
-// includes <hwy/highway.h> before this one.
+// Other headers come before HWY_BEFORE_NAMESPACE: after it, their functions would be compiled for
+// an instruction set that the CPU may lack. The scalar set has one lane and no operations between
+// lanes. This header has no include guard, as Highway's headers must be included each time; no
+// other header may include <hwy/highway.h> before it.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>

@@ -19,7 +19,7 @@ using at::Tensor;
 struct Tables {
   const float* rows;
   int64_t model_stride, row_stride, count,
-      width;  // strides in floats; rows per table, their length
+      width;  // strides in floats; rows per table; floats per row
 };
 
 template <class Index>

@@ -7,19 +7,19 @@
 #include "primitives/kernels/convolution/convolution_tile.h"
 #include "primitives/kernels/gemm/packed_linear.h"
 
-// On some processors these are faster than the library's one large product.
+// Probes that are faster than one large product of the library on some processors.
 
 namespace wide::kernel_peak_probes {
 namespace {
 
-/// Many small products, which are what wide linear layers are made of.
+/// Many small products, as in wide linear layers.
 PeakProbe::Work small_products(int threads) {
   const int64_t n = 16L * threads, m = 64, k = 256;
   const at::Tensor a = at::ones({n, m, k}), b = pack_panels(at::ones({n, k, k}), std::nullopt);
   return {[a, b] { packed_linear(a, b, k); }, 2.0 * static_cast<double>(n * m * k * k)};
 }
 
-/// The innermost part of the convolutions, its operands in the first-level cache.
+/// The innermost part of the convolutions, with operands in the first-level cache.
 PeakProbe::Work convolution_tiles(int threads) {
   using namespace convolution_tile;
   constexpr int64_t kChannels = 64, kTiles = 1000, kPitch = kRuns * kPositions;

@@ -7,7 +7,7 @@
 namespace wide::kernels::detail {
 namespace {
 
-/// One type as it stands, several as a tuple.
+/// The return type of a schema: one type, or several as a tuple.
 std::string returned(const std::vector<std::string>& types) {
   const std::string list = fmt::format("{}", fmt::join(types, ", "));
   return types.size() == 1 ? list : "(" + list + ")";

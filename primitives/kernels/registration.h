@@ -11,23 +11,22 @@
 /// How the engine's own operators are registered with PyTorch's dispatcher.
 namespace wide::kernels {
 
-/// What an operator says beside its name and its arguments.
+/// Properties of an operator beside its name and arguments.
 struct OperatorSchema {
   std::vector<std::string> results = {"out"};  // names of the tensors that the out-form writes
   std::vector<at::Tag> tags = {};
-  std::vector<at::ScalarType> dtypes = {at::kFloat};  // of real numbers, on the CPU
+  std::vector<at::ScalarType> dtypes = {at::kFloat};  // of floating tensors, on the CPU
   std::vector<at::ScalarType> others = {};            // of masks and indices, on every device
-  /// Whoever defines the operator registers its gradient with the key Autograd; else autograd
-  /// refuses to differentiate it.
+  /// True: the operator's file registers a gradient for the Autograd key. False: autograd refuses
+  /// to differentiate it.
   bool gradients = false;
 };
 
 namespace detail {
-/// Defines `NAME(ARGUMENTS)`, and `NAME.out` where `has_out`, and what it can be called with on the
-/// CPU.
+/// Defines `NAME(ARGUMENTS)`, and `NAME.out` where `has_out`, and the dtypes that the CPU supports.
 void define(torch::Library& m, const std::string& name, const std::string& arguments, bool has_out,
             const OperatorSchema& schema);
-/// States what it can be called with on one more device.
+/// Declares the dtypes that another device supports.
 void add_device(torch::Library& m, const std::string& name, c10::DeviceType device,
                 const std::vector<at::ScalarType>& dtypes);
 
@@ -46,7 +45,7 @@ void add_operator(torch::Library& m, const std::string& name, const std::string&
   detail::implement(m, name, c10::kCPU, std::forward<Kernel>(kernel));
 }
 
-/// The same with the form `NAME.out`, computed by `out_kernel`.
+/// Registers an operator with the form `NAME.out`, computed by `out_kernel`.
 template <class Kernel, class OutKernel>
 requires(!std::is_same_v<std::decay_t<OutKernel>, OperatorSchema>) void add_operator(
     torch::Library& m, const std::string& name, const std::string& arguments, Kernel&& kernel,
@@ -56,8 +55,8 @@ requires(!std::is_same_v<std::decay_t<OutKernel>, OperatorSchema>) void add_oper
   detail::implement(m, name + ".out", c10::kCPU, std::forward<OutKernel>(out_kernel));
 }
 
-/// Registers what computes an operator, and its out-form, on another device than the CPU, for
-/// `dtypes` of real numbers.
+/// Registers an operator's kernel and out-kernel for another device than the CPU, for floating
+/// `dtypes`.
 template <class Kernel, class OutKernel>
 void add_form(torch::Library& m, const std::string& name, c10::DeviceType device,
               const std::vector<at::ScalarType>& dtypes, Kernel&& kernel, OutKernel&& out_kernel) {

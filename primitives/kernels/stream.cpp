@@ -16,7 +16,7 @@ void stream_copy(float* to, const float* from, int64_t count) {
   namespace hn = hwy::HWY_NAMESPACE;
   constexpr int64_t kLine = 16;  // floats
   const hn::ScalableTag<float> d;
-  // A line in one store: in pieces it is slower than a plain copy.
+  // Only if one store writes a whole line: in pieces it is slower than a plain copy.
   const bool whole_lines = static_cast<int64_t>(hn::Lanes(d)) == kLine;
   const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) / sizeof(float) % kLine);
   const int64_t head = past == 0 ? 0 : std::min(count, kLine - past);

@@ -4,8 +4,8 @@
 
 namespace wide::kernels {
 
-/// Memory that a thread keeps between calls for each `Owner`, from the beginning of a cache line;
-/// what is in it is whatever was left there.
+/// Memory that a thread keeps between calls for each `Owner`, aligned to a cache line; its contents
+/// are undefined.
 template <class Owner>
 float* thread_memory(int64_t floats) {
   constexpr size_t kLine = 16;

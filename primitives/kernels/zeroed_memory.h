@@ -4,8 +4,8 @@
 
 namespace wide::kernels {
 
-/// Memory for a padded image that a thread keeps between calls, zero: what lies around the image
-/// need not be written again for the next one.
+/// Zeroed memory for a padded image, which a thread keeps between calls: the padding need not be
+/// written again.
 inline float* zeroed_memory(size_t floats) {
   thread_local std::vector<float> memory;
   memory.assign(floats, 0.0F);

@@ -102,8 +102,8 @@ class WrittenOut {
  public:
   explicit WrittenOut(const PatternView& view) : view_(view) { config_.scale = 1.0; }
 
-  /// Matches backwards from the product of softmax and values; `heads`: sizes of the result with
-  /// heads, if it has them.
+  /// Matches backwards from the product of softmax and values; `heads`: the result's sizes, if
+  /// split.
   std::optional<Matched> match(size_t product, const Sizes* heads) {
     const CallView call = view_.call(product);
     ValueId values = call.id(1);
@@ -231,8 +231,7 @@ class WrittenOut {
     return last_two ? node : std::nullopt;
   }
 
-  /// Replaces the operands by those with separate batch and heads, from before they were merged for
-  /// bmm.
+  /// Replaces the operands by those before batch and heads were merged for bmm.
   bool with_heads(const Sizes& result, ValueId* q, ValueId* k, ValueId* v) {
     for (ValueId* id : {q, k, v}) {
       const Sizes flat = view_.meta(*id).sizes;
