@@ -26,7 +26,7 @@ void widen(const uint16_t* from, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = __builtin_bit_cast(float, uint32_t{from[i]} << 16U);
 }
 
-/// To the nearest, ties to even; NaN stays NaN.
+/// Rounds float32 to bfloat16, to the nearest, ties to even; NaN stays NaN.
 void round_off(const float* from, uint16_t* to, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
@@ -61,7 +61,7 @@ namespace {
 using at::BFloat16;
 using at::Tensor;
 
-constexpr int64_t kRows = 32;  // of a job: their sums stay in the inner caches
+constexpr int64_t kRows = 32;  // rows of a job: their sums stay in the inner caches
 
 const uint16_t* bits(const Tensor& t) {
   return reinterpret_cast<const uint16_t*>(t.const_data_ptr<BFloat16>());
@@ -76,7 +76,7 @@ Tensor& bf16_linear_out(const Tensor& x, const Tensor& pairs, const std::optiona
               "wide::bf16_linear: x ", x.sizes(), " and pairs ", pairs.sizes(), " do not fit");
   TORCH_CHECK(out.is_contiguous() && out.numel() == n * m * o, "wide::bf16_linear: out ",
               out.sizes(), " is not a contiguous [N, M, O]");
-  // An odd last column is multiplied with a row of zeros beside it.
+  // With an odd number of columns, a column of zeros is appended.
   const Tensor even = x.size(2) == k ? x : at::constant_pad_nd(x, {0, k - x.size(2)});
   const Tensor rows = even.stride(2) == 1 && even.stride(1) >= k ? even : even.contiguous();
   const Tensor offsets = bias ? bias->contiguous() : Tensor();
@@ -113,7 +113,7 @@ Tensor bf16_linear_kernel(const Tensor& x, const Tensor& pairs, const std::optio
 [[maybe_unused]] const bool registered =
     add_operator_traits({.op = "wide::bf16_linear", .absorbs = activations::names()});
 
-/// Whether this processor multiplies bfloat16.
+/// Whether this processor has instructions for bfloat16 products.
 bool has_instructions() {
   const auto known = at::cpu::get_cpu_capabilities();
   const auto has = [&](const char* name) {

@@ -1,5 +1,5 @@
-// Products with a matrix of a few columns, for kernels under Highway: vectors lie along what is
-// summed, as panels of so few columns would be zeros for the most part. Included after
+// Products with a matrix of a few columns, for kernels under Highway: vectors lie along the summed
+// dimension, as panels of so few columns would be mostly zeros. Included after
 // primitives/kernels/highway.h and, like it, once for every instruction set.
 
 #if defined(WIDE_GEMM_NARROW_TOGGLE) == defined(HWY_TARGET_TOGGLE)
@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/pointwise/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,19 +26,19 @@ using vm::V;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int64_t kMostColumns = 8;
 
-/// Whether sums of lanes, about ten steps each, cost less than a panel's empty columns.
+/// Whether summing lanes, about ten instructions each, costs less than a panel's empty columns.
 inline bool applies(int64_t inner, int64_t columns) {
   return columns <= std::min(kMostColumns, kLanes / 2) &&
          columns * (inner + 10 * kLanes) < inner * kLanes;
 }
 
-/// `rows` of a product: each begins with bias and residual, to which the sum is added.
+/// `rows` of a product: bias plus residual plus the sum.
 struct Rows {
   const float* a;  // [rows, inner]
   int64_t a_stride, a_step;
   int64_t rows, inner, columns;
-  const float *b, *bias;  // columns, each in one piece of `inner`; of every column
-  const float* start;     // a residual, or none
+  const float *b, *bias;  // columns of `inner` contiguous numbers; one per column
+  const float* start;     // a residual, or null
   int64_t start_stride;
   float* out;
   int64_t out_stride;
@@ -52,7 +52,7 @@ inline void put(const Rows& p, int64_t row, int64_t column, float sum) {
   p.out[row * p.out_stride + column] = p.relu && y < 0 ? 0.0F : y;
 }
 
-/// A block of results, one sum of vectors each.
+/// Computes a block of results, each as one sum of vectors.
 template <int kRows, int kColumns>
 HWY_NOINLINE void compute(const Rows& p, int64_t row, int64_t column) {
   const D d;
@@ -98,7 +98,7 @@ void compute_columns(const Rows& p, int64_t column) {
   for (; row < p.rows; ++row) compute<1, kColumns>(p, row, column);
 }
 
-/// Where `a` lies by columns: vectors along its rows.
+/// For an `a` with contiguous columns: vectors lie along its rows.
 inline void compute_by_columns(const Rows& p) {
   const D d;
   for (int64_t row = 0; row < p.rows; row += kLanes) {

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/first_read.h"
 #include "primitives/kernels/pointwise/vector_math.h"
 
@@ -26,14 +26,14 @@ using vm::V;
 
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int kMostVectors = 3;  // of a panel
-// Sums, a row of the panel and one element of `a` fit the registers.
+// So that sums, a row of the panel and one element of `a` fit the registers.
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM
 constexpr int kMostRows = 8;
 #else
 constexpr int kMostRows = 4;
 #endif
 
-/// Columns in vectors, spread evenly over panels, the wider ones first.
+/// Spreads columns, in whole vectors, evenly over panels, the wider ones first.
 struct Cut {
   int64_t columns, vectors, panels;
   explicit Cut(int64_t all)
@@ -43,33 +43,33 @@ struct Cut {
   int64_t first_vector(int64_t panel) const {
     return vectors / panels * panel + std::min(panel, vectors % panels);
   }
-  /// That of panel `panels` is `columns`.
+  /// The first column of a panel; for `panels` it is `columns`.
   int64_t first_column(int64_t panel) const {
     return std::min(columns, first_vector(panel) * kLanes);
   }
 };
 
-/// Some rows of a product at one panel: sums begin with the bias, to which what they start with and
-/// the products are added, in the order of `inner`.
+/// Some rows of a product at one panel: bias plus `start` plus the products, added in the order of
+/// `inner`.
 struct Block {
   const float* a;
-  int64_t a_stride;  // between rows, or, where `a` lies by columns, between those
+  int64_t a_stride;  // between rows, or between columns if they are contiguous
   const float* b;    // rows of the panel, whole vectors
   int64_t b_stride;
-  int64_t inner;              // rows of it
-  const float *bias, *start;  // whole vectors; rows of sums so far or of a residual; or none
+  int64_t inner;              // number of the panel's rows
+  const float *bias, *start;  // per column; per row and column (sums so far or a residual)
   int64_t start_stride;
   float* out;
   int64_t out_stride;
-  int64_t columns;                  // that are there; the panel may have more
+  int64_t columns;                  // that exist; the panel may have more
   bool relu;                        // keeps NaN, as relu does
-  const float* row_bias = nullptr;  // one for every row, in place of `bias`
+  const float* row_bias = nullptr;  // one number for each row, in place of `bias`
 };
 
 template <int kRows, int kVectors, bool kByColumns>
 HWY_NOINLINE void compute(const Block& b) {
   const D d;
-  const int64_t part = b.columns - (kVectors - 1) * kLanes;  // of the last vector
+  const int64_t part = b.columns - (kVectors - 1) * kLanes;  // columns in the last vector
   const bool whole = part >= kLanes;
   V sum[kRows][kVectors];
 #pragma GCC unroll 3
@@ -92,7 +92,7 @@ HWY_NOINLINE void compute(const Block& b) {
   const float* column = b.a;
   for (int64_t k = 0; k < b.inner; ++k) {
     V w[kVectors];
-    // What serves a single row may come from memory.
+    // For a single row the panel may come from memory, so it is read by first_read.
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v)
       w[v] = kRows == 1 ? first_read::HWY_NAMESPACE::load(row + v * kLanes)
@@ -133,7 +133,7 @@ void compute_panel(int64_t rows, int64_t vectors, const Block& block) {
   compute_rows<3, kByColumns>(rows, block);
 }
 
-/// At most kMostRows rows at a panel of `vectors`; `by_columns`: those of `a` lie in one piece.
+/// Computes up to kMostRows rows at a panel of `vectors`; `by_columns`: `a` has contiguous columns.
 inline void compute_block(int64_t rows, int64_t vectors, bool by_columns, const Block& block) {
   if (by_columns) return compute_panel<true>(rows, vectors, block);
   compute_panel<false>(rows, vectors, block);

@@ -19,11 +19,11 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr double kWorkOfJob = 65536;  // multiplications worth another thread
+constexpr double kWorkOfJob = 65536;  // multiplications that justify another thread
 
 Tensor turned(const Tensor& t, bool transpose) { return transpose ? t.transpose(1, 2) : t; }
 
-/// Rows or columns in one piece: a stride of a single row or column says nothing.
+/// The tensor, or a copy with contiguous rows or columns; a size-1 dimension's stride is ignored.
 Tensor in_pieces(const Tensor& t) {
   const bool rows = t.size(2) == 1 || t.stride(2) == 1,
              columns = t.size(1) == 1 || t.stride(1) == 1;
@@ -92,7 +92,7 @@ Tensor matmul_kernel(const Tensor& a, const Tensor& b, bool transpose_a, bool tr
   return matmul_out(a, b, transpose_a, transpose_b, bias, activation, out);
 }
 
-/// Every element of the result is a sum over the rows of b.
+/// FLOPs: every element of the result is a sum over the rows of b.
 double flops(const Program& program, const Node& node) {
   const Sizes &a = program.value(node.arguments[0].values[0]).sizes,
               &made = program.value(node.results[0].values[0]).sizes;

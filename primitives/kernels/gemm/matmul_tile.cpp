@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/gemm/matmul_tile.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/gemm/gemm_tile.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,10 +26,10 @@ using tile::kMostRows;
 /// Rows of a panel that stay in the first-level cache while the rows of `a` pass over them.
 constexpr int64_t kInnerBlock = 256;
 constexpr int64_t kMostColumns = tile::kMostVectors * kLanes;
-/// Rows of `b` this far apart compete for the same places of the cache.
+/// Rows of `b` this many floats apart compete for the same cache sets.
 constexpr int64_t kFarApart = 512;
 
-/// Four columns of `b`, each of which lies in one piece, as four of the panel's.
+/// Copies four contiguous columns of `b` to four columns of the panel.
 void turn_four(const float* from, int64_t column_stride, int64_t inner, float* to, int64_t width) {
   int64_t k = 0;
 #if HWY_TARGET != HWY_SCALAR
@@ -57,7 +57,7 @@ void turn_four(const float* from, int64_t column_stride, int64_t inner, float* t
     for (int64_t j = 0; j < 4; ++j) to[j] = from[k + j * column_stride];
 }
 
-/// Rows of `b` as a panel of whole vectors, the last of which is filled with zeros.
+/// Copies rows of `b` to a panel of whole vectors, padded with zeros.
 void lay_out(const Matrix& b, int64_t inner, int64_t there, int64_t width, float* to) {
   if (b.row_stride == 1 && b.column_stride != 1) {
     int64_t j = 0;
@@ -82,7 +82,7 @@ void lay_out(const Matrix& b, int64_t inner, int64_t there, int64_t width, float
   }
 }
 
-/// Aligned to a cache line, as 256 rows of any width are.
+/// A thread's panel, aligned to a cache line.
 float* scratch() {
   thread_local const std::unique_ptr<void, decltype(&std::free)> panel(
       std::aligned_alloc(64, sizeof(float) * kInnerBlock * kMostColumns), std::free);

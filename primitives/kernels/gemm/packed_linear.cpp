@@ -20,8 +20,8 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr double kWorkOfJob = 65536;      // multiplications worth another thread
-constexpr int64_t kFloatsInCache = 6144;  // of results, half of a first-level cache
+constexpr double kWorkOfJob = 65536;      // multiplications that justify another thread
+constexpr int64_t kFloatsInCache = 6144;  // results that fill half of a first-level cache
 
 Tensor pack_panels_kernel(const Tensor& weight, const OptionalTensor& bias) {
   TORCH_CHECK(weight.dim() == 3 && (!bias || (bias->dim() == 2 && bias->size(0) == weight.size(0) &&
@@ -43,12 +43,12 @@ Tensor pack_panels_kernel(const Tensor& weight, const OptionalTensor& bias) {
   return panels;
 }
 
-/// How the results of a call are shared out: rows and panels of a model at a time.
+/// How a call's results are split into jobs: some rows and panels of one model each.
 struct Jobs {
-  int64_t rows, row_blocks, parts;  // rows of a block; shares of the panels
+  int64_t rows, row_blocks, parts;  // rows of a block; number of blocks; parts of the panels
 
   Jobs(int64_t n, int64_t m, int64_t columns, bool activates) {
-    // What an activation passes over is still in the first-level cache.
+    // Blocks are small enough that the activation reads results from the first-level cache.
     rows = activates ? std::clamp<int64_t>(kFloatsInCache / columns, 8, 64) : 128;
     row_blocks = (m + rows - 1) / rows;
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
@@ -57,7 +57,7 @@ struct Jobs {
   }
 };
 
-/// Rows may be any distance apart, that of a single one says nothing.
+/// Whether rows are contiguous; their distance may be any.
 bool rows_contiguous(const Tensor& t) {
   return t.dim() == 3 && (t.size(2) == 1 || t.stride(2) == 1);
 }
@@ -121,7 +121,7 @@ Tensor packed_linear_kernel(const Tensor& x, const Tensor& panels, int64_t out_f
   return packed_linear_out(x, panels, out_features, residual, activation, out);
 }
 
-/// x `[N, rows, in]`, out of which come as many columns as the result has.
+/// FLOPs: x `[N, rows, in]` times the columns of the result.
 double flops(const Program& program, const Node& node) {
   const auto &x = program.value(node.arguments[0].values[0]).sizes,
              &made = program.value(node.results[0].values[0]).sizes;

@@ -6,7 +6,7 @@
 namespace wide {
 
 /// `wide::pack_panels`: weights `[N, K, O]` of any strides and a bias `[N, O]` or none as
-/// `packed_linear` reads them, `[N, floats]` (panel_gemm.h). Of parameters alone it is done once.
+/// `packed_linear` reads them, `[N, floats]` (panel_gemm.h). For parameters it is done once.
 at::Tensor pack_panels(const at::Tensor& weight, const std::optional<at::Tensor>& bias);
 
 /// `wide::packed_linear`: out[n] = activation(x[n] weight[n] + bias[n] + residual[n]) for every n.

@@ -6,7 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/gemm/panel_gemm.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/gemm/gemm_narrow.h"
 #include "primitives/kernels/gemm/gemm_tile.h"
 
@@ -23,7 +23,7 @@ using tile::kMostRows;
 /// Rows of a panel that stay in the second-level cache while blocks of rows of `a` pass over them.
 constexpr int64_t kInnerBlock = 512;
 
-/// A few columns: the bias in the room of one vector, then column after column.
+/// Packs a few columns: the bias in the space of one vector, then column after column.
 void pack_narrow(const Matrix& m, float* to) {
   std::fill_n(to, kLanes, 0.0F);
   if (m.bias != nullptr)
@@ -62,7 +62,7 @@ void pack(const Matrix& m, float* panels) {
       }
       continue;
     }
-    // Columns that lie as rows are read a cache line at a time, and written some side by side.
+    // Contiguous columns are read a cache line at a time and written four side by side.
     constexpr int64_t kLine = 16;
     for (int64_t k = 0; k < m.inner; k += kLine) {
       const int64_t past = std::min(k + kLine, m.inner);

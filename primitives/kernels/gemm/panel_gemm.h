@@ -1,10 +1,10 @@
 #pragma once
 #include <cstdint>
 
-/// Products with a matrix laid out in panels: columns of up to three vectors, one after the other,
-/// each `[1 + K, width]`, its first row the bias. How wide panels are depends on the instruction
-/// set, so what is packed and what multiplies must run under the same one. A few columns are one
-/// panel in which each lies in one piece (gemm_narrow.h).
+/// Products with a matrix packed in panels of up to three vectors of columns: each `[1 + K,
+/// width]`, with the bias as first row. Their width depends on the instruction set, so packing and
+/// multiplying must run under the same one. A few columns are one panel with contiguous columns
+/// (gemm_narrow.h).
 namespace wide::panel_gemm {
 
 /// A matrix `[inner, columns]` by its strides, and a bias or none.
@@ -16,23 +16,23 @@ struct Matrix {
   int64_t bias_stride = 1;
 };
 
-/// Floats that the panels of such a matrix take.
+/// Floats in the panels of such a matrix.
 int64_t packed_floats(int64_t inner, int64_t columns);
 void pack(const Matrix& matrix, float* panels);
 
-/// How columns are cut into panels.
+/// The number of panels into which columns are cut.
 int64_t panel_count(int64_t columns);
 /// The first column of panel `panel`; that of panel `panel_count` is `columns`.
 int64_t first_column(int64_t columns, int64_t panel);
 
-/// out = [relu](a matrix + bias [+ residual]). Every element begins with bias and residual, to
-/// which the products are added in the order of `inner`, whatever rows and panels are asked for.
+/// out = [relu](a matrix + bias [+ residual]). Products are added to bias and residual in the order
+/// of `inner`, whichever rows and panels are computed.
 struct Product {
   int64_t rows = 0, inner = 0, columns = 0;
   const float* a = nullptr;  // [rows, inner], rows `a_stride` apart, columns `a_step`; one is 1
   int64_t a_stride = 0, a_step = 1;
   const float* panels = nullptr;
-  const float* residual = nullptr;  // [rows, columns] or none; may be `out`
+  const float* residual = nullptr;  // [rows, columns] or null; may be `out`
   int64_t residual_stride = 0;
   float* out = nullptr;  // [rows, columns]
   int64_t out_stride = 0;
