@@ -3,13 +3,13 @@
 
 namespace wide::norms {
 
-/// How images `[N, B, C, ...]` lie in memory: `planes`, every channel of a sample contiguous; else
-/// channels innermost, `[B, ...]` being rows at one distance. Strides in elements.
+/// The layout of images `[N, B, C, ...]`. `planes`: every channel of a sample is contiguous; else
+/// channels are last, and pixels are rows at equal distances. Strides in elements.
 struct Images {
   int64_t n, b, c, area;
   int64_t model, sample, channel;
   bool planes;
-  int64_t row = 0;  // channels innermost: from one pixel to the next; 0: neither layout
+  int64_t row = 0;  // channels last: distance of pixels; 0: neither layout
 
   explicit Images(const at::Tensor& x)
       : n(x.size(0)),
@@ -19,7 +19,7 @@ struct Images {
         model(x.stride(0)),
         sample(x.stride(1)),
         channel(x.stride(2)) {
-    int64_t pixel = 0;  // between neighbouring pixels; 0: there is one pixel only
+    int64_t pixel = 0;  // distance of neighbouring pixels; 0: there is one only
     bool merged = true;
     for (int64_t k = x.dim() - 1; k >= 3; --k) {
       if (x.size(k) == 1) continue;
@@ -38,7 +38,7 @@ struct Images {
   }
 
   bool fits() const { return planes || row > 0; }
-  /// Every sample's channels one after the other.
+  /// Whether each sample's channels are contiguous.
   bool whole_samples() const { return channel == area && (planes || area == 1); }
   int64_t offset(int64_t i, int64_t k, int64_t at) const {
     return i * model + k * sample + at * channel;

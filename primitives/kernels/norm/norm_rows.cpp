@@ -6,7 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/norm/norm_rows.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/first_read.h"
 #include "primitives/kernels/pointwise/vector_math.h"
 
@@ -34,8 +34,8 @@ HWY_INLINE void put(V v, float* to) {
     hn::StoreU(v, D(), to);
 }
 
-/// Sums of `term` over K rows of `d` side by side, so that they do not wait for each other; each in
-/// all lanes of its vector; what `term` makes of lanes behind a row's end is left out.
+/// Sums `term` over K rows of `d` floats at once, to hide latency. Each sum fills all lanes of its
+/// vector; lanes behind a row's end do not count.
 template <int K, class Term>
 HWY_INLINE void sum_rows(const float* x, int64_t d, const Term& term, V* sum) {
   V even[K], odd[K];
@@ -128,7 +128,7 @@ void layer_rows(const float* x, const float* w, const float* b, float* y, int64_
     relu ? all(no, yes) : all(no, no);
 }
 
-/// Four vectors at a time.
+/// Sums `term` over a plane, four vectors at a time.
 template <class Term>
 HWY_INLINE float sum_plane(const float* x, int64_t n, const Term& term) {
   V a = hn::Zero(D()), b = a, c = a, e = a;
@@ -175,7 +175,7 @@ void plane_shift(const float* x, float* y, int64_t n, float mean, float scale, f
     stream ? shift_row<false, true>(x, y, n, m, s, t) : shift_row<false, false>(x, y, n, m, s, t);
 }
 
-/// Rows of one vector's columns, or of `count` of them.
+/// Sums the rows of one vector of columns, or of its first `count` columns.
 template <bool squares>
 HWY_INLINE V sum_column(const float* x, int64_t rows, int64_t stride, int64_t count, V middle) {
   V sum = hn::Zero(D());
@@ -189,7 +189,7 @@ HWY_INLINE V sum_column(const float* x, int64_t rows, int64_t stride, int64_t co
 
 void column_sums(const float* x, int64_t rows, int64_t stride, int64_t width, const float* mean,
                  bool squares, double* sums) {
-  constexpr int64_t kChunk = 128;  // rows summed in single precision before they join the sum
+  constexpr int64_t kChunk = 128;  // rows summed in float32 before they join the float64 sum
   std::fill_n(sums, width, 0.0);
   for (int64_t r = 0; r < rows; r += kChunk) {
     const int64_t some = std::min(rows - r, kChunk);

@@ -23,7 +23,7 @@ using norms::Images;
 using norms::OptionalTensor;
 using namespace norm_rows;
 
-/// Streamed stores become visible to other threads when this ends.
+/// On destruction makes streamed stores visible to other threads.
 struct Fence {
   bool needed;
   ~Fence() {
@@ -37,7 +37,7 @@ bool aligned(const Tensor& t, int64_t row) {
   return row % kColumns == 0 && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 64 == 0;
 }
 
-/// An activation over all results, where channels lie innermost and rows are no one's own.
+/// Runs the activation over all results, for channels last.
 void finish_all(const Finish& finish, const Tensor& out) {
   if (!finish.exists()) return;
   TORCH_CHECK(out.is_non_overlapping_and_dense(), "wide::norm: out has strides ", out.strides());
@@ -45,7 +45,7 @@ void finish_all(const Finish& finish, const Tensor& out) {
                    [&](int64_t begin, int64_t end) { finish.run(begin, end - begin); });
 }
 
-/// The tensor's floats, or as many of `value` where there is none.
+/// The tensor's floats, or `count` times `value` if there is no tensor.
 struct Floats {
   Tensor tensor;
   const float* data;
@@ -78,7 +78,7 @@ Tensor& layer_norm_out(const Tensor& x, const OptionalTensor& weight, const Opti
   float* py = out.mutable_data_ptr<float>();
   const Finish finish(activation, {}, out);
   stream = stream && aligned(out, d) && !finish.exists();
-  // What is finished afterwards is still in the first-level cache.
+  // So few rows that the activation reads them from the first-level cache.
   const int64_t most =
       finish.exists() ? std::max<int64_t>(4, 4096 / std::max<int64_t>(d, 1)) : rows;
   at::parallel_for(0, rows, grain(d), [&](int64_t begin, int64_t end) {
@@ -145,13 +145,13 @@ Tensor group_norm_kernel(const Tensor& x, const OptionalTensor& weight, const Op
 
 // -------------------------------------------------------------------------------- batch norm
 
-/// What one call of training batch norm reads and writes besides the images, per model and channel.
+/// Statistics that training batch norm reads and writes, by model and channel.
 struct Statistics {
   const float *w, *b, *old_mean, *old_var;
   float *mean, *invstd, *new_mean, *new_var;
   double momentum, eps, count;
 
-  /// Takes mean and sum of squares of channel `at`; returns the scale of its values.
+  /// Takes mean and sum of squares of channel `at`; returns 1 / sqrt(var + eps).
   float finish(int64_t at, float m, double squares) const {
     const float scale = static_cast<float>(1.0 / std::sqrt(squares / count + eps));
     mean[at] = m;
@@ -317,7 +317,7 @@ Tensor scale_shift_kernel(const Tensor& x, const Tensor& scale, const Tensor& sh
 
 // ------------------------------------------------------------------------------ registration
 
-// All of a row, plane or column has been read before anything is written over it.
+// All of a row, plane or column is read before it is overwritten, so `out` may be `x`.
 [[maybe_unused]] const bool registered[] = {
     add_operator_traits(
         {.op = "wide::layer_norm", .in_place = true, .absorbs = activations::names()}),

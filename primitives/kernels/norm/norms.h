@@ -6,17 +6,17 @@
 
 namespace wide {
 
-/// Normalisations of our own: statistics and every model's own affine part in one pass over memory.
-/// float32 on the CPU, inference only: their gradients are refused. Weights are contiguous `[N, C]`
-/// or absent. Each is an operator `wide::NAME` with an out-form, which may write over its first
-/// argument; `activation` (activations.h) and `stream` (past the caches) are set by the plan.
+/// The engine's own normalisations: statistics and each model's affine part in one pass over
+/// memory. float32 on the CPU, inference only: their gradients are refused. Weights are contiguous
+/// `[N, C]` or absent. Each is an operator `wide::NAME` with an out-form, which may write over its
+/// first argument; `activation` (activations.h) and `stream` (past the caches) are set by the plan.
 namespace norms {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
 /// (x - mean) / sqrt(var + eps) * w + b over the last `d` elements, `d` the last axes of x
-/// `[N, ..., D]` contiguous; without mean when `rms`. weight and bias `[R, D]`: row r of them
-/// serves rows / R rows of x in a row (R = N, or N*B for an affine part per sample).
+/// `[N, ..., D]` contiguous; without mean when `rms`. weight and bias `[R, D]`: row r is used for
+/// rows / R consecutive rows of x (R = N, or N*B for an affine part per sample).
 at::Tensor layer_norm(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                       int64_t d, double eps, bool rms);
 
@@ -34,8 +34,8 @@ std::vector<at::Tensor> batch_norm(const at::Tensor& x, const OptionalTensor& we
 /// x * scale + shift, one of both `[N, C]` per channel of x `[N, B, C, ...]`.
 at::Tensor scale_shift(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift);
 
-/// x `[N, B, C, ...]` itself where group_norm can read it, else a contiguous copy; and the same for
-/// batch_norm and scale_shift, which also read channels that lie innermost.
+/// x `[N, B, C, ...]` if group_norm can read it, else a contiguous copy; `readable`: the same for
+/// batch_norm and scale_shift, which also read channels last.
 at::Tensor with_whole_samples(const at::Tensor& x);
 at::Tensor readable(const at::Tensor& x);
 

@@ -13,7 +13,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/norm/row_reduce.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/first_read.h"
 #include "primitives/kernels/pointwise/vector_math.h"
 
@@ -50,7 +50,7 @@ void column_sums(const float* x, int64_t rows, int64_t width, float* to) {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-/// NaN where one is in the row.
+/// The greatest element; NaN if any is NaN.
 HWY_INLINE float greatest(const float* x, int64_t count) {
   using F = first::V;
   const first::D d;
@@ -79,7 +79,7 @@ void places(const float* x, int64_t rows, int64_t width, int64_t* y) {
   }
 }
 
-/// As many rows at a time as there are lanes, whose logarithms are taken at once.
+/// logsumexp of as many rows at a time as there are lanes, for one vector of logarithms.
 void log_sums(const float* x, int64_t rows, int64_t width, float* y) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
   for (int64_t first = 0; first < rows; first += lanes) {
@@ -88,9 +88,9 @@ void log_sums(const float* x, int64_t rows, int64_t width, float* y) {
     for (int64_t r = 0; r < some; ++r) {
       const float* row = x + (first + r) * width;
       most[r] = greatest(row, width);
-      if (std::isinf(most[r])) most[r] = 0;  // which would take itself from itself
+      if (std::isinf(most[r])) most[r] = 0;  // avoids inf - inf
       const V away = vm::set(most[r]);
-      // Where there is nothing -infinity is added, of which e^ makes zero.
+      // Lanes behind the row's end are -inf, whose exponential is zero.
       const D d;
       V sum = hn::Zero(d);
       int64_t i = 0;

@@ -14,7 +14,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/norm/softmax.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/pointwise/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,8 +24,8 @@ namespace vm = wide::vector_math::HWY_NAMESPACE;
 using vm::D;
 using vm::V;
 
-/// The elements of a row behind its last whole vector, so that each is computed alike: -infinity,
-/// which adds nothing, in the other lanes.
+/// The elements of a row behind its last whole vector, as a vector with -infinity, which adds
+/// nothing, in the other lanes.
 struct Rest {
   int64_t count;
   explicit Rest(int64_t width) : count(width % static_cast<int64_t>(hn::Lanes(D()))) {}
@@ -35,8 +35,8 @@ struct Rest {
   static V nothing() { return vm::set(-std::numeric_limits<float>::infinity()); }
 };
 
-/// A row's greatest element and the sum of what e^ makes of all distances from it; those of whole
-/// vectors to `made`, if asked for.
+/// Returns the sum of e^(x - most) over a row, where `most` is its greatest element. `keep`: stores
+/// these for whole vectors in `made`.
 template <bool keep>
 HWY_INLINE V row_sum(const float* x, int64_t whole, const Rest& rest, V* most, float* made) {
   const D d;
@@ -44,7 +44,7 @@ HWY_INLINE V row_sum(const float* x, int64_t whole, const Rest& rest, V* most, f
   const V last = rest.exists() ? rest.load(x + whole) : Rest::nothing();
   *most = last;
   for (int64_t i = 0; i < whole; i += lanes) *most = hn::Max(*most, hn::LoadU(d, x + i));
-  // Where NaN was lost here, the sum finds it.
+  // A NaN lost here reappears in the sum.
   *most = hn::MaxOfLanes(d, *most);
   V sum = hn::Zero(d);
   if (rest.exists()) sum = vm::exp_below(hn::Sub(last, *most));
@@ -62,7 +62,7 @@ void rows(const float* x, int64_t count, int64_t width, float* y) {
   const int64_t whole = width / lanes * lanes;
   const Rest rest(width);
   for (int64_t r = 0; r < count; ++r, x += width, y += width) {
-    // Before it is written over.
+    // Loaded before it is overwritten.
     V most, end = rest.exists() ? rest.load(x + whole) : Rest::nothing();
     const V share = hn::Div(vm::set(1.0F), row_sum<true>(x, whole, rest, &most, y));
     end = vm::exp_below(hn::Sub(end, most));
@@ -72,7 +72,7 @@ void rows(const float* x, int64_t count, int64_t width, float* y) {
   }
 }
 
-/// As many rows at a time as there are lanes, whose logarithms are taken at once.
+/// log_softmax of as many rows at a time as there are lanes, for one vector of logarithms.
 void log_rows(const float* x, int64_t count, int64_t width, float* y) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

@@ -12,7 +12,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/norm/softmax_backward.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/pointwise/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,7 +22,7 @@ namespace vm = wide::vector_math::HWY_NAMESPACE;
 using vm::D;
 using vm::V;
 
-/// Elements behind a row's last whole vector go through one with zeros in its other lanes.
+/// Elements behind a row's last whole vector are computed in a vector padded with zeros.
 template <bool log>
 void work(const float* g, const float* y, int64_t count, int64_t width, float* to) {
   const D d;
