@@ -11,9 +11,9 @@ namespace wide::activations {
 
 namespace {
 
-constexpr const char* kClamp = "hardtanh";  // ATen's other name of a clamp
+constexpr const char* kClamp = "hardtanh";  // ATen's other name for clamp
 
-/// The chain of an activation: its numbers stand behind the operand.
+/// An activation as a chain's text: its numbers come after the operand.
 std::string chain_of(const std::string& text) {
   const size_t end = std::min(text.find(' '), text.size());
   const std::string name = text.substr(0, end);
@@ -23,7 +23,7 @@ std::string chain_of(const std::string& text) {
 }  // namespace
 
 std::vector<std::string> names() {
-  // Not what loses NaN, what ATen calls by the same name and gives other numbers, nor gradients.
+  // Not usable: loses NaN (sign), differs from ATen's of that name (round), or is a gradient.
   static const std::set<std::string> others{
       "copy", "round", "sign", "gelu_slope", "silu_slope", "gelu_tanh_slope", "elu_slope"};
   std::vector<std::string> all{kClamp};
@@ -56,8 +56,8 @@ bool rises(const chains::Code& activation) {
   const chains::Instruction& only = activation.instructions.front();
   const auto& [a, b, c] = only.numbers;
   if (activation.instructions.size() != 1) return false;
-  // No slope is zero, of which infinity makes NaN. Behind its threshold a softplus falls back to
-  // its argument, by less than is rounded from 20 on.
+  // A slope of zero would turn infinity into NaN. Beyond its threshold softplus drops to its
+  // argument; from 20 on by less than rounding.
   return always.count(only.op) > 0 || (only.op == Op::leaky_relu && a > 0) ||
          (only.op == Op::elu && a >= 0 && b > 0 && c > 0) ||
          (only.op == Op::softplus && a > 0 && b >= 20);

@@ -7,7 +7,7 @@
 
 #include "primitives/kernels/pointwise/chain_code.h"
 
-/// Functions of one element that a kernel does to its results. Accurate as chains are
+/// Elementwise functions that a kernel applies to its results. As accurate as chains
 /// (vector_math.h); NaN stays NaN.
 namespace wide::activations {
 
@@ -15,16 +15,16 @@ namespace wide::activations {
 /// (engine/lower/plan/operator_traits.h) gives it, such as "gelu" or "elu 1 1 1"; null for "none",
 /// throws c10::Error for any other. Lives as long as the thread.
 const chains::Code* find(c10::string_view text);
-/// First words of the texts that there are.
+/// The first words of all valid texts.
 std::vector<std::string> names();
 
-/// Whether a greater argument never makes a smaller result, nor an infinite one NaN, so that a
-/// maximum may as well be taken first.
+/// Whether the function never decreases and keeps infinities from becoming NaN, so that max pooling
+/// may come first.
 bool rises(const chains::Code& activation);
 
-/// In place.
+/// Applies it in place.
 void run(const chains::Code& activation, float* data, int64_t count);
-/// In place, `rows` of `columns` floats each, `stride` floats apart.
+/// Applies it in place to `rows` of `columns` floats, `stride` floats apart.
 void run(const chains::Code& activation, float* data, int64_t rows, int64_t columns,
          int64_t stride);
 

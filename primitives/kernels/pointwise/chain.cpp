@@ -29,8 +29,8 @@ struct Operand {
   std::array<int64_t, kMostDims> strides{};
 };
 
-/// The elements of a result in the order in which they lie in memory, neighbouring dimensions made
-/// one where every operand allows it.
+/// The elements of a result in memory order, with neighbouring dimensions merged if every operand
+/// allows it.
 struct Grid {
   std::array<int64_t, kMostDims> sizes{};
   size_t dims = 0;
@@ -80,8 +80,9 @@ struct Grid {
 
 /// Blocks of a grid: several whole rows of its last dimension, or a part of one.
 struct Blocks {
-  int64_t inner, rows, outer;       // elements of a row; rows of the next dimension; the rest
-  int64_t row_count, column_count;  // of a block
+  int64_t inner, rows,
+      outer;  // elements of a row; rows of the next dimension; the other dimensions
+  int64_t row_count, column_count;  // size of a block
   int64_t row_blocks, column_blocks;
 
   explicit Blocks(const Grid& grid)
@@ -101,7 +102,7 @@ float element(const Operand& operand, const char* data, int64_t offset) {
                          : reinterpret_cast<const float*>(data)[offset];
 }
 
-/// `rows` rows of `columns` elements of an operand, one after the other.
+/// Copies `rows` rows of `columns` elements of an operand to contiguous memory.
 void gather(const Operand& operand, const char* data, int64_t row_stride, int64_t stride,
             int64_t rows, int64_t columns, float* to) {
   const auto* floats = reinterpret_cast<const float*>(data);
@@ -122,24 +123,24 @@ void gather(const Operand& operand, const char* data, int64_t row_stride, int64_
   }
 }
 
-/// One thread's memory for what is not read where it lies.
+/// One thread's memory for operands that are not read in place, and for registers.
 class Scratch {
  public:
   float* slot(size_t k) { return memory_.get() + k * kPitch; }
   void reserve(size_t slots) {
     if (slots <= slots_) return;
-    memory_ = hwy::AllocateAligned<float>(slots * kPitch);  // a vector over two lines takes twice
+    memory_ = hwy::AllocateAligned<float>(slots * kPitch);  // for vectors within cache lines
     slots_ = slots;
   }
 
  private:
-  // Not a power of two: stores to one slot would hold up loads from another.
+  // Not a power of two: stores to one slot would delay loads from another.
   static constexpr size_t kPitch = kBlock + 48;
   hwy::AlignedFreeUniquePtr<float[]> memory_;
   size_t slots_ = 0;
 };
 
-/// Blocks [begin, end) of a chain, on one thread.
+/// Runs blocks [begin, end) of a chain on one thread.
 class Run {
  public:
   Run(const Code& code, const Grid& grid, const Blocks& blocks, const Tensor& out)
@@ -194,7 +195,7 @@ class Run {
       slots_[i] = const_cast<float*>(reinterpret_cast<const float*>(data));
       return;
     }
-    // What is the same for many blocks, such as a bias, is laid out once.
+    // Operands that many blocks share, such as a bias, are gathered once.
     Laid& laid = laid_[i];
     if (laid.data == data && laid.rows >= rows && laid.columns == columns) return;
     laid = {data, rows, columns};
@@ -225,14 +226,14 @@ void compute(c10::ArrayRef<c10::IValue> inputs, const std::string& text, const T
   const Grid grid(inputs, out);
   const Blocks blocks(grid);
   const auto instructions = static_cast<int64_t>(code.instructions.size());
-  constexpr int64_t kElements = 16384;  // instructions on so many are worth a thread
+  constexpr int64_t kElements = 16384;  // elements times instructions worth a thread
   const int64_t grain = kElements / (blocks.row_count * blocks.column_count * instructions) + 1;
   at::parallel_for(0, blocks.count(), grain, [&](int64_t begin, int64_t end) {
     Run(code, grid, blocks, out).run(begin, end);
   });
 }
 
-// By hand on the stack: taken apart by LibTorch the lists would be copied in every call.
+// Reads the stack itself, as LibTorch's unboxing would copy the lists in every call.
 void chain_boxed(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
   const size_t at = stack->size() - 3;
   const c10::ArrayRef<c10::IValue> inputs = (*stack)[at].toListRef();

@@ -5,7 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/pointwise/chain_block.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/pointwise/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,7 +18,7 @@ using vm::V;
 
 HWY_INLINE V zero() { return hn::Zero(D()); }
 HWY_INLINE V truth(M mask) { return hn::IfThenElseZero(mask, vm::set(1.0F)); }
-// Highway's own Ne finds NaN equal to all under some instruction sets.
+// Highway's Ne is false for NaN under some instruction sets.
 HWY_INLINE M differs(V a, V b) { return hn::Not(hn::Eq(a, b)); }
 HWY_INLINE M is_true(V x) { return differs(x, zero()); }
 
@@ -29,8 +29,8 @@ struct Args {
   size_t count;
 };
 
-/// `function` of so many operands, vector by vector. What is left over goes through vectors of its
-/// own, so that every element is computed alike and nothing beyond the operands is touched.
+/// Applies `function` to `operands` operands, vector by vector. The last elements are copied to a
+/// vector, so that all are computed alike and nothing beyond the operands is accessed.
 template <int operands, class Function>
 HWY_INLINE void each(const Args& args, const Function& function) {
   const D d;
@@ -62,7 +62,7 @@ HWY_INLINE void each(const Args& args, const Function& function) {
 #define WIDE_BINARY(NAME, EXPRESSION) \
   case Op::NAME:                      \
     return each<2>(args, [](V a, V b) HWY_ATTR { return EXPRESSION; })
-// With numbers behind the operand.
+// Instructions with numbers after the operand.
 #define WIDE_NUMBERS(NAME, EXPRESSION)                                                         \
   case Op::NAME: {                                                                             \
     const V p = vm::set(args.numbers[0]), q = vm::set(args.numbers[1]);                        \
@@ -110,7 +110,7 @@ void run_instruction(Op op, const Args& args) {
     WIDE_NUMBERS(leaky_relu, vm::blend(hn::Gt(x, zero()), x, hn::Mul(x, p)));
     WIDE_NUMBERS(softplus, vm::softplus(x, p, q));
     WIDE_NUMBERS(threshold, vm::blend(hn::Le(x, p), q, x));
-    // NaN is neither below nor above.
+    // Comparisons with NaN are false, so NaN stays.
     case Op::clamp: {
       const V low = vm::set(args.numbers[0]), high = vm::set(args.numbers[1]);
       return each<1>(args, [low, high](V x) HWY_ATTR {
@@ -122,7 +122,7 @@ void run_instruction(Op op, const Args& args) {
       WIDE_BINARY(sub, hn::Sub(a, b));
       WIDE_BINARY(mul, hn::Mul(a, b));
       WIDE_BINARY(div, hn::Div(a, b));
-      // The first where it is NaN; the second too, as nothing compares with it.
+      // NaN if either is: `a` by the test, `b` as comparisons with NaN are false.
       WIDE_BINARY(maximum, vm::blend(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b));
       WIDE_BINARY(minimum, vm::blend(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b));
       WIDE_BINARY(eq, truth(hn::Eq(a, b)));

@@ -3,14 +3,13 @@
 
 namespace wide::chains {
 
-/// Runs the instructions over `count` elements of every slot. The result may lie where an input
-/// lies.
+/// Runs the instructions over `count` elements of every slot. The result may overwrite an input.
 void run_block(const Code& code, float* const* slots, size_t count);
 
-/// One where `from` is true, else zero.
+/// Converts bools to 1 and 0.
 void from_truth(const uint8_t* from, float* to, size_t count);
 
-/// Sets all of them.
+/// Sets `count` floats to `value`.
 void fill(float* to, float value, size_t count);
 
 }  // namespace wide::chains

@@ -77,7 +77,7 @@ const OpRow* find_row(const std::string& name) {
 
 namespace {
 
-/// An operand before slots are given out.
+/// An operand before slots are assigned.
 struct Operand {
   enum class Kind { input, result, number } kind = Kind::number;
   size_t index = 0;
@@ -132,13 +132,13 @@ Code parse(const std::string& text, size_t inputs) {
   }
   const size_t count = operands.size();
   TORCH_CHECK(count > 0, "wide::chain: got no instructions");
-  // Constants, each once.
+  // Assigns slots to constants, equal ones once.
   for (const auto& list : operands)
     for (const Operand& o : list)
       if (o.kind == Operand::Kind::number &&
           std::find(code.constants.begin(), code.constants.end(), o.number) == code.constants.end())
         code.constants.push_back(o.number);
-  // Registers, used again once their value has been read for the last time.
+  // Assigns registers, which are reused after the last read of their value.
   std::vector<size_t> last(count, 0), holds(count, 0);
   for (size_t i = 0; i < count; ++i)
     for (const Operand& o : operands[i])
@@ -156,7 +156,7 @@ Code parse(const std::string& text, size_t inputs) {
       if (o.kind == Operand::Kind::result) slot = first + holds[o.index];
       code.instructions[i].from[k] = static_cast<uint8_t>(slot);
     }
-    // Element by element, so a value may give way to what is made of it.
+    // Instructions work element by element, so a result may overwrite its operand.
     for (const Operand& o : operands[i])
       if (o.kind == Operand::Kind::result && last[o.index] == i) taken[holds[o.index]] = false;
     if (i + 1 == count) break;

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-/// The little language of `wide::chain`: one pointwise instruction after the other, as in
+/// The language of `wide::chain`: pointwise instructions, as in
 /// "mul x0 0.5; tanh t0; where x1 t1 x0". An operand is input k (`xk`), the result of instruction k
-/// (`tk`) or a number; what else an instruction needs are numbers behind its operands ("elu x0 1 1
-/// 1"). The result of the last one is the chain's. Truth is one, falsehood zero.
+/// (`tk`) or a number; parameters of an instruction are numbers after its operands ("elu x0 1 1
+/// 1"). The last result is the chain's. True is 1, false 0.
 namespace wide::chains {
 
 enum class Op : uint8_t {
@@ -43,11 +43,11 @@ enum class Op : uint8_t {
   sign,
   logical_not,
   elu,         // alpha, scale, input scale
-  elu_slope,   // the same
+  elu_slope,   // the same numbers
   leaky_relu,  // slope
   softplus,    // beta, threshold
   clamp,       // least, greatest
-  threshold,   // limit, what replaces it and all below
+  threshold,   // limit, replacement of smaller or equal values
   add,
   sub,
   mul,
@@ -65,8 +65,8 @@ enum class Op : uint8_t {
   where,  // condition, then, else
 };
 
-/// The op's name in the text, how many operands and then numbers it has, and whether its result is
-/// a truth value.
+/// An op's name in the text, its numbers of operands and of parameters, and whether its result is a
+/// bool.
 struct OpRow {
   const char* name;
   Op op;
@@ -74,11 +74,11 @@ struct OpRow {
   bool boolean;
 };
 const std::vector<OpRow>& rows();
-/// nullptr where there is none.
+/// The row of a name; nullptr if there is none.
 const OpRow* find_row(const std::string& name);
 
 /// Operands are slots: the inputs, then the constants, then the registers that instructions write;
-/// the last one is the result.
+/// the last slot is the result.
 struct Instruction {
   Op op;
   uint8_t to;
@@ -90,7 +90,7 @@ struct Code {
   std::vector<Instruction> instructions;
   std::vector<float> constants;
   size_t inputs = 0, slots = 0;
-  bool boolean = false;  // its result
+  bool boolean = false;  // the result is a bool
 };
 
 constexpr size_t kMostInputs = 12, kMostSlots = 64;
@@ -98,8 +98,7 @@ constexpr size_t kMostInputs = 12, kMostSlots = 64;
 /// Throws c10::Error for a text that is no chain of `inputs` inputs.
 Code parse(const std::string& text, size_t inputs);
 
-/// The same, done once by every thread, as looking it up costs less than a lock; lives as long as
-/// the thread.
+/// `parse`, cached by each thread, which costs less than a lock; lives as long as the thread.
 const Code& parsed(const std::string& text, size_t inputs);
 
 }  // namespace wide::chains

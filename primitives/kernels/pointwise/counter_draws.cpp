@@ -22,8 +22,8 @@ constexpr int64_t kBlocks = 16;
 using Words = uint32_t __attribute__((vector_size(kBlocks * 4)));
 using Products = uint64_t __attribute__((vector_size(kBlocks * 8)));
 
-/// Philox4x32-10 (Salmon et al. 2011) of sixteen counters in a row: (block, step, site) under the
-/// seed. Word w of block b is element 16 w + b of the chunk.
+/// Philox4x32-10 (Salmon et al. 2011) of sixteen consecutive counters: (block, step, site) under
+/// the seed. Word w of block b is element 16 w + b of the chunk.
 void draw(uint64_t seed, uint32_t step, uint32_t site, int64_t chunk, uint32_t* out) {
   Words c0{}, c1{}, c2 = Words{} + step, c3 = Words{} + site;
   for (int64_t b = 0; b < kBlocks; ++b) {
@@ -79,7 +79,7 @@ struct Stream {
 
 double unit(uint32_t bits) { return double(bits >> 8U) * 0x1p-24; }
 
-/// The models of a call: one, or N.
+/// The models of a call: one (`wide` false), or N.
 struct Models {
   int64_t n;
   bool wide;
@@ -101,7 +101,7 @@ Models models_of(const Tensor& seed, const Tensor& step) {
 
 template <class T>
 void drop(const T* x, T* y, int64_t draws, int64_t inner, const Stream& stream, double p) {
-  // Nothing is kept at p = 1, where the scale would be infinite.
+  // At p = 1 nothing is kept, and the scale, which would be infinite, is not used.
   const double kept = std::clamp(1 - p, 0.0, 1.0);
   const auto keep = static_cast<uint64_t>(std::nearbyint(kept * 4294967296.0));
   const T scale = kept > 0 ? T(1 / kept) : T(0);
@@ -113,7 +113,7 @@ void drop(const T* x, T* y, int64_t draws, int64_t inner, const Stream& stream, 
       const T mask = bits[k] < keep ? scale : T(0);
       const T* from = x + (i + k) * inner;
       T* to = y + (i + k) * inner;
-      for (int64_t j = 0; j < inner; ++j) to[j] = from[j] * mask;  // a product keeps what is NaN
+      for (int64_t j = 0; j < inner; ++j) to[j] = from[j] * mask;  // a product, so that NaN stays
     }
   }
 }
@@ -148,7 +148,7 @@ Tensor dropout_kernel(const Tensor& x, const Tensor& seed, const Tensor& step, c
   return dropout_out(x, seed, step, p, otherwise, site, drawn, out);
 }
 
-/// Fills `[size]` of every model by what `of` makes of a chunk's bits.
+/// Fills each model's `[size]` with `of` of its random bits, chunk by chunk.
 template <class Of>
 Tensor filled(const Tensor& seed, const Tensor& step, int64_t site, at::IntArrayRef size,
               at::ScalarType dtype, Of of) {
@@ -223,7 +223,7 @@ Tensor dropout_autograd(const Tensor& x, const Tensor& seed, const Tensor& step,
                         double otherwise, int64_t site, int64_t drawn) {
   if (at::GradMode::is_enabled() && x.requires_grad())
     return Dropout::apply(x, seed, step, p, otherwise, site, drawn);
-  // A custom function would turn grad mode off, which a recording keeps.
+  // Without a gradient no custom function is applied: it would turn grad mode off in a recording.
   const at::AutoDispatchBelowADInplaceOrView below;
   return counter_dropout(x, seed, step, p, otherwise, site, drawn);
 }

@@ -1,5 +1,5 @@
-// The numbers of `counter_draws` on devices that have no kernel of their own for them: by operators
-// of ATen on int64, bit by bit as the CPU's kernel draws them.
+// `counter_draws` for devices without a kernel for it: by ATen operators on int64, with the same
+// bits as the CPU's kernel.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -12,16 +12,16 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kWord = 0xFFFFFFFF;  // what a word of 32 bits leaves of an int64
+constexpr int64_t kWord = 0xFFFFFFFF;  // the low 32 bits of an int64
 constexpr int64_t kLanes = 16, kWords = 4;
 
-/// [a, b] beside each other in front: `[2, 1, 1]`.
+/// A tensor [a, b] of sizes `[2, 1, 1]`.
 Tensor pair(int64_t a, int64_t b, const Tensor& like) {
   return at::cat({at::full({1, 1, 1}, a, like.options()), at::full({1, 1, 1}, b, like.options())});
 }
 
-/// The words of Philox4x32-10 for `count` elements of each model, `[N, count]`, in the order that
-/// the CPU's kernel has them in: word w of sixteen blocks in a row, then the next word.
+/// The words of Philox4x32-10 for `count` elements of each model, `[N, count]`, in the order of the
+/// CPU's kernel: word w of sixteen consecutive blocks, then the next word.
 Tensor words(const Tensor& seed, const Tensor& step, int64_t site, int64_t count) {
   const Tensor seeds = seed.reshape({-1, 1}), steps = step.reshape({-1, 1});
   const int64_t n = seeds.size(0), chunks = (count + kLanes * kWords - 1) / (kLanes * kWords);
@@ -35,7 +35,7 @@ Tensor words(const Tensor& seed, const Tensor& step, int64_t site, int64_t count
   const Tensor factors = pair(0xD2511F53, 0xCD9E8D57, seeds);
   const Tensor weyl = pair(0x9E3779B9, 0xBB67AE85, seeds);
   for (int round = 0; round < 10; ++round) {
-    const Tensor product = even * factors;  // its 64 bits, whatever the sign
+    const Tensor product = even * factors;  // 64 bits, whatever the sign
     const Tensor high = product.bitwise_right_shift(32).bitwise_and_(kWord);
     even = high.flip(0).bitwise_xor_(odd).bitwise_xor_(key);
     odd = product.bitwise_and(kWord).flip(0);
@@ -48,12 +48,12 @@ Tensor words(const Tensor& seed, const Tensor& step, int64_t site, int64_t count
       .narrow(1, 0, count);
 }
 
-/// From [0, 1) in steps of 2^-24.
+/// Bits as numbers in [0, 1), in steps of 2^-24.
 Tensor unit(const Tensor& bits) {
   return bits.bitwise_right_shift(8).to(at::kDouble).mul_(0x1p-24);
 }
 
-/// `[size]`, with N in front where each model has a seed of its own.
+/// `[size]`, or `[N, size]` if each model has its own seed.
 std::vector<int64_t> sizes_for(const Tensor& seed, at::IntArrayRef size) {
   std::vector<int64_t> sizes = size.vec();
   if (seed.dim() == 1) sizes.insert(sizes.begin(), seed.size(0));
@@ -92,7 +92,7 @@ Tensor dropout_by_operators(const Tensor& x, const Tensor& seed, const Tensor& s
   const Tensor dropped = at::where(asked < 0, at::full_like(asked, otherwise), asked);
   const Tensor kept = at::rsub(dropped, 1).clamp_(0, 1);
   const Tensor below = (kept * 4294967296.0).round_().to(at::kLong);
-  // Nothing is kept at p = 1, where the scale would be infinite.
+  // At p = 1 nothing is kept, and the scale would be infinite.
   const Tensor scale =
       at::where(kept > 0, kept.reciprocal(), at::zeros_like(kept)).to(x.scalar_type());
   const Tensor bits = words(seed, step, site, draws);

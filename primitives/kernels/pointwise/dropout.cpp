@@ -59,7 +59,7 @@ void drop(float* y, const float* x, int64_t count, uint64_t seed, uint32_t keep,
     Floats value{};
     if (bytes == sizeof(Floats)) {
       std::memcpy(&value, x + i, sizeof(Floats));
-      value *= mask;  // a product, as in ATen: what is not finite stays so
+      value *= mask;  // a product, as in ATen: infinities become NaN
       std::memcpy(y + i, &value, sizeof(Floats));
     } else {
       std::memcpy(&value, x + i, bytes);
@@ -89,7 +89,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kBlock = 4096;  // elements with one set of lanes
+constexpr int64_t kBlock = 4096;  // elements drawn with one state
 
 Tensor& dropout_out(const Tensor& x, double p, Tensor& out) {
   TORCH_CHECK(p > 0 && p < 1, "wide::dropout: p ", p, ", expected between 0 and 1");

@@ -29,7 +29,7 @@ Finish::Finish(c10::string_view activation, const std::optional<at::Tensor>& res
     pool_ = Pooling::parse(text.substr(0, end));
     results_ = results_ / pool_->results() * pool_->plane();
     if (end != std::string::npos) late_ = activations::find(text.substr(end + sizeof kThen - 1));
-    // There are fewer behind it. The greatest of no element is none of the activation's results.
+    // After pooling there are fewer to activate. The result of an empty window is not activated.
     if (!pool_->window.average && !pool_->may_be_empty() && late_ == nullptr && early_ != nullptr &&
         activations::rises(*early_))
       std::swap(early_, late_);
@@ -63,7 +63,7 @@ void Finish::run(int64_t first, int64_t count) const {
 
 void Finish::run_before_pool(float* data, int64_t first, int64_t count) const {
   static const chains::Code sum = chains::parse("add x0 x1", 2);
-  constexpr int64_t kBlock = 2048;  // of both: half of a first-level cache
+  constexpr int64_t kBlock = 2048;  // elements of results and residual: half of a first-level cache
   if (!before_pool()) return;
   for (int64_t at = 0; at < count; at += kBlock) {
     const int64_t some = std::min(kBlock, count - at);

@@ -11,48 +11,47 @@
 
 namespace wide {
 
-/// What a kernel does to its results while they are in cache: a sum, an activation, a pooling and
-/// an activation behind that, or only some of them. What is pooled is never in memory as a whole.
+/// A kernel's epilogue, on results that are still in cache: add a residual, activate, pool, and
+/// activate again, each optional. The results before pooling are never stored as a whole.
 class Finish {
  public:
-  /// `residual` lies in memory as the results do, which are `out` itself or what is pooled to it.
-  /// `pool`: "none" or what a plan puts there (operator_traits.h). A relu alone in front is the
-  /// kernel's own affair.
+  /// `residual` has the layout of the results, which are `out` or, with a pooling, larger. `pool`:
+  /// "none" or the text that the plan sets (operator_traits.h). The kernel itself computes a relu
+  /// that comes first.
   Finish(c10::string_view activation, const std::optional<at::Tensor>& residual,
          const at::Tensor& out, c10::string_view pool = "none");
 
-  /// Whether the kernel itself is to do a relu.
+  /// Whether the kernel itself must compute a relu.
   bool relu() const { return relu_; }
-  /// Whether there is anything else to do.
+  /// Whether the epilogue does anything beside that relu.
   bool exists() const { return before_pool() || pool_; }
-  /// Whether there is something else to do before a pooling.
+  /// Whether the epilogue does anything before a pooling.
   bool before_pool() const { return early_ != nullptr || residual_ != nullptr; }
   const std::optional<Pooling>& pool() const { return pool_; }
-  /// How many there are of what the kernel makes.
+  /// The number of results that the kernel computes.
   int64_t results() const { return results_; }
 
-  /// Where results [first, first + count) are to be put: their place in `out`, or else memory of
-  /// this thread, in whole planes.
+  /// Where the kernel must store results [first, first + count): in `out`, or, with a pooling, in
+  /// the thread's memory, in whole planes.
   float* place(int64_t first, int64_t count) const;
-  /// Does the rest, with what was put there.
+  /// Runs the epilogue on results stored at `place`.
   void run(int64_t first, int64_t count) const;
 
-  /// The sum and the activation alone, of results from `first` on that lie at `data`.
+  /// Runs only the residual's sum and the first activation, on results from `first` on at `data`.
   void run_before_pool(float* data, int64_t first, int64_t count) const;
-  /// `count` of what was pooled and lies at `data`: what comes behind.
+  /// Runs the activation after the pooling on `count` pooled values at `data`.
   void run_behind_pool(float* data, int64_t count) const;
 
  private:
   bool relu_ = false;
-  const chains::Code *early_ = nullptr, *late_ = nullptr;  // before the pooling, behind it
+  const chains::Code *early_ = nullptr, *late_ = nullptr;  // before the pooling, after it
   const float* residual_ = nullptr;
   std::optional<Pooling> pool_;
   float* out_ = nullptr;
   int64_t results_ = 0;
 };
 
-/// Whether a Finish can do a pooling of these words to a result `[N, B, O, ...]` whose last axes
-/// are the planes.
+/// Whether a Finish can pool, by this text, a result `[N, B, O, ...]` whose last axes are planes.
 bool pools_planes(const std::string& pool_text, const Value& result);
 
 }  // namespace wide

@@ -37,7 +37,7 @@ HWY_INLINE V set(float x) { return hn::Set(D(), x); }
 HWY_INLINE V blend(M where, V yes, V no) { return hn::IfThenElse(where, yes, no); }
 
 /// The first `count` elements, fewer than there are lanes, and `others` in the lanes behind them.
-/// Nothing beyond them is touched.
+/// Reads nothing beyond them.
 HWY_INLINE V load_some(const float* from, int64_t count, V others) {
 #if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN float lanes[hn::MaxLanes(D())];
@@ -76,8 +76,8 @@ struct Split {
 
 template <int shift = 0>
 HWY_INLINE Split split_exponential(V x) {
-  // 1.5 * 2^23, and what makes an exponent of n: these are the sum's low bits, and nothing is left
-  // of the others when they move to where an exponent is.
+  // Adding 1.5 * 2^23 + bias rounds and puts the biased exponent into the low bits; shifting these
+  // to the exponent's place drops the others.
   constexpr int kExponent = 127 + shift;
   const V round = set(12582912.0F + kExponent);
   const V shifted = hn::MulAdd(x, set(1.44269504F), round);
@@ -91,13 +91,13 @@ HWY_INLINE Split split_exponential(V x) {
           hn::Sub(bits, hn::Set(DI(), 0x4B400000 + kExponent))};
 }
 
-/// 2^n (1 + rest) times 2^shift.
+/// e^x times 2^shift.
 HWY_INLINE V together(const Split& e) { return hn::MulAdd(e.scale, e.rest, e.scale); }
 
-/// e^x of -104 <= x <= 89, which is all that is neither zero nor infinite.
+/// e^x for -104 <= x <= 89, outside of which it is zero or infinite.
 HWY_INLINE V exp_inside(V x) {
   const Split e = split_exponential(x);
-  // In two steps, as 2^n itself may be no float.
+  // In two steps, as 2^n itself may be no normal float.
   const VI half = hn::ShiftRight<1>(e.n);
   const auto power_of_two = [](VI n) HWY_ATTR {
     return hn::BitCast(D(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(DI(), 127))));
@@ -105,20 +105,19 @@ HWY_INLINE V exp_inside(V x) {
   return hn::Mul(together({power_of_two(half), e.rest, half}), power_of_two(hn::Sub(e.n, half)));
 }
 
-/// e^x of -104 <= x <= 43, with less to do: 2^(n + 64) is a float. What is denormal is rounded
-/// last.
+/// e^x for -104 <= x <= 43, faster as 2^(n + 64) is a normal float. Denormal results are rounded by
+/// the last product.
 HWY_INLINE V exp_to_43(V x) {
   return hn::Mul(together(split_exponential<64>(x)), set(5.42101086e-20F));
 }
 
-/// e^x of what is not above zero; zero where that is no normal number, for they take long. NaN,
-/// which is not below, is right without a limit to x.
+/// e^x for x <= 0; zero instead of denormals, which are slow. NaN stays NaN.
 HWY_INLINE V exp_below(V x) {
   return hn::IfThenElseZero(hn::Not(hn::Lt(x, set(-87.0F))), together(split_exponential(x)));
 }
 
-/// The lesser of x and a number; NaN for NaN. Which of two a minimum gives then is the instruction
-/// set's affair: on x86 the second.
+/// min(x, high); NaN for NaN. The instruction set decides which operand a minimum with NaN returns:
+/// on x86 the second.
 HWY_INLINE V at_most(V x, float high) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
   return hn::Min(set(high), x);
@@ -140,7 +139,7 @@ HWY_INLINE V exp(V x) { return exp_inside(clamp(x, -104.0F, 89.0F)); }
 HWY_INLINE V expm1(V x) {
   const Split e = split_exponential<-1>(clamp(x, -18.0F, 89.0F));  // 2^128 is no float
   const V y = hn::MulAdd(e.scale, e.rest, hn::Sub(e.scale, set(0.5F)));
-  // NaN is not above anything either.
+  // NaN stays NaN.
   return blend(hn::Gt(hn::Abs(x), set(1e-8F)), hn::Add(y, y), x);
 }
 
@@ -173,7 +172,7 @@ HWY_INLINE V log(V x) {
 
 HWY_INLINE V log1p(V x) {
   const V u = hn::Add(x, set(1.0F));
-  // What the sum lost, times the derivative; nothing where x is infinite or minus one.
+  // The rounding error of 1 + x, times the derivative; none if x is infinite or -1.
   const V lost = hn::Div(hn::Sub(x, hn::Sub(u, set(1.0F))), u);
   const M plain = hn::And(hn::Gt(u, hn::Zero(D())), hn::Lt(u, set(1e10F)));
   const V y = hn::Add(log(u), hn::IfThenElseZero(plain, lost));
@@ -181,13 +180,13 @@ HWY_INLINE V log1p(V x) {
 }
 
 HWY_INLINE V tanh(V x) {
-  // e^-2|x| - 1 without cancellation near zero; beyond ten tanh is one to the last bit.
+  // e^-2|x| - 1 without cancellation near zero; beyond 10 tanh rounds to 1.
   const Split e = split_exponential(hn::Mul(set(-2.0F), at_most(hn::Abs(x), 10.0F)));
   const V t = hn::MulAdd(e.scale, e.rest, hn::Sub(e.scale, set(1.0F)));
   return hn::CopySign(hn::Div(t, hn::Add(t, set(2.0F))), x);
 }
 
-/// 1 / (1 + e^-x), both times 2^-64, as e^104 is no float and its reciprocal is one.
+/// 1 / (1 + e^-x), both parts times 2^-64, as e^104 overflows but its reciprocal does not.
 HWY_INLINE V sigmoid(V x) {
   const Split e = split_exponential<-64>(hn::Neg(clamp(x, -104.0F, 43.0F)));
   const V one = set(5.42101086e-20F);
@@ -196,13 +195,13 @@ HWY_INLINE V sigmoid(V x) {
 
 HWY_INLINE V silu(V x) { return hn::Mul(x, sigmoid(x)); }
 
-/// erf |x| for |x| < 0.93, over |x|, less one.
+/// erf |x| / |x| - 1 for |x| < 0.93.
 HWY_INLINE V erf_near(V square) {
   return polynomial(square, set(-5.96761703e-4F), 4.99119423e-3F, -2.67681349e-2F, 1.12819925e-1F,
                     -3.76125336e-1F, 1.28379166e-1F);
 }
 
-/// 1 - erf t for 0.93 < t < 10 (N. Juffa's polynomials, as those above).
+/// 1 - erf t for 0.93 < t < 10 (N. Juffa's polynomials, as above).
 HWY_INLINE V erfc_far(V t) {
   const V r = polynomial(t, set(-1.72853470e-5F), 3.83197126e-4F, -3.88396438e-3F, 2.42546219e-2F,
                          -1.06777877e-1F, -6.34846687e-1F, -1.28717512e-1F);
@@ -217,16 +216,15 @@ HWY_INLINE V erf(V x) {
 }
 
 #if HWY_MAX_BYTES == 64
-/// Of sixteen numbers the one that the last four bits of `n` say.
+/// The one of sixteen numbers that the last four bits of `n` select.
 HWY_INLINE V one_of_sixteen(VI n, const float* each) {
-  // Highway's assertions look at the other bits.
+  // Highway's assertions also check the other bits.
   const VI low = HWY_IS_DEBUG_BUILD ? hn::And(n, hn::Set(DI(), 15)) : n;
   return hn::TableLookupLanes(hn::Load(D(), each), hn::IndicesFromVec(D(), low));
 }
 
-/// erf(x / sqrt 2) / 2 within 1.1e-7. With |x| = (n + u) / 2.75, n the nearest integer and at most
-/// 15, it is one of sixteen polynomials of u (our own fit, minimax), whose coefficients stand in
-/// registers.
+/// erf(x / sqrt 2) / 2 within 1.1e-7. |x| = (n + u) / 2.75 with n the nearest integer, at most 15,
+/// selects one of sixteen polynomials of u (own minimax fit), whose coefficients are in registers.
 HWY_INLINE V half_erf_of_root_half(V x) {
   HWY_ALIGN static constexpr float k4[] = {
       7.85344455e-05F,  2.81105720e-04F,  3.98000178e-04F,  3.14993522e-04F,
@@ -278,12 +276,12 @@ HWY_INLINE V half_erf_of_root_half(V x) {
 }
 #endif
 
-/// The normal distribution's Phi; anything for NaN.
+/// The normal distribution's Phi; undefined for NaN.
 HWY_INLINE V normal_cdf(V x) { return hn::Add(half_erf_of_root_half(x), set(0.5F)); }
 
 HWY_INLINE V gelu(V x) { return hn::Mul(x, normal_cdf(x)); }
 
-/// Phi(x) + x phi(x).
+/// The derivative of gelu: Phi(x) + x phi(x).
 HWY_INLINE V gelu_slope(V x) {
   const V inside = clamp(x, -14.0F, 14.0F);  // beyond it phi is zero
   const V phi = hn::Mul(set(0.398942280F), exp_to_43(hn::Mul(hn::Mul(inside, inside), set(-0.5F))));
@@ -295,7 +293,7 @@ HWY_INLINE V gelu_tanh(V x) {
   return hn::Mul(x, sigmoid(hn::Mul(x, slope)));
 }
 
-/// s + x s (1 - s) slope' of x s with s = sigmoid(x slope).
+/// The derivative of gelu_tanh, x s with s = sigmoid(x slope): s + x s (1 - s) slope'.
 HWY_INLINE V gelu_tanh_slope(V x) {
   const V inside = clamp(x, -50.0F, 50.0F), square = hn::Mul(inside, inside);
   const V slope = hn::MulAdd(square, set(0.071354816F), set(1.595769122F));
@@ -309,7 +307,7 @@ HWY_INLINE V silu_slope(V x) {
   return hn::MulAdd(inside, hn::Mul(s, other), s);
 }
 
-/// NaN is not below zero.
+/// The derivative of elu.
 HWY_INLINE V elu_slope(V x, V alpha, V scale, V input_scale) {
   const V steep = hn::Mul(hn::Mul(alpha, scale), input_scale);
   return blend(hn::Le(x, hn::Zero(D())), hn::Mul(exp(hn::Mul(x, input_scale)), steep), scale);
@@ -320,7 +318,7 @@ HWY_INLINE V elu(V x, V alpha, V scale, V input_scale) {
                hn::Mul(expm1(hn::Mul(x, input_scale)), hn::Mul(alpha, scale)));
 }
 
-/// ln(1 + e) for 0 <= e <= 1, by a polynomial of our own fit, within 3.4e-8 of it, relative.
+/// ln(1 + e) for 0 <= e <= 1, by an own polynomial fit, with a relative error below 3.4e-8.
 HWY_INLINE V log1p_of_fraction(V e) {
   const V p = polynomial(e, set(5.3646583e-3F), -3.0065125e-2F, 7.920345e-2F, -1.3753709e-1F,
                          1.9153611e-1F, -2.4857152e-1F, 3.332132e-1F, -4.9999648e-1F);
@@ -331,7 +329,7 @@ HWY_INLINE V softplus(V x, V beta, V threshold) {
   const V z = hn::Mul(x, beta), inverse = hn::Div(set(1.0F), beta);
   const V e = exp_to_43(hn::Max(hn::Neg(hn::Abs(z)), set(-104.0F)));
   const V y = hn::Add(hn::Max(z, hn::Zero(D())), log1p_of_fraction(e));
-  // NaN is not above the threshold.
+  // NaN stays NaN.
   return blend(hn::Gt(z, threshold), x, hn::Mul(blend(hn::IsNaN(z), z, y), inverse));
 }
 
@@ -348,7 +346,7 @@ HWY_INLINE V hard_sigmoid(V x) {
 }
 
 HWY_INLINE V hard_swish(V x) {
-  // The product first would overflow.
+  // x * (x + 3) would overflow.
   return hn::Mul(x, hard_sigmoid(x));
 }
 
