@@ -22,8 +22,8 @@ using OptionalTensor = std::optional<Tensor>;
 
 // --------------------------------------------------------------------------------- the cells
 
-/// `gates`: columns of the step's scratch. The input's share goes to the first `input` of them, the
-/// hidden share is added to `hidden` of them from `offset` on.
+/// `gates`: number of gates in the step's scratch. The input's part is stored in the first `input`
+/// of them; the hidden state's part is added to `hidden` of them from `offset` on.
 struct CellKind {
   const char* name;
   int64_t gates, input, hidden, offset, states;
@@ -49,30 +49,29 @@ struct Strides {
   int64_t batch, time;
 };
 
-/// Everything of one model; strides in elements.
+/// One model's tensors; strides in elements.
 struct Sequence {
   const CellKind& kind;
   int64_t batch, time, in, width;
-  const float *x, *input, *hidden;  // the weights in panels
-  const float* last_bias;           // of the gates that the input has no share in, or none
+  const float *x, *input, *hidden;  // packed weights
+  const float* last_bias;           // for gates without an input part, or null
   Strides xs, ys;
-  float *y, *h, *c;  // h and c: `[B, H]`, the first states on entry
+  float *y, *h, *c;  // h and c: `[B, H]`, initial states on entry
   bool reverse;
 };
 
-/// Steps whose input share is computed at once: one where a step has rows enough for the GEMM to be
-/// at its best, so that the gates stay in the first-level cache; more for the few rows of a small
-/// batch.
+/// Number of steps whose input part is one product: one step if it has enough rows for the GEMM's
+/// full speed, so that gates stay in the first-level cache; more steps for small batches.
 int64_t chunk_of(int64_t batch, int64_t time) {
   return batch >= 8 ? 1 : std::min(time, 32 / batch);
 }
 
-/// Rows of scratch for any share of at most `batch` sequences: a smaller one takes more steps.
+/// Rows of scratch for at most `batch` sequences; fewer sequences take more steps at once.
 int64_t scratch_rows(int64_t batch, int64_t time) {
   return std::max(batch, std::min(batch * time, int64_t{32}));
 }
 
-/// Shares of the batch for every model, so that each thread has one.
+/// Number of parts of each model's batch, so that each thread has one.
 int64_t parts_of_batch(int64_t models, int64_t batch) {
   constexpr int64_t kFewestRows = 4;  // fewer leave the GEMM's registers empty
   if (at::in_parallel_region()) return 1;
@@ -80,12 +79,12 @@ int64_t parts_of_batch(int64_t models, int64_t batch) {
                     std::max(int64_t{1}, batch / kFewestRows));
 }
 
-/// Space between the scratch's rows: a power of two apart they would compete for cache sets.
+/// Distance of scratch rows: not a power of two, as these would compete for cache sets.
 int64_t scratch_stride(const CellKind& kind, int64_t width) {
   return (kind.gates * width + 15) / 16 * 16 + 16;
 }
 
-/// out = rows of `a` times panels, added to what is there where asked.
+/// out = rows of `a` times the input's weights, or out += rows times the `hidden` weights.
 void multiply(const Sequence& s, int64_t rows, const float* a, int64_t a_stride, bool hidden,
               float* out, int64_t out_stride) {
   panel_gemm::Product p;
@@ -101,7 +100,7 @@ void multiply(const Sequence& s, int64_t rows, const float* a, int64_t a_stride,
   panel_gemm::multiply(p, 0, panel_gemm::panel_count(p.columns));
 }
 
-/// The input's share of steps [from, from + steps), bias included: the gates `[steps, B, stride]`.
+/// Computes the input's part of `steps` steps, bias included, as gates `[steps, B, stride]`.
 void input_share(const Sequence& s, int64_t from, int64_t steps, float* gates, int64_t stride) {
   const float* x = s.x + from * s.xs.time;
   if (steps == 1) {
@@ -144,7 +143,7 @@ void run_sequence(const Sequence& s, float* scratch) {
 
 using Scratch = std::unique_ptr<float, decltype(&std::free)>;
 
-/// Aligned to a cache line.
+/// Memory aligned to a cache line.
 Scratch make_scratch(int64_t count) {
   const auto bytes = (static_cast<size_t>(count) * sizeof(float) + 63) / 64 * 64;
   Scratch made(static_cast<float*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))), std::free);
@@ -152,15 +151,15 @@ Scratch make_scratch(int64_t count) {
   return made;
 }
 
-/// Rows of the last axis contiguous: itself where it is so already.
+/// The tensor, or a copy with a contiguous last axis if it is not.
 Tensor with_rows(const Tensor& t) {
   return t.size(-1) == 1 || t.stride(-1) == 1 ? t : t.contiguous();
 }
 
 using Results = std::tuple<Tensor&, Tensor&>;
 
-/// `input` and `hidden`: panels of the weights, the bias among those of the input. `last_bias`: of
-/// the gates that the input has no share in.
+/// `input` and `hidden`: packed weights, with the bias in `input`. `last_bias`: bias of gates
+/// without an input part.
 Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& hidden,
                             const OptionalTensor& last_bias, const Tensor& h0,
                             const OptionalTensor& c0, c10::string_view cell, bool reverse,
@@ -196,8 +195,8 @@ Results recurrent_layer_out(const Tensor& x, const Tensor& input, const Tensor& 
   const Strides xs{rows.stride(time_major ? 2 : 1), rows.stride(time_major ? 1 : 2)};
   const Strides ys = time_major ? Strides{width, batch * width} : Strides{time * width, width};
   const int64_t state = batch * width;
-  // With fewer models than threads the batch is shared out too: sequences know nothing of each
-  // other, and a core reads the weights from a cache of its own.
+  // With fewer models than threads, the batch is split too: sequences are independent, and each
+  // core has the weights in its own cache.
   const int64_t parts = parts_of_batch(n, batch), most = (batch + parts - 1) / parts;
   const int64_t floats = scratch_rows(most, time) * scratch_stride(kind, width);
   at::parallel_for(0, n * parts, 1, [&](int64_t begin, int64_t end) {

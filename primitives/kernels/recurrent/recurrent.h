@@ -8,8 +8,8 @@
 namespace wide {
 
 /// One direction of one recurrent layer for N models. `x` `[N, B, T, I]`, or `[N, T, B, I]` when
-/// `time_major`; any strides with the last axis contiguous. The columns of the packed weights lie
-/// in this order, where each is H wide:
+/// `time_major`; any strides with the last axis contiguous. The columns of the packed weights have
+/// this order, H for each gate:
 ///   lstm      input `[N, I, 4H]` and hidden `[N, H, 4H]` i f g o, bias `[N, 4H]`
 ///   gru       input `[N, I, 3H]` n r z, hidden `[N, H, 3H]` r z n, bias `[N, 4H]`: of the input's
 ///             n, the sums of r and of z, of the hidden n
@@ -25,8 +25,8 @@ struct RecurrentLayer {
 };
 
 /// `wide::recurrent_layer`: the hidden states, `[N, B, T, H]` or `[N, T, B, H]` as `x` is, and the
-/// last states `[N, S, B, H]`: h, and c of lstm. float32 on the CPU; its gradient is refused.
-/// Models outside, time inside: a model's weights stay in cache over its whole sequence.
+/// last states `[N, S, B, H]`: h, and c of lstm. float32 on the CPU; its gradient is refused. Loops
+/// over models outside and over time inside, so that a model's weights stay in cache.
 std::pair<at::Tensor, at::Tensor> recurrent_layer(const RecurrentLayer& layer);
 
 }  // namespace wide

@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "primitives/kernels/recurrent/recurrent_cells.cpp"
 #include "primitives/kernels/highway.h"
-// As for every instruction set.
+// Included once for each instruction set.
 #include "primitives/kernels/pointwise/vector_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -13,7 +13,7 @@ namespace vm = wide::vector_math::HWY_NAMESPACE;
 using vm::D;
 using vm::V;
 
-/// Keeps NaN, which is not beyond anything.
+/// Clamps to [-limit, limit]; NaN stays NaN.
 HWY_INLINE V clamped(V x, float limit) {
   const V low = vm::blend(hn::Lt(x, vm::set(-limit)), vm::set(-limit), x);
   return vm::blend(hn::Gt(low, vm::set(limit)), vm::set(limit), low);
@@ -27,8 +27,8 @@ HWY_INLINE V one_plus_exponential(V x) {
 
 HWY_INLINE V sigmoid(V x) { return hn::Div(vm::set(1.0F), one_plus_exponential(x)); }
 
-/// e^2x - 1 without cancellation near zero: tanh x is this over itself plus two. Beyond 10 tanh is
-/// one to the last bit of a float.
+/// e^2x - 1 without cancellation near zero: tanh x is this divided by (this + 2). Beyond 10 tanh
+/// rounds to 1.
 HWY_INLINE V tanh_numerator(V x) {
   const vm::Split e = vm::split_exponential(clamped(hn::Add(x, x), 20.0F));
   return hn::MulAdd(e.scale, e.rest, hn::Sub(e.scale, vm::set(1.0F)));
@@ -45,7 +45,7 @@ HWY_INLINE V gated_tangent(V gate, V x) {
   return hn::Div(e, hn::Mul(hn::Add(e, vm::set(2.0F)), one_plus_exponential(gate)));
 }
 
-/// Some units of one sequence: as many as there are lanes, or the `rest` behind them.
+/// Some units of one sequence: one vector of them, or the last `rest` ones.
 struct Units {
   const float* gates;
   float *h, *c, *y;
