@@ -1,5 +1,5 @@
-// What torch.nn's layers fill their parameters with: Linear, Conv, Bilinear U(±1/√fan_in);
-// Embedding N(0, 1); norms 1 and 0; LSTM, GRU, RNN U(±1/√hidden); PReLU 1/4;
+// How torch.nn's layers fill their parameters: Linear, Conv, Bilinear U(±1/√fan_in); Embedding N(0,
+// 1); norms 1 and 0; LSTM, GRU, RNN U(±1/√hidden); PReLU 1/4;
 // MultiheadAttention's in_proj U(±√(6 / (3E + E))), its biases 0
 #include "primitives/init/starting_values.h"
 
@@ -17,7 +17,7 @@ using Drawn = StartingValues::Kind;
 
 constexpr const char* kAttention = "MultiheadAttention";
 
-/// torch.nn's layer that calls a normalising operator.
+/// The torch.nn layer that calls a norm operator.
 std::string norm_layer(const std::string& op) {
   for (const auto& [part, layer] : {std::pair{"layer_norm", "LayerNorm"},
                                     {"group_norm", "GroupNorm"},
@@ -36,7 +36,7 @@ class Finder {
   explicit Finder(const Program& single) : p_(single), parameter_(single.values.size(), kNone) {
     for (const ValueId id : p_.bound)
       if (p_.value(id).role == Role::parameter) parameter_[id] = id;
-    // Views of a parameter are that parameter.
+    // A view of a whole parameter counts as the parameter.
     for (const Node& node : p_.nodes)
       if ((node.is_view() || node.name() == "aten::detach") && !node.arguments.empty() &&
           node.arguments[0].kind == Argument::Kind::value && node.results.size() == 1 &&
@@ -51,7 +51,7 @@ class Finder {
   }
 
  private:
-  /// A part of a parameter is not the parameter.
+  /// Whether a node takes a part of a tensor, which does not count as the parameter.
   static bool is_slice(const Node& node) {
     const std::string name = node.name();
     return name.find("slice") != std::string::npos || name.find("select") != std::string::npos ||
@@ -118,7 +118,7 @@ class Finder {
     return op.rfind("aten::lstm", 0) == 0 ? "LSTM" : op.rfind("aten::gru", 0) == 0 ? "GRU" : "RNN";
   }
 
-  /// Whether a convolution, by whatever operator it is called, is a transposed one.
+  /// Whether a convolution, called by any operator, is a transposed one.
   static bool transposes(const std::string& op, const std::vector<Argument>& arguments) {
     constexpr size_t kTransposed = 6;  // of aten::convolution's arguments
     return op.find("transpose") != std::string::npos ||
@@ -179,7 +179,7 @@ bool looks_like(const StartingValues& start, const Tensor& values) {
   if (uniform && largest > start.number * (1 + rounding)) return false;
   if (!uniform && largest > 7 * start.number) return false;
   const double spread = uniform ? start.number / std::sqrt(3.0) : start.number;
-  // Six standard errors of the mean and of the root mean square around 0.
+  // The mean and the root mean square must lie within six standard errors.
   if (std::abs(x.mean().item<double>()) > 6 * spread / std::sqrt(count)) return false;
   if (count < 2) return true;
   const double got = std::sqrt((x * x).mean().item<double>());
