@@ -1,8 +1,8 @@
 // ada_layer_norm_zero_single: shift, scale, gate = chunk(Linear(SiLU(emb)), 3)
 //   y = LayerNorm(x) (1 + scale) + shift, no affine part of its own; returns (y, gate)
 // shapes: x [N,B,T,D] or [N,B,D], emb [N,B,E] -> y as x, gate [N,B,D]
-// source: FLUX's AdaLayerNormZeroSingle. What is claimed is the modulated norm; the linear layer
-// before it is `linear`'s. Other networks modulate in the same way (DiT, double stream blocks).
+// source: FLUX's AdaLayerNormZeroSingle. Claims the modulated norm; the linear layer before it is
+// claimed by `linear`. Other networks modulate in the same way (DiT, double stream blocks).
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -41,8 +41,8 @@ Network network(const Shape& shape) {
 
 // ------------------------------------------------------------------------------------ claims
 
-/// Sizes `[..prefix of x's.., 1.., D]`: one row for each of some leading axes of x. How many axes
-/// that are, or nullopt.
+/// Sizes `[..prefix of x's.., 1.., D]`: one row for each index of some leading axes of x. Returns
+/// the number of these axes, or nullopt.
 std::optional<size_t> leading_axes(const Sizes& x, const Sizes& t) {
   if (t.empty() || t.size() > x.size() || t.back() != x.back()) return std::nullopt;
   const size_t missing = x.size() - t.size();
@@ -55,7 +55,7 @@ std::optional<size_t> leading_axes(const Sizes& x, const Sizes& t) {
   return axes;
 }
 
-/// add(mul(native_layer_norm(x), factor), shift), both in either order.
+/// Matches add(mul(native_layer_norm(x), factor), shift), operands in either order.
 std::optional<Matched> match(const PatternView& view, size_t at) {
   const CallView sum = view.call(at);
   if (!sum.is_tensor(0) || !sum.is_tensor(1) || sum.number(2, 1.0) != 1.0) return std::nullopt;
@@ -81,7 +81,7 @@ std::optional<Matched> match(const PatternView& view, size_t at) {
 
 // -------------------------------------------------------------------------------- strategies
 
-/// A wide tensor with ones behind N until it has the rank of x.
+/// A wide tensor with axes of size 1 behind N, up to the rank of x.
 Tensor aligned(const Tensor& t, int64_t rank) {
   Sizes sizes = t.sizes().vec();
   sizes.insert(sizes.begin() + 1, static_cast<size_t>(rank - t.dim()), 1);
@@ -94,7 +94,7 @@ Tensors fused(const ModulatedConfig& c, const WideCall& call) {
   return {at::addcmul(aligned(call.inputs[2], x.dim()), y, aligned(call.inputs[1], x.dim()))};
 }
 
-/// The engine's own kernel: a row is read once, modulated on the way out.
+/// The engine's own kernel, which reads each row once and modulates the result.
 Tensors one_pass(const ModulatedConfig& c, const WideCall& call) {
   const auto rows = [&](const Tensor& t) { return t.reshape({-1, c.d}); };
   return {norms::layer_norm(call.inputs[0].contiguous(), rows(call.inputs[1]), rows(call.inputs[2]),

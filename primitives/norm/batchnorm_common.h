@@ -2,7 +2,7 @@
 // The batch norms: y = (x - mean) / sqrt(var + eps) * weight + bias, per channel
 //   eval: mean and var are the running statistics; train: those of the batch, and
 //   running = (1 - momentum) running + momentum * batch (variance unbiased)
-// They differ in how many axes their images have; each claims the inputs of its rank.
+// They differ in the number of image axes; each claims inputs of its rank.
 #include "primitives/kernels/norm/norms.h"
 #include "primitives/layout.h"
 
@@ -18,7 +18,7 @@ struct Config {
 
 // ------------------------------------------------------------------------------ single model
 
-/// The axes of `space` lie behind B and C; a single one may be absent.
+/// `space`: axes behind B and C; if there is one only, it may be absent.
 inline Network network(const std::string& name, const std::vector<const char*>& space,
                        const Shape& shape) {
   at_least(name.c_str(), shape, "B", 1);
@@ -69,7 +69,7 @@ inline std::optional<Claimed> claimed(const CallView& call, Config config,
 
 inline std::optional<Claimed> claim_region(const CallView& call) {  // batch_norm
   const bool training = call.flag(5);
-  // In training the running statistics change: then the nodes inside are claimed instead.
+  // Training changes the running statistics: then the inner nodes are claimed instead.
   if (training && (call.is_tensor(3) || call.is_tensor(4))) return std::nullopt;
   return claimed(call, {training, call.number(6, 0.1), call.number(7, 1e-5)}, {0});
 }
@@ -101,7 +101,7 @@ inline std::optional<Claimed> claim_no_training(const CallView& call) {
   return claimed(call, {false, call.number(5, 0.1), call.number(6, 1e-5)}, {0, -1, -1});
 }
 
-/// Claims of inputs with `ranks` axes, models not counted.
+/// Claims for inputs of these ranks, without the axis of models.
 inline std::vector<Claim> claims(const std::vector<size_t>& ranks) {
   using Match = std::optional<Claimed> (*)(const CallView&);
   const std::vector<std::pair<const char*, Match>> all{
@@ -124,7 +124,7 @@ inline std::vector<Claim> claims(const std::vector<size_t>& ranks) {
 
 // -------------------------------------------------------------------------------- strategies
 
-/// Weight and bias of the affine map that batch norm is in eval mode: of parameters alone.
+/// Scale and shift to which batch norm reduces in eval mode; they depend on parameters only.
 inline std::pair<Tensor, Tensor> scale_and_shift(const Config& c, const Tensors& in) {
   Tensor scale = at::rsqrt(in[4] + c.eps);
   if (in[1].defined()) scale = scale * in[1];
@@ -135,13 +135,13 @@ inline std::pair<Tensor, Tensor> scale_and_shift(const Config& c, const Tensors&
 
 inline Tensor flat(const Tensor& t) { return t.defined() ? t.reshape({-1}) : t; }
 
-/// Own statistics per channel are own statistics per model once the models lie in the channels.
+/// Training: with models folded into channels, statistics per channel are statistics per model.
 inline Tensors train(const Config& c, const WideCall& call) {
   const Tensors& in = call.inputs;
   const auto wide = [&](const Tensor& t) { return t.view({call.n, -1}); };
   const bool two = in[0].dim() == 3;  // [N, B, C]
   Tensor packed = pack_channels(two ? in[0].unsqueeze(-1) : in[0]);
-  // Of one sample with channels innermost LibTorch's gradient is wrong for some batch strides.
+  // For one sample with channels last, LibTorch's gradient is wrong for some batch strides.
   if (packed.size(0) == 1) packed = packed.contiguous();
   const auto image = [&](const Tensor& y) {
     const Tensor unpacked = unpack_channels(y, call.n);
@@ -152,7 +152,7 @@ inline Tensors train(const Config& c, const WideCall& call) {
         at::_native_batch_norm_legit(packed, flat(in[1]), flat(in[2]), true, c.momentum, c.eps);
     return {image(y), wide(mean), wide(invstd)};
   }
-  // The operator without mutation has no gradient; this one has, and changes only our copies.
+  // The functional operator has no gradient. This one has, and changes only these copies.
   Tensor running_mean = flat(in[3]).clone(), running_var = flat(in[4]).clone();
   const auto [y, mean, invstd] = at::_native_batch_norm_legit(
       packed, flat(in[1]), flat(in[2]), running_mean, running_var, true, c.momentum, c.eps);
@@ -166,7 +166,7 @@ inline Tensors wide_norm(const Config& c, const WideCall& call) {
   return {at::addcmul(per_channel(shift, x.dim()), x, per_channel(scale, x.dim()))};
 }
 
-/// The engine's own kernels: training reads a channel while it is in cache, eval passes once.
+/// The engine's own kernels: training rereads a channel while it is in cache; eval makes one pass.
 inline Tensors one_pass(const Config& c, const WideCall& call) {
   const Tensors& in = call.inputs;
   const Tensor x = norms::readable(in[0]);
@@ -181,7 +181,7 @@ inline Tensors one_pass(const Config& c, const WideCall& call) {
 
 // ------------------------------------------------------------------------------ registration
 
-/// A convolution followed by eval-mode batch norm is one with scaled weights, `[N, O, ...]`.
+/// Folds an eval-mode batch norm into the weights `[N, O, ...]` of the convolution before it.
 inline std::optional<Tensors> into_convolution(const std::any&, const WideCall& convolution,
                                                const std::any& norm_config, const WideCall& norm) {
   const auto& c = std::any_cast<const Config&>(norm_config);
@@ -195,7 +195,7 @@ inline std::optional<Tensors> into_convolution(const std::any&, const WideCall& 
                  b.defined() ? at::addcmul(shift, b, scale) : shift};
 }
 
-/// `shapes` with and without training.
+/// `shapes`, each with and without training.
 inline std::vector<Shape> both_modes(const std::vector<Shape>& shapes) {
   std::vector<Shape> out;
   for (const Shape& shape : shapes) {
@@ -205,7 +205,7 @@ inline std::vector<Shape> both_modes(const std::vector<Shape>& shapes) {
   return out;
 }
 
-/// All but the sweeps, refusals and formula, which each of the three states itself.
+/// The target without sweeps, refusals and formula, which each of the three sets itself.
 inline Target target(const std::string& name, const std::vector<const char*>& space,
                      const std::vector<size_t>& ranks) {
   Target t;

@@ -1,7 +1,8 @@
 // instancenorm2d: y = (x - mean) / sqrt(var + eps) * weight + bias, statistics per sample and
-// channel; running statistics, where tracked, take in their mean over the batch. In use they make
-// it a batch norm in eval mode, which is what such calls are claimed as. shapes: x [N,B,C,H,W],
-// weight bias [N,C] -> y [N,B,C,H,W] source: torch.nn.InstanceNorm2d
+//   channel; running statistics are updated by the batch mean; used, they make it a batch norm
+// shapes: x [N,B,C,H,W], weight bias [N,C] -> y [N,B,C,H,W]
+// source: torch.nn.InstanceNorm2d
+// source: torch.nn.InstanceNorm2d
 #include "primitives/norm/sample_norm.h"
 
 namespace wide::instancenorm2d_target {
@@ -45,7 +46,7 @@ Network network(const Shape& shape) {
 // ------------------------------------------------------------------------------------ claims
 
 /// x, weight, bias, running mean and variance, use_input_stats, momentum, eps. Calls with running
-/// statistics are taken apart when they are recorded.
+/// statistics are decomposed when they are recorded.
 std::optional<Claimed> claim(const CallView& call) {
   if (!call.is_tensor(0) || call.is_tensor(3) || call.is_tensor(4) || !call.flag(5))
     return std::nullopt;

@@ -13,7 +13,7 @@ namespace {
 struct LayerNormConfig {
   Sizes normalized;
   double eps = 1e-5;
-  bool statistics = false;  // mean and 1/sqrt(var + eps) are read too, by a backward pass
+  bool statistics = false;  // mean and 1/sqrt(var + eps) are outputs too, for backward
   std::string text() const {
     return fmt::format("D={} eps={}{}", list_text(normalized), eps, statistics ? " stats=1" : "");
   }
@@ -36,7 +36,7 @@ Network network(const Shape& shape) {
 
 // ------------------------------------------------------------------------------------ claims
 
-/// Both operators: x, normalized shape, weight, bias, eps.
+/// Arguments of both operators: x, normalized shape, weight, bias, eps.
 std::optional<Claimed> claim(const CallView& call, bool statistics, std::vector<int> results) {
   if (!call.is_tensor(0)) return std::nullopt;
   return Claimed{LayerNormConfig{call.ints(1), call.number(4, 1e-5), statistics},
@@ -55,7 +55,7 @@ std::optional<Matched> written_out(const PatternView& view, size_t node) {
 
 // -------------------------------------------------------------------------------- strategies
 
-/// A weight `[N, D...]` in front of activations of rank `rank`.
+/// A weight `[N, D...]`, viewed to broadcast against activations of rank `rank`.
 Tensor affine(const Tensor& weight, const LayerNormConfig& c, int64_t rank) {
   Sizes sizes(static_cast<size_t>(rank) - c.normalized.size(), 1);
   sizes[0] = weight.size(0);
@@ -63,7 +63,7 @@ Tensor affine(const Tensor& weight, const LayerNormConfig& c, int64_t rank) {
   return weight.reshape(sizes);
 }
 
-/// Normalising needs no model; only the affine part does, in one further pass.
+/// Normalises all models at once, then applies each model's affine part in another pass.
 Tensors wide_norm(const LayerNormConfig& c, const WideCall& call) {
   const auto [y, mean, rstd] =
       at::native_layer_norm(call.inputs[0], c.normalized, Tensor(), Tensor(), c.eps);
@@ -75,7 +75,7 @@ Tensors wide_norm(const LayerNormConfig& c, const WideCall& call) {
   return {y, mean, rstd};
 }
 
-/// The engine's own kernel: a row is read once, every model's affine part applied on the way out.
+/// The engine's own kernel: reads each row once and applies the model's affine part at once.
 Tensors one_pass(const LayerNormConfig& c, const WideCall& call) {
   return {norms::layer_norm(call.inputs[0].contiguous(), call.inputs[1], call.inputs[2],
                             c10::multiply_integers(c.normalized), c.eps, /*rms=*/false)};

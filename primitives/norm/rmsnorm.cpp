@@ -14,7 +14,7 @@ namespace {
 
 struct RmsNormConfig {
   Sizes normalized;
-  std::optional<double> eps;  // none: the smallest step of the dtype
+  std::optional<double> eps;  // none: the dtype's epsilon
   std::string text() const {
     return fmt::format("D={} eps={}", list_text(normalized), eps ? fmt::to_string(*eps) : "auto");
   }
@@ -49,7 +49,7 @@ std::optional<Claimed> claim(const CallView& call, std::vector<int> results) {
   return Claimed{RmsNormConfig{call.ints(1), eps}, {call.id(0), call.id(2)}, std::move(results)};
 }
 
-/// x and eps of a value that is x / sqrt(mean(x^2) + eps), and the nodes that make it.
+/// x and eps of a value that is x / sqrt(mean(x^2) + eps), and the nodes that compute it.
 struct Root {
   ValueId x = kNone;
   double eps = 0;
@@ -98,7 +98,7 @@ std::optional<Root> inverse_root(const PatternView& view, ValueId id) {
   return root;
 }
 
-/// Node `at` itself is x * inverse root or x / root; its nodes without `at`.
+/// Matches node `at` as x * inverse root or x / root; the result's nodes do not include `at`.
 std::optional<Root> normalized(const PatternView& view, size_t at) {
   const CallView call = view.call(at);
   if (!call.is_tensor(0) || !call.is_tensor(1)) return std::nullopt;
@@ -138,7 +138,7 @@ std::optional<Matched> match(const PatternView& view, size_t at) {
 
 // -------------------------------------------------------------------------------- strategies
 
-/// Normalising needs no model; the weights are one further pass.
+/// Normalises all models at once, then multiplies by each model's weights in another pass.
 Tensors batched(const RmsNormConfig& c, const WideCall& call) {
   const Tensor &x = call.inputs[0], &w = call.inputs[1];
   const Tensor y = at::rms_norm(x, c.normalized, {}, c.eps);
@@ -149,7 +149,7 @@ Tensors batched(const RmsNormConfig& c, const WideCall& call) {
   return {y * w.reshape(sizes)};
 }
 
-/// The engine's own kernel: a row is read once, every model's weights applied on the way out.
+/// The engine's own kernel: reads each row once and applies the model's weights in the same pass.
 Tensors one_pass(const RmsNormConfig& c, const WideCall& call) {
   return {norms::layer_norm(call.inputs[0].contiguous(), call.inputs[1], std::nullopt,
                             c10::multiply_integers(c.normalized), c.eps.value_or(FLT_EPSILON),

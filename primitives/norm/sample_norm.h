@@ -1,13 +1,13 @@
 #pragma once
-// What group norm and instance norm (groups of one channel) share: statistics of every sample.
+// Shared by group norm and instance norm (groups of one channel): statistics per sample.
 #include "primitives/kernels/norm/norms.h"
 #include "primitives/layout.h"
 
 namespace wide {
 
-/// Inputs x `[N,B,C,...]`, weight and bias `[N,C]` or none. Behind a grouped convolution the models
-/// lie in the channels: their groups are then groups of one group norm, affine part included.
-/// Otherwise they are stacked into the batch.
+/// Inputs x `[N,B,C,...]`, weight and bias `[N,C]` or none. If models are packed into channels, as
+/// after a grouped convolution, one group norm handles all models' groups with their affine parts.
+/// Otherwise models are stacked into the batch.
 inline Tensor sample_norm(const WideCall& call, int64_t groups, double eps) {
   const Tensor &x = call.inputs[0], &w = call.inputs[1], &b = call.inputs[2];
   if (x.dim() == 3 || cheapest_folding(x) == Folding::packed) {
