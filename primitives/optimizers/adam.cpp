@@ -1,4 +1,4 @@
-// adam: moments of the gradient, their bias taken out; weight decay is part of the gradient
+// adam: bias-corrected moments of the gradient; weight decay is added to the gradient
 // source: torch.optim.Adam
 #include "primitives/optimizers/adam.h"
 

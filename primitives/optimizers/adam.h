@@ -13,8 +13,7 @@ enum { kAdamLr, kAdamWeightDecay, kAdamBeta1, kAdamBeta2, kAdamEps };
 
 /// m = m + (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g²;
 /// p = p - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-/// where weight decay is `decoupled` after p = p (1 - lr weight_decay), else with
-/// g = ∇ + weight_decay p.
+/// with weight decay `decoupled`: first p = p (1 - lr weight_decay); else g = ∇ + weight_decay p.
 template <bool decoupled, class T>
 WIDE_FORMULA void adam_step(const ParameterStep<T>& s) {
   const double t = double(s.step), lr = s.hyper[kAdamLr], decay = s.hyper[kAdamWeightDecay];
@@ -39,7 +38,7 @@ WIDE_FORMULA void adam_step(const ParameterStep<T>& s) {
   }
 }
 
-/// By one of ATen's fused kernels, `at::_fused_adam_` or `at::_fused_adamw_`.
+/// The step by one of ATen's fused kernels, `at::_fused_adam_` or `at::_fused_adamw_`.
 template <class Fused>
 void adam_lists(const ListStep& s, const Fused& fused) {
   const std::vector<at::Tensor> steps(
@@ -56,7 +55,7 @@ void adam_lists(const ListStep& s, const Fused& fused) {
     with(s.hyper[kAdamLr]);
 }
 
-/// What `adam_step` computes.
+/// `adam_step` by tensor operators, for devices.
 template <bool decoupled>
 std::vector<at::Tensor> adam_tensors(const TensorStep& s) {
   const at::Tensor lr = s.number(kAdamLr), decay = s.number(kAdamWeightDecay);
@@ -71,7 +70,7 @@ std::vector<at::Tensor> adam_tensors(const TensorStep& s) {
           second};
 }
 
-/// `decay`: the line that applies weight decay. Bias is not corrected, as far into a training.
+/// `decay`: the line that applies weight decay. Without bias correction, as late in a training.
 inline std::string adam_in_python(const std::string& name, const std::string& decay) {
   return fmt::format(R"PY(import torch
 def fused(group, lr, h):

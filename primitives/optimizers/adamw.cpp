@@ -1,4 +1,4 @@
-// adamw: Adam with weight decay apart from the gradient
+// adamw: Adam with weight decay applied to the parameter instead of the gradient
 // source: torch.optim.AdamW
 #include <ATen/ops/_fused_adamw.h>
 

@@ -1,4 +1,4 @@
-// `wide::optimizer_step`: an optimiser's step as an operator, with results of its own, for
+// `wide::optimizer_step`: an optimiser's step as an operator that returns new tensors, for
 // recordings (the phase `step` of sweeps). Training itself writes in place and calls no operator.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -14,9 +14,9 @@
 namespace wide::optimizer_operator {
 namespace {
 
-constexpr int64_t kBlock = 1 << 15;  // numbers that are in cache from their copy to their step
+constexpr int64_t kBlock = 1 << 15;  // numbers copied and stepped at a time, which stay in cache
 
-/// `from` and `made`: the parameter, then its state; where they are the same, in place.
+/// `from` and `made`: the parameter, then its state; if they are the same tensors, steps in place.
 template <class T>
 void step_blocks(const Optimizer& optimizer, const Tensors& from, const Tensor& gradient,
                  const Tensor& hyper, int64_t steps, const Tensors& made) {
@@ -47,7 +47,7 @@ void step_blocks(const Optimizer& optimizer, const Tensors& from, const Tensor& 
   });
 }
 
-/// Other types than float32 and float64 go by way of float32.
+/// Other dtypes than float32 and float64 are computed in float32.
 void step_into(const std::string& name, const Tensors& from, const Tensor& gradient,
                const Tensor& hyper, int64_t step, const Tensors& into) {
   const at::ScalarType type = from[0].scalar_type();
@@ -109,7 +109,7 @@ std::tuple<Tensor, Tensor, Tensor> three(const Tensor& p, const Tensor& g, const
   return three_out(p, g, a, b, hyper, step, name, out, out_a, out_b);
 }
 
-// By the number of tensors of state.
+// Overloads by the number of state tensors.
 constexpr const char* kOverloads[] = {"none", "one", "two"};
 
 TORCH_LIBRARY_FRAGMENT(wide, m) {
@@ -143,7 +143,7 @@ TORCH_LIBRARY_IMPL(wide, CPU, m) {
   m.impl("optimizer_step.two_out", three_out);
 }
 
-// Shapes alone, for recordings that compute nothing.
+// Results' shapes only, for dry recordings.
 Tensor one_shape(const Tensor& p, const Tensor&, const Tensor&, int64_t, c10::string_view) {
   return fresh(p);
 }
@@ -163,7 +163,7 @@ TORCH_LIBRARY_IMPL(wide, Meta, m) {
   m.impl("optimizer_step.two", three_shapes);
 }
 
-/// On a device; other types than float32 and float64 go by way of float32 here too.
+/// The step on a device; other dtypes than float32 and float64 are computed in float32 here too.
 Tensors by_tensors(const Optimizer& optimizer, const Tensor& parameter, const Tensor& gradient,
                    const Tensors& state, const Tensor& hyper, int64_t step) {
   WIDE_ASSERT(optimizer.step_tensors != nullptr, "{} has no step of tensors", optimizer.name);
