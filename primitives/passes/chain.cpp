@@ -1,5 +1,5 @@
-// Chains of pointwise operators: each group of them that only its last one's readers read becomes
-// one `wide::chain`, which goes over blocks in the first-level cache instead of whole tensors.
+// Chains of pointwise operators: a group of which only the last result is read elsewhere becomes
+// one `wide::chain`, which works on blocks in the first-level cache instead of whole tensors.
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
@@ -17,13 +17,13 @@
 namespace wide::chain_pass {
 namespace {
 
-/// The text of a chain as it is written, and what it reads.
+/// Builds the text of a chain and the list of its inputs.
 struct Writer {
   const Program& program;
   std::vector<ValueId> inputs;
-  std::map<ValueId, std::string> made;  // by instructions so far
+  std::map<ValueId, std::string> made;  // results of instructions so far
   std::vector<std::string> lines;
-  bool fits = true;  // all of it can be said in a chain
+  bool fits = true;  // all of it can be expressed as a chain
 
   std::string emit(const std::string& line) {
     lines.push_back(line);
@@ -57,7 +57,7 @@ struct Writer {
   }
 };
 
-/// What writes a node's instructions; the last of them makes its result.
+/// Writes a node's instructions; the last of them computes its result.
 using Write = std::function<void(const Node&, Writer&)>;
 
 double scalar(const Node& node, size_t i, Writer& out) {
@@ -68,7 +68,7 @@ double scalar(const Node& node, size_t i, Writer& out) {
   return 0;
 }
 
-/// OPERAND ... of the node's first arguments, then NUMBERS.
+/// "op OPERANDS NUMBERS": operands are the node's first arguments, numbers the next ones.
 Write plain(const std::string& op) {
   return [op](const Node& node, Writer& out) {
     const chains::OpRow& row = *chains::find_row(op);
@@ -82,7 +82,7 @@ Write plain(const std::string& op) {
   };
 }
 
-/// a op alpha b, or, `reversed`, b op alpha a.
+/// Writes a op (alpha b), or, `reversed`, b op (alpha a).
 Write scaled(const std::string& op, bool reversed = false) {
   return [op, reversed](const Node& node, Writer& out) {
     std::string a = out.operand(node.arguments[0]), b = out.operand(node.arguments[1]);
@@ -93,7 +93,7 @@ Write scaled(const std::string& op, bool reversed = false) {
   };
 }
 
-/// a + value (b op c).
+/// Writes a + value (b op c).
 Write added(const std::string& op) {
   return [op](const Node& node, Writer& out) {
     const std::string a = out.operand(node.arguments[0]), b = out.operand(node.arguments[1]),
@@ -128,7 +128,7 @@ void gelu(const Node& node, Writer& out) {
            out.operand(node.arguments[0]));
 }
 
-/// x within limits, either of which may be none.
+/// Writes a clamp; either limit may be None.
 void clamp(const Node& node, Writer& out) {
   auto limit = [&](size_t i, double none) {
     if (i < node.arguments.size() && node.arguments[i].kind == Argument::Kind::constant &&
@@ -140,7 +140,7 @@ void clamp(const Node& node, Writer& out) {
                        out.number(limit(1, -INFINITY)), out.number(limit(2, INFINITY))));
 }
 
-/// Between float32 and truth, or of the same type, which is a copy in another layout.
+/// Writes a cast between float32 and bool, or a copy of the same dtype to another layout.
 void cast(const Node& node, Writer& out) {
   const std::string x = out.operand(node.arguments[0]);
   const Value& to = out.program.value(node.results[0].values[0]);
@@ -159,7 +159,7 @@ void masked_fill(const Node& node, Writer& out) {
 
 // Gradients by x of functions of it, given the gradient g of the result: g, then x or the result.
 
-/// g times a function of x.
+/// Writes g times a function of x.
 Write sloped(const std::string& slope) {
   return [slope](const Node& node, Writer& out) {
     const std::string g = out.operand(node.arguments[0]);
@@ -199,7 +199,7 @@ void sigmoid_backward(const Node& node, Writer& out) {
   out.emit(fmt::format("mul {} {}", out.emit(fmt::format("mul {} {}", g, other)), y));
 }
 
-/// g, or nothing where x is at the limit or below.
+/// Writes g, or 0 where x is at the limit or below.
 void threshold_backward(const Node& node, Writer& out) {
   const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[1]);
   const std::string limit = out.number(scalar(node, 2, out));
@@ -212,7 +212,7 @@ void leaky_relu_backward(const Node& node, Writer& out) {
   out.emit(fmt::format("where {} {} {}", out.emit(fmt::format("gt {} 0", x)), g, less));
 }
 
-/// g where beta x is above the limit, g sigmoid(beta x) elsewhere.
+/// Writes g where beta x is above the limit, else g sigmoid(beta x).
 void softplus_backward(const Node& node, Writer& out) {
   const std::string g = out.operand(node.arguments[0]), x = out.operand(node.arguments[1]);
   const std::string z = out.emit(fmt::format("mul {} {}", x, out.number(scalar(node, 2, out))));
@@ -268,8 +268,8 @@ const std::map<std::string, Write>& writes() {
   return all;
 }
 
-/// Whether one operator alone is faster here: where ATen has no vectors for it, and where starting
-/// it takes longer than the work.
+/// Whether a chain of one operator is faster than ATen: if ATen's is not vectorised, or calling it
+/// takes longer than its work.
 bool pays_alone(const std::string& line, int64_t elements) {
   static const std::set<std::string> slow{
       "exp",       "expm1", "log",  "log1p",     "tanh",    "sigmoid",
@@ -322,7 +322,7 @@ class Chains {
     return program_.value(program_.nodes[node].results[0].values[0]);
   }
 
-  /// Whether the node alone can be said in a chain.
+  /// Whether the node can be expressed in a chain.
   bool pointwise(size_t i) const {
     const Node& node = program_.nodes[i];
     if (node.phase != Phase::main || node.results.size() != 1 ||
@@ -337,7 +337,7 @@ class Chains {
     return made.dtype == (boolean ? at::kBool : at::kFloat);
   }
 
-  /// Marks the nodes whose work the operator before them does with its own.
+  /// Marks nodes that the operator before them computes in its epilogue.
   void find_absorbed(const Uses& uses) {
     for (size_t p = 0; p < main_.size(); ++p) {
       for (const size_t reader : epilogue_of(program_, main_, uses, p).readers())
@@ -365,7 +365,7 @@ class Chains {
            chains::parse(joined(text), text.inputs.size()).slots <= chains::kMostSlots;
   }
 
-  /// The node and, again and again, what makes its operands for it alone.
+  /// The node and, repeatedly, nodes whose result only this group reads.
   std::vector<size_t> grow(size_t last) const {
     std::vector<size_t> group{last};
     const auto inside = [&](size_t i) {

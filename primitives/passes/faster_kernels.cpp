@@ -1,5 +1,5 @@
-// ATen's operators for which there is a faster kernel here: each has a function that says whether
-// a node may be replaced, and replaces it.
+// ATen's operators for which there is a faster kernel here: each has a function that replaces
+// a node if it may, and returns whether it did.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void become(Node& node, const char* name, std::vector<Argument> arguments) {
   node.results.resize(1);
 }
 
-/// A list of one number or two; the kernel's where a stride is not given.
+/// A list of one number or two; the kernel size if a stride is not given.
 std::vector<int64_t> two(const Node& node, size_t argument) {
   std::vector<int64_t> list = node.arguments[argument].constant.toIntVector();
   if (list.empty()) return two(node, 1);
@@ -41,7 +41,7 @@ bool max_pool(Node& node, const Program& program, const Uses& uses) {
   return true;
 }
 
-/// Average pooling that divides by the size of the window everywhere.
+/// Average pooling that always divides by the window's size.
 bool average_pool(Node& node, const Program& program, const Uses&) {
   const Value& x = operand(node, program);
   const IValue &ceil = node.arguments[4].constant, &padded = node.arguments[5].constant,
@@ -56,7 +56,7 @@ bool average_pool(Node& node, const Program& program, const Uses&) {
   return true;
 }
 
-/// Along rows that lie in memory one after the other.
+/// Softmax along contiguous rows.
 bool softmax(Node& node, const Program& program, bool log) {
   const Value &x = operand(node, program), &y = program.value(node.results[0].values[0]);
   const auto last = static_cast<int64_t>(x.sizes.size()) - 1;
@@ -68,7 +68,7 @@ bool softmax(Node& node, const Program& program, bool log) {
   return true;
 }
 
-/// A reduction over the last dimensions of what lies in memory in order.
+/// A reduction over the last dimensions of a contiguous tensor.
 bool reduction(Node& node, const Program& program, const char* kind) {
   const Value &x = operand(node, program), &y = program.value(node.results[0].values[0]);
   const auto rank = static_cast<int64_t>(x.sizes.size());
@@ -76,7 +76,8 @@ bool reduction(Node& node, const Program& program, const char* kind) {
     return false;
   for (size_t i = 1; i < node.arguments.size(); ++i)
     if (node.arguments[i].kind != Argument::Kind::constant) return false;
-  if (node.arguments.size() > 3 && !node.arguments[3].constant.isNone()) return false;  // a type
+  if (node.arguments.size() > 3 && !node.arguments[3].constant.isNone())
+    return false;  // another dtype
   const IValue& given = node.arguments[1].constant;
   std::vector<int64_t> dims;
   if (given.isInt()) dims = {given.toInt()};
@@ -86,7 +87,7 @@ bool reduction(Node& node, const Program& program, const char* kind) {
   const auto count = static_cast<int64_t>(dims.size());
   for (int64_t k = 0; k < count; ++k)
     if (dims[static_cast<size_t>(k)] != rank - count + k) return false;
-  if (count == 0) return false;  // over all models
+  if (count == 0) return false;  // all dimensions, models included
   become(node, "wide::reduce_rows",
          {node.arguments[0], Argument::of(kind), Argument::of(count), node.arguments[2]});
   return true;
@@ -100,13 +101,13 @@ bool reduced(Node& node, const Program& program, const Uses&) {
 constexpr char kSum[] = "sum", kMean[] = "mean", kGreatest[] = "amax", kLogSum[] = "logsumexp",
                kPlace[] = "argmax";
 
-/// `max` with indices becomes `amax` where the indices are unused.
+/// `max` with indices becomes `amax` if the indices are unused.
 bool greatest(Node& node, const Program& program, const Uses& uses) {
   if (uses[node.results[1].values[0]] > 0) return false;
   return reduction(node, program, kGreatest);
 }
 
-/// The same of its gradient, g and y.
+/// The gradient of softmax along contiguous rows, from g and y.
 bool softmax_backward(Node& node, const Program& program, bool log) {
   const Value &g = operand(node, program), &y = program.value(node.arguments[1].values[0]),
               &made = program.value(node.results[0].values[0]);

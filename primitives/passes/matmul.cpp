@@ -1,6 +1,5 @@
-// Products of matrices in pairs become `wide::matmul`, which reads its operands as they lie: a
-// transposition in front of a product, a copy made for it and one behind it go, and a bias is added
-// where the sums begin.
+// Products of matrices in pairs become `wide::matmul`, which reads operands of any strides:
+// transpositions and copies before or after a product are removed, and a bias becomes an argument.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@ namespace {
 
 bool plain(const Value& v) { return takes("wide::matmul", v); }
 
-/// Whether the node shows its first argument with the last two of three dimensions exchanged.
+/// Whether the node only swaps the last two of three dimensions.
 bool transposes(const Node& node, const Program& program) {
   const std::string name = node.name();
   if (name != "aten::transpose.int" && name != "aten::permute" && name != "aten::t" &&
@@ -67,7 +66,7 @@ class Products {
     return producer_[id] < 0 ? nullptr : &program_.nodes[static_cast<size_t>(producer_[id])];
   }
 
-  /// What an operand is made of: before it was transposed, and before it was copied in this call.
+  /// An operand before a transposition and before copies in this call.
   Operand operand(ValueId id) const {
     Operand at{id, false};
     for (const Node* node = maker(id); node != nullptr; node = maker(at.id)) {
@@ -80,13 +79,13 @@ class Products {
     return at;
   }
 
-  /// The only node that reads a value, where the program does not give it out.
+  /// The only node that reads a value; nullopt if there are more or the program returns the value.
   std::optional<size_t> only_reader(ValueId id) const {
     if (result_[id] || readers_[id].size() != 1) return std::nullopt;
     return readers_[id][0];
   }
 
-  /// `id` with something [n, 1, O] added to it: the node and what is added.
+  /// A bias [n, 1, O] added to `id`: the node that adds it, and the bias.
   std::optional<std::pair<size_t, ValueId>> bias_of(ValueId id) const {
     const auto reader = only_reader(id);
     if (!reader) return std::nullopt;
@@ -136,7 +135,7 @@ class Products {
     } else if (const auto reader = only_reader(made);
                reader && transposes(program_.nodes[*reader], program_) &&
                !seen_through_views(program_.nodes[*reader].results[0].values[0])) {
-      // (a b)ᵀ = bᵀ aᵀ, made as it is read.
+      // (a b)ᵀ = bᵀ aᵀ, in the layout in which it is read.
       std::swap(a, b);
       a.transpose = !a.transpose;
       b.transpose = !b.transpose;
@@ -160,7 +159,7 @@ class Products {
     return true;
   }
 
-  /// Others' strides would follow from those of the value.
+  /// Whether views read the value: their strides would change with its strides.
   bool seen_through_views(ValueId id) const {
     return std::any_of(readers_[id].begin(), readers_[id].end(),
                        [&](size_t i) { return program_.nodes[i].is_view(); });

@@ -1,5 +1,5 @@
-// Zeros around the input of a convolution become its own padding, which costs no copy: temporal
-// convolutions pad in front alone, as no layer of PyTorch's does.
+// Zeros around the input of a convolution become its own padding, which costs no copy: causal
+// convolutions pad only in front, which no layer of PyTorch does.
 #include <fmt/format.h>
 
 #include <map>
@@ -9,23 +9,24 @@
 namespace wide::paddings_pass {
 namespace {
 
-/// Where our own convolutions keep their padding, in front of each spatial axis; how far they read
-/// behind it follows from the sizes of their results.
+/// Index of the padding argument of our own convolutions. It is the padding in front of each
+/// spatial axis; that behind follows from the result's sizes.
 const std::map<std::string, size_t>& padding_argument() {
   static const std::map<std::string, size_t> all{{"wide::direct_convolution", 6},
                                                  {"wide::depthwise_convolution", 4}};
   return all;
 }
 
-/// Zeros in front of each of the last `axes` dimensions, the outermost first; empty where the node
-/// is anything else.
+/// Zeros in front of each of the last `axes` dimensions, the outermost first; empty for any other
+/// node.
 std::vector<int64_t> zeros_in_front(const Node& node, size_t axes) {
   if (node.name() != "aten::constant_pad_nd") return {};
   const Argument &pad = node.arguments[1], &value = node.arguments[2];
   if (pad.kind != Argument::Kind::constant || value.kind != Argument::Kind::constant ||
       !value.constant.toScalar().equal(0))
     return {};
-  const std::vector<int64_t> list = pad.constant.toIntVector();  // in front and behind, last first
+  const std::vector<int64_t> list =
+      pad.constant.toIntVector();  // (front, back) by axis, last axis first
   std::vector<int64_t> front(axes, 0);
   for (size_t k = 0; k < list.size(); ++k) {
     if (list[k] < 0 || (k / 2 >= axes && list[k] != 0)) return {};

@@ -1,5 +1,5 @@
-// Max pooling and its gradient by kernels of our own: which element of a window is the greatest is
-// a byte there, where ATen's pair finds indices of eight bytes, slowly, and reads all of x again.
+// Max pooling and its gradient by kernels of our own: these store the index in the window as a
+// byte, while ATen's find indices of eight bytes, slowly, and read all of x again.
 #include <c10/core/MemoryFormat.h>
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ bool channels_last(const Value& v) {
   return v.sizes.size() == 4 && v.strides == Sizes(c10::get_channels_last_strides_2d(v.sizes));
 }
 
-/// What the kernel takes, in one of its layouts, all in the same: planes, or channels last.
+/// Whether all images have the same layout, contiguous or channels last, and a dtype of the kernel.
 bool in_one_layout(const std::vector<const Value*>& images) {
   const auto all = [&](auto is) {
     return std::all_of(images.begin(), images.end(), [&](const Value* v) { return is(*v); });
@@ -29,7 +29,7 @@ bool in_one_layout(const std::vector<const Value*>& images) {
          (all([](const Value& v) { return v.contiguous(); }) || all(channels_last));
 }
 
-/// A list of one number or two; the kernel's where a stride is not given.
+/// A list of one number or two; the kernel size if a stride is not given.
 std::vector<int64_t> two(const Node& node, size_t argument) {
   const std::vector<int64_t> list = node.arguments[argument].constant.toIntVector();
   if (list.empty()) return two(node, 1);

@@ -1,7 +1,7 @@
-// relu in front of a max pool whose gradient is asked for moves behind it. max(relu(x)) is
-// relu(max(x)), and the element that a window's gradient goes to is the same wherever it passes
-// relu. So relu and its gradient work on the pool's results instead of the larger x, and relu(x) is
-// not kept from the forward pass for the backward pass.
+// Moves a relu before a max pool behind it, if gradients are computed. max(relu(x)) is
+// relu(max(x)), and a window's gradient goes to the same element wherever relu passes it. So relu
+// and its gradient work on the pool's results instead of the larger x, and relu(x) is not kept from
+// the forward pass for the backward pass.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Moves {
       ++moved;
     }
     if (moved == 0) return "moved nothing";
-    program_.regions.clear();  // which count nodes
+    program_.regions.clear();  // regions hold node indices
     return fmt::format("moved {} relus behind max pools", moved);
   }
 
@@ -38,12 +38,12 @@ class Moves {
   const Value& value(ValueId id) const { return program_.value(id); }
   bool is(size_t i, const char* name) const { return node(i).name() == name; }
   ValueId result(size_t i) const { return node(i).results[0].values[0]; }
-  /// The value that is argument k, or none.
+  /// The value of argument k, or kNone.
   ValueId operand(size_t i, size_t k = 0) const {
     const Argument& a = node(i).arguments[k];
     return a.kind == Argument::Kind::value ? a.values[0] : kNone;
   }
-  /// Whether the elements are those of the first argument, at other places.
+  /// Whether the node only moves its first argument's elements.
   bool rearranges(size_t i) const { return node(i).is_view() || is(i, "aten::clone"); }
 
   std::optional<Found> next() {
@@ -55,7 +55,7 @@ class Moves {
     return std::nullopt;
   }
 
-  /// Nodes that read a value; none where it is a result, or is read in a list too.
+  /// Nodes that read a value; empty if it is also a result or read in a list.
   std::vector<size_t> readers(ValueId id) const {
     std::vector<size_t> all;
     for (size_t i = 0; i < program_.nodes.size(); ++i)
@@ -91,8 +91,8 @@ class Moves {
     return gradients_fit(found) ? std::optional(found) : std::nullopt;
   }
 
-  /// Whether the pool's gradient is read by that of relu alone, which passes on what is not 0, and
-  /// the pool's indices by its gradient alone: without relu those of windows below 0 are others.
+  /// Whether only relu's gradient reads the pool's gradient, and only the pool's gradient reads the
+  /// pool's indices, which change for windows below 0 when relu moves.
   bool gradients_fit(const Found& found) const {
     const ValueId indices = node(found.pool).results[1].values[0];
     if (found.of_pool == 0 || found.of_relu == 0 || operand(found.of_pool, 7) != indices ||
