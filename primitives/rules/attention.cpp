@@ -1,5 +1,5 @@
-// Rules for the attention operators that LibTorch picks below scaled_dot_product_attention, as they
-// stand in exported programs and in backward passes: N is folded into their batch.
+// Rules for the attention operators to which LibTorch dispatches scaled_dot_product_attention, as
+// they occur in exported programs and in backward passes: N is folded into their batch.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -7,7 +7,7 @@
 namespace wide::attention_rules {
 namespace {
 
-/// `statistics`: whether the sums of the softmax are wanted (for a backward pass).
+/// `statistics`: whether the softmax's sums are outputs (for a backward pass).
 struct KernelConfig {
   std::string op;
   double dropout = 0;
@@ -58,7 +58,7 @@ std::optional<Claimed> claim_efficient(const CallView& call) {
   return Claimed{c, {call.id(0), call.id(1), call.id(2), call.id(3)}, {0, 1, -1, -1}};
 }
 
-/// Masks of the models one below the other, as the kernel wants them: `[N B or 1, H or 1, T, S]`.
+/// Masks with models folded into the batch, as the kernel needs them: `[N B or 1, H or 1, T, S]`.
 std::optional<Tensor> folded_mask(const WideCall& call) {
   const Tensor& mask = call.inputs[3];
   if (!mask.defined()) return std::nullopt;

@@ -1,5 +1,5 @@
-// Rules for operators that treat every sample of a batch alike and that functorch has none for: N
-// is folded into the batch, one row each.
+// Rules for operators that treat all samples of a batch alike and for which functorch has no
+// batching rule: N is folded into the batch. One row of the table each.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -8,7 +8,7 @@ namespace wide::batched_rules {
 namespace {
 
 struct BatchedConfig {
-  Sizes sizes, stride, padding;  // as the operator's own
+  Sizes sizes, stride, padding;  // arguments of the operator
   bool batched = true;           // false: one sample without a batch
   bool flag = false;
   std::string text() const { return list_text(sizes); }

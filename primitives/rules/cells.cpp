@@ -46,7 +46,7 @@ Tensors cell(const CellConfig& c, const WideCall& call) {
   }
   const auto x = from_x.chunk(3, -1), r = from_h.chunk(3, -1);  // reset, update, new
   const Tensor update = at::sigmoid(x[1] + r[1]);
-  // The reset gate multiplies what the hidden state gives, its bias included.
+  // The reset gate multiplies the hidden state's part, bias included.
   const Tensor fresh = at::tanh(x[2] + at::sigmoid(x[0] + r[0]) * r[2]);
   return {fresh + update * (h - fresh)};
 }
@@ -72,7 +72,7 @@ std::optional<Claimed> claim_trilinear(const CallView& call) {
                       : std::optional(Claimed{c, {call.id(0), call.id(1), call.id(2)}, {0}});
 }
 
-/// The models are one more axis in front that all three have.
+/// The models are one more leading axis of all three.
 Tensors trilinear(const TrilinearConfig& c, const WideCall& call) {
   const auto next = [](Sizes axes) {
     for (int64_t& axis : axes) ++axis;

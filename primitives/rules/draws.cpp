@@ -1,6 +1,5 @@
-// Random operators of a network in training, drawn by counter: what a model draws depends on its
-// seed, the step and the place of the call, not on a generator that all share. Formulas are
-// PyTorch's.
+// Random operators of a network in training, drawn by counter: a model's random numbers depend on
+// its seed, the step and the call's site, not on a shared generator. Formulas are PyTorch's.
 #include <ATen/ATen.h>
 
 #include "engine/record/draws.h"
@@ -13,7 +12,7 @@ namespace {
 
 using In = c10::ArrayRef<IValue>;
 
-constexpr int64_t kAll = 1 << 20;  // dimensions with draws of their own
+constexpr int64_t kAll = 1 << 20;  // more dimensions than any: each element has its own draw
 
 // ------------------------------------------------------------------------- what is called instead
 
@@ -31,8 +30,7 @@ Tensor drop(const Tensor& x, double p, int64_t drawn) {
   return counter_dropout(x, draws().seed, draws().step, draws().dropout, p, draws().sites++, drawn);
 }
 
-/// As at::alpha_dropout: what is dropped becomes the activation's lower end, mean and variance
-/// stay.
+/// As at::alpha_dropout: dropped elements become SELU's lower limit; mean and variance are kept.
 Tensor alpha_drop(const Tensor& x, double p, int64_t drawn) {
   constexpr double kAlpha = 1.7580993408473766;
   const Tensor asked = draws().dropout.to(x.scalar_type());
@@ -44,10 +42,10 @@ Tensor alpha_drop(const Tensor& x, double p, int64_t drawn) {
 
 // -------------------------------------------------------------------------------------- the calls
 
-/// A call of so many arguments that gives `made` for them, or writes it into the first.
+/// An operator with this many arguments. `made` computes its result, or what is written to self.
 struct Row {
   const char* op;
-  size_t arguments;  // tells overloads apart
+  size_t arguments;  // distinguishes overloads
   bool (*takes)(In in);
   Tensor (*made)(In in);
   bool in_place;
@@ -62,7 +60,7 @@ Tensor feature_dropped(In in) { return drop(in[0].toTensor(), in[1].toDouble(), 
 Tensor alpha_dropped(In in) { return alpha_drop(in[0].toTensor(), in[1].toDouble(), kAll); }
 Tensor feature_alpha_dropped(In in) { return alpha_drop(in[0].toTensor(), in[1].toDouble(), 2); }
 
-/// Of self's sizes and dtype.
+/// Uniform numbers with self's sizes and dtype.
 Tensor like_uniform(In in) {
   const Tensor x = in[0].toTensor();
   return uniform(x.sizes(), x.scalar_type());
@@ -99,7 +97,7 @@ Tensor decaying(In in) {  // self, lambda
   return -at::log1p(-like_uniform(in)) / in[1].toDouble();
 }
 
-/// A leaky relu whose slopes are drawn for what is not above zero; else one. Of self, lower, upper.
+/// Factors of rrelu: random slopes in [lower, upper] where x <= 0, else 1.
 Tensor slopes(const Tensor& x, const IValue& lower, const IValue& upper) {
   const double from = lower.toScalar().toDouble(), to = upper.toScalar().toDouble();
   return at::where(x <= 0, uniform(x.sizes(), x.scalar_type()) * (to - from) + from, 1.0);
@@ -115,7 +113,7 @@ Tensor kept(const Tensor& like, const Tensor& drawn, const IValue& p) {
 at::ScalarType real_type(const Tensor& t) {
   return t.is_floating_point() ? t.scalar_type() : at::kFloat;
 }
-Tensor by_own_chance(In in) {  // self as p
+Tensor by_own_chance(In in) {  // self is p
   const Tensor x = in[0].toTensor();
   return kept(x, uniform(x.sizes(), real_type(x)), in[0]);
 }

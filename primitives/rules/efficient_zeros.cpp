@@ -1,4 +1,4 @@
-// Zeros without memory, which gradients of sgn and others are: a program's values have memory.
+// aten::_efficientzerotensor, as in gradients of sgn, has no memory: it is recorded as zeros.
 #include <ATen/ops/zeros.h>
 
 #include "engine/record/record.h"

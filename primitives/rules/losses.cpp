@@ -1,5 +1,5 @@
 // Rules for the class-target loss in its two directions, for which functorch has no batching rule,
-// and label smoothing written out: LibTorch's own form selects rows by data.
+// and label smoothing in operators, as LibTorch's form selects rows by data.
 #include <ATen/ATen.h>
 
 #include "engine/record/checks/data_dependence.h"
@@ -35,7 +35,7 @@ std::optional<Claimed> claim_backward(const CallView& call) {  // grad, self, ta
       *loss_config(call, 4), {call.id(1), call.id(2), call.id(3), call.id(0), call.id(6)}, {0}};
 }
 
-/// Per row: the class (a harmless one where ignored) and its weight (zero where ignored).
+/// For each row its class (any valid one if ignored) and weight (zero if ignored).
 struct Rows {
   Tensor classes, weight, ignored;
 };
@@ -58,7 +58,7 @@ Tensors nll_forward(const LossConfig& c, const WideCall& call) {
   const Tensor picked = scores.gather(2, r.classes.unsqueeze(2)).squeeze(2);
   // An ignored row adds nothing even when its score is infinite.
   const Tensor losses = (-picked * r.weight).masked_fill(r.ignored, 0);
-  const Tensor total = r.weight.sum(1);  // without a reduction only handed to the gradient
+  const Tensor total = r.weight.sum(1);  // without a reduction only for the gradient
   if (c.reduction == at::Reduction::None)
     return {self.dim() == 3 ? losses : losses.squeeze(1), total};
   return {c.reduction == at::Reduction::Mean ? losses.sum(1) / total : losses.sum(1), total};
@@ -67,7 +67,7 @@ Tensors nll_forward(const LossConfig& c, const WideCall& call) {
 Tensors nll_backward(const LossConfig& c, const WideCall& call) {
   const Tensor &self = call.inputs[0], &grad = call.inputs[3], &total = call.inputs[4];
   const Rows r = rows(c, call);
-  Tensor per_row = grad.dim() == 2 ? grad : grad.unsqueeze(1);  // reduction none, or one per model
+  Tensor per_row = grad.dim() == 2 ? grad : grad.unsqueeze(1);  // one per row, or one per model
   if (c.reduction == at::Reduction::Mean) per_row = per_row / total.unsqueeze(1);
   const Tensor values = (-r.weight * per_row).unsqueeze(2);
   const Tensor shape = self.dim() == 3 ? self : self.unsqueeze(1);
@@ -76,7 +76,7 @@ Tensors nll_backward(const LossConfig& c, const WideCall& call) {
   return {self.dim() == 3 ? out : out.squeeze(1)};
 }
 
-/// The same over an image `[N, B, C, H, W]`: every pixel is a row.
+/// A call over images `[N, B, C, H, W]` as one over rows: every pixel is a row.
 WideCall as_rows(const WideCall& call) {
   WideCall flat = call;
   flat.inputs[0] = call.inputs[0].movedim(2, -1).flatten(1, 3);
@@ -143,7 +143,7 @@ void smoothed_cross_entropy(Stack& stack) {
   stack.emplace_back(hard * (1 - smoothing) + smooth * (smoothing / static_cast<double>(classes)));
 }
 
-// Weights of classes are no parameters here: they may be the same for all.
+// Class weights are not listed as parameters, as all models may share them.
 WIDE_RULES(
     // x NBC, class NB, weight NC -> N, sum of weights N; without a reduction NB
     {.name = "nll_loss",
@@ -167,7 +167,7 @@ WIDE_RULES(
      .strategies = {strategy<LossConfig>("wide", "pixels as rows", nll2d_backward)}});
 
 [[maybe_unused]] const bool registered[] = {
-    // Tagged for its other overload: here the lengths that decide the shape are numbers.
+    // Its tag is for the other overload: here the lengths that decide the shape are numbers.
     add_data_dependence(
         {"aten::_ctc_loss", [](const Program&, const Node&) { return std::vector<ValueId>{}; }}),
     add_data_dependence(

@@ -1,5 +1,5 @@
-// Rules for losses without a batching rule that judge every sample by itself: margin losses and
-// CTC. N goes into the batch, the reduction is done per model afterwards.
+// Rules for losses per sample without a batching rule: margin losses and CTC. N is folded into the
+// batch, and the reduction is done per model afterwards.
 #include <ATen/ATen.h>
 
 #include "engine/record/record.h"
@@ -23,7 +23,7 @@ Tensor reduced(const Tensor& losses, int64_t reduction) {  // losses [N, ...]
   return reduction == at::Reduction::Mean ? flat.mean(1) : flat.sum(1);
 }
 
-/// The gradient of every loss, `[N, ...]` of `sizes`, from that of the reduced ones.
+/// The gradient of each loss, of `sizes`, from the gradient of the reduced losses.
 Tensor spread(const Tensor& grad, c10::IntArrayRef sizes, int64_t reduction) {
   if (reduction == at::Reduction::None) return grad;
   Sizes one(sizes.size(), 1);
@@ -60,7 +60,7 @@ Tensors multi_margin(const MarginConfig& c, const WideCall& call) {
   const Tensor x = batch(call.inputs[0], single), &weight = call.inputs[2];
   const Tensor target = call.inputs[1].reshape({call.n, -1});
   const Tensor flat = x.flatten(0, 1), classes = target.flatten();
-  // The weight of a sample's class multiplies its loss: taken out, since each model has its own.
+  // Class weights multiply losses afterwards, since each model has its own.
   const Tensor scale = weight.defined() ? weight.gather(1, target) : Tensor();
   if (call.inputs.size() > 3) {
     const Tensor& given = call.inputs[3];
@@ -183,7 +183,7 @@ bool ctc_applies(c10::ArrayRef<IValue> in) {
   return in[2].isIntList() && in[0].toTensor().dim() == 3;
 }
 
-/// The loss as LibTorch reduces it, without the tensor that it fills by address.
+/// The loss as LibTorch reduces it, without its tensor filled through a pointer.
 void ctc_written_out(Stack& stack) {
   const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - kCtcArguments);
   const Sizes lengths = in[3].toIntVector();
@@ -206,7 +206,7 @@ void ctc_written_out(Stack& stack) {
 
 // ------------------------------------------------------------------------------ registration
 
-/// One loss per model of `op`, and its gradient.
+/// The rule for loss `op`, one result per model, and its gradient.
 template <class Config>
 Rule loss(const char* name, const char* op,
           std::optional<Claimed> (*claim)(const CallView&, bool backward),
@@ -221,7 +221,7 @@ Rule loss(const char* name, const char* op,
       .strategies = {strategy<Config>("wide", "N folded into the batch, reduced per model", run)}};
 }
 
-// Each -> N, or without a reduction one loss for each of B; its gradient: of N -> as x.
+// Each gives N, or without a reduction NB; its gradient has x's sizes.
 WIDE_RULES(
     // x NBC, class NB, weight NC
     loss("multi_margin_loss", "multi_margin_loss", claim_multi, multi_margin),

@@ -1,7 +1,7 @@
 // Assignment under a mask: y[mask] = value, which a recording without mutation turns into
 // index_put. functorch has no rule for masks, as the number of selected elements depends on data;
-// `where` gives the same result without that number. Where the claim below does not hold, the
-// call runs model by model.
+// `where` gives the same result without that number. Calls that the claim below refuses run
+// model by model.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -10,7 +10,7 @@ namespace wide::masks_rules {
 namespace {
 
 struct MaskConfig {
-  int64_t before = 0, after = 0;  // axes of the tensor on either side of the mask's
+  int64_t before = 0, after = 0;  // axes before and after the mask's
   std::string text() const { return fmt::format("before={} after={}", before, after); }
 };
 
@@ -51,7 +51,7 @@ Tensors chosen(const MaskConfig& c, const WideCall& call) {
 }
 
 WIDE_RULES(
-    // M: the mask's axes, D: those behind them; x N..M..D, mask N..M, value N(1)..D -> N..M..D
+    // M: the mask's axes, D: the axes behind them; x N..M..D, mask N..M, value N(1)..D -> N..M..D
     {.name = "masked_assignment",
      .summary = "Assignment under a mask over all models at once",
      .claims = {{"aten::index_put", claim}},

@@ -1,5 +1,5 @@
-// Decompositions of the norms that update running statistics without saying so in their schema;
-// what they are replaced by says it, and is claimed by the norms' primitives.
+// Decompositions of norms that update running statistics without declaring it in their schema, into
+// operators that declare it and that the norms' primitives claim.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -41,8 +41,8 @@ bool updates_statistics(c10::ArrayRef<IValue> in) {
   return in[5].toBool() && has_statistics(in) && in[0].toTensor().numel() > 0;
 }
 
-/// instance_norm with running statistics: in use they make it a batch norm in eval mode; updated,
-/// they take in the mean over the batch of every sample's own statistics.
+/// instance_norm with running statistics: in eval mode it is a batch norm; in training they are
+/// updated by the batch mean of all samples' statistics.
 void instance_norm(Stack& stack) {
   const Call call{stack, 9};  // x, weight, bias, running mean, running var, use_input_stats,
                               // momentum, eps, cudnn
@@ -54,7 +54,7 @@ void instance_norm(Stack& stack) {
     return;
   }
   const Tensor y = at::instance_norm(x, weight, bias, {}, {}, true, momentum, eps, false);
-  // No gradient flows through what is tracked.
+  // No gradient flows through running statistics.
   const auto [batch_var, batch_mean] = at::var_mean(x.detach().flatten(2), {2}, /*unbiased=*/true);
   mean.copy_(mean * (1 - momentum) + batch_mean.mean(0) * momentum);
   var.copy_(var * (1 - momentum) + batch_var.mean(0) * momentum);

@@ -1,5 +1,5 @@
-// one_hot looks at its classes to refuse those that do not fit; how many there are is known
-// beforehand in any network that has a fixed shape, and then comparing tells the same.
+// one_hot reads the classes to refuse invalid ones, which cannot be recorded. With a given number
+// of classes, comparing gives the same result.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -7,7 +7,7 @@
 namespace wide::one_hot_rules {
 namespace {
 
-// classes, how many (-1: as many as there are, which only the data tells)
+// classes, their number (-1: from the data)
 bool count_is_known(c10::ArrayRef<IValue> in) { return in[1].toInt() > 0; }
 
 void one_hot(Stack& stack) {

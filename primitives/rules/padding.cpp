@@ -1,6 +1,6 @@
 // Padding as nn.ConvNd's padding modes record it. Zeros, reflect and replicate are operators with
-// rules of their own; circular is a composite that writes into fresh memory, which has neither a
-// gradient nor a cheap wide form once recorded: it is recorded as pieces side by side instead.
+// rules of their own; circular is a composite that writes into new memory, which, recorded, has
+// neither a gradient nor a cheap wide form: it is recorded as a concatenation instead.
 #include <ATen/ATen.h>
 
 #include "engine/record/record.h"
@@ -8,7 +8,7 @@
 namespace wide::padding_rules {
 namespace {
 
-/// self, pad: from the last axis on, what goes before and what after, none of it negative.
+/// Circular padding as cat. `pad`: (before, after) by axis from the last one on, not negative.
 Tensor circular(Tensor x, const Sizes& pad) {
   const auto axes = static_cast<int64_t>(pad.size() / 2);
   for (int64_t k = 0; k < axes; ++k) {
@@ -24,7 +24,7 @@ Tensor circular(Tensor x, const Sizes& pad) {
   return x;
 }
 
-/// Whatever else it is asked, it refuses itself.
+/// Whether the padding is valid; other calls stay, so that LibTorch refuses them.
 bool goes_round_once(c10::ArrayRef<IValue> in) {
   const Tensor x = in[0].toTensor();
   const Sizes pad = in[1].toIntVector();

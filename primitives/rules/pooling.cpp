@@ -1,8 +1,7 @@
-// Rules for pooling operators that user programs contain: max and average pools, adaptive max
-// pools.
-// No weights, so a wide pool is an ordinary pool over more planes: N goes into the batch or into
+// Rules for max, average and adaptive max pools in user programs.
+// There are no weights, so a wide pool is a pool over more planes: N is folded into the batch or
 // the channels, whichever needs no copy. (functorch's rule always stacks, which copies everything
-// behind a grouped convolution.)
+// after a grouped convolution.)
 #include "primitives/layout.h"
 
 namespace wide::pooling_rules {

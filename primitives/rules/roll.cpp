@@ -1,4 +1,4 @@
-// A number rolled is itself; functorch's rule would roll it over the models.
+// roll of a 0-d tensor is the tensor; functorch's rule would roll it over the models.
 #include <ATen/ops/clone.h>
 
 #include "engine/record/record.h"

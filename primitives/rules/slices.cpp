@@ -1,8 +1,7 @@
 // Rules for slice assignment: y[:, 1:4] = ... and y[:, 2] = ..., which a recording without mutation
-// turns into copy or fill, and slice_scatter or select_scatter. functorch has no rule for the first
-// two; its third counts from start to end as written, and an end left open is written as 2^63 - 1;
-// its fourth writes each element as often as the dimension is long, and so often counts its
-// gradient.
+// turns into copy or fill, and slice_scatter or select_scatter. functorch has no rules for the
+// first two; its slice_scatter fails for open ends, written as 2^63 - 1; its select_scatter writes
+// each element, and counts its gradient, once for each index of the dimension.
 #include <ATen/ops/full.h>
 #include <ATen/ops/select_scatter.h>
 #include <ATen/ops/slice_scatter.h>
@@ -19,7 +18,7 @@ struct SliceConfig {
   }
 };
 
-/// An index as Python means it: from the end when negative, never outside.
+/// A Python index, from the end if negative, clamped to the dimension.
 int64_t place(int64_t index, int64_t size) {
   return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
 }
@@ -72,7 +71,7 @@ struct FillConfig {
   std::string text() const { return fmt::format("sizes={}", fmt::join(sizes, "x")); }
 };
 
-/// `copy` and `fill`: all of the first argument is replaced, only its sizes and dtype are read.
+/// `copy` and `fill` replace all of the first argument, of which only sizes and dtype are used.
 std::optional<Claimed> claim_fill(const CallView& call) {
   if (!call.is_tensor(0)) return std::nullopt;
   FillConfig c{call.value(0).sizes, call.value(0).dtype, 0};
@@ -86,7 +85,7 @@ Tensors filled(const FillConfig& c, const WideCall& call) {
   const Sizes sizes = wide_sizes(call.n, c.sizes);
   const Tensor& like = call.inputs[0];
   if (call.inputs.size() == 1) return {at::full(sizes, c.value, like.options())};
-  // N stays in front of what broadcasts.
+  // Inserts axes behind N, so that the value broadcasts.
   const Tensor value = call.inputs[1].to(c.dtype);
   Sizes aligned = value.sizes().vec();
   aligned.insert(aligned.begin() + 1, sizes.size() - aligned.size(), 1);

@@ -1,4 +1,4 @@
-// tensor_split reads the positions to cut at from memory itself, which a recording cannot see.
+// tensor_split reads the positions of its cuts from memory, which a recording cannot see.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"

@@ -1,8 +1,8 @@
 // Decompositions of the fused inference operators behind nn.MultiheadAttention and
-// nn.TransformerEncoderLayer. They have no batching rule and hide their parts; written out in
-// linear, scaled_dot_product_attention and layer_norm, every part is claimed by its primitive.
-// LibTorch's C++ attention asks besides whether its inputs are equal, to multiply once where they
-// are: what is one tensor is equal, what differs in size is not, whatever the data.
+// nn.TransformerEncoderLayer. They have no batching rule; decomposed into linear,
+// scaled_dot_product_attention and layer_norm, every part is claimed by its primitive. LibTorch's
+// C++ attention also compares its inputs, to multiply equal ones once: the same tensor is equal,
+// different sizes are not, whatever the data.
 #include <ATen/ATen.h>
 
 #include "engine/widen/describe.h"
@@ -19,7 +19,7 @@ struct Call {
   bool nested(size_t i) const { return tensor(i).defined() && tensor(i).is_nested(); }
 };
 
-/// The mask as one to add to scores [B, h, T, T]: true means "do not look". Kinds: 0 over [T, T],
+/// A mask for scores [B, h, T, T] from one in which true means "do not look". Kinds: 0 over [T, T],
 /// 1 over keys [B, T], 2 over all [B, h, T, T].
 std::optional<Tensor> keep_mask(const Tensor& mask, std::optional<int64_t> kind) {
   if (!mask.defined()) return std::nullopt;
@@ -62,7 +62,7 @@ void attention(Stack& stack) {
                                   c.tensor(8), keep_mask(c.tensor(9), mask_kind(c.in[12])));
   stack.resize(stack.size() - kAttentionArguments);
   stack.emplace_back(y);
-  stack.emplace_back(Tensor());  // the attention weights, which nobody asked for
+  stack.emplace_back(Tensor());  // attention weights, which are not returned
 }
 
 // src, embed_dim, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
