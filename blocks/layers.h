@@ -43,7 +43,7 @@ struct Layers {
   }
 };
 
-/// Applies layers in the order they were declared: every call takes its own tensors.
+/// Applies layers in the order of declaration: each call uses the next tensors.
 class Cursor {
  public:
   explicit Cursor(const Tensors& tensors) : tensors_(tensors) {}
@@ -79,7 +79,7 @@ class Cursor {
   size_t at_ = 0;
 };
 
-/// What the end-to-end networks have in common: float32 chains of a few dozen layers at most.
+/// A target with the settings of all end-to-end networks: float32, at most a few dozen layers.
 inline Target model_target(std::string name, std::string summary, std::string formula,
                            std::function<Network(const Shape&)> network, Sweep sweep) {
   Target t;

@@ -3,7 +3,7 @@
 
 namespace wide {
 
-/// Forms that courses teach first: every step an operator of its own.
+/// Naive forms of layers: every step is its own operator.
 
 /// softmax(q kᵀ / sqrt(d)) v of q, k, v `[.., T, d]`, the scores in memory.
 inline Tensor naive_attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
@@ -30,13 +30,13 @@ inline void projections(Layers& layers, int64_t d) {
   for (const char* name : {"q", "k", "v"}) layers.weight(name, {d, d}, double(d));
 }
 
-/// Their weights, from `first` on, as one.
+/// The weights of the projections, from `first` on, joined.
 inline Tensor joined(const Tensors& t, size_t first) {
   return at::cat({t[first], t[first + 1], t[first + 2]});
 }
 
-/// A form that makes something of its weights once: `prepare` gets all tensors of which the first,
-/// x, may be undefined, and gives a function of x.
+/// A form that prepares its weights once: gets all tensors, of which the first, x, may be
+/// undefined, and returns a function of x.
 using Prepare = std::function<std::function<Tensor(const Tensor&)>(const Tensors&)>;
 
 inline Network prepared(const Layers& layers, const std::string& name, Prepare prepare) {
@@ -52,7 +52,7 @@ inline Network prepared(const Layers& layers, const std::string& name, Prepare p
   return net;
 }
 
-/// What the targets of the suite `components` have in common.
+/// A target with the settings of the suite `components`.
 inline Target component(std::string name, std::string summary, std::string formula,
                         std::function<Network(const Shape&)> naive,
                         std::function<Network(const Shape&)> optimised, const Shape& suite,
@@ -76,7 +76,7 @@ inline Target component(std::string name, std::string summary, std::string formu
   return t;
 }
 
-/// The same again for oracles.
+/// `apart` and others in Python, for oracles.
 inline constexpr const char* kNaiveOracle = R"(
 def apart(x):
     return x.unflatten(-1, (a.h, -1)).transpose(1, 2)

@@ -1,6 +1,6 @@
 // naive_attention: y = softmax(q kᵀ / sqrt(D)) v, in products with the scores in memory
 // shapes: q k v [N,B,T,D] -> y [N,B,T,D]
-// source: the attention of courses on language models, as their benchmarks time it
+// source: attention as in benchmarks of courses on language models
 #include "blocks/naive.h"
 
 namespace wide::naive_attention_target {

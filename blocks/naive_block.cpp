@@ -1,6 +1,6 @@
 // naive_block: x + mha(norm(x)), then x + W2 gelu(W1 norm(x)), norms and attention written out
 // shapes: x [N,B,T,D] -> y [N,B,T,D]
-// source: a transformer block before it is made friendly to compilers
+// source: a transformer block before any optimisation
 #include "blocks/naive.h"
 
 namespace wide::naive_block_target {

@@ -1,6 +1,6 @@
 // naive_layernorm: (x - mean) / sqrt(var + eps) * w + b in primitive operations
 // shapes: x [N,B,T,D], w b [N,D] -> y [N,B,T,D]
-// source: layer normalisation before it is made friendly to compilers; after: layer_norm
+// source: layer normalisation before any optimisation; after: layer_norm
 #include "blocks/naive.h"
 
 namespace wide::naive_layernorm_target {

@@ -1,6 +1,6 @@
 // naive_linears: queries, keys and values by three linear layers, joined
 // shapes: x [N,B,T,D] -> y [N,B,T,3D]
-// source: linear projections before they are made friendly to compilers; after: one layer
+// source: linear projections before any optimisation; after: one layer
 #include "blocks/naive.h"
 
 namespace wide::naive_linears_target {

@@ -1,6 +1,6 @@
-// naive_mha: three projections, softmax(q kᵀ / sqrt(d)) v per head in products, an output
-// projection shapes: x [N,B,T,D] -> y [N,B,T,D] source: multi-head attention before it is made
-// friendly to compilers; after: one projection and scaled_dot_product_attention
+// naive_mha: three projections, softmax(q kᵀ / sqrt(d)) v per head in products, output projection
+// shapes: x [N,B,T,D] -> y [N,B,T,D]
+// source: attention before any optimisation; after: scaled_dot_product_attention
 #include "blocks/naive.h"
 
 namespace wide::naive_mha_target {

@@ -3,11 +3,11 @@
 
 namespace wide {
 
-/// What the blocks of diffusion transformers (FLUX) have in common.
+/// Shared by the blocks of diffusion transformers (FLUX).
 
 /// Rotary position embedding. x `[B,h,T,d]`, rope `[T,d]` in radians. Neighbouring channels are a
-/// pair: (2k, 2k+1) turn together, each by the angle of its own column; a rotation where the two
-/// columns agree. Undefined rope: x itself.
+/// pair: (2k, 2k+1) are rotated together, each by the angle of its own column; a rotation if the
+/// two columns agree. Undefined rope: x itself.
 inline Tensor rotated(const Tensor& x, const Tensor& rope) {
   if (!rope.defined()) return x;
   const Tensor pairs = x.unflatten(-1, {-1, 2});
@@ -55,8 +55,8 @@ inline Tensor gated_residual(const Tensor& x, const Tensor& gate, const Tensor& 
   return x + gate.unsqueeze(1) * y;
 }
 
-/// Refuses what cannot be split into heads, or whose heads have no pairs of channels to rotate.
-/// Returns whether positions are rotated: axis `rope`, 1 unless said.
+/// Refuses sizes that cannot be split into heads, or heads without pairs of channels to rotate.
+/// Returns whether positions are rotated: axis `rope`, 1 by default.
 inline bool check_heads(const char* target, const Shape& shape) {
   divides(target, shape, "D", "h");
   const int64_t rope = shape.get("rope", 1), depth = shape["D"] / shape["h"];
@@ -67,12 +67,12 @@ inline bool check_heads(const char* target, const Shape& shape) {
   return rope == 1;
 }
 
-/// Declares rope `[T,d]` as the last input, where it is wanted.
+/// Declares rope `[T,d]` as the last input, if `wanted`.
 inline void rope_input(Layers& layers, int64_t length, int64_t depth, bool wanted) {
   if (wanted) layers.input("rope", {length, depth});
 }
 
-/// Their parts again for the oracles, in Python and by other means: complex numbers for rotations,
+/// The same parts for the oracles, in Python and by other operators: complex numbers for rotations,
 /// slices for heads, softmax written out.
 inline constexpr const char* kStreamsOracle = R"(
 def rotate(x, angles):
@@ -104,7 +104,7 @@ def modulate(x, shift, scale):
     return normal * (1 + scale[:, None]) + shift[:, None]
 )";
 
-/// What the engine may be told about the parts of an attention block.
+/// Strategies that can be forced for the parts of an attention block.
 inline std::map<std::string, std::map<std::string, std::string>> attention_parts() {
   return {{"packed", {{"attention", "packed"}}},
           {"fused", {{"attention", "fused"}}},

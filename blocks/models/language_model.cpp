@@ -1,7 +1,7 @@
 // language_model: the mean cross entropy of a decoder-only transformer, pre-norm, with rotary
 // positions, RMSNorm, SwiGLU and a head of its own
 // shapes: ids [N,B,T], next [N,B,T] -> loss [N]
-// source: the networks whose five sizes courses on language models time (small to 2.7B)
+// source: the five sizes of a course on language models (small to 2.7B)
 #include "blocks/layers.h"
 
 namespace wide::language_model_target {
@@ -17,7 +17,7 @@ constexpr Width kSizes[] = {{768, 3072, 12, 12},
                             {2560, 10240, 32, 32}};
 constexpr int64_t kVocabulary = 10000;
 
-/// What a shape says of its width, or the size that it names.
+/// The sizes that a shape gives, or those of the model size that it names.
 Width width_of(const Shape& shape) {
   constexpr auto kCount = static_cast<int64_t>(std::size(kSizes));
   const int64_t size = shape.get("size", 0);
@@ -34,7 +34,7 @@ Tensor swiglu(const Tensor& x, const Tensor& gate, const Tensor& up, const Tenso
   return at::linear(at::silu(at::linear(x, gate)) * at::linear(x, up), down);
 }
 
-/// x `[B,h,T,d]`, whose neighbouring channels are turned together; cos and sin `[T,d/2]`.
+/// x `[B,h,T,d]`, whose neighbouring channels are rotated as pairs; cos and sin `[T,d/2]`.
 Tensor turned(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const Tensor pairs = x.unflatten(-1, {-1, 2}), a = pairs.select(-1, 0), b = pairs.select(-1, 1);
   return at::stack({a * cos - b * sin, a * sin + b * cos}, -1).flatten(-2);

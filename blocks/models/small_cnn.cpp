@@ -27,7 +27,7 @@ Network lenet(const Shape& shape) {
 }
 
 double lenet_flops(const Shape& s) {
-  const int64_t h = s["H"], w = s["W"];  // a pool leaves out an odd row: h / 2 is rounded down
+  const int64_t h = s["H"], w = s["W"];  // pools drop an odd row: h / 2 is rounded down
   return 2 * double(s["B"]) *
          double(h * w * 16 * 9 + (h / 2) * (w / 2) * 32 * 16 * 9 + 32 * (h / 4) * (w / 4) * 64 +
                 64 * 10);
