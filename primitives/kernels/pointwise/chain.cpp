@@ -80,7 +80,7 @@ struct Grid {
 
 /// Blocks of a grid: several whole rows of its last dimension, or a part of one.
 struct Blocks {
-  int64_t inner, rows, outer;  // elements of a row; rows of the next dimension; the rest
+  int64_t inner, rows, outer;       // elements of a row; rows of the next dimension; the rest
   int64_t row_count, column_count;  // size of a block
   int64_t row_blocks, column_blocks;
 
