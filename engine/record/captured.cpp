@@ -27,7 +27,7 @@ const Tensor* Captured::wrapped(const Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   One& one = all_.try_emplace(tensor.unsafeGetTensorImpl(), One{tensor, {}}).first->second;
   if (!one.wrapped.defined()) {
-    // lift() wraps the tensor and keeps the path for gradients with respect to it.
+    // lift() wraps the tensor so that gradients still flow to it.
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(
         DispatchKeySet({DispatchKey::Fake, DispatchKey::DeferredInit}));
     const at::AutoGradMode grad(true);

@@ -6,19 +6,18 @@
 
 namespace wide {
 
-/// Tensors that the recorded code holds itself and that were not bound: masks, tables, literals.
-/// Each is wrapped at its first use, so that in-place operations on it are recorded as on bound
-/// tensors.
+/// Tensors that recorded code uses without a binding: masks, tables, literals. Each is wrapped at
+/// its first use, so that in-place operations on it are recorded like those on bound tensors.
 class Captured {
  public:
   /// The tensor that is recorded in place of this one; null: the tensor itself. The pointer stays
   /// valid.
   const Tensor* wrapped(const Tensor& tensor);
 
-  /// Memory that an interpreter made by itself, and may write to.
+  /// Adds memory that the interpreter allocated for a literal, which may be written to.
   void add_literal(const Tensor& memory);
 
-  /// Refuses a recording in which the code wrote to one that is no literal.
+  /// Throws Error if the code wrote to a captured tensor that is no literal.
   void refuse_changes() const;
 
  private:

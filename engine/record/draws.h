@@ -5,10 +5,10 @@
 
 namespace wide {
 
-/// While it lives, random operators that this thread calls draw by a counter instead of a
-/// generator: what an element gets depends on `seed`, `step` and the place of the call alone, so
-/// that each model has its own numbers, wherever and beside whomever it runs. `dropout` not below 0
-/// stands for every probability of dropout. The tensors are numbers `[]`. Does not nest.
+/// While it exists, random operators of this thread use a counter instead of a generator: random
+/// numbers depend only on `seed`, `step`, the call's index and the element, so that each model has
+/// its own, whatever runs beside it. A `dropout` >= 0 replaces all dropout probabilities. The
+/// tensors are 0-d. Does not nest.
 class DrawsByCounter {
  public:
   DrawsByCounter(Tensor seed, Tensor step, Tensor dropout);
@@ -20,7 +20,7 @@ class DrawsByCounter {
   int64_t sites = 0;  // calls so far
 };
 
-/// Of this thread; null where there is none.
+/// This thread's; nullptr if there is none.
 DrawsByCounter* draws_by_counter();
 
 }  // namespace wide

@@ -2,9 +2,9 @@
 
 namespace wide {
 
-// Two switches of LibTorch hold for the whole process. Each is off while at least one of these
-// lives, in whatever threads: the first one turns it off, the last one puts it back. Other threads
-// run without it meanwhile, which changes results by rounding and times, nothing else.
+// Two switches of LibTorch are global to the process. Each is off while an object of its class
+// exists in any thread: the first one turns it off, the last one restores it. Other threads run
+// without it meanwhile, which changes only rounding and times.
 
 /// oneDNN kernels behind ATen's own operators.
 class OneDnnOff {
@@ -15,7 +15,7 @@ class OneDnnOff {
   OneDnnOff& operator=(const OneDnnOff&) = delete;
 };
 
-/// vmap's slow loop for operators without a batching rule, which are then an error.
+/// vmap's slow loop for operators without a batching rule; calling these is then an error.
 class VmapFallbackOff {
  public:
   VmapFallbackOff();

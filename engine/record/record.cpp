@@ -35,26 +35,26 @@ constexpr auto kInfo = c10::DebugInfoKind::INFERENCE_CONTEXT;
 constexpr DispatchKeySet kRecordingKeys({DispatchKey::Fake, DispatchKey::DeferredInit,
                                          DispatchKey::Functionalize});
 
-/// What decides about a value beside the sizes: an input or parameter, a random draw.
+/// What a value depends on beside sizes: an input or parameter, a random draw.
 constexpr uint8_t kOnBound = 1, kOnDraw = 2;
 
-/// The state of one recording. It travels with autograd's own threads as thread-local debug info,
-/// so the lists are locked.
+/// The state of one recording. Autograd's threads inherit it as thread-local debug info, so its
+/// lists are locked.
 struct Recording : c10::DebugInfoBase {
   std::mutex mutex;
   Program program;
   std::unordered_map<const c10::TensorImpl*, ValueId> ids;
-  // Results are held weakly: the address stays taken, the storage goes.
+  // Results are held weakly: their addresses are not reused, but their storage is freed.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;
   Tensors strong;
-  ByValue<uint8_t> depends;  // what it depends on, by value
+  ByValue<uint8_t> depends;  // kOnBound and kOnDraw, by value
   Origin origin;
   bool with_regions = false, dry = dry_recording();
-  bool keeps_grad_mode = false;  // it was on at the start: where it is off, the code says so
+  bool keeps_grad_mode = false;  // grad mode was on at the start: the code itself turns it off
   int32_t depth = 0;
   Captured captured;
   Untracked untracked;
-  /// The first value in every storage, which all its views look at; held weakly as well.
+  /// The first value in every storage, of which the others are views; held weakly as well.
   struct Root {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     ValueId id;
@@ -119,8 +119,8 @@ Tensor plain(const Tensor& t) {
   return fz::from_functional_tensor(t);
 }
 
-/// The argument with functional wrappers taken off. Functionalization itself does not reach into
-/// `Tensor?[]`, so those must never pass below it wrapped.
+/// The argument with functional wrappers taken off. Functionalization does not unwrap `Tensor?[]`,
+/// so those must be unwrapped before it.
 IValue plain_value(const IValue& v) {
   if (v.isTensor()) return plain(v.toTensor());
   if (v.isTensorList()) {
@@ -178,7 +178,7 @@ bool is_sparse(const Tensor& t) {
          l == c10::kSparseBsr || l == c10::kSparseBsc;
 }
 
-/// How many elements a sparse result has depends on data.
+/// Refuses sparse results, whose number of elements depends on data.
 void refuse_sparse_result(Recording& r, const std::string& op, const Tensor& t) {
   if (!is_sparse(t)) return;
   r.refusal = Error(fmt::format("[{}] result: got the layout {}, expected strided; try to_dense()",
@@ -197,8 +197,7 @@ void add_storages(const IValue& v, std::vector<const void*>& out) {
     for (const Tensor& t : v.toTensorVector()) add(t);
 }
 
-/// A tensor that has all elements at these places of `self`'s storage: itself, or the one that it
-/// is a view of.
+/// A tensor with the elements at all these places of `self`'s storage: `self`, or its base.
 Tensor whole_of(Recording& r, const c10::OperatorHandle& op, const Tensor& self,
                 const Positions& at) {
   if (has_all(self, at)) return self;
@@ -219,8 +218,8 @@ Tensor whole_of(Recording& r, const c10::OperatorHandle& op, const Tensor& self,
   return whole;
 }
 
-/// Makes a call that finds elements by their places in a storage as it is, for whoever called, and
-/// records one that finds the same by their numbers in a value.
+/// Makes a call that addresses elements by their place in the storage unchanged for the caller, and
+/// records one that picks the same elements by their index in a value.
 void record_storage_access(Recording& r, const c10::OperatorHandle& op, DispatchKeySet below,
                            Stack* stack) {
   const StorageCall call(op, *stack);
@@ -248,7 +247,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
     record_storage_access(*r, op, below, stack);
     return;
   }
-  // Calls that a kernel makes inside itself are not recorded.
+  // Calls inside a kernel are not recorded.
   c10::impl::ExcludeDispatchKeyGuard off(
       DispatchKeySet({DispatchKey::Fake, DispatchKey::DeferredInit}));
   const auto& schema = op.schema();
@@ -259,7 +258,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
   const size_t base = stack->size() - schema.arguments().size();
   Node node{op, {}, {}, {}};
   node.grad = !r->keeps_grad_mode || at::GradMode::is_enabled();
-  // Functionalization asks for shapes on meta tensors: not part of the program.
+  // Functionalization's calls on meta tensors, for shapes, are not part of the program.
   bool probe = false;
   std::vector<const void*> memory;
   {
@@ -291,8 +290,8 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
       all_known = false;
     }
   }
-  // Not recorded: a call that returns its argument unchanged (lift_fresh, a conversion to the same
-  // type), and one that makes a number from constants alone.
+  // Not recorded: calls that return an argument unchanged (lift_fresh, a conversion to the same
+  // dtype), and calls without tensor results.
   if (!any_tensor || all_known) {
     if (!schema.is_mutable()) return;
     WIDE_ASSERT(false, "{} reached the recording and mutates its argument", node.name());
@@ -303,7 +302,7 @@ void record_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
       if (dependence) refuse_sparse_result(*r, node.name(), t);
       return r->fresh(t, Role::intermediate, dependence);
     }));
-  // Some operators return views although their schema does not say so (unsafe_split).
+  // Some operators return views although their schema declares none (unsafe_split).
   std::vector<const void*> made;
   for (size_t i = base; i < stack->size(); ++i) add_storages((*stack)[i], made);
   node.aliases = std::any_of(made.begin(), made.end(), [&](const void* storage) {
@@ -327,18 +326,18 @@ const Decomposition* find_decomposition(const c10::OperatorHandle& op,
   return nullptr;
 }
 
-/// Code of the model's, or of composites it calls: not what kernels and functionalization itself
-/// call on what lies below the wrappers.
+/// Whether the call is made by the model's code or a composite, not by kernels or functionalization
+/// on unwrapped tensors.
 bool above_functionalization() {
   return !c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Functionalize);
 }
 
-/// A call of the interpreter's, not one that an operator makes inside itself.
+/// Whether TorchScript's interpreter makes the call, not an operator.
 bool interpreter_calls(const Recording& r) {
   return LiteralScope::active() && r.depth == 0 && above_functionalization();
 }
 
-/// Tensors that an interpreter made by itself, from numbers, may be written to.
+/// Marks memory that the interpreter writes, for literals made from numbers, as writable.
 void note_written(Recording& r, const c10::OperatorHandle& op, const Stack& stack, size_t base) {
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -349,7 +348,7 @@ void note_written(Recording& r, const c10::OperatorHandle& op, const Stack& stac
   }
 }
 
-/// Replaces each tensor by what `other` returns for it, unless that is null. True where any was
+/// Replaces each tensor by what `other` returns for it, unless that is null. True if any was
 /// replaced.
 bool put_others(Stack& stack, size_t base,
                 const std::function<const Tensor*(const Tensor&)>& other) {
@@ -378,8 +377,8 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   const size_t count = op.schema().arguments().size();
   const size_t base = stack->size() - count;
   Recording* r = current();
-  // An interpreter allocates with the same operator as a user's code. Treating a user's allocation
-  // as an interpreter's does no harm: it is written before it is read.
+  // The interpreter allocates with the same operator as user code. Treating a user's allocation the
+  // same way is harmless: it is written before it is read.
   if (r != nullptr && op.schema().name() == "aten::empty" && interpreter_calls(*r)) {
     const c10::impl::ExcludeDispatchKeyGuard off(kRecordingKeys);
     op.callBoxed(stack);
@@ -388,12 +387,12 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   }
   if (r != nullptr && op.schema().is_mutable() && interpreter_calls(*r))
     note_written(*r, op, *stack, base);
-  // The keys are those of the tensors that the code holds: others may lie elsewhere, or be batched.
+  // The call is dispatched anew, as the replaced tensors may be on another device, or batched.
   if (Substitution::active() && put_others(*stack, base, &Substitution::stand_in)) {
     op.callBoxed(stack);
     return;
   }
-  // What has been lifted is wrapped by that call.
+  // lift() wraps its tensor itself.
   if (r != nullptr && r->with_regions && above_functionalization() &&
       op.schema().name().rfind("aten::lift", 0) != 0)
     put_others(*stack, base, [r](const Tensor& t) { return r->captured.wrapped(t); });
@@ -404,7 +403,7 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   }
   const Decomposition* decomposition =
       find_decomposition(op, c10::ArrayRef<IValue>(stack->data() + base, count));
-  // Under autocast a call is first made anew on cast arguments: that one is the region.
+  // Autocast first repeats a call on cast arguments: that second call is the region.
   const bool casts = !(rest & c10::autocast_dispatch_keyset).empty();
   const bool composite =
       !casts && op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
@@ -444,7 +443,7 @@ void note_composite(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* s
   if (region.begin < region.end) r->program.regions.push_back(std::move(region));
 }
 
-/// Above autograd: what it cannot see is noted here, and everything else in `note_composite`.
+/// Above autograd: notes writes that autograd does not see; `note_composite` does the rest.
 void note_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   Recording* r = current();
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
@@ -459,7 +458,7 @@ void note_call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)
   r->untracked.note_view(op, first, *stack);
 }
 
-/// A node's module: what the parameters it reads have in common, or its producers' when none.
+/// A node's module: the common prefix of its parameters' names; without any, its producers' module.
 void name_modules(Program& program) {
   for (Node& node : program.nodes) {
     if (!node.origin.module.empty()) continue;
@@ -535,10 +534,9 @@ Program record(const std::vector<Binding>& bindings,
   Tensors wrapped;
   std::vector<ValueId> ids;
   for (const Binding& b : bindings) {
-    // A handle of our own, so that two bindings of one tensor stay two values.
+    // A new handle, so that two bindings of one tensor stay two values.
     Tensor inner = b.tensor.detach();
-    // One model's code may count places in memory from where its tensors begin: in memory of
-    // theirs.
+    // Code of one model may address storage from its beginning, so its tensors get their own.
     if (n == 0 && inner.layout() == c10::kStrided && inner.storage_offset() != 0)
       inner = inner.clone();
     const ValueId id = r->fresh(inner, b.role, kOnBound);
@@ -559,7 +557,7 @@ Program record(const std::vector<Binding>& bindings,
     c10::impl::IncludeDispatchKeyGuard functional(DispatchKey::Functionalize);
     c10::impl::IncludeDispatchKeyGuard composite(DispatchKey::DeferredInit);
     const Tensors outputs = function(wrapped);
-    Tensors inners;  // views are taken anew as the code took them, with gradients
+    Tensors inners;  // views are regenerated here, with gradients
     for (const Tensor& t : outputs) inners.push_back(plain(t));
     at::NoGradGuard no_grad;
     for (const Tensor& inner : inners) {
@@ -572,12 +570,12 @@ Program record(const std::vector<Binding>& bindings,
     }
     r->captured.refuse_changes();
   } catch (const std::exception&) {
-    // The interpreter of TorchScript rewraps what is thrown through it.
+    // TorchScript's interpreter replaces exceptions that pass through it.
     if (r->refusal) throw Error(*r->refusal);
     throw;
   }
   Program program = std::move(r->program);
-  for (const Node& node : program.nodes) {  // wide is what depends on something wide, or is drawn
+  for (const Node& node : program.nodes) {  // wide: depends on a wide value, or is random
     bool wide = n > 0 && node.is_random();
     for_each_value(node.arguments, [&](ValueId id) { wide |= program.value(id).wide; });
     for_each_value(node.results, [&](ValueId id) { program.value(id).wide = wide; });

@@ -12,10 +12,10 @@ struct Binding {
 };
 
 /// Records what `function` does below autograd and vmap as a flat program without mutation.
-/// `function` gets the bound tensors wrapped, in order, and returns its outputs; nothing it does
-/// in place reaches the bound tensors themselves: such changes become `updates`.
-/// Refuses operators whose result shape or value depends on data, by name. Called with grad mode on
-/// it keeps where the code turns it off (`Node::grad`); with it off it takes all as on.
+/// `function` gets the bound tensors wrapped, in order, and returns its outputs; its in-place
+/// changes do not reach the bound tensors but become `updates`. Refuses operators whose result's
+/// shape or value depends on data, by name. If called with grad mode on, records where the code
+/// turns it off (`Node::grad`); else every node counts as on.
 Program record(const std::vector<Binding>& bindings,
                const std::function<Tensors(const Tensors&)>& function, int64_t n = 0);
 
@@ -35,16 +35,16 @@ class OriginScope {
   bool active_;
 };
 
-/// The number of nodes recorded so far, and the way back to it after a failed attempt.
+/// The number of nodes recorded so far; `roll_back` removes later ones after a failed attempt.
 size_t recorded_nodes();
 void roll_back(size_t nodes);
-/// What `say` answers, first, to a node recorded after that many; "" where it has nothing to say.
+/// The first text other than "" that `say` returns for nodes after the first `nodes`, or "".
 std::string first_recorded(size_t nodes,
                            const std::function<std::string(const Program&, const Node&)>& say);
 
-/// A call that is replaced while recording, e.g. an operator whose schema hides a mutation or
-/// that has no form the widening understands. `function` takes the arguments off the stack and
-/// leaves results of the same types; `applies` sees the arguments.
+/// Replaces a call while recording, such as an operator with an undeclared mutation or without a
+/// wide form. `function` takes the arguments from the stack and leaves results of the same types;
+/// `applies` decides by the arguments.
 struct Decomposition {
   std::string op;  // "aten::native_batch_norm"
   std::string why;

@@ -4,12 +4,11 @@
 
 namespace wide {
 
-/// `constant` as a running recording wants it where it may be written to: such writes stay inside
-/// the recording. Itself when nothing records.
+/// `constant` wrapped for the running recording, so that writes to it stay inside the recording;
+/// the tensor itself if nothing is recorded.
 at::Tensor recorded_constant(const at::Tensor& constant);
 
-/// While it lives, what this thread calls is no part of a recording: for what is made once and
-/// kept.
+/// While it exists, this thread's calls are not recorded: for tensors that are made once and kept.
 class Unrecorded {
   c10::impl::ExcludeDispatchKeyGuard off_{c10::DispatchKeySet(
       {c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit, c10::DispatchKey::Functionalize})};

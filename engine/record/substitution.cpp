@@ -12,7 +12,7 @@ namespace {
 
 using StandIns = std::unordered_map<const c10::TensorImpl*, Tensor>;
 
-/// Tensors that replace those which running code holds itself, by the TensorImpl of these.
+/// Tensors that replace those in running code, by the TensorImpl of the replaced ones.
 thread_local const StandIns* stand_ins = nullptr;
 thread_local bool literals_wanted = false;
 

@@ -5,9 +5,9 @@
 
 namespace wide {
 
-/// While it lives, operators that this thread calls on a tensor of `own` work on the one of
-/// `instead` at its place: how code that holds its weights itself, a torch::nn::Module or a lambda,
-/// is recorded or run with others. Does not nest.
+/// While it exists, operators that this thread calls on a tensor of `own` get the one of `instead`
+/// with the same index: for recording or running code that holds its weights, a torch::nn::Module
+/// or a lambda, with other weights. Does not nest.
 class Substitution {
  public:
   Substitution(const Tensors& own, const Tensors& instead);
@@ -15,7 +15,7 @@ class Substitution {
   Substitution(const Substitution&) = delete;
   Substitution& operator=(const Substitution&) = delete;
 
-  /// Whether one lives in this thread, and what it puts in the place of `own`, or null.
+  /// Whether this thread has one; and its replacement for `own`, or nullptr.
   static bool active();
   static const Tensor* stand_in(const Tensor& own);
 
@@ -24,9 +24,9 @@ class Substitution {
   std::unique_ptr<State> state_;
 };
 
-/// While it lives, the memory that an interpreter allocates for a literal (`torch.tensor([1., 2.])`
-/// in TorchScript) and fills by itself is real memory also while this thread records; what it holds
-/// when an operator first reads it is a constant of the recording. Does not nest.
+/// While it exists, memory that TorchScript's interpreter allocates and fills for a literal
+/// (`torch.tensor([1., 2.])`) is real also while this thread records; its contents at the first
+/// read are a constant of the recording. Does not nest.
 class LiteralScope {
  public:
   LiteralScope();
@@ -34,7 +34,7 @@ class LiteralScope {
   LiteralScope(const LiteralScope&) = delete;
   LiteralScope& operator=(const LiteralScope&) = delete;
 
-  /// Whether one lives in this thread.
+  /// Whether this thread has one.
   static bool active();
 };
 

@@ -3,9 +3,8 @@
 
 namespace wide {
 
-/// While it lives, networks that this thread calls and that ask `in_training_form` are in their
-/// form for training: batch norms take a batch's own statistics and update the running ones. Does
-/// not nest.
+/// While it exists, networks that this thread calls and that ask `in_training_form` act as in
+/// training: batch norms use the batch's statistics and update the running ones. Does not nest.
 class TrainingForm {
  public:
   TrainingForm();
@@ -13,10 +12,10 @@ class TrainingForm {
   TrainingForm(const TrainingForm&) = delete;
   TrainingForm& operator=(const TrainingForm&) = delete;
 
-  int64_t asked = 0;  // how often so far
+  int64_t asked = 0;  // number of calls of in_training_form so far
 };
 
-/// For the flags of a registered network's calls, one question each.
+/// For registered networks: each training flag is set by one call of this.
 bool in_training_form();
 
 }  // namespace wide

@@ -16,7 +16,7 @@ Storage& functional_storage(const Tensor& t) {
   return static_cast<Storage&>(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
 }
 
-/// Everything in the memory that `t` looks at, as it is now.
+/// The current value of the whole memory of which `t` is a view.
 Tensor base_of(const Tensor& t) {
   fz::sync(t);
   return functional_storage(t).base();
@@ -96,7 +96,7 @@ void UntrackedWrites::record() const {
       wrapper->_unsafe_reset_storage();
     }
     storage.add_update(kept, {});
-    const at::AutoGradMode as_made(tracked);  // the view is made again
+    const at::AutoGradMode as_made(tracked);  // the view is regenerated
     fz::sync(written);
   }
 }

@@ -7,9 +7,8 @@
 
 namespace wide {
 
-/// What is wrong with the arguments of an operator whose kernel reads as many elements as others
-/// have, without a look whether they are there; "" for all others. Whoever exports a network calls
-/// it through operators that do look; a file need not.
+/// The error in the arguments of operators whose kernels read one tensor by another's sizes without
+/// a check; "" if there is none. PyTorch's API checks these before; calls in a file need not.
 std::string fault_of_arguments(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments);
 
 }  // namespace wide

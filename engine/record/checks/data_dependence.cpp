@@ -4,7 +4,7 @@ namespace wide {
 
 namespace {
 
-/// Indexing by numbers gives as many elements as there are numbers; only masks select by data.
+/// Indexing by integers gives as many elements as there are indices; only masks select by data.
 std::vector<ValueId> masks(const Program& program, const Node& node) {
   std::vector<ValueId> out;
   for (const ValueId id : node.arguments.at(1).values)
@@ -14,7 +14,7 @@ std::vector<ValueId> masks(const Program& program, const Node& node) {
   return out;
 }
 
-/// LibTorch does not tag it.
+/// The lengths of an operator that LibTorch does not tag.
 std::vector<ValueId> lengths(const Program&, const Node& node) {
   return node.arguments.at(1).values;
 }

@@ -7,11 +7,11 @@ namespace wide {
 
 namespace {
 
-/// Dispatcher keys to leave out, so that what is computed here is not recorded.
+/// Dispatcher keys to leave out, so that computations here are not recorded.
 const c10::DispatchKeySet kUnrecorded({c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit,
                                        c10::DispatchKey::Functionalize});
 
-/// `[places]`, row-major.
+/// All places, row-major, as a tensor.
 Tensor listed(const Positions& at) {
   Tensor places = at::full({}, at.offset, at::kLong);
   for (size_t d = 0; d < at.sizes.size(); ++d)
@@ -19,7 +19,7 @@ Tensor listed(const Positions& at) {
   return places.reshape({-1});
 }
 
-/// Whether all places lie in the memory of `whole`, found without listing them.
+/// Whether all places lie in the memory of `whole`, without listing them.
 bool in_memory(const Tensor& whole, const Positions& at) {
   const auto end = static_cast<int64_t>(whole.storage().nbytes() / whole.element_size());
   int64_t last = at.offset;
@@ -82,7 +82,7 @@ bool has_all(const Tensor& whole, const Positions& at) {
 
 Tensor pick_elements(const Tensor& whole, const Positions& at) {
   const Tensor elements = elements_at(whole, at);
-  int64_t first = -1;  // of neighbours; -1: they are not
+  int64_t first = -1;  // the first of consecutive elements; -1: not consecutive
   {
     const c10::impl::ExcludeDispatchKeyGuard off(kUnrecorded);
     if (elements.numel() > 0) {

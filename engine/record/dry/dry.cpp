@@ -21,7 +21,7 @@ using c10::IValue;
 thread_local bool dry = false;
 thread_local Shapes shapes = Shapes::of_meta_kernels;
 
-/// For operators that only allocate: gives tensors without memory.
+/// An allocator without memory, for operators that only allocate.
 class NoMemory : public c10::Allocator {
  public:
   explicit NoMemory(c10::Device device) : device_(device) {}
@@ -66,7 +66,7 @@ Tensor like_result(const Tensor& t, c10::Device device) {
   return t.defined() ? without_elements(t.sizes(), t.strides(), t.scalar_type(), device) : t;
 }
 
-/// `each` of every tensor of a value, in lists too; true where there was any.
+/// Replaces every tensor t of a value, also in lists, by `each(t)`; true if there was any.
 template <class Each>
 bool replace_tensors(IValue& v, Each each) {
   if (v.isTensor()) {
@@ -92,7 +92,7 @@ bool is_view(const c10::FunctionSchema& schema) {
   return false;
 }
 
-// ------------------------------------------- shapes that LibTorch knows in its Python part alone
+// ------------------------------------------- shapes that LibTorch only knows in Python
 
 Tensor embedding_backward(const Tensor& gradient, const Tensor&, c10::SymInt rows, c10::SymInt,
                           bool) {
@@ -131,7 +131,7 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   return {like(q), like(k), like(v)};
 }
 
-// What GPUs take for float32. Rows of the second result are padded to a multiple of 32.
+// GPUs' attention kernel for float32. Rows of the second result are padded to a multiple of 32.
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& q, const Tensor&,
                                                      const Tensor& v, const std::optional<Tensor>&,
                                                      bool with_sums, double, bool,
@@ -159,7 +159,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
   return {like(q), like(k), like(v), of_bias};
 }
 
-/// Zeros in place of a tensor that has no elements; any other tensor itself.
+/// Zeros for a tensor without elements; other tensors themselves.
 Tensor with_elements(const Tensor& t) {
   if (t.storage().data() != nullptr || t.numel() == 0) return t;
   Tensor zeros = at::empty_strided(t.sizes(), t.strides(), t.options()).zero_();
@@ -168,11 +168,11 @@ Tensor with_elements(const Tensor& t) {
   return zeros;
 }
 
-/// Calls the kernel on zeros and forgets the elements of its results. One that hands out the memory
-/// of an argument hands out that of the argument which the zeros stood for.
+/// Calls the kernel on zeros and drops the elements of its results. A result in the memory of zeros
+/// becomes one in the memory of the argument that they replaced.
 void call_on_zeros(const c10::OperatorHandle& op, c10::DispatchKeySet keys, size_t base,
                    std::vector<IValue>* stack) {
-  std::vector<std::pair<Tensor, Tensor>> stand_ins;  // zeros, for
+  std::vector<std::pair<Tensor, Tensor>> stand_ins;  // zeros; the argument they replace
   for (size_t i = base; i < stack->size(); ++i)
     replace_tensors((*stack)[i], [&](const Tensor& t) {
       stand_ins.emplace_back(with_elements(t), t);
@@ -248,7 +248,7 @@ void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, std::ve
   const auto& schema = op.schema();
   const size_t base = stack->size() - schema.arguments().size();
   bool any = false;
-  c10::Device device = c10::kCPU;  // where the call's results lie: numbers may lie on the CPU
+  c10::Device device = c10::kCPU;  // of the call's results; numbers may lie on the CPU
   std::vector<IValue> meta(stack->begin() + static_cast<ptrdiff_t>(base), stack->end());
   for (IValue& v : meta) {
     any |= replace_tensors(v, [&](const Tensor& t) {

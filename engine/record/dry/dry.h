@@ -7,13 +7,12 @@
 
 namespace wide {
 
-/// Who says what a call's results are like: the operator's meta kernel, which computes nothing, or
-/// its own, on zeros, which every operator has and which takes the memory of that call.
+/// How results' shapes are found: by the operator's meta kernel, which computes nothing, or by its
+/// own kernel on zeros, which all operators have and which needs that call's memory.
 enum class Shapes { of_meta_kernels, of_zeros };
 
-/// While it lives, what this thread records computes nothing and takes no memory, or that of one
-/// call at a time: results have sizes, strides and a dtype, but no elements. For programs that may
-/// not fit.
+/// While it exists, recordings of this thread compute nothing and use no memory (or one call's at a
+/// time): results have sizes, strides and a dtype, but no elements. For programs that may not fit.
 class DryRecording {
  public:
   explicit DryRecording(Shapes shapes = Shapes::of_meta_kernels);
@@ -29,9 +28,9 @@ bool dry_recording();
 at::Tensor without_elements(c10::IntArrayRef sizes, at::ScalarType dtype,
                             c10::Device device = c10::kCPU);
 
-/// Calls what is below `keys`; if `computes_nothing`, instead of its kernels: results without
-/// elements of the shapes that the operator's meta kernel gives. Views are real ones; so is what is
-/// made of no tensor. Throws Unsupported for an operator that has no meta kernel where those say.
+/// Calls the operator below `keys`; if `computes_nothing`, gives results without elements, with
+/// shapes by the operator's meta kernel. Views, and results made from no tensor, are real. Throws
+/// Unsupported if meta kernels are used and the operator has none.
 void call_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                 std::vector<c10::IValue>* stack, bool computes_nothing);
 

@@ -11,8 +11,8 @@ namespace {
 /// A backend without kernels of its own: its calls reach the kernels that all backends share.
 constexpr auto kAnyBackend = c10::DispatchKey::Metal;
 
-/// Returns the tensors that the call would write to. This holds while a program is recorded; any
-/// other call behaves as if this kernel did not exist.
+/// Returns the tensors that the call would write to. Outside recordings a call behaves as if this
+/// kernel did not exist.
 void untouched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   if (!recording()) {
@@ -35,8 +35,8 @@ void untouched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }
 
-/// It writes all that it returns, and has no kernel for meta tensors alone. Those that all backends
-/// share may end in one that has none either.
+/// Whether an operator writes all its results and has no meta kernel. Kernels that all backends
+/// share do not count, as they may call an operator without one.
 bool lacks_meta_kernel(const c10::OperatorHandle& op) {
   if (!op.hasSchema() || op.operator_name().name.rfind("aten::", 0) != 0) return false;
   const auto& returns = op.schema().returns();

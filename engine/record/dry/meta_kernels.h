@@ -2,10 +2,10 @@
 
 namespace wide {
 
-/// Functionalization makes every call that writes on meta tensors first, to hear what its kernel
-/// refuses. LibTorch has no meta kernels for operators whose shapes only PyTorch's Python knows
-/// (`logical_and_`, `fill_diagonal_`): gives those one that leaves everything as it is. Once; by
-/// whoever records.
+/// Functionalization first makes every mutating call on meta tensors, for its checks. LibTorch
+/// lacks meta kernels for operators whose shapes only PyTorch's Python knows (`logical_and_`,
+/// `fill_diagonal_`): registers, once, kernels for them that change nothing. Called before
+/// recordings.
 void add_meta_kernels();
 
 }  // namespace wide

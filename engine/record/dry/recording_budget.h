@@ -3,8 +3,8 @@
 
 namespace wide {
 
-/// While it lives, a recording that begins on this thread ends with std::bad_alloc once its calls
-/// made more than so many bytes. They are counted whole, also those that were freed since.
+/// While it exists, a recording that begins on this thread ends with std::bad_alloc once results of
+/// its calls exceed this many bytes in total, freed ones included.
 class RecordingBudget {
  public:
   explicit RecordingBudget(int64_t bytes);
@@ -19,7 +19,7 @@ class RecordingBudget {
   int64_t left_;
 };
 
-/// Takes what a recorded call made from this thread's budget, where there is one.
+/// Subtracts a recorded call's results from this thread's budget, if there is one.
 void count_made(const Program& program, const Node& node);
 
 }  // namespace wide
