@@ -83,7 +83,7 @@ WideEvaluation evaluation_of(const Network& network) {
 /// Widens, passes, lowers and measures Program(1) of one ensemble. `options.threads` is a number.
 class Pipeline {
  public:
-  /// `evaluation`: how `single` becomes wide, with `gradients` inside or not.
+  /// `evaluation`: how `single` is made wide; `gradients`: whether that includes gradients.
   Pipeline(const Ensemble& ensemble, const CompileOptions& options,
            std::shared_ptr<const Program> single, WideEvaluation evaluation, bool gradients)
       : ensemble_(ensemble),
@@ -92,7 +92,7 @@ class Pipeline {
         evaluation_(std::move(evaluation)),
         gradients_(gradients) {}
 
-  /// The program as one.
+  /// Compiles the program as a whole.
   std::unique_ptr<CompiledModel> run(const Network& network) {
     Attempt made = chosen();
     const auto taken = choices(made);
@@ -105,7 +105,7 @@ class Pipeline {
                                                   std::move(results_), taken, whole});
   }
 
-  /// The same in two halves: what measures fastest as one is cut.
+  /// Compiles forward and backward pass as two programs: the fastest whole program is cut.
   std::unique_ptr<GradientModel> run_in_halves(const std::shared_ptr<WithGradients>& what) {
     const Attempt made = chosen();
     auto model = std::make_unique<GradientModel>(
@@ -162,7 +162,7 @@ class Pipeline {
     if (asked.ranges > 0) ranges.asked = asked.ranges;
     if (options_.like) ranges.asked = options_.like->ranges;
     ranges.every = asked.every_range;
-    // What is measured fills the memory for results, and the first call uses it.
+    // Measuring fills the memory for results, which the first call then uses.
     const CallOf call_of = [&](Executor& executor) {
       return [&, &results = results_.next(executor)] { executor.run(ensemble_.tensors, results); };
     };
@@ -193,7 +193,7 @@ class Pipeline {
   ResultMemory results_;
 };
 
-/// What a mode asks for, in the words of all other options.
+/// Sets the options that a mode stands for.
 CompileOptions of_mode(CompileOptions options) {
   if (options.threads <= 0) options.threads = at::get_num_threads();
   if (options.mode != Mode::eager) return options;
@@ -210,7 +210,7 @@ Ensemble in_plain_memory(Ensemble ensemble) {
   return ensemble;
 }
 
-/// Throws Unsupported where a program of mode eager has operators that are not ATen's.
+/// Throws Unsupported if a program of mode eager has operators other than ATen's.
 void expect_aten(const CompiledModel& model, const WidenOptions& options) {
   const Program& program = model.program();
   for (const Node& node : program.nodes)

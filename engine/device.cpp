@@ -23,7 +23,7 @@ Runtimes& runtimes() {
   return instance;
 }
 
-// Told of every CPU allocation made under it. Memory that is older is freed unseen (size 0).
+// Is told of every CPU allocation in its scope. Freeing older memory is reported with size 0.
 class AllocationCounter : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* /*ptr*/, int64_t bytes, size_t /*allocated*/, size_t /*reserved*/,
@@ -41,8 +41,8 @@ class AllocationCounter : public c10::MemoryReportingInfoBase {
   int64_t current_ = 0, peak_ = 0;
 };
 
-// The allocator warns when memory goes that is older than the counting. That is expected here: a
-// call lets go of what the one before it returned.
+// The allocator warns when memory from before the counting is freed, which is expected here: a call
+// frees the results of the one before.
 class NoWarnings {
  public:
   NoWarnings() { FLAGS_caffe2_log_level = std::max(before_, 2); }
@@ -56,7 +56,7 @@ class NoWarnings {
 
 constexpr int kWarmupCalls = 3;
 
-/// The state of a device's random numbers, put back at the end.
+/// Keeps the state of a device's random numbers and restores it on destruction.
 class KeptGenerator {
  public:
   explicit KeptGenerator(c10::Device device)
@@ -70,7 +70,7 @@ class KeptGenerator {
   Tensor state_;
 };
 
-/// The first line of what was thrown, without PyTorch's stack of where.
+/// The first line of an exception, without PyTorch's backtrace.
 std::string first_line_of(const std::exception& thrown) {
   const auto* torch = dynamic_cast<const c10::Error*>(&thrown);
   const std::string text = torch ? torch->what_without_backtrace() : thrown.what();

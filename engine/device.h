@@ -12,7 +12,7 @@ namespace wide {
 
 using Work = std::function<void()>;
 
-/// A stretch of a device's own time, from one event to another on the current stream.
+/// Measures time on a device, between two events on the current stream.
 class DeviceTimer {
  public:
   virtual ~DeviceTimer() = default;
@@ -25,24 +25,23 @@ class DeviceTimer {
   }
 };
 
-/// Work captured once and replayed with one launch, on the memory it was captured with: whoever
-/// captures keeps the inputs where they are and copies new ones into them. Made by `capture`.
+/// Work captured once and replayed with one launch, on the memory it was captured with: callers
+/// keep the inputs' memory and copy new values into it. Made by `capture`.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  /// Runs `work` with that stream current on which the graph is captured.
+  /// Runs `work` on the stream on which the graph is captured.
   virtual void on_stream(const Work& work) = 0;
-  /// What is submitted from here to `end` is captured instead of run.
+  /// Work submitted from here to `end` is captured instead of run.
   virtual void begin() = 0;
   virtual void end() = 0;
-  /// Instead of `end` after an exception: afterwards no part of the device's libraries goes on
-  /// believing that a capture is under way.
+  /// Instead of `end` after an exception: ends the capture in all of the device's libraries.
   virtual void abandon() noexcept = 0;
-  /// Does not wait.
+  /// Launches the graph; does not wait.
   virtual void replay() = 0;
 };
 
-/// What a device is called, and by which number its driver knows it.
+/// A device's name and its number in the driver.
 struct DeviceFacts {
   std::string name;         // "NVIDIA H100 80GB HBM3"
   std::string bus;          // "00000000:65:00.0"
@@ -55,60 +54,60 @@ struct DeviceMemory {
   int64_t allocated = 0, peak = 0;  // of this process, `peak` since the last reset
 };
 
-/// What the engine asks of a kind of device besides running operators. Compiled in with the
-/// device's own headers and registered from there; without it such a device is unavailable.
+/// Operations on a kind of device that ATen lacks. Implemented where the device's headers are, and
+/// registered from there; without it such devices are unavailable.
 class DeviceRuntime {
  public:
   virtual ~DeviceRuntime() = default;
   virtual int count() const = 0;  // devices usable now; 0 without a driver
-  /// Why there is none, where that is known: "no driver (libcuda.so.1: ...)".
+  /// Why there are no devices, if known: "no driver (libcuda.so.1: ...)".
   virtual std::string why_none() const { return ""; }
   virtual void synchronize(c10::Device device) = 0;
   virtual std::unique_ptr<DeviceTimer> timer(c10::Device device) = 0;
-  /// A call that runs the works round-robin over `streams` streams, ordered after what was
-  /// submitted before it and before what is submitted after it. Does not wait.
+  /// A call that runs the works round-robin on `streams` streams, after all work submitted before
+  /// and before all submitted later. Does not wait.
   virtual Work on_streams(c10::Device device, std::vector<Work> works, int streams) = 0;
   virtual std::unique_ptr<DeviceGraph> graph(c10::Device device) = 0;
   virtual DeviceMemory memory(c10::Device device) = 0;
   virtual void reset_peak(c10::Device device) = 0;
-  /// Gives back memory that nothing uses and that is kept for later.
+  /// Frees unused memory that the allocator caches.
   virtual void release_memory(c10::Device device) = 0;
   virtual DeviceFacts facts(c10::Device device) = 0;
 };
 
-/// Registers at static initialisation, so without a call to the device; returns true. Null takes
-/// back what was registered.
+/// Registers at static initialisation, so without a call to the device; returns true. nullptr
+/// removes the registration.
 bool add_device_runtime(c10::DeviceType type, std::unique_ptr<DeviceRuntime> runtime);
 /// Null for the CPU and for kinds that are not compiled in.
 DeviceRuntime* device_runtime(c10::DeviceType type);
 /// Why `device` cannot be used here, or nullopt.
 std::optional<std::string> unavailable(c10::Device device);
-/// Why there is no device of that kind, in a few words; "" where there is one.
+/// Why there is no device of that kind, in a few words; "" if there is one.
 std::string why_none(c10::DeviceType type);
 /// Waits for what was submitted to `device`; nothing to do on the CPU.
 void synchronize(c10::Device device);
 
-/// Runs `work` a few times, since libraries make their handles and choose their algorithms in first
-/// calls, then captures it. The device's random numbers are afterwards where they were before;
-/// random operators in `work` draw anew at every replay. Throws what `work` throws.
+/// Runs `work` a few times, since libraries make handles and choose algorithms in first calls, then
+/// captures it. Restores the device's random state; random operators in `work` draw new numbers at
+/// every replay. Throws what `work` throws.
 std::unique_ptr<DeviceGraph> capture(c10::Device device, const Work& work);
 
-/// Bytes that can be had on `device`; nullopt for the CPU, whose memory the system knows of.
+/// Memory available on `device`; nullopt for the CPU, whose memory the system reports.
 std::optional<DeviceMemory> device_memory(c10::Device device);
-/// Gives back what the device's allocator keeps; nothing to do on the CPU.
+/// Frees the memory that the device's allocator caches; does nothing on the CPU.
 void release_memory(c10::Device device);
 
-/// A device that answers no call of this process any more, as after an assertion that failed inside
-/// a kernel: whatever comes next has to run in another process.
+/// The device fails all further calls of this process, as after a failed assertion in a kernel;
+/// later work needs another process.
 class BrokenDevice : public Error {
  public:
   BrokenDevice(c10::Device device, const std::string& why);
 };
-/// Throws BrokenDevice where `device` is broken; to be asked after an exception.
+/// Throws BrokenDevice if `device` is broken; called after an exception.
 void expect_working(c10::Device device);
 
-/// The most bytes that tensors made during `work` took at once. On the CPU it sees the threads
-/// that share the caller's at::ThreadLocalState, which is those the engine starts.
+/// The most bytes that tensors made during `work` took at once. On the CPU it counts threads with
+/// the caller's at::ThreadLocalState: those that the engine starts.
 int64_t count_peak_bytes(c10::Device device, const Work& work);
 
 }  // namespace wide

@@ -8,7 +8,7 @@
 
 namespace wide {
 
-/// A user's mistake or a limit of the machine, said in one line:
+/// A user's mistake or a limit of the machine, in one line:
 /// `[thing] what: got X, expected Y; try Z`. `exit_code` is the documented one of the command line
 /// (1 environment, 2 usage or bad input, 5 does not fit or crashed, 6 no such device).
 class Error : public std::runtime_error {
@@ -21,8 +21,8 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
-/// What was asked for has no way of running here: a strategy that does not apply, a mode without
-/// a lowering. In a sweep the trial is `unsupported` with this reason.
+/// Something that cannot run here: a strategy that does not apply, a mode without a lowering. In a
+/// sweep the trial is `unsupported` with this reason.
 class Unsupported : public Error {
  public:
   using Error::Error;
@@ -34,10 +34,10 @@ template <class... Args>
   throw Error(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// The nearest of `names` to a misspelt one, or "" when none is near.
+/// The nearest of `names` to a misspelt one, or "" if none is near.
 std::string nearest(const std::string& name, const std::vector<std::string>& names);
 
-/// A bug of ours, not of the user: aborts the operation with the place in the message.
+/// Checks for a bug of this project: throws with the place in the source.
 #define WIDE_ASSERT(condition, ...)                                                     \
   do {                                                                                  \
     if (!(condition))                                                                   \

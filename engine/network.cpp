@@ -18,7 +18,7 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Fills `row`, a contiguous tensor of the case's dtype; in float32 first where that is another.
+/// Fills `row`, a contiguous tensor of the case's dtype; in float32 first if that is another dtype.
 void fill(const Tensor& row, const TensorSpec& spec, at::Generator generator) {
   if (row.scalar_type() != at::kFloat && spec.fill != Fill::integers) {
     const Tensor real = at::empty(spec.sizes, at::kFloat);

@@ -123,7 +123,7 @@ bool Node::is_view() const {
 
 bool Node::is_random() const {
   if (!op.hasTag(at::Tag::nondeterministic_seeded)) return false;
-  // Attention is tagged for its dropout; without it nothing is drawn.
+  // Attention is tagged as random for its dropout; without dropout it is not.
   const auto dropout = op.schema().argumentIndexWithName("dropout_p");
   if (!dropout) return true;
   const IValue& p = arguments.at(static_cast<size_t>(*dropout)).constant;
@@ -248,8 +248,8 @@ int64_t Program::remove_dead_nodes() {
   std::for_each(outputs.begin(), outputs.end(), need);
   for (const Update& u : updates) need(u.value);
   std::vector<bool> keep(nodes.size(), false);
-  // A composite call that is needed needs its arguments, even one that its own nodes made anew
-  // (a view of what was changed in place): whoever claims the call as a whole reads it.
+  // A needed composite call needs its arguments, even if its own nodes read a new value instead (a
+  // view of a tensor changed in place): the claim of the whole call reads them.
   std::multimap<size_t, const Region*> ending;
   for (const Region& r : regions)
     if (r.end > r.begin) ending.emplace(static_cast<size_t>(r.end - 1), &r);
@@ -407,8 +407,8 @@ at::ScalarType raised(at::ScalarType type) {
   return c10::isFloatingType(type) ? at::kDouble : type;
 }
 
-/// Where an operator is told no dtype, a factory takes the default one: what it made was real then.
-/// Others keep to their arguments, which are raised.
+/// The dtype for a factory without a dtype argument, which uses the default dtype, if its result
+/// was floating. Other operators follow their arguments, which are raised.
 static IValue raised_default(const Program& program, const Node& node) {
   IValue dtype;
   for_each_value(node.results, [&](ValueId id) {

@@ -19,7 +19,7 @@ using Stack = std::vector<IValue>;
 using ValueId = int32_t;
 constexpr ValueId kNone = -1;
 
-/// One T for every value of a program, by its id.
+/// A T for every value of a program, indexed by its id.
 template <class T>
 class ByValue {
  public:
@@ -38,7 +38,7 @@ class ByValue {
   std::vector<T> all_;
 };
 
-/// Where a value comes from. Parameters, buffers and inputs are bound from outside.
+/// Where a value comes from. Callers bind parameters, buffers and inputs.
 enum class Role { input, parameter, buffer, constant, intermediate };
 const char* to_string(Role role);
 
@@ -70,7 +70,7 @@ struct Argument {
   static Argument of_value(ValueId id) { return {Kind::value, {}, {id}}; }
 };
 
-/// Who made a node: the module of the recorded network, and what widening did with it.
+/// Where a node comes from: the module of the recorded network, and how it was widened.
 struct Origin {
   std::string module;     // "layer1.0.conv1", from the parameters it reads
   std::string primitive;  // the primitive that claimed it, if any
@@ -87,15 +87,15 @@ struct Node {
   std::vector<Argument> results;
   Origin origin;
   Phase phase = Phase::main;
-  bool aliases = false;  // seen to return an argument's memory, whatever the schema says
-  bool grad = true;      // called with grad mode on: where it was off no gradient flows back
+  bool aliases = false;  // returns an argument's memory, whatever its schema says
+  bool grad = true;      // called in grad mode; else no gradient flows back
 
   std::string name() const;  // "aten::addmm", with ".overload" when there is one
   bool is_view() const;      // results alias an argument and nothing is computed
   bool is_random() const;    // tagged nondeterministic_seeded
 };
 
-/// A composite call noted over the flat list: nodes [begin, end) are what it did.
+/// A composite call in the flat list of nodes: it called nodes [begin, end).
 struct Region {
   c10::OperatorHandle op;
   std::vector<Argument> arguments;
@@ -107,7 +107,7 @@ struct Region {
   std::string name() const;
 };
 
-/// A bound value that the program replaces: running statistics, an input changed in place.
+/// A new value for a bound tensor: running statistics, or an input changed in place.
 struct Update {
   ValueId target = kNone;
   ValueId value = kNone;
@@ -123,7 +123,7 @@ struct Program {
   std::vector<ValueId> outputs;
   std::vector<Update> updates;
 
-  /// Throws std::logic_error when a value is used before it is made, made twice, or out of range.
+  /// Throws std::logic_error if a value is used before it is made, made twice, or out of range.
   void verify() const;
   std::string text() const;
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
@@ -131,17 +131,16 @@ struct Program {
   ValueId add_value(Value value);
   /// Lets every reader of `from` (nodes, regions, outputs, updates) read `to` instead.
   void replace_uses(ValueId from, ValueId to);
-  /// Keeps the nodes with `keep[i]`, moving regions along; a region that lost its end is dropped.
+  /// Keeps the nodes with `keep[i]`, adjusting regions; drops regions whose last node is removed.
   void keep_nodes(const std::vector<bool>& keep);
-  /// Removes what neither an output nor an update needs; random operators whose results are unused
-  /// stay, so that the sequence of random numbers does not depend on it. Returns the number
-  /// removed.
+  /// Removes nodes that no output or update needs; random operators whose results are unused stay,
+  /// so that the sequence of random numbers does not depend on it. Returns the number removed.
   int64_t remove_dead_nodes();
   /// For every value the number of reads by nodes, outputs and updates.
   ByValue<int32_t> uses() const;
   /// For every value the node that makes it, or -1.
   ByValue<int32_t> producers() const;
-  /// Bytes alive at the worst moment when values go after their last use, bound values included.
+  /// The peak of live bytes if values are freed after their last use, bound values included.
   int64_t peak_bytes() const;
 };
 
@@ -159,29 +158,29 @@ inline Sizes wide_sizes(int64_t n, c10::IntArrayRef sizes) {
   out.insert(out.end(), sizes.begin(), sizes.end());
   return out;
 }
-/// One value seen as that of n models: `[N, ...]`, nothing copied.
+/// One model's tensor expanded to n models, `[N, ...]`, without a copy.
 inline Tensor expanded(int64_t n, const Tensor& one) {
   return one.unsqueeze(0).expand(wide_sizes(n, one.sizes()));
 }
 
-/// The metadata of a tensor as a value (role intermediate, no name).
+/// A tensor's metadata as a value (role intermediate, no name).
 Value describe(const Tensor& tensor);
 
 /// The stack to call `node` with, values looked up by `value`.
 Stack make_stack(const std::vector<Argument>& arguments,
                  const std::function<Tensor(ValueId)>& value);
-/// Hands every tensor result to `put`; `stack` is what the call left behind.
+/// Hands every tensor result to `put`; `stack` is the stack after the call.
 void take_results(const std::vector<Argument>& results, const Stack& stack,
                   const std::function<void(ValueId, const Tensor&)>& put);
 
-/// Runs the program as it stands, a value dropped after its last use. `bound` in the order of
-/// `program.bound`; returns the outputs, then the updates in their order. Differentiable where grad
-/// mode is on and the recorded code had it on.
+/// Runs the program node by node, and frees values after their last use. `bound` in the order of
+/// `program.bound`; returns the outputs, then the updates. Differentiable in grad mode, where the
+/// recorded code had it on.
 Tensors interpret(const Program& program, const Tensors& bound);
 
 /// The same program computing in float64: floating constants and dtype arguments are raised.
 Program raise_to_double(const Program& program);
-/// What `type` is in double precision: real and complex numbers are raised, all else stays.
+/// The double-precision dtype for `type`: floating and complex dtypes are raised, others stay.
 at::ScalarType raised(at::ScalarType type);
 
 }  // namespace wide

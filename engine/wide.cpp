@@ -13,9 +13,9 @@
 namespace wide {
 namespace {
 
-constexpr double kNoise = 0.1;  // of inputs like the sample, as a part of its spread
+constexpr double kNoise = 0.1;  // noise on sample-like inputs, relative to their spread
 
-/// One model's inputs as N models' distinct ones; integers stay, whatever their range is.
+/// Distinct inputs for N models from one model's; integers stay, as their valid range is unknown.
 Tensor like_sample(const Tensor& sample, int64_t n) {
   const Tensor wide = expanded(n, sample.detach());
   if (!at::isFloatingType(sample.scalar_type()) || sample.numel() == 0) return wide.contiguous();
@@ -25,7 +25,7 @@ Tensor like_sample(const Tensor& sample, int64_t n) {
   return (wide + noise.to(wide.options()) * (kNoise * (spread > 0 ? spread : 1.0))).contiguous();
 }
 
-/// Throws Error unless `t` can take the place of `now`.
+/// Throws Error unless `t` can replace `now`.
 void check_weight(const std::string& name, const Tensor& t, const Tensor& now) {
   if (t.sizes() != now.sizes() || t.scalar_type() != now.scalar_type())
     fail("[set_weights] {}: got {}, expected {}; try weights of this architecture", name,

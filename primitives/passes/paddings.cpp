@@ -25,8 +25,7 @@ std::vector<int64_t> zeros_in_front(const Node& node, size_t axes) {
   if (pad.kind != Argument::Kind::constant || value.kind != Argument::Kind::constant ||
       !value.constant.toScalar().equal(0))
     return {};
-  const std::vector<int64_t> list =
-      pad.constant.toIntVector();  // (front, back) by axis, last axis first
+  const std::vector<int64_t> list = pad.constant.toIntVector();  // by axis, last axis first
   std::vector<int64_t> front(axes, 0);
   for (size_t k = 0; k < list.size(); ++k) {
     if (list[k] < 0 || (k / 2 >= axes && list[k] != 0)) return {};
