@@ -22,10 +22,10 @@ bool among(const Dtypes& dtypes, at::ScalarType dtype) {
   return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
 }
 
-/// Whether it holds numbers that are computed with, rather than masks and indices.
+/// Whether the dtype is for numbers, not for masks and indices.
 bool is_real(at::ScalarType dtype) { return at::isFloatingType(dtype) || at::isComplexType(dtype); }
 
-/// As PyTorch's users write it.
+/// The dtype as PyTorch's users write it.
 std::string dtype_text(at::ScalarType dtype) {
   static const std::map<at::ScalarType, const char*> names{{at::kFloat, "float32"},
                                                            {at::kDouble, "float64"},

@@ -9,7 +9,7 @@
 
 namespace wide {
 
-/// Read-only look at a recorded call's arguments for claims.
+/// Read-only view of a recorded call's arguments, for claims.
 class CallView {
  public:
   CallView(const Program& program, const std::vector<Argument>& arguments)
@@ -30,32 +30,31 @@ class CallView {
   const std::vector<Argument>& arguments_;
 };
 
-/// A recorded call understood as what claims it.
+/// A recorded call as a call of the primitive or rule that claims it.
 struct Claimed {
   std::any config;
   std::vector<ValueId> inputs;  // canonical order, kNone where absent
-  /// For each result of the recorded call the index of the strategy's output, -1: not made
-  /// (then the claim holds only if nobody reads it). Empty: result i is output i.
+  /// For each result of the recorded call the index of the strategy's output, -1: not computed
+  /// (then the claim holds only if nothing reads it). Empty: result i is output i.
   std::vector<int> results;
 };
 
-/// Which recorded calls are recognised: a composite call (region) or one operator (node).
+/// The recorded calls that a claim matches: a composite call (region) or one operator (node).
 struct Claim {
-  std::string op;  // "aten::linear" or "aten::addmm"; the overload does not matter
+  std::string op;  // "aten::linear" or "aten::addmm", any overload
   std::function<std::optional<Claimed>(const CallView&)> match;
 };
 
-/// Read-only look at the nodes of a program, for patterns.
+/// Read-only view of a program's nodes, for patterns.
 class PatternView {
  public:
   explicit PatternView(const Program& program) : program_(program), made_by_(program.producers()) {}
   const Node& node(size_t i) const { return program_.nodes[i]; }
   CallView call(size_t i) const { return {program_, program_.nodes[i].arguments}; }
   const Value& meta(ValueId id) const { return program_.value(id); }
-  /// The node that made `id` as its first result when it is `op` (any overload), else nullopt.
+  /// The node with first result `id` if its operator is `op` (any overload), else nullopt.
   std::optional<size_t> made_by(ValueId id, const std::string& op) const;
-  /// The number that argument `i` of a node stands for: a constant, or a tensor of one element
-  /// that is a constant of the program.
+  /// Argument `i` of a node as a number: a constant, or a constant tensor of one element.
   std::optional<double> number(size_t node, size_t i) const;
 
  private:
@@ -69,8 +68,8 @@ struct Matched {
   std::vector<size_t> nodes;  // without the last one
 };
 
-/// How to recognise such a group from its last node, an `op`. The claim holds only if nothing that
-/// the other nodes make is read outside the group; it is computed where its last node stands.
+/// How to recognise such a group from its last node, an `op`. The claim holds only if results of
+/// the other nodes are not read outside the group; it is computed at its last node.
 struct Pattern {
   std::string op;
   std::function<std::optional<Matched>(const PatternView&, size_t node)> match;

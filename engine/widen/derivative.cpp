@@ -14,7 +14,7 @@ namespace wide {
 namespace {
 
 constexpr double kRate = 1e-2;     // the largest learning rate
-constexpr int64_t kStep = 100000;  // a late step, at which the corrections of moments' bias are 1
+constexpr int64_t kStep = 100000;  // a late step, where bias corrections are 1
 
 bool is_real(const TensorSpec& spec) { return at::isFloatingType(spec.dtype); }
 
@@ -47,11 +47,11 @@ Derivative::Derivative(Network inner, Program single, const Optimizer* step)
   state_ = tensors_.size();
   for (size_t k = 0; k < of_.size(); ++k) feedback_.emplace_back(k, of_[k]);
   for (const OptimizerState& state : step_->state) {
-    if (!state.only_with.empty()) continue;  // not kept with the default of 0
+    if (!state.only_with.empty()) continue;  // absent at the default of 0
     ++moments_;
     for (const size_t i : of_) {
       feedback_.emplace_back(feedback_.size(), tensors_.size());
-      // As in the middle of a training: with no mean square a step is the gradient's sign.
+      // State as in the middle of a training: with zero mean squares a step is the gradient's sign.
       const bool square = state.name.find("sq") != std::string::npos;
       tensors_.push_back({fmt::format("{}.{}", state.name, tensors_[i].name), Role::input,
                           tensors_[i].sizes, at::kFloat, square ? Fill::positive : Fill::normal,
@@ -99,7 +99,7 @@ Tensor Derivative::defaults_on(c10::Device device) const {
 Tensors Derivative::step(const Tensors& bound, const Tensors& gradients, int64_t n) const {
   const at::NoGradGuard no_grad;
   const size_t count = of_.size();
-  // All hyperparameters of every model: its learning rate, and the defaults.
+  // Each model's hyperparameters: its learning rate, and the defaults.
   const Tensor others = recorded_constant(defaults_on(bound[rate_].device()));
   const Tensor hyper = at::cat(
       {bound[rate_].to(at::kDouble).unsqueeze(-1), n > 0 ? expanded(n, others) : others}, -1);
@@ -122,11 +122,11 @@ Tensors Derivative::step_in_place(const Tensors& bound, const Tensors& gradients
   hyper.insert(hyper.end(), defaults, defaults + defaults_.numel());
   ListStep list{.hyper = hyper.data(), .step = kStep};
   if (!on_cpu) list.rate = bound[rate_];
-  std::vector<Tensors> groups(1 + moments_);  // parameters, then each of the state
+  std::vector<Tensors> groups(1 + moments_);  // parameters, then each state tensor
   for (size_t k = 0; k < count; ++k) {
     groups[0].push_back(bound[of_[k]]);
     for (size_t m = 0; m < moments_; ++m) groups[m + 1].push_back(bound[state_ + m * count + k]);
-    // As autograd lays out what it accumulates, and the fused kernels expect it.
+    // Contiguous, as autograd accumulates gradients and the fused kernels need them.
     list.gradients.push_back(gradients[k].contiguous());
   }
   list.parameters = groups[0];
@@ -206,7 +206,7 @@ Network phase_network(const Network& inner, const Program& single, const std::st
   network.forward = [derivative](const Tensors& bound) {
     return derivative->run(bound, derivative->inner().forward, 0);
   };
-  if (step) network.training = true;  // models change what they are given
+  if (step) network.training = true;  // the call updates parameters and state
   Network in_place = network;
   in_place.forward = [derivative](const Tensors& bound) { return derivative->run_in_place(bound); };
   in_place.instantiate = nullptr;

@@ -6,9 +6,9 @@
 
 namespace wide {
 
-/// What the files of primitives and blocks say again and again.
+/// Helpers that many files of primitives and blocks use.
 
-/// `network` with `instantiate` set to its own forward under fixed weights.
+/// `network` with an `instantiate` that calls its forward with fixed weights.
 inline Network as_function(Network network) {
   const Network self = network;
   network.instantiate = [self](const Tensors& weights) { return bind(self, weights); };
@@ -43,7 +43,7 @@ inline std::vector<Shape> grid(
   return shapes;
 }
 
-/// The Ns of coverage: of `quick`, of `full`, and of full for targets that also want 100.
+/// Numbers of models of the sweeps `quick`, `full`, and `full` with 100.
 inline std::vector<int64_t> quick_n() { return {4, 8, 16, 32}; }
 inline std::vector<int64_t> full_n() { return {2, 4, 6, 8, 10, 12, 16, 20, 32, 64}; }
 inline std::vector<int64_t> full_n_100() { return {2, 4, 6, 8, 10, 12, 16, 20, 32, 64, 100}; }
@@ -55,7 +55,7 @@ inline void at_least(const char* target, const Shape& shape, const char* axis, i
          least);
 }
 
-/// Refuses a shape where one of these axes is given and too small.
+/// Refuses a shape if one of these axes is given and too small.
 inline void at_least_where_given(const char* target, const Shape& shape,
                                  std::initializer_list<const char*> axes, int64_t least) {
   for (const char* axis : axes)

@@ -12,8 +12,8 @@ namespace wide {
 
 namespace {
 
-/// What PyTorch says where an operator has no gradient, or none on this device for these arguments:
-/// cuDNN's recurrent layers in eval mode, and CUDA's attention where vmap laid out its tensors.
+/// PyTorch's messages for an operator without a gradient, or without one on this device for these
+/// arguments: cuDNN's recurrent layers in eval mode, CUDA's attention on vmap's tensors.
 constexpr const char* kNoGradient[] = {
     "not implemented", "does not support automatic differentiation",
     "RNN backward can only be called in training mode", "is not correctly aligned"};
@@ -56,7 +56,7 @@ ForwardAndBack forward_and_back(
     const auto& [made, wide] = result.made[k];
     if (!cotangents[k].defined() || !made.requires_grad()) continue;
     result.differentiable[k] = true;
-    const bool same = made.dim() == cotangents[k].dim();  // else each model has the one output
+    const bool same = made.dim() == cotangents[k].dim();  // else all models share the output
     outputs.push_back(same ? made : expanded(cotangents[k].size(0), made));
     given.push_back(cotangents[k]);
   }
@@ -93,7 +93,7 @@ WithGradients::WithGradients(std::string thing, Program single, std::vector<size
     cotangents_.push_back(static_cast<int64_t>(form_.bound.size()));
     form_.bound.push_back(form_.add_value(std::move(cotangent)));
   }
-  for (const size_t i : of_) form_.outputs.push_back(form_.bound[i]);  // as large as its gradient
+  for (const size_t i : of_) form_.outputs.push_back(form_.bound[i]);  // has the gradient's sizes
 }
 
 Tensors WithGradients::cotangents_for(int64_t n, const std::vector<WideValue>& bound) const {
@@ -117,7 +117,7 @@ std::vector<WideValue> WithGradients::own(const std::vector<WideValue>& bound) c
 std::vector<WideValue> WithGradients::forward(int64_t n, const std::vector<WideValue>& bound,
                                               const WidenOptions& options,
                                               Coverage* coverage) const {
-  const at::AutoGradMode grad(true);  // operators without a gradient are not chosen
+  const at::AutoGradMode grad(true);  // excludes operators without gradients
   return with_reason(thing_,
                      [&] { return evaluate_wide(single_, n, own(bound), options, coverage); });
 }

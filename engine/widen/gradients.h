@@ -4,22 +4,22 @@
 
 namespace wide {
 
-/// Gradients of sum(outputs * cotangents) by `of`, undefined where nothing depends on one; without
-/// cotangents outputs are numbers. What autograd has kept for it is gone afterwards.
+/// Gradients of sum(outputs * cotangents) for `of`, undefined for tensors that no output depends
+/// on; without cotangents, outputs must be scalars. Frees what autograd saved.
 Tensors gradients_of(const Tensors& outputs, const Tensors& of, const Tensors& cotangents = {});
 
-/// A forward pass and the way back.
+/// Results of a forward pass and its backward pass.
 struct ForwardAndBack {
-  std::vector<WideValue> made;  // by the forward pass, of which autograd knows nothing any more
-  std::vector<bool> differentiable;  // by cotangent: whether its output depends on any of `of`
-  Tensors gradients;                 // by `of`, of its sizes; zeros where no output depends on it
-  std::vector<bool> reached;         // by `of`: whether one does
+  std::vector<WideValue> made;       // results of the forward pass, detached
+  std::vector<bool> differentiable;  // by cotangent: its output depends on `of`
+  Tensors gradients;                 // by `of`; zeros if no output depends on it
+  std::vector<bool> reached;         // by `of`: whether an output depends on it
 };
 
-/// Runs `forward` on `bound` and differentiates sum(made * cotangents) by `of`, positions in
-/// `bound`: for one model, or for N at once, whose sum has the gradients of each. `cotangents` by
-/// what `forward` makes, from its first result on; an undefined one is of no interest. Throws
-/// Unsupported, in the name of `thing`, for an operator that has no gradient.
+/// Runs `forward` on `bound` and differentiates sum(made * cotangents) for `of`, indices in
+/// `bound`: for one model, or for N at once, as the sum over models gives each model's gradients.
+/// `cotangents` are for the first results of `forward`; results with undefined ones are left out.
+/// Throws Unsupported, naming `thing`, for an operator without a gradient.
 ForwardAndBack forward_and_back(
     const std::string& thing, std::vector<WideValue> bound, const std::vector<size_t>& of,
     const Tensors& cotangents,
@@ -27,37 +27,37 @@ ForwardAndBack forward_and_back(
 
 /// Where the cotangents of a program's outputs come from.
 enum class Cotangents {
-  bound,  // they are inputs, behind the program's own
-  ones    // the outputs, numbers, are added up
+  bound,  // they are inputs, after the program's own
+  ones    // ones: scalar outputs are summed
 };
 
-/// A network's forward pass together with its gradients, recorded as one program. It is bound to
-/// the network's tensors, then to a cotangent for each output that gradients can come from, if they
-/// come in; it returns the outputs, the gradients by `of`, then the updates.
+/// A network's forward pass together with its gradients, recorded as one program. Its inputs are
+/// the network's tensors, then, for `Cotangents::bound`, a cotangent for each floating output; it
+/// returns the outputs, the gradients for `of`, then the updates.
 class WithGradients {
  public:
-  /// `thing`: what messages are about. `single`: recorded for being differentiated. `of`: what
-  /// gradients are for, by index.
+  /// `thing`: named in messages. `single`: recorded with `grad`. `of`: indices of the tensors that
+  /// get gradients.
   WithGradients(std::string thing, Program single, std::vector<size_t> of, Cotangents from);
 
-  /// What stands for the whole where Program(1) is asked for: names, sizes, random operators.
+  /// A stand-in for Program(1) of the whole, with its names, sizes and random operators.
   const Program& form() const { return form_; }
   const std::vector<size_t>& of() const { return of_; }
   size_t outputs() const { return single_.outputs.size(); }
-  /// By output: the index of its cotangent among the bound tensors; -1 for whole numbers, and where
-  /// none comes in.
+  /// By output: index of its cotangent among the bound tensors; -1 for integers and
+  /// `Cotangents::ones`.
   const std::vector<int64_t>& cotangents() const { return cotangents_; }
 
-  /// `evaluate_wide` of the whole. The gradient by a tensor that all models share is the sum over
-  /// these models, `[1, ...]`; zeros where there is none.
+  /// `evaluate_wide` of the whole. The gradient for a tensor that all models share is the sum over
+  /// these models, `[1, ...]`; zeros if there is none.
   std::vector<WideValue> evaluate(int64_t n, const std::vector<WideValue>& bound,
                                   const WidenOptions& options, Coverage* coverage);
-  /// The forward pass alone, for choosing strategies: all are chosen there, and nothing is kept for
-  /// a way back.
+  /// The forward pass alone, in which all strategies are chosen, without saving anything for a
+  /// backward pass.
   std::vector<WideValue> forward(int64_t n, const std::vector<WideValue>& bound,
                                  const WidenOptions& options, Coverage* coverage) const;
-  /// Of the last evaluation: by output, whether it depends on anything of `of`, and by `of`,
-  /// whether any output depends on it.
+  /// For the last evaluation: by output, whether it depends on any of `of`; and by `of`, whether
+  /// any output depends on it.
   const std::vector<bool>& differentiable() const { return differentiable_; }
   const std::vector<bool>& reached() const { return reached_; }
 

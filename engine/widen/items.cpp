@@ -53,7 +53,7 @@ class ItemFinder {
   }
 
  private:
-  /// Claimed patterns, from the end: the longest one that a node belongs to ends last.
+  /// Finds claimed patterns from the end on, since the longest pattern with a node ends last.
   void find_groups() {
     group_of_.assign(program_.nodes.size(), -1);
     std::optional<PatternView> view;

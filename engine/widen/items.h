@@ -3,7 +3,7 @@
 
 namespace wide {
 
-/// What of Program(1) is computed as one: a claimed region, group or node, or a plain node.
+/// A unit of Program(1) that is computed at once: a claimed region, group or node, or a plain node.
 struct Item {
   size_t begin = 0, end = 0;  // of a group: its last node alone
   const std::vector<Argument>* arguments = nullptr;
@@ -24,11 +24,11 @@ struct Item {
   size_t count() const { return group.empty() ? end - begin : group.size(); }
 };
 
-/// Node `i` alone, claimed by nobody.
+/// Node `i` alone, unclaimed.
 Item plain_item(const Program& program, size_t i);
 
 /// Splits the program: the outermost claimed closed region first, then claimed groups of nodes,
-/// then nodes. A group is computed where it ends.
+/// then nodes. A group is computed at its last node.
 std::vector<Item> find_items(const Program& program, const WidenOptions& options);
 
 /// The strategy asked for by name, or "".

@@ -32,7 +32,7 @@ const Strategy* Rule::strategy(const std::string& wanted) const {
   return nullptr;
 }
 
-/// What is tried instead of a strategy whose operators cannot be called: one of ATen's alone.
+/// Suggests a strategy of ATen operators if the strategy's own operators do not support the call.
 Applies Rule::applies(const Strategy& s, const std::any& config, const WideCall& call) const {
   for (const std::string& op : s.operators) {
     const auto lack = lacks(op, call.inputs, s.converts);

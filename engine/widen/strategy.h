@@ -9,7 +9,7 @@
 
 namespace wide {
 
-/// What a strategy is called with. Inputs are in the primitive's canonical order, wide
+/// The arguments of a strategy. Inputs are in the primitive's canonical order, wide
 /// (`[N, ...]`, shared ones expanded), undefined where absent.
 struct WideCall {
   int64_t n = 0;
@@ -24,18 +24,18 @@ using Applies = std::optional<std::string>;
 struct Strategy {
   std::string name;
   std::string summary;
-  /// nullopt when it applies, else the reason. `config` is the primitive's typed configuration.
+  /// nullopt if it applies, else the reason. `config` is the primitive's typed configuration.
   std::function<Applies(const std::any& config, const WideCall& call)> applies;
   std::function<Tensors(const std::any& config, const WideCall& call)> run;
   std::function<std::string(const std::any& config)> config_text;  // canonical: the tuning key
-  bool only_when_asked = false;  // means something else (one mask for all): never chosen by itself
-  /// Operators of this project that it calls, "wide::prelu": where one of them has no form for a
-  /// call's device, dtypes or gradients (engine/widen/capabilities.h), neither has the strategy.
+  bool only_when_asked = false;  // has another meaning (one mask for all): never chosen by itself
+  /// Operators of this project that it calls, "wide::prelu": the strategy applies only if all of
+  /// them support the call's device, dtypes and gradients (engine/widen/capabilities.h).
   std::vector<std::string> operators{};
-  std::vector<at::ScalarType> converts{};  // dtypes that it turns into one of theirs beforehand
+  std::vector<at::ScalarType> converts{};  // dtypes that it converts to one of theirs
 };
 
-/// A Strategy of functions that take the primitive's own configuration. `applies` says what the
+/// A Strategy of functions that take the primitive's own configuration. `applies` checks what the
 /// operators' capabilities do not.
 template <class Config>
 Strategy strategy(std::string name, std::string summary,

@@ -26,13 +26,13 @@ class Shape {
   std::vector<std::pair<std::string, int64_t>> axes_;
 };
 
-/// An axis that a target's shapes have, or may have: `--axis conv2d.groups=4` sets it. One with
-/// neither `otherwise` nor `derived` stands in every shape.
+/// An axis that a target's shapes have, or may have: `--axis conv2d.groups=4` sets it. Axes with
+/// neither `otherwise` nor `derived` are required.
 struct Axis {
   std::string name;
-  std::string meaning;                 // in a few words; what the numbers stand for
-  std::optional<int64_t> otherwise{};  // what stands where a shape lacks it,
-  std::string derived{};               // or what that follows from: "C", "none: x is [B, D]"
+  std::string meaning;                 // in a few words
+  std::optional<int64_t> otherwise{};  // the default,
+  std::string derived{};               // or where it comes from: "C", "none: x is [B, D]"
 
   bool required() const { return !otherwise && derived.empty(); }
 };
@@ -62,26 +62,25 @@ struct Target : Rule {
   std::map<at::ScalarType, double> tolerance{{at::kFloat, 2e-4}, {at::kDouble, 1e-10}};
   std::string tolerance_reason;
 
-  /// For the tests: shapes beside those of `ci`, odd ones that use every option; what is refused;
-  /// and what PyTorch says the single model computes, as Python that sets `y` (a tensor, or a list:
-  /// outputs, then buffers that it changed) from the tensors `t` by name and the axes `a`; see
-  /// tests/primitives/oracle.py.
+  /// For the tests: more shapes, odd ones that use every option; refused shapes; and the single
+  /// model in PyTorch, as Python that sets `y` (a tensor, or a list: outputs, then buffers that it
+  /// changed) from the tensors `t` by name and the axes `a`; see tests/primitives/oracle.py.
   std::vector<Shape> odd_shapes;
   std::vector<Refusal> refusals;
   std::string oracle;
 
-  /// Of compositions, which claim nothing themselves: strategy name to the strategies it forces on
-  /// parts, `{"fused", {{"attention", "fused"}}}`. Beside them: what the engine chooses per part.
+  /// For compositions, which claim nothing: by strategy name, the strategies that it forces on
+  /// parts, `{"fused", {{"attention", "fused"}}}`. Without one, the engine chooses for each part.
   std::map<std::string, std::map<std::string, std::string>> parts;
 
-  /// Of networks in suites. `optimised`: the same, of the same tensors, in the fused forms that
-  /// people write by hand; a baseline of that name.
+  /// For networks in suites: the same network with fused operators as people write it by hand, with
+  /// the same tensors; the baseline `optimised`.
   std::function<Network(const Shape&)> optimised;
-  DefaultOf optimizer = DefaultOf::step_phase;  // whose default phase `step` takes
-  /// Some of its shapes do not fit: what they need is known before anything is computed.
+  DefaultOf optimizer = DefaultOf::step_phase;  // default optimiser of phase `step`
+  /// Some of its shapes do not fit into memory: their need is estimated before computing anything.
   bool may_not_fit = false;
-  /// The axis of samples, first in every input and output, where they have nothing to do with each
-  /// other: what is expected of them is then computed one at a time.
+  /// The axis of samples, first in every input and output, if samples are independent: expected
+  /// results are then computed sample by sample.
   std::string samples;
 
   double tolerance_for(at::ScalarType dtype) const;

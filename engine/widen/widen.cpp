@@ -49,7 +49,7 @@ struct VmapLayer {
   ~VmapLayer() { ft::popDynamicLayerAndDeleteMetadata(); }
 };
 
-/// Why vmap refused a call that works for one model, in one line.
+/// One line on why vmap refused a call that works for one model.
 std::string refusal_of_vmap(const std::string& op, const c10::Error& error) {
   const std::string message = error.what_without_backtrace();
   for (const char* phrase :
@@ -60,8 +60,8 @@ std::string refusal_of_vmap(const std::string& op, const c10::Error& error) {
   return fmt::format("{}: {}", op, message.substr(0, message.find('\n')));
 }
 
-/// A view that is possible in one model's memory may need a copy where the wide tensor has other
-/// strides, so it is called as a reshape. Rows: the recorded operator, and how it is called wide.
+/// Views that work on one model's tensor may need a copy on the wide one, whose strides differ, so
+/// they are called as reshape. Rows: the recorded operator and its replacement.
 struct Relaxed {
   const char* op;
   const char* instead;
@@ -127,7 +127,7 @@ class Evaluator {
  private:
   WideValue& at(ValueId id) { return env_[id]; }
 
-  /// A change in place that autograd does not see leaves the history of what it changes.
+  /// An in-place change unseen by autograd keeps the history of the changed tensor.
   void keep_history(const Node& node) {
     if (!is_untracked_write(node.op, node.grad)) return;
     const ValueId self = node.arguments[0].values[0];
@@ -202,7 +202,7 @@ class Evaluator {
           forced(*second.rule) == "per_model")
         continue;
       const WideCall a = wide_call(first);
-      WideCall b;  // its first input, the result of the first call, is never computed
+      WideCall b;  // its first input, the first call's result, is not computed
       b.n = n_;
       for (size_t i = 0; i < second.claimed.inputs.size(); ++i) {
         const ValueId id = second.claimed.inputs[i];
@@ -285,8 +285,8 @@ class Evaluator {
     return {rule.strategy(name), why};
   }
 
-  /// Computes a claimed call by the strategy chosen for it; where only some operators will do and
-  /// that one used another, by the next. False, and the reason, where none is left.
+  /// Computes a claimed call by its chosen strategy, or by the next one if that used an operator
+  /// which `only` forbids. False, with the reason, if none is left.
   bool run_best(const Item& item, const WideCall& call, const Item* folded, std::string* why) {
     const Rule& rule = *item.rule;
     for (std::map<std::string, std::string> refused;;) {
@@ -384,7 +384,7 @@ class Evaluator {
   void compute_per_model(const Item& item, const std::string& why) {
     OriginScope origin({program_.nodes[item.begin].origin.module, item.rule ? item.rule->name : "",
                         "per_model", static_cast<int32_t>(item.begin)});
-    // oneDNN's LSTM layer cannot be differentiated for one of its results alone.
+    // oneDNN's LSTM layer cannot be differentiated for only one of its results.
     std::optional<OneDnnOff> one_dnn_off;
     if (at::GradMode::is_enabled()) one_dnn_off.emplace();
     std::vector<Stack> each;
@@ -418,7 +418,7 @@ class Evaluator {
                                 program_.nodes[item.begin].origin.module});
   }
 
-  /// Values go after their last use.
+  /// Frees values after their last use.
   void release(const Item& item) {
     item.for_each_node([&](size_t i) {
       for_each_value(program_.nodes[i].arguments, [&](ValueId id) {
@@ -464,7 +464,7 @@ WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue
         return out;
       },
       n);
-  // Updates of Program(1) come back as extra outputs: give them their targets again.
+  // The recording has updates of Program(1) as extra outputs: restore their targets.
   Program& wide_program = result.program;
   const size_t outputs = program.outputs.size();
   for (size_t k = 0; k < program.updates.size(); ++k) {

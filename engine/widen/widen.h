@@ -19,9 +19,9 @@ const char* to_string(Way way);
 
 struct CoverageItem {
   int32_t node = 0;       // index in Program(1)
-  int32_t nodes = 1;      // how many nodes it stands for (a region collapses several)
+  int32_t nodes = 1;      // number of nodes (a region has several)
   std::string op;         // recorded operator
-  std::string primitive;  // that claimed it
+  std::string primitive;  // the one that claimed it
   std::string strategy;
   Way way = Way::vmap;
   std::string reason;  // why per_model, or why the asked strategy did not apply
@@ -30,23 +30,23 @@ struct CoverageItem {
 
 struct Coverage {
   std::vector<CoverageItem> items;
-  /// Nodes per way, and as shares of all.
+  /// Number of nodes for each way.
   std::map<Way, int64_t> counts() const;
 };
 
-/// A claimed call that a strategy is wanted for.
+/// A claimed call for which a strategy is chosen.
 struct ClaimedCall {
-  int32_t node;  // its first one in Program(1): with the rule it names the call, whatever n is
+  int32_t node;  // its first node in Program(1); with the rule it names the call
   const Rule& rule;
   const std::any& config;
   const WideCall& call;
-  const std::vector<std::string>& applicable;  // strategies; one at least
+  const std::vector<std::string>& applicable;  // strategies; at least one
 };
 
-/// What strategies are made of where not every operator will do.
+/// Restricts the operators that strategies may use.
 struct OperatorsAllowed {
   std::string which;  // "ATen operators alone"
-  /// The name of a node's operator that is none of them, or "".
+  /// The name of a node's operator if it is not allowed, else "".
   std::function<std::string(const Program&, const Node&)> other;
 };
 
@@ -54,17 +54,17 @@ struct OperatorsAllowed {
 struct WidenOptions {
   /// primitive name to strategy name; also "vmap" and "per_model". Key "*": all of them.
   std::map<std::string, std::string> force;
-  /// One of the applicable strategies where nothing is forced; empty: the first.
+  /// Chooses one of the applicable strategies if none is forced; empty: the first.
   std::function<std::string(const ClaimedCall&)> choose;
-  std::set<std::string> never;  // "conv2d/unfold": not chosen by itself, as where it crashed before
+  std::set<std::string> never;  // "conv2d/unfold": not chosen, e.g. as it crashed before
   bool strict = false;          // a forced strategy that does not apply throws Unsupported
   bool fold = true;             // use the registered folds (eval-mode batch norm into convolution)
-  /// While recording: strategies that use others are passed over.
+  /// While recording: strategies that use other operators are skipped.
   std::optional<OperatorsAllowed> only;
 };
 
-/// Evaluates Program(1) wide: ordinary tensor code, so that it can be recorded, differentiated,
-/// or run as it stands. `bound` in the order of `program.bound`. Returns outputs, then updates.
+/// Evaluates Program(1) wide: by ordinary tensor code, which can be recorded, differentiated or
+/// just run. `bound` in the order of `program.bound`. Returns outputs, then updates.
 std::vector<WideValue> evaluate_wide(const Program& program, int64_t n,
                                      const std::vector<WideValue>& bound,
                                      const WidenOptions& options, Coverage* coverage);
@@ -74,7 +74,7 @@ struct WideProgram {
   Coverage coverage;
 };
 
-/// How a program is evaluated wide where not by `evaluate_wide` itself; same arguments and result.
+/// Another function than `evaluate_wide`, with its arguments and results.
 using EvaluateWide = std::function<std::vector<WideValue>(
     const Program& program, int64_t n, const std::vector<WideValue>& bound,
     const WidenOptions& options, Coverage* coverage)>;
@@ -83,7 +83,7 @@ using EvaluateWide = std::function<std::vector<WideValue>(
 WideProgram widen(const Program& program, int64_t n, const std::vector<WideValue>& bound,
                   const WidenOptions& options = {}, const EvaluateWide& evaluate = evaluate_wide);
 
-/// A lower bound of the bytes that n models need at once, from Program(1)'s sizes and lifetimes.
+/// A lower bound of the memory for n models at once, from Program(1)'s sizes and lifetimes.
 int64_t estimate_bytes(const Program& program, int64_t n);
 
 }  // namespace wide
