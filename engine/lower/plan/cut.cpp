@@ -56,7 +56,7 @@ class Cutting {
     }
   }
 
-  /// What the second half reads of the first, as long as nothing of it is made again.
+  /// Values of the first half that the second half reads if it recomputes nothing.
   ByValue<bool> read_directly() const {
     ByValue<bool> read(program_.values.size(), false);
     for (const ValueId id : gradients_) read[id] = true;
@@ -104,7 +104,7 @@ class Cutting {
     }
   }
 
-  /// The second half reads a copy of what `root` was in the first, where that is bound.
+  /// The second half reads a saved copy of `root`: marks its bound tensor as read.
   void mark_bound(ValueId root) {
     const std::vector<ValueId>& bound = program_.bound;
     if (std::find(bound.begin(), bound.end(), root) != bound.end()) read_[root] = true;
@@ -121,15 +121,15 @@ class Cutting {
     saved_.push_back({id, std::move(value), -1, of_all});
   }
 
-  /// Whether output `k` is all of `root`, in its order.
+  /// Whether output `k` has all elements of `root`, in its order.
   bool output_holds(size_t k, ValueId root) const {
     const ValueId output = program_.outputs[k];
     return uses_.root(output) == root && uses_.covers_root(output) &&
            program_.value(root).contiguous() && program_.value(output).contiguous();
   }
 
-  /// An output that is all of a saved value, in its order, keeps it, if the second half reads that
-  /// anyway.
+  /// A saved value is not stored if an output has all its elements in order and the second half
+  /// reads that output anyway.
   void find_in_outputs() {
     for (Saved& s : saved_)
       for (size_t k = 0; k < outputs_ && s.output < 0; ++k)
@@ -185,7 +185,7 @@ class Cutting {
   std::vector<ValueId> gradients_;
   std::vector<bool> first_, second_;  // by node
   ByValue<bool> read_;                // by the second half
-  ByValue<bool> read_root_;           // by root: by the second half, if nothing is made again
+  ByValue<bool> read_root_;           // by root: read by the second half if it recomputes nothing
   std::vector<Saved> saved_;
 };
 

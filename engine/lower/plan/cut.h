@@ -7,13 +7,13 @@ namespace wide {
 struct SavedValue {
   Value value;          // its type, sizes and strides in both halves
   int64_t output = -1;  // the output of the first half that has the same elements, or -1
-  bool of_all = false;  // made by the shared phase: one for all models
+  bool of_all = false;  // made by the shared phase, for all models
 };
 
 /// A forward pass and its backward pass, cut out of one program.
 struct Halves {
-  /// Returns the outputs, the saved values of each model that are no output, then the updates; it
-  /// is asked for the saved values of all models. Its bound values are those of the whole program.
+  /// Returns the outputs, saved values of single models that are no output, then the updates;
+  /// `asked` lists saved values of all models. Its bound values are those of the whole program.
   std::shared_ptr<const RangeProgram> forward;
   /// Its bound values are those of the whole program, then the saved ones. Returns the gradients.
   std::shared_ptr<const RangeProgram> backward;
@@ -23,10 +23,10 @@ struct Halves {
 };
 
 /// Cuts a program whose first `outputs` results are the forward pass's outputs and whose other
-/// results are gradients; `keep` says which gradients are wanted. The first half computes outputs
-/// and updates, and makes all random draws; the second half computes the rest. Results of calls are
-/// saved. Computed again in the second half are views, values that come from constants, and results
-/// of cheap operators where that saves memory (`least_saved`).
+/// results are gradients; `keep`: which gradients to compute. The first half computes outputs,
+/// updates and all random numbers; the second half the rest. Results are saved, except that the
+/// second half recomputes views, values made from constants, and results of cheap operators if that
+/// saves memory (`least_saved`).
 Halves cut(const RangeProgram& whole, size_t outputs, const std::vector<bool>& keep);
 
 }  // namespace wide

@@ -10,12 +10,12 @@ namespace wide {
 /// Positions count the nodes of main.
 struct Epilogue {
   std::optional<size_t> sum;         // the addition
-  ValueId residual = kNone;          // what it adds, element by element in the order of memory
+  ValueId residual = kNone;          // what it adds, elementwise in memory order
   std::optional<size_t> activation;  // the activation
   std::string text;                  // `activation_text` of it, or ""
   std::optional<size_t> pool;        // the pooling
   std::string pool_text;             // `OperatorTraits::pool_text` of it, or ""
-  std::optional<size_t> last;        // the activation behind it
+  std::optional<size_t> last;        // the activation after it
   std::string last_text;
 
   /// Positions of all these nodes, in their order.

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max() / 4;
 
-/// Maximum flow by blocking flows on shortest paths (Dinitz 1970). What is made again hangs on
-/// short chains of calls, so that a few rounds suffice, each of them linear in the number of edges.
+/// Maximum flow by blocking flows on shortest paths (Dinitz 1970). Recomputed values depend on
+/// short chains of calls, so a few rounds suffice, each linear in the number of edges.
 class Flow {
  public:
   explicit Flow(size_t nodes) : first_(nodes, kNoEdge), level_(nodes), next_(nodes) {}
@@ -24,8 +24,8 @@ class Flow {
     first_[to] = edges_.size() - 1;
   }
 
-  /// Returns, by node, whether `sink` can still be reached from it when no more flows: the minimum
-  /// cut nearest to the sink.
+  /// Returns, by node, whether `sink` can still be reached from it at maximum flow: the minimum cut
+  /// nearest to the sink.
   std::vector<bool> side_of_sink(size_t source, size_t sink) {
     while (find_levels(source, sink)) {
       next_ = first_;
@@ -48,12 +48,12 @@ class Flow {
  private:
   static constexpr size_t kNoEdge = std::numeric_limits<size_t>::max();
 
-  struct Edge {  // at an even place; the one behind it leads back
+  struct Edge {  // at an even index; its reverse edge is the next one
     size_t to = 0, next = kNoEdge;
     int64_t left = 0;
   };
 
-  /// The number of edges from the source to each node; false where the sink is out of reach.
+  /// The number of edges from the source to each node; false if the sink cannot be reached.
   bool find_levels(size_t source, size_t sink) {
     std::fill(level_.begin(), level_.end(), -1);
     level_[source] = 0;
@@ -67,8 +67,8 @@ class Flow {
     return level_[sink] >= 0;
   }
 
-  /// Lets flow what one shortest path can take; false where there is none. An edge that leads
-  /// nowhere is not looked at again on this level.
+  /// Adds the flow of one shortest path; false if there is none. Dead ends are not visited again in
+  /// this round.
   bool push(size_t source, size_t sink) {
     std::vector<size_t> path;  // edges
     size_t at = source;
@@ -98,7 +98,7 @@ class Flow {
   std::vector<Edge> edges_;
   std::vector<size_t> first_;  // by node
   std::vector<int64_t> level_;
-  std::vector<size_t> next_;  // by node: the edge that is tried next
+  std::vector<size_t> next_;  // by node: edge to try next
 };
 
 bool is_cheap(const Node& node) {
@@ -106,9 +106,9 @@ bool is_cheap(const Node& node) {
   return copies(node) || names.count(node.name()) || operator_traits(node.op).cheap;
 }
 
-/// By value: whether users may change it, or what it is made of alone, before the backward pass
-/// runs and PyTorch would not notice: bound values and outputs of which nothing is read anyway. A
-/// copy of a bound value stands for it, as strategies copy what PyTorch reads as it is.
+/// By value: whether users may change it (or the only value it is made of) unnoticed by PyTorch
+/// before the backward pass: bound values and outputs that the backward pass does not read anyway.
+/// A copy counts as its bound value: strategies copy what PyTorch reads directly.
 ByValue<bool> may_change(const Program& program, const ByValue<ValueId>& roots,
                          const ForwardPass& forward) {
   ByValue<bool> read(program.values.size(), false), change = read;
@@ -165,7 +165,7 @@ ByValue<bool> least_saved(const Program& program, const ForwardPass& forward) {
     if (!forward.nodes[i] || node.phase == Phase::prologue) continue;
     bool again = !node.is_random() && is_cheap(node);
     for_each_value(node.arguments, [&](ValueId id) { again = again && !change[id]; });
-    // A view is made again, and what has no strides where that is possible.
+    // Views are recomputed, and values without strides if possible.
     bool never_saved = node.is_view();
     if (node.phase == Phase::shared)
       for_each_value(node.results, [&](ValueId id) { never_saved |= !program.value(id).strided; });

@@ -15,7 +15,7 @@ struct PackedCall {
   double packed_ns = 0, plain_ns = 0;  // medians of a call either way
 };
 
-/// A node whose first arguments are input, weight and bias, as a kernel's `pack` is asked about it.
+/// A node whose first arguments are input, weight and bias, as the argument of a kernel's `pack`.
 struct PackRequest {
   const Node& node;
   const Value &input, &result;
@@ -24,13 +24,13 @@ struct PackRequest {
   bool serial = false;     // will run on one thread, as one range of several
 };
 
-/// What a plan may do with an operator besides calling it. Registered in the file of its kernel.
+/// What a plan may do with an operator besides calling it. Registered in the kernel's file.
 struct OperatorTraits {
   std::string op;         // "wide::layer_norm", all its overloads
   bool in_place = false;  // its out-form may write over an argument of the result's layout
-  bool cheap = false;     // element-wise: a backward pass makes its result again from what is kept
-  /// Activations that the kernel can apply, by the first word of `activation_text`. The text is
-  /// given as its argument `activation`, or to `pack`.
+  bool cheap = false;     // element-wise: a backward pass may recompute its result
+  /// Activations that the kernel can apply, by the first word of `activation_text`. The text
+  /// becomes its argument `activation`, or goes to `pack`.
   std::vector<std::string> absorbs = {};
   /// Whether it can add a tensor of the result's layout, its argument `residual`, before the
   /// activation.
@@ -39,7 +39,7 @@ struct OperatorTraits {
   /// of its result are contiguous; else "".
   std::function<std::string(const Program&, const Node&)> pool_text = {};
   /// Whether it can apply this pooling after the activation, with a result like `result`. The text
-  /// is given as its argument `pool`, followed by " then " and an activation where there is one.
+  /// becomes its argument `pool`, followed by " then " and an activation if there is one.
   std::function<bool(const std::string& pool_text, const Value& result)> pools = {};
   /// Times the packed call beside the plain one, on tensors of the planned sizes and strides;
   /// nullopt if there is no packed call. The plan decides which one runs.
@@ -48,11 +48,11 @@ struct OperatorTraits {
 
 /// Registers at static initialisation; returns true so that it can initialise a constant.
 bool add_operator_traits(OperatorTraits traits);
-/// Those registered for the operator, or none at all.
+/// The traits registered for the operator, or default ones.
 const OperatorTraits& operator_traits(const c10::OperatorHandle& op);
 
-/// What ATen calls a function of one tensor, with its variant, and the numbers it takes: "relu",
-/// "gelu_tanh", "elu 1 1 1"; "" for any other node.
+/// ATen's name of a function of one tensor, with its variant and its numbers: "relu", "gelu_tanh",
+/// "elu 1 1 1"; "" for any other node.
 std::string activation_text(const Node& node);
 
 }  // namespace wide

@@ -12,7 +12,7 @@
 namespace wide {
 
 namespace {
-// The names and switches of PlanOptions::kernels and PlanOptions::arena, which PlanBuilder obeys.
+// Lists PlanOptions::kernels and PlanOptions::arena, which PlanBuilder implements, as passes.
 [[maybe_unused]] const bool passes_registered =
     add_pass(
         {"kernels",

@@ -9,7 +9,7 @@
 namespace wide {
 
 /// A tensor whose memory can be moved to another address between calls, together with all its
-/// views, without making the views again.
+/// views, without recreating the views.
 class Window {
  public:
   Window() = default;
@@ -68,27 +68,27 @@ struct Step {
 /// arena by lifetime, weights are packed, and kernels write over arguments that are not read again.
 class Plan {
  public:
-  /// `prologue`: sample tensors of the values that the prologue makes; packing is timed on them.
+  /// `prologue`: sample tensors of the prologue's results, for timing packing.
   Plan(const Program& program, const std::unordered_map<ValueId, Tensor>& prologue,
        const PlanOptions& options = {});
   /// Bytes of the arena that a plan of `program` would take, without allocating it or timing packed
   /// weights.
   static int64_t arena_bytes_of(const Program& program, const PlanOptions& options = {});
 
-  /// Values that come from outside: bound values, prologue and shared results read by main.
+  /// Values from outside: bound values, and results of prologue and shared phase, that main reads.
   const std::vector<ValueId>& outside() const { return outside_; }
   /// Gives outside value k a tensor of the planned sizes and strides. A tensor without strides
-  /// (such as oneDNN's) is kept; of others only the address.
+  /// (such as oneDNN's) is kept; for others only the address is.
   void bind(size_t k, const Tensor& tensor);
-  /// The same by address, for a value with strides.
+  /// `bind` by address, for a value with strides.
   void bind(size_t k, void* data) { windows_[k].point_at(data); }
-  /// Packs outside value k, once for each set of weights; returns `tensor` where it is not packed.
+  /// Packs outside value k, once for each set of weights; returns `tensor` if it is not packed.
   Tensor prepare(size_t k, const Tensor& tensor) const;
   /// Addresses of outputs, then updates; contiguous, except those of `as_they_lie`.
   void bind_outputs(const std::vector<void*>& data);
   /// Runs all steps on this thread, then copies those results that no step wrote in place.
   void run();
-  /// The steps alone.
+  /// Runs the steps only.
   void run_steps();
   /// Runs and returns the nanoseconds of each step.
   std::vector<double> run_timed(c10::Device device);
@@ -106,20 +106,20 @@ class Plan {
   friend class PlanBuilder;
   Plan() = default;
   void execute(Step& step);
-  void place_arena();  // moves values to where the arena's memory lies now
+  void place_arena();  // moves values to the arena's current memory
 
   std::vector<Step> steps_;
   std::vector<ValueId> outside_;
   std::vector<Window> windows_;  // of outside values, then of fresh results and outputs
   Tensors kept_;                 // opaque outside values as bound
-  Tensors held_;                 // fresh results alive now, by window
+  Tensors held_;                 // live fresh results, by window
   std::unordered_map<size_t, std::function<Tensor(const Tensor&)>> prepare_;
   std::vector<std::pair<Tensor, Tensor>> copies_;  // value, output window: neither written directly
                                                    // nor copied by the step that makes it
   std::vector<size_t> output_windows_;
   std::vector<Value> results_;
   std::shared_ptr<ArenaMemory> memory_;
-  char* arena_at_ = nullptr;                          // where `in_arena_` lie
+  char* arena_at_ = nullptr;                          // address of the arena that `in_arena_` uses
   std::vector<std::pair<Window, int64_t>> in_arena_;  // values, and their offsets
   int64_t arena_bytes_ = 0;
   std::vector<std::string> notes_;

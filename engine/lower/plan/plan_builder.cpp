@@ -118,7 +118,7 @@ void PlanBuilder::absorb_epilogues() {
     epilogues_[p] = epilogue;
     epilogue.merge(program_, main_, p, uses_);
     for (const size_t reader : epilogue.readers()) forms_[reader].reset();
-    // The reader's result is what `made` holds already, seen through the same views.
+    // `made` becomes the reader's result, also through its views.
     const auto absorb = [&](const std::optional<size_t>& reader, ValueId made) {
       if (!reader) return;
       for_each_value(node(*reader).arguments, [&](ValueId id) {
@@ -200,8 +200,8 @@ void PlanBuilder::choose_outputs() {
   }
 }
 
-/// Gives each result of an out-form a buffer of the arena, or that of an argument that is not read
-/// again where the kernel may write over it.
+/// Gives each result of an out-form a buffer of the arena, or the buffer of an argument that the
+/// kernel may overwrite and nothing reads later.
 void PlanBuilder::share_buffers() {
   buffer_.assign(program_.values.size(), kNoBuffer);
   for (size_t p = 0; p < main_.size(); ++p) {

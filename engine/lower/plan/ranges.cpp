@@ -56,8 +56,8 @@ class Race {
   /// Whether two executors since the best one were clearly slower: longer ranges are not tried.
   bool only_loses() const { return lost_ >= 2; }
 
-  /// The fastest. Executors with short calls are timed again in turns, and each counts by its best
-  /// turn, so that a moment in which other programs had the cores does not decide.
+  /// The fastest. Executors with short calls are timed again in turns and judged by their best
+  /// turn, so that short disturbances by other programs do not decide.
   std::unique_ptr<Executor> winner() {
     constexpr int kTurns = 3;
     constexpr double kTurn_ns = 1e6;
@@ -83,7 +83,7 @@ class Race {
     double ns = 0;
   };
 
-  /// Nanoseconds of a call: the mean of several where one is too short for the clock.
+  /// Nanoseconds of a call: the mean of several if one is too short for the clock.
   double call_ns(Runner& r) {
     constexpr double kClear_ns = 2e4;
     const int calls = r.ns > 0 ? std::clamp(static_cast<int>(kClear_ns / r.ns), 1, 64) : 1;
@@ -93,7 +93,7 @@ class Race {
     return (now_ns() - start) / calls;
   }
 
-  /// The median of a few calls; fewer where the first is far above the best.
+  /// The median of a few calls; fewer if the first is far above the best.
   double time(Runner& r) {
     const auto once = [&] { return call_ns(r); };
     const double first = r.ns = first_look_ns(once, 2 * best_ns_);
@@ -110,11 +110,11 @@ class Race {
 /// What to try after a call with one model at a time.
 enum class Then { fewer_ranges, all_at_once, nothing };
 
-/// Longer ranges share the cost of starting operators. Where one model takes long that cost is
-/// nothing; all models at once may still use threads that would wait for the last model.
+/// Longer ranges share the cost of starting operators. If one model takes long, that cost is
+/// negligible; running all models at once may still use threads that would wait for the last model.
 Then after_one_at_a_time(double ns, int models, const RangeOptions& options) {
   constexpr double kLongModel_ns = 2e6;
-  constexpr double kShortModel_ns = 3e5;  // may owe most of its time to starting operators
+  constexpr double kShortModel_ns = 3e5;  // its time may be mostly the cost of starting operators
   constexpr double kIdle = 1.1;
   const int rounds = (models + options.threads - 1) / options.threads;
   const double model_ns = ns / rounds;
@@ -134,7 +134,7 @@ std::unique_ptr<Executor> choose_ranges(const Program& single, int64_t n,
   Race race(call_of);
   const double start = now_s();
   double before = start;
-  const auto time_left = [&] {  // twice the models take up to twice as long to try
+  const auto time_left = [&] {  // twice the models take up to twice as long
     const double now = now_s(), took = now - std::exchange(before, now);
     return options.longest_s == 0 || now - start + 2 * took <= options.longest_s;
   };

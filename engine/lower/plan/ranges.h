@@ -8,21 +8,21 @@ struct RangeOptions {
   int asked = 0;        // this number of ranges; 0: chosen by timing
   bool split = true;    // false: all models at once
   bool measure = true;  // false: one range for each thread
-  /// Where a call with one model at a time takes longer than this, only that and all at once are
-  /// timed, no number between; 0: every number.
+  /// If a call with one model at a time takes longer than this, only that and all models at once
+  /// are timed; 0: every number.
   double far_off_ns = 0;
-  bool every = false;  // times every number, also those that shorter calls rule out
-  /// Whether one range is tried too where there are several threads, which its operators then use.
+  bool every = false;  // times also numbers that shorter calls would rule out
+  /// Whether one range, whose operators use all threads, is tried too.
   bool all_at_once = true;
-  double longest_s = 0;  // no longer ranges are tried that would take more than this; 0: no limit
+  double longest_s = 0;  // longer ranges that would take more than this are not tried; 0: no limit
   /// Whether ranges of several models may be as long as these; empty: any.
   std::function<bool(const Executor&)> fits = {};
 };
 
-/// Lowers the program for so many ranges of models.
+/// Lowers the program for this many ranges of models.
 using MakeExecutor = std::function<std::unique_ptr<Executor>(int ranges)>;
 
-/// What makes one call of an executor, to be timed.
+/// Makes a function that calls an executor once, for timing.
 using CallOf = std::function<std::function<void()>(Executor& executor)>;
 
 /// The executor of `n` models with the number of ranges that is fastest. Networks that draw random

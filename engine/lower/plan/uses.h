@@ -14,13 +14,13 @@ class Uses {
   ValueId root(ValueId id) const { return root_[static_cast<size_t>(id)]; }
   /// Position of the last reader of a root; the number of nodes of main for results of the program.
   size_t last(ValueId root) const { return last_[static_cast<size_t>(root)]; }
-  /// Position of the last node that reads a root, 0 where none does; being a result does not count.
+  /// Position of the last node that reads a root, 0 if none does; being a result does not count.
   size_t last_node(ValueId root) const { return last_node_[static_cast<size_t>(root)]; }
   /// Whether the value has all elements of its root.
   bool covers_root(ValueId id) const;
   /// The only node that reads `root`, if it reads all of it as its argument `argument`.
   std::optional<size_t> reader_of_all(ValueId root, size_t argument = 0) const;
-  /// The same, if also the node's result has an element for each element of `root`.
+  /// `reader_of_all`, if the node's result also has an element for each element of `root`.
   std::optional<size_t> only_reader(ValueId root, size_t argument = 0) const;
   /// `root` takes over the memory of `other`: readers and views of `other` count as those of
   /// `root`.
@@ -37,13 +37,13 @@ class Uses {
 /// The nodes of main, by index.
 std::vector<size_t> main_of(const Program& program);
 
-/// Outputs, then updates.
+/// The program's outputs, then its updates.
 std::vector<ValueId> results_of(const Program& program);
 
-/// Both with the same type, sizes and strides.
+/// Whether both have the same dtype, sizes and strides.
 bool same_layout(const Value& a, const Value& b);
 
-/// Non-overlapping and without holes, in any order of dimensions.
+/// Whether strides have neither overlaps nor holes, in any order of dimensions.
 bool dense(const Value& value);
 
 /// Gives the value contiguous strides.
