@@ -47,7 +47,7 @@ class Autotune {
     decided[choice.key.text()] = strategy;
     try {
       if (consider(make_({decided, 0, false}))) decided_ = std::move(decided);
-    } catch (const Unsupported&) {  // its operator has no gradient
+    } catch (const Unsupported&) {  // the strategy's operator has no gradient
     } catch (const c10::Error&) {
     }
   }

@@ -28,9 +28,9 @@ std::string hash_text(const std::string& program, const std::map<std::string, st
 
 /// Mode max-autotune: starts from the choices of mode default, then times the whole program with
 /// every other strategy of every kind of call, the longest calls first, and with every number of
-/// ranges; keeps what is faster by 2 % over several turns. Starts nothing new after `budget_s`. The
-/// tuning table remembers the result: the next such compilation in any mode takes these strategies,
-/// and one in this mode measures nothing.
+/// ranges; keeps changes that are 2 % faster over several turns. Starts nothing new after
+/// `budget_s`. The tuning table stores the result: later compilations in any mode use these
+/// strategies, and those in this mode measure nothing.
 Attempt autotune(const Ensemble& ensemble, const AutotuneOptions& options, const MakeAttempt& make,
                  ResultMemory& results);
 

@@ -37,7 +37,7 @@ std::string inputs_text(const WideCall& call, bool strides) {
       text += '-';
       continue;
     }
-    const auto own = t.sizes().slice(strides ? 0 : 1);  // of one model
+    const auto own = t.sizes().slice(strides ? 0 : 1);  // sizes or strides of one model
     text += fmt::format("{}{}", fmt::join(own, ","), call.shared[i] ? "*" : "");
     if (strides)
       text += fmt::format(" {} {}", c10::toString(t.scalar_type()), fmt::join(t.strides(), ","));
@@ -112,7 +112,8 @@ Recorded record_strategy(const Rule& rule, const Strategy& strategy, const std::
 }  // namespace
 
 double with_readers_ns(const Program& program, double ns) {
-  constexpr double kOutOfOrder = 1.1;  // penalty: of two equally fast ones the contiguous one wins
+  constexpr double kOutOfOrder =
+      1.1;  // penalty, so that of two equally fast ones the contiguous wins
   const bool in_order = std::all_of(program.outputs.begin(), program.outputs.end(),
                                     [&](ValueId id) { return program.value(id).contiguous(); });
   return in_order ? ns : kOutOfOrder * ns;
@@ -230,7 +231,7 @@ TuningEntry Tuner::fastest(const ClaimedCall& claimed) const {
                          best.median_ns);
     } catch (const c10::Error&) {
       if (!options_.gradients) throw;
-      continue;  // its own operator has no gradient
+      continue;  // the strategy's operator has no gradient
     }
     timed_ns[name] = ns;
     if (best.strategy.empty() || ns < best.median_ns) best = {name, ns};

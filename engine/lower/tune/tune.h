@@ -19,7 +19,7 @@ struct TunedChoice {
   TuningKey key;  // of scope "network"
   std::string strategy;
   std::vector<std::string> applicable;
-  double median_ns = 0;  // of such a call alone; 0: not known
+  double median_ns = 0;  // of this call alone; 0: unknown
 };
 
 struct TunerOptions {
@@ -33,15 +33,14 @@ struct TunerOptions {
   DecidedStrategies decided = {};  // take precedence over the table and over measuring
 };
 
-/// Chooses strategies: what was decided, else what won when whole networks like this were timed,
-/// else what won when such a call was timed alone, else by timing it alone now (recorded, passed
-/// through the passes and planned, on the call's own tensors), which the table then knows; else by
-/// an estimate.
+/// Chooses strategies: the decided one, else the table's winner for whole networks like this one,
+/// else the table's winner for such a call alone, else by timing the call now (recorded, optimised
+/// and planned, on its own tensors) and storing the winner; without `measure` by an estimate.
 class Tuner {
  public:
   explicit Tuner(TunerOptions options) : options_(options) {}
   std::string choose(const ClaimedCall& claimed);
-  /// What was chosen for each kind of call.
+  /// The chosen strategy for each kind of call.
   std::vector<TunedChoice> choices() const;
 
  private:
@@ -51,12 +50,12 @@ class Tuner {
   std::string estimated(const ClaimedCall& claimed) const;
 
   TunerOptions options_;
-  std::map<std::string, TuningEntry> known_;  // with strides, which the table does not tell apart
+  std::map<std::string, TuningEntry> known_;  // by key and strides, which the table ignores
   std::map<std::string, TunedChoice> seen_;   // by the text of the key of scope "network"
 };
 
-/// The cost of a call of `program` that takes `ns` by itself: a tenth more where its results are
-/// not contiguous, since their consumers run slower.
+/// The cost of a call of `program` that takes `ns`: 10 % more if its results are not contiguous,
+/// since their consumers run slower.
 double with_readers_ns(const Program& program, double ns);
 
 /// Median nanoseconds of `strategy` on `call`, planned, with parameter inputs packed beforehand,

@@ -51,8 +51,7 @@ WideProgram TunedWidening::widen(const Ensemble& models) {
   return widen_as_for(models.n, models);
 }
 
-/// Chooses strategies by evaluating outside of any recording: a recording would hold all that is
-/// tried.
+/// Chooses strategies by evaluating outside of a recording, which would keep all attempts.
 void TunedWidening::choose(const Ensemble& models) {
   if (options_.choose || taken_) return;
   const at::NoGradGuard no_grad;

@@ -25,7 +25,7 @@ class InMemory final : public TuningTable {
   std::map<std::string, TuningEntry> entries_;
 };
 
-/// Passes on to whichever table is set. Callers keep the returned pointer alive while they use it.
+/// Forwards to the current table. Callers of `get` keep the table alive while they use it.
 class Current final : public TuningTable {
  public:
   std::optional<TuningEntry> lookup(const TuningKey& key) override { return table()->lookup(key); }

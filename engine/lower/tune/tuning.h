@@ -7,15 +7,14 @@
 
 namespace wide {
 
-/// How a network was computed at one size of its inputs, so that another size is computed alike
-/// without measuring anything: the number of ranges, and strategies by a call's first node in
-/// Program(1) and its rule.
+/// The choices for one input size, to be reused for another size without measuring: the number of
+/// ranges, and strategies by a call's first node in Program(1) and its rule.
 struct SizeChoices {
   int ranges = 0;
   std::map<std::pair<int32_t, std::string>, std::string> strategies;
 };
 
-/// What the best strategy depends on: the key of a measurement in the tuning table.
+/// The key of a measurement in the tuning table: everything that the best strategy depends on.
 struct TuningKey {
   /// "network": won when whole networks were timed. "call": won when this call alone was timed.
   std::string scope;
@@ -23,7 +22,7 @@ struct TuningKey {
   std::string shape;              // one model's inputs: "16,256 256,256 256", `*` where shared
   std::string dtype, device;
   int threads = 0;
-  int64_t n = 0;  // models at once
+  int64_t n = 0;  // number of models at once
 
   std::string text() const;
 };
