@@ -55,7 +55,7 @@ bool writes_in_place(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::pointwise) || operator_traits(op).in_place;
 }
 
-/// Same arguments, then as many out-tensors as the functional form returns tensors.
+/// Whether the candidate has the same arguments, then an out-tensor for each returned tensor.
 bool is_out_form(const c10::FunctionSchema& functional, const c10::FunctionSchema& candidate) {
   const size_t n = functional.arguments().size();
   if (candidate.arguments().size() != n + functional.returns().size()) return false;

@@ -9,8 +9,8 @@ namespace wide {
 /// the call that it was used for. Two blocks suffice where results are fed back as inputs.
 class ResultMemory {
  public:
-  /// Tensors for the results of one call: a block that nobody holds, else a new one. The results of
-  /// all executors that are given must have the same sizes and dtypes.
+  /// Tensors for the results of one call: an unused block, else a new one. Results of all executors
+  /// must have the same sizes and dtypes.
   const Tensors& next(const Executor& executor);
 
  private:
