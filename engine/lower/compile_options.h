@@ -23,15 +23,15 @@ Mode parse_mode(const std::string& name);
 
 struct CompileOptions {
   Mode mode = Mode::default_;
-  int threads = 0;  // 0: as many as at::get_num_threads()
+  int threads = 0;  // 0: at::get_num_threads()
   int ranges = 0;   // of models; 0: measured
   WidenOptions widen;
   std::set<std::string> passes_off;  // by name, of any stage
   bool verify = false;               // verify the program after every pass
   bool keep_text = false;
   bool tune = true;  // measure strategies, layouts and the number of ranges; false: guess
-  std::shared_ptr<const SizeChoices> like = {};  // choices measured at another size, to be reused
-  double autotune_s = 5;  // mode max-autotune: seconds of measuring beyond what mode default does
+  std::shared_ptr<const SizeChoices> like = {};  // choices for another input size, to be reused
+  double autotune_s = 5;  // mode max-autotune: seconds of measuring beyond mode default's
   /// A strategy whose call takes longer than this is timed with all models at once and with one at
   /// a time, but not with every number of ranges between; 0: with every number.
   double far_off_ns = 0;

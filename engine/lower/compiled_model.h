@@ -20,11 +20,11 @@ struct StepCost {
   double share = 0;           // of the sum over all steps
   int32_t node = -1;          // where it comes from in the program of one model
   double flops = 0;           // by the definition
-  double computed_flops = 0;  // what its kernel computes, where it says so; else 0
+  double computed_flops = 0;  // what the kernel computes, if it reports it; else 0
   double bytes = 0;           // read and written
 };
 
-/// Results that are inputs of the next call, each as an output and an input.
+/// Results that become inputs of the next call, as pairs (output, input).
 using FedBack = std::vector<std::pair<size_t, size_t>>;
 
 /// A compiled wide program with its weights. Not thread-safe: one call at a time.
@@ -35,8 +35,8 @@ class CompiledModel {
   /// the outputs, then the buffer updates, all `[N, ...]`. The memory of a result is reused only
   /// after the caller has released the tensor.
   virtual Tensors run(const Tensors& inputs) = 0;
-  /// What is timed: a call on inputs that stay where they are, whose results the next call may
-  /// overwrite. It uses this model.
+  /// A call for timing, on the same inputs each time, whose results the next call may overwrite. It
+  /// refers to this model.
   virtual std::function<Tensors()> repeated(const Tensors& inputs, const FedBack& back);
   /// New weights (all non-input tensors in the network's order); folding and packing run again.
   virtual void set_weights(const Tensors& weights) = 0;
@@ -47,15 +47,15 @@ class CompiledModel {
   virtual const Program& program() const = 0;
   virtual std::vector<std::string> differences() const { return {}; }
   virtual const Coverage& coverage() const = 0;
-  /// What each pass did to the program of a range of models, which is the one that runs; where the
-  /// programs' texts are kept, to Program(N).
+  /// What each pass did to the program of a range of models, which runs, or, if the passes' texts
+  /// are kept, to Program(N).
   virtual const std::vector<PassRecord>& passes() const = 0;
   virtual std::vector<StepCost> explain(const Tensors& inputs) = 0;
   /// One call, step by step, on the threads that run it.
   virtual TimelineCall timeline(const Tensors& /*inputs*/) { return {}; }
   virtual int ranges() const = 0;
-  virtual std::string plan_text() const = 0;   // the lowering in words: ranges, layouts, arena
-  virtual int64_t bytes() const = 0;           // weights as packed, plus arenas
+  virtual std::string plan_text() const = 0;   // the lowering plan as text: ranges, layouts, arena
+  virtual int64_t bytes() const = 0;           // packed weights and arenas
   virtual int64_t steps() const { return 0; }  // operator calls of one call, over all ranges
   /// FLOPs that the kernels of one call execute, where that differs from the definition (Winograd);
   /// else 0.

@@ -57,11 +57,11 @@ bool same_results(const Program& program, const Node& node, const Program& of, c
 struct RangeRan {
   int thread = 0, core = -1;
   double begin_ns = 0;
-  std::vector<double> at_ns;  // as Plan::run_stamped gives it
+  std::vector<double> at_ns;  // from Plan::run_stamped
 };
 
 struct ProgramRan {
-  double begin_ns = 0, shared_ns = 0, end_ns = 0;  // shared_ns: when what is shared was done
+  double begin_ns = 0, shared_ns = 0, end_ns = 0;  // shared_ns: end of the shared phase
   std::vector<RangeRan> ranges;
 };
 
@@ -185,7 +185,7 @@ void Executor::run_shared(const Tensors& bound, const RangeHooks& hooks) {
       else if (hooks.of_all)
         known[program.bound[i]] = hooks.of_all(n, i);
     // Shared work runs once, for the first size of range. For another size it runs again only where
-    // a result's sizes depend on the number of models in a range. Views are made again.
+    // a result's sizes depend on the number of models in a range. Views are regenerated.
     std::vector<const Node*> nodes, done;
     for (const Node& node : program.nodes)
       if (node.phase == Phase::shared) nodes.push_back(&node);
@@ -213,7 +213,7 @@ void Executor::run_shared(const Tensors& bound, const RangeHooks& hooks) {
     size.shared = std::move(known);
     if (first == nullptr) first = &size;
   }
-  // Keep only those results that the ranges read, and what is asked for.
+  // Keep only results that the ranges read or that `asked` lists.
   for (auto& [n, size] : sizes_) {
     std::unordered_map<ValueId, Tensor> kept;
     const auto keep = [&, &shared = size.shared](ValueId id) {
@@ -226,7 +226,7 @@ void Executor::run_shared(const Tensors& bound, const RangeHooks& hooks) {
   }
 }
 
-/// Results of all models in one tensor each.
+/// Hooks that write each result of all models into one tensor.
 RangeHooks Executor::side_by_side(const Tensors& results) const {
   RangeHooks hooks;
   hooks.results = [results](const RangeAt& at) {
@@ -439,12 +439,12 @@ int64_t Executor::arena_bytes() const {
 
 int64_t Executor::bytes() const {
   int64_t sum = bytes_of(options_.arenas);
-  std::set<const void*> counted;  // what ranges have in common is there once
+  std::set<const void*> counted;  // tensors that ranges share count once
   const auto add = [&](const Tensor& t) {
     if (!t.defined()) return;
     const bool plain = t.layout() == c10::kStrided && t.has_storage();
     if (plain && !counted.insert(t.const_data_ptr()).second) return;
-    sum += t.numel() * static_cast<int64_t>(t.element_size());  // an opaque one too
+    sum += t.numel() * static_cast<int64_t>(t.element_size());  // also for opaque tensors
   };
   for (const auto& [n, size] : sizes_) {
     for (const Node& node : size.program->wide.program.nodes) {

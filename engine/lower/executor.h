@@ -16,7 +16,7 @@ struct RangeProgram {
   std::vector<PassRecord> passes;
   std::set<ValueId> apart = {};       // PlanOptions::apart
   std::set<size_t> as_they_lie = {};  // PlanOptions::as_they_lie
-  std::vector<ValueId> asked = {};    // of the shared phase's results: for Executor::shared_result
+  std::vector<ValueId> asked = {};    // results of the shared phase for Executor::shared_result
 };
 
 /// Makes Program(n) of the models [begin, begin + n).
@@ -31,32 +31,32 @@ int64_t bytes_of(const Arenas& arenas);
 struct ExecutorOptions {
   int threads = 1;
   int ranges = 1;       // contiguous ranges of models; 1: all at once, operators use the threads
-  bool serial = false;  // operators use one thread even where there is only one range
+  bool serial = false;  // operators use one thread, even with a single range
   PlanOptions plan;
-  Arenas arenas = {};  // of each thread; none: the executor's own
+  Arenas arenas = {};  // by thread; empty: the executor makes its own
 };
 
-/// Models [begin, begin + n) on a thread.
+/// A range of models [begin, begin + n), on a thread.
 struct RangeAt {
   int thread = 0;
   int64_t begin = 0, n = 0;
 };
 
-/// For callers whose models' tensors are not stacked: where a range's inputs and results lie.
+/// For callers whose models' tensors are not stacked: addresses of a range's inputs and results.
 /// Called on the threads, before and after the range's steps.
 struct RangeHooks {
   /// Address of bound value `i` for this range, laid out as planned (null if it has no elements);
   /// nullopt: the slice of the tensor in `bound`.
   std::function<std::optional<void*>(const RangeAt& at, size_t i)> source;
-  /// Bound value `i` of ranges of n models, where it is one for all models and not in `bound`.
+  /// Bound value `i` for ranges of n models, if all models share it and it is not in `bound`.
   std::function<Tensor(int64_t n, size_t i)> of_all;
   /// Addresses that the results are written to, contiguous, in their order.
   std::function<std::vector<void*>(const RangeAt& at)> results;
   std::function<void(const RangeAt& at)> done;
 };
 
-/// Runs N models as contiguous ranges, one range per thread at a time, each through its planned
-/// program on its own slice of inputs, weights and outputs.
+/// Runs N models as contiguous ranges, one range per thread at a time, each by its plan on its
+/// slice of inputs, weights and outputs.
 class Executor {
  public:
   Executor(const Program& single, const Ensemble& ensemble, const MakeProgram& make,
@@ -68,31 +68,31 @@ class Executor {
   /// `bound`: all tensors in the order of `single.bound`, inputs contiguous. Fills `results`
   /// (outputs, then updates), contiguous `[N, ...]`.
   void run(const Tensors& bound, const Tensors& results);
-  /// The same with hooks. `bound` needs only the tensors for which `source` returns nullopt.
+  /// Runs with hooks. `bound` needs only the tensors for which `source` returns nullopt.
   void run(const Tensors& bound, const RangeHooks& hooks);
-  /// What the last call's shared phase made for ranges of n models: one of `RangeProgram::asked`.
+  /// A result of the last call's shared phase for ranges of n models: one of `RangeProgram::asked`.
   const Tensor& shared_result(int64_t n, ValueId id) const { return sizes_.at(n).shared.at(id); }
-  /// Per step of one range: its cost in nanoseconds.
+  /// The cost of each step of one range.
   std::vector<StepCost> explain(const Tensors& bound, const Tensors& results);
-  /// One call on its threads: the ranges that each took, and in them the steps.
+  /// One call: the ranges that each thread ran, and their steps.
   TimelineCall timeline(const Tensors& bound, const Tensors& results);
 
   int ranges() const { return static_cast<int>(ranges_.size()); }
-  int64_t models_at_a_time() const { return ranges_.back().n; }  // of the longest ranges
-  int64_t bytes() const;                                         // arenas included, shared ones too
-  int64_t arena_bytes() const;                                   // of one thread
+  int64_t models_at_a_time() const { return ranges_.back().n; }  // in the longest ranges
+  int64_t bytes() const;                                         // with all arenas, shared ones too
+  int64_t arena_bytes() const;                                   // for one thread
   int64_t steps() const;  // operator calls of one call, over all ranges
   /// FLOPs that the kernels of one call execute, where that differs from the definition; else 0.
   double computed_flops() const;
   std::string text() const;
-  /// The program of the longest ranges; others have one model less at most.
+  /// The program of the longest ranges; others have at most one model less.
   const std::shared_ptr<const RangeProgram>& program() const { return program(models_at_a_time()); }
   /// The same for ranges of n models.
   const std::shared_ptr<const RangeProgram>& program(int64_t n) const {
     return sizes_.at(n).program;
   }
-  /// Sizes and types of the results for all N models. A result that a range has only one of lies in
-  /// the row of the range's first model.
+  /// Sizes and types of the results for all N models. A result that is one for a whole range lies
+  /// in the row of its first model.
   std::vector<Value> results() const;
 
  private:
@@ -112,7 +112,7 @@ class Executor {
   void make_plans(const Program& single, const MakeProgram& make, const Tensors& bound);
   std::unordered_map<ValueId, Tensor> known_weights(const Range& range, const Tensors& bound) const;
   void run_shared(const Tensors& bound, const RangeHooks& hooks);
-  void run_shared_phase(const Tensors& bound, const RangeHooks& hooks);  // where there is one
+  void run_shared_phase(const Tensors& bound, const RangeHooks& hooks);  // if there is one
   Plan& prepare(int thread, int range, const Tensors& bound, const RangeHooks& hooks);
   RangeHooks side_by_side(const Tensors& results) const;
   void for_each_range(const std::function<void(int thread, int range)>& work) const;

@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-constexpr int64_t kLine = 128;  // bytes; ranges on two threads never write into the same one
+constexpr int64_t kLine = 128;  // bytes; two threads' ranges never write into the same one
 
 int64_t up_to_line(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
@@ -21,7 +21,7 @@ char* row(const Tensor& t, int64_t begin) {
   return static_cast<char*>(t.data_ptr()) + begin * stride * static_cast<int64_t>(t.element_size());
 }
 
-/// The tensors as contiguous ones (`in_plain_memory`); undefined ones stay undefined.
+/// The tensors made contiguous by `in_plain_memory`; undefined ones stay undefined.
 Tensors plain_ones(const Tensors& tensors) {
   Tensors plain;
   for (const Tensor& t : tensors) plain.push_back(t.defined() ? in_plain_memory(t.detach()) : t);
@@ -118,7 +118,7 @@ char* GradientModel::saved_at(const Tensor& saved, const RangeAt& at, size_t k) 
   return static_cast<char*>(saved.data_ptr()) + range + size.offsets[k];
 }
 
-/// Saved value `k` of ranges of n models, if it is one for all models.
+/// Saved value `k` for ranges of n models, which all models share.
 Tensor GradientModel::saved_of_all(const Tensor& saved, int64_t n, size_t k) const {
   const std::vector<SavedValue>& all = sizes_.at(n).halves.saved;
   if (k >= all.size() || !all[k].of_all) return {};

@@ -22,20 +22,20 @@ class KeptMemory {
 /// Several threads may call one; they take turns.
 class GradientModel {
  public:
-  /// `bound` of `ensemble`: the network's tensors, then its cotangents, as `what.form()` is bound.
-  /// `whole`: Program(n) of all that for the models [begin, begin + n).
+  /// `ensemble`: the network's tensors, then its cotangents, in the order of `what.form().bound`.
+  /// `whole`: makes Program(n) of both passes for the models [begin, begin + n).
   GradientModel(const std::shared_ptr<WithGradients>& what, const Ensemble& ensemble,
                 const ExecutorOptions& options, const MakeProgram& whole);
 
   struct Forward {
     Tensors outputs, updates;  // `[N, ...]`
-    Tensor saved;              // for the backward pass: what is in no output
+    Tensor saved;              // for the backward pass: saved values that are no output
   };
   /// `bound`: the network's tensors, `[N, ...]` or shared.
   Forward forward(const Tensors& bound);
-  /// Gradients of the tensors that `of()` lists, each with its tensor's sizes; undefined where no
-  /// output depends on the tensor. Only those of `bound` and `outputs` are needed that `reads`
-  /// names. An undefined cotangent stands for zeros.
+  /// Gradients of the tensors that `of()` lists, each with its tensor's sizes; undefined if no
+  /// output depends on the tensor. Only tensors of `bound` and `outputs` for which `reads` and
+  /// `reads_output` are true are needed. An undefined cotangent stands for zeros.
   Tensors backward(const Tensors& bound, const Tensors& outputs, const Tensor& saved,
                    const Tensors& cotangents);
 
@@ -43,7 +43,7 @@ class GradientModel {
   const std::vector<bool>& differentiable() const { return differentiable_; }  // by output
   const std::vector<bool>& reads() const { return reads_; }                    // by bound tensor
   const std::vector<bool>& reads_output() const { return reads_output_; }      // by output
-  int64_t saved_bytes() const { return saved_bytes_; }  // of a forward pass, in no output
+  int64_t saved_bytes() const { return saved_bytes_; }  // saved by a forward pass beside outputs
   int64_t bytes() const;                                // working memory
   std::shared_ptr<const SizeChoices> choices;           // CompiledModel::size_choices
   std::string plan_text() const;
@@ -51,8 +51,9 @@ class GradientModel {
  private:
   struct PerSize {
     Halves halves;
-    std::vector<int64_t> offsets;  // by saved value, in what a range saves; of all models, in all
-    int64_t bytes = 0;             // that a range saves
+    std::vector<int64_t>
+        offsets;        // of saved values in a range's memory; `of_all` ones in the whole
+    int64_t bytes = 0;  // saved by a range
   };
 
   ExecutorOptions with_arenas(ExecutorOptions options) const;
@@ -69,7 +70,7 @@ class GradientModel {
   const Arenas arenas_;
   std::vector<bool> differentiable_, reached_, reads_, reads_output_;
   std::map<int64_t, PerSize> sizes_;         // by models of a range
-  std::map<int64_t, int64_t> range_offset_;  // by its first model
+  std::map<int64_t, int64_t> range_offset_;  // by the range's first model
   int64_t saved_bytes_ = 0;
   std::vector<Value> results_;  // of all models: outputs, then updates
   std::mutex mutex_;            // both passes use the arenas

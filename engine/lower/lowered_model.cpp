@@ -71,7 +71,7 @@ Tensors LoweredModel::replay(const Tensors& inputs) {
   return results;
 }
 
-/// In mode reduce-overhead the launch alone: nothing is copied but what the next call takes in.
+/// In mode reduce-overhead only launches the graph, and copies only results that are fed back.
 std::function<Tensors()> LoweredModel::repeated(const Tensors& inputs, const FedBack& back) {
   if (made_.options.mode != Mode::reduce_overhead) return CompiledModel::repeated(inputs, back);
   return [this, inputs, back, placed = false]() mutable {
@@ -91,14 +91,13 @@ std::function<Tensors()> LoweredModel::repeated(const Tensors& inputs, const Fed
   };
 }
 
-/// Captures the graph where there is none.
+/// Captures the graph if there is none.
 void LoweredModel::fill_slots(const Tensors& inputs) {
   const auto at = made_.network.indices(true);
   for (size_t k = 0; k < at.size(); ++k) check_input(k, inputs);
   if (!graph_) {
     bind_inputs(inputs);
-    // The graph needs memory of its own: other calls bind other inputs and take the executor's
-    // results.
+    // The graph needs its own memory: other calls bind other inputs and use the executor's results.
     slots_ = made_.ensemble.tensors;
     for (size_t i : at) slots_[i] = slots_[i].clone();
     captured_.clear();

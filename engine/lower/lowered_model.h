@@ -7,10 +7,10 @@
 
 namespace wide {
 
-/// What `compile` has made, to be run by a LoweredModel.
+/// The result of `compile`, run by a LoweredModel.
 struct Lowered {
   Network network;
-  Ensemble ensemble;  // contiguous; the tensors that calls bind their inputs into
+  Ensemble ensemble;  // contiguous; calls bind their inputs into it
   CompileOptions options;
   std::shared_ptr<const Program> single;
   std::shared_ptr<const TunedWidening> widening;
