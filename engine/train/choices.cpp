@@ -8,7 +8,7 @@ namespace wide {
 
 namespace {
 
-/// As in "12 linear": the call's first node in Program(1) and its rule.
+/// Parses "12 linear": the call's first node in Program(1) and its rule.
 TunedWidening::Call parse_call(const std::string& text) {
   size_t end = 0;
   const int node = std::stoi(text, &end);

@@ -12,20 +12,20 @@ struct Choice {
   TunedWidening::Strategies strategies;
 };
 
-/// What was chosen for every size of batch, and again for fewer models, as text that a later run
-/// takes.
+/// The choices for every batch size and number of running models, which later runs read as text.
 struct Choices {
   int threads = 0;
   bool exact = false;
-  std::map<std::string, std::map<int64_t, Choice>> by_size;  // then by models that ran
+  std::map<std::string, std::map<int64_t, Choice>>
+      by_size;  // by batch size, then by running models
 
-  /// What holds for so many running models, and how many it was chosen for: the fewest that are no
-  /// fewer, none where those were far more and `anew_for_fewer`. A later run that loses the same
-  /// models finds the same.
+  /// The choice for this many running models, and the number it was chosen for: the smallest one
+  /// that is not below; nullptr if that is far larger and `anew_for_fewer`. A resumed run in which
+  /// the same models end finds the same choices.
   const std::pair<const int64_t, Choice>* find(const std::string& size, int64_t running,
                                                bool anew_for_fewer) const;
   std::string text() const;
-  /// Throws Error for a text that is none.
+  /// Throws Error for invalid text.
   static Choices parse(const std::string& text);
 };
 

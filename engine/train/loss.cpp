@@ -19,14 +19,14 @@ void check_sizes(const Loss& loss, const Tensor& target, c10::IntArrayRef expect
       loss.name, shape_of(target), fmt::join(expected, ", "));
 }
 
-/// A row's own numbers [B, ...] to what each counts: the row's weight, [B, 1...] to broadcast.
+/// The rows' weights as [B, 1, ...], to broadcast against the numbers [B, ...] of a row.
 Tensor spread(const Tensor& row_weight, const Tensor& each) {
   Sizes sizes(static_cast<size_t>(each.dim()), 1);
   sizes[0] = each.size(0);
   return row_weight.view(sizes).expand(each.sizes());
 }
 
-/// Classes: what counts is a class's weight times the row's, nothing for ignored ones.
+/// Sums for class targets: a row's weight is its class's weight times its own, 0 if ignored.
 LossSums of_classes(const Loss& loss, const LossInputs& in) {
   const Tensor& x = in.output;
   if (x.dim() < 2)
@@ -48,7 +48,7 @@ LossSums of_classes(const Loss& loss, const LossInputs& in) {
   const Tensor picked = log_p.gather(1, target.unsqueeze(1)).squeeze(1);
   Tensor weighted = -(picked * weight).sum();
   if (in.label_smoothing.defined()) {
-    // As torch smooths: the mean over classes, by their weights, of rows that count.
+    // Label smoothing as in torch: the weighted mean over classes, for rows that are not ignored.
     Tensor all = log_p;
     if (in.weight.defined()) {
       Sizes sizes(static_cast<size_t>(x.dim()), 1);
@@ -63,7 +63,7 @@ LossSums of_classes(const Loss& loss, const LossInputs& in) {
   return {weighted, weight.sum()};
 }
 
-/// What each number of the output loses.
+/// The loss of each number of the output.
 Tensor of_numbers(const Loss& loss, const LossInputs& in) {
   check_sizes(loss, in.target, in.output.sizes());
   const Tensor &x = in.output, &y = in.target;

@@ -7,8 +7,8 @@
 
 namespace wide {
 
-/// What a model is trained for: the weighted mean of a row's loss over the rows of its batch,
-/// Σ w·l / Σ w, as torch.nn.functional has it with reduction "mean". Formulas and keys are torch's:
+/// The loss of a model: the weighted mean of rows' losses over its batch, Σ w·l / Σ w, as in
+/// torch.nn.functional with reduction "mean". Formulas and keys are torch's:
 ///   cross_entropy    output [B, C, ...], target int64 [B, ...]: classes
 ///   nll              the same of log-probabilities
 ///   mse l1 huber     output and target of the same sizes
@@ -16,35 +16,35 @@ namespace wide {
 ///   output           the network computes it: `output` is a number [], or one a row [B]
 struct Loss {
   std::string name = "cross_entropy";
-  size_t output = 0;  // which of forward's outputs it sees
-  /// Of cross_entropy and nll: rows with this class count for nothing.
+  size_t output = 0;  // index of the output of forward that it uses
+  /// For cross_entropy and nll: rows with this class are ignored.
   int64_t ignore_index = -100;
-  /// Of cross_entropy and nll: a weight for each class, [C], or [N, C].
+  /// For cross_entropy and nll: a weight for each class, [C], or [N, C].
   Tensor weight;
-  /// Of bce_with_logits: a weight of positive targets, as PyTorch broadcasts it to one model's
+  /// For bce_with_logits: a weight of positive targets, as PyTorch broadcasts it to one model's
   /// output ([] or [C]), or the same with N before it.
   Tensor pos_weight;
-  double delta = 1;  // of huber
+  double delta = 1;  // for huber
 
   bool needs_target() const { return name != "output"; }
   bool classifies() const { return name == "cross_entropy" || name == "nll"; }
-  /// Throws Error for an unknown name, a key that this loss has not, or a weight's sizes.
+  /// Throws Error for an unknown name, a key that this loss lacks, or wrong sizes of a weight.
   void check() const;
 };
 
 const std::vector<std::string>& loss_names();
 
-/// One model's tensors that a loss is made of.
+/// One model's arguments of a loss.
 struct LossInputs {
   Tensor output, target;      // target undefined for "output"
-  Tensor row_weight;          // [B]; undefined: 1 each
-  Tensor label_smoothing;     // [] of cross_entropy; undefined: 0
-  Tensor weight, pos_weight;  // this model's own; undefined: none
+  Tensor row_weight;          // [B]; undefined: all 1
+  Tensor label_smoothing;     // [], for cross_entropy; undefined: 0
+  Tensor weight, pos_weight;  // this model's; undefined: none
 };
 
 /// Σ w·l and Σ w of one model's batch, both []: the quotient is the loss, and sums over batches
-/// give that of all their rows. Throws Error where output and target would have to be broadcast.
-/// Differentiable, no data-dependent shape: it is what training records.
+/// give that of all their rows. Throws Error if output and target would have to be broadcast.
+/// Differentiable and without data-dependent shapes, as training records it.
 struct LossSums {
   Tensor weighted, weights;
 };

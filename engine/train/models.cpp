@@ -15,7 +15,7 @@ namespace wide {
 namespace {
 
 constexpr int64_t kAlign = 64;
-constexpr double kFar = 1e6;  // no step of a sound training is this long
+constexpr double kFar = 1e6;  // larger steps and norms are checked for overflow
 
 std::string shape_text(const Tensor& t) { return describe(t).shape_text(); }
 
@@ -29,7 +29,7 @@ size_t row_bytes(const Tensor& rows) {
          rows.element_size();
 }
 
-/// Whether what a step made of one model's row of `rows` has no number that is not finite.
+/// Whether all numbers of `made`, a step's new values for one model's row of `rows`, are finite.
 bool all_finite(const Tensor& rows, const void* made) {
   const int64_t count = rows.numel() / std::max<int64_t>(rows.size(0), 1);
   if (rows.scalar_type() == at::kFloat)
@@ -39,7 +39,7 @@ bool all_finite(const Tensor& rows, const void* made) {
   return true;
 }
 
-/// The names of what may be set, for messages.
+/// The names of all hyperparameters, for messages.
 std::vector<std::string> names_of(const Optimizer& optimizer) {
   std::vector<std::string> names;
   for (const Hyperparameter& h : optimizer.hyperparameters) names.push_back(h.name);
@@ -144,7 +144,7 @@ TrainedModels::TrainedModels(const std::vector<TensorSpec>& specs,
   keep_moments();
 }
 
-/// Zeros for every slot; each row at a multiple of 64 bytes where models are computed one by one.
+/// Zeros for every slot; in `exact` mode each row begins at a multiple of 64 bytes.
 Tensor TrainedModels::rows_like(const Tensor& rows) const {
   const auto options = rows.options().requires_grad(false);
   if (!aligned_) return empty_to_keep(rows.sizes(), options).zero_();
@@ -158,7 +158,7 @@ Tensor TrainedModels::rows_like(const Tensor& rows) const {
   return empty_to_keep({n_ * padded}, options).zero_().as_strided(rows.sizes(), strides);
 }
 
-/// Those that some model's hyperparameters call for and that are not there yet.
+/// Adds missing moments that some model's hyperparameters need.
 void TrainedModels::keep_moments() {
   for (const size_t k : trained_) {
     Kept& kept = kept_[k];
@@ -258,7 +258,7 @@ bool TrainedModels::write_as(int64_t slot, const Made& made, double factor) {
   step.gradient_scale = clip > 0 ? T(std::min(1.0, clip / (norm + 1e-6))) : T(1);
   step.step = steps_[static_cast<size_t>(model)] + 1;
   step.hyper = hyper.data();
-  // A step this long may leave what a number can hold: then it can be taken back.
+  // A step this long may overflow: the old values are kept, so that it can be undone.
   const bool far = hyper[0] * std::max(1.0, norm) * (1 + decay) > kFar || norm > kFar;
   std::vector<std::pair<char*, std::vector<char>>> before;
   const auto remember = [&](const Tensor& rows) {
@@ -450,7 +450,7 @@ void TrainedModels::set_weights(const std::map<std::string, Tensor>& weights) {
   }
 }
 
-/// Puts every model into the slot of its number, so that all run; rows are moved along.
+/// Moves every model into the slot of its number, so that all run.
 void TrainedModels::run_all_in_order() {
   for_each_rows([&](Tensor& rows) { rows.copy_(by_model(rows)); });
   std::iota(model_at_.begin(), model_at_.end(), 0);
@@ -497,7 +497,7 @@ void TrainedModels::load(const std::map<std::string, Tensor>& from) {
   };
   for (auto& [name, values] : hyper_) numbers("hyper." + name, values, at::kDouble, double{});
   keep_moments();
-  // The models' rows come in their order, whatever the slots were.
+  // The loaded rows are in the order of models, whatever the slots were.
   std::iota(model_at_.begin(), model_at_.end(), 0);
   const auto into_rows = [&](const Tensor& rows, const std::string& name) {
     rows.copy_(take(name, rows.sizes(), rows.scalar_type()));

@@ -3,8 +3,8 @@
 
 namespace wide {
 
-/// The state of N models in training: tensors, moments, counters, hyperparameters. Those that run
-/// lie side by side in slots [0, R), ascending; those that were stopped behind them.
+/// The state of N models in training: tensors, moments, counters, hyperparameters. Running models
+/// are in slots [0, R), ascending; stopped ones behind them.
 class TrainedModels {
  public:
   /// Throws Error as Trainer's constructor does.
@@ -20,55 +20,55 @@ class TrainedModels {
   const std::vector<int64_t>& running() const { return running_; }
   int64_t model_at(int64_t slot) const { return model_at_[static_cast<size_t>(slot)]; }
 
-  /// By specs: `[N, ...]` by slot, or without N where shared. `averaged`: the averaged parameters
-  /// where there are any.
+  /// The tensor of spec k: `[N, ...]` by slot, or without N if shared. `averaged`: averaged
+  /// parameters if there are any.
   Tensor tensor(size_t k, bool averaged = false) const;
   bool shared(size_t k) const { return kept_[k].shared; }
-  /// Specs of what is trained, in order.
+  /// Indices of trained tensors' specs, in order.
   const std::vector<size_t>& trained() const { return trained_; }
 
   double hyper(const std::string& name, int64_t model) const;
   void set_hyper(const std::string& name, int64_t model, double value);
-  bool any(const std::string& name) const;  // whether a model's is not 0
+  bool any(const std::string& name) const;  // whether any model's value is not 0
   uint64_t seed(int64_t model) const { return seeds_[static_cast<size_t>(model)]; }
 
-  /// What one slot's step is made of: addresses of its gradients by `trained()`, null where the
-  /// loss does not reach the parameter, and of the new values of some tensors (spec, address).
+  /// The input of one slot's step: addresses of its gradients by `trained()`, null if the loss does
+  /// not depend on the parameter, and of new values of buffers (spec, address).
   struct Made {
     std::vector<const void*> gradients;
     std::vector<std::pair<size_t, const void*>> buffers;
   };
-  /// The step of the model in a slot, `factor` being the schedule's; a parameter without gradient
-  /// is left as it is, as torch.optim leaves it. False, and nothing is written, where a gradient, a
-  /// new buffer or what the step leads to is not finite. Any slots at once, each from one thread.
+  /// Makes the step of the model in a slot; `factor`: the schedule's. A parameter without gradient
+  /// is not changed, as in torch.optim. Returns false and writes nothing if a gradient, a new
+  /// buffer or a result is not finite. Several threads may write different slots.
   bool write(int64_t slot, const Made& made, double factor);
 
-  /// The work of a write, on copies: what a step's time is measured with.
+  /// Does the work of `write` on copies, for timing steps.
   void rehearse(int64_t slot, const Made& made) const;
 
   void stop(int64_t model);
   void copy(int64_t from, int64_t to);
 
   std::map<std::string, Tensor> weights(bool averaged) const;
-  /// As Trainer says of both.
+  /// As in Trainer.
   bool is_shared(const std::string& name) const;
   void set_weights(const std::map<std::string, Tensor>& weights);
   void save(std::map<std::string, Tensor>& into) const;
   void load(const std::map<std::string, Tensor>& from);
   int64_t bytes() const;
-  /// What of a tensor steps write, by slot.
+  /// A tensor and the state that belongs to it, by slot.
   struct Kept {
     Tensor tensor;
     bool shared = false;
-    Tensors moments;  // by optimiser's state; undefined where not kept
+    Tensors moments;  // by optimiser's state; undefined if not used
     Tensor average;
     bool decays = true;
   };
   const Kept& kept(size_t k) const { return kept_[k]; }
   const Optimizer& formula() const { return *optimizer_; }
-  /// Steps that the model in a slot has made, which correct its moments.
+  /// Number of steps of the model in a slot, for bias correction of its moments.
   int64_t& steps_at(int64_t slot) { return steps_[static_cast<size_t>(model_at(slot))]; }
-  /// Changes whenever slots or tensors that steps do not write do.
+  /// Changes when slots change, or tensors that steps do not write.
   int64_t version() const { return version_; }
 
  private:
@@ -77,7 +77,7 @@ class TrainedModels {
   template <class T>
   void rehearse_as(int64_t slot, const Made& made) const;
   template <class Visit>
-  void for_each_rows(Visit visit);  // every tensor of rows, moments included
+  void for_each_rows(Visit visit);  // every tensor with rows, moments included
   Tensor rows_like(const Tensor& rows) const;
   Tensor by_model(const Tensor& rows) const;
   void keep_moments();
@@ -97,10 +97,10 @@ class TrainedModels {
   std::vector<Kept> kept_;
   std::vector<size_t> trained_;
   std::map<std::string, std::vector<double>> hyper_;  // by model
-  std::vector<const std::vector<double>*> in_order_;  // of it, as the optimiser reads them
+  std::vector<const std::vector<double>*> in_order_;  // of hyper_, in the optimiser's order
   const std::vector<double>*clip_ = nullptr, *ema_ = nullptr;
   std::vector<uint64_t> seeds_;
-  std::vector<int64_t> steps_;  // of each model, for the correction of biases
+  std::vector<int64_t> steps_;  // of each model, for bias correction
   std::vector<int64_t> model_at_, running_;
   int64_t version_ = 0;
 };

@@ -15,7 +15,7 @@
 namespace wide {
 namespace {
 
-/// What a program hands over, and what is taken for it from batches of each model's own.
+/// Bytes of a program's results and of the batches gathered for it.
 int64_t bytes_besides_arena(const Program& program, const PlannedSize& p) {
   int64_t bytes = 0;
   for (const ValueId id : results_of(program)) bytes += program.value(id).bytes();
@@ -24,10 +24,10 @@ int64_t bytes_besides_arena(const Program& program, const PlannedSize& p) {
   return bytes;
 }
 
-/// Tensors of a megabyte and more lie outside the heap while one of these lives, and end with their
-/// memory: glibc's heap keeps what aligned tensors leave, in pieces that the next ones do not fit
-/// into (before 2.38), and a limit of the process counts it (`ulimit -d`). Afterwards the bounds
-/// are what glibc comes to by itself (mallopt(3)): no step maps memory anew.
+/// While it exists, tensors of a megabyte or more are mapped outside the heap, and unmapped when
+/// freed: before 2.38 glibc's heap keeps fragments of aligned tensors, which later ones do not fit
+/// into and `ulimit -d` counts. Afterwards the thresholds are those that glibc would reach by
+/// itself (mallopt(3)), so that steps map no memory.
 class OutsideTheHeap {
  public:
 #ifdef __GLIBC__
@@ -44,20 +44,20 @@ class OutsideTheHeap {
   OutsideTheHeap& operator=(const OutsideTheHeap&) = delete;
 };
 
-/// What `recorded` returns, run so that no call has elements but while it is made, where it can.
+/// Calls `recorded` in a dry recording, with memory for one call, or, if that fails, normally.
 template <class Recorded>
 auto without_elements(const Recorded& recorded) {
   try {
     const DryRecording dry(Shapes::of_zeros);
     return recorded();
-  } catch (const std::exception&) {  // an operator that refuses zeros
+  } catch (const std::exception&) {  // an operator refuses zeros
   }
   return recorded();
 }
 
 }  // namespace
 
-/// What one thread needs for its range besides the models.
+/// The memory of one thread for its range, without the models.
 int64_t Trainer::Impl::bytes_of_range(const PlannedSize& p, const Executor& executor) {
   return executor.arena_bytes() + bytes_besides_arena(executor.program()->wide.program, p);
 }
@@ -68,8 +68,8 @@ Recomputed Trainer::Impl::recomputed(const PlannedSize& p, const Executor& execu
   return {};
 }
 
-/// Whether a step of `n` models might take more than it may, guessed from all that one makes on its
-/// way forward, and as much on the way back.
+/// Whether a step of `n` models per thread might exceed `memory_limit`, assuming that the backward
+/// pass makes as many bytes as the forward pass.
 bool Trainer::Impl::may_be_short(const PlannedSize& p, int64_t n) const {
   if (!p.step || options.memory_limit <= 0) return false;
   int64_t bytes = 0;
@@ -77,8 +77,8 @@ bool Trainer::Impl::may_be_short(const PlannedSize& p, int64_t n) const {
   return 2 * n * bytes * threads > options.memory_limit;
 }
 
-/// The forward pass of one model, of a step with its loss. A recording takes as much as all of its
-/// calls: where that is half of what a step may take, no call has elements but while it is made.
+/// The forward pass of one model, of a step with its loss. A recording keeps the results of all
+/// calls: if that exceeds half of a step's limit, records dry.
 Program Trainer::Impl::recorded_single(const PlannedSize& p, const Ensemble& some) const {
   const OutsideTheHeap apart;
   const auto recorded = [&] { return wide::record_single(p.form.network, some, p.step); };
@@ -94,8 +94,8 @@ Program Trainer::Impl::recorded_single(const PlannedSize& p, const Ensemble& som
   return without_elements(recorded);
 }
 
-/// Where memory may be short recording has no elements, as it would keep all that a step makes, and
-/// what is recorded is brought to fit.
+/// If memory may be short, records dry, as a recording would keep all results of a step, and
+/// recomputes values so that the program fits.
 PlannedRange Trainer::Impl::planned_range(const PlannedSize& p, int64_t at_a_time,
                                           const Ensemble& some) const {
   const OutsideTheHeap apart;

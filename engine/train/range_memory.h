@@ -6,14 +6,14 @@
 
 namespace wide {
 
-/// Memory of one thread: what it takes its ranges' rows into, and their results.
+/// Memory of one thread: gathered rows of its ranges, and their results.
 struct RangeMemory {
-  int64_t models = 0;  // at a time
-  Tensors taken;       // by bound value, [models, ...]
-  Tensors results;     // by result, the same
+  int64_t models = 0;  // models at a time
+  Tensors taken;       // gathered, by bound value: [models, ...]
+  Tensors results;     // by result: [models, ...]
 };
 
-/// What runs so many models.
+/// The program for ranges of a number of models.
 struct PlannedRange {
   std::shared_ptr<const RangeProgram> program;
   Recomputed recomputed;

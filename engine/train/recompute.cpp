@@ -17,7 +17,7 @@ int64_t calls_of(const Program& program) {
                        [](const Node& node) { return !node.is_view(); });
 }
 
-/// Positions count the nodes of main; a value's root is the one whose memory it looks at.
+/// Positions count the nodes of main; a value's root is the value whose memory it shares.
 class Recomputation {
  public:
   explicit Recomputation(RangeProgram& range)
@@ -31,7 +31,7 @@ class Recomputation {
     find_reads();
   }
 
-  /// False where there is nothing to recompute.
+  /// False if there is nothing to recompute.
   bool run(int64_t segments) {
     if (border_ == 0) return false;
     divide(segments);
@@ -40,7 +40,7 @@ class Recomputation {
     keep_epilogues();
     emit();
     program_.regions.clear();
-    program_.remove_dead_nodes();  // what is now made in the second half alone
+    program_.remove_dead_nodes();  // nodes that now run only in the second half
     program_.verify();
     return true;
   }
@@ -67,10 +67,10 @@ class Recomputation {
 
   int64_t count() const { return static_cast<int64_t>(main_.size()); }
 
-  /// Where the parts begin: at about equal bytes, where the least goes over from one to the next.
+  /// Chooses where segments begin: at about equal bytes, where the fewest bytes cross the border.
   void divide(int64_t segments) {
     const auto length = static_cast<size_t>(border_);
-    // Before each position: bytes made for the second half, bytes that go over.
+    // Before each position: bytes made for the second half, and bytes that cross this border.
     std::vector<int64_t> made(length + 1, 0), over(length + 1, 0);
     for (int64_t p = 0; p < border_; ++p)
       for_each_value(node(p).results, [&](ValueId id) {
@@ -100,8 +100,7 @@ class Recomputation {
 
   size_t segment(int64_t position) const { return segment_[static_cast<size_t>(position)]; }
 
-  /// Whether a lowering may pack the weight for this node as the only one that reads it, which it
-  /// would not be for two.
+  /// Whether lowering may pack the weight for this node, which it does only for a single reader.
   bool may_be_packed(const Node& node) const {
     if (!operator_traits(node.op).pack || node.arguments[1].kind != Argument::Kind::value)
       return false;
@@ -113,11 +112,11 @@ class Recomputation {
     return !node.is_random() && !node.op.schema().is_mutable() && !may_be_packed(node);
   }
 
-  /// Whether the second half finds the value as it was made.
+  /// Whether the value is kept for the second half instead of recomputed.
   bool kept(ValueId id) const {
     const ValueId whole = root(id);
     const int64_t at = made_at_[whole];
-    // What the second half makes itself is there, a view of what was not kept too.
+    // Values made in the second half are available, also views of values that are not kept.
     if (at < 0 || made_at_[id] >= border_ || is_result(id)) return true;
     const size_t own = segment(at);
     const int64_t last = std::max(at, last_forward_[whole]);
@@ -136,7 +135,7 @@ class Recomputation {
       });
   }
 
-  /// Its node, and those that make what this one reads and nobody kept: all of the same part.
+  /// Marks the node of a value, and those of its arguments that are not kept: all in one segment.
   void need(ValueId id) {
     std::vector<ValueId> left{id};
     while (!left.empty()) {
@@ -150,8 +149,8 @@ class Recomputation {
     }
   }
 
-  /// What follows an operator is done by its kernel where nobody else reads what it makes. Fewer do
-  /// from here on, and that must not choose another kernel.
+  /// A kernel computes a following node as its epilogue only if nothing else reads its result. The
+  /// rewrite removes readers, which must not create new epilogues: marks such values as `apart`.
   void keep_epilogues() {
     Uses uses = uses_;
     std::vector<bool> absorbed(main_.size(), false);
@@ -208,13 +207,13 @@ class Recomputation {
   std::set<ValueId>& apart_;
   const std::vector<size_t> main_;  // node indices
   const Uses uses_;
-  ByValue<int64_t> made_at_;       // position, -1 outside main
+  ByValue<int64_t> made_at_;       // position; -1: outside main
   ByValue<int64_t> last_forward_;  // by root: last position in the first half that reads it
-  ByValue<bool> read_after_;       // by root: in the second half
+  ByValue<bool> read_after_;       // by root: read in the second half
   int64_t border_ = 0;             // where the second half begins
   std::vector<size_t> segment_;    // by position in the first half
   size_t segments_ = 1;
-  std::vector<bool> needed_;           // by position in the first half: made a second time
+  std::vector<bool> needed_;           // by position in the first half: computed twice
   std::vector<int64_t> first_reader_;  // by segment: position in the second half, -1 for none
   bool any_needed_ = false;
 };
@@ -228,7 +227,7 @@ int64_t recompute(RangeProgram& range, int64_t segments) {
 }
 
 Recomputed fit_arena(RangeProgram& range, int64_t most) {
-  constexpr int kTries = 3;  // in a row that are no better than the best
+  constexpr int kTries = 3;  // tries in a row that are no better than the best
   const auto arena_bytes = [](const RangeProgram& some) {
     PlanOptions options;
     options.apart = some.apart;

@@ -14,8 +14,7 @@
 namespace wide {
 namespace {
 
-/// What was recorded without gradients is an operator that has none, where there are two of one
-/// meaning.
+/// Replaces operators that are recorded without gradients by their form with a gradient.
 Program with_gradients(Program program) {
   for (Node& node : program.nodes)
     if (node.name() == "aten::_embedding_bag_forward_only")
@@ -23,7 +22,7 @@ Program with_gradients(Program program) {
   return program;
 }
 
-/// Numbers between -1 and 1.
+/// Random numbers between -1 and 1.
 Tensor uniform(const Tensor& like, const at::Generator& generator) {
   return 2 * at::rand(like.sizes(), generator, like.options()) - 1;
 }
@@ -93,7 +92,7 @@ StepChecker::Difference StepChecker::tolerated(const Tensors& expected) const {
 StepChecker::Difference StepChecker::by_rounding(const Tensors& bound,
                                                  const Tensors& expected) const {
   constexpr int kTimes = 8;
-  constexpr double kOperations = 4;  // one after the other
+  constexpr double kOperations = 4;  // operations in a row
   const double rounding =
       kOperations * (dtype_ == at::kDouble ? std::numeric_limits<double>::epsilon()
                                            : std::numeric_limits<float>::epsilon());
@@ -126,7 +125,7 @@ Tensors StepChecker::moved(const Tensors& bound, uint64_t seed) const {
 
 std::string StepChecker::vanishes(const Tensors& bound, const Step& again) const {
   constexpr uint64_t kRetries = 3;
-  constexpr double kRoom = 2;  // the wide step rounds in another way
+  constexpr double kRoom = 2;  // the wide step rounds differently
   for (uint64_t retry = 0; retry < kRetries; ++retry) {
     const Tensors values = moved(bound, retry + 1);
     Tensors other = bound;
@@ -152,7 +151,7 @@ void StepChecker::add(int64_t model, const Tensors& bound, const Tensors& got, c
   ++result_.models;
   const at::NoGradGuard no_grad;
   const Tensors expected = exact(bound);
-  if (!std::isfinite(expected[0].item<double>())) return;  // a model that has diverged is not wrong
+  if (!std::isfinite(expected[0].item<double>())) return;  // a diverged model is no error
   const Difference off = difference(got, expected), allowed = tolerated(expected);
   const auto share = [&](double of, double limit) {
     return limit > 0 ? of / limit * result_.tolerance : of;

@@ -7,13 +7,13 @@ namespace wide {
 /// autograd as it stands.
 ///
 /// Where a relu's argument is zero but for rounding, or two candidates of a maximum are equal but
-/// for rounding, float32 and float64 may take different sides, and both gradients are right. Such
-/// a tie goes away when the weights move a little; a wrong gradient stays. So a step that differs
+/// for rounding, float32 and float64 may take different sides, and both gradients are right. Such a
+/// tie vanishes when the weights move a little; a wrong gradient does not. So a step that differs
 /// is computed again with moved weights, and the difference is an error only if it stays.
 class StepChecker {
  public:
   /// `trained`: positions of the bound values that are differentiated, with their `names`. `dtype`:
-  /// what the wide step computes in.
+  /// that of the wide step.
   StepChecker(const Program& single, std::vector<size_t> trained, std::vector<std::string> names,
               at::ScalarType dtype);
 
@@ -27,27 +27,26 @@ class StepChecker {
 
  private:
   struct Difference {
-    double loss = 0;      // absolute, as the following
+    double loss = 0;      // absolute, like the next
     double gradient = 0;  // the largest of all gradients
-    size_t worst = 0;     // which gradient that is
+    size_t worst = 0;     // index of that gradient
   };
   static Difference difference(const Tensors& a, const Tensors& b);
-  /// What a difference may be: a share of the loss and of the largest gradient.
+  /// The tolerated difference, relative to the loss and to the largest gradient.
   Difference tolerated(const Tensors& expected) const;
   /// Loss and gradients in float64.
   Tensors exact(const Tensors& bound) const;
   Tensors computed(const Program& program, Tensors bound) const;
-  /// How far rounding takes a separate model's results from `expected`: what PyTorch gives in the
-  /// step's dtype, and exact results where everything real moves by that dtype's rounding. Far
-  /// where the gradient is ill-conditioned, or where ties are so many that moving the weights only
-  /// makes other ones.
+  /// The effect of rounding on a separate model's results, against `expected`: by PyTorch in the
+  /// step's dtype, and in float64 with floating inputs perturbed by that dtype's rounding. Large if
+  /// the gradient is ill-conditioned, or if there are so many ties that moved weights have others.
   Difference by_rounding(const Tensors& bound, const Tensors& expected) const;
-  /// Other values of the trained tensors, each moved by up to a hundredth of its tensor's largest.
+  /// The trained tensors, each value moved by up to 1 % of its tensor's largest.
   Tensors moved(const Tensors& bound, uint64_t seed) const;
-  /// Whether a difference is gone with moved weights; how, in words, or nothing where it stays.
+  /// A text on how a difference vanishes with moved weights, or "" if it does not.
   std::string vanishes(const Tensors& bound, const Step& again) const;
 
-  Program own_, exact_;  // in the step's dtype, in float64
+  Program own_, exact_;  // in the step's dtype; in float64
   std::vector<size_t> trained_;
   std::vector<std::string> names_;
   at::ScalarType dtype_;

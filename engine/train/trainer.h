@@ -20,20 +20,19 @@
 ///     }
 ///     std::map<std::string, at::Tensor> weights = trainer.weights();  // [N, ...]
 ///
-/// What goes wrong by a caller's mistake is an Error of one line. One call at a time.
+/// Callers' mistakes are Errors of one line. One call at a time.
 namespace wide {
 
-/// One network in its two forms, of the same tensors: names and order of parameters and buffers
-/// agree. A form is made anew for each size of the inputs that it is called with, so a form of
-/// fixed sizes throws Error for others. Random operators of the training form draw by counter,
-/// those of the evaluation form are refused.
+/// One network in its two forms, with the same parameters and buffers in the same order. A form
+/// makes a network for each size of inputs; one of fixed sizes throws Error for others. Random
+/// operators of the training form draw by counter; those of the evaluation form are refused.
 struct Forms {
   NetworkSource train, evaluate;
-  std::vector<TensorSpec> tensors;  // parameters and buffers, as both forms have them, no inputs
+  std::vector<TensorSpec> tensors;  // parameters and buffers of both forms, no inputs
 };
 
-/// An input of forward, in its order. Columns are converted to `dtype` row by row; kFloat stands
-/// for the weights' dtype.
+/// An input of forward, in its order. Columns are converted to `dtype` row by row; kFloat means the
+/// weights' dtype.
 struct InputForm {
   std::string name;
   at::ScalarType dtype = at::kFloat;
@@ -41,107 +40,106 @@ struct InputForm {
 
 /// A tensor for each model, or one for all.
 struct StartTensor {
-  Tensor tensor;        // [N, ...]; without N where shared
-  bool shared = false;  // the same for all models; of frozen tensors alone
+  Tensor tensor;        // [N, ...]; without N if shared
+  bool shared = false;  // the same for all models; only for frozen tensors
 };
 
 struct TrainerOptions {
   int64_t n = 0;
   Loss loss;
   std::string optimizer = default_optimizer(DefaultOf::training).name;
-  /// By name, one value for each model or a single one for all. Those of the optimiser (`lr`,
-  /// `weight_decay`, ...) and the trainer's own: `clip` (largest norm of a model's gradient; 0:
-  /// none), `label_smoothing`, `dropout` (every p that the network has; -1: as the network has it),
-  /// `ema` (decay of the averaged weights that evaluate and weights() then give; 0: none).
+  /// By name, one value for each model or one for all: those of the optimiser (`lr`,
+  /// `weight_decay`, ...) and of the trainer: `clip` (largest norm of a model's gradient; 0: none),
+  /// `label_smoothing`, `dropout` (replaces every p of the network; -1: keeps them), `ema` (decay
+  /// of averaged weights, which evaluate and weights() then use; 0: none).
   std::map<std::string, std::vector<double>> hyperparameters;
   Schedule schedule;
-  std::set<std::string> no_decay;  // parameters that weight_decay leaves alone
+  std::set<std::string> no_decay;  // parameters without weight_decay
   std::set<std::string> frozen;    // parameters that are not trained
-  /// Of the models' random numbers (dropout), [N]; empty: 0, 1, ...
+  /// Seeds of the models' random numbers (dropout), [N]; empty: 0, 1, ...
   std::vector<uint64_t> seeds;
-  /// One model at a time, every tensor of its own at a multiple of 64 bytes, nothing measured: its
-  /// bits hang neither on N nor on its neighbours, their order, or the number of threads.
+  /// Computes one model at a time, with tensors aligned to 64 bytes, and measures nothing: a
+  /// model's bits depend neither on N, nor on other models, their order, or the number of threads.
   bool exact = false;
   int threads = 0;               // 0: as many as LibTorch uses
-  int64_t models_at_a_time = 0;  // in a range; 0: measured
+  int64_t models_at_a_time = 0;  // per range; 0: measured
   bool tune = true;              // measure strategies and ranges; false: guess
-  /// Strategies and ranges as an earlier trainer of the same network chose them (`plan()`).
+  /// Strategies and ranges of an earlier trainer of the same network, from its `plan()`.
   std::string plan;
-  /// Bytes that activations and gradients of the models that run at once may take; 0: no limit.
-  /// Fewer models are taken at a time where it asks for that; where those are still too much, what
-  /// their gradients read is computed a second time, with the same bits. What cannot be met is
-  /// exceeded, by as little as possible.
+  /// Limit in bytes for activations and gradients of models that run at the same time; 0: none. To
+  /// meet it, fewer models run at a time; if that is not enough, values that gradients read are
+  /// recomputed, with the same bits. A limit that cannot be met is exceeded as little as possible.
   int64_t memory_limit = 0;
-  /// Where models, their data and all work of a step are: the CPU, or a device that is available
-  /// (engine/device.h). There all running models are computed at once, by each layer's first
-  /// strategy, so that `exact`, `models_at_a_time` and `memory_limit` are refused.
+  /// Device of models, data and steps: the CPU, or an available device (engine/device.h). On a
+  /// device all running models are computed at once, by each layer's first strategy; `exact`,
+  /// `models_at_a_time` and `memory_limit` are refused.
   c10::Device device = c10::kCPU;
 };
 
-/// One input, target or weight of a batch. Tensors lie on the CPU.
+/// One input, target or weight of a batch. Tensors are on the CPU.
 struct Column {
-  /// [N, B, ...]; [B, ...] where `shared`. With `rows` it is what they are taken from: [N, S, ...]
-  /// or [S, ...]. N counts all models, also those that were stopped.
+  /// [N, B, ...]; [B, ...] where `shared`. With `rows`: the data from which rows are gathered, [N,
+  /// S, ...] or [S, ...]. N counts stopped models too.
   Tensor values = {};
   bool shared = false;  // `values` has no N
-  /// int64 [N, B], or [B] for all models; undefined: `values` is the batch. Taken inside each
-  /// range, so that nothing of the size of N batches is made.
+  /// int64 [N, B], or [B] for all models; undefined: `values` is the batch. Rows are gathered for
+  /// each range, so that no tensor for N batches is made.
   Tensor rows = {};
-  /// Called on one model's rows once they are taken and converted, [B, ...] contiguous, to be
-  /// changed in place (normalisation, augmentation); model -1 where one batch is for all models.
-  /// Comes from several threads at once, and several times for a batch of a size that is new.
+  /// Changes one model's gathered and converted rows in place, [B, ...] contiguous (normalisation,
+  /// augmentation); model -1 for a shared batch. Called from several threads, and several times for
+  /// the first batch of a new size.
   std::function<void(int64_t model, const Tensor& rows)> prepare = {};
 };
 
 struct Batch {
   std::vector<Column> inputs;  // of forward, in its order
-  Column target = {};          // undefined values where the loss needs none
-  Column weight = {};          // of the rows, [N, B] or [B]; undefined values: 1 each
+  Column target = {};          // values undefined if the loss needs none
+  Column weight = {};          // of rows, [N, B] or [B]; values undefined: all 1
 };
 
 struct StepResult {
-  Tensor losses;  // float64 [N], before the step; NaN for models that do not run
-  /// Bool [N]: loss, gradient, or what the step would have led to was not finite. Nothing of that
-  /// model was written in this step: it is in its last finite state.
+  Tensor losses;  // float64 [N], before the step; NaN for stopped models
+  /// Bool [N]: the loss, a gradient or a result of the step was not finite. This step changed
+  /// nothing of that model: it keeps its last finite state.
   Tensor suppressed;
 };
 
-/// What a resume needs besides the options: with it a new trainer gives the same bits as this one.
+/// What a resume needs besides the options: a new trainer with it gives the same bits.
 struct TrainerState {
   /// "weight.NAME" for parameters and buffers, "state.NAME.MOMENT", "ema.NAME": [N, ...], shared
   /// ones without N; "hyper.NAME" float64 [N], "steps" and "seeds" int64 [N], "running" bool [N].
   std::map<std::string, Tensor> tensors;
-  int64_t step = 0;  // steps made
+  int64_t step = 0;  // steps made so far
   std::string plan;  // strategies, ranges, threads
 };
 
 struct TrainerMemory {
   int64_t state_bytes = 0;  // parameters, buffers, moments of all models
-  int64_t range_bytes = 0;  // activations and gradients of the models that one thread has at a time
+  int64_t range_bytes = 0;  // activations and gradients of one thread's models
   int64_t models_at_a_time = 0;
   int threads = 0;
-  int64_t recomputed = 0;   // calls of a range's step made a second time, so that less is kept
-  int64_t saved_bytes = 0;  // of a range, by that
+  int64_t recomputed = 0;   // calls of a range's step that are recomputed to save memory
+  int64_t saved_bytes = 0;  // saved by that, per range
   int64_t total() const { return state_bytes + range_bytes * threads; }
 };
 
-/// A step compared with separate models in float64, from the same state (parameters whose gradient
-/// is zero but for rounding make trajectories differ, so that those are not compared).
+/// A step compared with separate models in float64, from the same state (trajectories are not
+/// compared, as parameters whose gradient is zero but for rounding make them differ).
 struct StepCheck {
-  /// A difference that is no error: it is gone where the weights are a little different.
+  /// A difference that is no error, as it vanishes when the weights move a little.
   struct Vanished {
     int64_t model = 0;
-    std::string tensor;     // the gradient that is furthest off
+    std::string tensor;     // the gradient with the largest error
     double loss_error = 0;  // as below
     double gradient_error = 0;
-    std::string why;  // in words
+    std::string why;  // explanation
   };
-  int64_t models = 0;         // that were looked at
-  double loss_error = 0;      // relative; of differences that count, as the next
-  double gradient_error = 0;  // of each model's largest absolute gradient
+  int64_t models = 0;         // number of models checked
+  double loss_error = 0;      // relative; only differences that count, like the next
+  double gradient_error = 0;  // relative to a model's largest gradient
   double tolerance = 0;
   bool pass = false;
-  std::string failure;  // in words, where it did not
+  std::string failure;  // text, if it failed
   std::vector<Vanished> vanished;
 };
 
@@ -149,74 +147,73 @@ class OnDevice;
 
 class Trainer {
  public:
-  /// `start` by the names of the network's parameters and buffers. Throws Error: a tensor that
-  /// lacks, has other sizes or no N; an unknown loss, optimiser, hyperparameter or frozen name; a
-  /// value out of its range; two counts of models that disagree.
+  /// `start` by the names of the network's parameters and buffers. Throws Error for a tensor that
+  /// is missing, has wrong sizes or no N; an unknown loss, optimiser, hyperparameter or frozen
+  /// name; a value out of range; different numbers of models.
   Trainer(Forms forms, std::vector<InputForm> inputs, std::map<std::string, StartTensor> start,
           TrainerOptions options);
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
   ~Trainer();
 
-  /// Records and plans what a step on such a batch takes, as the first one does otherwise: throws
-  /// what that throws, and leaves the models as they are.
+  /// Records and plans for a step on such a batch, as the first step would: throws the same, and
+  /// does not change the models.
   void prepare(const Batch& batch);
-  /// One step of all models that run; a parameter that the loss does not hang on is left as it is,
-  /// as torch.optim leaves one without gradient. The first call with a batch of new sizes records
-  /// and plans.
-  /// Throws Error: sizes, dtypes, an operator that cannot be trained. A step that throws after the
-  /// first recording leaves models half written: the run has to go on from its file.
+  /// One step of all running models. A parameter on which the loss does not depend is not changed,
+  /// as torch.optim leaves one without gradient. The first call with new batch sizes records and
+  /// plans.
+  /// Throws Error for wrong sizes or dtypes, or an operator that cannot be trained. A step that
+  /// throws after recording may leave models half written: resume the run from its file.
   StepResult step(const Batch& batch);
-  /// The gradients that a step would take, before clipping: by trained parameter, [R, ...] for the
-  /// R models of `running()`, zeros where the loss does not depend on it; nothing is written.
-  /// `losses`: float64 [R].
+  /// The gradients of a step, before clipping: by trained parameter, [R, ...] for the R models of
+  /// `running()`, zeros if the loss does not depend on it. Changes nothing. `losses`: float64 [R].
   std::map<std::string, Tensor> gradients(const Batch& batch, Tensor* losses = nullptr);
   /// Outputs of the evaluation form, flattened, each [R, ...] for the R models of `running()` in
-  /// their order, with the weights as they are (the averaged ones where `ema` is set).
-  /// `batch.target` and `.weight` are not looked at.
+  /// their order, with the current weights (the averaged ones if `ema` is set). `batch.target` and
+  /// `.weight` are ignored.
   Tensors evaluate(const Batch& batch);
-  /// Gradients and losses of `models` running models against float64, one at a time. Steps that
-  /// differ are computed again with other weights; models, seeds and counts are left as they were.
+  /// Compares gradients and losses of `models` running models with float64, one at a time. Steps
+  /// that differ are repeated with other weights; models, seeds and counts are not changed.
   StepCheck check(const Batch& batch, int64_t models = 3);
 
   int64_t n() const;
   int64_t steps() const;                        // made so far
   const std::vector<int64_t>& running() const;  // models, ascending
-  /// A model's value of a hyperparameter, of the optimiser or the trainer's own.
+  /// A model's value of a hyperparameter of the optimiser or the trainer.
   double hyperparameter(const std::string& name, int64_t model) const;
-  /// From the next step on; nothing is recorded again.
+  /// Sets a value from the next step on, without recording again.
   void set_hyperparameter(const std::string& name, int64_t model, double value);
-  /// Takes a model out: it keeps its weights and costs nothing from here on. Once is enough.
+  /// Stops a model: it keeps its weights and costs no more time. Stopping it again does nothing.
   void stop(int64_t model);
   /// Gives `to` the weights, buffers, moments and step count of `from`; its seed and
-  /// hyperparameters stay its own.
+  /// hyperparameters stay.
   void copy(int64_t from, int64_t to);
 
-  /// Parameters and buffers by name, `[N, ...]` in the models' order, shared ones without N:
-  /// copies.
+  /// Copies of parameters and buffers by name, `[N, ...]` in the models' order, shared ones without
+  /// N.
   std::map<std::string, Tensor> weights() const;
-  /// Model i's own, copies.
+  /// Copies of one model's parameters and buffers.
   std::map<std::string, Tensor> weights(int64_t model) const;
-  /// Whether all models have one copy of this parameter or buffer. Throws Error for another name.
+  /// Whether all models share this parameter or buffer. Throws Error for another name.
   bool shared(const std::string& name) const;
-  /// Gives all N models these weights, named and shaped as `weights()` returns them, in place of
-  /// their own and of their averages; all models run from here on. Moments and step counts stay.
-  /// Throws Error, and changes nothing, where a name is missing or unknown or sizes differ.
+  /// Sets the weights of all N models, and their averages, in the form of `weights()`; all models
+  /// run again. Moments and step counts stay. Throws Error, and changes nothing, if a name is
+  /// missing or unknown or sizes differ.
   void set_weights(const std::map<std::string, Tensor>& weights);
   TrainerState state() const;
-  /// Throws Error where names or sizes are not those of this trainer.
+  /// Throws Error if names or sizes are not those of this trainer.
   void load_state(const TrainerState& state);
-  /// Strategies, ranges and threads as text: `TrainerOptions::plan` of a later trainer.
+  /// Strategies, ranges and threads as text, for `TrainerOptions::plan` of a later trainer.
   std::string plan() const;
-  /// `range_bytes` is that of the largest step planned so far; 0 before the first.
+  /// `range_bytes` is for the largest step so far; 0 before the first.
   TrainerMemory memory() const;
-  /// How often something was recorded: constant over steps with batches of known sizes.
+  /// Number of recordings so far: constant over steps with known batch sizes.
   int64_t recordings() const;
   /// Names of the parameters that are trained.
   std::vector<std::string> trained() const;
 
  private:
-  /// Calls `change` on the models where they are told apart and copied.
+  /// Calls `change` on the host's models, with the state from the device if there is one.
   void change(const std::function<void()>& change);
 
   friend class OnDevice;
@@ -225,17 +222,17 @@ class Trainer {
   std::unique_ptr<OnDevice> on_device_;  // null on the CPU
 };
 
-/// What a trainer is made from where models are C++ code.
+/// A trainer's arguments for models in C++.
 struct ModelsToTrain {
   Forms forms;
   std::map<std::string, StartTensor> start;
 };
-/// `train` and `evaluate`: what the first of `models` is in either form; all have its tensors.
+/// `train` and `evaluate`: the first of `models` in both forms; all have the same tensors.
 ModelsToTrain models_to_train(const Module& train, const Module& evaluate,
                               const std::vector<Module>& models);
 
-/// N models (engine/model/module.h says what a model can be), each starting from its own weights.
-/// One with `train(bool)`, as torch::nn::Module has it, is switched between its two forms.
+/// N models (engine/model/module.h says what a model can be), each starting from its own weights. A
+/// model with `train(bool)`, as in torch::nn::Module, is switched between its two forms.
 template <class M>
 ModelsToTrain models_to_train(const std::vector<M>& models) {
   std::vector<Module> all;

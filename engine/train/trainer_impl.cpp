@@ -16,7 +16,7 @@
 namespace wide {
 namespace {
 
-/// While it lives, the model in a slot has other values of its trained tensors.
+/// While it exists, the model in a slot has other values in its trained tensors.
 class OtherWeights {
  public:
   OtherWeights(const TrainedModels& models, int64_t slot, const Tensors& values) {
@@ -154,7 +154,7 @@ void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
             "[train] evaluation form: got {}, expected no random operators; try the network in "
             "eval mode",
             node.name());
-  // What a step writes is no weight that something could be made of ahead.
+  // Tensors that a step writes count as inputs, so that nothing is precomputed from them.
   const auto changes = [&](size_t bound) {
     p.single.value(p.single.bound[bound]).role = Role::input;
   };
@@ -178,8 +178,8 @@ void Trainer::Impl::record_single(PlannedSize& p, const Call& call) {
           models.specs()[k].name, models.n());
     p.updated.push_back(k);
   }
-  if (!p.step) p.single.updates.clear();  // of no interest
-  // Buffers too, in both forms: a step writes them, also one of another size.
+  if (!p.step) p.single.updates.clear();  // not used
+  // Buffers too, in both forms, as steps with other batch sizes write them.
   for (size_t k = 0; k < p.form.weights.size(); ++k)
     if (models.specs()[k].role == Role::buffer && !models.shared(k)) changes(p.form.weights[k]);
   if (p.step)
@@ -195,7 +195,7 @@ Ensemble Trainer::Impl::ensemble(const PlannedSize& p, const Call& call, int64_t
   for (size_t k = 0; k < p.form.weights.size(); ++k) {
     const Tensor all = models.tensor(k, !p.step);
     const Tensor some = models.shared(k) ? all : all.narrow(0, begin, n);
-    // What is recorded is to have the strides of the plan, not of padded rows.
+    // A recording needs contiguous strides, not those of padded rows.
     e.tensors[p.form.weights[k]] =
         with_columns && !models.shared(k) ? some.clone(at::MemoryFormat::Contiguous) : some;
   }
@@ -241,11 +241,11 @@ Ensemble Trainer::Impl::ensemble(const PlannedSize& p, const Call& call, int64_t
   return e;
 }
 
-/// So many that every thread has as many as the others, none longer than asked.
+/// The number of ranges: a multiple of the threads, none longer than `at_a_time`.
 int64_t Trainer::Impl::ranges(int64_t at_a_time) const {
   const auto count = static_cast<int64_t>(models.running().size());
   const int64_t fewest = (count + at_a_time - 1) / at_a_time;
-  const int64_t each = choices.threads;  // a resumed run has the ranges that it had
+  const int64_t each = choices.threads;  // a resumed run keeps its ranges
   return options.exact ? fewest : std::min((fewest + each - 1) / each * each, count);
 }
 
@@ -267,8 +267,8 @@ std::unique_ptr<Executor> Trainer::Impl::executor(PlannedSize& p, const Call& ca
   return std::make_unique<Executor>(p.single, ensemble(p, call, 0, count, false), program, o);
 }
 
-/// What suits many models is slow for the few that are left. Evaluations are too rare to look
-/// again, and where bits depend on nothing there is nothing to choose.
+/// The stored choice for this batch size. Steps of far fewer models choose again, as choices for
+/// many are slow for few; evaluations are too rare for that, and `exact` has no choice.
 const std::pair<const int64_t, Choice>* Trainer::Impl::known_choice(const PlannedSize& p) const {
   return choices.find(p.key, static_cast<int64_t>(models.running().size()),
                       p.step && !options.exact);
@@ -282,10 +282,10 @@ std::unique_ptr<TunedWidening> Trainer::Impl::widening(const PlannedSize& p) con
       TunerOptions{/*serial=*/false, threads, count, /*measure=*/true, p.step});
 }
 
-/// How batches of this size are computed from here on. Strategies, and as many models at a time as
-/// measure fastest, from one up to a range for each thread, in steps with the optimiser's work that
-/// leave the models as they are. Fewer at a time come before what is computed twice where memory is
-/// limited. Nothing is measured where bits must not depend on it.
+/// Chooses how batches of this size are computed: strategies, and the fastest number of models at a
+/// time, from one to one range per thread, by timing steps with the optimiser's work on copies.
+/// With limited memory, fewer models at a time are preferred to recomputing. In `exact` mode
+/// nothing is measured.
 void Trainer::Impl::choose(PlannedSize& p, const Call& call) {
   constexpr double kLongest_s = 0.6;
   const auto count = static_cast<int64_t>(models.running().size());
@@ -363,7 +363,7 @@ void Trainer::Impl::run(PlannedSize& p, Executor& executor, const Call& call,
   std::vector<int64_t> column_at(bound.tensors.size(), -1);
   for (size_t k = 0; k < p.columns.size(); ++k)
     if (!p.shared[p.columns[k]]) column_at[p.columns[k]] = static_cast<int64_t>(k);
-  // Models that lie side by side in the batch too are read where they are.
+  // Models that are neighbours in the batch too are read in place.
   const auto side_by_side = [&](const RangeAt& at) {
     return models.model_at(at.begin + at.n - 1) - models.model_at(at.begin) == at.n - 1;
   };
@@ -374,7 +374,7 @@ void Trainer::Impl::run(PlannedSize& p, Executor& executor, const Call& call,
     const int64_t first = models.model_at(at.begin);
     const void* there = options.exact ? nullptr : c.in_place(first);
     if (there && side_by_side(at) && (at.n == 1 || c.stride_bytes() > 0))
-      return const_cast<void*>(there);  // windows are written to by nobody
+      return const_cast<void*>(there);  // nothing writes through windows
     const Tensor& into = memory(p, executor, at.thread).taken[i];
     for (int64_t j = 0; j < at.n; ++j) c.take(models.model_at(at.begin + j), into.select(0, j));
     return into.data_ptr();
@@ -389,7 +389,7 @@ void Trainer::Impl::run(PlannedSize& p, Executor& executor, const Call& call,
   executor.run(bound.tensors, hooks);
 }
 
-/// What the model in place `j` of a range hands over.
+/// The gradients and new buffers of model `j` of a range.
 TrainedModels::Made Trainer::Impl::made(const PlannedSize& p, const Tensors& results,
                                         int64_t j) const {
   const auto row = [&](size_t k) {

@@ -8,29 +8,29 @@
 
 namespace wide {
 
-/// What is recorded and planned for batches of one size, of a step or an evaluation.
+/// The recording and the lowered program for one batch size, of steps or evaluations.
 struct PlannedSize {
   std::string key;
   bool step = false;
-  c10::Device device = c10::kCPU;  // that it is recorded for
-  LossNetwork form;                // of an evaluation: without a loss
-  std::vector<size_t> columns;     // bound values that come with a batch, as `Call::columns`
+  c10::Device device = c10::kCPU;  // for which it is recorded
+  LossNetwork form;                // for an evaluation: without a loss
+  std::vector<size_t> columns;     // bound values from a batch, as in `Call::columns`
   Program single;
   std::vector<size_t> trained;               // bound values
   std::vector<size_t> updated;               // specs, by update of the program
-  std::vector<bool> shared;                  // by bound value
-  std::shared_ptr<WithGradients> gradients;  // of a step
+  std::vector<bool> shared;                  // of each bound value
+  std::shared_ptr<WithGradients> gradients;  // for a step
   Choice choice;
-  int64_t chosen_for = 0;  // so many running models
+  int64_t chosen_for = 0;  // number of running models
   std::unique_ptr<TunedWidening> widening;
-  /// By the number of models at a time that strategies were chosen for, and of a range.
+  /// By the number of models for which strategies were chosen, and the number in a range.
   std::map<std::pair<int64_t, int64_t>, PlannedRange> programs;
   std::unique_ptr<Executor> executor;
-  int64_t version = -1;             // of the models it is made for
+  int64_t version = -1;             // of the models that the executor is made for
   std::vector<RangeMemory> memory;  // by thread
 };
 
-/// A batch as one call reads it.
+/// A batch prepared for one call.
 struct Call {
   std::vector<BatchColumn> columns;
   std::string key;
@@ -40,14 +40,14 @@ struct Trainer::Impl {
   Impl(Forms forms, std::vector<InputForm> inputs, std::map<std::string, StartTensor> start,
        TrainerOptions options);
 
-  /// What a step hands over of each model: by slot; from several threads.
+  /// Called with each model's results of a step, by slot, from several threads.
   using Visit = std::function<void(int64_t slot, double loss, const TrainedModels::Made& made)>;
   void run_step(const Batch& batch, const Visit& visit);
   Tensors run_evaluation(const Batch& batch);
   void prepare(const Batch& batch) { plan(read(batch, true), true); }
   StepCheck check(const Batch& batch, int64_t count);
   static int64_t bytes_of_range(const PlannedSize& p, const Executor& executor);
-  /// What the executor's longest ranges compute twice.
+  /// What the executor's longest ranges recompute.
   static Recomputed recomputed(const PlannedSize& p, const Executor& executor);
 
   Forms forms;
@@ -68,7 +68,7 @@ struct Trainer::Impl {
   bool may_be_short(const PlannedSize& p, int64_t n) const;
   Program recorded_single(const PlannedSize& p, const Ensemble& some) const;
   PlannedRange planned_range(const PlannedSize& p, int64_t at_a_time, const Ensemble& some) const;
-  /// By slot, of `slots` alone: the loss that a step has, then its gradients.
+  /// For each of `slots`: the loss of a step, then its gradients.
   std::vector<Tensors> steps_of(const Batch& batch, const std::vector<int64_t>& slots);
   int64_t ranges(int64_t at_a_time) const;
   std::unique_ptr<TunedWidening> widening(const PlannedSize& p) const;
@@ -76,8 +76,8 @@ struct Trainer::Impl {
   const std::pair<const int64_t, Choice>* known_choice(const PlannedSize& p) const;
   void choose(PlannedSize& p, const Call& call);
   TrainedModels::Made made(const PlannedSize& p, const Tensors& results, int64_t j) const;
-  /// The bound tensors of models [begin, begin + n) by slot; `with_columns`: those of the batch
-  /// too.
+  /// The bound tensors of the models in slots [begin, begin + n); `with_columns`: including the
+  /// batch.
   Ensemble ensemble(const PlannedSize& p, const Call& call, int64_t begin, int64_t n,
                     bool with_columns) const;
   void run(PlannedSize& p, Executor& executor, const Call& call,

@@ -10,7 +10,7 @@ namespace {
 
 int64_t version_of(const Tensor& t) { return t.is_inference() ? 0 : t._version(); }
 
-/// Rows of all running models among those of `all` data, the models' own ones one behind another.
+/// Row indices of all running models; if models have their own data, into their concatenation.
 Tensor rows_of(const BatchColumn& column, const std::vector<int64_t>& running) {
   const Column& c = column.column();
   const int64_t total = c.values.size(c.shared ? 0 : 1), batch = c.rows.size(-1);
@@ -32,10 +32,10 @@ Tensor rows_of(const BatchColumn& column, const std::vector<int64_t>& running) {
 
 }  // namespace
 
-/// The data on the device; undefined where they would take more than half of what is free.
+/// The data on the device; undefined if they would take more than half of its free memory.
 Tensor DeviceColumns::held(const Tensor& values) {
   const auto unused = [&](const auto& one) {
-    return one.second.host.storage().use_count() == 1;  // the caller has let go of them
+    return one.second.host.storage().use_count() == 1;  // the caller has released them
   };
   std::erase_if(held_, unused);
   Held& h = held_[values.const_data_ptr()];

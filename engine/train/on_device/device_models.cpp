@@ -7,7 +7,7 @@
 namespace wide {
 namespace {
 
-/// Whether all numbers of a model are finite, `[R]`: what is not finite is not 0 less itself.
+/// Whether all numbers of a model are finite, `[R]`: x - x is 0 only for finite x.
 Tensor finite(const Tensor& rows) { return (rows - rows).sum(1) == 0; }
 
 Tensor flat(const Tensor& wide_tensor) { return wide_tensor.reshape({wide_tensor.size(0), -1}); }
@@ -168,7 +168,7 @@ void DeviceModels::set_numbers(double factor) {
   numbers_.copy_(now);
 }
 
-/// Which numbers of a group's rows are written.
+/// A mask of the numbers of a group's rows that are written.
 Tensor DeviceModels::kept_by(const Group& g, const DeviceStep& made, const Tensor& fine) const {
   bool all = true;
   for (const size_t j : g.at) all = all && made.gradients[j].defined();
@@ -219,7 +219,7 @@ void DeviceModels::step(const DeviceStep& made, const Tensor& active, const Tens
     for (const Tensor& m : g.moments)
       if (m.defined()) s.state.push_back(m);
     stepped.push_back(formula.step_tensors(s));
-    // A gradient that is not finite makes a parameter or a moment that is not.
+    // A gradient that is not finite makes a parameter or a moment not finite.
     for (const Tensor& t : stepped.back()) fine = fine & finite(t);
   }
   for (size_t k = 0; k < groups_.size(); ++k) {

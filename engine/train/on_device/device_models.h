@@ -3,49 +3,49 @@
 
 namespace wide {
 
-/// What a step's program gives for R models.
+/// The results of a step's program for R models.
 struct DeviceStep {
   Tensor loss;                                          // [R]
-  Tensors gradients = {};                               // by trained tensor; undefined: not reached
+  Tensors gradients = {};                               // by trained tensor; undefined: none
   std::vector<std::pair<size_t, Tensor>> buffers = {};  // new values, by spec
 };
 
-/// The running models' state on a device, and the step that writes it there. Trained parameters
-/// lie twice: each as its program reads it, and all in one row a model, which an optimiser steps
-/// with few calls. TrainedModels stays what decides who runs, in which slot, with which numbers.
+/// The running models' state on a device, and the step that writes it there. Trained parameters are
+/// stored twice: each as the program reads it, and all of a model in one row, so that the optimiser
+/// needs few calls. TrainedModels decides which models run, in which slots and how.
 class DeviceModels {
  public:
   DeviceModels(TrainedModels& host, c10::Device device);
 
-  /// Takes the running models from the host, in place where that many were there before.
+  /// Copies the running models from the host, in place if their number is the same as before.
   void upload();
-  /// Gives the host what the device has.
+  /// Copies the state on the device back to the host.
   void download();
-  /// Changes with the addresses of tensors, with what a step computes, and with weights that
-  /// something may have been made of ahead.
+  /// Changes when addresses of tensors change, or what a step computes, or weights from which
+  /// values may have been precomputed.
   int64_t version() const { return version_; }
 
-  /// By specs, `[R, ...]`, or without R where shared.
+  /// The tensor of spec k, `[R, ...]`, or without R if shared.
   Tensor tensor(size_t k, bool averaged) const;
-  /// Brings `tensor(k, true)` up to date.
+  /// Updates `tensor(k, true)`.
   void spread_averages();
-  /// Hyperparameters as they are now, the learning rate times `factor`. Nothing is copied where
+  /// Sets the current hyperparameters, with the learning rate times `factor`. Copies nothing if
   /// they have not changed.
   void set_numbers(double factor);
-  /// The step, by operators that can be captured. Models that are not `active` (bool [R]), or that
-  /// would not be finite, are left as they were. `outcome`: float64 [2, R], the losses and whether
-  /// a model was written.
+  /// Makes the step, by operators that can be captured. Models that are not `active` (bool [R]), or
+  /// would not be finite, are not changed. `outcome`: float64 [2, R], losses and whether a model
+  /// was written.
   void step(const DeviceStep& made, const Tensor& active, const Tensor& outcome);
 
  private:
-  /// Trained parameters that weight decay treats alike, `[R, P]`.
+  /// Trained parameters with, or without, weight decay, as rows `[R, P]`.
   struct Group {
     bool decays = true;
-    std::vector<size_t> at;        // positions in `trained()`
-    std::vector<int64_t> offsets;  // of each in a row
+    std::vector<size_t> at;        // indices in `trained()`
+    std::vector<int64_t> offsets;  // of each parameter in a row
     Tensor parameter, average;
     Tensors moments;
-    Tensors from, to;  // each parameter in the row, and as programs read it
+    Tensors from, to;  // each parameter: in the row, and as programs read it
     Tensors average_from, average_to;
   };
   void place(Tensor& slot, const Tensor& made);
@@ -57,7 +57,7 @@ class DeviceModels {
 
   TrainedModels& host_;
   c10::Device device_;
-  int64_t count_ = 0;  // of running models
+  int64_t count_ = 0;  // number of running models
   Tensors tensors_, averages_;
   std::vector<Group> groups_;
   Tensor steps_;              // float64 [R]

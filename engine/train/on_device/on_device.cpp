@@ -49,7 +49,7 @@ void OnDevice::change(const std::function<void()>& change) {
 
 void OnDevice::set_hyperparameter(const std::string& name, int64_t model, double value) {
   ++numbers_;
-  // The first model that has an average or a momentum makes room for those of all.
+  // The first model with an average or a momentum allocates those of all.
   const auto& state = impl_.models.formula().state;
   const bool more = name == "ema" || std::any_of(state.begin(), state.end(), [&](const auto& s) {
                       return s.only_with == name;
@@ -66,14 +66,14 @@ void OnDevice::expect_models() const {
     fail("[train] models: got none that runs, expected one at least; try before all are stopped");
 }
 
-/// Tensors for good, an executor of all running models, and on the next call a new graph.
+/// Makes tensors with fixed addresses and an executor; the next call captures a new graph.
 void OnDevice::build(Planned& p, const Call& call) {
   const at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(impl_.models.running().size());
   p.graph.reset();
   p.executor.reset();
   p.size.widening = impl_.widening(p.size);
-  p.size.widening->take({});  // the first that applies to a call
+  p.size.widening->take({});  // the first that applies to each call
   const auto program =
       impl_.planned_range(p.size, count, impl_.ensemble(p.size, call, 0, count, true)).program;
   const auto options = at::TensorOptions().device(device_);
@@ -155,7 +155,7 @@ void OnDevice::compute(Planned& p) {
 void OnDevice::launch(Planned& p) {
   const at::NoGradGuard no_grad;
   if (!p.graph) {
-    // Capturing runs the work too: no model is to be stepped by that.
+    // Capturing also runs the work, so no model is active.
     if (p.size.step) p.active.fill_(false);
     p.graph = capture(device_, [&] { compute(p); });
     if (p.size.step) p.active.fill_(true);
@@ -222,7 +222,7 @@ Tensors OnDevice::step_of(const Planned& p, int64_t slot) const {
   return made;
 }
 
-/// The other side is recorded and computed on the CPU.
+/// The separate models are recorded and computed on the CPU.
 StepCheck OnDevice::check(const Batch& batch, int64_t count) {
   const Call call = impl_.read(batch, true);
   Planned& p = differentiate(batch);

@@ -6,12 +6,12 @@
 
 namespace wide {
 
-/// What a trainer does on a device instead of on the CPU. All running models are one range. For
-/// each size of batch a program is planned; with what the optimiser does it is captured as one
-/// graph, which a step replays on memory that stays where it is.
+/// A trainer's work on a device instead of the CPU. All running models are one range. For each
+/// batch size the program is lowered and, with the optimiser's step, captured as one graph, which
+/// steps replay on memory with fixed addresses.
 class OnDevice {
  public:
-  /// Throws Error: no such device (exit code 6), or an option that only the CPU has.
+  /// Throws Error for a missing device (exit code 6), or an option that only the CPU supports.
   explicit OnDevice(Trainer::Impl& impl);
 
   void prepare(const Batch& batch);
@@ -20,22 +20,22 @@ class OnDevice {
   Tensors evaluate(const Batch& batch);
   StepCheck check(const Batch& batch, int64_t count);
 
-  /// Calls `change` on the host's models when they are what the device's are; afterwards the device
-  /// takes them over.
+  /// Updates the host's models from the device, calls `change`, and copies them back before the
+  /// next step.
   void change(const std::function<void()>& change);
   void set_hyperparameter(const std::string& name, int64_t model, double value);
-  /// Brings the host's models up to date, for reading.
+  /// Updates the host's models, for reading.
   void bring_back();
-  /// Of the largest planned size.
+  /// Bytes of the program for the largest batch size so far.
   int64_t program_bytes() const;
 
  private:
-  /// What is planned for batches of one size.
+  /// The lowered program for batches of one size.
   struct Planned {
     PlannedSize size;
     std::unique_ptr<Executor> executor;
-    Tensors bound, results;  // on the device, for good
-    Tensor active, outcome;  // of a step: DeviceModels::step
+    Tensors bound, results;  // on the device, with fixed addresses
+    Tensor active, outcome;  // for a step: see DeviceModels::step
     std::unique_ptr<DeviceGraph> graph;
     int64_t version = -1, numbers = -1;
   };
@@ -46,7 +46,7 @@ class OnDevice {
   void fill_numbers(Planned& p, const Call& call);
   void compute(Planned& p);
   void launch(Planned& p);
-  /// Loss and gradients of all running models, by the program alone.
+  /// Computes loss and gradients of all running models, without a step.
   Planned& differentiate(const Batch& batch);
   Tensors step_of(const Planned& p, int64_t slot) const;
 
@@ -56,7 +56,7 @@ class OnDevice {
   DeviceColumns columns_;
   std::map<std::string, std::unique_ptr<Planned>> planned_, on_cpu_;
   bool host_is_newer_ = true, device_is_newer_ = false;
-  int64_t numbers_ = 0;  // changes with hyperparameters and seeds
+  int64_t numbers_ = 0;  // changes when hyperparameters or seeds do
 };
 
 }  // namespace wide

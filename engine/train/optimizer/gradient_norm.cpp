@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kLanes = 16, kBlock = 1024;
 
-/// In lanes of T over a block, then in double: the order is always the same.
+/// Sums in lanes of T over a block, then in double, always in the same order.
 #define WIDE_BLOCK_SUM(T)                                                                         \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) double block_sum( \
       const T* data, int64_t count) {                                                             \
@@ -25,7 +25,7 @@ constexpr int64_t kLanes = 16, kBlock = 1024;
 WIDE_BLOCK_SUM(float)
 WIDE_BLOCK_SUM(double)
 
-/// Squares may overflow where numbers do not: large, but finite.
+/// The sum for numbers whose squares overflow; not finite only if a number is not.
 template <class T>
 double checked(const T* data, int64_t count) {
   double largest = 0;

@@ -4,18 +4,17 @@
 
 namespace wide {
 
-/// What a step of `optimizer` makes of a parameter and of its state, as new tensors by one call of
-/// an operator, so that a recording sees it: the parameter first. For one model, or for N where
-/// `hyper` is `[N, H]` instead of `[H]` (float64, in the order of the optimiser's hyperparameters).
-/// State that is kept only with some hyperparameter may be left out at the end. On a device several
-/// ATen operators instead of that one.
+/// A step of `optimizer` by one call of an operator, for recordings: returns the new parameter,
+/// then the new state. For one model, or for N if `hyper` is `[N, H]` instead of `[H]` (float64, in
+/// the order of the optimiser's hyperparameters). Optional state may be left out at the end. On a
+/// device it calls several ATen operators instead.
 Tensors optimizer_step(const Optimizer& optimizer, const Tensor& parameter, const Tensor& gradient,
                        const Tensors& state, const Tensor& hyper, int64_t step);
 
 /// Whether a node is a call of that operator.
 bool is_optimizer_step(const Node& node);
 
-/// Registers the operator's name and what calls it, at static initialisation, where its kernel is.
+/// Registers the operator's name and a caller, at static initialisation of the kernel's file.
 using CallOptimizer = Tensors (*)(const Optimizer& optimizer, const Tensor& parameter,
                                   const Tensor& gradient, const Tensors& state, const Tensor& hyper,
                                   int64_t step);

@@ -15,7 +15,7 @@ double annealed(double from, double to, double share) {
   return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * share));
 }
 
-/// torch.optim.lr_scheduler.OneCycleLR: up in the first 30 %, from 1/25, then down to 1/25e4.
+/// torch.optim.lr_scheduler.OneCycleLR: rises from 1/25 in the first 30 %, then falls to 1/25e4.
 double one_cycle(int64_t t, int64_t steps) {
   constexpr double kUp = 0.3, kFirst = 1.0 / 25, kLast = kFirst / 1e4;
   const double top = kUp * double(steps) - 1, last = double(steps) - 1, now = double(t);
