@@ -13,8 +13,8 @@
 namespace wide {
 namespace {
 
-/// Program(1) on one model after the other, the results stacked. In float64 where `raise`: model by
-/// model through the same memory, since all of them in double would be twice the ensemble.
+/// Program(1) on one model after the other, the results stacked. `raise`: in float64, one model's
+/// copy at a time, since all in double would take twice the ensemble's memory.
 Tensors one_by_one(const Program& single, const Ensemble& ensemble, bool raise) {
   const at::NoGradGuard guard;
   Tensors exact;
@@ -40,7 +40,7 @@ Tensors one_by_one(const Program& single, const Ensemble& ensemble, bool raise) 
   return stacked;
 }
 
-/// What is found out about a candidate whose values are determined.
+/// Checks a candidate of a network that draws no random numbers.
 class ValueCheck {
  public:
   ValueCheck(const Program& single, const Ensemble& ensemble, const WideFunction& candidate,
@@ -65,11 +65,11 @@ class ValueCheck {
     const std::string shapes = detail::compare_shapes(names_, got_, own_);
     if (!shapes.empty()) {
       fail_with(shapes);
-      return result_;  // nothing further could be compared
+      return result_;  // nothing else can be compared
     }
     check_isolation();
     check_order();
-    // After other weights and inputs the first must give the first answer again.
+    // After runs with other weights and inputs, the first ones must give the first results again.
     if (run_again_)
       expect(detail::compare(names_, candidate_(ensemble_), expected_, own_), "run again, ");
     result_.pass = result_.failure.empty();
@@ -82,7 +82,7 @@ class ValueCheck {
     fail_with(fmt::format("{}{}, tolerance {:.0e}", when, deviation.text, allowed_));
     return false;
   }
-  // The first failure is the one that is told.
+  // Only the first failure is reported.
   void fail_with(const std::string& text) {
     if (result_.failure.empty()) result_.failure = text;
   }
@@ -101,7 +101,7 @@ class ValueCheck {
         return;
       }
       if (detail::same_bits_but(poisoned, got_, i)) continue;
-      // A library may choose its kernel by what else is there; that moves the last bits only.
+      // Other models' values may make a library choose another kernel, which moves last bits only.
       for (size_t k = 0; k < poisoned.size() && k < got_.size(); ++k)
         if (poisoned[k].sizes() == got_[k].sizes()) poisoned[k] = with_row(poisoned[k], got_[k], i);
       const detail::Deviation deviation =
@@ -119,7 +119,7 @@ class ValueCheck {
   void check_order() {
     result_.ordered = true;
     if (ensemble_.n < 2) return;
-    // A wrong value may still keep the order: then it is compared with itself.
+    // Wrong values may still keep the order: then results are compared with each other.
     result_.ordered =
         expect(detail::compare(names_, candidate_(permuted_), value_ok() ? expected_ : got_, own_,
                                detail::rotation(ensemble_.n)),
@@ -145,13 +145,13 @@ class ValueCheck {
   Correctness result_;
 };
 
-/// Tensors as they were when last seen, held so that no other can take their place in memory.
+/// Remembers tensors and their versions; holds them, so that no other gets their address.
 class Seen {
  public:
   bool same(const Tensors& tensors) const {
     if (tensors.size() != tensors_.size()) return false;
     for (size_t k = 0; k < tensors.size(); ++k) {
-      // Inference tensors do not count their changes.
+      // Inference tensors have no version counter.
       if (tensors[k].is_inference() || !tensors[k].is_same(tensors_[k]) ||
           tensors[k]._version() != versions_[k])
         return false;

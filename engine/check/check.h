@@ -9,23 +9,22 @@ struct Correctness {
   double max_rel = 0;
   double eager_max_rel = 0;  // the N separate models' own error in the case's dtype
   double tolerance = 0;
-  bool isolated = false;  // bitwise, or to tolerance where `note` says so
+  bool isolated = false;  // bitwise, or to tolerance if `note` says so
   bool ordered = false;
   bool pass = false;
   std::string note;     // "isolation to tolerance: ...", "masks independent"
-  std::string failure;  // why not pass: "output 0 of model 3: relative error 0.12, ..."
+  std::string failure;  // why it failed: "output 0 of model 3: relative error 0.12, ..."
 };
 
 /// The largest error that passes: max(tolerance, 4 x the separate models' own error). Models that
-/// overflow in their own dtype excuse nothing.
+/// overflow in their own dtype do not count.
 double allowed(const Correctness& correctness);
 
-/// Something wide that is to be believed: gets an ensemble (weights and inputs), returns outputs
-/// then updates, all `[N, ...]`, which hold until the next call.
+/// A wide computation to check: from an ensemble (weights and inputs) to outputs, then updates, all
+/// `[N, ...]`, valid until the next call.
 using WideFunction = std::function<Tensors(const Ensemble&)>;
 
-/// The candidate behind a CompiledModel: sets the weights when they differ from the last, then
-/// runs.
+/// A CompiledModel as a candidate: sets weights that differ from the last ones, then runs.
 WideFunction as_function(CompiledModel& model, const Network& network);
 
 /// The N separate models in float64: outputs then updates, `[N, ...]` each.
@@ -37,28 +36,27 @@ namespace detail {
 struct SeparateDraws;
 }
 
-/// What the separate models give, for checking many candidates of one case against it. Of a network
-/// that draws random numbers: what they draw with many seeds; null when nothing depends on them.
+/// Results of the separate models, for checking many candidates of one case. For a random network
+/// also its results with many seeds; null if results do not depend on random numbers.
 struct Expected {
   Tensors exact, separate;
   double eager_max_rel = 0;  // of `separate`
-  Ensemble permuted;         // in another order, for all candidates
+  Ensemble permuted;         // in another order, for the check of order
   std::shared_ptr<const detail::SeparateDraws> draws = {};
 };
 Expected expect(const Network& network, const Program& single, const Ensemble& ensemble);
 
 /// Checks value, isolation, order. Networks that draw random numbers are checked by statistics:
 /// share of zeros, independence of masks between models, reproducibility from the seed.
-/// `masks_shared`: the candidate says that all models draw the same; then they must.
-/// `expected`: what the separate models give, where it is known already. While it runs the models
-/// of `ensemble` are overwritten in turn; afterwards they are as before, bit for bit.
-/// Last it runs the first models again, since a candidate may have kept something of the others;
-/// `run_again` false leaves that to a caller who does so anyway after the check.
+/// `masks_shared`: the candidate claims that all models draw the same, which is checked.
+/// `expected`: results of the separate models, if known. The models of `ensemble` are overwritten
+/// in turn and restored bit for bit. At the end it runs the first models again, since a candidate
+/// may have kept values of others; with `run_again` false the caller does that.
 Correctness check(const Network& network, const Program& single, const Ensemble& ensemble,
                   const WideFunction& candidate, double tolerance, bool masks_shared = false,
                   const Expected* expected = nullptr, bool run_again = true);
 
-/// Value only (the quick check after timing).
+/// Checks values only (after timing).
 double max_relative_error(const Tensors& got, const Tensors& expected);
 
 }  // namespace wide

@@ -17,17 +17,17 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Complex numbers are compared as pairs of reals.
+// Complex tensors as real pairs, for comparisons.
 Tensor plain(const Tensor& tensor) {
   return tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor;
 }
 
 bool is_real(const Tensor& tensor) { return tensor.is_floating_point() || tensor.is_complex(); }
 
-/// What one pass over both tells.
+/// Sums of one pass over both tensors.
 struct Scan {
-  double difference = 0, scale = 0;  // largest |got - expected|, and largest |expected|, of finite
-  int64_t broken = 0;                // not finite as the reference is
+  double difference = 0, scale = 0;  // largest |got - expected| and |expected|, of finite numbers
+  int64_t broken = 0;                // numbers that are not finite as in the reference
 };
 
 template <typename Got>
@@ -35,7 +35,7 @@ Scan scan(const Got* got, const double* expected, int64_t count) {
   Scan all;
   for (int64_t begin = 0; begin < count; begin += 4096) {
     const int64_t end = std::min(count, begin + 4096);
-    double difference = 0, scale = 0, finite = 0;  // times 0: NaN where anything is not finite
+    double difference = 0, scale = 0, finite = 0;  // finite: sum of x * 0, NaN if any is not
     for (int64_t i = begin; i < end; ++i) {
       const auto g = static_cast<double>(got[i]);
       difference = std::max(difference, std::abs(g - expected[i]));
@@ -51,7 +51,7 @@ Scan scan(const Got* got, const double* expected, int64_t count) {
       const auto g = static_cast<double>(got[i]);
       const double e = expected[i];
       if (!std::isfinite(e)) {
-        // NaN where the reference has NaN and the same infinity where it has one are no difference.
+        // NaN for NaN, and the same infinity as in the reference, are no difference.
         all.broken += !(g == e || (std::isnan(g) && std::isnan(e)));
       } else if (!std::isfinite(g)) {
         ++all.broken;
@@ -64,9 +64,9 @@ Scan scan(const Got* got, const double* expected, int64_t count) {
   return all;
 }
 
-/// One model's output. An infinite error says that no number would describe the difference.
+/// Compares one model's output. An infinite error stands for a difference such as NaN.
 Deviation compare_reals(const Tensor& got, const Tensor& expected) {
-  // Complex numbers are two real ones each.
+  // Complex numbers become pairs of real ones.
   const auto reals = [](const Tensor& t) {
     const Tensor own = plain(t).resolve_conj().cpu().contiguous();
     return own.is_complex() ? at::view_as_real(own) : own;
@@ -129,7 +129,7 @@ Deviation compare(const std::vector<std::string>& names, const Tensors& got,
       continue;
     }
     if (expected[k].numel() == 0) continue;
-    // Model by model: the copies in float64 of one are small, those of all might not fit.
+    // Model by model, as float64 copies of all might not fit into memory.
     const int64_t n = expected[k].size(0);
     std::vector<Deviation> found(static_cast<size_t>(n));
     const auto look = [&](int64_t begin, int64_t end) {
@@ -141,7 +141,7 @@ Deviation compare(const std::vector<std::string>& names, const Tensors& got,
                        : compare_integers(g, e, own.empty() ? Tensor() : own[k][at]);
       }
     };
-    // Starting threads for little takes longer than looking.
+    // Small tensors are compared faster than threads are started.
     if (got[k].is_cpu() && expected[k].numel() > 32768)
       at::parallel_for(0, n, 1, look);
     else
@@ -167,7 +167,7 @@ std::string compare_shapes(const std::vector<std::string>& names, const Tensors&
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
   if (a.numel() == 0) return true;
-  // As bytes: NaN equals itself, and 0 is not -0.
+  // Compared as bytes: NaN equals itself, and 0 differs from -0.
   const Tensor x = plain(a).cpu().contiguous(), y = plain(b).cpu().contiguous();
   const auto* bytes = static_cast<const char*>(x.const_data_ptr());
   const auto* others = static_cast<const char*>(y.const_data_ptr());
@@ -203,7 +203,7 @@ Poisoned::Poisoned(const Ensemble& ensemble, int64_t i) : ensemble_(ensemble) {
   for (size_t k = 0; k < ensemble.tensors.size(); ++k) {
     Tensor& tensor = ensemble_.tensors[k];
     if (ensemble.shared[k] || !is_real(tensor)) continue;
-    // Where the models lie in the same memory, or nobody may write, it is a copy after all.
+    // If models share memory, or the tensor cannot be written, uses a copy.
     if (!tensor.is_contiguous() || tensor.is_inference())
       tensor = tensor.clone(at::MemoryFormat::Contiguous);
     const Tensor row = tensor.select(0, i);
@@ -214,7 +214,8 @@ Poisoned::Poisoned(const Ensemble& ensemble, int64_t i) : ensemble_(ensemble) {
 
 Poisoned::~Poisoned() {
   const at::NoGradGuard guard;
-  // Backwards: of two that are one in memory the second was saved when it was NaN already.
+  // In reverse order: of two tensors in one memory, the second was saved after the first became
+  // NaN.
   for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) row->first.copy_(row->second);
 }
 

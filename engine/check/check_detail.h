@@ -1,39 +1,38 @@
 #pragma once
 #include "engine/check/check.h"
 
-// What the check of values and the check of random networks have in common, a function for each
-// property.
+// Shared by the check of values and the check of random networks: one function per property.
 
 namespace wide::detail {
 
-/// The worst place of a comparison; `text` says it: "output 0 of model 3: relative error 0.12".
+/// The largest deviation; `text` describes it: "output 0 of model 3: relative error 0.12".
 struct Deviation {
   double error = 0;
   std::string text;
 };
 
-/// "output 0", "update of running_mean": what the results of a program are called.
+/// "output 0", "update of running_mean": names of a program's results.
 std::vector<std::string> result_names(const Program& single);
 
-/// The worst deviation of results `[N, ...]` from `expected`, those of float64. Integer results may
-/// equal those of `own` instead, which the separate models give in their own dtype (empty: not
-/// known), since rounding can change an argmax. `permutation`: model i of `got` is model
-/// permutation[i] of `expected` and `own`.
+/// The largest deviation of results `[N, ...]` from `expected`, those in float64. Integer results
+/// may equal those of `own` instead, the separate models' in their dtype (empty: unknown), since
+/// rounding can change an argmax. `permutation`: model i of `got` is model permutation[i] of
+/// `expected` and `own`.
 Deviation compare(const std::vector<std::string>& names, const Tensors& got,
                   const Tensors& expected, const Tensors& own = {}, const Tensor& permutation = {});
 
 /// Compares only the number, shapes and dtypes of the results. Returns the first difference as
-/// text, empty when they agree.
+/// text, "" if they agree.
 std::string compare_shapes(const std::vector<std::string>& names, const Tensors& got,
                            const Tensors& expected);
 
-/// Same dtype, shape and bits.
+/// Whether both have the same dtype, shape and bits.
 bool same_bits(const Tensor& a, const Tensor& b);
 /// Whether all models but `i` have the same bits.
 bool same_bits_but(const Tensors& a, const Tensors& b, int64_t i);
 
-/// The models whose isolation is tested by NaN weights and inputs: all of a few, else the first,
-/// the middle and the last.
+/// The models whose isolation is tested with NaN weights and inputs: all if there are few, else the
+/// first, the middle and the last.
 std::vector<int64_t> models_to_poison(int64_t n);
 /// An ensemble whose model i has NaN in all its own floating point tensors. They are overwritten in
 /// place, since copying all would cost more than the run with them, and restored bit for bit by the
@@ -48,7 +47,7 @@ class Poisoned {
 
  private:
   Ensemble ensemble_;
-  std::vector<std::pair<Tensor, Tensor>> rows_;  // in place, and what was there
+  std::vector<std::pair<Tensor, Tensor>> rows_;  // the row in place, and its old values
 };
 /// `rotation`: a permutation that moves every model (n >= 2). `permute`: the ensemble in that
 /// order.

@@ -16,12 +16,12 @@ namespace wide::detail {
 namespace {
 
 constexpr int kSeeds = 24;
-// A permuted ensemble has the same distributions in another order, so that half of a candidate's
-// draws are taken from it. Another model's distributions are far off: alone half of the seeds tell
-// them. Their means are less sure, for which the bound is wider (same risk).
+// A permuted ensemble has the same distributions in another order, so half of a candidate's draws
+// are taken from it. Other models' distributions differ so much that half the seeds suffice to
+// detect them. Means of half the seeds are less exact, so their bound is wider (same risk).
 constexpr int kOrderSeeds = kSeeds / 2;
 constexpr double kOrderErrors = 9;
-constexpr int64_t kMostElements = 4096;  // per output and model; what is drawn stays in memory
+constexpr int64_t kMostElements = 4096;  // per output and model, so that draws fit into memory
 constexpr uint64_t kCandidateSeed = 1000, kSeparateSeed = 5000, kSameSeed = 9000;
 
 Tensors with_seed(uint64_t seed, const std::function<Tensors()>& run) {
@@ -29,7 +29,7 @@ Tensors with_seed(uint64_t seed, const std::function<Tensors()>& run) {
   return run();
 }
 
-/// Which elements of an output are looked at: all, or the same random choice for every run.
+/// The elements of each output to compare: all, or the same random choice for every run.
 std::vector<Tensor> choose_elements(const Tensors& results) {
   std::vector<Tensor> chosen;
   auto generator = at::detail::createCPUGenerator(1);
@@ -48,7 +48,7 @@ Tensor pick(const Tensor& result, const Tensor& elements) {
   return flat.index_select(1, elements.to(result.device())).cpu().to(at::kDouble);
 }
 
-/// Per result `[seeds, N, elements]`. `first`: the results of the first seed, where known.
+/// Draws of each result, `[seeds, N, elements]`. `first`: the results of the first seed, if known.
 Tensors draw(const std::function<Tensors()>& run, uint64_t first_seed, int seeds,
              const std::vector<Tensor>& elements, const Tensors& first = {}) {
   std::vector<Tensors> runs(elements.size());
@@ -64,7 +64,7 @@ Tensors draw(const std::function<Tensors()>& run, uint64_t first_seed, int seeds
 
 bool varies(const Tensor& drawn) { return drawn.ne(drawn.narrow(0, 0, 1)).any().item<bool>(); }
 
-/// Every model with model 0's weights and inputs.
+/// An ensemble in which every model has model 0's weights and inputs.
 Ensemble all_alike(const Ensemble& ensemble) {
   Ensemble alike = ensemble;
   for (size_t k = 0; k < alike.tensors.size(); ++k) {
@@ -75,8 +75,8 @@ Ensemble all_alike(const Ensemble& ensemble) {
   return alike;
 }
 
-/// Models that are alike in everything but their draws: those whose outputs agree for every seed
-/// draw the same. Returns the pairs left; stops as soon as there are none.
+/// Finds pairs of models that draw the same random numbers. The models are equal otherwise, so
+/// these are pairs whose outputs agree for every seed. Stops as soon as no pair is left.
 std::vector<std::pair<int64_t, int64_t>> models_that_share(const std::function<Tensors()>& run,
                                                            int64_t n, size_t output,
                                                            const std::vector<Tensor>& elements,
@@ -84,7 +84,7 @@ std::vector<std::pair<int64_t, int64_t>> models_that_share(const std::function<T
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = i + 1; j < n; ++j) pairs.emplace_back(i, j);
-  // A random direction instead of all elements: the number of pairs grows with the square of N.
+  // Compares projections on a random direction, as the number of pairs grows with N squared.
   auto generator = at::detail::createCPUGenerator(2);
   const Tensor direction =
       at::randn({elements[output].numel()}, generator, at::TensorOptions().dtype(at::kDouble));
@@ -94,7 +94,7 @@ std::vector<std::pair<int64_t, int64_t>> models_that_share(const std::function<T
     const Tensor signature = at::matmul(picked, direction);
     const double scale = at::matmul(picked.abs(), direction.abs()).max().item<double>();
     const double* value = signature.const_data_ptr<double>();
-    // A drawn difference in one element of many is small beside the whole; rounding is smaller.
+    // One differing draw among many elements changes the sum little, but more than rounding does.
     const double same = std::min(tolerance, 1e-6) * scale;
     std::erase_if(pairs,
                   [&](const auto& p) { return std::abs(value[p.first] - value[p.second]) > same; });
@@ -134,7 +134,7 @@ class RandomCheck {
   }
 
  private:
-  // The first failure is the one that is told; no text, no failure.
+  // Only the first failure is reported; "" is none.
   void fail_with(const std::string& text) {
     if (result_.failure.empty()) result_.failure = text;
   }
@@ -153,7 +153,7 @@ class RandomCheck {
           fail_with(fmt::format("{} of model {}: the same for every seed", names_[k], i));
   }
 
-  /// All seeds of all results; the second half from permuted models, put back into their order.
+  /// Draws all seeds of all results; the second half from permuted models, reordered afterwards.
   void draw_all(const Tensors& first) {
     const auto plain = [&] { return candidate_(ensemble_); };
     if (ensemble_.n < 2) {
@@ -176,7 +176,7 @@ class RandomCheck {
       result_.max_rel = std::max(result_.max_rel, error_of_constants(got, expected));
       const std::string text = compare_distributions(got, expected, result_.tolerance, true);
       if (text.empty()) continue;
-      // The order is to blame where the models in their own order are right.
+      // If the models in their own order are right, the order is the failure.
       const bool blame = !disorder_.empty() && difference_of_half(k, 0).empty();
       fail_with(blame ? disorder_ : names_[k] + text);
     }
@@ -238,9 +238,9 @@ class RandomCheck {
   bool masks_shared_;
   const std::vector<Tensor>& elements_;
   const Tensors &first_, &separate_;
-  Tensors drawn_;         // per result `[seeds, N, elements]`
-  Tensors got_;           // of kCandidateSeed
-  std::string disorder_;  // how permuted models differ
+  Tensors drawn_;         // by result: `[seeds, N, elements]`
+  Tensors got_;           // with kCandidateSeed
+  std::string disorder_;  // the first difference of permuted models
   Correctness result_;
 };
 

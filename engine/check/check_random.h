@@ -2,21 +2,21 @@
 #include "engine/check/check.h"
 
 // Random networks have no expected value, only an expected distribution: that of the separate
-// models. Both are run with many seeds and their draws compared. Seeds are fixed, so that what
-// passes once passes always.
+// models. Both are run with many seeds and their draws compared. Seeds are fixed, so that a check
+// is reproducible.
 namespace wide::detail {
 
-/// What the separate models draw with many seeds.
+/// The separate models' results with many seeds.
 struct SeparateDraws {
-  std::vector<Tensor> elements;  // by result: those that are looked at
+  std::vector<Tensor> elements;  // by result: elements that are compared
   Tensors first;                 // whole results of the first seed
   Tensors drawn;                 // per result `[seeds, N, elements]`
 };
-/// Null when the network turns out to draw nothing that matters (dropout with p = 0), so that its
-/// values can be checked.
+/// Null if random numbers turn out not to matter (dropout with p = 0), so that values can be
+/// checked.
 std::shared_ptr<const SeparateDraws> draw_separate(const Program& single, const Ensemble& ensemble);
 
-/// The check of a network that draws random numbers: `expected` has its draws.
+/// Checks a network that draws random numbers; `expected` has the separate models' draws.
 Correctness check_random(const Program& single, const Ensemble& ensemble,
                          const WideFunction& candidate, double tolerance, bool masks_shared,
                          const Expected& expected);

@@ -11,7 +11,7 @@
 namespace wide::detail {
 namespace {
 
-constexpr double kZeroErrors = 5;  // standard errors between shares of zeros, whose error is known
+constexpr double kZeroErrors = 5;  // standard errors for shares of zeros
 constexpr double kSpreadErrors = 6;
 constexpr double kLeastSpread = 0.1;
 
@@ -21,7 +21,7 @@ std::vector<double> column(const Tensor& statistic, int64_t model) {
   return {data, data + values.numel()};
 }
 
-/// One result `[seeds, N, elements]` of both sides.
+/// One result, `[seeds, N, elements]`, of candidate and separate models.
 class Distributions {
  public:
   Distributions(const Tensor& candidate, const Tensor& separate, double tolerance, double errors)
@@ -48,7 +48,7 @@ class Distributions {
   }
 
  private:
-  /// One number of every seed and model on both sides, `[seeds, N]`.
+  /// A statistic of both sides with one number for each seed and model, `[seeds, N]`.
   struct Statistic {
     const char* name = "";
     Tensor got, expected;
@@ -63,7 +63,7 @@ class Distributions {
   std::string zeros(int64_t i) const {
     Mean got = mean_of(column(zeros_.got, i));
     Mean expected = mean_of(column(zeros_.expected, i));
-    // All seeds may agree by chance: then the binomial error stands in for the observed one.
+    // All seeds may agree by chance: then the binomial error is used instead of the observed one.
     const double pooled = (got.value + expected.value) / 2;
     const auto draws = static_cast<double>(candidate_.size(0) * candidate_.size(2));
     const double binomial = std::sqrt(pooled * (1 - pooled) / draws);
@@ -73,14 +73,13 @@ class Distributions {
     return fmt::format("{} {:.3g}, expected {:.3g}", zeros_.name, got.value, expected.value);
   }
 
-  // The projection on the separate models' own mean is what tells a wrong weight from a right one
-  // where single elements are too noisy to.
+  // Projections on the separate models' mean reveal wrong weights if single elements are too noisy.
   std::pair<Tensor, Tensor> projections() const {
     const auto count = static_cast<double>(separate_.size(0));
     const Tensor direction = separate_.mean(0, /*keepdim=*/true);
     const Tensor norm = direction.square().sum(2).clamp_min(1e-300);
     const Tensor got = (candidate_ * direction).sum(2) / norm;
-    // A run's own share in the direction is left out, it would correlate with itself.
+    // A run's own contribution to the direction is left out, as it would correlate with itself.
     const Tensor own = separate_.square().sum(2);
     const Tensor all = (separate_ * direction).sum(2);
     return {got, (count * all - own) / (count - 1) / norm};
@@ -96,10 +95,10 @@ class Distributions {
     return "";
   }
 
-  // One mask for what should be many independent ones leaves all means right and the outputs'
-  // common swing too wide. All models together: one alone tells only a factor of twelve.
+  // One mask instead of many independent ones keeps all means, but makes the outputs vary too much
+  // together. Tested over all models, as one alone would reveal only a factor of twelve.
   std::string spread() const {
-    // By sign alone: with the mean's own size a few large elements would drown the swing.
+    // Signs only: with the means' sizes, a few large elements would hide the common variation.
     const Tensor signs = separate_.mean(0, /*keepdim=*/true).sign();
     const Tensor got = (candidate_ * signs).sum(2), expected = (separate_ * signs).sum(2);
     double sum = 0;
@@ -111,7 +110,7 @@ class Distributions {
       ++models;
     }
     // Half the logarithm of a ratio of variances has the variance 1 / (degrees of freedom). The
-    // signs come from the separate models' own draws, which moves their swing by up to 2 %.
+    // signs come from the separate models' own draws, which changes their variation by up to 2 %.
     const auto freedom = static_cast<double>(models * (candidate_.size(0) - 1));
     if (models == 0) return "";
     const double bound = std::max(kSpreadErrors / std::sqrt(freedom), kLeastSpread);
@@ -133,8 +132,8 @@ class Distributions {
     const Tensor got = candidate_.select(1, i), expected = separate_.select(1, i);
     const Tensor difference = (got.mean(0) - expected.mean(0)).abs();
     const auto seeds = static_cast<double>(got.size(0));
-    // Pooled with the difference itself: a few elements that happened to agree in all seeds would
-    // have no variance of their own.
+    // The variance includes the difference itself, as elements that agree in all seeds by chance
+    // would have none.
     const Tensor error = (at::cat({got, expected}).var(0) * (2 / seeds)).sqrt();
     const double largest = expected.abs().max().item<double>();
     const double scale = largest > 0 ? largest : 1;

@@ -11,7 +11,7 @@
 namespace wide {
 namespace {
 
-/// What all fused attentions are told, by the names of their schemas.
+/// Arguments of the fused attentions, by the names in their schemas.
 struct Attention {
   ValueId query = kNone, key = kNone, value = kNone, bias = kNone, grad = kNone;
   bool causal = false;
@@ -42,12 +42,12 @@ class Writer {
  public:
   explicit Writer(const Program& program) : program_(program) {
     program_.nodes.clear();
-    program_.regions.clear();  // which count nodes
+    program_.regions.clear();  // regions hold node indices
   }
 
   void keep(const Node& node) { program_.nodes.push_back(node); }
 
-  /// The output alone: what else the fused operator returns is for its own gradient.
+  /// Replaces a forward operator; its other results, for its own gradient, are not made.
   void forward(const Node& node, const Attention& a) {
     node_ = &node;
     const bool grouped = size(a.query, -3) != size(a.key, -3);
@@ -61,7 +61,7 @@ class Writer {
     give(0, output);
   }
 
-  /// By the chain rule, from the softmax computed again.
+  /// Replaces a gradient operator by the chain rule, recomputing the softmax.
   void backward(const Node& node, const Attention& a) {
     node_ = &node;
     const double scale =
@@ -132,8 +132,8 @@ class Writer {
     v.constant = at::ones(v.sizes, at::device(v.device).dtype(at::kBool)).triu(1);
     return program_.add_value(v);
   }
-  /// What was made last becomes result `k`, under its own id: readers know that one. They may view
-  /// it, so it lies in memory as the fused operator's does: heads beside each other in each step.
+  /// `made` becomes result `k`, under the id that readers use. They may view it, so it gets the
+  /// fused operator's layout: heads side by side in each step.
   void give(size_t k, ValueId made) {
     if (k >= node_->results.size() || node_->results[k].kind != Argument::Kind::value ||
         node_->results[k].values[0] == kNone)
