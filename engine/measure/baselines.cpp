@@ -36,11 +36,11 @@ void quietly(Quiet quiet, const Work& work) {
   }
 }
 
-/// The first line of an exception, without PyTorch's stack of where it came from.
+/// The first line of an exception, without PyTorch's backtrace.
 std::string first_line(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   std::string text = torch ? torch->what_without_backtrace() : error.what();
-  // TorchScript's interpreter puts its own trace first and the cause last.
+  // TorchScript's interpreter puts its trace before the cause.
   if (const size_t at = text.find("\nRuntimeError: "); at != std::string::npos)
     text = text.substr(at + 15);
   return text.substr(0, text.find('\n'));
@@ -68,7 +68,7 @@ Tensors stack_outputs(const std::vector<Tensors>& outputs) {
   return stacked;
 }
 
-/// N separate models as users hold them: every weight and input is a tensor of its own, so a model
+/// N separate models as users have them: each weight and input is a separate tensor, so a model
 /// that updates a buffer in place changes no other.
 struct Separate {
   std::vector<Model> models;
@@ -161,7 +161,7 @@ Baseline no_baseline(const std::string& name, const std::string& reason) {
   return baseline;
 }
 
-/// The models of a timed baseline. They are made at its first call, whose time includes that.
+/// The models of a timed baseline, made in its first call, whose time includes that.
 class Late {
  public:
   Late(const Network& network, const Ensemble& ensemble) : network_(network), ensemble_(ensemble) {}
@@ -176,8 +176,8 @@ class Late {
   std::shared_ptr<Separate> made_;
 };
 
-/// What the baselines of one case share. `run`, for the check, makes models anew, since timing has
-/// changed the buffers of those that are timed.
+/// What the baselines of one case share. `run`, for the check, makes new models, since timing
+/// changes the buffers of the timed ones.
 struct Case {
   Network network;
   Ensemble ensemble;
@@ -304,7 +304,7 @@ Baseline make_graph(const Case& given, DeviceRuntime& runtime) {
     if (!kept->second) *kept = captured();
     kept->second->replay();
   };
-  // What a training step takes in is what the one before left there.
+  // A training step starts from the results of the one before.
   if (!given.network.training)
     baseline.call_with_packing = [call = baseline.call, kept, net = given.network,
                                   ens = given.ensemble,

@@ -13,7 +13,7 @@ constexpr const char* kFlatten = "aten::_cudnn_rnn_flatten_weight";
 
 thread_local Tensors* tensors_to_move = nullptr;
 
-/// cuDNN's number of a kind of cell; none for calls that are no recurrent layer.
+/// cuDNN's number of a kind of cell; nullopt for other calls.
 std::optional<int64_t> cudnn_mode(const std::string& name) {
   static const std::map<std::string, int64_t> all = {
       {"aten::rnn_relu", 0}, {"aten::rnn_tanh", 1}, {"aten::lstm", 2}, {"aten::gru", 3}};
@@ -21,13 +21,14 @@ std::optional<int64_t> cudnn_mode(const std::string& name) {
   return found == all.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Of x, hx, parameters, has_biases, layers, dropout, train, bidirectional, batch_first.
+/// Flattens the call's weights: x, hx, parameters, has_biases, layers, dropout, train,
+/// bidirectional, batch_first.
 void flatten(int64_t mode, c10::ArrayRef<const c10::IValue> call) {
   const Tensors weights = call[2].toTensorVector();
   const bool biases = call[3].toBool(), bidirectional = call[7].toBool();
   const int64_t layers = call[4].toInt(), each = biases ? 4 : 2;
   const auto expected = static_cast<size_t>(layers * (bidirectional ? 2 : 1) * each);
-  if (weights.size() != expected) return;  // with projections
+  if (weights.size() != expected) return;  // projections
   std::vector<std::pair<Tensor*, size_t>> aliases;
   for (Tensor& t : *tensors_to_move)
     for (size_t k = 0; k < weights.size(); ++k)
@@ -44,7 +45,7 @@ void flatten(int64_t mode, c10::ArrayRef<const c10::IValue> call) {
 
 std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
   const auto mode = cudnn_mode(call.name());
-  // The form for packed sequences has a tensor where the third argument is a list.
+  // In the overload for packed sequences the third argument is a tensor, not a list.
   if (mode && call.inputs().size() == 9 && call.inputs()[2].isTensorList())
     flatten(*mode, call.inputs());
   return nullptr;

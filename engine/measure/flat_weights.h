@@ -3,10 +3,10 @@
 
 namespace wide {
 
-/// While it lives, recurrent layers that this thread calls on `device` first get their weights in
-/// one piece, as torch.nn.LSTM has them on a GPU: cuDNN copies them together in every call
-/// otherwise. `own`: tensors that lie where the weights of such a call do move with them. Does
-/// nothing where the device has no operator for it.
+/// While it exists, weights of recurrent layers that this thread calls on `device` are first moved
+/// to one piece of memory, as torch.nn.LSTM's on a GPU; otherwise cuDNN would copy them in every
+/// call. `own`: tensors in the memory of such weights move with them. Does nothing if the device
+/// has no operator for it.
 class FlatWeights {
  public:
   FlatWeights(c10::Device device, Tensors own);

@@ -149,7 +149,7 @@ class Runner {
 };
 
 /// The pairs whose ratio is reported: every candidate with the loop and with the fastest baseline.
-/// If there are no baselines or no candidates, the first contender stands in for them.
+/// If there are no baselines or no candidates, the first contender is used instead.
 std::vector<std::pair<size_t, size_t>> pairs_of_interest(const std::vector<Runner>& runners) {
   std::vector<size_t> anchors, others;
   size_t fastest = runners.size();

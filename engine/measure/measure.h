@@ -29,8 +29,8 @@ struct Timing {
   /// Shares of the measured peaks; 0: not measured. `flops` follow the definition, so that an
   /// algorithm that needs fewer (Winograd's convolution) may exceed 1.
   double flops_share = 0, bytes_share = 0;
-  /// FLOPs that a candidate's kernels execute, where a kernel says that they differ from the
-  /// definition, and their share of the peak; else 0.
+  /// FLOPs that a candidate's kernels execute, if they differ from the definition, and their share
+  /// of the peak; else 0.
   double computed_flops = 0, computed_share = 0;
   std::string bound;  // why no faster: compute, memory, launch or unknown; empty: not judged
 };

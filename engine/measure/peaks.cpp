@@ -13,11 +13,11 @@
 namespace wide {
 namespace {
 
-constexpr double kLongEnoughNs = 60e6;  // for each thing that is timed
+constexpr double kLongEnoughNs = 60e6;  // for each measurement
 constexpr int kMostPeakCalls = 400;
 constexpr double kBusyNs = 5e6;  // a product that takes a device this long uses all of its units
 
-/// The shortest of many calls: whatever disturbs a call only makes it longer.
+/// The shortest of many calls, as disturbances only make calls longer.
 class Shortest {
  public:
   explicit Shortest(c10::Device device) : device_(device), watch_(device) {}
@@ -74,7 +74,7 @@ double triad_bytes_per_s(const Shortest& shortest, const at::TensorOptions& opti
   return 3e9 * sizeof(float) * static_cast<double>(count) * repeats / ns;
 }
 
-/// In the cache that a device's cores share, and beyond it, as far as there is memory.
+/// Working sets inside the cache that a device's cores share, and beyond it if memory allows.
 std::vector<double> device_sizes(c10::Device device) {
   DeviceRuntime* runtime = device_runtime(device.type());
   const auto cache = static_cast<double>(runtime ? runtime->facts(device).cache_bytes : 0);
@@ -140,7 +140,7 @@ Peaks measure_peaks(c10::Device device, int threads) {
     try {
       const double speed = triad_bytes_per_s(shortest, real.dtype(at::kFloat), bytes);
       peaks.bandwidth.push_back({bytes, speed});
-    } catch (const c10::Error&) {  // out of memory: the last measurement stands for larger sets
+    } catch (const c10::Error&) {  // out of memory: the last measurement is used for larger sets
       if (peaks.bandwidth.empty()) throw;
     }
   }

@@ -18,7 +18,7 @@ struct Peaks {
   int threads = 0;
   std::map<at::ScalarType, double> flops_per_s;  // of the best GEMM
   std::vector<Bandwidth> bandwidth;              // from the inner caches to the memory
-  double step_ns = 0;                            // of one operator call that computes nothing much
+  double step_ns = 0;                            // of one operator call on one element
 
   /// The bandwidth of main memory, for data that no cache holds; 0 when not measured.
   double memory_bytes_per_s() const;

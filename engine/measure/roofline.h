@@ -42,7 +42,7 @@ bool add_flops(const std::string& op, CountFlops flops, CountFlops computed = {}
 
 struct StepWork {
   double flops = 0;           // by the definition
-  double computed_flops = 0;  // what the kernel computes, where it says so; else 0
+  double computed_flops = 0;  // what the kernel computes, if it reports it; else 0
   double bytes = 0;           // read and written
 };
 StepWork work_of(const Program& program, const Node& node);

@@ -11,8 +11,8 @@ double quantile(std::vector<double> values, double q);
 double median(std::vector<double> values);
 
 /// Percentile bootstrap of median(a) / median(b), both resampled at the same indices; samples that
-/// only one of them has are ignored. `value` is the ratio of the samples themselves, `level` the
-/// coverage asked for. Rounds are resampled as if independent; then the interval is widened for the
+/// only one side has are ignored. `value` is the ratio of the samples' medians, `level` the wanted
+/// coverage. Rounds are resampled as if independent; then the interval is widened for the
 /// correlation of neighbouring rounds, since disturbances of a machine last for several rounds.
 Interval ratio_of_medians(const std::vector<double>& a, const std::vector<double>& b, int resamples,
                           uint64_t seed, double level = 0.95);

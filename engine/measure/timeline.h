@@ -12,7 +12,7 @@ struct TimelineItem {
   std::string module, primitive, strategy, shape;  // of a step
   int32_t node = -1;          // of a step: where it comes from in the program of one model
   double flops = 0;           // of a step, by the definition
-  double computed_flops = 0;  // what its kernel computes, where it says so; else 0
+  double computed_flops = 0;  // what the kernel computes, if it reports it; else 0
   double bytes = 0;           // of a step: read and written
 };
 
@@ -23,11 +23,11 @@ struct TimelineSpan {
   double begin_ns = 0, end_ns = 0;
 };
 
-/// One call on a timeline: of several that were watched, the one of median length.
+/// One call on a timeline: the one of median length among several watched calls.
 struct TimelineCall {
   std::string name;          // "loop", "wide"
-  int64_t calls = 0;         // that were watched
-  double call_ns = 0;        // the length of the one that is shown: the median of those
+  int64_t calls = 0;         // number of watched calls
+  double call_ns = 0;        // the length of the shown call: the median
   int64_t cores_a_lane = 1;  // cores that work in one lane may use
   std::vector<std::string> lanes;
   std::vector<TimelineItem> items;

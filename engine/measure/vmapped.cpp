@@ -24,7 +24,7 @@ struct Layer {
 
 struct Batched {
   Tensor value;
-  int64_t dimension;  // along which the models lie; -1: the same for all
+  int64_t dimension;  // dimension of the models; -1: the same for all
 };
 
 std::vector<Batched> call_batched(const std::function<Tensors(const Tensors&)>& function,

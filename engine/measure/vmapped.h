@@ -6,9 +6,9 @@
 
 namespace wide {
 
-/// `function` over N models by functorch's vmap, without its fallback: that would be a slow loop
-/// under the name of vmap. Arguments and results are [N, ...]; arguments that are `shared` have no
-/// N. Gradients flow through. Throws c10::Error for an operator without a batching rule.
+/// `function` over N models by functorch's vmap, without its fallback, a slow loop. Arguments and
+/// results are [N, ...]; arguments that are `shared` have no N. Gradients flow through. Throws
+/// c10::Error for an operator without a batching rule.
 Tensors vmapped(const std::function<Tensors(const Tensors&)>& function, const Tensors& arguments,
                 const std::vector<bool>& shared, int64_t n);
 
