@@ -16,12 +16,7 @@ struct Choice {
 struct Choices {
   int threads = 0;
   bool exact = false;
-  std::map<std::string, std::map<int64_t, Choice>>
-      by_size;  // by batch size, then by running models
-
-  /// The choice for this many running models, and the number it was chosen for: the smallest one
-  /// that is not below; nullptr if that is far larger and `anew_for_fewer`. A resumed run in which
-  /// the same models end finds the same choices.
+  std::map<std::string, std::map<int64_t, Choice>> by_size;  // then by running models
   const std::pair<const int64_t, Choice>* find(const std::string& size, int64_t running,
                                                bool anew_for_fewer) const;
   std::string text() const;
