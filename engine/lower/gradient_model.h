@@ -51,9 +51,8 @@ class GradientModel {
  private:
   struct PerSize {
     Halves halves;
-    std::vector<int64_t>
-        offsets;        // of saved values in a range's memory; `of_all` ones in the whole
-    int64_t bytes = 0;  // saved by a range
+    std::vector<int64_t> offsets;  // of saved values, in a range or the whole
+    int64_t bytes = 0;             // saved by a range
   };
 
   ExecutorOptions with_arenas(ExecutorOptions options) const;

@@ -76,8 +76,7 @@ bool reduction(Node& node, const Program& program, const char* kind) {
     return false;
   for (size_t i = 1; i < node.arguments.size(); ++i)
     if (node.arguments[i].kind != Argument::Kind::constant) return false;
-  if (node.arguments.size() > 3 && !node.arguments[3].constant.isNone())
-    return false;  // another dtype
+  if (node.arguments.size() > 3 && !node.arguments[3].constant.isNone()) return false;  // a dtype
   const IValue& given = node.arguments[1].constant;
   std::vector<int64_t> dims;
   if (given.isInt()) dims = {given.toInt()};

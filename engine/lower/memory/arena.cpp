@@ -18,8 +18,7 @@ ArenaLayout place(const std::vector<Lifetime>& lifetimes) {
   auto rounded = [](int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; };
   std::vector<size_t> placed;
   for (size_t i : order) {
-    std::vector<std::pair<int64_t, int64_t>>
-        taken;  // [offset, end) of buffers alive at the same time
+    std::vector<std::pair<int64_t, int64_t>> taken;  // [offset, end), alive meanwhile
     for (size_t j : placed)
       if (lifetimes[j].begin <= lifetimes[i].end && lifetimes[i].begin <= lifetimes[j].end)
         taken.emplace_back(layout.offsets[j], layout.offsets[j] + rounded(lifetimes[j].bytes));

@@ -112,8 +112,7 @@ Recorded record_strategy(const Rule& rule, const Strategy& strategy, const std::
 }  // namespace
 
 double with_readers_ns(const Program& program, double ns) {
-  constexpr double kOutOfOrder =
-      1.1;  // penalty, so that of two equally fast ones the contiguous wins
+  constexpr double kOutOfOrder = 1.1;  // of equally fast ones the contiguous wins
   const bool in_order = std::all_of(program.outputs.begin(), program.outputs.end(),
                                     [&](ValueId id) { return program.value(id).contiguous(); });
   return in_order ? ns : kOutOfOrder * ns;
