@@ -8,7 +8,7 @@ namespace wide::layout_pass {
 
 namespace {
 
-/// Views that show every element of their argument exactly once.
+/// Whether the node is a view with every element of its argument exactly once.
 bool is_bijective_view(const Node& node, const Program& program) {
   static const std::set<std::string> names{
       "aten::view",    "aten::_unsafe_view", "aten::permute", "aten::transpose",
@@ -23,7 +23,7 @@ bool is_bijective_view(const Node& node, const Program& program) {
   return in.dtype == out.dtype && in.numel() == out.numel();
 }
 
-/// Strides of dimensions of size 1 say nothing.
+/// Whether both have the same layout; strides of dimensions of size 1 are ignored.
 bool same_layout(const Value& a, const Value& b) {
   if (!a.strided || !b.strided || a.device != b.device || a.dtype != b.dtype || a.sizes != b.sizes)
     return false;
@@ -32,7 +32,7 @@ bool same_layout(const Value& a, const Value& b) {
   return true;
 }
 
-/// Copies that copy nothing: no program mutates, so the original serves as well.
+/// Whether the node is a copy: as programs do not mutate, the original can be used instead.
 bool is_copy(const Node& node) {
   const std::string& name = node.op.schema().operator_name().name;
   return (name == "aten::clone" || name == "aten::_to_copy") &&
@@ -45,12 +45,12 @@ bool multiplies_by_one(const Node& node) {
   return (by.isInt() && by.toInt() == 1) || (by.isDouble() && by.toDouble() == 1.0);
 }
 
-/// Permutes between N-first and channel-packed meet their inverses here: element-wise operators
-/// keep the strides of what they read, so after `permute, relu, permute back` the last view has
-/// the sizes and strides of a value further up its chain and is replaced by it.
+/// Removes permutes between N-first and channel-packed that cancel: elementwise operators keep
+/// their argument's strides, so after `permute, relu, permute back` the last view has the sizes and
+/// strides of an earlier value in its chain, which replaces it.
 std::string run(Program& program) {
   int64_t cancelled = 0;
-  // The node that made a value as a bijective view, else -1.
+  // By value: the node that made it as a bijective view, or -1.
   ByValue<int32_t> viewed_by(program.values.size(), -1);
   for (size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
@@ -67,7 +67,7 @@ std::string run(Program& program) {
     }
     if (!is_bijective_view(node, program)) continue;
     viewed_by[made] = static_cast<int32_t>(i);
-    // The furthest ancestor with this very layout.
+    // Finds the furthest ancestor with the same layout.
     ValueId same = kNone;
     for (ValueId at = node.arguments[0].values[0];;) {
       if (same_layout(program.value(at), out)) same = at;

@@ -12,21 +12,21 @@ namespace wide {
 enum class Stage { widening, program, lowering };
 const char* to_string(Stage stage);
 
-/// One row of the table of passes; its name is its switch too (`--passes-off NAME`). A pass of
-/// stage program is one rewrite of Program(N): `run` returns what it did in a few words ("removed 3
-/// nodes"), never changes the number or order of random operators, and keeps inputs, outputs and
-/// updates. The work of other stages stands beside their row, where widening or lowering does it.
+/// One row of the table of passes; its name is also its switch (`--passes-off NAME`). A pass of
+/// stage program is one rewrite of Program(N): `run` returns a short summary ("removed 3 nodes"),
+/// never changes the number or order of random operators, and keeps inputs, outputs and updates.
+/// For the other stages the row only names work that widening or lowering does in the same file.
 ///
-/// A row is registered by the file that does the work, so that a new pass is one file; a number
-/// puts it among the others, as that gives one order whoever else is there. `passes()`, and with it
-/// `workbench list passes`, shows the order in one place.
+/// A row is registered by the file that does the work, so that a new pass is one file; its number
+/// gives its position, whichever other passes exist. `passes()`, and with it `workbench list
+/// passes`, shows the order in one place.
 struct Pass {
   std::string name;
   std::string summary;
   Stage stage = Stage::program;
-  int order = 0;  // within the stage, ascending
+  int order = 0;  // position within the stage, ascending
   std::function<std::string(Program&)> run = {};
-  bool portable = false;  // takes away only: exports run it too
+  bool portable = false;  // only removes nodes: exports run it too
 };
 
 /// Registers at static initialisation.
@@ -39,22 +39,22 @@ void check_pass_names(const std::set<std::string>& names);
 /// False when pass `name`, which must exist, is among those that are `off`.
 bool pass_is_on(const std::string& name, const std::set<std::string>& off);
 
-/// What a pass did, for `trace` and `--explain`.
+/// What a pass did, for `--explain`.
 struct PassRecord {
   std::string name;
   double milliseconds = 0;
   int64_t nodes_before = 0, nodes_after = 0;
   std::string summary;     // one line: "folded 2 batch norms"
-  std::string text_after;  // the program afterwards, only where asked for
+  std::string text_after;  // the program afterwards, if requested
 };
 
 struct PassOptions {
   std::set<std::string> off;  // by name
-  bool verify = false;        // the program after every pass
+  bool verify = false;        // verify the program after every pass
   bool keep_text = false;
 };
 
-/// Runs the passes of stage program that are on, with a record of each.
+/// Runs the enabled passes of stage program; returns a record of each.
 std::vector<PassRecord> run_passes(Program& program, const PassOptions& options = {});
 
 }  // namespace wide

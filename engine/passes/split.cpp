@@ -8,8 +8,8 @@ namespace wide::split_pass {
 
 namespace {
 
-/// Prologue: what depends on parameters, buffers and constants alone. Shared: what the inputs
-/// reach but no single model does. Random operators stay in main, in their order.
+/// Prologue: nodes that depend only on parameters, buffers and constants. Shared: nodes that depend
+/// on inputs but not on a model. Random operators stay in main, in their order.
 std::string run(Program& program) {
   ByValue<bool> on_input(program.values.size(), false), wide(program.values.size(), false);
   for (ValueId id : program.bound) {
