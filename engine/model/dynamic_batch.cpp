@@ -9,7 +9,7 @@
 namespace wide {
 namespace {
 
-constexpr int64_t kNoLimit = int64_t{1} << 30;  // a batch size that only an unlimited network takes
+constexpr int64_t kNoLimit = int64_t{1} << 30;  // only networks without a limit take this batch
 
 bool is_wrapped_number(const Tensor& t) { return t.unsafeGetTensorImpl()->is_wrapped_number(); }
 
@@ -21,7 +21,7 @@ bool same_tensor(const Tensor& a, const Tensor& b) {
 bool same_constant(const IValue& a, const IValue& b) {
   if (a.tagKind() != b.tagKind()) return false;
   if (a.isTensor()) return !a.toTensor().defined() && !b.toTensor().defined();
-  if (a.isDouble())  // bit by bit, so that a NaN is the same as itself
+  if (a.isDouble())  // bitwise, so that NaN equals itself
     return std::bit_cast<int64_t>(a.toDouble()) == std::bit_cast<int64_t>(b.toDouble());
   if (a.isList()) {
     const auto x = a.toListRef(), y = b.toListRef();
@@ -46,7 +46,7 @@ std::optional<Sizes> integers(const IValue& v) {
   return all;
 }
 
-/// Whether the operator declares the argument as one that may be symbolic.
+/// Whether the operator declares the argument as possibly symbolic (SymInt).
 bool may_be_symbolic(const c10::Argument& declared) {
   c10::TypePtr type = declared.real_type();
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
@@ -88,7 +88,7 @@ class Comparison {
   }
 
  private:
-  /// Lets values of the program `k` stand for those of the first, each always for the same one.
+  /// Pairs values of program `k` with those of the first program, each always with the same one.
   void pair_ids(size_t k, const std::vector<ValueId>& base, const std::vector<ValueId>& other,
                 const std::string& where) {
     bool same = base.size() == other.size();
@@ -106,7 +106,7 @@ class Comparison {
            batches_[0]);
   }
 
-  /// The formula of a number from what it is at every size; nullopt where none of this form fits.
+  /// The formula of a number from its values at all sizes; nullopt if it is not linear.
   std::optional<BatchFormula> formula(const Sizes& seen) const {
     const int64_t step = batches_[1] - batches_[0], rise = seen[1] - seen[0];
     if (rise % step != 0) return std::nullopt;
@@ -117,7 +117,7 @@ class Comparison {
     return found;
   }
 
-  /// `lists`: the same integers at every size. Returns nothing where all are the same everywhere.
+  /// `lists`: the same integers at every size. Returns nothing if all are equal at every size.
   std::vector<BatchFormula> formulas_of(const std::vector<Sizes>& lists,
                                         const std::string& where) const {
     std::vector<BatchFormula> all;
@@ -216,7 +216,7 @@ class Comparison {
 
   const std::vector<const Program*>& programs_;
   const std::vector<int64_t>& batches_;
-  std::vector<ByValue<ValueId>> partner_;  // by program and value of the first one
+  std::vector<ByValue<ValueId>> partner_;  // by program, then by value of the first program
   DynamicBatch found_;
 };
 

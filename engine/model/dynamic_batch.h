@@ -14,7 +14,7 @@ struct BatchFormula {
   auto operator<=>(const BatchFormula&) const = default;
 };
 
-/// The batch sizes that a network takes.
+/// The batch sizes that a network accepts.
 struct BatchRange {
   int64_t least = 1;
   std::optional<int64_t> most;  // nullopt: no limit
@@ -22,12 +22,12 @@ struct BatchRange {
   bool has(int64_t batch) const { return batch >= least && !(most && batch > *most); }
 };
 
-/// The last size that `takes` says yes to on the way from `good`, which it takes, to `bad`, which
-/// it does not.
+/// The last size accepted by `takes` from `good`, which it accepts, towards `bad`, which it does
+/// not.
 int64_t last_taken(int64_t good, int64_t bad, const std::function<bool(int64_t)>& takes);
 
 /// The sizes around `batch` for which `takes` is true, which are assumed to have no gaps; nullopt
-/// where `batch` is the only one.
+/// if `batch` is the only one.
 std::optional<BatchRange> range_around(int64_t batch, const std::function<bool(int64_t)>& takes);
 
 /// One formula for each size and each stride of a value.
@@ -49,12 +49,12 @@ struct DynamicBatch {
 };
 
 /// The formulas of `programs[0]`, from the same program recorded at three different batch sizes:
-/// from the first two, and held against the third. Throws Error, with the reason in words, where
-/// the programs differ in more than such integers.
+/// computed from the first two and checked with the third. Throws Error with a reason if the
+/// programs differ in more than such integers.
 DynamicBatch batch_formulas(const std::vector<const Program*>& programs,
                             const std::vector<int64_t>& batches);
 
-/// `program` with the sizes and arguments that it has at another batch size.
+/// `program` with the sizes and arguments for another batch size.
 Program at_batch(Program program, const DynamicBatch& dynamic, int64_t batch);
 
 }  // namespace wide

@@ -11,7 +11,7 @@ namespace {
 
 /// Three batch sizes to compare, `batch` first if it is one of them. Not 1, at which operators
 /// broadcast and layouts are ambiguous; primes rather than small numbers, which other sizes of the
-/// network may be equal to by chance.
+/// network may equal by chance.
 std::vector<int64_t> sizes_to_compare(int64_t batch, const BatchRange& range) {
   std::vector<int64_t> wanted{batch, 7, 11, 13, 5, 3, 2};
   for (int64_t more = 0; more < 3; ++more)
@@ -24,7 +24,7 @@ std::vector<int64_t> sizes_to_compare(int64_t batch, const BatchRange& range) {
   return chosen;
 }
 
-/// Whether `portable`, made of programs for larger batches, answers a batch of one as the program
+/// Whether `portable`, made from larger batches, gives the same for a batch of one as the program
 /// that `at` makes for it.
 bool right_for_one(const Portable& portable, const std::function<Portable(int64_t batch)>& at) {
   try {
@@ -46,7 +46,7 @@ bool right_for_one(const Portable& portable, const std::function<Portable(int64_
   }
 }
 
-/// The first line of what went wrong.
+/// The first line of an exception.
 std::string reason(const std::exception& error) {
   std::string text = error.what();
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error))

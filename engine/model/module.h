@@ -14,13 +14,13 @@ namespace wide {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-/// One model as C++ code: what it computes, and the tensors that it reads while it does. `forward`
-/// holds these tensors itself; where N models are computed at once, others stand in for them.
+/// One model as C++ code: its forward pass and the tensors that this reads. `forward` holds these
+/// tensors itself; for N models at once they are replaced while it runs.
 struct Module {
   std::function<Tensors(const Tensors& inputs)> forward;
   NamedTensors parameters, buffers;
-  /// A separate model with other tensors (parameters, then buffers, each once), as its users run
-  /// it, to be timed against. Empty: `forward` with those tensors standing in for its own.
+  /// A separate model with other tensors (parameters, then buffers, each once), as users run it,
+  /// for baselines. Empty: `forward` with its tensors replaced by those.
   std::function<std::function<Tensors(const Tensors& inputs)>(const Tensors& tensors)> instantiate =
       {};
 };
@@ -66,7 +66,7 @@ Tensors call_with(F& f, const Tensors& in, std::index_sequence<I...>) {
   return out;
 }
 
-/// Calls `f` with as many tensors as there are, nested results in a row.
+/// Calls `f` with all tensors; flattens nested results.
 template <size_t N = 1, class F>
 Tensors call(F& f, const Tensors& in) {
   if constexpr (N <= 8) {
@@ -124,9 +124,9 @@ struct OwnCall {
 
 }  // namespace detail
 
-/// A model as `forward` computes it. `model` is anything with `named_parameters()` and, where it
-/// has them, `named_buffers()`, itself or behind a pointer: a torch::nn::Module, or a struct whose
-/// functions return pairs of a name and a tensor.
+/// A model with this `forward`. `model` is anything with `named_parameters()` and optionally
+/// `named_buffers()`, or a pointer to it: a torch::nn::Module, or a struct whose functions return
+/// pairs of a name and a tensor.
 template <class M, class F>
 Module as_module(const M& model, F forward) {
   M held = model;
@@ -144,8 +144,8 @@ Module as_module(const M& model, F forward) {
   return module;
 }
 
-/// As its own `forward(...)`, else `operator()(...)`, computes it: up to 8 tensors in; a tensor, or
-/// tuples, vectors and optionals of them, out.
+/// A model with its own `forward(...)`, or else `operator()(...)`: takes up to 8 tensors; returns a
+/// tensor, or tuples, vectors and optionals of them.
 template <class M>
 Module as_module(const M& model) {
   return as_module(model, detail::OwnCall<M>{std::make_shared<M>(model)});

@@ -11,7 +11,7 @@
 namespace wide {
 namespace {
 
-/// A model's tensors that are defined, each once: a tied one under its first name.
+/// A model's defined tensors, each once; a tied one under its first name.
 NamedTensors own_tensors(const Module& module, std::vector<TensorSpec>* specs) {
   NamedTensors own;
   for (const Role role : {Role::parameter, Role::buffer})
@@ -55,7 +55,7 @@ NetworkSource network_source(const Module& module, const std::vector<TensorSpec>
       const auto middle = bound.begin() + static_cast<std::ptrdiff_t>(count);
       const Substitution others(held, Tensors(middle, bound.end()));
       Tensors outputs = module.forward(Tensors(bound.begin(), middle));
-      for (Tensor& t : outputs)  // no operator has seen what is returned as it is
+      for (Tensor& t : outputs)  // an input or weight that is returned directly
         if (const Tensor* other = t.defined() ? Substitution::stand_in(t) : nullptr) t = *other;
       return outputs;
     };
@@ -92,7 +92,7 @@ PackedModules pack_modules(const std::vector<Module>& models, bool share) {
   for (size_t k = 0; k < packed.specs.size(); ++k)
     packed.shared.push_back(share && all_equal(all, k));
   packed.weights = pack(separate, packed.shared);
-  // Sharing is by value, not by memory: a caller's training goes on without us.
+  // Sharing is by value, not by memory, so that the caller's training does not change these.
   for (size_t k = 0; k < packed.weights.size(); ++k)
     if (packed.shared[k]) packed.weights[k] = packed.weights[k].clone();
   return packed;

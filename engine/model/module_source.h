@@ -7,23 +7,23 @@
 
 namespace wide {
 
-/// How a network comes to be once its inputs' sizes are known.
+/// Makes a network for inputs of known sizes.
 using NetworkSource = std::function<Network(const std::vector<TensorSpec>& inputs)>;
 
-/// Of a module's tensors that are defined, each once, in order; a tied one under its first name.
+/// Specs of a module's defined tensors, each once, in order; a tied one under its first name.
 std::vector<TensorSpec> specs_of(const Module& module);
 
-/// The code of `module` with other tensors in the place of its own, which `specs` are of.
+/// Networks that run the code of `module` with other tensors instead of its own; `specs`: of these.
 NetworkSource network_source(const Module& module, const std::vector<TensorSpec>& specs);
 
-/// The tensors of N modules of one architecture, `[N, ...]`, or without N where shared.
+/// The tensors of N modules of one architecture, `[N, ...]`, or without N if shared.
 struct PackedModules {
   std::vector<TensorSpec> specs;
   Tensors weights;
   std::vector<bool> shared;
 };
-/// With `share`, tensors that are equal in all modules are kept once. Throws Error for no module,
-/// and for modules whose tensors differ in name.
+/// Packs the tensors of modules; with `share`, tensors that are equal in all are stored once.
+/// Throws Error if there is no module, or tensors' names differ.
 PackedModules pack_modules(const std::vector<Module>& models, bool share);
 
 }  // namespace wide

@@ -35,7 +35,7 @@ Tensors pack(const std::vector<Tensors>& separate, const std::vector<bool>& shar
     }
     const auto differentiable = [](const Tensor& t) { return t.requires_grad(); };
     if (at::GradMode::is_enabled() && std::any_of(column.begin(), column.end(), differentiable)) {
-      wide.push_back(at::stack(column));  // gradients flow through it, not into given memory
+      wide.push_back(at::stack(column));  // gradients flow through stack, not into given memory
       continue;
     }
     Sizes sizes = first.sizes().vec();

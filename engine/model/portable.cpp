@@ -15,8 +15,8 @@ std::vector<ExportFormat>& formats() {
   return list;
 }
 
-/// The attention that a CPU chooses, as the call that chooses anew on whatever device the program
-/// comes to run on.
+/// Replaces the attention kernel chosen for the CPU by scaled_dot_product_attention, which chooses
+/// again on the device that runs the program.
 void choose_attention_anew(Program& program) {
   ByValue<bool> used(program.values.size(), false);
   const auto use = [&](ValueId id) { used[id] = true; };
@@ -40,7 +40,7 @@ void choose_attention_anew(Program& program) {
   }
 }
 
-/// What is to be exported in ATen's words: passes that only take away.
+/// Prepares a program for export in ATen operators, with passes that only remove nodes.
 void clean(Program& program) {
   drop_weight_copies(program);
   choose_attention_anew(program);
@@ -48,7 +48,7 @@ void clean(Program& program) {
     if (pass->portable) pass->run(program);
 }
 
-/// The parts of a program that is clean.
+/// The portable parts of a cleaned program.
 Portable portable_of(const Network& network, WideProgram made,
                      const std::vector<WideValue>& bound) {
   made.program.verify();

@@ -94,7 +94,7 @@ class Reduced final : public CompiledModel {
   Program program_;
 };
 
-/// Where no model's choice depends on rounding: true for the votes that must agree.
+/// True for votes that must agree: no model's choice depends on rounding.
 Tensor certain(const Tensor& expected, double margin) {
   if (expected.size(-1) < 2) return at::ones_like(expected.select(-1, 0).select(0, 0), at::kBool);
   const Tensor best = std::get<0>(at::topk(expected, 2, -1));
@@ -195,7 +195,7 @@ double reduced_error(Reduce reduce, const Tensors& got, const Tensors& expected,
       error = (got[k].to(at::kDouble) - want).abs().max().item<double>();
       if (largest > 0) error /= largest;
     }
-    if (!(error <= worst)) worst = error;  // NaN is the worst
+    if (!(error <= worst)) worst = error;  // NaN counts as worst
   }
   return worst;
 }

@@ -6,30 +6,30 @@
 
 namespace wide {
 
-/// One answer of all N models, element by element: their mean; their standard deviation (with
-/// N - 1, as torch.std); the class of most votes, a vote being the index of the largest value along
-/// the last dimension (first of equals), and of classes with equally many the first.
+/// Reduces the outputs of all N models to one, elementwise: the mean; the standard deviation (with
+/// N - 1, as torch.std); the class with most votes, where a model votes for the first largest value
+/// along the last dimension, and ties go to the first class.
 enum class Reduce { none, mean, std, vote };
 const char* to_string(Reduce reduce);
 /// Throws Error for an unknown name.
 Reduce parse_reduce(const std::string& name);
 
-/// Throws Error naming the output that this cannot be taken of, or the N that is too small.
+/// Throws Error naming an output that cannot be reduced, or an N that is too small.
 void check_reduce(Reduce reduce, const Program& single, int64_t n);
 
-/// `[N, ...]` each to the reduced one without N (of votes also without the last dimension, int64).
+/// Outputs `[N, ...]` reduced to ones without N (votes: int64, also without the last dimension).
 /// ATen operators only.
 Tensors reduce_models(Reduce reduce, const Tensors& outputs);
 
-/// Puts the reduction at the end of Program(N): its outputs become the reduced ones.
+/// Appends the reduction to Program(N), whose outputs become the reduced ones.
 void append_reduce(Program& wide, Reduce reduce);
 
-/// `model` with its outputs reduced; buffer updates stay every model's own.
+/// `model` with its outputs reduced; buffer updates stay per model.
 std::unique_ptr<CompiledModel> reduced(std::unique_ptr<CompiledModel> model, Reduce reduce);
 
-/// How far reduced outputs are from the reduction of `expected` (`[N, ...]`, float64), relative to
-/// the largest expected value before reduction. Votes are 0 or 1 off; where one model's best two
-/// classes lie within `tolerance` of that value, the vote is its rounding's and not compared.
+/// The error of reduced outputs against the reduction of `expected` (`[N, ...]`, float64), relative
+/// to the largest expected value before reduction. For votes 0 or 1; a vote is not compared if a
+/// model's best two classes differ by less than `tolerance`, relative to that value.
 double reduced_error(Reduce reduce, const Tensors& got, const Tensors& expected, double tolerance);
 
 }  // namespace wide
