@@ -16,7 +16,7 @@ std::string line_of(const std::string& path) {
   return line;
 }
 
-/// "32768K" in bytes; 0 for what is none.
+/// "32768K" in bytes; 0 for other text.
 int64_t bytes_of(const std::string& text) {
   char* end = nullptr;
   const int64_t number = std::strtoll(text.c_str(), &end, 10);
@@ -29,7 +29,7 @@ int64_t cache_bytes(int level, int processors, int64_t unknown, const std::strin
   cpu_set_t own;
   CPU_ZERO(&own);
   if (sched_getaffinity(0, sizeof(own), &own) != 0) return unknown;
-  std::map<std::string, int64_t> found;  // by the processors that share it
+  std::map<std::string, int64_t> found;  // by the list of processors that share it
   for (int cpu = 0; cpu < CPU_SETSIZE && processors > 0; ++cpu) {
     if (!CPU_ISSET(cpu, &own)) continue;
     --processors;

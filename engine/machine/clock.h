@@ -3,7 +3,7 @@
 
 namespace wide {
 
-/// The machine's steady clock, in nanoseconds since some moment.
+/// The machine's steady clock, in nanoseconds since an arbitrary moment.
 inline double now_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::nano>(now).count();

@@ -18,7 +18,7 @@ constexpr uintptr_t kLarge = uintptr_t{2} << 20;
 
 uintptr_t rounded_up(uintptr_t address, uintptr_t to) { return (address + to - 1) / to * to; }
 
-/// Memory that begins with a large page; null where the system has none.
+/// Memory that begins with a large page; nullptr if the system has none.
 void* map_large(size_t bytes) {
   constexpr int kProtection = PROT_READ | PROT_WRITE, kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
   void* const all = mmap(nullptr, bytes + kLarge, kProtection, kFlags, -1, 0);
@@ -33,7 +33,7 @@ void* map_large(size_t bytes) {
   return data;
 }
 
-/// Who counts allocations on this thread, if anybody does (engine/device.h).
+/// The counter of allocations on this thread, or nullptr (count_peak_bytes in engine/device.h).
 const void* who_counts() {
   return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE);
 }
@@ -41,7 +41,7 @@ void report(void* data, int64_t bytes) {
   if (who_counts() != nullptr) c10::reportMemoryUsageToProfiler(data, bytes, 0, 0, c10::kCPU);
 }
 
-/// Without gaps between its elements.
+/// A tensor with these strides, which leave no gaps between elements.
 at::Tensor strided_to_keep(at::IntArrayRef sizes, at::IntArrayRef strides,
                            const at::TensorOptions& options) {
   const auto bytes =
@@ -55,10 +55,10 @@ at::Tensor strided_to_keep(at::IntArrayRef sizes, at::IntArrayRef strides,
       .strides(strides)
       .options(options.device(c10::kCPU))  // no index, as at::empty
       .allocator(c10::GetAllocator(c10::kCPU))
-      .resizeable_storage()  // callers may enlarge what they were given
+      .resizeable_storage()  // callers may enlarge it
       .deleter([bytes, count, counted_by](void* memory) {
         munmap(memory, bytes);
-        if (counted_by == who_counts()) report(memory, -count);  // older memory goes uncounted
+        if (counted_by == who_counts()) report(memory, -count);  // else it was not counted
       })
       .make_tensor();
 }

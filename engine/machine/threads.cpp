@@ -15,20 +15,20 @@
 #include <optional>
 #include <vector>
 
-// MKL's own function, which LibTorch contains where it was built with MKL.
+// MKL's own function, which LibTorch contains if it was built with MKL.
 extern "C" int MKL_Set_Num_Threads_Local(int) __attribute__((weak));
 
 namespace wide {
 
 namespace {
 
-/// Below autograd and without view tracking: thread-local state does not reach pool threads.
+/// Runs below autograd and without view tracking: pool threads lack the caller's state.
 struct Inference {
   at::AutoDispatchBelowADInplaceOrView guard;
   c10::AutoGradMode no_grad{false};
 };
 
-/// Of this process; 2 where the system does not say.
+/// Number of threads of this process; 2 if unknown.
 ptrdiff_t threads_now() {
   std::error_code error;
   const std::filesystem::directory_iterator all("/proc/self/task", error);
@@ -42,17 +42,17 @@ std::atomic<bool> had_threads{false}, forked{false};
 [[maybe_unused]] const int fork_handlers = pthread_atfork(
     [] {
       had_threads = threads_now() > 1;
-      at::get_num_threads();  // ATen says it to OpenMP once a thread, which is not to come later
+      at::get_num_threads();  // ATen sets OpenMP's number at a thread's first call: not later
     },
     nullptr,
     [] {
       if (!had_threads) return;
       forked = true;
-      omp_set_num_threads(1);  // for kernels' own parallel loops, outside of ranges too
+      omp_set_num_threads(1);  // also for kernels' own parallel loops outside ranges
     });
 
-/// Operators called on this thread run on it alone, as long as this object lives. It starts no
-/// threads and changes no other thread's number: ATen and oneDNN ask OpenMP, MKL has its own.
+/// While it exists, operators called on this thread run on it alone. It starts no threads and
+/// changes no other thread's number: ATen and oneDNN ask OpenMP, MKL has its own.
 class OneThread {
  public:
   OneThread() : before_(at::get_num_threads()) {
@@ -68,21 +68,21 @@ class OneThread {
 
  private:
   const int before_;
-  int before_mkl_ = 0;  // 0: none of this thread's own
+  int before_mkl_ = 0;  // 0: the thread had no number of its own
 };
 
 }  // namespace
 
 void use_one_thread() {
-  // ATen tells OpenMP its number of threads at the first operator of each thread: that must not
-  // come after this.
+  // ATen sets OpenMP's number of threads at each thread's first operator, which must not happen
+  // after this.
   at::internal::lazy_init_num_threads();
   at::get_num_threads();
   omp_set_num_threads(1);
 }
 
 void run_parallel(int threads, int items, const std::function<void(int, int)>& work) {
-  std::optional<OneThread> one_thread;  // for kernels' own parallel loops too
+  std::optional<OneThread> one_thread;  // also for kernels' own parallel loops
   if (forked) threads = 1;
   if (threads == 1) one_thread.emplace();
   if (threads <= 1 || items <= 1) {
@@ -90,8 +90,8 @@ void run_parallel(int threads, int items, const std::function<void(int, int)>& w
     for (int i = 0; i < items; ++i) work(0, i);
     return;
   }
-  // Every thread begins with its own share, so that its models' weights are still in its cache
-  // from the last call, and helps the others when it is done.
+  // Every thread begins with its own queue, so that its models' weights are still in its cache from
+  // the last call, then helps the others.
   struct alignas(64) Queue {
     std::atomic<int> next{0};
     int end = 0;
@@ -109,7 +109,7 @@ void run_parallel(int threads, int items, const std::function<void(int, int)>& w
     use_one_thread();
     const int self = omp_get_thread_num();
     try {
-      // A team may be smaller than asked for: queues are then taken over by those there are.
+      // OpenMP may start fewer threads than asked for: the others' queues are then taken over.
       for (int step = 0; step < threads; ++step) {
         Queue& queue = queues[static_cast<size_t>((self + step) % threads)];
         for (int i = queue.next++; i < queue.end; i = queue.next++) work(self, i);

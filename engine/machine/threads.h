@@ -9,7 +9,7 @@ namespace wide {
 void run_parallel(int threads, int items, const std::function<void(int thread, int item)>& work);
 
 /// Runs `work` on this thread alone: operators are single-threaded, as inside `run_parallel`, and
-/// no other thread is started or waits meanwhile.
+/// no other thread is started or waits.
 void run_serial(const std::function<void()>& work);
 
 /// To be called by each thread of an OpenMP region before its first operator: operators run on that
