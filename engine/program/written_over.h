@@ -4,8 +4,8 @@
 
 namespace wide {
 
-/// Calls the operator. ATen has no derivative of `aten::copy(self, source)`, so the same is
-/// computed by operators that have one: the gradient flows to `source`.
+/// Calls the operator. ATen has no derivative of `aten::copy(self, source)`, so it is computed by
+/// operators that have one: the gradient flows to `source`.
 void call_operator(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
 /// Whether a recorded call stands for a change in place that autograd did not see: `grad` is
