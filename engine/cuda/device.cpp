@@ -15,8 +15,8 @@
 
 #include "engine/device.h"
 
-// CUDA behind engine/device.h. Events are c10's generic ones: the inline functions of ATen's call
-// the CUDA runtime directly, which would make its library one more thing to find and link.
+// CUDA behind engine/device.h. Uses c10's generic events, as ATen's inline ones call the CUDA
+// runtime directly, whose library would then have to be found and linked.
 
 namespace wide::cuda_device {
 namespace {
@@ -42,7 +42,7 @@ class CudaTimer : public DeviceTimer {
 
  private:
   c10::Device device_;
-  // The backend's default takes the time; PyTorch's default does not.
+  // The backend's default flag enables timing; PyTorch's default does not.
   c10::Event start_{c10::kCUDA, c10::EventFlag::BACKEND_DEFAULT};
   c10::Event stop_{c10::kCUDA, c10::EventFlag::BACKEND_DEFAULT};
 };
@@ -67,16 +67,16 @@ class CudaGraph : public DeviceGraph {
       graph_.capture_end();
       return;
     } catch (const std::exception&) {
-      // A capture that is broken already: its end throws, and leaves the rest of its work undone.
+      // Ending a capture that failed throws before it has cleaned up everything.
     }
     try {
       c10::cuda::CUDACachingAllocator::endAllocateToPool(index_, pool_);
       c10::cuda::CUDACachingAllocator::releasePool(index_, pool_);
     } catch (const std::exception&) {
-      // It had not begun, or had come so far.
+      // The capture had not begun, or its end has done this already.
     }
     try {
-      // The generator's state says that it is being captured; a copy of it does not.
+      // The generator's state is marked as captured; a clone of it is not.
       at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator(index_);
       generator.graphsafe_set_state(generator.clone());
     } catch (const std::exception&) {
@@ -145,7 +145,7 @@ class CudaRuntime : public DeviceRuntime {
     const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     memory.allocated = stats.allocated_bytes[all].current;
     memory.peak = stats.allocated_bytes[all].peak;
-    // What the allocator keeps without using it can be had as well.
+    // Unused memory that the allocator caches is available too.
     memory.free += stats.reserved_bytes[all].current - memory.allocated;
     return memory;
   }
@@ -163,7 +163,7 @@ class CudaRuntime : public DeviceRuntime {
   }
 
  private:
-  // The allocator answers only once the first tensor's lazy initialisation has run.
+  // The allocator works only after CUDA's lazy initialisation.
   static c10::DeviceAllocator* ready_allocator() {
     at::globalContext().lazyInitDevice(c10::kCUDA);
     return c10::getDeviceAllocator(c10::kCUDA);

@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-/// Stands for CUDA where its code cannot be opened, and knows why.
+/// The runtime for CUDA if its plugin cannot be loaded; knows the reason.
 class NoCuda : public DeviceRuntime {
  public:
   explicit NoCuda(std::string why) : why_(std::move(why)) {}
@@ -35,7 +35,7 @@ class NoCuda : public DeviceRuntime {
   std::string why_;
 };
 
-/// Opens it for as long as the process lives; what went wrong, or "".
+/// Loads a library for the life of the process; returns the error, or "".
 std::string open_library(const char* path, int flags) {
   if (dlopen(path, flags)) return "";
   const char* why = dlerror();
@@ -50,10 +50,10 @@ std::string try_cuda(const std::filesystem::path& folder) {
     std::getline(std::ifstream(folder / "workbench_cuda.txt"), why);
     return "the build left CUDA out" + (why.empty() ? "" : ", " + why);
   }
-  // LibTorch's CUDA libraries take seconds to load: not where there is no driver.
+  // LibTorch's CUDA libraries take seconds to load, so the driver is tried first.
   if (const std::string why = open_library("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL); !why.empty())
     return "no driver: " + why;
-  // Its static initialisers register it. A LibTorch without CUDA has not what it needs.
+  // Its static initialisers register the runtime. Fails with a LibTorch without CUDA.
   return open_library(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
 }
 

@@ -2,9 +2,8 @@
 
 namespace wide {
 
-/// Opens the CUDA code that lies beside the program, where there is a driver and LibTorch has CUDA:
-/// one program serves machines with and without. To be called before LibTorch is used, which asks
-/// once what devices there are.
+/// Loads the CUDA plugin beside the program if there is a driver and LibTorch has CUDA, so that one
+/// program works with and without. Call it before using LibTorch, which looks for devices once.
 void open_cuda();
 
 }  // namespace wide
