@@ -26,7 +26,7 @@ std::string signature(const Tensors& inputs) {
 
 double tolerance_for(at::ScalarType dtype) { return Target{}.tolerance_for(dtype); }
 
-/// By input, then by weight: its place among a network's tensors.
+/// By input, then by weight: its index among a network's tensors.
 std::vector<size_t> places_of(const Network& network) {
   std::vector<size_t> places = network.indices(true);
   const std::vector<size_t> weights = network.indices(false);
@@ -34,9 +34,9 @@ std::vector<size_t> places_of(const Network& network) {
   return places;
 }
 
-/// What is compiled in the midst of a caller's program: it draws as if nothing had been drawn, its
-/// hooks on what autograd saves are not for what is saved here, and PyTorch's operators use as many
-/// threads as the model may; 0: as the caller has it.
+/// While it exists, compiling does not affect the caller's program: the random state is kept, the
+/// caller's saved-tensor hooks are off, and operators use the model's number of threads (0: the
+/// caller's).
 class Apart {
  public:
   explicit Apart(int threads)
@@ -61,7 +61,7 @@ class Apart {
   int threads_;
 };
 
-/// Gives the memory of all that tuning tried back to the system, where malloc would keep it.
+/// Returns memory of tuning's attempts to the system, which malloc would keep.
 void give_back_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);
@@ -215,7 +215,7 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
 }
 
 const Signature* WideModel::Impl::like(const Signature& s, bool gradients) const {
-  constexpr int64_t kFar = 4;  // times as many numbers
+  constexpr int64_t kFar = 4;  // ratio of the numbers of elements
   const auto numbers = [](const Signature& some) {
     int64_t sum = 1;
     for (const Tensor& t : some.inputs) sum += t.numel();
@@ -256,7 +256,7 @@ void WideModel::Impl::take(const Signature& s, const Ensemble& e) {
 }
 
 std::pair<Network, Program> WideModel::Impl::with_live_inputs(const Signature& s) {
-  // What comes in with every call is an input: nothing that was made of it ahead would hold.
+  // Weights that come with every call become inputs, so that nothing is precomputed from them.
   std::pair<Network, Program> all{s.network, s.single};
   for (size_t i = 0; i < s.live.size(); ++i)
     if (s.live[i]) {
@@ -385,7 +385,7 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
 
 Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
   Ensemble e = ensemble(s.network, s.inputs);
-  // The check writes to what is not shared, and the inputs are the caller's.
+  // The check writes to tensors that are not shared, such as the caller's inputs.
   for (size_t k = 0; k < e.tensors.size(); ++k)
     if (!e.shared[k]) e.tensors[k] = e.tensors[k].clone();
   double tolerance = rtol > 0 ? rtol : 0;
@@ -395,7 +395,7 @@ Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
         tolerance = std::max(tolerance, tolerance_for(t.scalar_type()));
   const auto [network, single] = with_live_inputs(s);
   const Correctness c = check(network, single, e, as_function(*s.model, network), tolerance);
-  ++version;  // it was fed others
+  ++version;  // the check set other weights
   bring_up_to_date(s);
   return c;
 }
@@ -416,7 +416,7 @@ void WideModel::Impl::check_now(Signature& s) {
 void WideModel::Impl::check_primitive(const Program& single) const {
   WidenOptions widen;
   widen.force = options.strategies;
-  // What is forced to vmap or one by one is claimed by nobody.
+  // Calls that are forced to vmap or per_model would not be claimed.
   widen.force.erase(primitive);
   for (const Item& item : find_items(single, widen)) {
     const bool view = !item.rule && single.nodes[item.begin].is_view();  // of a weight, mostly

@@ -6,29 +6,29 @@
 
 namespace wide {
 
-/// What belongs to one signature of inputs.
+/// What is compiled for one signature of inputs.
 struct Signature {
   std::string key;
   Network network;
   Program single;
-  std::vector<size_t> changed;  // by update of the program: the tensor of the network
-  std::vector<bool> live;       // by tensor of the network: a weight that comes in with every call
-  std::unique_ptr<CompiledModel> model;  // once it is needed
-  Tensors inputs;                        // N models' inputs it was compiled with
-  int64_t weights = 0;                   // the version it has
-  std::optional<Program> for_gradients;  // Program(1) recorded for being differentiated
-  std::map<std::vector<bool>, std::shared_ptr<GradientModel>> gradients;  // by what they are of
+  std::vector<size_t> changed;  // by update of the program: index of the network's tensor
+  std::vector<bool> live;       // by tensor of the network: a weight passed with every call
+  std::unique_ptr<CompiledModel> model;  // null until it is needed
+  Tensors inputs;                        // N models' inputs used for compiling
+  int64_t weights = 0;                   // version of the weights it has
+  std::optional<Program> for_gradients;  // Program(1) recorded with `grad`
+  std::map<std::vector<bool>, std::shared_ptr<GradientModel>> gradients;  // by their tensors
 };
 
-/// The place of a bound value.
+/// The index of a bound value in `program.bound`.
 size_t bound_at(const Program& program, ValueId id);
 
-/// Refuses what no kernel can read, as "[run] name: …": other layouts, meta tensors, memory that
-/// was freed.
+/// Throws Error "[run] name: …" for tensors that kernels cannot read: sparse layouts, meta tensors,
+/// freed memory.
 void check_values(const Tensor& t, const std::function<std::string()>& name);
 
-/// A WideModel's insides. Weights that a call changes, and all that are not frozen, come into the
-/// compiled model as inputs, so that nothing is packed or folded of them ahead.
+/// A WideModel's implementation. Weights that a call changes, and all if not frozen, are inputs of
+/// the compiled model, so that they are not packed or folded before calls.
 struct WideModel::Impl {
   Source source;
   std::vector<TensorSpec> specs;
@@ -36,25 +36,25 @@ struct WideModel::Impl {
   std::vector<bool> shared;
   int64_t n = 0;
   Options options;
-  std::string primitive;          // of from_modules: what all operators must be
-  std::list<Signature> compiled;  // the last used first
-  int64_t version = 0;            // of the weights, calls' own changes left out
+  std::string primitive;          // of from_modules: the primitive of all operators
+  std::list<Signature> compiled;  // the last used one first
+  int64_t version = 0;            // of the weights; not raised by calls' own changes
   int64_t programs_compiled = 0;  // so far
 
   Tensors run(const Tensors& inputs, std::vector<std::pair<size_t, Tensor>>* changed);
   Differentiable run_for_gradients(const Tensors& inputs, std::vector<bool> of, bool at_once);
   std::shared_ptr<GradientModel> gradients(const Tensors& inputs, const std::vector<bool>& of);
-  /// Weights that live elsewhere, from here on; none: those of the last call.
+  /// Uses the caller's weights from here on; empty: those of the last call.
   void take_weights(const Tensors& given);
-  /// What is compiled for inputs of these sizes, with the weights as they are.
+  /// The program for inputs of these sizes, compiled if needed, with the current weights.
   Signature& at(const Tensors& inputs);
   Signature& bring_up_to_date(Signature& s);
   Correctness check_against_double(Signature& s, double rtol);
-  /// The last used, compiled; throws Error where there is none.
+  /// The last used compiled one; throws Error if there is none.
   Signature& last();
   /// The network's tensors with these inputs, in its order.
   Ensemble ensemble(const Network& network, const Tensors& inputs) const;
-  /// The inputs of a compiled model: the caller's, and the state among them.
+  /// The inputs of a compiled model: the caller's and the weights among them.
   Tensors arguments(const Signature& s, const Tensors& inputs) const;
   size_t weight_at(const std::string& name) const;
   bool shares_input(size_t k, const std::string& name) const;
@@ -62,19 +62,19 @@ struct WideModel::Impl {
   CompileOptions compile_options(c10::Device device) const;
 
  private:
-  /// The network and Program(1) as they are compiled: live weights among the inputs.
+  /// The network and Program(1) as compiled: with live weights as inputs.
   static std::pair<Network, Program> with_live_inputs(const Signature& s);
-  /// What is known of inputs of these sizes, compiled or not.
+  /// The signature of inputs of these sizes, compiled or not.
   Signature& known(const Tensors& inputs);
   Signature make(const std::string& key, const Tensors& inputs);
   void compile_model(Signature& s);
-  /// Another size that is computed by the same calls and is not far larger or smaller; null: none.
+  /// Another size with the same calls, not far larger or smaller; nullptr: none.
   const Signature* like(const Signature& s, bool gradients) const;
   std::shared_ptr<GradientModel> gradients_of(Signature& s, const std::vector<bool>& of);
-  /// Keeps what a call of `single` made of weights.
+  /// Stores the new values that a call of `single` gave weights.
   void keep_updates(const Signature& s, const Program& single, const Tensors& updates,
                     std::vector<std::pair<size_t, Tensor>>* changed);
-  /// Keeps the ensemble's weights: those that models shared and a call changes are their own now.
+  /// Stores the ensemble's weights; shared ones that calls change now exist for each model.
   void take(const Signature& s, const Ensemble& e);
   Mode mode(c10::Device device) const;
   void check_now(Signature& s);
