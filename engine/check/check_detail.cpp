@@ -214,8 +214,7 @@ Poisoned::Poisoned(const Ensemble& ensemble, int64_t i) : ensemble_(ensemble) {
 
 Poisoned::~Poisoned() {
   const at::NoGradGuard guard;
-  // In reverse order: of two tensors in one memory, the second was saved after the first became
-  // NaN.
+  // In reverse: of two tensors in one memory, the second was saved when the first was NaN already.
   for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) row->first.copy_(row->second);
 }
 
