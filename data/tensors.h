@@ -20,8 +20,7 @@ std::string short_name(at::ScalarType dtype);
 /// The dtype of a short name, or nothing.
 std::optional<at::ScalarType> parse_dtype(const std::string& name);
 
-/// A tensor over the file's own memory (which it keeps alive) where its alignment allows, else a
-/// copy.
+/// A tensor over the file's own memory (which it keeps alive) if its alignment allows, else a copy.
 at::Tensor view(const std::shared_ptr<const safetensors::File>& file,
                 const safetensors::Entry& entry);
 

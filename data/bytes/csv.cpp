@@ -50,7 +50,7 @@ void CsvReader::cut(std::vector<std::string_view>* cells) {
   cells->clear();
   unquoted_.clear();
   line_ = next_line_++;
-  std::vector<std::pair<size_t, size_t>> kept;  // cells, and where their text is in unquoted_
+  std::vector<std::pair<size_t, size_t>> kept;  // cell index, index of its text in unquoted_
   for (;;) {
     if (at_ < bytes_.size() && bytes_[at_] == '"') {
       std::string text;

@@ -18,7 +18,8 @@ struct Array {
 /// Whether the bytes begin as a .npy file does.
 bool probe(std::string_view bytes);
 /// Reads and checks all but the values; `file` is only for messages. Throws Error for objects
-/// (pickles), texts, records, big-endian numbers, and a file shorter or longer than it says.
+/// (pickles), texts, records, big-endian numbers, and a file whose length differs from its
+/// header's.
 Array parse(std::string_view bytes, const std::string& file);
 
 /// The header of a row-major array's file.

@@ -21,8 +21,8 @@ class CheckpointFile {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   /// The dtype of a tensor. Throws Error (naming file and tensor) for one that LibTorch lacks.
   at::ScalarType dtype(size_t index) const;
-  /// A tensor over the file's own memory (which it keeps alive) where alignment and byte order
-  /// allow, else a copy.
+  /// A tensor over the file's own memory (which it keeps alive) if alignment and byte order allow,
+  /// else a copy.
   at::Tensor tensor(size_t index) const;
   /// The bytes of a tensor, if they are contiguous in the order of its elements; else nullptr.
   const char* plain_bytes(size_t index) const;

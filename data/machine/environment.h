@@ -29,7 +29,7 @@ struct Environment {
   std::string cpu;
   int cores = 0;         // usable by this process
   int threads = 0;       // of LibTorch
-  std::string governor;  // "unknown" where the system does not say
+  std::string governor;  // "unknown" if the system does not say
   int64_t memory_bytes = 0;
   double mhz = 0, max_mhz = 0;  // mean over the cores when captured, and the most allowed
   double temperature_c = 0;     // the hottest sensor

@@ -4,7 +4,7 @@
 namespace wide {
 
 /// Compares steps of single models with Program(1) of their loss in float64, differentiated by
-/// autograd as it stands.
+/// autograd.
 ///
 /// Where a relu's argument is zero but for rounding, or two candidates of a maximum are equal but
 /// for rounding, float32 and float64 may take different sides, and both gradients are right. Such a

@@ -127,7 +127,7 @@ struct Program {
   Graph graph;
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
-  std::string in_spec, out_spec;            // JSON of pytrees; "" when not said
+  std::string in_spec, out_spec;            // JSON of pytrees; "" if missing
   std::vector<std::string> argument_names;  // of forward; may be empty
   std::map<std::string, std::vector<std::string>> named_tuples;
   std::map<std::string, Range> ranges;  // of symbols

@@ -19,7 +19,7 @@ std::vector<Leaf> input_leaves(const Program& program, const std::vector<std::st
                                const std::string& file);
 
 /// A name for each of `count` user outputs by the path that leads to it in what forward returns:
-/// "logits", "aux.0", "1"; empty where the file does not say or forward returns one tensor.
+/// "logits", "aux.0", "1"; empty if the file does not say or forward returns one tensor.
 std::vector<std::string> output_leaves(const Program& program, size_t count,
                                        const std::string& file);
 

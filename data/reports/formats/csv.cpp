@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// All columns there can be.
+/// All columns that a report can have.
 std::vector<std::string> columns() {
   Case any_case;
   Trial any_trial;
@@ -31,7 +31,7 @@ std::string text(const SweepReport& report, const FigureOptions&) {
     for (const char* kind : {"baselines", "trials"})
       for (const Json& timing : c[kind]) {
         const CsvRow row = csv_row(c, timing);
-        // A trial without samples has no time, not a time of zero.
+        // A trial without samples has an empty time, not zero.
         const bool timed = !timing["samples_ns"].empty();
         std::string line;
         for (size_t i = 0; i < names.size(); ++i) {

@@ -15,7 +15,7 @@ std::string target_section(const std::vector<Case>& cases, size_t index,
   std::string out = fmt::format("<h2 id=\"t{}\">{} <span class=\"muted\">{}</span></h2>\n", index,
                                 html_escape(cases.front().target), html_escape(common_text(cases)));
   for (Figure figure : figures_of(cases, options)) {
-    figure.title = std::exchange(figure.subtitle, "");  // the target stands above already
+    figure.title = std::exchange(figure.subtitle, "");  // the target is a heading already
     out += svg_element(figure);
   }
   out += html_table(timing_table(cases), "timings");

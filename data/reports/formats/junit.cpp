@@ -10,7 +10,7 @@
 namespace wide::junit_report {
 namespace {
 
-/// JUnit's own kinds. A trial that never ran to its end is no success.
+/// JUnit's element for a status. A trial that did not finish is no success.
 const char* element_of(Status status) {
   switch (status) {
     case Status::ok:

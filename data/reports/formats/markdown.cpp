@@ -23,7 +23,7 @@ std::string table_text(const ReportTable& table) {
   return out + "\n";
 }
 
-/// As code in a line of its own; a fence longer than any inside.
+/// A code block, with a fence longer than any in the text.
 std::string code(const std::string& text) {
   size_t longest = 2, run = 0;
   for (const char c : text) {

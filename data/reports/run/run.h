@@ -13,7 +13,7 @@ namespace wide {
 /// The names of a data file's columns, by what they are used for. A run keeps those of its training
 /// data: other files are matched with them by name, in whatever order their columns stand.
 struct DataColumns {
-  bool table = false;                                      // a CSV file, each column a number a row
+  bool table = false;  // a CSV file: one number per row and column
   std::map<std::string, std::vector<std::string>> inputs;  // by forward's argument, in order
   std::vector<std::string> target, weight, fold, group;    // at most one each, except targets
   std::vector<std::string> left_out;                       // columns that are not used

@@ -217,7 +217,7 @@ CurvesFigure run_figure(const Runs& runs, const RunFigureOptions& options) {
     figure.total += run->models.size();
     if (!figure.title.empty()) figure.title += " and ";
     figure.title += run->id > 0 ? fmt::format("run {} · {}", run->id, run->name) : run->name;
-    // The axis of a running run ends at its planned last step, so that it does not change.
+    // The axis of a running run ends at its final step, so that it does not change.
     const int64_t last = run->state == "running" ? run->steps : run->last_step();
     if (options.along != "seconds")
       figure.x_end = std::max(figure.x_end, along_of(*run, options.along, last));

@@ -21,7 +21,7 @@ struct RunHistory {
   std::string name, network, state, command, dir;  // state: running, complete, interrupted
   std::string monitor;                             // the metric by which models are compared
   bool more_is_better = false;
-  int64_t steps = 0;  // planned
+  int64_t steps = 0;  // of the whole run
   double steps_per_epoch = 1;
   std::vector<ModelReport> models;
   std::map<std::string, std::vector<RunCurve>> metrics;  // by name, then by model

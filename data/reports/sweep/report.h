@@ -30,7 +30,7 @@ struct Speedup {
 struct FuseResult {
   int64_t n = 0;
   std::map<Way, int64_t> coverage;
-  Ways coverage_time;  // empty unless asked for
+  Ways coverage_time;  // empty unless requested
   std::vector<Fallback> fallbacks;
   std::vector<Timing> results;
   std::string chosen;  // the fastest correct candidate

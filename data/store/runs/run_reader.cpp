@@ -10,7 +10,7 @@
 namespace wide {
 namespace {
 
-/// The run without its history; nullopt where there is no such run.
+/// The run without its history; nullopt if there is no such run.
 std::optional<RunHistory> head_of(Connection& connection, int64_t run) {
   Query head(connection, "SELECT more, state, owner FROM run WHERE id = ?", run);
   if (!head.step()) return std::nullopt;

@@ -19,7 +19,7 @@ struct PackedCall {
 struct PackRequest {
   const Node& node;
   const Value &input, &result;
-  Tensor weight, bias;     // samples; the bias undefined where there is none
+  Tensor weight, bias;     // samples; the bias may be undefined
   std::string activation;  // applied to the result, in both timed forms; "" for none
   bool serial = false;     // will run on one thread, as one range of several
 };
