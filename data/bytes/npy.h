@@ -18,8 +18,7 @@ struct Array {
 /// Whether the bytes begin as a .npy file does.
 bool probe(std::string_view bytes);
 /// Reads and checks all but the values; `file` is only for messages. Throws Error for objects
-/// (pickles), texts, records, big-endian numbers, and a file whose length differs from its
-/// header's.
+/// (pickles), texts, records, big-endian numbers, and a file of another length than its header's.
 Array parse(std::string_view bytes, const std::string& file);
 
 /// The header of a row-major array's file.

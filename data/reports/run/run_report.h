@@ -55,7 +55,7 @@ std::vector<ConfigSummary> by_config(const RunReport& run, const std::vector<std
 std::string config_name(const ConfigSummary& config);
 /// "3 trained, 1 diverged".
 std::string statuses_text(const RunReport& run);
-/// How many models the mean answer is made of.
+/// The number of models in the mean answer.
 int64_t answering_models(const RunReport& run);
 
 /// Metrics of the mean answer for the validation and for the test rows.
