@@ -28,7 +28,7 @@ Target target() {
   t.axes = {{"B", "samples"},
             {"T", "steps of a sequence"},
             {"D", "features"},
-            {"causal", "1: no step looks at later ones", 0}};
+            {"causal", "1: causal, no step attends to later ones", 0}};
   t.sweeps["suite"] = {{1},
                        grid({{"B", {8}},
                              {"T", {256, 1024, 4096, 8192, 16384}},

@@ -253,7 +253,7 @@ Target target() {
             {"T", "steps of a sequence"},
             {"D", "features"},
             {"h", "heads of attention"},
-            {"causal", "1: no step looks at later ones", 0},
+            {"causal", "1: causal, no step attends to later ones", 0},
             {"byhand", "1: products and softmax written out", 0}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"D", 256}, {"h", 8}}}};
   t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16}},

@@ -53,8 +53,7 @@ Tensors one_pass(const DropoutConfig& c, const WideCall& call) {
 
 Applies one_pass_applies(const DropoutConfig& c, const WideCall& call) {
   if (c.mask)
-    return reason("dropout/one_pass", "mask", "one that is read", "one that is used up at once",
-                  "independent");
+    return reason("dropout/one_pass", "mask", "one that is read", "an unused one", "independent");
   if (c.p <= 0 || c.p >= 1)
     return reason("dropout/one_pass", "p", fmt::format("{}", c.p), "one between 0 and 1",
                   "independent");

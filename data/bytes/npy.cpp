@@ -133,7 +133,7 @@ Array parse(std::string_view bytes, const std::string& file) {
   uint64_t size = static_cast<uint64_t>(safetensors::bits_of(array.dtype)) / 8;
   for (const int64_t s : array.shape)
     if (__builtin_mul_overflow(size, static_cast<uint64_t>(s), &size))
-      refuse(file, "sizes", "more elements than there are numbers", "an array");
+      refuse(file, "sizes", "2^64 bytes or more", "an array");
   array.end = array.begin + size;
   if (size > bytes.size() || array.end != bytes.size())
     refuse(file, "values", fmt::format("{} bytes", bytes.size() - array.begin),

@@ -433,7 +433,8 @@ class Machine {
       case 'b': {
         const Id state = pop();
         if (const Kind kind = values_[top()].kind; kind != Kind::dict && kind != Kind::tensor)
-          broken(fmt::format("attributes of {}", to_string(kind)), "those of a dict or tensor");
+          broken(fmt::format("attributes of {}", to_string(kind)),
+                 "attributes of a dict or tensor");
         meaning_.build(values_, top(), state);
         return true;
       }

@@ -197,11 +197,11 @@ void Connection::refuse(const SQLite::Exception& e) const {
       break;
     case SQLITE_FULL:
       got = "a full disk";
-      expected = "space for the results; those stored before are kept";
+      expected = "space for the results; earlier ones are kept";
       break;
     case SQLITE_IOERR:
       got = std::filesystem::is_directory(path_) ? why_not_opened(path_) : why_not_written(e);
-      expected = "to read and write; what was stored before is kept";
+      expected = "to read and write; earlier results are kept";
       break;
     case SQLITE_READONLY:
       got = "a read-only file or folder";

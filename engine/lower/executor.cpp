@@ -375,7 +375,7 @@ TimelineCall Executor::timeline(const Tensors& bound, const Tensors& results) {
   }
   if (!device.is_cpu())
     shown.notes.emplace_back(
-        "wide: each step was waited for, which takes longer than a call that is not watched");
+        "wide: the host waits after each step, so that the call takes longer than usual");
   const auto add = [&](size_t item, const RangeRan& range, double begin, double end) {
     shown.spans.push_back({static_cast<int32_t>(item), range.thread, range.core,
                            begin - call.begin_ns, end - call.begin_ns});

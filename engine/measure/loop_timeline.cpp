@@ -75,7 +75,7 @@ TimelineCall loop_timeline(const Baseline& loop, int64_t n, int threads, c10::De
         threads));
   if (!device.is_cpu())
     shown.notes.emplace_back(
-        "loop: each model was waited for; its operators show when they were called, not when the "
+        "loop: the host waits after each model; operators show when they were called, not when the "
         "device ran them");
 
   std::vector<WatchedCall> calls(kWatchedCalls);

@@ -69,7 +69,7 @@ class Reduced final : public CompiledModel {
   TimelineCall timeline(const Tensors& inputs) override {
     TimelineCall call = model_->timeline(inputs);
     call.notes.push_back(std::string(to_string(reduce_)) +
-                         " over the models runs behind what is shown");
+                         " over the models runs after the steps shown");
     return call;
   }
 

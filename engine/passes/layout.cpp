@@ -83,7 +83,7 @@ std::string run(Program& program) {
 }
 
 [[maybe_unused]] const bool registered =
-    add_pass({"layout", "cancels permutes that meet their inverse and copies that copy nothing",
+    add_pass({"layout", "removes permutes that cancel and copies that are not needed",
               Stage::program, 30, run, /*portable=*/true});
 
 }  // namespace

@@ -515,7 +515,7 @@ void TrainedModels::load(const std::map<std::string, Tensor>& from) {
   const Tensor runs = take("running", {n_}, at::kBool);
   if (!left.empty())
     fail(
-        "[train] state: got {}, expected nothing that this trainer has not; try that of the same "
+        "[train] state: got {}, expected only tensors of this trainer; try the state of the same "
         "run",
         left.begin()->first);
   std::vector<int64_t> everyone = model_at_;

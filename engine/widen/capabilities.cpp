@@ -77,8 +77,7 @@ const std::map<std::string, Capabilities>& all_capabilities() { return known_cap
 
 const Capabilities& capabilities(const std::string& op) {
   const auto found = known_capabilities().find(op);
-  WIDE_ASSERT(found != known_capabilities().end(), "{} does not say what it can be called with",
-              op);
+  WIDE_ASSERT(found != known_capabilities().end(), "{} has no registered capabilities", op);
   return found->second;
 }
 

@@ -312,12 +312,12 @@ inline std::vector<Strategy> strategies(const Layer& layer) {
   if (!layer.transposed) {
     all.push_back(strategy<Config>("unfold", "patches gathered once, then one batched GEMM",
                                    unfold_gemm, named(unfold_applies)));
-    all.push_back(strategy<Config>("pointwise", "one tap: weights times images as they lie",
+    all.push_back(strategy<Config>("pointwise", "one tap: weights times images, without copies",
                                    pointwise, named(pointwise_applies),
                                    {"wide::pointwise_convolution"}));
   }
   if (!layer.transposed && layer.dims() < 3)
-    all.push_back(strategy<Config>("depthwise", "every channel by filters of its own, inference",
+    all.push_back(strategy<Config>("depthwise", "each channel with its own filters, inference",
                                    depthwise, named(depthwise_applies),
                                    {"wide::depthwise_convolution"}));
   return all;

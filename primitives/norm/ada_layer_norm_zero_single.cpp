@@ -108,7 +108,7 @@ Target target() {
   t.name = "ada_layer_norm_zero_single";
   t.kind = Kind::primitive;
   t.family = "normalization";
-  t.summary = "Layer normalisation, scaled and shifted by what a conditioning says";
+  t.summary = "Layer normalisation, scaled and shifted by a conditioning";
   t.formula = "y = LN(x) (1 + scale) + shift, gate;  NBTD, NBE -> NBTD, NBD";
   t.source = "FLUX, AdaLayerNormZeroSingle";
   t.network = network;

@@ -173,7 +173,7 @@ class Products {
 };
 
 [[maybe_unused]] const bool registered =
-    add_pass({"products", "products of matrices as they lie, without copies in front or behind",
+    add_pass({"products", "products of matrices of any strides, without copies before or after",
               Stage::program, 105, [](Program& program) { return Products(program).run(); }});
 
 }  // namespace

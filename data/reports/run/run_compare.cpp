@@ -182,7 +182,7 @@ class Differences {
     // Both runs have the same values, but models combine them differently.
     if (std::none_of(all_.begin(), all_.end(),
                      [](const RunDifference& d) { return d.other_configuration; }))
-      all_.push_back({"hyperparameters", "of a model", "of the model with its seeds are others"});
+      all_.push_back({"hyperparameters", "of a model", "others for the model with the same seeds"});
   }
 
   const RunReport &before_, &after_;

@@ -108,7 +108,7 @@ std::vector<std::string> differences(const Coverage& runs, const Coverage& shown
     if (other == at.end() || name_of(*other->second) == name_of(item)) continue;
     const std::string& why = other->second->reason;
     lines.push_back(fmt::format(
-        "node {}, {}: runs as {}, which all models at once do not take: "
+        "node {}, {}: runs as {}, which does not apply to all models at once: "
         "shown as {}{}",
         item.node, item.op, name_of(item), name_of(*other->second), why.empty() ? "" : ", " + why));
   }
