@@ -29,7 +29,7 @@ std::vector<std::pair<std::string, at::Tensor>> load_tensors(const std::string& 
 void save_tensors(const std::string& path,
                   const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 
-/// Equal in dtype, sizes and every bit (NaN equals itself, 0 does not equal -0).
+/// Whether both are equal in dtype, sizes and every bit (NaN equals itself, 0 does not equal -0).
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
 
 /// "[3, 64]".

@@ -47,9 +47,9 @@ bool wrapper_at(const std::string& name, size_t at) {
   });
 }
 
-/// Buffers that a correct checkpoint may lack: the counter that old files do not have, and buffers
-/// that are not persistent, which TorchScript does not mark. Running statistics are always saved:
-/// without them a model would use another one's.
+/// Whether a correct checkpoint may lack a buffer: the counter that old files do not have, and
+/// buffers that are not persistent, which TorchScript does not mark. Running statistics are always
+/// saved: without them a model would use another one's.
 bool may_be_missing(const TensorSpec& spec) {
   return spec.role == Role::buffer && !spec.name.ends_with("running_mean") &&
          !spec.name.ends_with("running_var");

@@ -40,7 +40,7 @@ struct DatasetFormat {
 };
 bool add_dataset_format(DatasetFormat format);
 
-/// Opens a data set; the format is recognised by the file's contents. Throws Error.
+/// Opens a training run's data set; recognises the format by the contents. Throws Error.
 Dataset open_dataset(const std::string& path);
 
 }  // namespace wide

@@ -18,7 +18,7 @@ struct ModeFlag {
 const std::vector<ModeFlag>& mode_flags();
 /// The flag of an operator such as "aten::dropout"; nullptr if it has none.
 const ModeFlag* mode_flag(std::string_view op);
-/// Operators that exist only for one mode, so that the other form cannot be derived from them.
+/// Whether an operator exists only for one mode, so that the other form cannot be derived from it.
 bool is_bound_to_mode(std::string_view op);
 
 }  // namespace wide

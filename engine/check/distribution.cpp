@@ -119,7 +119,7 @@ class Distributions {
                        std::exp(sum / static_cast<double>(models)));
   }
 
-  // Rare events and rounding have no usable variance.
+  // Whether values have a usable variance, unlike those of rare events and rounding.
   bool rich(std::vector<double> values) const {
     const Mean mean = mean_of(values);
     const auto count = static_cast<std::ptrdiff_t>(values.size());

@@ -3,9 +3,9 @@
 
 namespace wide {
 
-/// Calls `work(thread, item)` for every item in [0, items), each once, on up to `threads` threads
-/// of the OpenMP pool that ATen uses too; operators inside run single-threaded when there is more
-/// than one. Items are handed out one at a time in order. Rethrows the first exception.
+/// Runs the executor's ranges of models, as items: calls `work(thread, item)` for each in [0,
+/// items), once, on up to `threads` threads of ATen's OpenMP pool; with several, operators inside
+/// run single-threaded. Items are handed out in order. Rethrows the first exception.
 void run_parallel(int threads, int items, const std::function<void(int thread, int item)>& work);
 
 /// Runs `work` on this thread alone: operators are single-threaded, as inside `run_parallel`, and

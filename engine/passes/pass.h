@@ -26,7 +26,7 @@ struct Pass {
   Stage stage = Stage::program;
   int order = 0;  // position within the stage, ascending
   std::function<std::string(Program&)> run = {};
-  bool portable = false;  // only removes nodes: exports run it too
+  bool portable = false;  // only removes nodes: also runs for exports
 };
 
 /// Registers at static initialisation.
@@ -54,7 +54,7 @@ struct PassOptions {
   bool keep_text = false;
 };
 
-/// Runs the enabled passes of stage program; returns a record of each.
+/// Runs the enabled passes of stage program, between widening and lowering; returns their records.
 std::vector<PassRecord> run_passes(Program& program, const PassOptions& options = {});
 
 }  // namespace wide

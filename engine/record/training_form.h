@@ -15,7 +15,7 @@ class TrainingForm {
   int64_t asked = 0;  // number of calls of in_training_form so far
 };
 
-/// For registered networks: each training flag is set by one call of this.
+/// Whether this thread has one. Registered networks (blocks/layers.h) ask for each training flag.
 bool in_training_form();
 
 }  // namespace wide

@@ -95,8 +95,8 @@ class ItemFinder {
     return holds;
   }
 
-  /// A claimed region inside a larger group becomes part of it; any other region dissolves the
-  /// groups that it overlaps.
+  /// Whether a claimed region lies inside a larger group, of which it becomes part. Any other
+  /// region dissolves the groups that it overlaps.
   bool yields_to_group(const Item& region) {
     const int32_t first = group_of_[region.begin];
     bool inside = first >= 0;

@@ -38,7 +38,7 @@ class Reader {
     return node;
   }
 
-  /// normal * weight.
+  /// Matches normal * weight.
   bool affine(ValueId id) {
     const auto product = take(id, "aten::mul");
     if (!product || !two_tensors(*product)) return false;
@@ -52,7 +52,7 @@ class Reader {
     return false;
   }
 
-  /// centred / sqrt(variance + eps), or times the root's inverse.
+  /// Matches centred / sqrt(variance + eps), or times the root's inverse.
   bool normal(ValueId id) {
     if (const auto quotient = take(id, "aten::div")) {
       const CallView call = view_.call(*quotient);
@@ -71,7 +71,7 @@ class Reader {
     return false;
   }
 
-  /// x - mean(x).
+  /// Matches x - mean(x).
   bool centred(ValueId id) {
     const auto difference = take(id, "aten::sub");
     if (!difference || !two_tensors(*difference)) return false;

@@ -7,7 +7,7 @@
 namespace wide::one_hot_rules {
 namespace {
 
-// classes, their number (-1: from the data)
+// Arguments: classes, their number (-1: from the data).
 bool count_is_known(c10::ArrayRef<IValue> in) { return in[1].toInt() > 0; }
 
 void one_hot(Stack& stack) {

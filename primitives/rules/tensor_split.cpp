@@ -6,7 +6,7 @@
 namespace wide::tensor_split_rules {
 namespace {
 
-// self, indices or the number of sections, dim
+// Arguments: self, indices or the number of sections, dim.
 bool cuts_by_tensor(c10::ArrayRef<IValue> in) { return in[1].isTensor(); }
 
 void tensor_split(Stack& stack) {

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr int64_t kVersion = 1001;
 
-/// The layout before PyTorch 0.2, which PyTorch itself reads only with weights_only=False.
+/// Whether it has the layout before PyTorch 0.2, which PyTorch reads only with weights_only=False.
 bool is_tar(std::string_view bytes) {
   constexpr size_t kMagicAt = 257;
   return bytes.size() > 512 && bytes.substr(kMagicAt, 5) == "ustar";

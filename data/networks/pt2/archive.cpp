@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kAgain = "export it again with torch.export.save";
 constexpr const char* kOldModel = "serialized_exported_program.json";
 
-/// The numbers of `sizes`, which must all be known and not negative.
+/// Whether all numbers are known, not expressions, and not negative.
 bool plain(const std::vector<Size>& sizes) {
   return std::all_of(sizes.begin(), sizes.end(),
                      [](const Size& s) { return s.expression.empty() && s.value >= 0; });
@@ -90,7 +90,7 @@ class Reader {
     zip::check_crc(bytes_, model, file_);
     archive.program = parse_program(zip::bytes_of(bytes_, model), file_, inner(model));
     const std::string name = old ? "" : name_of(model);
-    // Older files hold a torch.save of an empty dict, which the reader of checkpoints refuses.
+    // Only what the graph needs is read: older files may have a torch.save of an empty dict.
     if (wants(archive.program, true))
       archive.weights = old ? saved("serialized_state_dict.pt") : group("weights", name);
     if (wants(archive.program, false))

@@ -1,5 +1,5 @@
-// `counter_draws` for devices without a kernel for it: by ATen operators on int64, with the same
-// bits as the CPU's kernel.
+// The operators of counter_draws.h for devices without a kernel for them, which the dispatcher
+// calls there: by ATen operators on int64, with the same bits as the CPU's kernel.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 

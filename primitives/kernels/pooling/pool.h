@@ -31,7 +31,7 @@ struct Pooling {
 
   int64_t plane() const { return shape.h * shape.w; }
   int64_t results() const { return shape.oh * shape.ow; }
-  /// Whether windows are 2 x 2 of stride 2 without padding, none of which is cut off.
+  /// Whether windows are 2 x 2 of stride 2 without padding, none cut off.
   bool squares() const;
   /// Whether a window may lie in the padding alone, as dilated ones can.
   bool may_be_empty() const { return window.dilation[0] > 1 || window.dilation[1] > 1; }
