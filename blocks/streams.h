@@ -15,7 +15,7 @@ inline Tensor rotated(const Tensor& x, const Tensor& rope) {
   return x * rope.cos() + turned * rope.sin();
 }
 
-/// `[B,h,T,d]` each.
+/// Queries, keys and values, `[B,h,T,d]` each.
 struct Heads {
   Tensor q, k, v;
 };

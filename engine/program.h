@@ -152,7 +152,7 @@ void for_each_value(const std::vector<Argument>& arguments, Visit visit) {
       if (id != kNone) visit(id);
 }
 
-/// `[N, sizes...]`.
+/// The sizes `[N, sizes...]` of a wide tensor.
 inline Sizes wide_sizes(int64_t n, c10::IntArrayRef sizes) {
   Sizes out{n};
   out.insert(out.end(), sizes.begin(), sizes.end());

@@ -40,7 +40,7 @@ struct CheckpointFormat {
   std::function<CheckpointIndex(std::string_view bytes, const std::string& file)> parse;
 };
 bool add_checkpoint_format(CheckpointFormat format);
-/// By name.
+/// All formats, sorted by name.
 const std::vector<CheckpointFormat>& checkpoint_formats();
 
 /// The format, recognised by the bytes, not by the file's name. Throws Error if there is none.

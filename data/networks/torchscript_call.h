@@ -24,7 +24,6 @@ class ForwardCall {
               const std::string& file);
   ~ForwardCall();
 
-  /// All arguments after self.
   Stack arguments(const Tensors& tensors) const;
 
   struct Part;

@@ -9,7 +9,7 @@
 
 namespace wide {
 
-/// One trial in a plot.
+/// One trial or baseline in a plot.
 struct CurvePoint {
   double n = 1;
   // low, high: the 95 % interval of a speedup, the quartiles of a time. No value: no point.

@@ -35,7 +35,7 @@ bool power_of_two(double n) {
   return std::frexp(n, &exponent) == 0.5;
 }
 
-/// "4", "1024", "10k", "2M".
+/// The label of N: "4", "1024", "10k", "2M".
 std::string n_label(double n) {
   if (n < 1e4) return fmt::format("{:.0f}", n);
   if (n < 1e6) return short_number(n / 1e3) + "k";

@@ -16,7 +16,7 @@ struct ReportFormat {
   std::function<std::string(const SweepReport&, const FigureOptions&)> text;
 };
 bool add_report_format(ReportFormat format);
-/// Sorted by name.
+/// All formats, sorted by name.
 const std::vector<ReportFormat>& report_formats();
 
 /// Writes all or nothing; "-" is stdout. Throws Error with exit code 1 on failure.

@@ -136,7 +136,7 @@ class Store {
 
   // ---- reading ----
 
-  /// Newest first.
+  /// The stored sweeps, newest first.
   std::vector<SweepRow> sweeps(int64_t limit = -1, int64_t offset = 0);
   /// Finds a sweep by its number, `last`, a reference's name, or its own name (the latest of it).
   std::optional<int64_t> find(const std::string& which);

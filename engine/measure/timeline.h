@@ -40,7 +40,7 @@ constexpr int kWatchedCalls = 11;
 
 /// The index of the median.
 size_t median_at(const std::vector<double>& ns);
-/// In the order of `TimelineCall::spans`.
+/// Sorts spans as in `TimelineCall::spans`.
 void sort_spans(std::vector<TimelineSpan>& spans);
 
 }  // namespace wide

@@ -22,7 +22,7 @@ Program record(const std::vector<Binding>& bindings,
 /// True while this thread records.
 bool recording();
 
-/// Tags the nodes recorded while it lives.
+/// Tags the nodes that are recorded while it exists.
 class OriginScope {
  public:
   explicit OriginScope(Origin origin);

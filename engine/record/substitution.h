@@ -34,7 +34,7 @@ class LiteralScope {
   LiteralScope(const LiteralScope&) = delete;
   LiteralScope& operator=(const LiteralScope&) = delete;
 
-  /// Whether this thread has one.
+  /// Whether this thread has a LiteralScope.
   static bool active();
 };
 

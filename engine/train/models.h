@@ -50,7 +50,6 @@ class TrainedModels {
   void copy(int64_t from, int64_t to);
 
   std::map<std::string, Tensor> weights(bool averaged) const;
-  /// Both as in Trainer.
   bool is_shared(const std::string& name) const;
   void set_weights(const std::map<std::string, Tensor>& weights);
   void save(std::map<std::string, Tensor>& into) const;

@@ -185,14 +185,14 @@ void elu_backward(const Node& node, Writer& out) {
                                             out.number(scale), out.number(scalar(node, 3, out))))));
 }
 
-/// g (1 - y²).
+/// Writes g (1 - y²).
 void tanh_backward(const Node& node, Writer& out) {
   const std::string g = out.operand(node.arguments[0]), y = out.operand(node.arguments[1]);
   const std::string square = out.emit(fmt::format("mul {} {}", y, y));
   out.emit(fmt::format("mul {} {}", g, out.emit("sub 1 " + square)));
 }
 
-/// g (1 - y) y.
+/// Writes g (1 - y) y.
 void sigmoid_backward(const Node& node, Writer& out) {
   const std::string g = out.operand(node.arguments[0]), y = out.operand(node.arguments[1]);
   const std::string other = out.emit("sub 1 " + y);

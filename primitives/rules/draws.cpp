@@ -70,7 +70,7 @@ Tensor like_normal(In in) {
   return normal(x.sizes(), x.scalar_type());
 }
 
-// self, dtype, ...
+// Arguments: self, dtype, ...
 at::ScalarType type_like(In in) {
   return in[1].isNone() ? in[0].toTensor().scalar_type() : in[1].toScalarType();
 }
@@ -78,7 +78,7 @@ bool real_like(In in) { return at::isFloatingType(type_like(in)); }
 Tensor uniform_like(In in) { return uniform(in[0].toTensor().sizes(), type_like(in)); }
 Tensor normal_like(In in) { return normal(in[0].toTensor().sizes(), type_like(in)); }
 
-// size, dtype, ...
+// Arguments: size, dtype, ...
 at::ScalarType dtype_of(In in) {
   return in[1].isNone() ? c10::get_default_dtype_as_scalartype() : in[1].toScalarType();
 }
@@ -250,7 +250,7 @@ struct DrawConfig {
   }
 };
 
-// seed, step, site, size, dtype
+// Arguments: seed, step, site, size, dtype.
 std::optional<Claimed> claim_draw(const CallView& call) {
   DrawConfig c{call.constant(2).toInt(), call.ints(3), call.constant(4).toScalarType()};
   return Claimed{c, {call.id(0), call.id(1)}, {0}};

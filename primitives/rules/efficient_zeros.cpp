@@ -6,7 +6,7 @@
 namespace wide::efficient_zeros_rules {
 namespace {
 
-// size, dtype, layout, device, pin_memory
+// Arguments: size, dtype, layout, device, pin_memory.
 void zeros(Stack& stack) {
   const auto in = c10::ArrayRef<IValue>(stack).slice(stack.size() - 5);
   const Tensor made = at::zeros(in[0].toIntVector(), in[1].toOptional<at::ScalarType>(),

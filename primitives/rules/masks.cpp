@@ -14,7 +14,7 @@ struct MaskConfig {
   std::string text() const { return fmt::format("before={} after={}", before, after); }
 };
 
-/// self, indices, values, accumulate
+/// Arguments: self, indices, values, accumulate.
 std::optional<Claimed> claim(const CallView& call) {
   if (!call.is_tensor(0) || !call.is_tensor(2) || call.flag(3)) return std::nullopt;
   const std::vector<ValueId> indices = call.list(1);

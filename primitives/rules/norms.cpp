@@ -19,7 +19,7 @@ struct Call {
   }
 };
 
-/// native_batch_norm and, `with_reserve`, _batch_norm_impl_index.
+/// Decomposes native_batch_norm and, `with_reserve`, _batch_norm_impl_index.
 void batch_norm(Stack& stack, size_t arguments, bool with_reserve) {
   const Call call{stack, arguments};
   Tensor mean = call.tensor(3), var = call.tensor(4);

@@ -8,7 +8,7 @@ namespace {
 
 bool is_number(c10::ArrayRef<IValue> in) { return in[0].toTensor().dim() == 0; }
 
-// self, shifts, dims
+// Arguments: self, shifts, dims.
 void roll(Stack& stack) {
   const Tensor self = stack[stack.size() - 3].toTensor();
   stack.resize(stack.size() - 3);

@@ -12,7 +12,6 @@ namespace {
 constexpr uint64_t kMost = UINT32_MAX;
 constexpr int kFirstOfJanuary1980 = 0x21;
 
-/// Writes little-endian numbers.
 class Numbers {
  public:
   Numbers& u16(uint64_t number) { return put(number, 2); }

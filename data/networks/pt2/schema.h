@@ -144,8 +144,8 @@ struct Payload {
   std::optional<TensorMeta> meta;
 };
 
-/// Both throw Error, naming `file` and `what`, for what is not JSON, not of the schema, or of a
-/// version of it that is not known.
+/// Both throw Error, naming `file` and `what`, for invalid JSON or an unknown version of the
+/// schema.
 Program parse_program(std::string_view text, const std::string& file, const std::string& what);
 std::vector<Payload> parse_payloads(std::string_view text, const std::string& file,
                                     const std::string& what);

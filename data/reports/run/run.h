@@ -68,7 +68,6 @@ struct ModelReport {
   std::optional<BestEvaluation> best;
   std::map<std::string, double> last, test;  // by metric; test: of the test rows
 
-  /// Whether it was pruned.
   bool pruned() const { return status == "pruned"; }
 };
 

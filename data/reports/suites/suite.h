@@ -22,7 +22,7 @@ struct Suite {
       add;
 };
 bool add_suite(Suite suite);
-/// Sorted by the preset's name.
+/// All suites, sorted by the preset's name.
 const std::vector<Suite>& suites();
 
 using Cells = std::vector<std::string>;

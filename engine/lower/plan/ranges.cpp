@@ -40,7 +40,7 @@ class Race {
  public:
   explicit Race(const CallOf& call_of) : call_of_(call_of) {}
 
-  /// Nanoseconds of a call.
+  /// Times an executor; returns the nanoseconds of a call.
   double add(std::unique_ptr<Executor> executor) {
     Runner next{std::move(executor), 0};
     const double ns = next.ns = time(next);

@@ -46,7 +46,6 @@ bool same_layout(const Value& a, const Value& b);
 /// Whether strides have neither overlaps nor holes, in any order of dimensions.
 bool dense(const Value& value);
 
-/// Gives the value contiguous strides.
 void make_contiguous(Value& value);
 
 }  // namespace wide

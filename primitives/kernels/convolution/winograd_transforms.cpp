@@ -20,12 +20,11 @@ constexpr auto kAtOnce = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr auto kNear = static_cast<float>(kPoint), kFar = static_cast<float>(1 / kPoint);
 
 V scaled(float factor, V v) { return hn::Mul(hn::Set(D(), factor), v); }
-/// factor * v + w
 V plus(float factor, V v, V w) { return hn::MulAdd(hn::Set(D(), factor), v, w); }
 
 // ------------------------------------------------------------------------------ along one axis
 
-/// B^T d
+/// Patch to frequencies along one axis: B^T d.
 template <int kPatch>
 HWY_INLINE void to_frequencies(const V* d, V* y) {
   if constexpr (kPatch == 4) {
@@ -57,7 +56,7 @@ HWY_INLINE void to_frequencies(const V* d, V* y) {
   }
 }
 
-/// A^T m
+/// Frequencies to results along one axis: A^T m.
 template <int kPatch, int kResults>
 HWY_INLINE void to_results(const V* m, V* y) {
   if constexpr (kPatch == 4) {

@@ -76,7 +76,7 @@ Tensor& bf16_linear_out(const Tensor& x, const Tensor& pairs, const std::optiona
               "wide::bf16_linear: x ", x.sizes(), " and pairs ", pairs.sizes(), " do not fit");
   TORCH_CHECK(out.is_contiguous() && out.numel() == n * m * o, "wide::bf16_linear: out ",
               out.sizes(), " is not a contiguous [N, M, O]");
-  // With an odd number of columns, a column of zeros is appended.
+  // Pads x with a column of zeros if K is odd.
   const Tensor even = x.size(2) == k ? x : at::constant_pad_nd(x, {0, k - x.size(2)});
   const Tensor rows = even.stride(2) == 1 && even.stride(1) >= k ? even : even.contiguous();
   const Tensor offsets = bias ? bias->contiguous() : Tensor();

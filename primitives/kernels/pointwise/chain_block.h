@@ -9,7 +9,6 @@ void run_block(const Code& code, float* const* slots, size_t count);
 /// Converts bools to 1 and 0.
 void from_truth(const uint8_t* from, float* to, size_t count);
 
-/// Sets `count` floats to `value`.
 void fill(float* to, float value, size_t count);
 
 }  // namespace wide::chains
