@@ -42,7 +42,7 @@ std::atomic<bool> had_threads{false}, forked{false};
 [[maybe_unused]] const int fork_handlers = pthread_atfork(
     [] {
       had_threads = threads_now() > 1;
-      at::get_num_threads();  // ATen sets OpenMP's number at a thread's first call: not later
+      at::get_num_threads();  // ATen sets OpenMP's number at its first call: now, not later
     },
     nullptr,
     [] {

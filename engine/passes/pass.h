@@ -15,7 +15,7 @@ const char* to_string(Stage stage);
 /// One row of the table of passes; its name is also its switch (`--passes-off NAME`). A pass of
 /// stage program is one rewrite of Program(N): `run` returns a short summary ("removed 3 nodes"),
 /// never changes the number or order of random operators, and keeps inputs, outputs and updates.
-/// For the other stages the row only names work that widening or lowering does in the same file.
+/// For the other stages the row only names work that widening or lowering does.
 ///
 /// A row is registered by the file that does the work, so that a new pass is one file; its number
 /// gives its position, whichever other passes exist. `passes()`, and with it `workbench list

@@ -385,7 +385,7 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
 
 Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
   Ensemble e = ensemble(s.network, s.inputs);
-  // The check writes to tensors that are not shared, such as the caller's inputs.
+  // Cloned, as the check writes to tensors that are not shared, such as the caller's inputs.
   for (size_t k = 0; k < e.tensors.size(); ++k)
     if (!e.shared[k]) e.tensors[k] = e.tensors[k].clone();
   double tolerance = rtol > 0 ? rtol : 0;
