@@ -150,7 +150,8 @@ class Recomputation {
   }
 
   /// A kernel computes a following node as its epilogue only if nothing else reads its result. The
-  /// rewrite removes readers, which must not create new epilogues: marks such values as `apart`.
+  /// rewrite removes readers, which must not create new epilogues: results of nodes in no epilogue
+  /// stay `apart`.
   void keep_epilogues() {
     Uses uses = uses_;
     std::vector<bool> absorbed(main_.size(), false);
