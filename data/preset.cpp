@@ -175,7 +175,7 @@ Json parse_strictly(const std::string& text, const std::string& file) {
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key &&
         !keys.back().insert(parsed.get_ref<const std::string&>()).second)
-      fail("[{}] {}: got it twice, expected every key once; try to leave one out", file,
+      fail("[{}] {}: got a duplicate key, expected each key once; try to leave one out", file,
            printable(parsed.get_ref<const std::string&>()));
     return true;
   };

@@ -159,7 +159,7 @@ void release_memory(c10::Device device) {
 }
 
 BrokenDevice::BrokenDevice(c10::Device device, const std::string& why)
-    : Error(fmt::format("[device] {}: got an error that does not go away ({}), expected a working "
+    : Error(fmt::format("[device] {}: got a persistent error ({}), expected a working "
                         "device; try again in a new process",
                         device.str(), why),
             5) {}

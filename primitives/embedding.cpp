@@ -90,7 +90,7 @@ Target target() {
             {"T", "indices of a sample"},
             {"V", "rows of the table"},
             {"D", "features of a row"},
-            {"padding_idx", "a row that learns nothing; -1: none", -1}};
+            {"padding_idx", "a row without a gradient; -1: none", -1}};
   t.sweeps["quick"] = {quick_n(), {{{"B", 8}, {"T", 128}, {"V", 1000}, {"D", 256}}}};
   t.sweeps["full"] = {full_n(), grid({{"B", {4, 8, 16, 32}},
                                       {"T", {64, 128, 256}},

@@ -163,7 +163,7 @@ Json stored_json(const std::string& text) {
   try {
     check_json_depth(text, "");
   } catch (const Error&) {
-    throw SQLite::Exception("JSON that nests beyond measure", SQLITE_CORRUPT);
+    throw SQLite::Exception("JSON that is nested too deeply", SQLITE_CORRUPT);
   }
   return Json::parse(text);
 }

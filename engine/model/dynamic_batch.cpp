@@ -102,7 +102,7 @@ class Comparison {
       same = known == other[i];
     }
     if (!same)
-      fail("{} is of other tensors in batches of {} than in those of {}", where, batches_[k],
+      fail("{} uses other tensors in batches of {} than in those of {}", where, batches_[k],
            batches_[0]);
   }
 
@@ -162,7 +162,7 @@ class Comparison {
     std::vector<Sizes> numbers;
     for (const Program* program : programs_) {
       const Argument& other = program->nodes[i].arguments[a];
-      if (own.kind != other.kind) fail("{} is of another kind in batches of another size", where);
+      if (own.kind != other.kind) fail("{} has another kind in batches of another size", where);
       same &= own.kind != Argument::Kind::constant || same_constant(own.constant, other.constant);
       if (const auto list = integers(other.constant)) numbers.push_back(*list);
     }
@@ -182,7 +182,7 @@ class Comparison {
     for (size_t k = 0; k < programs_.size(); ++k) {
       const Value& v = programs_[k]->value(k == 0 ? id : partner_[k][id]);
       if (v.role != base.role || v.dtype != base.dtype || v.strided != base.strided)
-        fail("{} is of another type in batches of another size", where);
+        fail("{} has another type in batches of another size", where);
       if (v.role == Role::constant && !same_tensor(base.constant, v.constant))
         fail("the constant {} depends on the size of the batch", base.shape_text());
       sizes.push_back(v.sizes);

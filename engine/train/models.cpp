@@ -195,7 +195,7 @@ void TrainedModels::check_conflicts(int64_t model) const {
   for (const Hyperparameter& h : optimizer_->hyperparameters)
     values.push_back(hyper(h.name, model));
   if (const std::string why = optimizer_->conflict(values.data()); !why.empty())
-    fail("[train] {} of model {}: got {}, expected values that go together; try nesterov 0",
+    fail("[train] {} of model {}: got {}, expected compatible values; try nesterov 0",
          optimizer_->name, model, why);
 }
 

@@ -54,7 +54,7 @@ void expect_trainable(const Program& single) {
     if (node.is_random())
       throw Unsupported(reason("train", "random operator", node.name(),
                                "dropout, rand, randn, bernoulli or their like",
-                               "to draw with one of those"));
+                               "one of those operators"));
   for (const Update& u : single.updates)
     if (const Value& v = single.value(u.target); v.role == Role::parameter)
       throw Unsupported(reason("train", "parameter " + v.name, "a change in forward",

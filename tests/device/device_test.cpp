@@ -69,7 +69,7 @@ TEST_F(DeviceErrors, OneThatStaysIsToldFromOthers) {
   } catch (const BrokenDevice& e) {
     EXPECT_EQ(e.exit_code(), 5);
     EXPECT_EQ(std::string(e.what()),
-              "[device] cpu: got an error that does not go away (CUDA error: device-side assert "
+              "[device] cpu: got a persistent error (CUDA error: device-side assert "
               "triggered), expected a working device; try again in a new process");
   }
 }

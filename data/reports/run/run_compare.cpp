@@ -160,7 +160,7 @@ class Differences {
     };
     look("data", &RunData::fingerprint, &RunData::rows, " of other columns or values");
     look("rows to validate", &RunData::split, &RunData::validation_rows,
-         ", or rows to learn from, that are others");
+         ", or other training rows");
   }
 
   void add_settings() {

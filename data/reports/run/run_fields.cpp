@@ -89,12 +89,11 @@ void describe(Fields& fields, TrainerMemory& memory) {
   fields.add("recomputed", memory.recomputed,
              {.presence = Presence::later,
               .minimum = 0,
-              .description = "operator calls of a step that are made a second time, as memory was "
-                             "short for what they make to be kept"});
+              .description = "operator calls that a step makes a second time to save memory"});
   fields.add("saved_bytes", memory.saved_bytes,
              {.presence = Presence::later,
               .minimum = 0,
-              .description = "that range_bytes is smaller by that"});
+              .description = "bytes of range_bytes that these second calls save"});
 }
 
 void describe(Fields& fields, ModelSeeds& seeds) {

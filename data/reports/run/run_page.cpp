@@ -135,7 +135,7 @@ std::string run_html(const RunReport& run, const std::vector<std::string>& by) {
       "± standard deviation [95 % interval of the mean] over n models{}</p>\n",
       html_escape(monitored),
       std::any_of(configs.begin(), configs.end(), [](const auto& c) { return c.pruned > 0; })
-          ? "; pruned models count in no mean, nor in the mean answer"
+          ? "; pruned models are left out of the means and of the mean answer"
           : "");
   body += html_table(configurations_table(configs), "configurations");
   if (const ReportTable mean = ensemble_table(run); !mean.rows.empty())

@@ -232,7 +232,7 @@ std::string run_text(const RunReport& run, const std::vector<std::string>& keys)
     text += fmt::format("  metrics of each model's evaluation with the best {}:\n", metrics[0]);
   for (const ConfigSummary& c : configs) text += config_text(c);
   if (std::any_of(configs.begin(), configs.end(), [](const auto& c) { return c.pruned > 0; }))
-    text += "  pruned models count in no mean, nor in the mean answer\n";
+    text += "  pruned models are left out of the means and of the mean answer\n";
   if (run.models.size() > 1)
     for (const auto& [rows, values] : answers_of(run.ensemble)) {
       std::vector<std::string> said;

@@ -410,9 +410,8 @@ void describe_own(Fields& fields, FuseReport& report) {
   fields.add("dtype", report.dtype, kColumn);
   fields.add("mode", report.mode, kColumn);
   fields.add("reduce", report.reduce, {.presence = Presence::omitted, .words = "mean std vote"});
-  fields.add(
-      "trusted", report.trusted,
-      {.presence = Presence::omitted, .description = "the list of what files may call was lifted"});
+  fields.add("trusted", report.trusted,
+             {.presence = Presence::omitted, .description = "files could call every operator"});
   fields.add("environment", report.environment,
              {.own_table = true, .definition = "common.json#/$defs/environment"});
   fields.add("weights", report.weights, kOmitted);

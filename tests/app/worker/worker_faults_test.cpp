@@ -159,7 +159,7 @@ TEST_F(WorkerFaults, EachBecomesItsStatus) {
       {"killed", "crashed", "[killed] prepare: got SIGKILL (Killed)"},
       {"throws", "crashed", "thrown on purpose"},
       {"exits", "crashed", "[exits] prepare: got exit code 7"},
-      {"breaks", "crashed", "an error that does not go away (device-side assert triggered)"},
+      {"breaks", "crashed", "a persistent error (device-side assert triggered)"},
       {"late_segfault", "crashed", "[late_segfault] time: got SIGSEGV"},
       {"late_hang", "timeout", "[late_hang] time: got no end after 4"},
       {"late_throw", "crashed", "thrown while timed"}};

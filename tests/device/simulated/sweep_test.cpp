@@ -183,7 +183,7 @@ TEST(SimulatedSweep, ABrokenDeviceIsLeftToItsWorker) {
   EXPECT_EQ(breaks.at("status"), "crashed");
   EXPECT_NE(
       breaks.at("reason").get<std::string>().find(
-          "does not go away ([simulated] device-side error: an assertion failed in a kernel)"),
+          "a persistent error ([simulated] device-side error: an assertion failed in a kernel)"),
       std::string::npos)
       << breaks.at("reason");
   EXPECT_EQ(fills.at("status"), "oom") << fills.at("reason");

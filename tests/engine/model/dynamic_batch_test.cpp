@@ -65,7 +65,7 @@ TEST(DynamicBatch, OtherDependencesAreRefusedWithTheReason) {
               const Tensor y = x.relu(), z = x.relu();
               return (b == 7 ? y + y : y + z) + z;
             }),
-            "argument other of aten::add.Tensor is of other tensors in batches of 7 than in those "
+            "argument other of aten::add.Tensor uses other tensors in batches of 7 than in those "
             "of 4");
 }
 

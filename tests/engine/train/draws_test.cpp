@@ -185,7 +185,7 @@ TEST(TrainDraws, OthersAreRefusedByName) {
   } catch (const Unsupported& e) {
     EXPECT_STREQ(e.what(),
                  "[train] random operator: got aten::randperm, expected dropout, rand, randn, "
-                 "bernoulli or their like; try to draw with one of those");
+                 "bernoulli or their like; try one of those operators");
   }
 }
 

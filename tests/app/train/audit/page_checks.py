@@ -42,7 +42,7 @@ def page(text, job, report, answering, findings):
                  f"· {statuses_text(report)}"),
         (CONSISTENT, "h3: To repeat it"), (CONSISTENT, f"pre: {run['command']}"), (CONSISTENT, "h2: Configurations"),
         (CONSISTENT, f"p: At each model's evaluation with the best {names[0]}: mean ± standard deviation [95 % interval of the mean] over n "
-                     f"models{'; pruned models count in no mean, nor in the mean answer' if pruned else ''}"),
+                     f"models{'; pruned models are left out of the means and of the mean answer' if pruned else ''}"),
         *((RECOMPUTED, f"p: {note}") for note in report["notes"]), (CONSISTENT, "h2: Learning curves"),
         *((CONSISTENT, f"h3: {name}") for name in fields.curves), (CONSISTENT, "h2: Models")]
     for i, (kind, words) in enumerate(wanted):

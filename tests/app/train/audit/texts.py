@@ -64,7 +64,7 @@ def summary(report, configs, answering, job):
     for config in configs:
         lines += config_lines(config, names)
     if any(config["pruned"] for config in configs):
-        lines.append("  pruned models count in no mean, nor in the mean answer")
+        lines.append("  pruned models are left out of the means and of the mean answer")
     for rows, values in report["ensemble"].items() if report["n"] > 1 else ():
         said = [f"{name} {digits(values[name])}" for name in names if values.get(name) is not None]
         if said:

@@ -149,7 +149,7 @@ class Page(Train):
         rows = Tables(page).tables["configurations"]
         self.assertEqual(rows[0][:3], ["lr", "n", "pruned"])
         self.assertEqual(sorted(row[1:3] for row in rows[1:]), [["0", "1"]] * 12 + [["1", "0"]] * 4)
-        self.assertIn("pruned models count in no mean, nor in the mean answer", page)
+        self.assertIn("pruned models are left out of the means and of the mean answer", page)
 
     def test_models_of_one_configuration(self):
         svg = self.plots(self.page("--seeds", "3", "--epochs", "1"))["loss"]

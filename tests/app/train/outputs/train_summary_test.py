@@ -111,7 +111,7 @@ class Pruned(Summary):
             self.assertRegex(text, r"\n  lr=0\.05 +n 2 .*  pruned: 2\n")
             self.assertRegex(text, r"\n  lr=0\.001 +n 0    pruned: 4\n")
             self.assertRegex(text, r"\n  their mean answer +n 2 ")
-            self.assertIn("pruned models count in no mean, nor in the mean answer", text)
+            self.assertIn("pruned models are left out of the means and of the mean answer", text)
         numpy.savez(self.path("held.npz"), input=self.x[self.rows("validation")])
         run = self.workbench("predict", self.path("run"), "--data", self.path("held.npz"), "--out", self.path("p.npz"))
         self.assertIn(" by 2 models (6 pruned left out), mean -> ", run.stdout)
