@@ -1,8 +1,8 @@
 #pragma once
 #include <chrono>
 
-#include "app/cell/group.h"
 #include "app/cluster/cluster.h"
+#include "app/sandbox/group.h"
 
 namespace wide {
 

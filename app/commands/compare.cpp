@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/results/compare_text.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
+#include "app/sandbox/output_files.h"
 #include "data/reports/run/run_compare.h"
 #include "data/reports/sweep/compare.h"
 #include "data/reports/sweep/report_json.h"

@@ -5,15 +5,15 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
-#include "app/cell/cell.h"
-#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/fuse/export.h"
-#include "app/fuse/rights.h"
+#include "app/fuse/policy.h"
 #include "app/fuse/text.h"
 #include "app/fuse/unstack.h"
 #include "app/results/keeper.h"
 #include "app/results/table.h"
+#include "app/sandbox/output_files.h"
+#include "app/sandbox/sandbox.h"
 #include "app/version.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
@@ -105,27 +105,27 @@ class Fuse : public Command {
   }
 
   int run() override {
-    std::optional<Rights> rights = rights_of(subject_);
-    if (!peer_.empty() && rights && !subject_.trusted)
+    std::optional<SandboxPolicy> policy = policy_of(subject_);
+    if (!peer_.empty() && policy && !subject_.trusted)
       fail(
           "[--peer] network from a file: got {}, expected --trust beside it, because another "
           "program cannot start inside the sandbox; try --trust if you know who made the file",
           printable(subject_.model));
-    if (!rights) return fuse_all();
-    rights->timeout_s = timeout_;
+    if (!policy) return fuse_all();
+    policy->timeout_s = timeout_;
     OutputFiles written{
         {"--outputs", outputs_}, {"--json", json_}, {"--trace", trace_}, {"--unstack", unstack_}};
     for (const std::string& path : exports_) written.emplace_back("--export", path);
-    check_apart(written, rights->read);
+    check_apart(written, policy->read);
     for (const std::string& path : {outputs_, json_, trace_})
-      if (!path.empty()) rights->write.push_back(path);
-    rights->write.insert(rights->write.end(), exports_.begin(), exports_.end());
-    if (!unstack_.empty()) rights->checkpoints.push_back(unstack_);
-    rights->folders.push_back(unstack_);
-    if (!no_store_) rights->db = Store::path(db_);
+      if (!path.empty()) policy->write.push_back(path);
+    policy->write.insert(policy->write.end(), exports_.begin(), exports_.end());
+    if (!unstack_.empty()) policy->checkpoints.push_back(unstack_);
+    policy->folders.push_back(unstack_);
+    if (!no_store_) policy->db = Store::path(db_);
     if (!peer_.empty()) return fuse_all();
     lacks_ = sandbox_lacks();
-    return run_in_sandbox(*rights, [this] { return fuse_all(); });
+    return run_in_sandbox(*policy, [this] { return fuse_all(); });
   }
 
  private:

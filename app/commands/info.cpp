@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "app/cell/cell.h"
 #include "app/cli.h"
+#include "app/sandbox/sandbox.h"
 #include "app/version.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"

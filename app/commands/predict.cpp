@@ -3,13 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "app/cell/cell.h"
-#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/options.h"
 #include "app/results/runs.h"
+#include "app/sandbox/output_files.h"
+#include "app/sandbox/sandbox.h"
 #include "app/train/outputs/predict.h"
-#include "app/train/rights.h"
+#include "app/train/policy.h"
 #include "data/bytes/part_file.h"
 #include "data/text.h"
 #include "engine/error.h"
@@ -53,16 +53,16 @@ class Predict : public Command {
       if (!quiet_) print_plain(line + "\n");
       return 0;
     };
-    Rights rights;
-    rights.what = saved.options.network;
-    add_data(saved.options.network, &rights);
-    add_data(saved.options.eval_model, &rights);
-    add_data(options_.data, &rights);
-    rights.read.push_back((fs::path(options_.folder) / "run.safetensors").string());
-    rights.write.push_back(options_.out);
-    check_apart({{"--out", options_.out}}, rights.read);
+    SandboxPolicy policy;
+    policy.what = saved.options.network;
+    add_data(saved.options.network, &policy);
+    add_data(saved.options.eval_model, &policy);
+    add_data(options_.data, &policy);
+    policy.read.push_back((fs::path(options_.folder) / "run.safetensors").string());
+    policy.write.push_back(options_.out);
+    check_apart({{"--out", options_.out}}, policy.read);
     check_apart({{"--out", options_.out}}, files_of_run());
-    return run_in_sandbox(rights, work);
+    return run_in_sandbox(policy, work);
   }
 
  private:

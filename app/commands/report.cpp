@@ -7,11 +7,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/explorer/plot_png.h"
 #include "app/results/results.h"
 #include "app/results/runs.h"
+#include "app/sandbox/output_files.h"
 #include "app/sweep/regression.h"
 #include "app/sweep/summary.h"
 #include "app/sweep/text.h"

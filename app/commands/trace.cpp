@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/fuse/fuse.h"
-#include "app/fuse/rights.h"
+#include "app/fuse/policy.h"
 #include "app/fuse/text.h"
 #include "app/results/table.h"
+#include "app/sandbox/sandbox.h"
 #include "data/text.h"
 #include "engine/error.h"
 
@@ -44,11 +44,11 @@ class Trace : public Command {
   }
 
   int run() override {
-    std::optional<Rights> rights = rights_of(subject_);
-    if (!rights) return trace();
-    rights->timeout_s = timeout_;
+    std::optional<SandboxPolicy> policy = policy_of(subject_);
+    if (!policy) return trace();
+    policy->timeout_s = timeout_;
     for (const std::string& lack : sandbox_lacks()) fmt::print("# sandbox: {}\n", lack);
-    return run_in_sandbox(*rights, [this] { return trace(); });
+    return run_in_sandbox(*policy, [this] { return trace(); });
   }
 
  private:

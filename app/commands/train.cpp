@@ -7,16 +7,16 @@
 #include <set>
 
 #include "app/cancel.h"
-#include "app/cell/cell.h"
-#include "app/cell/output_files.h"
 #include "app/cli.h"
 #include "app/cluster/launch.h"
 #include "app/cluster/rank_meetings.h"
 #include "app/fuse/export.h"
 #include "app/options.h"
 #include "app/results/runs.h"
+#include "app/sandbox/output_files.h"
+#include "app/sandbox/sandbox.h"
 #include "app/train/outputs/row_log.h"
-#include "app/train/rights.h"
+#include "app/train/policy.h"
 #include "app/train/run/merge.h"
 #include "app/train/run/run_lock.h"
 #include "app/train/run/together.h"
@@ -125,18 +125,18 @@ class Train : public Command {
       allow_tf32(false);
       return train(options_, sinks, saved ? &*saved : nullptr);
     };
-    std::optional<Rights> rights = rights_of(options_, sinks, saved ? &*saved : nullptr);
-    if (!rights) return work();
-    rights->timeout_s = timeout_;
+    std::optional<SandboxPolicy> policy = policy_of(options_, sinks, saved ? &*saved : nullptr);
+    if (!policy) return work();
+    policy->timeout_s = timeout_;
     for (const std::string& lack : sandbox_lacks()) sinks.lacks.push_back("sandbox: " + lack);
     if (launch().size == 1) {
       std::error_code error;  // what ranks that were killed have left, which nobody needs any more
       if (saved && lock_) fs::remove_all(ranks_folder(options_.save), error);
-      return run_in_sandbox(*rights, work);
+      return run_in_sandbox(*policy, work);
     }
     std::optional<RanksFolder> folder;
     if (leads()) folder.emplace(options_.save);
-    return run_in_sandbox(*rights, work, [this] {
+    return run_in_sandbox(*policy, work, [this] {
       return std::make_unique<RankMeetings>(
           Cluster::join(),
           "train --resume " + printable(options_.save) + " with as many as there are");

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "app/cancel.h"
-#include "app/cell/cell.h"
+#include "app/sandbox/sandbox.h"
 #include "app/trial/contest.h"
 #include "engine/check/check.h"
 #include "engine/measure/loop_timeline.h"

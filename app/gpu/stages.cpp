@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "app/cell/cell.h"
 #include "app/gpu/stage.h"
+#include "app/sandbox/sandbox.h"
 #include "app/version.h"
 #include "data/machine/gpu.h"
 #include "data/machine/peaks.h"
@@ -137,11 +137,11 @@ void climb(Steps& steps) {
 }
 
 void climb_in_sandbox(Steps& steps) {
-  Rights rights;
-  rights.what = "gpu-report";
-  rights.device = true;
-  rights.timeout_s = 60;
-  const int code = run_in_sandbox(rights, [&] {
+  SandboxPolicy policy;
+  policy.what = "gpu-report";
+  policy.device = true;
+  policy.timeout_s = 60;
+  const int code = run_in_sandbox(policy, [&] {
     climb(steps);
     return 0;
   });
@@ -309,11 +309,11 @@ void assertions(Steps& steps) {
   if (d.is_cpu()) return;  // whose operators throw at once
   // In a process of its own, begun before this one has touched the device.
   steps.step("a failed assertion is noticed", [&]() -> Json {
-    Rights rights;
-    rights.what = "gpu-report";
-    rights.device = true;
-    rights.timeout_s = 25;
-    if (run_in_sandbox(rights, [&] { return is_broken_by_assertion(d) ? 0 : 1; }) != 0)
+    SandboxPolicy policy;
+    policy.what = "gpu-report";
+    policy.device = true;
+    policy.timeout_s = 25;
+    if (run_in_sandbox(policy, [&] { return is_broken_by_assertion(d) ? 0 : 1; }) != 0)
       fail(
           "[device] assertion: got a device that goes on, expected one that is broken for its "
           "process");

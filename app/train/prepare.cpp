@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/cell/group.h"
 #include "app/options.h"
+#include "app/sandbox/group.h"
 #include "app/train/baselines/separate_models.h"
 #include "app/train/models/values.h"
 #include "app/train/run/identity.h"

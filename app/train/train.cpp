@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
-#include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/fuse/unstack.h"
 #include "app/options.h"
 #include "app/results/keeper.h"
+#include "app/sandbox/sandbox.h"
 #include "app/train/baselines/bench.h"
 #include "app/train/baselines/separate_runs.h"
 #include "app/train/inputs/arrays.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "app/cell/cell.h"
+#include "app/sandbox/sandbox.h"
 #include "app/train/baselines/separate_models.h"
 #include "data/one_line.h"
 #include "data/text.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "app/cancel.h"
-#include "app/cell/cell.h"
+#include "app/sandbox/sandbox.h"
 #include "app/train/baselines/separate_models.h"
 #include "data/text.h"
 #include "engine/measure/statistics.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "app/cell/cell.h"
+#include "app/sandbox/sandbox.h"
 #include "app/train/inputs/arrays.h"
 #include "app/train/inputs/fingerprint.h"
 #include "app/train/inputs/network.h"

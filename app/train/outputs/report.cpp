@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "app/cell/group.h"
+#include "app/sandbox/group.h"
 #include "app/train/inputs/fingerprint.h"
 #include "data/bytes/digest.h"
 #include "data/tensors.h"

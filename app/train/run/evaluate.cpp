@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/cell/cell.h"
+#include "app/sandbox/sandbox.h"
 
 namespace wide {
 

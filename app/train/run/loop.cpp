@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "app/cancel.h"
-#include "app/cell/cell.h"
+#include "app/sandbox/sandbox.h"
 #include "app/train/inputs/empty_batch.h"
 #include "app/train/run/evaluate.h"
 #include "data/text.h"

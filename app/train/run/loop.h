@@ -1,7 +1,7 @@
 #pragma once
 #include <chrono>
 
-#include "app/cell/group.h"
+#include "app/sandbox/group.h"
 #include "app/train/prepare.h"
 #include "app/train/run/state.h"
 #include "data/store/runs/run_request.h"

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "app/cancel.h"
-#include "app/cell/cell.h"
 #include "app/cli.h"
 #include "app/results/keeper.h"
+#include "app/sandbox/sandbox.h"
 #include "app/train/run/merge.h"
 #include "app/train/run/slices.h"
 #include "data/bytes/new_file.h"

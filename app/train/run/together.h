@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "app/cell/group.h"
+#include "app/sandbox/group.h"
 #include "app/train/options.h"
 
 // A run over MPI ranks, each of which trains some of the models (its slice).

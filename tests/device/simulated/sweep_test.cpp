@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "app/cell/cell.h"
 #include "app/cli.h"
+#include "app/sandbox/sandbox.h"
 #include "engine/check/check.h"
 #include "engine/compile.h"
 #include "engine/device.h"
@@ -246,14 +246,14 @@ TEST(SimulatedSweep, TheDeviceWorksInASandbox) {
   for (const bool device : {true, false}) {
     const pid_t pid = fork();
     if (pid == 0) {
-      Rights rights;
-      rights.what = "net";
-      rights.device = device;
-      rights.timeout_s = 60;
+      SandboxPolicy policy;
+      policy.what = "net";
+      policy.device = device;
+      policy.timeout_s = 60;
       _exit(exit_code_of([&] {
         install();
         Memory::get();  // as a driver that is started before the rights are given up
-        return run_in_sandbox(rights, [] {
+        return run_in_sandbox(policy, [] {
           at::set_num_threads(1);
           const at::NoGradGuard no_grad;
           const Network network = mlp();

@@ -1,4 +1,4 @@
-#include "app/cell/channel.h"
+#include "app/sandbox/channel.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -186,7 +186,7 @@ class HostileFiles(CommandLine):
             time.sleep(0.005)
         self.fail("no sandbox")
 
-    def test_no_cell_outlives_its_command(self):
+    def test_no_sandbox_outlives_its_command(self):
         write_pt2(self.net, chain(20, 1500))
         for how, code, after in ((signal.SIGKILL, -9, 0.3), (signal.SIGINT, 130, 1.5), (signal.SIGTERM, 130, 0)):
             process = self.begin()
@@ -204,7 +204,7 @@ class HostileFiles(CommandLine):
             self.assertFalse(alive(sandbox))
             self.assertEqual(os.listdir(self.folder), ["net.pt2"])
 
-    def test_a_killed_cell(self):
+    def test_a_killed_sandbox(self):
         write_pt2(self.net, chain(20, 1500))
         process = self.begin()
         os.kill(self.sandbox_of(process), signal.SIGKILL)

@@ -1,10 +1,10 @@
-#include "app/cell/rights.h"
+#include "app/sandbox/policy.h"
 
 #include <filesystem>
 
 namespace wide {
 
-int64_t Rights::bytes() const {
+int64_t SandboxPolicy::bytes() const {
   int64_t sum = 0;
   for (const std::string& path : read) {
     std::error_code error;

@@ -2,8 +2,8 @@
 #include <map>
 #include <memory>
 
-#include "app/cell/channel.h"
-#include "app/cell/rights.h"
+#include "app/sandbox/channel.h"
+#include "app/sandbox/policy.h"
 #include "data/bytes/new_file.h"
 
 // What the sandbox asks for, as it may name no path for writing: one request and one answer at a
@@ -25,7 +25,8 @@ void ask_for_everything(const std::shared_ptr<Channel>& channel);
 /// Outside: does what is asked for, as far as the rights go.
 class Answers {
  public:
-  Answers(const Rights& rights, const Channel& channel) : rights_(rights), channel_(channel) {}
+  Answers(const SandboxPolicy& policy, const Channel& channel)
+      : policy_(policy), channel_(channel) {}
 
   /// Throws Channel::Garbage for what is no request, or asks for more than there is a right to.
   void answer(const Message& request);
@@ -37,7 +38,7 @@ class Answers {
   bool is_log(const std::string& path) const;
   bool is_folder_of_log(const std::string& path) const;
 
-  const Rights& rights_;
+  const SandboxPolicy& policy_;
   const Channel& channel_;
   std::map<int64_t, std::unique_ptr<NewFile>> files_;
   int64_t next_file_ = 0;

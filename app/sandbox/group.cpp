@@ -1,4 +1,4 @@
-#include "app/cell/group.h"
+#include "app/sandbox/group.h"
 
 namespace wide {
 namespace {

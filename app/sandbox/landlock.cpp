@@ -1,4 +1,4 @@
-#include "app/cell/landlock.h"
+#include "app/sandbox/landlock.h"
 
 #include <fcntl.h>
 #include <linux/landlock.h>

@@ -6,7 +6,7 @@
 namespace wide {
 
 /// What a command that opens files from elsewhere leaves to the process that opens them.
-struct Rights {
+struct SandboxPolicy {
   std::string what;                      // the file that messages name
   std::vector<std::string> read;         // these files
   std::vector<std::string> list;         // names in these folders, and in those below

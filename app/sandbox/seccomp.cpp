@@ -1,4 +1,4 @@
-#include "app/cell/seccomp.h"
+#include "app/sandbox/seccomp.h"
 
 #include <fcntl.h>
 #include <linux/seccomp.h>

@@ -1,4 +1,4 @@
-#include "app/cell/devices.h"
+#include "app/sandbox/devices.h"
 
 #include <dlfcn.h>
 #include <link.h>

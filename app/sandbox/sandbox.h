@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "app/cell/group.h"
-#include "app/cell/rights.h"
+#include "app/sandbox/group.h"
+#include "app/sandbox/policy.h"
 
 // Files that come from elsewhere are opened in a process of their own, the sandbox. It has given up
 // its rights: it reads the files that were named, computes, and asks the process outside for all
@@ -19,7 +19,7 @@ std::vector<std::string> sandbox_lacks();
 /// or touches LibTorch. Throws Cancelled when asked to end, and Error with exit code 5 when the
 /// sandbox crashes, hangs or runs out of memory. `meetings` makes, once the sandbox is there, its
 /// way to the other processes of its group.
-int run_in_sandbox(const Rights& rights, const std::function<int()>& work,
+int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work,
                    const MakeMeetings& meetings = {});
 
 /// In a sandbox: says that the work goes on; the process outside takes a long silence for a hang.

@@ -1,4 +1,4 @@
-#include "app/cell/requests.h"
+#include "app/sandbox/requests.h"
 
 #include <unistd.h>
 
@@ -8,9 +8,9 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "app/cell/group.h"
 #include "app/cluster/launch.h"
 #include "app/results/keeper.h"
+#include "app/sandbox/group.h"
 #include "data/one_line.h"
 #include "data/reports/run/event_file.h"
 #include "engine/error.h"
@@ -213,18 +213,18 @@ Answers::Reply Answers::reply_to(const Message& request) {
     files_.erase(file);
   } else if (request.contains("folder")) {
     const std::string path = request["folder"];
-    allowed(is_folder_of_log(path) || std::find(rights_.folders.begin(), rights_.folders.end(),
-                                                path) != rights_.folders.end());
+    allowed(is_folder_of_log(path) || std::find(policy_.folders.begin(), policy_.folders.end(),
+                                                path) != policy_.folders.end());
     places().folder(path);
   } else if (request.contains("remove")) {
     const std::string path = request["remove"];
-    allowed(std::find(rights_.remove.begin(), rights_.remove.end(), path) != rights_.remove.end());
+    allowed(std::find(policy_.remove.begin(), policy_.remove.end(), path) != policy_.remove.end());
     places().remove(path);
   } else if (request.contains("store")) {
-    allowed(!rights_.db.empty() && request["store"] == rights_.db);
-    keeper().open(rights_.db);
+    allowed(!policy_.db.empty() && request["store"] == policy_.db);
+    keeper().open(policy_.db);
   } else if (request.contains("fusion")) {
-    allowed(!rights_.db.empty() && !std::exchange(added_, true));
+    allowed(!policy_.db.empty() && !std::exchange(added_, true));
     keeper().add(request["fusion"]);
   } else if (request.contains("append")) {
     const std::string path = request["append"];
@@ -234,8 +234,8 @@ Answers::Reply Answers::reply_to(const Message& request) {
     // One run a sandbox: a new one, or the one that the file it goes on from names. The first of
     // several ranks begins it once more where it has the others' models too.
     const std::string run = request.at("run");
-    allowed(!rights_.db.empty() &&
-            (run_.empty() ? run.empty() || run == rights_.run : run == run_));
+    allowed(!policy_.db.empty() &&
+            (run_.empty() ? run.empty() || run == policy_.run : run == run_));
     run_ = keeper().begin_run(request["begin"], run, request.at("step"));
     return {{{"run", run_}}};
   } else if (request.contains("tell")) {
@@ -261,25 +261,25 @@ Answers::Reply Answers::reply_to(const Message& request) {
 
 bool Answers::may_write(const std::string& path) const {
   if (is_log(path) ||
-      std::find(rights_.write.begin(), rights_.write.end(), path) != rights_.write.end())
+      std::find(policy_.write.begin(), policy_.write.end(), path) != policy_.write.end())
     return true;
   const std::filesystem::path name = std::filesystem::path(path).filename();
   return name.string().rfind("model-", 0) == 0 && name.extension() == ".safetensors" &&
-         std::any_of(rights_.checkpoints.begin(), rights_.checkpoints.end(),
+         std::any_of(policy_.checkpoints.begin(), policy_.checkpoints.end(),
                      [&](const std::string& folder) {
                        return path == (std::filesystem::path(folder) / name).string();
                      });
 }
 
 bool Answers::is_log(const std::string& path) const {
-  if (!rights_.log.ends_with('/')) return !path.empty() && path == rights_.log;
-  const std::optional<uint64_t> model = model_of_log(rights_.log, path);
-  return model && path == event_file(rights_.log, *model);
+  if (!policy_.log.ends_with('/')) return !path.empty() && path == policy_.log;
+  const std::optional<uint64_t> model = model_of_log(policy_.log, path);
+  return model && path == event_file(policy_.log, *model);
 }
 
 bool Answers::is_folder_of_log(const std::string& path) const {
-  const std::optional<uint64_t> model = model_of_log(rights_.log, path);
-  return model && path == event_folder(rights_.log, *model);
+  const std::optional<uint64_t> model = model_of_log(policy_.log, path);
+  return model && path == event_folder(policy_.log, *model);
 }
 
 }  // namespace wide

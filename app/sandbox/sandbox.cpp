@@ -1,4 +1,4 @@
-#include "app/cell/cell.h"
+#include "app/sandbox/sandbox.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,12 +17,12 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cancel.h"
-#include "app/cell/devices.h"
-#include "app/cell/landlock.h"
-#include "app/cell/limits.h"
-#include "app/cell/requests.h"
-#include "app/cell/seccomp.h"
 #include "app/cli.h"
+#include "app/sandbox/devices.h"
+#include "app/sandbox/landlock.h"
+#include "app/sandbox/limits.h"
+#include "app/sandbox/requests.h"
+#include "app/sandbox/seccomp.h"
 #include "app/worker/heartbeat.h"
 #include "app/worker/spawn.h"
 #include "data/machine/ending.h"
@@ -52,7 +52,7 @@ double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-Readable readable(const Rights& rights) {
+Readable readable(const SandboxPolicy& policy) {
   Readable all;
   all.paths = {"/sys",
                "/dev/urandom",
@@ -66,9 +66,9 @@ Readable readable(const Rights& rights) {
                "/proc/self/status",
                "/proc/self/statm",
                "/proc/self/cgroup"};
-  all.paths.insert(all.paths.end(), rights.read.begin(), rights.read.end());
-  all.folders = rights.list;
-  if (!rights.device) return all;
+  all.paths.insert(all.paths.end(), policy.read.begin(), policy.read.end());
+  all.folders = policy.list;
+  if (!policy.device) return all;
   // Drivers load libraries when they are used, talk to their nodes and name their threads.
   for (const char* path : {"/usr", "/lib", "/lib64", "/opt", "/etc", "/proc"})
     all.paths.emplace_back(path);
@@ -80,8 +80,8 @@ Readable readable(const Rights& rights) {
 
 /// What the sandbox does from its start to its end. Nothing has been opened yet, and there is one
 /// thread.
-[[noreturn]] void live(const Rights& rights, const std::function<int()>& work, int socket, int out,
-                       int err, pid_t parent) {
+[[noreturn]] void live(const SandboxPolicy& policy, const std::function<int()>& work, int socket,
+                       int out, int err, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before it could be watched
   // Ctrl-C goes to both of us; whoever opened the sandbox passes it on.
@@ -100,10 +100,10 @@ Readable readable(const Rights& rights) {
   const auto channel = std::make_shared<Channel>(kChannel);
   const int code = exit_code_of([&] {
     ask_for_everything(channel);
-    if (rights.device) start_driver(rights.driver.c_str());
-    limit_process(rights.bytes(), rights.device);
-    restrict_paths(readable(rights));
-    restrict_calls(rights.device);
+    if (policy.device) start_driver(policy.driver.c_str());
+    limit_process(policy.bytes(), policy.device);
+    restrict_paths(readable(policy));
+    restrict_calls(policy.device);
     try {
       return work();
     } catch (const Error& e) {
@@ -120,18 +120,18 @@ Readable readable(const Rights& rights) {
 /// hangs.
 class Watch {
  public:
-  Watch(const Rights& rights, pid_t pid, int socket, int out, int err, const Heartbeat& heart,
-        Meetings* others)
-      : rights_(rights),
+  Watch(const SandboxPolicy& policy, pid_t pid, int socket, int out, int err,
+        const Heartbeat& heart, Meetings* others)
+      : policy_(policy),
         pid_(pid),
         channel_(socket),
-        answers_(rights, channel_),
+        answers_(policy, channel_),
         out_(out),
         err_(err),
         heart_(heart),
         others_(others) {
-    limit_s_ = rights.timeout_s > 0 ? rights.timeout_s
-                                    : kSilentS + static_cast<double>(rights.bytes()) / kBytesPerS;
+    limit_s_ = policy.timeout_s > 0 ? policy.timeout_s
+                                    : kSilentS + static_cast<double>(policy.bytes()) / kBytesPerS;
   }
   ~Watch() {
     end();
@@ -218,7 +218,7 @@ class Watch {
     if (!asked_) {
       asked_ = Clock::now();
       ::kill(pid_, SIGTERM);
-    } else if (seconds_since(*asked_) > rights_.grace_s) {
+    } else if (seconds_since(*asked_) > policy_.grace_s) {
       throw Cancelled();
     }
   }
@@ -240,18 +240,18 @@ class Watch {
     if (signal == SIGKILL && kills_.any())
       throw Error(fmt::format("[{}] memory: got killed by the system, expected enough of it; try "
                               "fewer models",
-                              printable(rights_.what)),
+                              printable(policy_.what)),
                   5);
     const std::string text = signal_text(signal);
     if (signal == SIGKILL)  // by hand, or as a job's time is up
       throw Error(fmt::format("[{}] sandbox: got {}, expected an end of its work; try again",
-                              printable(rights_.what), text),
+                              printable(policy_.what), text),
                   5);
     if (signal == SIGBUS)
       throw Error(
           fmt::format("[{}] sandbox: got {}, expected files that nobody cuts while they are "
                       "read; try again",
-                      printable(rights_.what), text),
+                      printable(policy_.what), text),
           5);
     crashed(text);
   }
@@ -261,8 +261,8 @@ class Watch {
     // What it read may be at fault, and where it read nothing, what the device needs and may not
     // do.
     throw Error(fmt::format("[{}] sandbox: got {}{}, expected an end of its work; try {}",
-                            printable(rights_.what), how, last.empty() ? "" : " (" + last + ")",
-                            rights_.read.empty()
+                            printable(policy_.what), how, last.empty() ? "" : " (" + last + ")",
+                            policy_.read.empty()
                                 ? "--trust for fuse and train, which then use the device outside it"
                                 : "another file"),
                 5);
@@ -272,7 +272,7 @@ class Watch {
     throw Error(
         fmt::format("[{}] sandbox: got no sign of life for {:.3g} s, expected one in {:.3g} "
                     "s; try --timeout {:.0f}",
-                    printable(rights_.what), silent_s, limit_s_, 4 * limit_s_),
+                    printable(policy_.what), silent_s, limit_s_, 4 * limit_s_),
         5);
   }
 
@@ -296,7 +296,7 @@ class Watch {
     return status;
   }
 
-  const Rights& rights_;
+  const SandboxPolicy& policy_;
   pid_t pid_;
   Channel channel_;
   Answers answers_;
@@ -323,7 +323,7 @@ std::vector<std::string> sandbox_lacks() {
   return lacks;
 }
 
-int run_in_sandbox(const Rights& rights, const std::function<int()>& work,
+int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work,
                    const MakeMeetings& meetings) {
   Heartbeat* heart = Heartbeat::map(-1);
   int out[2], err[2];
@@ -334,12 +334,12 @@ int run_in_sandbox(const Rights& rights, const std::function<int()>& work,
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) cannot_spawn("sandbox");
   own_heart() = pid == 0 ? heart : nullptr;
-  if (pid == 0) live(rights, work, theirs, out[1], err[1], parent);
+  if (pid == 0) live(policy, work, theirs, out[1], err[1], parent);
   for (const int fd : {theirs, out[1], err[1]}) ::close(fd);
   const std::unique_ptr<Meetings> others = meetings ? meetings() : nullptr;
   const timeval patience{10, 0};  // for a sandbox that does not take what others say
   if (others) setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  Watch watch(rights, pid, ours, out[0], err[0], *heart, others.get());
+  Watch watch(policy, pid, ours, out[0], err[0], *heart, others.get());
   if (!others) return watch.until_the_end();
   try {
     const int code = watch.until_the_end();

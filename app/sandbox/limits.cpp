@@ -1,4 +1,4 @@
-#include "app/cell/limits.h"
+#include "app/sandbox/limits.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "app/cell/output_files.h"
+#include "app/sandbox/output_files.h"
 
 #include <filesystem>
 #include <map>

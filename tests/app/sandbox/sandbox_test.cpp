@@ -1,5 +1,5 @@
 // A sandbox: what it may do, what it may not, and what becomes of it when it fails.
-#include "app/cell/cell.h"
+#include "app/sandbox/sandbox.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -25,16 +25,16 @@
 #include <set>
 #include <thread>
 
-#include "app/cell/devices.h"
-#include "app/cell/landlock.h"
-#include "app/cell/seccomp.h"
 #include "app/cli.h"
+#include "app/sandbox/devices.h"
+#include "app/sandbox/landlock.h"
+#include "app/sandbox/seccomp.h"
 #include "data/bytes/part_file.h"
 #include "engine/error.h"
 #include "engine/machine/threads.h"
 #include "tests/scratch.h"
 
-namespace wide::cell_test {
+namespace wide::sandbox_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -44,10 +44,10 @@ class Sandbox : public ::testing::Test {
   void SetUp() override {
     write_text(path("named"), "named");
     write_text(path("other"), "other");
-    rights_.what = "net.pt2";
-    rights_.read = {path("named")};
-    rights_.write = {path("result")};
-    rights_.timeout_s = 20;
+    policy_.what = "net.pt2";
+    policy_.read = {path("named")};
+    policy_.write = {path("result")};
+    policy_.timeout_s = 20;
   }
 
   std::string path(const std::string& name) const { return folder_ / name; }
@@ -65,7 +65,7 @@ class Sandbox : public ::testing::Test {
     if (pid == 0) {
       const int fd = ::open(line.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
       dup2(fd, STDERR_FILENO);
-      _exit(exit_code_of([&] { return run_in_sandbox(rights_, work); }));
+      _exit(exit_code_of([&] { return run_in_sandbox(policy_, work); }));
     }
     int status = 0;
     waitpid(pid, &status, 0);
@@ -82,7 +82,7 @@ class Sandbox : public ::testing::Test {
   }
 
   Scratch folder_;
-  Rights rights_;
+  SandboxPolicy policy_;
 };
 
 TEST_F(Sandbox, ReturnsWhatItsWorkReturns) {
@@ -180,11 +180,11 @@ TEST_F(Sandbox, ReadsOnlyWhatIsNamed) {
 TEST_F(Sandbox, ADeviceIsStartedBeforeAndServedAfter) {
   const std::string mark = path("mark");
   ::setenv("FAKE_DRIVER_MARK", mark.c_str(), 1);
-  rights_.driver = fs::read_symlink("/proc/self/exe").parent_path() / "libfake_driver.so";
-  ASSERT_TRUE(fs::exists(rights_.driver));
+  policy_.driver = fs::read_symlink("/proc/self/exe").parent_path() / "libfake_driver.so";
+  ASSERT_TRUE(fs::exists(policy_.driver));
   EXPECT_EQ(run([] { return 0; }).code, 0);
   EXPECT_FALSE(fs::exists(mark)) << "a driver is started for nobody";
-  rights_.device = true;
+  policy_.device = true;
   const End end = run([&] {
     const int name = ::open(fmt::format("/proc/self/task/{}/comm", ::syscall(SYS_gettid)).c_str(),
                             O_RDWR | O_CLOEXEC);
@@ -262,7 +262,7 @@ TEST_F(Sandbox, FilesAreMadeOutsideAndAppearWhole) {
 }
 
 TEST_F(Sandbox, CheckpointsAreMadeInTheirFolderAlone) {
-  rights_.checkpoints = {folder_.path().string()};
+  policy_.checkpoints = {folder_.path().string()};
   const auto made = [&](const std::string& file) {
     return run([&] {
              PartFile(file).commit();
@@ -279,7 +279,7 @@ TEST_F(Sandbox, CheckpointsAreMadeInTheirFolderAlone) {
 TEST_F(Sandbox, WhatWasNamedAloneIsRemoved) {
   fs::create_directories(path("best/deep"));
   write_text(path("best/deep/file"), "old");
-  rights_.remove = {path("best"), path("result")};
+  policy_.remove = {path("best"), path("result")};
   const auto removed = [&](const std::string& file) {
     return run([&] {
              places().remove(file);
@@ -295,7 +295,7 @@ TEST_F(Sandbox, WhatWasNamedAloneIsRemoved) {
 }
 
 TEST_F(Sandbox, OfALogThatIsAFolderTheFilesOfModelsAlone) {
-  rights_.log = path("log/");
+  policy_.log = path("log/");
   const auto made = [&](const std::string& folder, const std::string& file) {
     return run([&] {
              if (!folder.empty()) places().folder(folder);
@@ -359,8 +359,8 @@ TEST_F(Sandbox, ACrashIsOneLine) {
 }
 
 TEST_F(Sandbox, ACrashWithoutAFileIsNotAFilesFault) {
-  rights_.what = "gpu-report";
-  rights_.read.clear();
+  policy_.what = "gpu-report";
+  policy_.read.clear();
   fails(
       "[gpu-report] sandbox: got exit code 0 in the midst of its work, expected an end of its "
       "work; try --trust for fuse and train, which then use the device outside it\n",
@@ -405,7 +405,7 @@ TEST_F(Sandbox, MemoryHasAnEnd) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer's operator new ends the process instead of throwing";
 #endif
-  rights_.timeout_s = 60;
+  policy_.timeout_s = 60;
   const End end = run([] {
     // Mapped and never touched: it is the limit that counts, not the machine.
     for (;;) {
@@ -419,7 +419,7 @@ TEST_F(Sandbox, MemoryHasAnEnd) {
 }
 
 TEST_F(Sandbox, SilenceIsAHangAndLifeIsNot) {
-  rights_.timeout_s = 0.5;
+  policy_.timeout_s = 0.5;
   fails("[net.pt2] sandbox: got no sign of life for 0.", [] {
     for (;;) ::pause();
     return 0;
@@ -465,7 +465,7 @@ TEST_F(Sandbox, IsCancelledAndDiesWithWhoOpenedIt) {
       dup2(quiet, STDERR_FILENO);
       dup2(told[1], STDOUT_FILENO);
       _exit(exit_code_of([&] {
-        return run_in_sandbox(rights_, [] {
+        return run_in_sandbox(policy_, [] {
           std::printf("%d\n", ::getpid());
           std::fflush(stdout);
           for (;;) ::pause();
@@ -494,4 +494,4 @@ TEST_F(Sandbox, WhatTheKernelLacksIsNamed) {
 }
 
 }  // namespace
-}  // namespace wide::cell_test
+}  // namespace wide::sandbox_test

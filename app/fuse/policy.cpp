@@ -1,4 +1,4 @@
-#include "app/fuse/rights.h"
+#include "app/fuse/policy.h"
 
 #include <filesystem>
 
@@ -33,32 +33,32 @@ void add_beside(const std::string& index, std::vector<std::string>* files) {
 
 }  // namespace
 
-std::optional<Rights> rights_of(const SubjectOptions& options) {
+std::optional<SandboxPolicy> policy_of(const SubjectOptions& options) {
   std::error_code error;
   const bool file = fs::exists(options.model, error);
   if (!file && options.weights.empty() && options.inputs.empty()) return std::nullopt;
-  Rights rights;
-  rights.what = options.model;
-  rights.device = options.device != "cpu";
-  if (file) rights.read.push_back(options.model);
-  if (!options.inputs.empty()) rights.read.push_back(options.inputs);
+  SandboxPolicy policy;
+  policy.what = options.model;
+  policy.device = options.device != "cpu";
+  if (file) policy.read.push_back(options.model);
+  if (!options.inputs.empty()) policy.read.push_back(options.inputs);
   for (const std::string& argument : options.weights) {
-    if (!fs::is_regular_file(argument, error)) rights.list.push_back(searched(argument));
+    if (!fs::is_regular_file(argument, error)) policy.list.push_back(searched(argument));
     try {
       for (const std::string& found : find_checkpoints({argument}).files) {
-        rights.read.push_back(found);
-        if (found.ends_with(".json")) add_beside(found, &rights.read);
+        policy.read.push_back(found);
+        if (found.ends_with(".json")) add_beside(found, &policy.read);
       }
     } catch (const Error&) {
       continue;  // said where they are loaded
     }
   }
   if (!cache_folder().empty()) {
-    rights.read.push_back(peaks_file());
-    rights.write.push_back(peaks_file());
-    rights.folders.push_back(cache_folder());
+    policy.read.push_back(peaks_file());
+    policy.write.push_back(peaks_file());
+    policy.folders.push_back(cache_folder());
   }
-  return rights;
+  return policy;
 }
 
 }  // namespace wide
