@@ -3,7 +3,7 @@
 
 namespace wide {
 
-/// Ctrl-C was pressed; unwinds to the command line, which exits with 130.
+/// Thrown after Ctrl-C; `exit_code_of` catches it and returns 130.
 class Cancelled : public std::runtime_error {
  public:
   Cancelled() : std::runtime_error("cancelled") {}
@@ -12,7 +12,7 @@ class Cancelled : public std::runtime_error {
 /// From now on SIGINT and SIGTERM ask for a clean end; a second one ends at once.
 void catch_cancel();
 bool cancelled();
-/// Throws Cancelled once asked.
+/// Throws Cancelled after SIGINT or SIGTERM.
 void check_cancelled();
 
 }  // namespace wide

@@ -30,10 +30,11 @@ std::string& typed() {
 }
 
 int say(const std::string& line, int exit_code) {
-  // Of several ranks that find the same wrong one says it; what one alone finds it tells rank 0.
+  // If several ranks find the same error, only rank 0 prints it; an error of one rank alone reaches
+  // rank 0 as a message.
   if (launch().rank > 0) return exit_code;
-  // One line whatever the message holds: scripts read the last line of stderr.
-  // Names from files may hold what a terminal obeys.
+  // Always one line, since scripts read the last line of stderr, and without escape sequences,
+  // since names from files may contain some.
   std::string flat = clean_text(line);
   while (!flat.empty() && flat.back() == ' ') flat.pop_back();
   std::fflush(stdout);
@@ -96,11 +97,11 @@ int dispatch(int argc, char** argv) {
          listing(names, 99), near.empty() ? "workbench --help" : "workbench " + near);
   }
 
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants it
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects reversed arguments
   try {
     app.parse(arguments);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    if (e.get_exit_code() == 0) return app.exit(e);  // for --help and --version
     const auto chosen = app.get_subcommands();
     const std::string thing = chosen.empty() ? "workbench" : "workbench " + chosen[0]->get_name();
     return say(fmt::format("[{}] usage: {}; try {} --help", thing, e.what(), thing), 2);

@@ -17,9 +17,9 @@ class Command {
   virtual ~Command() = default;
   virtual std::string name() const = 0;
   virtual std::string summary() const = 0;
-  /// Not for people: works, but is not listed.
+  /// True for commands that only the program itself starts: they are not listed.
   virtual bool hidden() const { return false; }
-  /// Declares options bound to members. Only what works may be declared.
+  /// Declares the options, bound to members.
   virtual void declare(CLI::App& app) = 0;
   /// Does the work; returns the exit code. Errors are thrown.
   virtual int run() = 0;
@@ -28,20 +28,21 @@ class Command {
 using MakeCommand = std::function<std::unique_ptr<Command>()>;
 bool add_command(MakeCommand make);
 
-/// What a command that has done its work says against the result: an exit code and its line. Code 0
-/// says nothing.
+/// A problem with the result of a command that has done its work (wrong, slower): an exit code and
+/// a line. Code 0: no problem.
 struct Complaint {
   int exit_code = 0;
   std::string line;
 };
-/// Says on standard error, a line each, those of the code that counts most (4 before 5 before 3
-/// before 1), and returns it; 0 where there is none.
+/// Prints on standard error the lines of the most severe exit code (4 before 5 before 3 before 1)
+/// and returns that code; 0 if there are no complaints.
 int complain(const std::vector<Complaint>& complaints);
 
-/// Prints lines that may hold names from files, or what a store holds: no terminal obeys them.
+/// Prints lines that may contain text from files or a store, with terminal escape sequences
+/// removed.
 void print_plain(std::string_view lines);
 
-/// Runs `work`; says on standard error what it throws, in one line, and returns its exit code.
+/// Runs `work` and returns its exit code; an exception becomes one line on standard error.
 int exit_code_of(const std::function<int()>& work);
 
 /// The command line as it was typed, for reports.

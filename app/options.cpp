@@ -67,7 +67,7 @@ std::map<std::string, std::string> parse_strategies(const std::vector<std::strin
 
 namespace {
 
-/// CUDA, and whatever else has a runtime in this program.
+/// CUDA, or another device type that has a runtime in this program.
 std::optional<c10::DeviceType> device_kind(const std::string& name) {
   if (name == "cuda") return c10::kCUDA;
   for (int k = 0; k < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++k) {

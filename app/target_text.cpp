@@ -20,7 +20,7 @@ std::string forced_text(const std::map<std::string, std::string>& parts) {
   return listing(each, 99);
 }
 
-/// Name and summary of all: its own, its parts', the engine's.
+/// Name and summary of all strategies: the target's own, those of its parts, the engine's.
 std::vector<std::pair<std::string, std::string>> strategies_of(const Target& t) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const Strategy& s : t.strategies) all.emplace_back(s.name, s.summary);

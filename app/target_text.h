@@ -6,7 +6,7 @@
 
 namespace wide {
 
-/// All there is to know of a target, as `list NAME` shows it.
+/// Everything known about a target, as `list NAME` shows it.
 std::string target_text(const Target& target);
 nlohmann::ordered_json target_json(const Target& target);
 

@@ -4,7 +4,7 @@
 namespace wide {
 
 std::string version();       // "0.1.0"
-std::string git_state();     // "0123456789ab", with "-dirty" when it is
+std::string git_state();     // "0123456789ab", with "-dirty" if files were changed
 std::string version_line();  // both
 
 }  // namespace wide

@@ -34,8 +34,8 @@ Launch read() {
   }
   if (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK")) {
     l.mpi = true;
-    // What mpirun binds to by itself is one core of each of two processes; srun binds as it is set
-    // up.
+    // By default mpirun binds each of two processes to one core, which nobody chose; srun binds as
+    // configured.
     l.bound = !std::getenv("OMPI_COMM_WORLD_SIZE");
     for (const char* chosen : {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_list",
                                "OMPI_MCA_rmaps_rank_file_path", "OMPI_MCA_orte_rankfile"})
@@ -45,7 +45,8 @@ Launch read() {
     l.local = number("OMPI_COMM_WORLD_LOCAL_SIZE", number("SLURM_NTASKS_PER_NODE", 1));
     return l;
   }
-  // Each of several processes would take itself for the only one, and write the same store.
+  // Without MPI each of these processes would take itself for the only one and write the same
+  // store.
   if (const int size = number("PMI_SIZE", 1); size > 1) {
     l.size = size;
     l.rank = number("PMI_RANK", 0);

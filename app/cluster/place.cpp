@@ -17,7 +17,7 @@ std::vector<int> all_of(const std::vector<std::vector<int>>& sockets) {
   return all;
 }
 
-/// What this thread could be bound to: the system leaves out what is not its own.
+/// The cores that this thread could be bound to: the kernel ignores those that it may not use.
 std::vector<int> widest() {
   cpu_set_t now, every;
   if (sched_getaffinity(0, sizeof now, &now)) return {0};

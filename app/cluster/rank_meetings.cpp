@@ -15,11 +15,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kPause{5};
-/// After another rank has failed, how long this one waits for an error of its own, which says more:
-/// the cause is often common to all.
+/// How long this rank waits for an error of its own after another rank has failed: the cause is
+/// often common to all, and its own error says more.
 constexpr std::chrono::seconds kOwnWords{3};
 constexpr int kCancelled = 130;
-constexpr std::chrono::seconds kOthersEnd{10};  // for the others to end, where one has failed
+constexpr std::chrono::seconds kOthersEnd{10};  // for the other ranks to end after one has failed
 
 }  // namespace
 
@@ -68,7 +68,8 @@ void RankMeetings::expect_alive() {
         fmt::format("[train] rank {}: got no sign of life for {} s, expected one; try {}", rank,
                     kLostS, advice_);
     cluster_->set_code(1);
-    cluster_->give_up(cluster_->rank() == (rank == 0 ? 1 : 0) ? line : "");  // one says it
+    cluster_->give_up(cluster_->rank() == (rank == 0 ? 1 : 0) ? line
+                                                              : "");  // only one rank prints it
     throw Error(line, 1);
   };
   if (cluster_->rank() > 0) return expect(0);

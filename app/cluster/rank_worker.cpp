@@ -31,8 +31,8 @@ using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{10};
-constexpr milliseconds kServe{20};  // of a rank's worker, which is listened to meanwhile
-constexpr double kGreetingS = 120;  // for peaks that were never measured there
+constexpr milliseconds kServe{20};  // how long to wait for a rank's own worker
+constexpr double kGreetingS = 120;  // long: a machine may have to measure its peaks first
 
 Environment environment_of_json(const Json& json) {
   Environment environment;
@@ -57,7 +57,7 @@ void expect_own_place(const std::vector<MeasuringRank>& ranks) {
   }
 }
 
-/// What a rank says next. Throws Error where it says nothing.
+/// The next message of a rank. Throws Error if none comes in time.
 Json heard_of(Cluster& cluster, int rank) {
   std::optional<Json> said;
   while (!(said = cluster.take(rank))) {
@@ -72,7 +72,7 @@ Json heard_of(Cluster& cluster, int rank) {
   return *said;
 }
 
-/// Tells every rank which of those of its machine it is.
+/// Tells every rank its number among the ranks of its machine.
 void give_places(Cluster& cluster) {
   std::map<std::string, std::vector<int>> of_host;
   for (int rank = 1; rank < cluster.size(); ++rank)
@@ -82,7 +82,7 @@ void give_places(Cluster& cluster) {
       cluster.send(ranks[i], {{"place", i}, {"of", ranks.size()}});
 }
 
-/// A rank's own place; nullopt where rank 0 has ended already, or all are to end.
+/// This rank's place, as rank 0 sends it; nullopt if rank 0 has ended or all are to end.
 std::optional<RankPlace> own_place(Cluster& cluster) {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
@@ -96,8 +96,8 @@ std::optional<RankPlace> own_place(Cluster& cluster) {
   return RankPlace{said->at("place").get<int>(), said->at("of").get<int>()};
 }
 
-/// The GPU that the cases leave to the ranks to choose: none where a case names another than the
-/// first.
+/// The kind of GPU that each rank may choose for itself; nullptr if a case names a GPU other than
+/// the first.
 DeviceRuntime* shared_gpu(const std::vector<SweepCase>& cases) {
   DeviceRuntime* runtime = nullptr;
   for (const SweepCase& c : cases) {
@@ -108,8 +108,8 @@ DeviceRuntime* shared_gpu(const std::vector<SweepCase>& cases) {
   return runtime;
 }
 
-/// Binds this rank, and the workers that it will start, to the cores and the GPU of its place; what
-/// the user has bound it to stays. Adds the GPU to what it measures on.
+/// Binds this rank and the workers that it starts to the cores and GPU of its place, unless the
+/// user has bound it already. Adds the GPU to the environment.
 std::string take_place(const RankPlace& place, const std::vector<SweepCase>& cases,
                        Environment* environment) {
   DeviceRuntime* runtime = shared_gpu(cases);
@@ -126,7 +126,7 @@ std::string take_place(const RankPlace& place, const std::vector<SweepCase>& cas
   if (gpus == 0) return "";
   const char* variable = "CUDA_VISIBLE_DEVICES";
   const std::string gpu = gpu_of(place, std::getenv(variable), gpus);
-  setenv(variable, gpu.c_str(), 1);  // of workers: this process makes no context
+  setenv(variable, gpu.c_str(), 1);  // for workers: this process makes no context on a GPU
   return gpu;
 }
 
@@ -226,7 +226,7 @@ int serve_rank(Cluster& cluster, const std::vector<SweepCase>& cases, SweepSetti
       if (message->contains("bye")) return cancelled() ? 130 : 0;
       worker.send(cases.at(message->at("case").get<size_t>()));
     }
-    // Without rank 0 there is nobody to work for.
+    // Rank 0 is lost, and this rank was asked to end.
     if (cluster.silent_s(0) > kLostS && cancelled()) return 130;
     try {
       const auto news = worker.receive(kServe);

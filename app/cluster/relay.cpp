@@ -12,7 +12,7 @@
 namespace wide {
 namespace {
 
-/// Stands before each message on the socket, in both directions.
+/// Precedes each message on the socket, in both directions.
 struct RelayHeader {
   int32_t rank = 0;
   int64_t size = 0;
@@ -28,8 +28,7 @@ Relay& relay() {
   return only;
 }
 
-/// Ends this rank when the process that relays its messages is gone, as MPI ends ranks whose
-/// launcher is gone.
+/// Ends this rank because the process that relays its messages is gone.
 [[noreturn]] void without_parent() { std::_Exit(1); }
 
 void put(const void* data, size_t size) {

@@ -15,7 +15,7 @@ namespace wide {
 namespace {
 
 constexpr size_t kLongest = 64u << 20u;  // bytes: more is no message
-constexpr size_t kDeepest = 64;          // objects within objects; readers of more recurse too far
+constexpr size_t kDeepest = 64;          // nested objects; more could overflow the stack
 
 /// Builds a message as the library itself does, but of bounded depth.
 class Builder : public nlohmann::detail::json_sax_dom_parser<Message> {

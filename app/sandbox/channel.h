@@ -10,7 +10,7 @@ namespace wide {
 
 using Message = nlohmann::ordered_json;
 
-/// One end of the socket, which it owns.
+/// One end of the socket; closes it when destroyed.
 class Channel {
  public:
   explicit Channel(int socket) : socket_(socket) {}
@@ -20,16 +20,17 @@ class Channel {
 
   int socket() const { return socket_; }
 
-  /// `descriptor` goes with it, unless it is -1. False where nobody reads: the other end is gone,
-  /// or (with `patient` false) has let too much lie.
+  /// Sends a message, and with it `descriptor` unless that is -1. False if the other end is gone,
+  /// or if `patient` is false and its buffer is full.
   bool send(const Message& message, int descriptor = -1, bool patient = true) const;
 
-  /// The next message that is there in whole, what was read so far included; nullopt: not yet.
-  /// Throws Garbage for anything else than a message.
+  /// The next message that has been read completely; nullopt if there is none yet. Throws Garbage
+  /// for bytes that are no message.
   std::optional<Message> take();
-  /// Reads what is there, at most a buffer full; false at the end. Waits for something.
+  /// Waits until something arrives and reads it, at most one buffer; false at the end of the
+  /// stream.
   bool read();
-  /// The descriptor that came with what was read last; -1: none. The caller owns it.
+  /// The descriptor that came with the bytes read last, or -1. The caller owns it.
   int take_descriptor();
 
   struct Garbage {};

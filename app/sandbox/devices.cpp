@@ -33,7 +33,7 @@ void start_driver(const char* library) {
 std::vector<std::string> device_library_folders() {
   std::vector<std::string> folders;
   dl_iterate_phdr(&note_folder, &folders);
-  // In a Python's packages NVIDIA's lie beside torch.
+  // In Python's site-packages NVIDIA's libraries lie beside torch.
   for (const std::string& folder : std::vector(folders))
     if (const fs::path torch = fs::path(folder).parent_path(); torch.filename() == "torch")
       folders.push_back((torch.parent_path() / "nvidia").string());

@@ -19,11 +19,11 @@ class RankGroup {
   /// An all-gather: sends `word`, waits for all ranks, and returns the words of all, by rank. Every
   /// rank must call it equally often.
   virtual std::vector<nlohmann::ordered_json> meet(const nlohmann::ordered_json& word) = 0;
-  /// The line that the work ends with, which the others cannot know.
+  /// Sends the error line that this rank ends with to the process outside, for the other ranks.
   virtual void complain(const std::string& line) = 0;
 };
 
-/// This process's group; nullptr: it works alone.
+/// This process's group; nullptr if it works alone.
 RankGroup* rank_group();
 void set_rank_group(std::unique_ptr<RankGroup> group);
 
@@ -31,15 +31,15 @@ void set_rank_group(std::unique_ptr<RankGroup> group);
 class Meetings {
  public:
   virtual ~Meetings() = default;
-  /// The sandbox's word for the next all-gather.
+  /// Sends this rank's word for the next all-gather.
   virtual void say(const nlohmann::ordered_json& word) = 0;
   /// The words of all ranks as an array; nullopt until all have arrived. Call it often: it also
   /// sends heartbeats. Throws Error if a rank is lost or has ended too early.
   virtual std::optional<nlohmann::ordered_json> heard() = 0;
   /// Whether a word was sent and the words of all are still awaited.
   virtual bool waiting() const = 0;
-  /// The sandbox has ended with `code` and, where there is one, a line for the user: waits until
-  /// all have ended, and returns what this process ends with.
+  /// Called when the sandbox has ended with `code` and perhaps a line for the user. Waits until all
+  /// ranks have ended, and returns this process's exit code.
   virtual int end(int code, const std::string& line) = 0;
 };
 using MakeMeetings = std::function<std::unique_ptr<Meetings>()>;

@@ -15,16 +15,16 @@
 namespace wide {
 namespace {
 
-// Of versions that the headers of Debian 12 do not know yet.
+// Permissions that the headers of Debian 12 do not define yet.
 constexpr uint64_t kTruncate = 1u << 14u, kDeviceControl = 1u << 15u;
 constexpr uint64_t kBindAndConnect = 3, kSocketsAndSignals = 3;
 
-/// As the kernel has it from version 6 on; what is zero at its end is fine with older ones.
+/// The kernel's struct as of Landlock 6; older kernels accept it if their unknown fields are 0.
 struct Ruleset {
   uint64_t files = 0, network = 0, scope = 0;
 };
 
-/// Everything that this version can take away.
+/// All permissions that this version of Landlock can revoke.
 Ruleset all_of(int version) {
   Ruleset set;
   set.files = LANDLOCK_ACCESS_FS_REFER - 1;
@@ -52,7 +52,7 @@ void allow(int ruleset, const std::string& path, uint64_t access) {
   const landlock_path_beneath_attr rule{access, fd};
   if (access && ::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0))
     refuse(path.c_str());
-  // The kernel may forget a file of /proc that nobody has open, and make another one of its name.
+  // Files of /proc stay open: else the kernel may drop the inode, and the rule with it.
   if (path.rfind("/proc/", 0) != 0) ::close(fd);
 }
 

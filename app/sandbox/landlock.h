@@ -7,16 +7,16 @@ namespace wide {
 /// The version of Landlock that the kernel offers; 0: none.
 int landlock_version();
 
-/// What stays open to a thread under Landlock. Nothing of it can be written to.
+/// What a thread under Landlock can still reach, for reading only.
 struct Readable {
   std::vector<std::string> paths;    // files, and folders with all that is in them
-  std::vector<std::string> folders;  // may be listed
-  std::vector<std::string> devices;  // may be written to as well, as drivers want it
+  std::vector<std::string> folders;  // whose names may be listed
+  std::vector<std::string> devices;  // may also be written to, which drivers need
 };
 
-/// From now on this thread and those it starts reach nothing else by name, no network and no other
-/// process. Paths that are not there are left out. Does nothing where the kernel has no Landlock;
-/// throws Error with exit code 1 where it has and refuses.
+/// From now on this thread and those it starts can open nothing else by name, and reach no network
+/// and no other process. Missing paths are skipped. Does nothing if the kernel has no Landlock;
+/// throws Error with exit code 1 if it has Landlock and refuses.
 void restrict_paths(const Readable& readable);
 
 }  // namespace wide

@@ -28,7 +28,7 @@ void limit_process(int64_t mapped, bool device_memory) {
   lower(RLIMIT_CORE, 0);
   lower(RLIMIT_STACK, kStack);
   if (!device_memory) {
-    // Threads that are yet to start map their stacks and arenas.
+    // Slack for the stacks and arenas of threads that have not started yet.
     const int64_t slack = (int64_t{1} << 30) + usable_cores() * (int64_t{200} << 20);
     lower(RLIMIT_DATA,
           static_cast<rlim_t>(process_memory().data + available_memory() + slack + mapped));

@@ -5,25 +5,24 @@
 
 namespace wide {
 
-/// What a command that opens files from elsewhere leaves to the process that opens them.
+/// What a command allows the sandbox that opens its files.
 struct SandboxPolicy {
-  std::string what;                      // the file that messages name
-  std::vector<std::string> read;         // these files
-  std::vector<std::string> list;         // names in these folders, and in those below
-  std::vector<std::string> write;        // these files, made by whoever opened the sandbox
-  std::vector<std::string> folders;      // may be made
-  std::vector<std::string> remove;       // may be removed, folders with all that is in them
-  std::vector<std::string> checkpoints;  // in these folders any model-*.safetensors
-  std::string log;                       // is written to while it grows; "": none; "DIR/": in
-                                         // it the event files of models
-  std::string run;                       // in the store, that goes on; "": a new one
-  double grace_s = 2;                    // to end by itself when asked
-  std::string db;                        // the store that results go to; "": none
-  bool device = false;                   // a GPU
-  std::string driver = "libcuda.so.1";   // its driver's library
-  double timeout_s = 0;                  // without a sign of life; 0: by what there is to read
+  std::string what;                  // the file that error messages name
+  std::vector<std::string> read;     // files that may be read
+  std::vector<std::string> list;     // folders whose names may be listed, with those below
+  std::vector<std::string> write;    // files that may be written; the process outside creates them
+  std::vector<std::string> folders;  // folders that may be created
+  std::vector<std::string> remove;   // files and folders that may be removed
+  std::vector<std::string> checkpoints;  // folders in which any model-*.safetensors may be written
+  std::string log;  // a file to append lines to; "": none; "DIR/": event files of the models in it
+  std::string run;  // the stored run to resume; "": a new one
+  double grace_s = 2;                   // seconds to end by itself after Ctrl-C
+  std::string db;                       // the store for results; "": none
+  bool device = false;                  // may use a GPU
+  std::string driver = "libcuda.so.1";  // the library of the GPU's driver
+  double timeout_s = 0;  // longest time without a heartbeat; 0: chosen by the size of the files
 
-  /// What the files to read hold.
+  /// The total size of the files in `read`.
   int64_t bytes() const;
 };
 

@@ -37,8 +37,8 @@ Message to_message(const TuningEntry& entry) {
   return {{"strategy", entry.strategy}, {"median_ns", entry.median_ns}};
 }
 
-/// The number of a model where `path` is DIR/model-NUMBER… of a log that is a folder. Its digits
-/// alone are taken over: what it names is then made from the number again, and compared.
+/// The model's number if `path` begins with DIR/model-NUMBER and the log is the folder DIR. Callers
+/// build the expected path from that number and compare, so nothing else of `path` is trusted.
 std::optional<uint64_t> model_of_log(const std::string& log, const std::string& path) {
   const std::string before = log + "model-";
   if (!log.ends_with('/') || !path.starts_with(before)) return std::nullopt;
@@ -56,13 +56,14 @@ class Asking {
  public:
   explicit Asking(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
 
-  /// The answer, and the descriptor that came with it. Throws Error as the one outside did.
+  /// Returns the answer and the descriptor that came with it. Rethrows an Error of the process
+  /// outside.
   std::pair<Message, int> ask(const Message& request) {
     const std::lock_guard lock(mutex_);
     if (!channel_->send(request)) _exit(1);
     std::optional<Message> answer;
     while (!(answer = channel_->take()))
-      if (!channel_->read()) _exit(1);  // nobody is there any more
+      if (!channel_->read()) _exit(1);  // the process outside is gone
     if (answer->contains("error"))
       throw Error(answer->at("error").get<std::string>(), answer->at("exit_code"));
     return {std::move(*answer), channel_->take_descriptor()};
@@ -231,8 +232,8 @@ Answers::Reply Answers::reply_to(const Message& request) {
     allowed(is_log(path));
     places().append(path, request.at("text"));
   } else if (request.contains("begin")) {
-    // One run a sandbox: a new one, or the one that the file it goes on from names. The first of
-    // several ranks begins it once more where it has the others' models too.
+    // One run per sandbox: a new one, or the one that is resumed. Rank 0 begins its run a second
+    // time when it has merged the other ranks' models.
     const std::string run = request.at("run");
     allowed(!policy_.db.empty() &&
             (run_.empty() ? run.empty() || run == policy_.run : run == run_));
@@ -249,7 +250,7 @@ Answers::Reply Answers::reply_to(const Message& request) {
     allowed(!run_.empty() && request.at("run") == run_);
     keeper().end_run(run_, request["finish"]);
   } else if (request.contains("complain")) {
-    return {};  // kept for the others, where there are some
+    return {};  // the caller has kept the line for the other ranks
   } else if (request.contains("lookup")) {
     const auto found = tuning_table().lookup(key_of(request["lookup"]));
     return {{{"found", found ? to_message(*found) : Message(nullptr)}}};

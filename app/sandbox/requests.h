@@ -19,16 +19,16 @@
 // and at last, without an answer, {"end": exit code}.
 namespace wide {
 
-/// In the sandbox: new files, the store and what tuning found are asked for from now on.
+/// In the sandbox: from now on new files, the store and tuning results go through requests.
 void ask_for_everything(const std::shared_ptr<Channel>& channel);
 
-/// Outside: does what is asked for, as far as the rights go.
+/// In the process outside: carries out requests as far as the policy allows.
 class Answers {
  public:
   Answers(const SandboxPolicy& policy, const Channel& channel)
       : policy_(policy), channel_(channel) {}
 
-  /// Throws Channel::Garbage for what is no request, or asks for more than there is a right to.
+  /// Throws Channel::Garbage for what is no request, or is not allowed.
   void answer(const Message& request);
 
  private:
@@ -43,7 +43,7 @@ class Answers {
   std::map<int64_t, std::unique_ptr<NewFile>> files_;
   int64_t next_file_ = 0;
   bool added_ = false;
-  std::string run_;  // that this sandbox trains
+  std::string run_;  // the number of the training run that this sandbox has begun
 };
 
 }  // namespace wide

@@ -35,14 +35,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kChannel = 3;                // its number in the sandbox, after the standard ones
-constexpr int kLookMs = 100, kMeetMs = 2;  // the latter: while others are waited for
-constexpr double kWaitS = 2;               // for a process that is on its way out
-constexpr double kSilentS = 600;           // by default, and besides what there is to read
+constexpr int kChannel = 3;                // the channel's descriptor in the sandbox
+constexpr int kLookMs = 100, kMeetMs = 2;  // kMeetMs: while other ranks are awaited
+constexpr double kWaitS = 2;               // for a process that is ending
+constexpr double kSilentS = 600;           // longest silence by default, not counting reading files
 constexpr double kBytesPerS = 10e6;        // of files on a slow disk
-constexpr size_t kWords = 256 * 1024;      // of what it prints on standard error
+constexpr size_t kWords = 256 * 1024;      // bytes kept of the sandbox's standard error
 
-/// In a sandbox: the page that the process outside listens to.
+/// In a sandbox: the page through which heartbeats reach the process outside.
 Heartbeat*& own_heart() {
   static Heartbeat* heart = nullptr;
   return heart;
@@ -69,7 +69,7 @@ Readable readable(const SandboxPolicy& policy) {
   all.paths.insert(all.paths.end(), policy.read.begin(), policy.read.end());
   all.folders = policy.list;
   if (!policy.device) return all;
-  // Drivers load libraries when they are used, talk to their nodes and name their threads.
+  // Drivers load libraries at first use, open device nodes and name their threads.
   for (const char* path : {"/usr", "/lib", "/lib64", "/opt", "/etc", "/proc"})
     all.paths.emplace_back(path);
   for (const std::string& folder : device_library_folders()) all.paths.push_back(folder);
@@ -78,8 +78,8 @@ Readable readable(const SandboxPolicy& policy) {
   return all;
 }
 
-/// What the sandbox does from its start to its end. Nothing has been opened yet, and there is one
-/// thread.
+/// The whole life of the sandbox's process, called right after fork: it has one thread and no open
+/// files from elsewhere.
 [[noreturn]] void live(const SandboxPolicy& policy, const std::function<int()>& work, int socket,
                        int out, int err, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -91,7 +91,7 @@ Readable readable(const SandboxPolicy& policy) {
   sigprocmask(SIG_BLOCK, &interrupt, nullptr);
   std::signal(SIGTERM, SIG_DFL);
   const int in = ::open("/dev/null", O_RDONLY);
-  const int high = fcntl(socket, F_DUPFD, 100);  // where no number below is in the way
+  const int high = fcntl(socket, F_DUPFD, 100);  // a number above those reassigned below
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -146,7 +146,8 @@ class Watch {
     Silence silence;
     while (!code_ && !gone_) {
       look();
-      // While this process was stopped or waited for a reader, the sandbox may have waited too.
+      // Does not count time in which this process was suspended or blocked: the sandbox had to
+      // wait.
       if (const auto now = Clock::now(); now - turn > 5 * std::chrono::milliseconds(kLookMs))
         silence.leave_out(now - turn);
       turn = Clock::now();
@@ -191,7 +192,7 @@ class Watch {
     const ssize_t got = ::read(*fd, buffer, size);
     if (got > 0 || (got < 0 && errno == EINTR)) return std::max<ssize_t>(got, 0);
     ::close(*fd);
-    *fd = -1;  // poll leaves it alone
+    *fd = -1;  // poll ignores negative descriptors
     return 0;
   }
   void print() {
@@ -206,7 +207,7 @@ class Watch {
     if (words_.size() > 2 * kWords) words_.erase(0, words_.size() - kWords);
   }
 
-  /// Between the sandbox and the others, for whom it may have to wait.
+  /// Forwards words between the sandbox and the other ranks; waiting for these is not a hang.
   void pass_on_words(Silence& silence) {
     if (others_->waiting()) silence.restart();
     const auto words = others_->heard();
@@ -214,7 +215,7 @@ class Watch {
   }
 
   void pass_on_cancel() {
-    if (others_) throw Cancelled();  // who is asked to meet others may wait for ever
+    if (others_) throw Cancelled();  // a sandbox in an all-gather might wait for ever
     if (!asked_) {
       asked_ = Clock::now();
       ::kill(pid_, SIGTERM);
@@ -243,7 +244,7 @@ class Watch {
                               printable(policy_.what)),
                   5);
     const std::string text = signal_text(signal);
-    if (signal == SIGKILL)  // by hand, or as a job's time is up
+    if (signal == SIGKILL)  // killed by a user or a batch system
       throw Error(fmt::format("[{}] sandbox: got {}, expected an end of its work; try again",
                               printable(policy_.what), text),
                   5);
@@ -258,8 +259,8 @@ class Watch {
 
   [[noreturn]] void crashed(const std::string& how) const {
     const std::string last = last_line(words_);
-    // What it read may be at fault, and where it read nothing, what the device needs and may not
-    // do.
+    // The cause may be a file that was read; if none was, the device needs what the sandbox
+    // forbids.
     throw Error(fmt::format("[{}] sandbox: got {}{}, expected an end of its work; try {}",
                             printable(policy_.what), how, last.empty() ? "" : " (" + last + ")",
                             policy_.read.empty()
@@ -302,8 +303,8 @@ class Watch {
   Answers answers_;
   int out_, err_;
   const Heartbeat& heart_;
-  Meetings* others_;  // nullptr: it works alone
-  std::string line_;  // that the sandbox ends with, where that is told
+  Meetings* others_;  // nullptr without other ranks
+  std::string line_;  // the error line of the sandbox, if it sent one
   double limit_s_;
   MemoryKills kills_;
   std::optional<int> code_;
@@ -330,14 +331,14 @@ int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work
   if (heart == nullptr || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) cannot_spawn("sandbox");
   const auto [ours, theirs] = socket_pair();
   catch_cancel();
-  std::fflush(nullptr);  // or both would print it
+  std::fflush(nullptr);  // or parent and child would both print what is buffered
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) cannot_spawn("sandbox");
   own_heart() = pid == 0 ? heart : nullptr;
   if (pid == 0) live(policy, work, theirs, out[1], err[1], parent);
   for (const int fd : {theirs, out[1], err[1]}) ::close(fd);
   const std::unique_ptr<Meetings> others = meetings ? meetings() : nullptr;
-  const timeval patience{10, 0};  // for a sandbox that does not take what others say
+  const timeval patience{10, 0};  // limit for a send to a sandbox that does not read
   if (others) setsockopt(ours, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   Watch watch(policy, pid, ours, out[0], err[0], *heart, others.get());
   if (!others) return watch.until_the_end();

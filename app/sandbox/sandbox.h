@@ -6,24 +6,24 @@
 #include "app/sandbox/group.h"
 #include "app/sandbox/policy.h"
 
-// Files that come from elsewhere are opened in a process of their own, the sandbox. It has given up
-// its rights: it reads the files that were named, computes, and asks the process outside for all
-// else.
+// Files that come from elsewhere are opened in a process of their own, the sandbox. It gives up its
+// permissions first: it can read the files that its policy names and compute; for all else it asks
+// the process outside.
 namespace wide {
 
-/// What the kernel does not offer for a sandbox, a line each; empty where it offers everything. Do
-/// not call this in a sandbox, which may not ask the kernel any more.
+/// What the kernel lacks for a sandbox, one line each; empty if it lacks nothing. Must not be
+/// called inside a sandbox, where these system calls are forbidden.
 std::vector<std::string> sandbox_lacks();
 
 /// Runs `work` in a sandbox, and returns what it returns. Call it before anything starts a thread
 /// or touches LibTorch. Throws Cancelled when asked to end, and Error with exit code 5 when the
-/// sandbox crashes, hangs or runs out of memory. `meetings` makes, once the sandbox is there, its
-/// way to the other processes of its group.
+/// sandbox crashes, hangs or runs out of memory. `meetings` is called after the fork and connects
+/// the sandbox to the other ranks of its group.
 int run_in_sandbox(const SandboxPolicy& policy, const std::function<int()>& work,
                    const MakeMeetings& meetings = {});
 
-/// In a sandbox: says that the work goes on; the process outside takes a long silence for a hang.
-/// Elsewhere it does nothing.
+/// In a sandbox: tells the process outside that the work goes on; without it, that process assumes
+/// a hang. Does nothing elsewhere.
 void heartbeat();
 
 }  // namespace wide

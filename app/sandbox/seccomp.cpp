@@ -17,10 +17,10 @@
 namespace wide {
 namespace {
 
-/// What computing, threads, memory, clocks and reading files need. The kernel's names: those that
-/// an architecture does not have are left out.
+/// System calls for computing, threads, memory, clocks and reading files, by the kernel's names.
+/// Names that an architecture does not have are skipped.
 constexpr const char* kAllowed[] = {
-    // memory; what is executable is compiled by oneDNN
+    // memory; mprotect: oneDNN compiles kernels
     "brk", "madvise", "mmap", "mprotect", "mremap", "munmap", "mincore", "mlock", "mlock2",
     "munlock", "get_mempolicy", "mbind", "membarrier", "arch_prctl", "pkey_alloc", "pkey_mprotect",
     // threads
@@ -34,26 +34,26 @@ constexpr const char* kAllowed[] = {
     // clocks
     "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
     "times",
-    // files, to read; what is open for writing was opened by others
+    // files; descriptors open for writing come from the process outside
     "read", "readv", "pread64", "preadv", "preadv2", "lseek", "write", "writev", "pwrite64",
     "close", "close_range", "dup", "dup2", "dup3", "fcntl", "fstat", "stat", "lstat", "newfstatat",
     "statx", "statfs", "fstatfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat",
     "getdents", "getdents64", "getcwd", "fadvise64", "readahead", "poll", "ppoll", "select",
     "pselect6", "sendmsg", "recvmsg",
-    // who and where it is
+    // facts about the process and the machine
     "getpid", "getppid", "getpgrp", "getuid", "geteuid", "getgid", "getegid", "getrusage",
     "getrlimit", "sysinfo", "uname", "getrandom", "getpriority"};
 
-/// What drivers of a GPU need besides.
+/// Further calls that GPU drivers need.
 constexpr const char* kDriver[] = {"ioctl",        "eventfd2",   "epoll_create1",
                                    "epoll_ctl",    "epoll_wait", "pipe2",
                                    "memfd_create", "ftruncate",  "socketpair"};
 
-/// The flags of `open` that make or change a file.
+/// The flags of `open` that create or change a file.
 constexpr uint64_t kMakes = O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
 constexpr uint64_t kChanges = kMakes | O_ACCMODE;
 
-// SCMP_A0 and its like are compound literals, which C++ does not have.
+// libseccomp's macros such as SCMP_A0 are compound literals, which C++ does not have.
 scmp_arg_cmp masked(unsigned argument, uint64_t mask, uint64_t value) {
   return {argument, SCMP_CMP_MASKED_EQ, mask, value};
 }
@@ -64,7 +64,7 @@ class Filter {
  public:
   Filter() : context_(seccomp_init(SCMP_ACT_ERRNO(EPERM)), seccomp_release) {
     check(context_ ? 0 : -ENOMEM);
-    // One tree of comparisons instead of a list; and no mitigation that slows computing down.
+    // A tree of comparisons instead of a list; no Spectre mitigation, since that is slow.
     check(seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2));
     check(seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_SSB, 1));
   }
@@ -111,15 +111,15 @@ void restrict_calls(bool devices) {
   const uint64_t closed = devices ? kMakes : kChanges;
   filter.allow("open", masked(1, closed, 0));
   filter.allow("openat", masked(2, closed, 0));
-  // Threads, but no processes. The C library asks for the older call where it has no newer one,
-  // whose flags a filter cannot see.
+  // Threads, but no processes. clone3 and openat2 pass their flags in memory, where a filter cannot
+  // see them; with ENOSYS the C library falls back to the older calls.
   filter.allow("clone", masked(0, CLONE_THREAD, CLONE_THREAD));
   filter.refuse("clone3", ENOSYS);
   filter.refuse("openat2", ENOSYS);
   filter.refuse("fork", EAGAIN);
-  // abort and raise
+  // for abort and raise
   filter.allow("tgkill", equal(0, static_cast<uint64_t>(getpid())));
-  // Limits may be asked for, not set.
+  // Limits may be read, not set.
   filter.allow("prlimit64", equal(2, 0));
   for (const int option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_GET_DUMPABLE, PR_GET_SECCOMP,
                            PR_GET_NO_NEW_PRIVS, PR_CAPBSET_READ})

@@ -7,16 +7,17 @@
 
 namespace wide {
 
-/// A page of memory that a process at work shares with the process that watches it.
+/// A page of memory that a working process shares with the process that watches it.
 struct Heartbeat {
   std::atomic<uint32_t> beats;      // changes as long as the work goes on
   std::atomic<uint32_t> contender;  // of a sweep's worker: whose call is being timed
 
-  /// Says that the work goes on. Cheap enough for a call that is being timed: of two threads that
-  /// do so at once, one beat may be lost.
+  /// Says that the work goes on. Cheap enough for timed calls: not atomic as a whole, so that one
+  /// of two simultaneous beats may be lost.
   void beat() { beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
-  /// The page of a file, or with -1 a new one that a child shares after fork; null on failure.
+  /// Maps the page of a file, or with -1 a new one that a child shares after fork; nullptr on
+  /// failure.
   static Heartbeat* map(int file) {
     void* page = mmap(nullptr, sizeof(Heartbeat), PROT_READ | PROT_WRITE,
                       MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0), file, 0);
@@ -25,20 +26,20 @@ struct Heartbeat {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-/// How long a watched process has given no sign of its work.
+/// Measures the time since the last heartbeat of a watched process.
 class Silence {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Counts from now on: there was a sign.
+  /// Starts again from 0: there was a sign of life.
   void restart() { begun_ = Clock::now(); }
-  /// Counts from now on where the heart has beaten since this was called last.
+  /// Starts again from 0 if there was a heartbeat since the last call.
   void listen(const Heartbeat& heart) {
     const uint32_t now = heart.beats;
     if (now != beats_) restart();
     beats_ = now;
   }
-  /// Leaves out a time in which the process could not give a sign.
+  /// Does not count a time in which the process could not send heartbeats.
   void leave_out(Clock::duration time) { begun_ += time; }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
 

@@ -23,16 +23,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-/// How often the worker is looked after while it says nothing.
+/// How often the worker is checked while no message comes.
 constexpr int kLookMs = 100;
-/// A worker that has grown beyond this share of what is available is replaced.
+/// A worker that uses more than this share of the available memory is replaced.
 constexpr double kGrown = 0.25;
 
 bool is_baseline(const std::string& name) { return name.rfind(kBaselinePrefix, 0) == 0; }
 
 }  // namespace
 
-/// One go at a case: its result, or what happened and to whom.
+/// One attempt at a case: its result, or what went wrong and which trial was running.
 struct WorkerHost::Attempt {
   std::optional<Case> result;
   Status status = Status::crashed;
@@ -40,8 +40,8 @@ struct WorkerHost::Attempt {
   std::string stage = "start", name;  // what ran last; an empty name: the whole case
   std::vector<std::string> timed;     // contenders, while they are being timed
   MemoryNeed memory;
-  bool worker_was_used = false;  // had run other cases before
-  std::string error;             // of the request itself: the sweep cannot go on
+  bool worker_was_used = false;  // it had run other cases before
+  std::string error;             // about the request itself: the sweep cannot go on
   int error_code = 2;
 };
 
@@ -90,7 +90,7 @@ Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
     trial(strategy).reason = a.reason;
     std::erase(left.strategies, strategy);
   };
-  std::vector<std::string> notes;  // on baselines that took a worker with them
+  std::vector<std::string> notes;  // on baselines that crashed a worker
   const Clock::time_point begun = Clock::now();
   const auto total_s = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
   while (!left.strategies.empty()) {
@@ -112,7 +112,7 @@ Case WorkerHost::run(const SweepCase& planned, const Watch& watch) {
     } else if (!a.worker_was_used || a.status == Status::timeout) {
       for (const std::string& strategy : std::vector(left.strategies)) fail_trial(strategy, a);
     }
-    // Else an earlier case may have spoilt the worker's memory: once more in a fresh one.
+    // Otherwise an earlier case may have corrupted the worker's memory: try again in a fresh one.
   }
   done.notes = std::move(notes);
   done.seconds.total = total_s();
@@ -135,7 +135,7 @@ WorkerHost::Attempt WorkerHost::attempt(const SweepCase& planned, const SweepSet
   return a;
 }
 
-/// Until the result is there or the worker is to be given up.
+/// Receives messages until the result has come or the worker must be killed.
 void WorkerHost::listen(Attempt& a, double limit_s, const Watch& watch) {
   Silence silence;
   for (;;) {
@@ -152,7 +152,7 @@ void WorkerHost::listen(Attempt& a, double limit_s, const Watch& watch) {
     if (ended) return describe_end(a);
     if (!a.timed.empty()) silence.listen(worker_->heart());
     const double silent_s = silence.seconds();
-    // What belongs to the whole case is work for all of its models, once in float64.
+    // Stages of the whole case take longer: they run all of its models, once in float64.
     const double allowed_s = a.name.empty() && a.timed.empty() ? 3 * limit_s : limit_s;
     if (silent_s < allowed_s) continue;
     blame(a);
@@ -165,7 +165,7 @@ void WorkerHost::listen(Attempt& a, double limit_s, const Watch& watch) {
   }
 }
 
-/// One message of the worker; true at the last.
+/// Handles one message of the worker; true if it was the last one.
 bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
   const auto garbage = [&] {
     blame(a);
@@ -208,18 +208,18 @@ bool WorkerHost::take(Attempt& a, const std::string& line, const Watch& watch) {
   }
 }
 
-/// During timing the heartbeat says whose call was running.
+/// During timing, the page of the heartbeat says which contender's call was running.
 void WorkerHost::blame(Attempt& a) const {
   if (a.timed.empty()) return;
   a.name = a.timed.at(std::min<size_t>(worker_->heart().contender, a.timed.size() - 1));
 }
 
-/// The worker is gone: why, and whose doing it was.
+/// After the worker is gone: finds out why, and which trial was running.
 void WorkerHost::describe_end(Attempt& a) {
   blame(a);
   const WorkerProcess::End end = worker_->kill(1000);
   const std::string words = last_line(worker_->words());
-  // Others may kill it too, by hand or as a job's time is up.
+  // Not every SIGKILL is for memory: a user or a batch system may send one too.
   const bool killed = end.for_memory && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
   const std::string thing = a.name.empty() ? "case" : a.name;
   if (killed || speaks_of_memory(words)) {

@@ -23,7 +23,7 @@ class WorkerHost {
   /// `watch.stopped` becomes true, whatever the worker does.
   Case run(const SweepCase& planned, const Watch& watch);
 
-  /// Workers started so far.
+  /// How many worker processes were started so far.
   int started() const { return started_; }
 
  private:
@@ -39,12 +39,12 @@ class WorkerHost {
   int started_ = 0;
 };
 
-/// What `device` reaches at most, measured by a worker: the sweep itself makes no context on a GPU,
-/// which would take its memory. Throws Error with exit code 5 where the worker fails.
+/// The peak rates of `device`, measured by a worker: the sweep's own process makes no context on a
+/// GPU, which would take memory. Throws Error with exit code 5 if the worker fails.
 Peaks peaks_by_worker(c10::Device device, int threads);
 
-/// The most seconds one trial may take in a stage before it counts as hanging: --timeout, or a
-/// minute plus what its budget and its work lead to expect, with a wide margin.
+/// The most seconds that a trial may take in a stage before it counts as hanging: --timeout, or a
+/// minute plus a generous estimate from its budget and work.
 double trial_limit_s(const SweepCase& planned, const SweepSettings& settings);
 
 }  // namespace wide

@@ -11,9 +11,9 @@
 namespace wide {
 namespace {
 
-constexpr size_t kWords = 4096;           // of what the worker prints
-constexpr int kTurns = 16;                // of reading, before something else has its turn
-constexpr size_t kLongest = 256u << 20u;  // bytes without an end of line that are still a message
+constexpr size_t kWords = 4096;           // bytes kept of the worker's output
+constexpr int kTurns = 16;                // reads in a row before the caller may do other things
+constexpr size_t kLongest = 256u << 20u;  // the longest message, in bytes
 
 struct Pipe {
   int read = -1, write = -1;
@@ -29,7 +29,7 @@ void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOC
 
 enum class Got { something, nothing, end };
 
-/// One buffer of what `fd` has, appended to `into`.
+/// Appends what one read of `fd` returns to `into`.
 Got read_some(int fd, std::string* into) {
   char buffer[1 << 16];
   ssize_t got = -1;
@@ -64,7 +64,7 @@ WorkerProcess::WorkerProcess() {
     for (const int fd : {commands.read, prints.write, replies.write, heart}) ::close(fd);
   };
   try {
-    // A worker that prints must not write into the answers.
+    // Answers have a pipe of their own, because the worker's code may print to standard output.
     process_.emplace("worker", std::vector<std::string>{"worker"},
                      std::vector<std::pair<int, int>>{{commands.read, STDIN_FILENO},
                                                       {prints.write, STDOUT_FILENO},
@@ -79,7 +79,7 @@ WorkerProcess::WorkerProcess() {
   close_theirs();
   set_nonblocking(from_);
   set_nonblocking(printed_);
-  // Writing to a worker that is gone is an error code here, not a signal.
+  // Writing to a worker that is gone must return an error, not raise a signal.
   std::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -122,7 +122,7 @@ WorkerProcess::Heard WorkerProcess::hear(int milliseconds) {
   if (::poll(both, 2, milliseconds) <= 0) return {};
   if (both[1].revents && !read_words(printed_, &words_)) {
     ::close(printed_);
-    printed_ = -1;  // poll leaves it alone
+    printed_ = -1;  // poll ignores negative descriptors
   }
   if (!both[0].revents) return {};
   const bool open = read_some(from_, &received_) != Got::end;

@@ -9,24 +9,24 @@
 
 namespace wide {
 
-/// Reads what `fd`, which does not block, has by now, and keeps its last few KB in `words`; of one
-/// that never stops only a megabyte, so that its reader comes to other things. False at the end.
+/// Reads what the non-blocking `fd` holds, and keeps its last few KB in `words`. Returns after a
+/// megabyte, so that endless output does not block the caller. False at the end of the stream.
 bool read_words(int fd, std::string* words);
 
-/// A worker: this same program told what to do over a pipe.
+/// A worker: a child process that runs this same program and gets its requests over a pipe.
 class WorkerProcess {
  public:
   /// Throws Error with exit code 1 when no process can be started.
   WorkerProcess();
-  /// Ends the worker and what it started.
+  /// Kills the worker and the processes that it started.
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  /// False when the worker is gone.
+  /// Sends one line. False if the worker is gone.
   bool send(const std::string& line);
 
-  /// What came within `milliseconds`: a line, the end of the worker, or neither.
+  /// What arrived within `milliseconds`: a line, the end of the worker, or neither.
   struct Heard {
     std::optional<std::string> line;
     bool ended = false;
@@ -34,14 +34,14 @@ class WorkerProcess {
   Heard hear(int milliseconds);
 
   struct End {
-    int status = 0;           // as waitpid says
-    bool by_itself = false;   // before it was killed
-    bool for_memory = false;  // the system ended a process, as memory was short
+    int status = 0;           // as waitpid returns it
+    bool by_itself = false;   // it ended before it was killed
+    bool for_memory = false;  // the kernel killed a process because memory was short
   };
-  /// Ends it, giving it a moment to end by itself.
+  /// Waits `patience_ms` for the worker to end by itself, then kills it.
   End kill(int patience_ms = 0);
   const Heartbeat& heart() const { return *heart_; }
-  /// The end of what it printed.
+  /// The end of the worker's output.
   const std::string& words() const { return words_; }
 
  private:

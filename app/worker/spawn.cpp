@@ -18,8 +18,8 @@
 namespace wide {
 namespace {
 
-/// Copies of descriptors beyond all numbers that the new process is given, so that giving one its
-/// number never closes another; closed at the end of this object's life.
+/// Copies of descriptors with numbers above all those that the child uses, so that assigning one
+/// number never closes another descriptor. The destructor closes them.
 class HighCopies {
  public:
   explicit HighCopies(const std::vector<std::pair<int, int>>& descriptors) {
@@ -46,12 +46,12 @@ class HighCopies {
   bool complete_ = true;
 };
 
-/// Between fork and exec: system calls only.
+/// Runs between fork and exec, where only system calls are allowed.
 [[noreturn]] void become(pid_t parent, char* const* arguments, char* const* variables,
                          const HighCopies& copies) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before it could be watched
+  if (getppid() != parent) _exit(1);  // the parent died before the line above took effect
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   for (const auto& [copy, theirs] : copies.moves())
@@ -81,7 +81,7 @@ Spawned::Spawned(const std::string& who, std::vector<std::string> arguments,
   std::vector<char*> list;
   for (std::string& argument : arguments) list.push_back(argument.data());
   list.push_back(nullptr);
-  // A process that believes it is a rank would wait for the others.
+  // Removes the launcher's variables: with them the child would take itself for a rank.
   std::vector<char*> variables;
   for (char** v = environ; *v; ++v)
     if (!is_launchers(*v)) variables.push_back(*v);
@@ -90,7 +90,7 @@ Spawned::Spawned(const std::string& who, std::vector<std::string> arguments,
   pid_ = fork();
   if (pid_ == 0) become(self, list.data(), variables.data(), copies);
   if (pid_ < 0) cannot_spawn(who);
-  setpgid(pid_, pid_);  // whoever of the two comes first
+  setpgid(pid_, pid_);  // parent and child both do this, whichever runs first
 }
 
 Spawned::~Spawned() { reap(); }
@@ -115,7 +115,7 @@ void Spawned::kill() const {
 int Spawned::reap() {
   int status = 0;
   if (pid_ <= 0) return status;
-  kill();  // not reaped yet, so the group still has its number
+  kill();  // before waitpid, while the group's number cannot be reused
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;

@@ -31,7 +31,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Answers to the sweep, and where a case is at. Without anybody listening the worker ends.
+/// Sends answers and stages to the sweep. Ends the worker if nobody reads them any more.
 class Replies : public Stages {
  public:
   Replies(int fd, Heartbeat* heart) : fd_(fd), heart_(heart) {}
@@ -66,15 +66,15 @@ class Replies : public Stages {
   Heartbeat* heart_;
 };
 
-/// What asks for more than there is gets an error instead of bringing the system down. Drivers of
-/// other devices map far more than they use, so this is for the CPU only.
+/// Makes an allocation beyond the available memory an error, before the kernel starts killing
+/// processes. For the CPU only: drivers of GPUs map far more than they use.
 void limit_memory(const SweepCase& planned, int threads) {
   rlimit limit{};
   getrlimit(RLIMIT_AS, &limit);
   limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_AS, &limit);  // that of the case before counts no more
+  setrlimit(RLIMIT_AS, &limit);  // removes the limit of the previous case
   if (planned.device.is_cpu()) {
-    // Threads that are yet to start map their stacks and arenas.
+    // Slack for the stacks and arenas of threads that have not started yet.
     const int64_t slack = (int64_t{1} << 30) + threads * (int64_t{200} << 20);
     const auto most = static_cast<rlim_t>(process_memory().mapped + available_memory() + slack);
     if (most < limit.rlim_max) limit.rlim_cur = most;
@@ -98,8 +98,9 @@ void serve(const std::string& line, Replies& replies) {
   if (settings.peaks) use_peaks(settings.peaks_device, settings.threads, *settings.peaks);
   const Case result = run_case(planned, settings, replies);
   replies.send({{"result", to_json(result)}, {"resident", process_memory().resident}});
-  expect_working(planned.device);  // or the next case would be blamed
-  release_memory(planned.device);  // the next case asks for blocks of other sizes
+  expect_working(
+      planned.device);  // throws for a broken device now, so that the next case is not blamed
+  release_memory(planned.device);  // the next case needs blocks of other sizes
 }
 
 }  // namespace
@@ -110,7 +111,7 @@ int serve_worker() {
     fail("[worker] pipes: got none, expected those of a sweep; try workbench sweep");
   Heartbeat* heart = Heartbeat::map(kHeartFd);
   if (!heart) fail("[worker] heartbeat: got none, expected that of a sweep; try workbench sweep");
-  // Out of the way of code that writes to the descriptors it believes in.
+  // High numbers, so that code which writes to fixed descriptors cannot hit them.
   const int reply = fcntl(kReplyFd, F_DUPFD_CLOEXEC, 100);
   const int commands = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 100);
   close(kReplyFd);
@@ -119,7 +120,7 @@ int serve_worker() {
   dup2(nothing, STDIN_FILENO);
   close(nothing);
   std::signal(SIGPIPE, SIG_IGN);
-  std::ofstream("/proc/self/oom_score_adj") << 900;  // the first to go when memory runs out
+  std::ofstream("/proc/self/oom_score_adj") << 900;  // first choice of the out-of-memory killer
 
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> input(fdopen(commands, "r"), std::fclose);
   Replies replies(reply, heart);
@@ -131,8 +132,7 @@ int serve_worker() {
       serve(line, replies);
     } catch (const BrokenDevice& e) {
       std::fprintf(stderr, "%s\n", e.what());
-      _exit(
-          e.exit_code());  // the sweep blames the trial that was running, and starts another worker
+      _exit(e.exit_code());  // the sweep blames the running trial and starts another worker
     } catch (const Error& e) {
       replies.send({{"error", e.what()}, {"exit_code", e.exit_code()}});
     } catch (const std::exception& e) {
