@@ -200,6 +200,7 @@ Signature WideModel::Impl::make(const std::string& key, const Tensors& inputs) {
   }
   s.network = source(sizes);
   Ensemble e = ensemble(s.network, inputs);
+  s.casts = CastState::current();
   s.single = record_single(s.network, e);
   s.network.training = s.network.training || !s.single.updates.empty();
   for (const Node& node : s.single.nodes) s.network.random |= node.is_random();
@@ -235,6 +236,7 @@ const Signature* WideModel::Impl::like(const Signature& s, bool gradients) const
 }
 
 void WideModel::Impl::compile_model(Signature& s) {
+  const CastStateGuard casts(s.casts);
   auto [network, single] = with_live_inputs(s);
   const Ensemble e = ensemble(s.network, s.inputs);
   CompileOptions o = compile_options(e.device());
@@ -325,6 +327,7 @@ std::shared_ptr<GradientModel> WideModel::Impl::gradients_of(Signature& s,
                                                              const std::vector<bool>& of) {
   if (const auto known = s.gradients.find(of); known != s.gradients.end()) return known->second;
   const Apart apart(options.threads);
+  const CastStateGuard casts(s.casts);
   Ensemble e = ensemble(s.network, s.inputs);
   const std::vector<size_t> places = places_of(s.network);
   std::vector<size_t> wanted;
@@ -384,6 +387,7 @@ Differentiable WideModel::Impl::run_for_gradients(const Tensors& inputs, std::ve
 }
 
 Correctness WideModel::Impl::check_against_double(Signature& s, double rtol) {
+  const CastStateGuard casts(s.casts);
   Ensemble e = ensemble(s.network, s.inputs);
   // Cloned, as the check writes to tensors that are not shared, such as the caller's inputs.
   for (size_t k = 0; k < e.tensors.size(); ++k)

@@ -2,6 +2,7 @@
 #include <list>
 
 #include "engine/lower/gradient_model.h"
+#include "engine/record/cast_state.h"
 #include "engine/wide.h"
 
 namespace wide {
@@ -11,6 +12,7 @@ struct Signature {
   std::string key;
   Network network;
   Program single;
+  CastState casts = {};         // while `single` was recorded
   std::vector<size_t> changed;  // by update of the program: index of the network's tensor
   std::vector<bool> live;       // by tensor of the network: a weight passed with every call
   std::unique_ptr<CompiledModel> model;  // null until it is needed

@@ -1,0 +1,98 @@
+"""Gradients as training loops ask for them: autocast around the forward pass alone, a default dtype set between the two
+passes, losses of some of the outputs. Against separate modules that are treated the same."""
+
+import package
+
+package.enter()
+
+import unittest  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nwide as nw  # noqa: E402
+
+OPTIONS = nw.Options(tune=False, threads=1)
+
+
+def separate_gradients(models):
+    return [[p.grad for p in m.parameters()] for m in models]
+
+
+class Loops(unittest.TestCase):
+    def close(self, wide, models, rtol):
+        """The gradients of a wide module and of its separate ones; None in both or in neither."""
+        expected = separate_gradients(models)
+        for k, (name, p) in enumerate(wide.named_parameters()):
+            own = [g[k] for g in expected]
+            with self.subTest(parameter=name):
+                if own[0] is None:
+                    self.assertIsNone(p.grad)
+                    continue
+                self.assertIsNotNone(p.grad)
+                scale = torch.stack(own).abs().max().item() + 1e-30
+                self.assertLess((p.grad - torch.stack(own)).abs().max().item() / scale, rtol)
+
+
+class Casts(Loops):
+    def nets(self):
+        torch.manual_seed(3)
+        return [nn.Sequential(nn.Linear(6, 17), nn.GELU(), nn.Linear(17, 5), nn.LayerNorm(5)) for _ in range(3)]
+
+    def test_autocast_around_the_forward_pass_alone(self):
+        models, x = self.nets(), torch.randn(3, 4, 6)
+        wide = nw.compile(models, x[0], options=OPTIONS)
+        for step in range(3):
+            for m in (wide, *models):
+                m.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = wide(x)
+                own = [m(one) for m, one in zip(models, x)]
+            self.assertEqual(y.dtype, own[0].dtype)
+            weight = torch.randn(y.shape[1:])
+            (y * weight).sum().backward()
+            sum((one * weight).sum() for one in own).backward()
+            self.close(wide, models, 3e-2)
+            with torch.no_grad():
+                for m in (wide, *models):
+                    for p in m.parameters():
+                        p.sub_(p.grad, alpha=0.01)
+        self.assertEqual(wide(x).dtype, torch.float32)
+
+    def test_autocast_around_the_backward_pass_alone(self):
+        models, x = self.nets(), torch.randn(3, 4, 6)
+        wide = nw.compile(models, options=OPTIONS)
+        for step in range(2):
+            for m in (wide, *models):
+                m.zero_grad()
+            weight = torch.randn(4, 5)
+            loss, own = (wide(x) * weight).sum(), sum((m(one) * weight).sum() for m, one in zip(models, x))
+            self.assertEqual(loss.dtype, torch.float32)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss.backward()
+            own.backward()  # PyTorch's own backward pass would round to bfloat16 in there
+            self.close(wide, models, 1e-5)
+
+    def test_a_default_dtype_set_between_the_passes(self):
+        class Shifted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(6, 5)
+
+            def forward(self, x):
+                return torch.sin(self.a(x) + torch.arange(5) * 0.5)
+
+        models, x = [Shifted() for _ in range(3)], torch.randn(3, 4, 6)
+        wide = nw.compile(models, options=OPTIONS)
+        loss, own = wide(x).square().sum(), sum(m(one).square().sum() for m, one in zip(models, x))
+        self.addCleanup(torch.set_default_dtype, torch.float32)
+        torch.set_default_dtype(torch.float64)
+        loss.backward()
+        own.backward()
+        torch.set_default_dtype(torch.float32)
+        self.close(wide, models, 1e-5)
+        self.assertEqual(wide(x).dtype, torch.float32)
+
+
+if __name__ == "__main__":
+    unittest.main()
