@@ -127,6 +127,13 @@ class Evaluator {
  private:
   WideValue& at(ValueId id) { return env_[id]; }
 
+  /// Keeps a result in the dtype that one model's call gives it. Norms of bfloat16 with float32
+  /// weights, computed as products and sums, would be promoted to float32.
+  void keep(ValueId id, const Tensor& t, bool wide) {
+    const at::ScalarType dtype = program_.value(id).dtype;
+    at(id) = {t.defined() && t.scalar_type() != dtype ? t.to(dtype) : t, wide};
+  }
+
   /// An in-place change unseen by autograd keeps the history of the changed tensor.
   void keep_history(const Node& node) {
     if (!is_untracked_write(node.op, node.grad)) return;
@@ -323,7 +330,7 @@ class Evaluator {
       const int from = i < map.size() ? map[i] : static_cast<int>(i);
       if (from < 0 || static_cast<size_t>(from) >= made.size()) continue;
       for (ValueId id : results[i].values)
-        if (id != kNone) at(id) = {made[static_cast<size_t>(from)], true};
+        if (id != kNone) keep(id, made[static_cast<size_t>(from)], true);
     }
   }
 
@@ -365,9 +372,9 @@ class Evaluator {
       take_results(node.results, stack, [&](ValueId id, const Tensor& t) {
         auto* batched = ft::maybeGetBatchedImpl(t);
         if (batched == nullptr || batched->level() != layer.level) {
-          at(id) = {t, false};
+          keep(id, t, false);
         } else {
-          at(id) = {batched->value().movedim(batched->bdim(), 0), true};
+          keep(id, batched->value().movedim(batched->bdim(), 0), true);
         }
       });
     } catch (const c10::Error& e) {
