@@ -105,6 +105,14 @@ bool Value::contiguous() const {
   return true;
 }
 
+bool same_layout(const Value& a, const Value& b) {
+  if (!a.strided || !b.strided || a.device != b.device || a.dtype != b.dtype || a.sizes != b.sizes)
+    return false;
+  for (size_t i = 0; i < a.sizes.size(); ++i)
+    if (a.sizes[i] != 1 && a.strides[i] != b.strides[i]) return false;
+  return true;
+}
+
 std::string Value::shape_text() const {
   return fmt::format("{}[{}]", short_dtype(dtype), fmt::join(sizes, ", "));
 }

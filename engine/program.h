@@ -59,6 +59,9 @@ struct Value {
   std::string shape_text() const;  // "f32[4, 16, 256]"
 };
 
+/// The same dtype, device, sizes and strides, but for strides of dimensions of size 1.
+bool same_layout(const Value& a, const Value& b);
+
 /// An argument or result of a node: a constant, one value, or a list of values (kNone: absent).
 struct Argument {
   enum class Kind { constant, value, list, optional_list };

@@ -23,15 +23,6 @@ bool is_bijective_view(const Node& node, const Program& program) {
   return in.dtype == out.dtype && in.numel() == out.numel();
 }
 
-/// Whether both have the same layout; strides of dimensions of size 1 are ignored.
-bool same_layout(const Value& a, const Value& b) {
-  if (!a.strided || !b.strided || a.device != b.device || a.dtype != b.dtype || a.sizes != b.sizes)
-    return false;
-  for (size_t i = 0; i < a.sizes.size(); ++i)
-    if (a.sizes[i] != 1 && a.strides[i] != b.strides[i]) return false;
-  return true;
-}
-
 /// Whether the node is a copy: as programs do not mutate, the original can be used instead.
 bool is_copy(const Node& node) {
   const std::string& name = node.op.schema().operator_name().name;

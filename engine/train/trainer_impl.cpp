@@ -440,7 +440,10 @@ std::vector<Tensors> Trainer::Impl::steps_of(const Batch& batch,
   return made;
 }
 
-StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
+StepCheck Trainer::Impl::check_steps(
+    const PlannedSize& recorded, const Call& call, int64_t count,
+    const std::function<std::vector<Tensors>(const std::vector<int64_t>&)>& run,
+    const std::function<Tensors(int64_t slot, const Tensors&)>& again) const {
   std::vector<std::string> names;
   for (const size_t k : models.trained()) names.push_back(models.specs()[k].name);
   const auto running = static_cast<int64_t>(models.running().size());
@@ -448,19 +451,24 @@ StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
   std::vector<int64_t> slots;
   for (int64_t i = 0; i < count; ++i)
     slots.push_back(count == 1 ? 0 : i * (running - 1) / (count - 1));
-  const std::vector<Tensors> made = steps_of(batch, slots);
-  const Call call = read(batch, true);
-  const PlannedSize& p = plan(call, true);
-  StepChecker checker(p.single, p.trained, names, models.dtype());
-  for (const int64_t slot : slots) {
-    const auto again = [&](const Tensors& values) {
-      const OtherWeights moved(models, slot, values);
-      return steps_of(batch, {slot})[static_cast<size_t>(slot)];
-    };
-    checker.add(models.model_at(slot), ensemble(p, call, slot, 1, true).model(0),
-                made[static_cast<size_t>(slot)], again);
-  }
+  const std::vector<Tensors> made = run(slots);
+  StepChecker checker(recorded.single, recorded.trained, names, models.dtype());
+  for (const int64_t slot : slots)
+    checker.add(models.model_at(slot), ensemble(recorded, call, slot, 1, true).model(0),
+                made[static_cast<size_t>(slot)],
+                [&](const Tensors& values) { return again(slot, values); });
   return checker.result();
+}
+
+StepCheck Trainer::Impl::check(const Batch& batch, int64_t count) {
+  const Call call = read(batch, true);
+  return check_steps(
+      plan(call, true), call, count,
+      [&](const std::vector<int64_t>& slots) { return steps_of(batch, slots); },
+      [&](int64_t slot, const Tensors& values) {
+        const OtherWeights moved(models, slot, values);
+        return steps_of(batch, {slot})[static_cast<size_t>(slot)];
+      });
 }
 
 Tensors Trainer::Impl::run_evaluation(const Batch& batch) {

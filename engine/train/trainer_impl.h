@@ -46,6 +46,12 @@ struct Trainer::Impl {
   Tensors run_evaluation(const Batch& batch);
   void prepare(const Batch& batch) { plan(read(batch, true), true); }
   StepCheck check(const Batch& batch, int64_t count);
+  /// Checks steps of up to `count` running models. `run`: loss and gradients of the models of
+  /// these slots, each by its slot. `again`: of one model, with other values of its trained
+  /// tensors.
+  StepCheck check_steps(const PlannedSize& recorded, const Call& call, int64_t count,
+                        const std::function<std::vector<Tensors>(const std::vector<int64_t>&)>& run,
+                        const std::function<Tensors(int64_t slot, const Tensors&)>& again) const;
   static int64_t bytes_of_range(const PlannedSize& p, const Executor& executor);
   /// What the executor's longest ranges recompute.
   static Recomputed recomputed(const PlannedSize& p, const Executor& executor);

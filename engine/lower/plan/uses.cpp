@@ -88,11 +88,6 @@ std::vector<ValueId> results_of(const Program& program) {
   return results;
 }
 
-bool same_layout(const Value& a, const Value& b) {
-  return a.strided && b.strided && a.dtype == b.dtype && a.sizes == b.sizes &&
-         a.strides == b.strides;
-}
-
 bool dense(const Value& value) {
   std::vector<std::pair<int64_t, int64_t>> dims;
   for (size_t i = 0; i < value.sizes.size(); ++i)

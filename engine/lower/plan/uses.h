@@ -40,9 +40,6 @@ std::vector<size_t> main_of(const Program& program);
 /// The program's outputs, then its updates.
 std::vector<ValueId> results_of(const Program& program);
 
-/// Whether both have the same dtype, sizes and strides.
-bool same_layout(const Value& a, const Value& b);
-
 /// Whether strides have neither overlaps nor holes, in any order of dimensions.
 bool dense(const Value& value);
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "engine/error.h"
-#include "engine/train/step_check.h"
 
 namespace wide {
 namespace {
@@ -234,36 +233,25 @@ StepCheck OnDevice::check(const Batch& batch, int64_t count) {
     found->size.step = true;
     impl_.record_single(found->size, call);
   }
-  const PlannedSize& here = found->size;
-  std::vector<std::string> names;
-  for (const size_t k : impl_.models.trained()) names.push_back(impl_.models.specs()[k].name);
-  StepChecker checker(here.single, here.trained, names, impl_.models.dtype());
-  const auto running = static_cast<int64_t>(impl_.models.running().size());
-  count = std::min(count, running);
-  std::vector<int64_t> slots;
-  std::vector<Tensors> made;
-  for (int64_t i = 0; i < count; ++i) {
-    slots.push_back(count == 1 ? 0 : i * (running - 1) / (count - 1));
-    made.push_back(step_of(p, slots.back()));
-  }
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const int64_t slot = slots[i];
-    const auto again = [&](const Tensors& values) {
-      Tensors own;
-      for (size_t k = 0; k < values.size(); ++k) {
-        const Tensor row = p.bound[p.size.trained[k]].select(0, slot);
-        own.push_back(row.clone());
-        row.copy_(values[k]);
-      }
-      p.executor->run(p.bound, p.results);
-      for (size_t k = 0; k < values.size(); ++k)
-        p.bound[p.size.trained[k]].select(0, slot).copy_(own[k]);
-      return step_of(p, slot);
-    };
-    checker.add(impl_.models.model_at(slot), impl_.ensemble(here, call, slot, 1, true).model(0),
-                made[i], again);
-  }
-  return checker.result();
+  return impl_.check_steps(
+      found->size, call, count,
+      [&](const std::vector<int64_t>& slots) {
+        std::vector<Tensors> made(impl_.models.running().size());
+        for (const int64_t slot : slots) made[static_cast<size_t>(slot)] = step_of(p, slot);
+        return made;
+      },
+      [&](int64_t slot, const Tensors& values) {
+        Tensors own;
+        for (size_t k = 0; k < values.size(); ++k) {
+          const Tensor row = p.bound[p.size.trained[k]].select(0, slot);
+          own.push_back(row.clone());
+          row.copy_(values[k]);
+        }
+        p.executor->run(p.bound, p.results);
+        for (size_t k = 0; k < values.size(); ++k)
+          p.bound[p.size.trained[k]].select(0, slot).copy_(own[k]);
+        return step_of(p, slot);
+      });
 }
 
 int64_t OnDevice::program_bytes() const {
