@@ -92,7 +92,7 @@ class Parts(CommandLine):
         refused("[again.db] merge: got part 1/2 twice, as sweeps 1 and 2, expected it once; try workbench store export of "
                 "one\n", two, again)
         seed = self.part(2, "--seed", "1", count=2, db="seed.db", sweep=sweep)
-        refused("[seed.db] merge: got part 2/2 with --seed 1, expected 0 as in 1.db; try parts of one plan", one, seed)
+        refused("[seed.db] merge: got part 2/2 with --seed 1, expected 0 as in 1.db; try parts of one sweep", one, seed)
         other = self.part(2, count=2, db="other.db", sweep=[*sweep[:4], "-n", "1,2,4", "--budget", "0.01"])
         refused("[other.db] merge: got part 2/2 of other cases (", one, other)
         refused("-n 1,2,4 --budget", one, other)

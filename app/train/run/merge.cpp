@@ -40,7 +40,7 @@ SavedPart read_part(const std::string& folder) {
 
 /// The options that all parts of a run must share. Left out: where results go, speed, and paths,
 /// since files are compared by their contents.
-Json plan_of(const SavedRun& run) {
+Json options_of(const SavedRun& run) {
   Json options = to_json(run.options);
   for (const char* file : {"validation", "test"})  // or a share
     if (options[file].get<std::string>().starts_with('/')) options[file] = "a file";
@@ -54,16 +54,16 @@ Json plan_of(const SavedRun& run) {
   return options;
 }
 
-void expect_same_plan(const SavedPart& p, const SavedPart& first) {
+void expect_same_training(const SavedPart& p, const SavedPart& first) {
   const auto refuse = [&](const std::string& what, const std::string& got,
                           const std::string& expected) {
-    fail("[{}] --merge: got part {} with {} {}, expected {} as in {}; try parts of one plan",
+    fail("[{}] --merge: got part {} with {} {}, expected {} as in {}; try parts of one training",
          printable(p.folder), p.part.text(), what, got.empty() ? "none" : printable(got, 60),
          expected.empty() ? "none" : printable(expected, 60), printable(first.folder));
   };
   if (p.part.count != first.part.count)
     refuse("a number of parts", std::to_string(p.part.count), std::to_string(first.part.count));
-  const Json got = plan_of(p.run), expected = plan_of(first.run);
+  const Json got = options_of(p.run), expected = options_of(first.run);
   const auto text = [](const Json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); };
   for (const auto& [key, value] : expected.items())
     if (got.at(key) != value) refuse(key, text(got.at(key)), text(value));
@@ -71,8 +71,10 @@ void expect_same_plan(const SavedPart& p, const SavedPart& first) {
   if (other.empty() && !p.run.data.empty() && !first.run.data.empty())
     other = data_difference(p.run.data, first.run.data);
   if (!other.empty())
-    fail("[{}] --merge: got part {} with {} than in {}, expected one plan; try parts of one plan",
-         printable(p.folder), p.part.text(), other, printable(first.folder));
+    fail(
+        "[{}] --merge: got part {} with {} than in {}, expected one training; try parts of one "
+        "training",
+        printable(p.folder), p.part.text(), other, printable(first.folder));
 }
 
 void expect_all(const std::vector<SavedPart>& parts) {
@@ -204,7 +206,7 @@ SavedRun merge_runs(const std::vector<std::string>& folders) {
   std::stable_sort(parts.begin(), parts.end(), [](const SavedPart& a, const SavedPart& b) {
     return a.part.number < b.part.number;
   });
-  for (const SavedPart& p : parts) expect_same_plan(p, parts.front());
+  for (const SavedPart& p : parts) expect_same_training(p, parts.front());
   expect_all(parts);
   return put_together(parts);
 }

@@ -64,8 +64,8 @@ std::vector<StoredPart> parts_in(Connection& store) {
 
 void expect_same_cases(const StoredPart& part, const StoredPart& first) {
   // A store may hold parts of several sweeps.
-  const char* advice =
-      part.file == first.file ? "workbench store export of those of one plan" : "parts of one plan";
+  const char* advice = part.file == first.file ? "workbench store export of those of one sweep"
+                                               : "parts of one sweep";
   const auto refuse = [&](const std::string& what, const std::string& got,
                           const std::string& expected) {
     fail("[{}] merge: got {} with {} {}, expected {} as in {}; try {}", part.file,
@@ -173,13 +173,13 @@ StoredCases whole_cases(const std::vector<StoredPart>& parts) {
   for (const StoredPart& p : parts)
     for (size_t i = 0; i < p.stored.cases.size(); ++i)
       if (!cases.emplace(p.stored.position(i), p.stored.cases[i]).second)
-        fail("[{}] merge: got case {} twice, expected it once; try parts of one plan", p.file,
+        fail("[{}] merge: got case {} twice, expected it once; try parts of one sweep", p.file,
              p.stored.position(i) + 1);
   whole.cases.clear();
   whole.positions.clear();
   for (auto& [position, stored] : cases) {
     if (position != static_cast<int64_t>(whole.cases.size()))
-      fail("[{}] merge: got no case {}, expected it; try parts of one plan", parts.front().file,
+      fail("[{}] merge: got no case {}, expected it; try parts of one sweep", parts.front().file,
            whole.cases.size() + 1);
     whole.cases.push_back(std::move(stored));
   }

@@ -221,7 +221,7 @@ std::vector<size_t> sorted_lines(const Overview& overview, const OverviewSort& s
   constexpr double kMissing = TrialRow::kNone;
   std::vector<size_t> order(overview.lines.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  if (sort.by == By::plan) return order;
+  if (sort.by == By::cases) return order;
   const auto word = [&](const OverviewLine& line) {
     return sort.by == By::name ? line.name : sort.by == By::fastest ? line.fastest : "";
   };

@@ -63,8 +63,8 @@ struct Overview {
 
 /// What the lines are sorted by.
 struct OverviewSort {
-  enum class By { plan, name, fastest, pays_from, right, column };
-  By by = By::plan;   // as the sweep was planned
+  enum class By { cases, name, fastest, pays_from, right, column };
+  By by = By::cases;  // in the order of the sweep's cases
   size_t column = 0;  // of By::column: the place of its head
   bool descending = false;
   bool operator==(const OverviewSort&) const = default;

@@ -185,7 +185,7 @@ class Parts(Train):
         shutil.copytree(self.path("one"), self.path("again"))
         refused("[again] --merge: got part 1/2, which one has too, expected it once; try to leave one out\n", "one", "two", "again")
         refused("[rate] --merge: got part 2/2 with lr 0.5, expected none as in one", "one", "rate")
-        refused("[other] --merge: got part 2/2 with other values in column x of --data than in one, expected one plan", "one",
+        refused("[other] --merge: got part 2/2 with other values in column x of --data than in one, expected one training", "one",
                 "other")
         refused("[third] --merge: got part 2/3 with a number of parts 3, expected 2 as in one", "one", "third")
         refused("[run] --merge: got a whole run, expected a part; try one of train --part", "one", "run")
