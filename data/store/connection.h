@@ -127,8 +127,19 @@ class Query {
   SQLite::Column at(int column) { return statement_.getColumn(column); }
   int64_t integer(int column) { return at(column).getInt64(); }
   std::string text(int column) { return at(column).getString(); }
+  /// The row's columns, from the first on.
+  template <class... Values>
+  void take(Values&... to) {
+    int column = 0;
+    (put(at(column++), to), ...);
+  }
 
  private:
+  static void put(const SQLite::Column& from, std::string& to) { to = from.getString(); }
+  static void put(const SQLite::Column& from, int64_t& to) { to = from.getInt64(); }
+  static void put(const SQLite::Column& from, double& to) { to = from.getDouble(); }
+  static void put(const SQLite::Column& from, bool& to) { to = from.getInt() != 0; }
+
   SQLite::Statement& statement_;
   int bound_ = 0;
 };

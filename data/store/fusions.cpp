@@ -109,8 +109,8 @@ std::vector<FuseRow> list_fusions(Connection& connection, int64_t limit, int64_t
               "JOIN environment AS e ON e.id = f.environment ORDER BY f.id DESC LIMIT ? OFFSET ?",
               limit, offset);
   while (query.step()) {
-    FuseRow row{query.integer(0), query.text(1), query.text(2), query.text(3),
-                query.text(4),    query.text(5), query.text(6), {}};
+    FuseRow row;
+    query.take(row.id, row.model, row.device, row.dtype, row.mode, row.date, row.host);
     Query ns(connection, "SELECT n FROM fuse_point WHERE fuse = ? ORDER BY position", row.id);
     while (ns.step()) row.n.push_back(ns.integer(0));
     rows.push_back(std::move(row));

@@ -95,14 +95,9 @@ void add_interrupted(Connection& connection, int64_t sweep, SweepReport* report)
                 sweep);
   while (running.step()) {
     Case c;
-    c.target = running.text(0);
-    c.shape = running.text(1);
-    c.dtype = running.text(2);
-    c.device = running.text(3);
-    c.mode = running.text(4);
-    c.phase = running.text(5);
-    c.n = running.integer(6);
-    for (const Json& strategy : stored_json(running.text(7))) {
+    std::string strategies;
+    running.take(c.target, c.shape, c.dtype, c.device, c.mode, c.phase, c.n, strategies);
+    for (const Json& strategy : stored_json(strategies)) {
       Trial t;
       t.strategy = t.timing.name = strategy.get<std::string>();
       t.timing.kind = "candidate";

@@ -23,15 +23,8 @@ std::vector<PastTrial> trial_history(const std::string& path, const TrialKey& ke
         key.machine, key.machine);
     while (query.step()) {
       PastTrial m;
-      m.sweep = query.integer(0);
-      m.case_id = query.integer(1);
-      int column = 2;
-      for (std::string* word :
-           {&m.name, &m.started, &m.git, &m.machine, &m.status, &m.verdict, &m.best_baseline})
-        *word = query.text(column++);
-      for (double* value : {&m.vs_best, &m.low, &m.high, &m.median_ns})
-        *value = query.at(column++).getDouble();
-      m.disturbed = query.at(column).getInt() != 0;
+      query.take(m.sweep, m.case_id, m.name, m.started, m.git, m.machine, m.status, m.verdict,
+                 m.best_baseline, m.vs_best, m.low, m.high, m.median_ns, m.disturbed);
       moments.push_back(std::move(m));
     }
     return moments;
