@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -18,8 +17,9 @@ namespace wide {
 namespace {
 
 bool parse_int(std::string_view text, int64_t* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
+  const std::optional<int64_t> number = whole_number(text);
+  *value = number.value_or(*value);
+  return number.has_value();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace wide {
 
@@ -83,6 +84,13 @@ std::string bytes_text(double bytes) {
   size_t unit = 0;
   while (bytes >= 999.5 && unit + 1 < std::size(kUnits)) bytes /= 1000, ++unit;
   return fmt::format("{:.{}f} {}", bytes, bytes < 9.95 && unit ? 1 : 0, kUnits[unit]);
+}
+
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 std::string time_text(double nanoseconds) {

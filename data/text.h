@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,9 @@ std::string listing(const std::vector<std::string>& names, size_t shown = 3);
 
 /// The parts of `text` between commas, spaces around them dropped, empty ones left out.
 std::vector<std::string> split(std::string_view text, char separator = ',');
+
+/// The integer that the whole text is; nullopt for others, such as 1.5 and 1x.
+std::optional<int64_t> whole_number(std::string_view text);
 
 /// ASCII letters in lower case; other bytes stay.
 std::string lower_case(std::string text);

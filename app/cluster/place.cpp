@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "data/machine/load.h"
 #include "data/text.h"
 
 namespace wide {
@@ -29,15 +30,6 @@ std::vector<int> widest() {
 }
 
 }  // namespace
-
-std::vector<int> bound_cores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set)) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
 
 std::vector<std::vector<int>> cores_by_socket(const std::string& root) {
   std::map<int, std::vector<int>> sockets;

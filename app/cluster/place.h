@@ -19,8 +19,6 @@ std::vector<int> cores_of(const RankPlace& place, const std::vector<std::vector<
                           bool own_gpu);
 /// Pins this thread, and the threads and processes that it starts later, to these cores.
 void bind_to(const std::vector<int>& cores);
-/// The cores that this thread may run on.
-std::vector<int> bound_cores();
 
 /// The GPU that a rank measures on, as CUDA_VISIBLE_DEVICES names it: one of those in `visible`,
 /// which is that variable where it is set, else of `count`.

@@ -18,6 +18,7 @@
 #include "app/version.h"
 #include "app/worker/host_worker.h"
 #include "data/machine/gpu.h"
+#include "data/machine/load.h"
 #include "data/machine/peaks.h"
 #include "data/reports/sweep/report_json.h"
 #include "data/reports/sweep/report_read.h"
@@ -150,7 +151,7 @@ std::vector<MeasuringRank> measuring_ranks(Cluster& cluster, const std::vector<S
   give_places(cluster);
   for (int rank = 1; rank < cluster.size(); ++rank) {
     const Json hello = heard_of(cluster, rank);
-    if (hello.at("plan") != digest)
+    if (hello.at("cases") != digest)
       throw Error(
           fmt::format("[sweep] rank {}: got other cases there, expected those of rank 0; try "
                       "the same program and presets on all machines",
@@ -216,7 +217,7 @@ int serve_rank(Cluster& cluster, const std::vector<SweepCase>& cases, SweepSetti
                        : peaks_by_worker(settings.peaks_device, settings.threads);
   settings.tuning_db.clear();  // rank 0 alone opens the store
   add_peaks(environment, *settings.peaks);
-  cluster.send(0, {{"plan", cases_digest(cases)},
+  cluster.send(0, {{"cases", cases_digest(cases)},
                    {"environment", to_json(environment)},
                    {"cores", bound_cores()},
                    {"gpu", gpu}});

@@ -114,9 +114,7 @@ class GpuReport : public Command {
   }
 
   void write(const char* ending, const std::string& text) const {
-    PartFile file(folder_ + "/gpu-report" + ending);
-    file.write(text.data(), text.size());
-    file.commit();
+    write_file(folder_ + "/gpu-report" + ending, text);
   }
 
   std::string device_ = "cuda", folder_ = "gpu-report", stage_;

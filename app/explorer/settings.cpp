@@ -76,9 +76,7 @@ void save_settings(const std::string& path, const Settings& settings) {
   places().folder(std::filesystem::path(path).parent_path().string());
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   try {
-    PartFile file(path);
-    file.write(text.data(), text.size());
-    file.commit();
+    write_file(path, text);
   } catch (const Error&) {
     return;  // as it was found the next time
   }

@@ -36,6 +36,12 @@ void PartFile::commit() {
   made_->commit();
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  PartFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
 void check_writable_place(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;

@@ -30,6 +30,9 @@ class PartFile {
   int error_ = 0;  // errno of the first failure
 };
 
+/// Writes a file that holds `text`: all of it, or none. Throws Error (exit code 1).
+void write_file(const std::string& path, const std::string& text);
+
 /// Throws Error (exit code 2) if the folder of `path` does not exist or `path` is a folder; called
 /// before long work begins.
 void check_writable_place(const std::string& path);

@@ -15,15 +15,6 @@ namespace {
 
 constexpr double kLeastS = 0.1;  // /proc/stat counts in hundredths of a second
 
-std::vector<int> allowed_cores() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set)) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
-
 CpuTimes times_now(const std::vector<int>& cores) {
   std::ifstream file("/proc/stat");
   const std::string text(std::istreambuf_iterator<char>(file), {});
@@ -42,6 +33,15 @@ double own_seconds() {
 }
 
 }  // namespace
+
+std::vector<int> bound_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set)) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
 
 CpuTimes cpu_times(const std::string& stat, const std::vector<int>& cores, double ticks_per_s) {
   CpuTimes times;
@@ -63,8 +63,7 @@ CpuTimes cpu_times(const std::string& stat, const std::vector<int>& cores, doubl
   return times;
 }
 
-LoadWatch::LoadWatch()
-    : cores_(allowed_cores()), before_(times_now(cores_)), own_s_(own_seconds()) {}
+LoadWatch::LoadWatch() : cores_(bound_cores()), before_(times_now(cores_)), own_s_(own_seconds()) {}
 
 double LoadWatch::other_load() const {
   const CpuTimes after = times_now(cores_);

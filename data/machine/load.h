@@ -10,6 +10,9 @@ struct CpuTimes {
   double total_s = 0;  // idle included
 };
 
+/// The cores that this thread may run on.
+std::vector<int> bound_cores();
+
 /// Sums the lines of `cores` in the text of /proc/stat, whose numbers are ticks.
 CpuTimes cpu_times(const std::string& stat, const std::vector<int>& cores, double ticks_per_s);
 

@@ -49,10 +49,7 @@ bool still_serves(const Json& kept) {
 
 void write_all(const std::string& path, const Json& all) {
   try {
-    PartFile file(path);
-    const std::string text = all.dump(1) + "\n";
-    file.write(text.data(), text.size());
-    file.commit();
+    write_file(path, all.dump(1) + "\n");
   } catch (const Error&) {
     return;  // next time it is measured again
   }

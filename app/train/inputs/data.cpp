@@ -69,22 +69,20 @@ std::pair<Tensor, Tensor> statistics(const Tensor& rows) {
   for (int64_t d = 2; d < rows.dim(); ++d) over.push_back(d);
   // In pieces, so that a file of small integers is never converted to float64 as a whole.
   const int64_t piece = std::max<int64_t>(1, (1 << 22) / std::max<int64_t>(1, rows[0].numel()));
-  Tensor sum, squares;
-  for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
-    const int64_t size = std::min(piece, rows.size(0) - begin);
-    const Tensor x = rows.narrow(0, begin, size).to(at::kDouble);
-    const Tensor part = x.sum(over, /*keepdim=*/true);
-    sum = sum.defined() ? sum + part : part;
-  }
+  const auto sum_of = [&](const auto& what) {
+    Tensor sum;
+    for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
+      const int64_t size = std::min(piece, rows.size(0) - begin);
+      const Tensor x = rows.narrow(0, begin, size).to(at::kDouble);
+      const Tensor part = what(x).sum(over, /*keepdim=*/true);
+      sum = sum.defined() ? sum + part : part;
+    }
+    return sum;
+  };
+  const Tensor sum = sum_of([](const Tensor& x) { return x; });
   const double count = double(rows.numel()) / double(std::max<int64_t>(1, sum.numel()));
   const Tensor mean = sum / count;
-  for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
-    const int64_t size = std::min(piece, rows.size(0) - begin);
-    const Tensor x = rows.narrow(0, begin, size).to(at::kDouble) - mean;
-    const Tensor part = (x * x).sum(over, true);
-    squares = squares.defined() ? squares + part : part;
-  }
-  const Tensor std = (squares / count).sqrt();
+  const Tensor std = (sum_of([&](const Tensor& x) { return (x - mean).square(); }) / count).sqrt();
   return {mean[0], at::where(std == 0, at::ones_like(std), std)[0]};
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
@@ -34,9 +33,8 @@ size_t output_number(const std::string& option, const std::string& text,
                      const std::vector<std::string>& names) {
   const auto named = std::find(names.begin(), names.end(), text);
   if (named != names.end()) return static_cast<size_t>(named - names.begin());
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) return number;
+  if (const auto number = whole_number(text); number && *number >= 0)
+    return static_cast<size_t>(*number);
   fail("[{}] output: got {}, expected the number of one of forward's, from 0{}; try 0", option,
        printable(text), names.empty() ? "" : ", or its name: " + listing(names, 9));
 }

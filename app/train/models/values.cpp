@@ -1,7 +1,6 @@
 #include "app/train/models/values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "data/bytes/csv.h"
@@ -124,13 +123,6 @@ std::vector<std::string> listed(const std::string& text) {
     begin = end + 1;
   }
   return parts;
-}
-
-std::optional<int64_t> whole_number(const std::string& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 }  // namespace wide

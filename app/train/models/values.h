@@ -35,7 +35,4 @@ std::pair<std::string, std::string> key_value(const std::string& option, const s
 /// Splits at commas and keeps empty parts: "1,,2" has three.
 std::vector<std::string> listed(const std::string& text);
 
-/// The integer that the whole text is; nullopt for others, such as 1.5 and 1x.
-std::optional<int64_t> whole_number(const std::string& text);
-
 }  // namespace wide

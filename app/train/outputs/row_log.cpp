@@ -17,13 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Replaces a file at once: if the process is killed meanwhile, the old file stays.
-void begin_file(const std::string& path, const std::string& text) {
-  PartFile file(path);
-  file.write(text.data(), text.size());
-  file.commit();
-}
-
 double wall_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -54,12 +47,12 @@ RowLog::RowLog(const std::string& path, const Prepared& run, const std::vector<E
     std::string text = head();
     for (const Evaluated& row : history)
       for (size_t m = 0; m < row.train_loss.size(); ++m) text += text_of(row, m);
-    begin_file(path_, text);
+    write_file(path_, text);
   } else if (kind_ == LogKind::events) {
     const double begun_s = history.empty() ? wall_s() : history[0].wall_s - history[0].seconds;
     for (size_t m = 0; m < run_.configurations.models.size(); ++m) {
       places().folder(event_folder(path_, m));
-      begin_file(event_file(path_, m), event_head(m, begun_s) + rows_of(m));
+      write_file(event_file(path_, m), event_head(m, begun_s) + rows_of(m));
     }
   }
 }

@@ -35,12 +35,6 @@ void save_with(const std::string& path, Named tensors,
   safetensors::write(path, std::move(items), metadata);
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  PartFile file(path);
-  file.write(text.data(), text.size());
-  file.commit();
-}
-
 std::string number_text(double number) { return fmt::format("{}", number); }
 
 Json parse_json(const std::string& text, const std::string& file) {
@@ -205,7 +199,7 @@ void RunFolder::save_models(const Prepared& run, const TrainState& state) const 
       cells.push_back(s.at_best.count(metric.name) ? number_text(s.at_best.at(metric.name)) : "");
     line(cells);
   }
-  write_text(file("models.csv"), text);
+  write_file(file("models.csv"), text);
 }
 
 SavedRun read_saved_run(const std::string& folder) {

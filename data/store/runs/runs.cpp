@@ -1,7 +1,5 @@
 #include "data/store/runs/runs.h"
 
-#include <charconv>
-
 #include "data/store/owner.h"
 #include "data/store/results.h"
 #include "data/store/rows.h"
@@ -11,13 +9,6 @@
 
 namespace wide {
 namespace {
-
-std::optional<int64_t> number_of(const std::string& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 bool exists(Connection& connection, int64_t run) {
   Query query(connection, "SELECT 1 FROM run WHERE id = ?", run);
@@ -39,7 +30,7 @@ std::string more_of(Json document) {
 
 std::string insert_run(Connection& connection, const Json& document, const std::string& run,
                        int64_t step) {
-  const auto known = number_of(run);
+  const auto known = whole_number(run);
   if (known && exists(connection, *known)) {
     // A resumed run stores all rows of its file again: a kill may have hit between file and store.
     Query(connection, "DELETE FROM run_metric WHERE run = ? AND step > ?", *known, step).run();
@@ -66,7 +57,7 @@ std::string insert_run(Connection& connection, const Json& document, const std::
 }
 
 void insert_run_rows(Connection& connection, const Json& rows) {
-  const auto run = number_of(rows.at("run"));
+  const auto run = whole_number(rows.at("run").get_ref<const std::string&>());
   if (!run || !exists(connection, *run)) return;  // deleted meanwhile
   for (const Json& row : rows.at("rows"))
     if (row.at(3).is_number())
@@ -95,7 +86,7 @@ void insert_run_rows(Connection& connection, const Json& rows) {
 }
 
 void finish_run(Connection& connection, const std::string& run, const Json& document) {
-  const auto id = number_of(run);
+  const auto id = whole_number(run);
   if (!id || !exists(connection, *id)) return;
   const std::string state = document.at("run").at("state");
   Query(connection, "UPDATE run SET state = ?, finished = ?, more = ? WHERE id = ?", state,
@@ -120,7 +111,7 @@ void ask_to_stop(Connection& connection, int64_t run, int64_t model) {
 std::vector<RunRequest> take_requests(Connection& connection, const std::string& run,
                                       int64_t step) {
   std::vector<RunRequest> requests;
-  const auto id = number_of(run);
+  const auto id = whole_number(run);
   if (!id) return requests;
   Query query(connection,
               "SELECT id, ifnull(model, -1), what, ifnull(key, ''), ifnull(value, 0.0), "
@@ -138,7 +129,7 @@ std::vector<RunRequest> take_requests(Connection& connection, const std::string&
 }
 
 bool has_requests(Connection& connection, const std::string& run) {
-  const auto id = number_of(run);
+  const auto id = whole_number(run);
   if (!id) return false;
   Query query(connection, "SELECT 1 FROM run_request WHERE run = ? AND taken IS NULL", *id);
   return query.step();
@@ -153,13 +144,9 @@ std::vector<RunRow> list_runs(Connection& connection, int64_t limit, int64_t off
               limit, offset);
   while (query.step()) {
     RunRow row;
-    row.id = query.integer(0);
-    row.n = query.integer(1);
-    row.name = query.text(2);
-    row.network = query.text(3);
-    row.state = shown_state(query.text(4), query.text(7));
-    row.started = query.text(5);
-    row.host = query.text(6);
+    std::string owner;
+    query.take(row.id, row.n, row.name, row.network, row.state, row.started, row.host, owner);
+    row.state = shown_state(row.state, owner);
     Query statuses(connection, "SELECT status, count(*) FROM run_model WHERE run = ? GROUP BY 1",
                    row.id);
     while (statuses.step()) row.statuses[statuses.text(0)] = statuses.integer(1);
@@ -169,7 +156,7 @@ std::vector<RunRow> list_runs(Connection& connection, int64_t limit, int64_t off
 }
 
 std::optional<int64_t> find_run(Connection& connection, const std::string& which) {
-  if (const auto number = number_of(which))
+  if (const auto number = whole_number(which))
     return exists(connection, *number) ? number : std::nullopt;
   const bool last = which == "last";
   Query query(connection, "SELECT id FROM run WHERE name = ? OR ? ORDER BY id DESC LIMIT 1", which,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -296,17 +295,10 @@ std::vector<SweepRow> list_sweeps(Connection& connection, int64_t limit, int64_t
               limit, offset);
   while (query.step()) {
     SweepRow row;
-    row.id = query.integer(0);
-    row.name = query.text(1);
-    row.state = shown_state(query.text(2), query.text(3));
-    row.started = query.text(4);
-    row.finished = query.text(5);
-    row.command = query.text(6);
-    row.host = query.text(7);
-    row.cpu = query.text(8);
-    row.gpu = query.text(9);
-    row.cases = query.integer(10);
-    row.done = query.integer(11);
+    std::string owner;
+    query.take(row.id, row.name, row.state, owner, row.started, row.finished, row.command, row.host,
+               row.cpu, row.gpu, row.cases, row.done);
+    row.state = shown_state(row.state, owner);
     row.trials = count_trials(connection, row.id);
     rows.push_back(std::move(row));
   }
@@ -319,10 +311,8 @@ std::optional<int64_t> find_sweep(Connection& connection, const std::string& whi
     return query.integer(0);
   };
   if (which == "last") return first(Query(connection, "SELECT max(id) FROM sweep"));
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), number);
-  if (error == std::errc() && end == which.data() + which.size())
-    return first(Query(connection, "SELECT id FROM sweep WHERE id = ?", number));
+  if (const auto number = whole_number(which))
+    return first(Query(connection, "SELECT id FROM sweep WHERE id = ?", *number));
   if (const auto id = first(Query(connection, "SELECT sweep FROM reference WHERE name = ?", which)))
     return id;
   return first(Query(connection, "SELECT max(id) FROM sweep WHERE name = ?", which));

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "data/machine/load.h"
 #include "tests/scratch.h"
 
 namespace wide::place_test {
